@@ -1,0 +1,40 @@
+#include "runtime/base/shape.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+Status Shape::Validate(size_t element_size_bytes) const {
+  if (ndim() > kMaxDims) {
+    return InvalidArgument("a shape has at most ", kMaxDims, " dimensions, this one has ", ndim());
+  }
+  constexpr int64_t kMaxBytes = int64_t{1} << 62;
+  const bool empty = std::find(dims_.begin(), dims_.end(), 0) != dims_.end();
+  int64_t bytes = static_cast<int64_t>(element_size_bytes);
+  for (int64_t dim : dims_) {
+    if (dim < 0) return InvalidArgument("shape ", ToString(), " has a negative extent");
+    if (empty) continue;
+    if (dim > kMaxBytes / bytes) {
+      return InvalidArgument("shape ", ToString(), " is larger than 2^62 bytes");
+    }
+    bytes *= dim;
+  }
+  return OkStatus();
+}
+
+std::string Shape::ToString() const {
+  std::string text = "[";
+  for (size_t i = 0; i < dims_.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(dims_[i]);
+  }
+  return text + "]";
+}
+
+Part EvenPart(int64_t count, int parts, int index) {
+  const int64_t base = count / parts;
+  const int64_t extra = count % parts;
+  return {base * index + std::min<int64_t>(index, extra), base + (index < extra ? 1 : 0)};
+}
+
+}  // namespace lockstep

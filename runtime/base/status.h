@@ -1,0 +1,110 @@
+// Status and StatusOr: how every Lockstep API reports failure.
+//
+// Both are Abseil's. Exceptions and return codes of other libraries are translated into them in the
+// one file that wraps the library. A message says what was expected, what came, which rank it
+// concerns, and what to do.
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+using Status = absl::Status;
+using StatusCode = absl::StatusCode;
+template <typename T>
+using StatusOr = absl::StatusOr<T>;
+
+inline Status OkStatus() { return absl::OkStatus(); }
+
+// Builds a status whose message is the concatenation of `parts` as an ostream prints them.
+template <typename... Parts>
+Status MakeStatus(StatusCode code, const Parts&... parts) {
+  std::ostringstream message;
+  (message << ... << parts);
+  return Status(code, message.str());
+}
+
+template <typename... Parts>
+Status InvalidArgument(const Parts&... parts) {
+  return MakeStatus(StatusCode::kInvalidArgument, parts...);
+}
+template <typename... Parts>
+Status NotFound(const Parts&... parts) {
+  return MakeStatus(StatusCode::kNotFound, parts...);
+}
+template <typename... Parts>
+Status AlreadyExists(const Parts&... parts) {
+  return MakeStatus(StatusCode::kAlreadyExists, parts...);
+}
+template <typename... Parts>
+Status FailedPrecondition(const Parts&... parts) {
+  return MakeStatus(StatusCode::kFailedPrecondition, parts...);
+}
+template <typename... Parts>
+Status OutOfRange(const Parts&... parts) {
+  return MakeStatus(StatusCode::kOutOfRange, parts...);
+}
+template <typename... Parts>
+Status ResourceExhausted(const Parts&... parts) {
+  return MakeStatus(StatusCode::kResourceExhausted, parts...);
+}
+template <typename... Parts>
+Status DeadlineExceeded(const Parts&... parts) {
+  return MakeStatus(StatusCode::kDeadlineExceeded, parts...);
+}
+template <typename... Parts>
+Status Unavailable(const Parts&... parts) {
+  return MakeStatus(StatusCode::kUnavailable, parts...);
+}
+template <typename... Parts>
+Status Aborted(const Parts&... parts) {
+  return MakeStatus(StatusCode::kAborted, parts...);
+}
+template <typename... Parts>
+Status Unimplemented(const Parts&... parts) {
+  return MakeStatus(StatusCode::kUnimplemented, parts...);
+}
+template <typename... Parts>
+Status PermissionDenied(const Parts&... parts) {
+  return MakeStatus(StatusCode::kPermissionDenied, parts...);
+}
+template <typename... Parts>
+Status Internal(const Parts&... parts) {
+  return MakeStatus(StatusCode::kInternal, parts...);
+}
+
+// The message of `status` as a std::string (Abseil's own string_view is a type of its own here).
+inline std::string Message(const Status& status) {
+  return std::string(status.message().data(), status.message().size());
+}
+
+// `status` with "`context`: " put in front of its message; OK stays OK.
+inline Status Annotate(const Status& status, const std::string& context) {
+  if (status.ok()) return status;
+  return Status(status.code(), context + ": " + Message(status));
+}
+
+}  // namespace lockstep
+
+// Returns from the enclosing function if `expression` is not OK.
+#define LOCKSTEP_RETURN_IF_ERROR(expression)                     \
+  do {                                                           \
+    ::lockstep::Status lockstep_status_ = (expression);          \
+    if (!lockstep_status_.ok()) [[unlikely]] return lockstep_status_; \
+  } while (false)
+
+#define LOCKSTEP_CONCAT_INNER(a, b) a##b
+#define LOCKSTEP_CONCAT(a, b) LOCKSTEP_CONCAT_INNER(a, b)
+
+// `LOCKSTEP_ASSIGN_OR_RETURN(auto value, MaybeValue());`
+#define LOCKSTEP_ASSIGN_OR_RETURN(declaration, expression) \
+  LOCKSTEP_ASSIGN_OR_RETURN_IMPL(LOCKSTEP_CONCAT(lockstep_or_, __LINE__), declaration, expression)
+#define LOCKSTEP_ASSIGN_OR_RETURN_IMPL(result, declaration, expression) \
+  auto result = (expression);                                           \
+  if (!result.ok()) [[unlikely]] return std::move(result).status();     \
+  declaration = std::move(result).value()

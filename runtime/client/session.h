@@ -1,0 +1,180 @@
+// Session: one program's hold on a cluster. Read this header first.
+//
+// A session drives all workers of a cluster as one machine. Its calls are commands that every worker
+// executes, in the order in which they were issued; they return at once with a DRef that names the
+// register their result will be in. Only Sync, DebugGet, DebugSet and the copies wait.
+//
+// Vocabulary: a *worker* has a *rank*; worker-0 sits beside the controller and exchanges data with
+// the client; everything else travels between workers by *collectives*. A *register* exists on every
+// worker under one name, its *DRef*. *Groups* are equal contiguous parts of the ranks.
+//
+// Errors: what can be seen here is returned by the call itself (kInvalidArgument: a DRef of another
+// session, a bad rank). What happens on a worker fails the whole session: its work in flight is
+// aborted on all ranks, and every call and every wait returns the *first cause* (the error of the
+// rank that failed first, with its rank, command number and function in the message) until Reset().
+// Registers written before the failure keep their values. Other sessions notice nothing.
+// kFailedPrecondition: the session is closed. kDeadlineExceeded: a wait was longer than allowed.
+// kUnavailable: the controller or a worker is lost.
+//
+// Threads: safe; the order of commands of several threads is the order in which their calls take
+// the session's lock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "runtime/base/status.h"
+#include "runtime/client/dref.h"
+#include "runtime/client/encode_argument.h"
+#include "runtime/control/value.h"
+
+namespace lockstep {
+
+struct SessionOptions {
+  // The controller's endpoint for clients: "ipc:///run/...", "tcp://host:port".
+  std::string endpoint;
+  // Ranks are split into this many equal contiguous groups.
+  int num_groups = 1;
+  // For people: shown by `lockstep status`.
+  std::string name;
+  // How long Connect() waits for a controller and for all workers to be ready.
+  std::chrono::milliseconds connect_timeout{30'000};
+  // How long any later call may wait for workers.
+  std::chrono::milliseconds timeout{600'000};
+};
+
+// The reductions of AllReduce, Reduce and ReduceScatter.
+enum class Reduction : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4 };
+
+// Where a collective takes place and where its result goes.
+struct CollectiveOptions {
+  // Inside each group instead of over the whole world.
+  bool in_group = false;
+  // If not empty: these ranks alone take part, in this order. Excludes in_group.
+  std::vector<Rank> team;
+  // Receives the result, on every rank that receives. Without one, those ranks make a new tensor of
+  // the right shape.
+  DRef destination;
+};
+
+struct WorkerInfo {
+  Rank rank = 0;
+  std::string host;
+  int pid = 0;
+  std::string device;
+};
+
+class Session {
+ public:
+  // Opens a session; waits until all workers are ready. kUnavailable: nobody answers at the
+  // endpoint. kInvalidArgument: num_groups does not divide the workers.
+  static StatusOr<Session> Connect(const SessionOptions& options);
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  // Closes the session, ignoring errors.
+  ~Session();
+
+  SessionId id() const;
+  int num_workers() const;
+  int num_groups() const;
+  const std::vector<WorkerInfo>& workers() const;
+
+  // --- Functions -------------------------------------------------------------------------------
+
+  // Loads a library of the tvm-ffi ABI on every worker. `path` is on the workers' hosts, in one of
+  // the directories of their `module_path`; a relative path is looked for in each of them.
+  StatusOr<DRef> LoadModule(std::string_view path);
+  // A built-in function ("lockstep.cast"; docs/functions.md lists them) or one of a module.
+  StatusOr<DRef> GetFunction(std::string_view name);
+  StatusOr<DRef> GetFunction(const DRef& module, std::string_view name);
+
+  // Calls `function` on every worker. Arguments: nullptr (none), bool, integers, floats, text, Bytes,
+  // DType, Device, Shape, DRef, HostTensor, Value. The DRef names what the function returns.
+  template <typename... Args>
+  StatusOr<DRef> Call(const DRef& function, const Args&... args) {
+    client::ArgumentList<sizeof...(Args)> list{client::Argument(args)...};
+    return CallWith(function, list);
+  }
+  // The same for a number of arguments known only at run time.
+  StatusOr<DRef> CallWith(const DRef& function, absl::Span<const client::Argument> args);
+
+  // --- Tensors ---------------------------------------------------------------------------------
+
+  // An uninitialised tensor on every worker (or only on `only_rank`).
+  StatusOr<DRef> Empty(const Shape& shape, DType dtype, std::optional<Rank> only_rank = {});
+
+  // Copies `from` into worker-0's tensor `to`; element counts and dtypes match. Returns when the data
+  // is in place. On one host this is a single memory copy.
+  Status CopyToWorker0(const DRef& to, ConstBuffer from);
+  // The same into a new tensor that exists on worker-0 only.
+  StatusOr<DRef> CopyToWorker0(const Shape& shape, ConstBuffer from);
+  StatusOr<DRef> CopyToWorker0(const HostTensor& from);
+  // Copies worker-0's tensor to the client; waits for the commands before it.
+  Status CopyFromWorker0(Buffer to, const DRef& from);
+  StatusOr<HostTensor> CopyFromWorker0(const DRef& from);
+
+  // --- Collectives -----------------------------------------------------------------------------
+  // Dimension 0 is the one that is dealt out and joined. Rows are dealt out as evenly as possible
+  // (EvenPart in runtime/base/shape.h). `root` is a rank of the group or team, or of the world.
+
+  StatusOr<DRef> AllReduce(const DRef& source, Reduction op, const CollectiveOptions& options = {});
+  StatusOr<DRef> Reduce(const DRef& source, Reduction op, Rank root = 0,
+                        const CollectiveOptions& options = {});
+  StatusOr<DRef> Broadcast(const DRef& source, Rank root, const CollectiveOptions& options = {});
+  StatusOr<DRef> BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options = {});
+  StatusOr<DRef> Scatter(const DRef& source, Rank root, const CollectiveOptions& options = {});
+  StatusOr<DRef> ScatterFromWorker0(const DRef& source, const CollectiveOptions& options = {});
+  StatusOr<DRef> Gather(const DRef& source, Rank root, const CollectiveOptions& options = {});
+  StatusOr<DRef> GatherToWorker0(const DRef& source, const CollectiveOptions& options = {});
+  StatusOr<DRef> AllGather(const DRef& source, const CollectiveOptions& options = {});
+  StatusOr<DRef> ReduceScatter(const DRef& source, Reduction op,
+                               const CollectiveOptions& options = {});
+  // Part p of rank r's rows becomes part r of rank p's result.
+  StatusOr<DRef> AllToAll(const DRef& source, const CollectiveOptions& options = {});
+  Status Barrier(const CollectiveOptions& options = {});
+
+  // Worker `from` sends, worker `to` receives; the others do nothing. Of `options` only the
+  // destination counts.
+  StatusOr<DRef> Transfer(const DRef& source, Rank from, Rank to,
+                          const CollectiveOptions& options = {});
+  // Each rank sends to the same place in the next group; the last group sends nothing. To be paired
+  // with ReceiveFromPreviousGroup, in which the first group receives nothing.
+  Status SendToNextGroup(const DRef& source);
+  StatusOr<DRef> ReceiveFromPreviousGroup(const CollectiveOptions& options = {});
+  // Worker-0 sends, `to` receives.
+  StatusOr<DRef> SendFromWorker0(const DRef& source, Rank to,
+                                 const CollectiveOptions& options = {});
+
+  // --- Waiting and looking ---------------------------------------------------------------------
+
+  // Returns when `rank` (all ranks) has executed everything issued before.
+  Status Sync(Rank rank);
+  Status SyncAll();
+  // Sends what is batched, without waiting. Calls are sent by themselves after a moment.
+  Status Flush();
+  // The register's value on one rank; tensors by value (small ones: at most 64 MiB).
+  StatusOr<Value> DebugGet(const DRef& ref, Rank rank);
+  // Replaces the register's value on one rank.
+  Status DebugSet(const DRef& ref, Rank rank, const Value& value);
+
+  // Makes a failed session usable again. DRefs of commands that were skipped hold no value.
+  Status Reset();
+  // Frees all registers on all workers. Every later call is kFailedPrecondition.
+  Status Close();
+
+ private:
+  explicit Session(std::shared_ptr<client::SessionCore> core);
+
+  std::shared_ptr<client::SessionCore> core_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,124 @@
+// Collective operations among the ranks of one group.
+//
+// A backend (shm, and later gloo, mpi, nccl) implements this interface in a folder of its own; it
+// holds only what every backend can do. All of them pass tests/conformance.
+//
+// Threads: one caller at a time, and every rank of the group issues the same sequence of
+//          operations. Only Abort() may be called from another thread at any time.
+// Ownership: buffers are borrowed until the call returns; when it returns with OK, `recv` holds the
+//          result and `send` may be reused.
+// Buffers: `count` is in elements. Sending and receiving memory is either identical (in place,
+//          where the operation says what that means) or does not overlap.
+// Errors:  kInvalidArgument   bad count, dtype, root, or ranks that disagree about the operation:
+//                             the message names the ranks and the difference
+//          kDeadlineExceeded  a peer did not come in time; the message names it
+//          kAborted           Abort() was called; the message is its cause
+//          kUnavailable       a peer is lost
+//          After any error but a locally detected kInvalidArgument the communicator is unusable
+//          (every later call returns the first error); make a new one with Split().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/buffer.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+
+namespace lockstep::collective {
+
+// The numeric values are part of the wire format (schemas/control.capnp).
+enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4 };
+inline constexpr int kReduceOpCount = 5;
+
+// "sum", "prod", "min", "max", "avg"
+std::string_view Name(ReduceOp op);
+StatusOr<ReduceOp> ParseReduceOp(std::string_view name);
+inline std::ostream& operator<<(std::ostream& out, ReduceOp op) { return out << Name(op); }
+
+// Elements per rank of the group, in rank order.
+using Counts = absl::Span<const int64_t>;
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  // This process's place in the group, and the group's size.
+  virtual Rank rank() const = 0;
+  virtual int size() const = 0;
+  // The world ranks of the members, in the group's rank order.
+  virtual absl::Span<const Rank> members() const = 0;
+  // "shm", "gloo", ...
+  virtual std::string_view backend() const = 0;
+
+  // A new communicator among the members named in `group_ranks` (ranks of THIS communicator, no
+  // duplicates, in the order that becomes the new rank order). Exactly those members call Split with
+  // the same list and the same `tag`; the others do nothing. A `tag` is not used twice for the same
+  // list while a communicator made with it lives. Closing the new one leaves this one untouched.
+  virtual StatusOr<std::unique_ptr<Communicator>> Split(absl::Span<const Rank> group_ranks,
+                                                        uint64_t tag, Deadline deadline) = 0;
+
+  // Combines `send` over all ranks; every rank gets the result in `recv`.
+  // Shapes: send [count], recv [count]. In place: recv is send.
+  // The result has the same bits on every rank. f16 and bf16 accumulate in f32.
+  // min and max give NaN if any input is NaN. avg is sum / size; integers truncate towards zero.
+  virtual Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) = 0;
+
+  // As AllReduce, but only `root` gets the result; the others' `recv` is ignored (pass {}).
+  virtual Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                        Deadline deadline) = 0;
+
+  // Every rank gets root's elements in `recv` (the root too: in place if recv is send).
+  // `send` is read at the root only; the others pass {}. recv.count is the same on all ranks.
+  virtual Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) = 0;
+
+  // Rank r contributes send[counts[r]]; every rank gets the concatenation in rank order.
+  // Shapes: send [counts[rank]], recv [sum(counts)]. In place: send is recv's part of this rank.
+  virtual Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) = 0;
+
+  // As AllGather, but only `root` receives; the others pass {} for `recv`.
+  virtual Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                        Deadline deadline) = 0;
+
+  // Combines `send` over all ranks and deals the result out: rank r gets the part that begins at
+  // counts[0] + .. + counts[r-1] and is counts[r] long.
+  // Shapes: send [sum(counts)], recv [counts[rank]]. In place: recv is send's part of this rank
+  // (the rest of `send` is left unchanged).
+  virtual Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                               Deadline deadline) = 0;
+
+  // Deals root's `send` [sum(counts)] out in rank order; the others pass {} for `send`.
+  // In place at the root: recv is send's part of the root.
+  virtual Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                         Deadline deadline) = 0;
+
+  // Sends send_counts[r] elements to rank r (parts in rank order), receives recv_counts[r] from it.
+  // send_counts[r] on rank q equals recv_counts[q] on rank r. Never in place.
+  virtual Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                          Deadline deadline) = 0;
+
+  // Point to point. A send returns when `send` may be reused, which may be before or after the
+  // receiver comes. Messages between two ranks arrive in order; count and dtype of both sides are
+  // equal. A rank neither sends to itself nor receives from itself.
+  virtual Status Send(ConstBuffer send, Rank to, Deadline deadline) = 0;
+  virtual Status Recv(Buffer recv, Rank from, Deadline deadline) = 0;
+  // Both at once, so that rings and chains of ranks never wait for each other in a circle.
+  virtual Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
+                          Deadline deadline) = 0;
+
+  // Returns when every rank has called it.
+  virtual Status Barrier(Deadline deadline) = 0;
+
+  // Makes the running operation of this rank, and every later one, return kAborted with `cause`'s
+  // message. Any thread, at any time; the first cause wins. Does not touch the other ranks: each is
+  // aborted by its own process.
+  virtual void Abort(const Status& cause) = 0;
+};
+
+}  // namespace lockstep::collective

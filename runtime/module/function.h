@@ -1,0 +1,47 @@
+// A function that every worker can call on its own registers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/registers/value.h"
+#include "runtime/tensor/storage.h"
+
+namespace lockstep::module {
+
+// Where a call runs. Groups are the session's equal contiguous ones.
+struct CallContext {
+  Rank rank = 0;
+  int world_size = 1;
+  int num_groups = 1;
+  tensor::Allocator* allocator = nullptr;
+  // True once the session's work is being aborted; long built-in waits poll it. May be null.
+  bool (*aborted)(void* state) = nullptr;
+  void* aborted_state = nullptr;
+
+  int GroupSize() const { return world_size / num_groups; }
+  int Group() const { return rank / GroupSize(); }
+  Rank GroupRank() const { return rank % GroupSize(); }
+  bool IsAborted() const { return aborted != nullptr && aborted(aborted_state); }
+};
+
+// Threads: Call() is made by one thread at a time per worker, but one Function object may be shared
+// by several workers of a process, so implementations keep no state between calls.
+class Function : public registers::Object {
+ public:
+  Kind kind() const final { return Kind::kFunction; }
+  std::string Describe() const override { return "function " + name(); }
+
+  virtual const std::string& name() const = 0;
+
+  // `args` are borrowed for the call. On OK `*result` holds what the function returned (None if
+  // nothing). An error's message does not repeat the function's name or rank: the caller adds them.
+  virtual Status Call(const CallContext& context, absl::Span<const registers::Value> args,
+                      registers::Value* result) = 0;
+};
+
+}  // namespace lockstep::module

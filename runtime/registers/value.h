@@ -1,0 +1,77 @@
+// What a register can hold, and what functions take and return.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/device.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/shape.h"
+#include "runtime/tensor/tensor.h"
+
+namespace lockstep::registers {
+
+// Something with an identity that lives on a worker: a function, a module, or an object of a module's
+// own. Held by shared_ptr; dropped with the last register that names it.
+class Object {
+ public:
+  enum class Kind { kFunction, kModule, kOpaque };
+
+  virtual ~Object() = default;
+  virtual Kind kind() const = 0;
+  // For error messages and listings, e.g. "function lockstep.cast".
+  virtual std::string Describe() const = 0;
+};
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+
+// Raw bytes, distinct from text.
+struct Bytes {
+  std::string data;
+  bool operator==(const Bytes&) const = default;
+};
+
+struct Value;
+using List = std::vector<Value>;
+using Map = std::map<std::string, Value>;
+
+// Lists and maps are shared and never changed once they are in a Value.
+struct Value {
+  using Variant =
+      std::variant<None, bool, int64_t, double, std::string, Bytes, DType, Device, Shape,
+                   tensor::Tensor, std::shared_ptr<Object>, std::shared_ptr<const List>,
+                   std::shared_ptr<const Map>>;
+
+  Value() = default;
+  template <typename T>
+    requires(!std::is_same_v<std::decay_t<T>, Value>)
+  Value(T&& v) : variant(std::forward<T>(v)) {}  // NOLINT: a Value is made from what it holds
+
+  template <typename T>
+  const T* As() const {
+    return std::get_if<T>(&variant);
+  }
+  template <typename T>
+  bool Is() const {
+    return std::holds_alternative<T>(variant);
+  }
+
+  Variant variant;
+};
+
+// "none", "bool", "int64", "float64", "text", "bytes", "dtype", "device", "shape", "tensor",
+// "function", "module", "object", "list", "map": the vocabulary of error messages.
+std::string_view TypeName(const Value& value);
+
+// A short rendering for people: scalars whole, long text cut, tensors as "tensor float32 [2, 3]".
+std::string Describe(const Value& value);
+
+}  // namespace lockstep::registers

@@ -1,0 +1,31 @@
+@0xc4a1e09d72b5f386;
+# Bulk copies between a client and worker-0 where they share no memory. A socket of its own, so that
+# a copy never delays a command or a heartbeat.
+
+using Cxx = import "/capnp/c++.capnp";
+using E = import "errors.capnp";
+$Cxx.namespace("lockstep::wire");
+
+struct BulkRequest {
+  # A client's message; `write` is followed by a frame with the bytes.
+  ticket @0 :UInt64;
+  # From the TensorLocation that answered `locate`; valid until `finish` or the session's end.
+  offset @1 :UInt64;
+  # Bytes from the tensor's first.
+  union {
+    write @2 :Void;
+    # The second frame's bytes go to [offset, offset + size).
+    read @3 :UInt64;
+    # Answered with this many bytes from `offset`.
+    finish @4 :Void;
+    # The ticket is given back. Answered, so that the client knows that all writes are done.
+  }
+}
+
+struct BulkReply {
+  # The worker's answer to each request; one to `read` is followed by a frame with the bytes.
+  ticket @0 :UInt64;
+  offset @1 :UInt64;
+  error @2 :E.Error;
+  # Null if all is well.
+}

@@ -1,0 +1,215 @@
+@0xd95b2c3f7a184e60;
+# Commands, and the batches they travel in.
+#
+# A client encodes commands into the *body* of a batch: one Cap'n Proto message per command, each in
+# the standard stream framing, back to back in a single frame. The controller gives the batch its
+# place in the one total order over all sessions, puts an Envelope in front, and sends the same two
+# frames to every worker; it never decodes or copies the body.
+
+using Cxx = import "/capnp/c++.capnp";
+using V = import "values.capnp";
+using E = import "errors.capnp";
+using M = import "membership.capnp";
+$Cxx.namespace("lockstep::wire");
+
+using RegisterId = UInt64;
+# generation << 32 | index. The client chooses the index from its own free list; the generation grows
+# each time an index is used again. 0 names nothing.
+
+enum CollectiveKind {
+  allReduce @0;
+  reduce @1;
+  broadcast @2;
+  allGather @3;
+  gather @4;
+  reduceScatter @5;
+  scatter @6;
+  allToAll @7;
+  barrier @8;
+  transfer @9;
+  # From the worker `root` to the worker `peer`.
+  sendToNextGroup @10;
+  # Each rank to the same place in the next group; the last group sends nothing.
+  receiveFromPreviousGroup @11;
+  # Each rank from the same place in the previous group; the first group receives nothing.
+}
+
+enum ReduceOp {
+  # The order is that of lockstep::collective::ReduceOp.
+  sum @0;
+  prod @1;
+  min @2;
+  max @3;
+  avg @4;
+}
+
+struct Command {
+  # One instruction to the workers. Lives only while its batch is executed; registers are what
+  # outlives it.
+
+  onlyRank @0 :Int32 = -1;
+  # The one worker that executes it; -1: all. The others skip it (but count it).
+
+  union {
+    sync @1 :Void;
+    # Answered when every command before it has completed on this worker.
+
+    call :group {
+      function @2 :RegisterId;
+      # A register that holds a function.
+      result @3 :RegisterId;
+      # Receives what the function returned; 0: it is dropped.
+      args @4 :List(V.Value);
+    }
+
+    getFunction :group {
+      module @5 :RegisterId;
+      # A register that holds a module; 0: the built-in functions.
+      name @6 :Text;
+      result @7 :RegisterId;
+    }
+
+    loadModule :group {
+      path @8 :Text;
+      # A library on the worker's host, inside one of the directories of its `module_path`.
+      result @9 :RegisterId;
+    }
+
+    empty :group {
+      shape @10 :List(Int64);
+      dtype @11 :V.DType;
+      result @12 :RegisterId;
+      # Receives an uninitialised tensor in the worker's arena.
+    }
+
+    collective :group {
+      kind @13 :CollectiveKind;
+      op @14 :ReduceOp;
+      # For allReduce, reduce and reduceScatter.
+      source @15 :RegisterId;
+      # What this rank contributes; 0 where the kind takes none.
+      destination @16 :RegisterId;
+      # What receives the result; 0 where nothing is received.
+      makeDestination @17 :Bool;
+      # True: `destination` is new, and every rank that receives makes a tensor of the right shape.
+      # False: it holds a tensor with the right number of elements.
+      inGroup @18 :Bool;
+      # True: inside each of the session's groups; false: over the whole world.
+      root @19 :Int32;
+      # Root of the operation: a rank of the group, or of the world without groups.
+      peer @20 :Int32;
+      # transfer: the receiving worker.
+      team @21 :List(Int32);
+      # If not empty: the world ranks that take part, in the order that becomes their rank order; the
+      # others skip the command. Excludes `inGroup`.
+    }
+
+    fetch :group {
+      register @22 :RegisterId;
+      # Answered with the register's value (a tensor as a HostTensor).
+    }
+
+    store :group {
+      register @23 :RegisterId;
+      value @24 :V.Value;
+      # Replaces what the register holds on this worker.
+    }
+
+    locate :group {
+      register @25 :RegisterId;
+      # Answered with a TensorLocation, when every command before it has completed.
+    }
+
+    release :group {
+      registers @26 :List(RegisterId);
+      # The kill list: these names are dropped, in failed sessions too.
+    }
+
+    openSession :group {
+      numGroups @27 :UInt32;
+      # Ranks are split into this many equal contiguous groups. Sent by the controller alone.
+      clientPid @28 :Int32;
+      clientHost @29 :Text;
+      # Who owns the session (see membership.capnp, Host.id).
+    }
+
+    closeSession @30 :Void;
+    # Frees all registers and communicators of the session. Sent by the controller alone.
+
+    reset :group {
+      generation @31 :UInt32;
+      # The session works again, under this generation; registers keep their values. Sent by the
+      # controller alone.
+    }
+  }
+}
+
+struct Envelope {
+  # The first frame of everything that goes to a worker on its command socket.
+  epoch @0 :UInt64;
+  # The membership this was sent under; a worker of another epoch refuses it.
+  sequence @1 :UInt64;
+  # Place in the total order over all sessions, without gaps; 0 outside it (welcome, refusal).
+  session @2 :UInt32;
+  generation @3 :UInt32;
+  # Commands of an older generation than the session's are skipped.
+  firstCommand @4 :UInt64;
+  # Number, within the session, of the first command in the body.
+  request @5 :UInt64;
+  # Names the answers that the batch asks for; 0: it asks for none. The command that is answered is
+  # the last that is not a `release`.
+  union {
+    batch @6 :Void;
+    # The second frame is the body.
+    welcome @7 :M.Welcome;
+    refused @8 :M.Refusal;
+    shutdown @9 :Text;
+    # The worker finishes what it executes, releases everything, and exits. The text says why.
+  }
+}
+
+struct TensorLocation {
+  # Where a register's tensor lies, for a client on the same host that copies it in place.
+  segment @0 :Text;
+  # The shared-memory segment; empty if the tensor is not in one (use the bulk socket).
+  offset @1 :UInt64;
+  # Bytes from the segment's start.
+  dtype @2 :V.DType;
+  shape @3 :List(Int64);
+  ticket @4 :UInt64;
+  # Opens the tensor on the bulk socket (bulk.capnp). Keeps its memory alive until given back.
+}
+
+struct Reply {
+  # A worker's answer to `sync`, `fetch` or `locate`. A second frame, if any, is the answer's body: a
+  # message whose root is a Value (fetch) or a TensorLocation (locate).
+  session @0 :UInt32;
+  generation @1 :UInt32;
+  request @2 :UInt64;
+  error @3 :E.Error;
+  # Null if all is well.
+}
+
+struct Failure {
+  # A command failed. Sent once per session and generation and worker, at once.
+  generation @0 :UInt32;
+  error @1 :E.Error;
+}
+
+struct Consumed {
+  # How far a worker has got with a session's bytes: what flow control is made of.
+  session @0 :UInt32;
+  bytes @1 :UInt64;
+  # Bodies executed or skipped since the session was opened, in bytes.
+}
+
+struct WorkerMessage {
+  # The first frame of everything a worker sends on its command socket.
+  union {
+    hello @0 :M.Hello;
+    ready @1 :M.Ready;
+    reply @2 :Reply;
+    failure @3 :Failure;
+    consumed @4 :Consumed;
+  }
+}

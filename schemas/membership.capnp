@@ -1,0 +1,104 @@
+@0xe7c0d1942b8f5a36;
+# How workers join a cluster and show that they are alive.
+
+using Cxx = import "/capnp/c++.capnp";
+using E = import "errors.capnp";
+$Cxx.namespace("lockstep::wire");
+
+const protocolVersion :UInt32 = 1;
+# Version of everything in schemas/. Peers name the range they speak in their first message; without
+# a common version the newcomer is refused.
+
+struct Host {
+  name @0 :Text;
+  # For people.
+  id @1 :Text;
+  # Equal for two processes that may share memory: boot id and IPC namespace of the kernel.
+}
+
+struct Hello {
+  # A worker's first message.
+  minVersion @0 :UInt32;
+  maxVersion @1 :UInt32;
+  build @2 :Text;
+  # Lockstep's version, for people.
+  cluster @3 :Text;
+  # The name of the cluster it wants to join; empty: any.
+  rank @4 :Int32 = -1;
+  # The rank it asks for; -1: the lowest that is free.
+  host @5 :Host;
+  pid @6 :Int32;
+  device @7 :Text;
+  # "cpu:0", "cuda:3"
+  segment @8 :Text;
+  # Name of its arena's shared-memory segment; empty if it has none.
+  bulkEndpoint @9 :Text;
+  # Where it takes bulk copies from clients.
+}
+
+struct Peer {
+  rank @0 :Int32;
+  host @1 :Host;
+  pid @2 :Int32;
+  device @3 :Text;
+  segment @4 :Text;
+  bulkEndpoint @5 :Text;
+}
+
+struct Welcome {
+  # Sent to every worker when the last one has joined.
+  version @0 :UInt32;
+  # The protocol version chosen.
+  rank @1 :Int32;
+  # Stable for the worker's lifetime.
+  peers @2 :List(Peer);
+  # All workers, in rank order; the world's size is its length.
+  livenessEndpoint @3 :Text;
+  heartbeatMillis @4 :UInt32;
+  # How often to send a Heartbeat.
+  flowWindowBytes @5 :UInt64;
+  # A session's window; workers report Consumed every eighth of it.
+  collectiveTimeoutMillis @6 :UInt64;
+  # How long a rank waits for its peers in one collective.
+  cluster @7 :Text;
+}
+
+struct Refusal {
+  # Why a worker or client may not join.
+  error @0 :E.Error;
+}
+
+struct Ready {
+  # The worker's communicator stands.
+  rank @0 :Int32;
+  backend @1 :Text;
+  # "shm", ...
+}
+
+struct Heartbeat {
+  # On the liveness socket, in both directions.
+  rank @0 :Int32;
+  # The sender; -1: the controller.
+  epoch @1 :UInt64;
+  received @2 :UInt64;
+  # Batches taken from the command socket since start.
+  launched @3 :UInt64;
+  # Commands begun.
+  completed @4 :UInt64;
+  # Commands finished, failed or skipped. launched - completed > 0 for long: a stuck worker.
+}
+
+struct Abort {
+  # The session's work in flight ends now, on this worker too.
+  session @0 :UInt32;
+  generation @1 :UInt32;
+  # Ignored if the session has moved on to a later one.
+  cause @2 :E.Error;
+}
+
+struct LivenessMessage {
+  union {
+    heartbeat @0 :Heartbeat;
+    abort @1 :Abort;
+  }
+}

@@ -1,0 +1,158 @@
+@0x9f24e8b35d07c1a6;
+# What clients and the controller say to each other: sessions, batches, answers, administration.
+
+using Cxx = import "/capnp/c++.capnp";
+using E = import "errors.capnp";
+using M = import "membership.capnp";
+$Cxx.namespace("lockstep::wire");
+
+struct OpenSession {
+  # A client's first message. Answered when all workers are ready.
+  minVersion @0 :UInt32;
+  maxVersion @1 :UInt32;
+  build @2 :Text;
+  name @3 :Text;
+  # For people: the client program.
+  host @4 :M.Host;
+  pid @5 :Int32;
+  numGroups @6 :UInt32 = 1;
+  # Must divide the number of workers.
+  timeoutMillis @7 :UInt64;
+  # How long the controller may wait for workers before it refuses.
+}
+
+struct SessionOpened {
+  session @0 :UInt32;
+  token @1 :Data;
+  # Proves ownership of the session when the client reconnects. 16 random bytes.
+  version @2 :UInt32;
+  workers @3 :List(M.Peer);
+  epoch @4 :UInt64;
+  leaseMillis @5 :UInt32;
+  # The session ends if the client is silent for this long.
+  flowWindowBytes @6 :UInt64;
+  # Most bytes of bodies that may be sent and not yet Consumed.
+  cluster @7 :Text;
+}
+
+struct Batch {
+  # Followed by a frame with the body (see control.capnp).
+  session @0 :UInt32;
+  generation @1 :UInt32;
+  firstCommand @2 :UInt64;
+  request @3 :UInt64;
+  # 0: nobody answers.
+  answerFrom @4 :Int32 = -1;
+  # The rank that answers; -1: all.
+  timeoutMillis @5 :UInt64;
+  # The controller answers in the workers' place when this has passed, naming those that are late.
+}
+
+struct CloseSession {
+  session @0 :UInt32;
+  request @1 :UInt64;
+}
+
+struct ResetSession {
+  session @0 :UInt32;
+  generation @1 :UInt32;
+  # The new generation: the old one + 1.
+  request @2 :UInt64;
+  timeoutMillis @3 :UInt64;
+}
+
+struct ClientMessage {
+  union {
+    openSession @0 :OpenSession;
+    batch @1 :Batch;
+    closeSession @2 :CloseSession;
+    resetSession @3 :ResetSession;
+    keepAlive @4 :UInt32;
+    # Renews the lease of this session.
+    status @5 :UInt64;
+    # A request number. Answered with ClusterStatus; needs no session.
+    shutdown @6 :Text;
+    # Stops the whole cluster; the text says why. Needs no session.
+  }
+}
+
+struct Answer {
+  # One per request, gathered from all workers that were asked.
+  session @0 :UInt32;
+  request @1 :UInt64;
+  error @2 :E.Error;
+  # The first cause if anything failed, else null. A second frame, if any, is the one worker's body.
+}
+
+struct SessionFailed {
+  # Sent at once when a session's work fails; every later call reports it until the reset.
+  session @0 :UInt32;
+  generation @1 :UInt32;
+  error @2 :E.Error;
+}
+
+struct Credit {
+  # Flow control: what the slowest worker has consumed of this session, cumulative.
+  session @0 :UInt32;
+  consumedBytes @1 :UInt64;
+}
+
+struct WorkerStatus {
+  peer @0 :M.Peer;
+  state @1 :State;
+  backend @2 :Text;
+  received @3 :UInt64;
+  launched @4 :UInt64;
+  completed @5 :UInt64;
+  heartbeatAgeMillis @6 :UInt64;
+  reason @7 :Text;
+  # Why it is lost.
+
+  enum State {
+    missing @0;
+    # Nobody has joined with this rank yet.
+    joining @1;
+    ready @2;
+    lost @3;
+  }
+}
+
+struct SessionStatus {
+  session @0 :UInt32;
+  name @1 :Text;
+  host @2 :Text;
+  pid @3 :Int32;
+  numGroups @4 :UInt32;
+  generation @5 :UInt32;
+  sentBytes @6 :UInt64;
+  consumedBytes @7 :UInt64;
+  error @8 :E.Error;
+  # The first cause if the session has failed, else null.
+}
+
+struct ClusterStatus {
+  request @0 :UInt64;
+  cluster @1 :Text;
+  build @2 :Text;
+  epoch @3 :UInt64;
+  pid @4 :Int32;
+  uptimeMillis @5 :UInt64;
+  workers @6 :List(WorkerStatus);
+  sessions @7 :List(SessionStatus);
+  sequence @8 :UInt64;
+  # Batches ordered so far.
+}
+
+struct ControllerMessage {
+  # The first frame of everything the controller sends to a client.
+  union {
+    sessionOpened @0 :SessionOpened;
+    refused @1 :M.Refusal;
+    answer @2 :Answer;
+    sessionFailed @3 :SessionFailed;
+    credit @4 :Credit;
+    clusterStatus @5 :ClusterStatus;
+    shutdown @6 :Text;
+    # The cluster is going down; the text says why.
+  }
+}

@@ -1,0 +1,38 @@
+// What a controller is told at start. services/config reads it from YAML.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace lockstep::controller {
+
+struct ControllerOptions {
+  // Name of the cluster; workers that ask for another are refused.
+  std::string cluster = "lockstep";
+  // The world's size.
+  int workers = 1;
+
+  // Where it listens. ipc:// on one host, tcp:// for many (port * or 0: any free one), inproc://
+  // inside one process.
+  std::string client_endpoint;
+  std::string worker_endpoint;
+  std::string liveness_endpoint;
+
+  // Workers send a heartbeat this often ...
+  std::chrono::milliseconds heartbeat_interval{500};
+  // ... and are lost after this long without one.
+  std::chrono::milliseconds worker_timeout{2'000};
+  // A session ends when its client is silent for this long.
+  std::chrono::milliseconds session_lease{10'000};
+  // How long a rank waits for its peers in one collective.
+  std::chrono::milliseconds collective_timeout{300'000};
+  // Most bytes of a session's batches on their way and not yet executed by the slowest worker.
+  size_t flow_window_bytes = size_t{8} << 20;
+  // Largest batch that is accepted from a client.
+  size_t max_batch_bytes = size_t{256} << 20;
+  // After a message, threads look again at once for this long before they sleep.
+  std::chrono::microseconds poll_before_sleep{200};
+};
+
+}  // namespace lockstep::controller

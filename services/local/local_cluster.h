@@ -1,0 +1,61 @@
+// A whole cluster started by one program: the default of the quick start, and of tests.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/client/session.h"
+
+namespace lockstep::local {
+
+struct LocalClusterOptions {
+  enum class Mode {
+    kThreads,    // workers are threads of this process; messages go by inproc
+    kProcesses,  // workers are child processes; messages go by ipc
+  };
+
+  int workers = 4;
+  Mode mode = Mode::kThreads;
+  // Name for status and logs; a unique one is made if empty.
+  std::string cluster;
+  // Directories that modules may be loaded from.
+  std::vector<std::string> module_path;
+  size_t arena_bytes = size_t{16} << 30;
+  std::chrono::milliseconds collective_timeout{300'000};
+  std::chrono::milliseconds start_timeout{30'000};
+  // kProcesses: the worker's executable. If empty: $LOCKSTEP_WORKER, else `lockstep-worker` beside
+  // this program, else in PATH.
+  std::string worker_binary;
+};
+
+// Threads: Stop() and Connect() may be called from any thread, one at a time.
+// Ownership: stops everything when destroyed. Child processes die with this one.
+class LocalCluster {
+ public:
+  // Starts controller and workers and returns when all are ready.
+  static StatusOr<std::unique_ptr<LocalCluster>> Start(const LocalClusterOptions& options);
+
+  ~LocalCluster();
+
+  // A session with this cluster. options.endpoint is filled in.
+  StatusOr<Session> Connect(SessionOptions options = {});
+
+  // Where clients of other processes can connect (kProcesses), or of this one (kThreads).
+  const std::string& endpoint() const;
+  // kProcesses: the workers' process ids in rank order.
+  const std::vector<pid_t>& worker_pids() const;
+
+  // Stops workers, then the controller. Idempotent. Reports what did not stop in time.
+  Status Stop();
+
+ private:
+  struct Impl;
+  explicit LocalCluster(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::local

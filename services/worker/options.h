@@ -1,0 +1,38 @@
+// What a worker is told at start. services/config reads it from YAML.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lockstep::worker {
+
+struct WorkerOptions {
+  // Name of the cluster to join; empty: whichever answers.
+  std::string cluster;
+  // The controller's endpoint for workers.
+  std::string controller_endpoint;
+  // The rank to ask for; -1: the lowest that is free.
+  int rank = -1;
+  // "cpu"
+  std::string device = "cpu";
+
+  // Directories that modules may be loaded from.
+  std::vector<std::string> module_path;
+  // Upper bound of the arena that tensors live in; memory is taken as it is needed.
+  size_t arena_bytes = size_t{16} << 30;
+  // Most live registers of one session.
+  size_t max_registers = size_t{1} << 20;
+  // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://...".
+  std::string bulk_endpoint = "tcp://127.0.0.1:*";
+
+  // How long to look for the controller, and for all workers to join.
+  std::chrono::milliseconds join_timeout{60'000};
+  // A worker whose controller is silent for this long exits.
+  std::chrono::milliseconds controller_timeout{10'000};
+  // After a message, the executing thread looks again at once for this long before it sleeps.
+  std::chrono::microseconds poll_before_sleep{200};
+};
+
+}  // namespace lockstep::worker

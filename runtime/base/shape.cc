@@ -9,11 +9,11 @@ Status Shape::Validate(size_t element_size_bytes) const {
     return InvalidArgument("a shape has at most ", kMaxDims, " dimensions, this one has ", ndim());
   }
   constexpr int64_t kMaxBytes = int64_t{1} << 62;
-  const bool empty = std::find(dims_.begin(), dims_.end(), 0) != dims_.end();
   int64_t bytes = static_cast<int64_t>(element_size_bytes);
   for (int64_t dim : dims_) {
     if (dim < 0) return InvalidArgument("shape ", ToString(), " has a negative extent");
-    if (empty) continue;
+    // The other extents count even if the tensor is empty: strides are their products.
+    if (dim == 0) continue;
     if (dim > kMaxBytes / bytes) {
       return InvalidArgument("shape ", ToString(), " is larger than 2^62 bytes");
     }

@@ -43,8 +43,9 @@ class Shape {
     return count;
   }
 
-  // OK if there are at most kMaxDims extents, none is negative, and elements times
-  // `element_size_bytes` fits into 2^62 bytes; else kInvalidArgument that shows the shape.
+  // OK if there are at most kMaxDims extents, none is negative, and the product of those that are
+  // not 0, times `element_size_bytes`, fits into 2^62 bytes; else kInvalidArgument that shows the
+  // shape.
   Status Validate(size_t element_size_bytes = 1) const;
 
   // "[2, 3]"

@@ -1,0 +1,150 @@
+#include "runtime/tensor/arena.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "runtime/tensor/block_pool.h"
+
+namespace lockstep::tensor {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+// A worker that holds no tensors keeps only this much of /dev/shm beside the control area.
+constexpr size_t kFirstHeapBytes = size_t{3} << 20;
+// The heap doubles until it is this large, and then grows in steps of this size.
+constexpr size_t kLargestStepBytes = size_t{256} << 20;
+
+constexpr size_t RoundUpToPage(size_t size) {
+  return (size + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+class ArenaImpl final : public Arena {
+ public:
+  ArenaImpl(std::unique_ptr<SharedSegment> segment, size_t control_bytes)
+      : segment_(std::move(segment)), control_bytes_(control_bytes) {}
+
+  // Sets the control area and the first piece of the heap aside.
+  Status Start() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return Grow(std::min(kFirstHeapBytes, HeapCapacity()));
+  }
+
+  const std::string& name() const override { return segment_->name(); }
+  std::byte* base() const override { return segment_->data(); }
+  size_t capacity_bytes() const override { return segment_->capacity_bytes(); }
+  std::byte* control() const override { return segment_->data(); }
+  size_t control_bytes() const override { return control_bytes_; }
+
+  StatusOr<std::shared_ptr<Storage>> Allocate(size_t size_bytes) override;
+  AllocatorStats Stats() const override;
+
+ private:
+  class BlockStorage;
+
+  size_t HeapCapacity() const { return capacity_bytes() - control_bytes_; }
+  std::byte* Heap() const { return base() + control_bytes_; }
+
+  // These three want mutex_ held.
+  Status Grow(size_t size_bytes);
+  StatusOr<BlockPool::Block*> GrowAndAllocate(size_t size_bytes);
+  Status Exhausted(size_t size_bytes, const std::string& reason) const;
+
+  void Release(BlockPool::Block* block) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pool_.Free(block);
+  }
+
+  const std::unique_ptr<SharedSegment> segment_;
+  const size_t control_bytes_;
+  mutable std::mutex mutex_;
+  BlockPool pool_;  // offsets count from Heap()
+  size_t peak_bytes_ = 0;
+  size_t allocations_ = 0;
+};
+
+class ArenaImpl::BlockStorage final : public Storage {
+ public:
+  BlockStorage(std::shared_ptr<ArenaImpl> arena, BlockPool::Block* block, void* data,
+               size_t size_bytes)
+      : Storage(data, size_bytes, Device{}), arena_(std::move(arena)), block_(block) {}
+  ~BlockStorage() override { arena_->Release(block_); }
+
+ private:
+  const std::shared_ptr<ArenaImpl> arena_;
+  BlockPool::Block* const block_;
+};
+
+StatusOr<std::shared_ptr<Storage>> ArenaImpl::Allocate(size_t size_bytes) {
+  BlockPool::Block* block = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (size_bytes > HeapCapacity()) return Exhausted(size_bytes, "");
+    block = pool_.Allocate(size_bytes);
+    if (block == nullptr) [[unlikely]] {
+      LOCKSTEP_ASSIGN_OR_RETURN(block, GrowAndAllocate(size_bytes));
+    }
+    peak_bytes_ = std::max(peak_bytes_, pool_.live_bytes());
+    ++allocations_;
+  }
+  return std::make_shared<BlockStorage>(std::static_pointer_cast<ArenaImpl>(shared_from_this()),
+                                        block, Heap() + block->offset, size_bytes);
+}
+
+Status ArenaImpl::Grow(size_t size_bytes) {
+  LOCKSTEP_RETURN_IF_ERROR(
+      segment_->Reserve(control_bytes_ + pool_.range_bytes() + size_bytes));
+  if (size_bytes > 0) pool_.Extend(size_bytes);
+  return OkStatus();
+}
+
+StatusOr<BlockPool::Block*> ArenaImpl::GrowAndAllocate(size_t size_bytes) {
+  const size_t room = HeapCapacity() - pool_.range_bytes();
+  const size_t missing = RoundUpToPage(pool_.MissingFor(size_bytes));
+  if (missing > room) return Exhausted(size_bytes, "");
+  const size_t step = std::min(RoundUpToPage(pool_.range_bytes()), kLargestStepBytes);
+  const size_t generous = std::min(std::max(missing, step), room);
+  Status status = Grow(generous);
+  // A nearly full /dev/shm may still have what is needed now.
+  if (!status.ok() && generous > missing) status = Grow(missing);
+  if (!status.ok()) {
+    if (status.code() != StatusCode::kResourceExhausted) return status;
+    return Exhausted(size_bytes, Message(status));
+  }
+  return pool_.Allocate(size_bytes);
+}
+
+Status ArenaImpl::Exhausted(size_t size_bytes, const std::string& reason) const {
+  return ResourceExhausted("arena ", name(), " cannot allocate ", size_bytes, " bytes: ",
+                           pool_.live_bytes(), " bytes are live in ", pool_.live_blocks(),
+                           " blocks, ", pool_.range_bytes(), " reserved, ", HeapCapacity(),
+                           " is the capacity", reason.empty() ? "" : "; ", reason);
+}
+
+AllocatorStats ArenaImpl::Stats() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return {.live_bytes = pool_.live_bytes(),
+          .peak_bytes = peak_bytes_,
+          .reserved_bytes = control_bytes_ + pool_.range_bytes(),
+          .live_blocks = pool_.live_blocks(),
+          .allocations = allocations_};
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<Arena>> Arena::Create(const ArenaOptions& options) {
+  const size_t control_bytes = RoundUpToPage(options.control_bytes);
+  // Whole pages only, so that the heap's end is a multiple of its granule.
+  const size_t capacity_bytes = options.capacity_bytes / kPageBytes * kPageBytes;
+  if (capacity_bytes <= control_bytes) {
+    return InvalidArgument("arena ", options.name, " of ", options.capacity_bytes,
+                           " bytes has no room beside its control area of ", control_bytes,
+                           " bytes");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segment, SharedSegment::Create(options.name, capacity_bytes));
+  auto arena = std::make_shared<ArenaImpl>(std::move(segment), control_bytes);
+  LOCKSTEP_RETURN_IF_ERROR(arena->Start());
+  return std::shared_ptr<Arena>(std::move(arena));
+}
+
+}  // namespace lockstep::tensor

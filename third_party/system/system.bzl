@@ -1,0 +1,145 @@
+"""One external repository, @system, whose targets are the libraries the distribution ships.
+
+Each target is a header-less cc_library: the headers lie in /usr/include, which the compiler already
+searches as a system directory, so their warnings are not ours. What pkg-config adds are defines and
+link flags. A library that is missing becomes a target that fails when it is *used*, with a message
+that names the remedy; the others still build.
+
+`//third_party/system:system.bzl` is the list to add a library to; tools/dev.d/packages/ is the list
+to add its package to.
+"""
+
+# target -> pkg-config modules.
+_REQUIRED = {
+    "benchmark": ["benchmark"],
+    "capnp": ["capnp"],
+    "cli11": ["CLI11"],
+    "cppzmq": ["cppzmq"],
+    "gmock": ["gmock"],
+    "gtest": ["gtest"],
+    "gtest_main": ["gtest_main"],
+    "httplib": ["cpp-httplib"],
+    "json": ["nlohmann_json"],
+    "prometheus_core": ["prometheus-cpp-core"],
+    "prometheus_pull": ["prometheus-cpp-pull"],
+    "spdlog": ["spdlog"],
+    "status": [
+        "absl_flat_hash_map",
+        "absl_inlined_vector",
+        "absl_span",
+        "absl_status",
+        "absl_statusor",
+        "absl_strings",
+    ],
+    "yaml_cpp": ["yaml-cpp"],
+    "zmq": ["libzmq"],
+}
+
+# Wanted by benchmarks only. Defined when found; @system//:config.bzl says which (have_<name>).
+_OPTIONAL = {
+    "mpi": ["ompi-c", "ompi"],
+}
+
+_HEADER = """# Written by //third_party/system:system.bzl from what pkg-config says on this machine.
+package(default_visibility = ["//visibility:public"])
+"""
+
+_LIBRARY = """
+cc_library(
+    name = "{name}",
+    hdrs = {hdrs},
+    defines = {defines},
+    includes = {includes},
+    linkopts = {linkopts},
+)
+"""
+
+_MISSING = """
+genrule(
+    name = "{name}_missing",
+    outs = ["{name}_missing.h"],
+    cmd = "echo '{message}' >&2; exit 1",
+)
+
+cc_library(
+    name = "{name}",
+    hdrs = ["{name}_missing.h"],
+)
+"""
+
+def _pkg_config(rctx, arguments):
+    """Returns the flags as a list, or None where pkg-config does not know the modules."""
+    result = rctx.execute(["pkg-config"] + arguments)
+    if result.return_code != 0:
+        return None
+    return [flag for flag in result.stdout.strip().split(" ") if flag]
+
+def _link_include_dirs(rctx, name, cflags):
+    """Makes include directories outside /usr/include visible to Bazel; returns their new paths.
+
+    Both -I and -isystem directories become `includes`, which Bazel passes as -isystem.
+    """
+    directories = []
+    for flag in cflags:
+        if flag.startswith("-I") and flag not in ("-I/usr/include", "-I"):
+            link = "include/{}/{}".format(name, len(directories))
+            rctx.symlink(flag[2:], link)
+            directories.append(link)
+    return directories
+
+def _library(rctx, name, modules, include_dirs):
+    """The BUILD text of one library, or None where it is not installed."""
+    cflags = _pkg_config(rctx, ["--cflags"] + modules)
+    libs = _pkg_config(rctx, ["--libs"] + modules)
+    if cflags == None or libs == None:
+        return None
+
+    # libzmq's .pc names the include directories of its private dependencies, which no user of its
+    # header needs: hence directories are taken only where asked.
+    includes = _link_include_dirs(rctx, name, cflags) if include_dirs else []
+
+    # --as-needed: abseil lists some thirty shared objects, and every one costs a process start-up time.
+    linkopts = ["-Wl,--push-state,--as-needed"] + libs + ["-Wl,--pop-state"] if libs else []
+    return _LIBRARY.format(
+        name = name,
+        hdrs = "glob({})".format([d + "/**/*.h" for d in includes]) if includes else "[]",
+        defines = [flag[2:] for flag in cflags if flag.startswith("-D")],
+        includes = includes,
+        linkopts = linkopts,
+    )
+
+def _system_libraries_impl(rctx):
+    if not rctx.which("pkg-config"):
+        fail("pkg-config is not installed: run `tools/dev setup`")
+    build = _HEADER
+    for name, modules in _REQUIRED.items():
+        text = _library(rctx, name, modules, include_dirs = False)
+        if not text:
+            message = "@system//:{}: pkg-config finds no {}: run tools/dev setup".format(
+                name,
+                " ".join(modules),
+            )
+            text = _MISSING.format(name = name, message = message)
+        build += text
+
+    config = '"""Which optional system libraries this machine has."""\n\n'
+    for name, modules in _OPTIONAL.items():
+        text = None
+        for module in modules:
+            text = text or _library(rctx, name, [module], include_dirs = True)
+        config += "have_{} = {}\n".format(name, text != None)
+        build += text or ""
+    rctx.file("BUILD.bazel", build)
+    rctx.file("config.bzl", config)
+
+# LOCKSTEP_SYSTEM is a digest of the installed packages' versions, which `tools/dev setup` keeps in
+# .bazelrc.local: an upgraded package refetches this repository.
+system_libraries = repository_rule(
+    implementation = _system_libraries_impl,
+    configure = True,
+    environ = [
+        "LOCKSTEP_SYSTEM",
+        "PKG_CONFIG_PATH",
+    ],
+    local = False,
+)

@@ -92,8 +92,7 @@ StatusOr<std::shared_ptr<Storage>> ArenaImpl::Allocate(size_t size_bytes) {
 }
 
 Status ArenaImpl::Grow(size_t size_bytes) {
-  LOCKSTEP_RETURN_IF_ERROR(
-      segment_->Reserve(control_bytes_ + pool_.range_bytes() + size_bytes));
+  LOCKSTEP_RETURN_IF_ERROR(segment_->Reserve(control_bytes_ + pool_.range_bytes() + size_bytes));
   if (size_bytes > 0) pool_.Extend(size_bytes);
   return OkStatus();
 }
@@ -115,10 +114,10 @@ StatusOr<BlockPool::Block*> ArenaImpl::GrowAndAllocate(size_t size_bytes) {
 }
 
 Status ArenaImpl::Exhausted(size_t size_bytes, const std::string& reason) const {
-  return ResourceExhausted("arena ", name(), " cannot allocate ", size_bytes, " bytes: ",
-                           pool_.live_bytes(), " bytes are live in ", pool_.live_blocks(),
-                           " blocks, ", pool_.range_bytes(), " reserved, ", HeapCapacity(),
-                           " is the capacity", reason.empty() ? "" : "; ", reason);
+  return ResourceExhausted("arena ", name(), " cannot allocate ", size_bytes,
+                           " bytes: ", pool_.live_bytes(), " bytes are live in ",
+                           pool_.live_blocks(), " blocks, ", pool_.range_bytes(), " reserved, ",
+                           HeapCapacity(), " is the capacity", reason.empty() ? "" : "; ", reason);
 }
 
 AllocatorStats ArenaImpl::Stats() const {

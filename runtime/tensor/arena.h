@@ -16,9 +16,9 @@
 namespace lockstep::tensor {
 
 struct ArenaOptions {
-  std::string name;                             // SharedSegment name, unique on the host
-  size_t capacity_bytes = size_t{16} << 30;     // address space and upper bound, not memory
-  size_t control_bytes = size_t{1} << 20;       // the control area at offset 0, zero at first
+  std::string name;                          // SharedSegment name, unique on the host
+  size_t capacity_bytes = size_t{16} << 30;  // address space and upper bound, not memory
+  size_t control_bytes = size_t{1} << 20;    // the control area at offset 0, zero at first
 };
 
 // Threads: safe (see Allocator). Ownership: storages keep the arena alive, so it may be dropped

@@ -90,12 +90,12 @@ class BlockPool {
   size_t live_blocks_ = 0;
   Block* last_ = nullptr;  // the block at the end of the range
 
-  uint64_t levels_ = 0;              // bit l: some class of level l has a free block
-  uint16_t slots_[kLevels] = {};     // bit s: class (l, s) has one
+  uint64_t levels_ = 0;           // bit l: some class of level l has a free block
+  uint16_t slots_[kLevels] = {};  // bit s: class (l, s) has one
   Block* heads_[kLevels][kLinear] = {};
 
-  std::deque<Block> blocks_;         // owns every Block; grows to the most that ever existed
-  Block* recycled_ = nullptr;        // Blocks that describe nothing now, linked by `next`
+  std::deque<Block> blocks_;   // owns every Block; grows to the most that ever existed
+  Block* recycled_ = nullptr;  // Blocks that describe nothing now, linked by `next`
 };
 
 }  // namespace lockstep::tensor

@@ -6,11 +6,10 @@ namespace {
 
 // In the order of DType.
 constexpr DLDataType kDLPackTypes[kDTypeCount] = {
-    {kDLBool, 8, 1},           {kDLInt, 8, 1},    {kDLUInt, 8, 1},
-    {kDLInt, 16, 1},           {kDLUInt, 16, 1},  {kDLInt, 32, 1},
-    {kDLUInt, 32, 1},          {kDLInt, 64, 1},   {kDLUInt, 64, 1},
-    {kDLFloat, 16, 1},         {kDLBfloat, 16, 1}, {kDLFloat, 32, 1},
-    {kDLFloat, 64, 1},         {kDLFloat8_e4m3fn, 8, 1}, {kDLFloat8_e5m2, 8, 1},
+    {kDLBool, 8, 1},   {kDLInt, 8, 1},           {kDLUInt, 8, 1},        {kDLInt, 16, 1},
+    {kDLUInt, 16, 1},  {kDLInt, 32, 1},          {kDLUInt, 32, 1},       {kDLInt, 64, 1},
+    {kDLUInt, 64, 1},  {kDLFloat, 16, 1},        {kDLBfloat, 16, 1},     {kDLFloat, 32, 1},
+    {kDLFloat, 64, 1}, {kDLFloat8_e4m3fn, 8, 1}, {kDLFloat8_e5m2, 8, 1},
 };
 
 const char* CodeName(uint8_t code) {

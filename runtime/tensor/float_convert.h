@@ -67,8 +67,8 @@ template <int kExponentBits, int kMantissaBits>
 constexpr float WidenMagnitude(uint32_t magnitude) {
   constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
   if (magnitude >> kMantissaBits == 0) {  // subnormal: a multiple of the smallest one
-    constexpr float kUnit = std::bit_cast<float>(
-        static_cast<uint32_t>(127 + 1 - kBias - kMantissaBits) << 23);
+    constexpr float kUnit =
+        std::bit_cast<float>(static_cast<uint32_t>(127 + 1 - kBias - kMantissaBits) << 23);
     return static_cast<float>(magnitude) * kUnit;
   }
   return std::bit_cast<float>((magnitude << (23 - kMantissaBits)) +

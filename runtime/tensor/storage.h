@@ -38,7 +38,7 @@ struct AllocatorStats {
   size_t peak_bytes = 0;      // the most that live_bytes ever was
   size_t reserved_bytes = 0;  // taken from the operating system, free or not
   size_t live_blocks = 0;
-  size_t allocations = 0;     // since the start
+  size_t allocations = 0;  // since the start
 };
 
 // Hands out storage.

@@ -15,7 +15,8 @@
 namespace lockstep::tensor {
 
 DLDataType ToDLPack(DType dtype);
-// kInvalidArgument names a dtype that Lockstep does not have (complex, vectors of lanes, int4, ...).
+// kInvalidArgument names a dtype that Lockstep does not have (complex, vectors of lanes, int4,
+// ...).
 StatusOr<DType> FromDLPack(DLDataType dtype);
 
 // A handle: copying shares the memory. A default-constructed tensor is null and only good for being

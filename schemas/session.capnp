@@ -68,7 +68,7 @@ struct ClientMessage {
     closeSession @2 :CloseSession;
     resetSession @3 :ResetSession;
     keepAlive @4 :UInt32;
-    # Renews the lease of this session.
+    # Renews the lease of this session, and is answered in kind.
     status @5 :UInt64;
     # A request number. Answered with ClusterStatus; needs no session.
     shutdown @6 :Text;
@@ -154,5 +154,7 @@ struct ControllerMessage {
     clusterStatus @5 :ClusterStatus;
     shutdown @6 :Text;
     # The cluster is going down; the text says why.
+    keepAlive @7 :UInt32;
+    # The controller is alive, and the session too.
   }
 }

@@ -33,7 +33,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/client/dref.h"
-#include "runtime/client/encode_argument.h"
+#include "runtime/client/argument.h"
 #include "runtime/control/value.h"
 
 namespace lockstep {

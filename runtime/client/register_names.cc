@@ -1,0 +1,68 @@
+#include "runtime/client/register_names.h"
+
+#include <limits>
+
+namespace lockstep::client {
+
+DRef RegisterNames::Acquire() {
+  references_.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  RegisterName* name = nullptr;
+  if (!free_.empty()) {
+    name = free_.back();
+    free_.pop_back();
+  } else {
+    name = &names_.emplace_back();
+    name->index = static_cast<uint32_t>(names_.size() - 1);
+    name->owner = this;
+  }
+  ++name->generation;
+  name->references.store(1, std::memory_order_relaxed);
+  return DRef(name);
+}
+
+void RegisterNames::Dropped(RegisterName* name) {
+  {
+    std::lock_guard lock(mutex_);
+    kills_.push_back(name);
+  }
+  Unref();
+}
+
+void RegisterNames::TakeKills(std::vector<uint64_t>* kills) {
+  std::lock_guard lock(mutex_);
+  for (RegisterName* name : kills_) {
+    kills->push_back(RegisterId{name->index, name->generation}.Packed());
+    // An index whose generations are used up is never used again.
+    if (name->generation < std::numeric_limits<uint32_t>::max()) free_.push_back(name);
+  }
+  kills_.clear();
+}
+
+void RegisterNames::Unref() {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+}  // namespace lockstep::client
+
+namespace lockstep {
+
+DRef::DRef(const DRef& other) : name_(other.name_) {
+  if (name_ != nullptr) name_->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+DRef::~DRef() {
+  if (name_ != nullptr && name_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    name_->owner->Dropped(name_);
+  }
+}
+
+RegisterId DRef::id() const {
+  return name_ == nullptr ? RegisterId{} : RegisterId{name_->index, name_->generation};
+}
+
+SessionId DRef::session() const {
+  return name_ == nullptr ? SessionId{} : name_->owner->session();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// The names of a session's registers: which are free, which are held, which are to be killed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/client/dref.h"
+
+namespace lockstep::client {
+
+class RegisterNames;
+
+// What the copies of one DRef share.
+struct RegisterName {
+  std::atomic<uint32_t> references{0};
+  uint32_t index = 0;
+  uint32_t generation = 0;
+  RegisterNames* owner = nullptr;
+};
+
+// Chooses ids from a free list, so that a call needs no answer to know its result's name. A name that
+// is dropped goes onto the kill list; its index is used again, under the next generation, once the
+// kill list has been taken for a batch.
+//
+// Threads: safe. Ownership: lives until the session and the last DRef are gone (Unref).
+class RegisterNames {
+ public:
+  static RegisterNames* Create(SessionId session) { return new RegisterNames(session); }
+  RegisterNames(const RegisterNames&) = delete;
+  RegisterNames& operator=(const RegisterNames&) = delete;
+
+  // A name that is in use by nobody else.
+  DRef Acquire();
+  // Moves the kill list to the end of `kills` (packed ids); their indices may be used again by
+  // commands that come later.
+  void TakeKills(std::vector<uint64_t>* kills);
+  // The session is gone: nothing is killed any more.
+  void Unref();
+
+  SessionId session() const { return session_; }
+
+  void Dropped(RegisterName* name);
+
+ private:
+  explicit RegisterNames(SessionId session) : session_(session) {}
+  ~RegisterNames() = default;
+
+  const SessionId session_;
+  std::atomic<uint64_t> references_{1};  // the session's, and one per live name
+  std::mutex mutex_;
+  std::deque<RegisterName> names_;    // by index; addresses are stable
+  std::vector<RegisterName*> free_;   // may be acquired
+  std::vector<RegisterName*> kills_;  // dropped, and not yet told to the workers
+};
+
+}  // namespace lockstep::client

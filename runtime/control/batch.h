@@ -1,0 +1,107 @@
+// Batches: commands back to back in one frame (the body; see schemas/control.capnp).
+#pragma once
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/control/frame.h"
+#include "runtime/control/message_codec.h"
+#include "schemas/control.capnp.h"
+
+namespace lockstep::control {
+
+// What a body costs its session's flow window: its bytes, and what a message costs besides.
+inline uint64_t FlowCost(size_t body_bytes) { return body_bytes + 512; }
+
+// Builds bodies. Commands are built in place: no copy, no allocation per command.
+//
+// Threads: one at a time.
+class BatchWriter {
+ public:
+  BatchWriter();
+  ~BatchWriter();
+  BatchWriter(const BatchWriter&) = delete;
+  BatchWriter& operator=(const BatchWriter&) = delete;
+
+  // Appends one command: `fill` is called with its builder.
+  template <typename Fill>
+  void Add(Fill&& fill) {
+    CommandBuilder builder(*this);
+    fill(builder.initRoot<wire::Command>());
+    builder.Finish();
+  }
+
+  size_t size_bytes() const { return used_words_ * sizeof(uint64_t); }
+  uint32_t commands() const { return commands_; }
+  bool empty() const { return commands_ == 0; }
+
+  // The body so far; the writer is empty afterwards.
+  Frame Take();
+
+ private:
+  // Hands Cap'n Proto the free rest of the buffer as the message's one segment. A command that does
+  // not fit gets further segments from the heap and is copied behind the others.
+  class CommandBuilder final : public capnp::MessageBuilder {
+   public:
+    explicit CommandBuilder(BatchWriter& writer) : writer_(writer) {}
+    ~CommandBuilder() noexcept(false) override;
+    kj::ArrayPtr<capnp::word> allocateSegment(unsigned minimum_words) override;
+    void Finish();
+
+   private:
+    BatchWriter& writer_;
+    bool first_ = true;
+    std::vector<void*> overflow_;
+  };
+
+  // Makes words [used, used + count) exist, and be zero, as Cap'n Proto wants them.
+  void EnsureZeroed(size_t count);
+  void Grow(size_t words);
+
+  uint64_t* words_ = nullptr;
+  size_t capacity_words_ = 0;
+  size_t zeroed_words_ = 0;  // [used_words_, zeroed_words_) is zero
+  size_t used_words_ = 0;
+  uint32_t commands_ = 0;
+};
+
+// Reads a body command by command.
+class BatchReader {
+ public:
+  explicit BatchReader(const Frame& body, const ReadLimits& limits = {});
+
+  bool AtEnd() const { return position_ == words_.words().size(); }
+
+  // Calls `use` with the next command and moves on. `use` returns a Status. kInvalidArgument if the
+  // bytes are no command: the rest cannot be read either.
+  template <typename Use>
+  Status Next(Use&& use) {
+    if (!words_.ok()) return InvalidArgument("a batch is cut off");
+    const kj::ArrayPtr<const capnp::word> rest =
+        words_.words().slice(position_, words_.words().size());
+    try {
+      capnp::FlatArrayMessageReader reader(
+          rest, capnp::ReaderOptions{limits_.traversal_words, limits_.nesting});
+      position_ = static_cast<size_t>(reader.getEnd() - words_.words().begin());
+      return use(reader.getRoot<wire::Command>());
+    } catch (const kj::Exception& exception) {
+      position_ = words_.words().size();
+      return FromKjException(exception);
+    }
+  }
+
+ private:
+  AlignedWords words_;
+  const ReadLimits limits_;
+  size_t position_ = 0;
+};
+
+}  // namespace lockstep::control

@@ -1,0 +1,53 @@
+// Channels carry messages between processes (or threads) without knowing what they mean.
+//
+// The controller listens with a ServerChannel; workers and clients connect with a ClientChannel.
+// Messages between two peers arrive whole and in order, or not at all. Nothing here blocks: a thread
+// that wants to wait for several things uses an InputWaiter (input_waiter.h).
+#pragma once
+
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/control/frame.h"
+
+namespace lockstep::control {
+
+// Threads: one thread at a time uses a channel; handing it on needs a lock or another fence.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // True if Receive would return a message.
+  virtual bool HasInput() = 0;
+
+  // A descriptor to poll for reading before HasInput() is asked again. It may become readable without
+  // input, and it is edge-like: sleep on it only after HasInput() said no, and look for input after
+  // every Send, which may take the edge away.
+  virtual int wait_fd() const = 0;
+};
+
+class ClientChannel : public Channel {
+ public:
+  // Queues `message`. kUnavailable if the channel is closed.
+  virtual Status Send(const Message& message) = 0;
+  // Takes the next message; false if there is none.
+  virtual bool Receive(Message* message) = 0;
+};
+
+// A peer of a ServerChannel: opaque bytes, unique among those connected.
+using PeerName = std::string;
+
+class ServerChannel : public Channel {
+ public:
+  // Where peers connect to, with the real port if any free one was asked for.
+  virtual const std::string& endpoint() const = 0;
+  // Queues `message` to every one of `peers`, sharing the frames. A peer that is gone loses it.
+  virtual Status Send(absl::Span<const PeerName> peers, const Message& message) = 0;
+  virtual bool Receive(PeerName* from, Message* message) = 0;
+};
+
+}  // namespace lockstep::control

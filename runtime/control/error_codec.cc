@@ -1,0 +1,64 @@
+#include "runtime/control/error_codec.h"
+
+#include <sstream>
+
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::control {
+
+Status RemoteError::ToStatus() const {
+  if (ok()) return OkStatus();
+  std::ostringstream text;
+  const char* separator = "";
+  if (rank >= 0) {
+    text << "rank " << rank;
+    separator = ", ";
+  }
+  if (command > 0) {
+    text << separator << "command " << command;
+    separator = ", ";
+  }
+  if (!function.empty()) {
+    text << separator << function;
+    separator = ", ";
+  }
+  if (*separator != '\0') text << ": ";
+  text << message;
+  if (!stack.empty()) text << "\nremote stack:\n" << stack;
+  return Status(code, text.str());
+}
+
+RemoteError ErrorOf(const Status& status) {
+  RemoteError error;
+  error.code = status.code();
+  error.message = Message(status);
+  return error;
+}
+
+void WriteError(wire::Error::Builder builder, const RemoteError& error) {
+  builder.setCode(static_cast<uint16_t>(error.code));
+  builder.setRank(error.rank);
+  builder.setSession(error.session.value);
+  builder.setCommand(error.command);
+  builder.setFunction(error.function);
+  builder.setMessage(error.message);
+  builder.setStack(error.stack);
+}
+
+RemoteError ReadError(wire::Error::Reader reader) {
+  RemoteError error;
+  const int code = reader.getCode();
+  // A code that we do not know, or OK, cannot be an error's: it is kept as an unknown one.
+  error.code = code > 0 && code <= static_cast<int>(StatusCode::kUnauthenticated)
+                   ? static_cast<StatusCode>(code)
+                   : StatusCode::kUnknown;
+  error.rank = reader.getRank();
+  error.session = SessionId(reader.getSession());
+  error.command = reader.getCommand();
+  error.function = ToString(reader.getFunction());
+  error.message = ToString(reader.getMessage());
+  error.stack = ToString(reader.getStack());
+  return error;
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,49 @@
+#include "runtime/control/host.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+
+namespace lockstep::control {
+namespace {
+
+HostIdentity ReadIdentity() {
+  HostIdentity identity;
+  char name[256] = "unknown";
+  gethostname(name, sizeof name - 1);
+  identity.name = name;
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::getline(boot, identity.id);
+  struct stat shared_memory{};
+  if (stat("/dev/shm", &shared_memory) == 0) {
+    identity.id.append(1, '/').append(std::to_string(shared_memory.st_dev));
+  }
+  return identity;
+}
+
+}  // namespace
+
+const HostIdentity& ThisHost() {
+  static const HostIdentity identity = ReadIdentity();
+  return identity;
+}
+
+std::string ProcessLabel(const std::string& host, int pid) {
+  return host + ":" + std::to_string(pid);
+}
+
+std::string RandomHex(int count) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const unsigned byte = random() & 0xff;
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 0xf];
+  }
+  return text;
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,29 @@
+// Who this process is, as it tells its peers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep::control {
+
+// The version of the protocol in schemas/, and the oldest that is still spoken.
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kOldestProtocolVersion = 1;
+
+// Lockstep's version, for people: "0.1.0".
+inline constexpr char kBuildVersion[] = "0.1.0";
+
+struct HostIdentity {
+  std::string name;  // for people
+  // Equal for two processes that may share memory: the kernel's boot id and the device of /dev/shm.
+  std::string id;
+};
+const HostIdentity& ThisHost();
+
+// A short name for error messages and logs: "host:pid".
+std::string ProcessLabel(const std::string& host, int pid);
+
+// `count` unpredictable bytes, as lower-case hexadecimal digits.
+std::string RandomHex(int count);
+
+}  // namespace lockstep::control

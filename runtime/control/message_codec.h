@@ -1,0 +1,77 @@
+// One Cap'n Proto message in one frame: building it, and reading it within limits.
+//
+// Every exception of the library ends here. What comes from outside is never trusted: a reader may
+// look at a bounded number of words and follow pointers to a bounded depth.
+#pragma once
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <kj/exception.h>
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/control/frame.h"
+
+namespace lockstep::control {
+
+struct ReadLimits {
+  // Words that one message may make a reader visit. Without pointers that overlap this is its size.
+  uint64_t traversal_words = uint64_t{1} << 27;
+  int nesting = 32;
+};
+
+// Translates an exception of Cap'n Proto.
+Status FromKjException(const kj::Exception& exception);
+
+// Calls `fill` with a builder for the message's root and returns the frame.
+template <typename Schema, typename Fill>
+Frame EncodeMessage(Fill&& fill) {
+  constexpr size_t kScratchWords = 128;
+  capnp::word scratch[kScratchWords];
+  std::memset(scratch, 0, sizeof scratch);
+  capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, kScratchWords));
+  fill(builder.template initRoot<Schema>());
+  const size_t words = capnp::computeSerializedSizeInWords(builder);
+  auto bytes = std::make_shared_for_overwrite<uint64_t[]>(words);
+  kj::ArrayOutputStream out(
+      kj::arrayPtr(reinterpret_cast<kj::byte*>(bytes.get()), words * sizeof(uint64_t)));
+  capnp::writeMessage(out, builder);
+  const void* start = bytes.get();
+  return Frame(std::move(bytes), start, words * sizeof(uint64_t));
+}
+
+// The words of a frame: in place where they are aligned, else from a copy.
+class AlignedWords {
+ public:
+  explicit AlignedWords(const Frame& frame);
+
+  kj::ArrayPtr<const capnp::word> words() const { return words_; }
+  // False if the frame's size is not a multiple of 8 bytes.
+  bool ok() const { return ok_; }
+
+ private:
+  std::unique_ptr<uint64_t[]> copy_;
+  kj::ArrayPtr<const capnp::word> words_;
+  bool ok_ = true;
+};
+
+// Reads the message in `frame` and calls `use` with its root, which is valid only inside. `use`
+// returns a Status. kInvalidArgument if the bytes are no such message.
+template <typename Schema, typename Use>
+Status DecodeMessage(const Frame& frame, Use&& use, const ReadLimits& limits = {}) {
+  const AlignedWords aligned(frame);
+  if (!aligned.ok()) {
+    return InvalidArgument("a message of ", frame.size(), " bytes is cut off");
+  }
+  try {
+    capnp::FlatArrayMessageReader reader(
+        aligned.words(), capnp::ReaderOptions{limits.traversal_words, limits.nesting});
+    return use(reader.getRoot<Schema>());
+  } catch (const kj::Exception& exception) {
+    return FromKjException(exception);
+  }
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,31 @@
+// Channels over ZeroMQ: DEALER on the connecting side, ROUTER on the listening one, for inproc://,
+// ipc:// and tcp:// endpoints.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/zmq/zmq_context.h"
+
+namespace lockstep::control {
+
+struct ZmqOptions {
+  // Larger messages from outside are dropped with their connection, before anything is allocated.
+  int64_t max_message_bytes = int64_t{1} << 30;
+};
+
+// Connects in the background: the listener may come later. kInvalidArgument for an endpoint that
+// ZeroMQ does not understand.
+StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> context,
+                                                    const std::string& endpoint,
+                                                    const ZmqOptions& options = {});
+
+// Listens. kInvalidArgument for a bad endpoint, kAlreadyExists if the address is in use,
+// kPermissionDenied for a tcp address that is not loopback: without keys nobody else may reach it.
+StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> context,
+                                                   const std::string& endpoint,
+                                                   const ZmqOptions& options = {});
+
+}  // namespace lockstep::control

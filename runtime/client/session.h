@@ -38,6 +38,10 @@
 
 namespace lockstep {
 
+namespace control {
+class ZmqContext;
+}
+
 struct SessionOptions {
   // The controller's endpoint for clients: "ipc:///run/...", "tcp://host:port".
   std::string endpoint;
@@ -59,10 +63,10 @@ struct CollectiveOptions {
   // Inside each group instead of over the whole world.
   bool in_group = false;
   // If not empty: these ranks alone take part, in this order. Excludes in_group.
-  std::vector<Rank> team;
+  std::vector<Rank> team = {};
   // Receives the result, on every rank that receives. Without one, those ranks make a new tensor of
   // the right shape.
-  DRef destination;
+  DRef destination = {};
 };
 
 struct WorkerInfo {
@@ -77,6 +81,9 @@ class Session {
   // Opens a session; waits until all workers are ready. kUnavailable: nobody answers at the
   // endpoint. kInvalidArgument: num_groups does not divide the workers.
   static StatusOr<Session> Connect(const SessionOptions& options);
+  // The same over a given ZeroMQ context: how inproc:// endpoints are reached.
+  static StatusOr<Session> Connect(const SessionOptions& options,
+                                   std::shared_ptr<control::ZmqContext> context);
 
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -172,9 +179,37 @@ class Session {
   Status Close();
 
  private:
-  explicit Session(std::shared_ptr<client::SessionCore> core);
+  struct Parts;
+  // The order is that of wire::CollectiveKind.
+  enum class Kind : uint8_t {
+    kAllReduce,
+    kReduce,
+    kBroadcast,
+    kAllGather,
+    kGather,
+    kReduceScatter,
+    kScatter,
+    kAllToAll,
+    kBarrier,
+    kTransfer,
+    kSendToNextGroup,
+    kReceiveFromPreviousGroup,
+  };
+  struct CollectiveCall {
+    Kind kind;
+    DRef source = {};
+    Reduction op = Reduction::kSum;
+    Rank root = 0;
+    Rank peer = 0;
+    bool takes_source = true;
+    bool gives_result = true;
+  };
 
-  std::shared_ptr<client::SessionCore> core_;
+  explicit Session(std::unique_ptr<Parts> parts);
+  StatusOr<DRef> Collective(const CollectiveCall& call, const CollectiveOptions& options);
+  Status CheckPlace(const CollectiveCall& call, const CollectiveOptions& options) const;
+
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace lockstep

@@ -1,0 +1,77 @@
+// Copies between the client's memory and worker-0's registers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/shape.h"
+#include "runtime/base/shared_segment.h"
+#include "runtime/base/status.h"
+#include "runtime/client/dref.h"
+#include "runtime/client/session_core.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/zmq/zmq_context.h"
+
+namespace lockstep::client {
+
+// Where this process can map worker-0's arena, a copy is one memory copy into or out of the register
+// itself; and as long as no command was issued since the last answer, it needs no message either.
+// Elsewhere the bytes travel in chunks over the bulk socket.
+//
+// Threads: safe; copies of one session take turns.
+class BulkCopier {
+ public:
+  BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context)
+      : core_(core), context_(std::move(context)) {}
+
+  // `from.count` elements of `from.dtype` match the register's.
+  Status Write(const DRef& to, ConstBuffer from);
+  Status Read(Buffer to, const DRef& from);
+
+  struct Description {
+    DType dtype = DType::kUInt8;
+    Shape shape;
+  };
+  StatusOr<Description> Describe(const DRef& ref);
+
+  // The register has another value now.
+  void Forget(const DRef& ref);
+
+ private:
+  struct Location {
+    Description description;
+    std::byte* memory = nullptr;  // null: only the bulk socket reaches it
+    uint64_t ticket = 0;
+    RegisterId id;
+
+    size_t size_bytes() const {
+      return static_cast<size_t>(description.shape.NumElements()) * SizeOf(description.dtype);
+    }
+  };
+
+  // Waits for the commands before, unless it is known that there are none.
+  StatusOr<Location> Locate(const DRef& ref);
+  std::byte* Map(const std::string& segment, uint64_t offset, size_t size_bytes);
+  Status CheckMatches(const Location& location, ConstBuffer buffer) const;
+  Status WriteChunks(const Location& location, ConstBuffer from);
+  Status ReadChunks(Buffer to, const Location& location);
+  StatusOr<control::ClientChannel*> BulkChannel();
+  // Waits for the next reply about `location`; `data`, if not null, receives its second frame.
+  Status NextReply(control::ClientChannel& channel, const Location& location,
+                   control::Frame* data, uint64_t* offset);
+
+  SessionCore& core_;
+  const std::shared_ptr<control::ZmqContext> context_;
+  std::mutex mutex_;
+  // By register index: a name used again replaces the old entry.
+  std::unordered_map<uint32_t, Location> locations_;
+  std::map<std::string, std::unique_ptr<SharedSegment>> segments_;
+  std::unique_ptr<control::ClientChannel> bulk_channel_;
+};
+
+}  // namespace lockstep::client

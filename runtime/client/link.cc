@@ -1,0 +1,205 @@
+#include "runtime/client/link.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "runtime/control/host.h"
+#include "runtime/control/input_waiter.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+
+namespace lockstep::client {
+namespace {
+
+control::Frame OpenSessionFrame(const OpenRequest& request) {
+  return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+    auto open = message.initOpenSession();
+    open.setMinVersion(control::kOldestProtocolVersion);
+    open.setMaxVersion(control::kProtocolVersion);
+    open.setBuild(control::kBuildVersion);
+    open.setName(request.name);
+    auto host = open.initHost();
+    host.setName(control::ThisHost().name);
+    host.setId(control::ThisHost().id);
+    open.setPid(getpid());
+    open.setNumGroups(static_cast<uint32_t>(request.num_groups));
+    open.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
+  });
+}
+
+SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
+  SessionFacts facts;
+  facts.id = SessionId(reader.getSession());
+  facts.epoch = Epoch(reader.getEpoch());
+  facts.lease = std::chrono::milliseconds(reader.getLeaseMillis());
+  facts.flow_window_bytes = reader.getFlowWindowBytes();
+  for (auto peer : reader.getWorkers()) {
+    facts.workers.push_back({peer.getRank(), control::ToString(peer.getHost().getName()),
+                             peer.getPid(), control::ToString(peer.getDevice()),
+                             control::ToString(peer.getBulkEndpoint())});
+  }
+  return facts;
+}
+
+// The controller's answer to openSession.
+StatusOr<SessionFacts> ReadOpened(const control::Message& message) {
+  SessionFacts facts;
+  Status refused;
+  if (message.empty()) return Internal("the controller sent an empty message");
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
+      message[0], [&](wire::ControllerMessage::Reader reader) {
+        switch (reader.which()) {
+          case wire::ControllerMessage::SESSION_OPENED:
+            facts = ReadFacts(reader.getSessionOpened());
+            return OkStatus();
+          case wire::ControllerMessage::REFUSED:
+            return control::ReadError(reader.getRefused().getError()).ToStatus();
+          case wire::ControllerMessage::SHUTDOWN:
+            return Unavailable("the cluster is shutting down: ",
+                               control::ToString(reader.getShutdown()));
+          default:
+            return Internal("the controller answered openSession with message kind ",
+                            static_cast<int>(reader.which()));
+        }
+      }));
+  return facts;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
+                                           std::shared_ptr<control::ZmqContext> context) {
+  if (request.endpoint.empty()) {
+    return InvalidArgument("no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
+                           "\"ipc:///run/lockstep/clients.sock\"");
+  }
+  if (request.num_groups < 1) {
+    return InvalidArgument("num_groups is at least 1, not ", request.num_groups);
+  }
+  const Deadline deadline = Deadline::After(request.timeout);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
+                            control::ZmqConnect(std::move(context), request.endpoint));
+  LOCKSTEP_RETURN_IF_ERROR(channel->Send({OpenSessionFrame(request)}));
+
+  control::InputWaiter waiter{std::chrono::microseconds(0)};
+  control::Channel* const channels[] = {channel.get()};
+  // The controller answers in time whatever happens; the moment more is for its answer's way.
+  const Deadline patience = Deadline::At(deadline.when() + std::chrono::milliseconds(200));
+  if (!waiter.Wait(channels, {}, patience)) {
+    return Unavailable("no controller answers at ", request.endpoint, " within ",
+                       request.timeout.count(), " ms; is it running?");
+  }
+  control::Message message;
+  channel->Receive(&message);
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionFacts facts, ReadOpened(message));
+  return std::unique_ptr<Link>(new Link(std::move(channel), std::move(facts)));
+}
+
+Link::Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts)
+    : channel_(std::move(channel)), facts_(std::move(facts)), flow_(facts_.flow_window_bytes) {}
+
+Status Link::Send(const control::Message& message) {
+  LOCKSTEP_RETURN_IF_ERROR(channel_->Send(message));
+  Drain();
+  return OkStatus();
+}
+
+Status Link::SendKeepAlive() {
+  return Send({control::EncodeMessage<wire::ClientMessage>(
+      [&](wire::ClientMessage::Builder message) { message.setKeepAlive(facts_.id.value); })});
+}
+
+void Link::Drain() {
+  control::Message message;
+  bool heard = false;
+  while (channel_->Receive(&message)) {
+    heard = true;
+    Handle(message);
+  }
+  if (heard) last_heard_ = Deadline::Clock::now();
+}
+
+Status Link::Lost() const {
+  if (!gone_.ok()) return gone_;
+  const auto silence = Deadline::Clock::now() - last_heard_;
+  if (silence < facts_.lease) return OkStatus();
+  return Unavailable(
+      "the controller has been silent for ",
+      std::chrono::duration_cast<std::chrono::milliseconds>(silence).count(),
+      " ms; it is lost, or this process was stopped for longer than the session's lease of ",
+      facts_.lease.count(), " ms");
+}
+
+void Link::StartGeneration(Generation generation) {
+  generation_ = generation;
+  failure_ = control::RemoteError();
+}
+
+void Link::Handle(const control::Message& message) {
+  if (message.empty()) return;
+  const Status status = control::DecodeMessage<wire::ControllerMessage>(
+      message[0], [&](wire::ControllerMessage::Reader reader) {
+        return HandleControllerMessage(reader, message);
+      });
+  if (!status.ok()) gone_ = Annotate(status, "the controller cannot be understood");
+}
+
+Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
+                                     const control::Message& message) {
+  switch (reader.which()) {
+    case wire::ControllerMessage::ANSWER: {
+      auto answer = reader.getAnswer();
+      control::RemoteError error;
+      if (answer.hasError()) error = control::ReadError(answer.getError());
+      Complete(RequestId(answer.getRequest()), error,
+               message.size() > 1 ? message[1] : control::Frame());
+      return OkStatus();
+    }
+    case wire::ControllerMessage::SESSION_FAILED: {
+      auto failed = reader.getSessionFailed();
+      if (failed.getGeneration() == generation_.value && failure_.ok()) {
+        failure_ = control::ReadError(failed.getError());
+      }
+      return OkStatus();
+    }
+    case wire::ControllerMessage::CREDIT:
+      flow_.Consumed(reader.getCredit().getConsumedBytes());
+      return OkStatus();
+    case wire::ControllerMessage::REFUSED: {
+      const control::RemoteError error = control::ReadError(reader.getRefused().getError());
+      gone_ = error.ToStatus();
+      CompleteAll(error);
+      return OkStatus();
+    }
+    case wire::ControllerMessage::SHUTDOWN:
+      gone_ = Unavailable("the cluster was shut down: ", control::ToString(reader.getShutdown()));
+      CompleteAll(control::ErrorOf(gone_));
+      return OkStatus();
+    case wire::ControllerMessage::KEEP_ALIVE:
+      return OkStatus();
+    default:
+      return Internal("unexpected message kind ", static_cast<int>(reader.which()));
+  }
+}
+
+void Link::Complete(RequestId request, const control::RemoteError& error, control::Frame body) {
+  const auto found = pending_.find(request);
+  if (found == pending_.end()) return;  // the waiter gave up
+  PendingAnswer& answer = *found->second;
+  pending_.erase(found);
+  answer.error = error;
+  answer.body = std::move(body);
+  answer.done = true;
+  if (answer.wake_fd >= 0) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(answer.wake_fd, &one, sizeof one);
+  }
+}
+
+void Link::CompleteAll(const control::RemoteError& error) {
+  while (!pending_.empty()) Complete(pending_.begin()->first, error, control::Frame());
+}
+
+}  // namespace lockstep::client

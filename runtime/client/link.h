@@ -1,0 +1,103 @@
+// A session's connection to the controller: what was asked, what came back, and whether all is well.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/client/flow_window.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/zmq/zmq_context.h"
+#include "schemas/session.capnp.h"
+
+namespace lockstep::client {
+
+// The facts that the controller told when it opened the session.
+struct SessionFacts {
+  struct Peer {
+    Rank rank = 0;
+    std::string host;
+    int pid = 0;
+    std::string device;
+    std::string bulk_endpoint;
+  };
+  SessionId id;
+  Epoch epoch;
+  std::chrono::milliseconds lease{0};
+  uint64_t flow_window_bytes = 0;
+  std::vector<Peer> workers;
+};
+
+struct OpenRequest {
+  std::string endpoint;
+  std::string name;
+  int num_groups = 1;
+  std::chrono::milliseconds timeout{0};
+};
+
+// An answer that somebody waits for.
+struct PendingAnswer {
+  bool done = false;
+  control::RemoteError error;
+  control::Frame body;  // empty if the answer has none
+  int wake_fd = -1;     // written to when done; -1: the waiter is awake
+};
+
+// Threads: none of its own; callers hold the session's lock, except for wait_fd().
+class Link {
+ public:
+  static StatusOr<std::unique_ptr<Link>> Open(const OpenRequest& request,
+                                              std::shared_ptr<control::ZmqContext> context);
+
+  const SessionFacts& facts() const { return facts_; }
+  FlowWindow& flow() { return flow_; }
+  int wait_fd() const { return channel_->wait_fd(); }
+  control::ClientChannel& channel() { return *channel_; }
+
+  // Sends, then looks for input (a send may hide its arrival from wait_fd()).
+  Status Send(const control::Message& message);
+  // Takes in everything that has arrived.
+  void Drain();
+
+  // `answer` is filled in when the answer to `request` arrives. Forget() before it goes away.
+  void Expect(RequestId request, PendingAnswer* answer) { pending_[request] = answer; }
+  void Forget(RequestId request) { pending_.erase(request); }
+
+  // Why nothing can be asked any more (controller gone or silent), else OK.
+  Status Lost() const;
+  // The first cause if the session's work of this generation has failed, else OK.
+  Status Failed() const { return failure_.ToStatus(); }
+  Generation generation() const { return generation_; }
+  // Forgets the failure; messages of older generations are ignored from now on.
+  void StartGeneration(Generation generation);
+
+  Status SendKeepAlive();
+
+ private:
+  Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts);
+
+  void Handle(const control::Message& message);
+  Status HandleControllerMessage(wire::ControllerMessage::Reader reader,
+                                 const control::Message& message);
+  void Complete(RequestId request, const control::RemoteError& error, control::Frame body);
+  // Everybody who waits gets `error`.
+  void CompleteAll(const control::RemoteError& error);
+
+  const std::unique_ptr<control::ClientChannel> channel_;
+  const SessionFacts facts_;
+  FlowWindow flow_;
+  Generation generation_;
+  control::RemoteError failure_;
+  Status gone_;
+  Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();
+  std::unordered_map<RequestId, PendingAnswer*> pending_;
+};
+
+}  // namespace lockstep::client

@@ -1,0 +1,332 @@
+#include "runtime/client/session.h"
+
+#include <utility>
+
+#include "runtime/client/bulk_copy.h"
+#include "runtime/client/session_core.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+
+namespace lockstep {
+namespace {
+
+// Largest tensor that DebugGet and DebugSet move by value.
+constexpr size_t kMaxDebugBytes = size_t{64} << 20;
+
+void SetText(capnp::Text::Builder to, std::string_view from) {
+  std::copy(from.begin(), from.end(), to.begin());
+}
+
+}  // namespace
+
+struct Session::Parts {
+  std::shared_ptr<client::SessionCore> core;
+  std::unique_ptr<client::BulkCopier> bulk;
+  std::vector<WorkerInfo> workers;
+  int num_groups = 1;
+
+  Status CheckRank(Rank rank) const {
+    if (rank >= 0 && rank < static_cast<Rank>(workers.size())) return OkStatus();
+    return InvalidArgument("there is no rank ", rank, "; the ranks are 0 to ",
+                           workers.size() - 1);
+  }
+};
+
+StatusOr<Session> Session::Connect(const SessionOptions& options) {
+  return Connect(options, control::ZmqContext::Create());
+}
+
+StatusOr<Session> Session::Connect(const SessionOptions& options,
+                                   std::shared_ptr<control::ZmqContext> context) {
+  auto parts = std::make_unique<Parts>();
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      parts->core, client::SessionCore::Open({options.endpoint, options.name, options.num_groups,
+                                              options.connect_timeout},
+                                             options.timeout, context));
+  parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context));
+  parts->num_groups = options.num_groups;
+  for (const auto& peer : parts->core->facts().workers) {
+    parts->workers.push_back({peer.rank, peer.host, peer.pid, peer.device});
+  }
+  return Session(std::move(parts));
+}
+
+Session::Session(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+SessionId Session::id() const { return parts_->core->facts().id; }
+int Session::num_workers() const { return static_cast<int>(parts_->workers.size()); }
+int Session::num_groups() const { return parts_->num_groups; }
+const std::vector<WorkerInfo>& Session::workers() const { return parts_->workers; }
+
+// --- Functions ---------------------------------------------------------------------------------
+
+StatusOr<DRef> Session::LoadModule(std::string_view path) {
+  return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+    auto load = command.initLoadModule();
+    SetText(load.initPath(static_cast<unsigned>(path.size())), path);
+    load.setResult(result.Packed());
+  });
+}
+
+StatusOr<DRef> Session::GetFunction(std::string_view name) { return GetFunction(DRef(), name); }
+
+StatusOr<DRef> Session::GetFunction(const DRef& module, std::string_view name) {
+  if (!module.IsNull()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(module, "the module"));
+  return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+    auto get = command.initGetFunction();
+    get.setModule(module.id().Packed());
+    SetText(get.initName(static_cast<unsigned>(name.size())), name);
+    get.setResult(result.Packed());
+  });
+}
+
+StatusOr<DRef> Session::CallWith(const DRef& function,
+                                 absl::Span<const client::Argument> arguments) {
+  client::SessionCore& core = *parts_->core;
+  LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
+  for (const client::Argument& argument : arguments) {
+    if (argument.kind() == client::Argument::Kind::kDRef) {
+      LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(argument.object<DRef>(), "an argument"));
+    } else if (argument.kind() == client::Argument::Kind::kValue) {
+      LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(argument.object<Value>()));
+    }
+  }
+  return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+    auto call = command.initCall();
+    call.setFunction(function.id().Packed());
+    call.setResult(result.Packed());
+    if (!arguments.empty()) {
+      client::WriteArguments(call.initArgs(static_cast<unsigned>(arguments.size())), arguments);
+    }
+  });
+}
+
+// --- Tensors -----------------------------------------------------------------------------------
+
+StatusOr<DRef> Session::Empty(const Shape& shape, DType dtype, std::optional<Rank> only_rank) {
+  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
+  if (only_rank.has_value()) LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(*only_rank));
+  return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+    command.setOnlyRank(only_rank.value_or(-1));
+    auto empty = command.initEmpty();
+    control::WriteDims(empty.initShape(static_cast<unsigned>(shape.ndim())), shape);
+    empty.setDtype(control::ToWire(dtype));
+    empty.setResult(result.Packed());
+  });
+}
+
+Status Session::CopyToWorker0(const DRef& to, ConstBuffer from) {
+  return parts_->bulk->Write(to, from);
+}
+
+StatusOr<DRef> Session::CopyToWorker0(const Shape& shape, ConstBuffer from) {
+  if (static_cast<size_t>(shape.NumElements()) != from.count) {
+    return InvalidArgument("shape ", shape, " has ", shape.NumElements(),
+                           " elements, the buffer has ", from.count);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef to, Empty(shape, from.dtype, 0));
+  LOCKSTEP_RETURN_IF_ERROR(CopyToWorker0(to, from));
+  return to;
+}
+
+StatusOr<DRef> Session::CopyToWorker0(const HostTensor& from) {
+  return CopyToWorker0(from.shape,
+                       {from.data.data(), from.data.size() / SizeOf(from.dtype), from.dtype});
+}
+
+Status Session::CopyFromWorker0(Buffer to, const DRef& from) {
+  return parts_->bulk->Read(to, from);
+}
+
+StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
+  LOCKSTEP_ASSIGN_OR_RETURN(client::BulkCopier::Description description,
+                            parts_->bulk->Describe(from));
+  HostTensor tensor{description.dtype, std::move(description.shape), {}};
+  const auto count = static_cast<size_t>(tensor.shape.NumElements());
+  tensor.data.resize(count * SizeOf(tensor.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CopyFromWorker0({tensor.data.data(), count, tensor.dtype}, from));
+  return tensor;
+}
+
+// --- Waiting and looking -----------------------------------------------------------------------
+
+Status Session::Sync(Rank rank) {
+  LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(rank));
+  return parts_->core
+      ->Ask(rank,
+            [&](wire::Command::Builder command) {
+              command.setOnlyRank(rank);
+              command.setSync();
+            })
+      .status();
+}
+
+Status Session::SyncAll() {
+  return parts_->core->Ask(-1, [](wire::Command::Builder command) { command.setSync(); }).status();
+}
+
+Status Session::Flush() { return parts_->core->Flush(); }
+
+StatusOr<Value> Session::DebugGet(const DRef& ref, Rank rank) {
+  LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(rank));
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
+                            parts_->core->Ask(rank, [&](wire::Command::Builder command) {
+                              command.setOnlyRank(rank);
+                              command.initFetch().setRegister(ref.id().Packed());
+                            }));
+  Value value;
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::Value>(body, [&](wire::Value::Reader reader) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(value, control::ReadValue(reader));
+        return OkStatus();
+      }));
+  return value;
+}
+
+Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
+  LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(rank));
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
+  LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(value));
+  if (const auto* tensor = value.As<HostTensor>(); tensor && tensor->data.size() > kMaxDebugBytes) {
+    return InvalidArgument("DebugSet moves at most ", kMaxDebugBytes, " bytes, this tensor has ",
+                           tensor->data.size(), "; use CopyToWorker0 and a collective");
+  }
+  parts_->bulk->Forget(ref);
+  return parts_->core
+      ->Ask(rank,
+            [&](wire::Command::Builder command) {
+              command.setOnlyRank(rank);
+              auto store = command.initStore();
+              store.setRegister(ref.id().Packed());
+              control::WriteValue(store.initValue(), value);
+            })
+      .status();
+}
+
+Status Session::Reset() { return parts_->core->Reset(); }
+Status Session::Close() { return parts_->core->Close(); }
+
+// --- Collectives -------------------------------------------------------------------------------
+
+StatusOr<DRef> Session::Collective(const CollectiveCall& call, const CollectiveOptions& options) {
+  client::SessionCore& core = *parts_->core;
+  if (call.takes_source) LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(call.source, "the source"));
+  if (!options.destination.IsNull()) {
+    LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(options.destination, "the destination"));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckPlace(call, options));
+
+  const bool makes = call.gives_result && options.destination.IsNull();
+  const auto write = [&](wire::Command::Builder command, RegisterId destination) {
+    auto collective = command.initCollective();
+    collective.setKind(static_cast<wire::CollectiveKind>(call.kind));
+    collective.setOp(static_cast<wire::ReduceOp>(call.op));
+    collective.setSource(call.source.id().Packed());
+    collective.setDestination(destination.Packed());
+    collective.setMakeDestination(makes);
+    collective.setInGroup(options.in_group);
+    collective.setRoot(call.root);
+    collective.setPeer(call.peer);
+    if (!options.team.empty()) {
+      auto team = collective.initTeam(static_cast<unsigned>(options.team.size()));
+      for (unsigned i = 0; i < team.size(); ++i) team.set(i, options.team[i]);
+    }
+  };
+  if (makes) return core.IssueNaming(write);
+  LOCKSTEP_RETURN_IF_ERROR(core.Issue(
+      [&](wire::Command::Builder command) { write(command, options.destination.id()); }));
+  return options.destination;
+}
+
+Status Session::CheckPlace(const CollectiveCall& call, const CollectiveOptions& options) const {
+  if (options.in_group && !options.team.empty()) {
+    return InvalidArgument("a collective is either in_group or in a team, not both");
+  }
+  std::vector<bool> seen(parts_->workers.size());
+  for (Rank rank : options.team) {
+    LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->CheckRank(rank), "the team"));
+    if (seen[static_cast<size_t>(rank)]) {
+      return InvalidArgument("the team names rank ", rank, " twice");
+    }
+    seen[static_cast<size_t>(rank)] = true;
+  }
+  const int size = !options.team.empty() ? static_cast<int>(options.team.size())
+                   : options.in_group    ? num_workers() / num_groups()
+                                         : num_workers();
+  if (call.root < 0 || call.root >= size) {
+    return InvalidArgument("the root ", call.root, " is not among the ", size,
+                           " ranks of the collective");
+  }
+  return OkStatus();
+}
+
+StatusOr<DRef> Session::AllReduce(const DRef& source, Reduction op,
+                                  const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kAllReduce, .source = source, .op = op}, options);
+}
+StatusOr<DRef> Session::Reduce(const DRef& source, Reduction op, Rank root,
+                               const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kReduce, .source = source, .op = op, .root = root}, options);
+}
+StatusOr<DRef> Session::Broadcast(const DRef& source, Rank root,
+                                  const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kBroadcast, .source = source, .root = root}, options);
+}
+StatusOr<DRef> Session::BroadcastFromWorker0(const DRef& source,
+                                             const CollectiveOptions& options) {
+  return Broadcast(source, 0, options);
+}
+StatusOr<DRef> Session::Scatter(const DRef& source, Rank root, const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kScatter, .source = source, .root = root}, options);
+}
+StatusOr<DRef> Session::ScatterFromWorker0(const DRef& source, const CollectiveOptions& options) {
+  return Scatter(source, 0, options);
+}
+StatusOr<DRef> Session::Gather(const DRef& source, Rank root, const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kGather, .source = source, .root = root}, options);
+}
+StatusOr<DRef> Session::GatherToWorker0(const DRef& source, const CollectiveOptions& options) {
+  return Gather(source, 0, options);
+}
+StatusOr<DRef> Session::AllGather(const DRef& source, const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kAllGather, .source = source}, options);
+}
+StatusOr<DRef> Session::ReduceScatter(const DRef& source, Reduction op,
+                                      const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kReduceScatter, .source = source, .op = op}, options);
+}
+StatusOr<DRef> Session::AllToAll(const DRef& source, const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kAllToAll, .source = source}, options);
+}
+Status Session::Barrier(const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kBarrier, .takes_source = false, .gives_result = false},
+                    options)
+      .status();
+}
+
+StatusOr<DRef> Session::Transfer(const DRef& source, Rank from, Rank to,
+                                 const CollectiveOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->CheckRank(from), "the sender"));
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->CheckRank(to), "the receiver"));
+  if (from == to) return InvalidArgument("rank ", from, " cannot send to itself");
+  return Collective({.kind = Kind::kTransfer, .source = source, .root = from, .peer = to},
+                    {.destination = options.destination});
+}
+Status Session::SendToNextGroup(const DRef& source) {
+  return Collective({.kind = Kind::kSendToNextGroup, .source = source, .gives_result = false}, {})
+      .status();
+}
+StatusOr<DRef> Session::ReceiveFromPreviousGroup(const CollectiveOptions& options) {
+  return Collective({.kind = Kind::kReceiveFromPreviousGroup, .takes_source = false},
+                    {.destination = options.destination});
+}
+StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
+                                        const CollectiveOptions& options) {
+  return Transfer(source, 0, to, options);
+}
+
+}  // namespace lockstep

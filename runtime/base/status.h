@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 
 namespace lockstep {
 
@@ -83,10 +84,28 @@ inline std::string Message(const Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
 
-// `status` with "`context`: " put in front of its message; OK stays OK.
+// `status` with "`context`: " put in front of its message, its backtrace kept; OK stays OK.
 inline Status Annotate(const Status& status, const std::string& context) {
   if (status.ok()) return status;
-  return Status(status.code(), context + ": " + Message(status));
+  Status annotated(status.code(), context + ": " + Message(status));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    annotated.SetPayload(type, payload);
+  });
+  return annotated;
+}
+
+// The stack that a module's function gave with its error travels beside the message.
+inline constexpr char kBacktracePayload[] = "lockstep/backtrace";
+inline Status WithBacktrace(Status status, const std::string& backtrace) {
+  if (!status.ok() && !backtrace.empty()) {
+    status.SetPayload(kBacktracePayload, absl::Cord(backtrace));
+  }
+  return status;
+}
+// Empty if `status` has none.
+inline std::string Backtrace(const Status& status) {
+  const auto payload = status.GetPayload(kBacktracePayload);
+  return payload.has_value() ? std::string(*payload) : std::string();
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,8 +18,8 @@
 
 namespace lockstep::registers {
 
-// Something with an identity that lives on a worker: a function, a module, or an object of a module's
-// own. Held by shared_ptr; dropped with the last register that names it.
+// Something with an identity that lives on a worker: a function, a module, or an object of a
+// module's own. Held by shared_ptr; dropped with the last register that names it.
 class Object {
  public:
   enum class Kind { kFunction, kModule, kOpaque };
@@ -45,15 +46,14 @@ using Map = std::map<std::string, Value>;
 
 // Lists and maps are shared and never changed once they are in a Value.
 struct Value {
-  using Variant =
-      std::variant<None, bool, int64_t, double, std::string, Bytes, DType, Device, Shape,
-                   tensor::Tensor, std::shared_ptr<Object>, std::shared_ptr<const List>,
-                   std::shared_ptr<const Map>>;
+  using Variant = std::variant<None, bool, int64_t, double, std::string, Bytes, DType, Device,
+                               Shape, tensor::Tensor, std::shared_ptr<Object>,
+                               std::shared_ptr<const List>, std::shared_ptr<const Map>>;
 
   Value() = default;
   template <typename T>
-    requires(!std::is_same_v<std::decay_t<T>, Value>)
-  Value(T&& v) : variant(std::forward<T>(v)) {}  // NOLINT: a Value is made from what it holds
+  requires(!std::is_same_v<std::decay_t<T>, Value>) Value(T&& v)
+      : variant(std::forward<T>(v)) {}  // NOLINT: a Value is made from what it holds
 
   template <typename T>
   const T* As() const {

@@ -1,0 +1,142 @@
+// Built-in functions that make tensors.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "runtime/module/builtins.h"
+#include "runtime/tensor/element.h"
+
+namespace lockstep::module {
+namespace {
+
+using registers::Describe;
+using registers::Value;
+using tensor::ConvertElement;
+using tensor::Tensor;
+
+// fp8 is moved and cast, but not computed with.
+void RequireArithmetic(ArgReader& in, DType dtype) {
+  if (!IsArithmetic(dtype)) {
+    in.Reject("is " + std::string(Name(dtype)) + ", which can only be cast to; make a float32 " +
+              "tensor and use lockstep.cast");
+  }
+}
+
+// True if a T holds the number exactly.
+template <typename T>
+bool Holds(const Number& number) {
+  if (number.is_int) {
+    const auto back = ConvertElement<int64_t>(ConvertElement<T>(number.int_value));
+    return back == number.int_value && (!std::is_unsigned_v<T> || number.int_value >= 0);
+  }
+  // Conversions saturate, and the largest 64-bit integers come back as 2^63 or 2^64.
+  if (std::is_integral_v<T> &&
+      number.float_value >= std::ldexp(1.0, std::numeric_limits<T>::digits)) {
+    return false;
+  }
+  return ConvertElement<double>(ConvertElement<T>(number.float_value)) == number.float_value;
+}
+
+// Rejects the argument read last if `dtype` is bool or an integer that cannot hold `number`.
+void RequireFits(ArgReader& in, const Number& number, DType dtype) {
+  if (IsFloat(dtype)) return;
+  const bool fits = tensor::VisitDType(
+      dtype, [&]<typename T>(std::type_identity<T>) { return Holds<T>(number); });
+  if (fits) return;
+  const Value value = number.is_int ? Value(number.int_value) : Value(number.float_value);
+  in.Reject("is " + std::string(Name(dtype)) + ", which cannot hold " + Describe(value));
+}
+
+Number FiniteNumber(ArgReader& in, std::string_view name) {
+  const Number number = in.AnyNumber(name);
+  if (!std::isfinite(number.AsDouble())) in.Reject("must be finite");
+  return number;
+}
+
+Status Empty(const CallContext& context, ArgReader& in, Value* result) {
+  const Shape shape = in.TensorShape("shape");
+  const DType dtype = in.Dtype("dtype");
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  LOCKSTEP_ASSIGN_OR_RETURN(*result, Tensor::Empty(*context.allocator, dtype, shape));
+  return OkStatus();
+}
+
+Status Full(const CallContext& context, ArgReader& in, Value* result) {
+  const Shape shape = in.TensorShape("shape");
+  const Number value = in.AnyNumber("value");
+  const DType dtype = in.Dtype("dtype");
+  RequireArithmetic(in, dtype);
+  RequireFits(in, value, dtype);
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(*context.allocator, dtype, shape));
+  tensor::VisitDType(dtype, [&]<typename T>(std::type_identity<T>) {
+    const T element =
+        value.is_int ? ConvertElement<T>(value.int_value) : ConvertElement<T>(value.float_value);
+    std::fill_n(tensor.data_as<T>(), tensor.NumElements(), element);
+  });
+  *result = std::move(tensor);
+  return OkStatus();
+}
+
+// How many of begin, begin + step, ... lie before `end`. Exact for ints.
+int64_t CountSteps(const Number& begin, const Number& end, const Number& step) {
+  if (begin.is_int && end.is_int && step.is_int) {
+    const __int128 span = static_cast<__int128>(end.int_value) - begin.int_value;
+    const __int128 stride = step.int_value;
+    if (span == 0 || (span > 0) != (stride > 0)) return 0;
+    const __int128 magnitude = span > 0 ? span : -span;
+    const __int128 stride_magnitude = stride > 0 ? stride : -stride;
+    const __int128 count = (magnitude + stride_magnitude - 1) / stride_magnitude;
+    return static_cast<int64_t>(std::min<__int128>(count, INT64_MAX));
+  }
+  const double count = std::ceil((end.AsDouble() - begin.AsDouble()) / step.AsDouble());
+  return ConvertElement<int64_t>(std::max(count, 0.0));
+}
+
+Status Arange(const CallContext& context, ArgReader& in, Value* result) {
+  const Number begin = FiniteNumber(in, "begin");
+  const Number end = FiniteNumber(in, "end");
+  const Number step = FiniteNumber(in, "step");
+  if (step.AsDouble() == 0) in.Reject("must not be 0");
+  const DType dtype = in.Dtype("dtype");
+  RequireArithmetic(in, dtype);
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+
+  const Shape shape{CountSteps(begin, end, step)};
+  const bool exact = begin.is_int && step.is_int;
+  // The sum lies between begin and end, but the product may not fit: hence modulo 2^64.
+  const auto at = [&](int64_t i) -> Number {
+    if (exact) {
+      const uint64_t way = static_cast<uint64_t>(i) * static_cast<uint64_t>(step.int_value);
+      return {true, static_cast<int64_t>(static_cast<uint64_t>(begin.int_value) + way), 0};
+    }
+    return {false, 0, begin.AsDouble() + static_cast<double>(i) * step.AsDouble()};
+  };
+  if (shape[0] > 0) {  // if both ends fit, all between them do
+    RequireFits(in, at(0), dtype);
+    RequireFits(in, at(shape[0] - 1), dtype);
+    LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(*context.allocator, dtype, shape));
+  tensor::VisitDType(dtype, [&]<typename T>(std::type_identity<T>) {
+    T* out = tensor.data_as<T>();
+    for (int64_t i = 0; i < shape[0]; ++i) {
+      out[i] = exact ? ConvertElement<T>(at(i).int_value) : ConvertElement<T>(at(i).float_value);
+    }
+  });
+  *result = std::move(tensor);
+  return OkStatus();
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"lockstep.empty", Empty},
+    {"lockstep.full", Full},
+    {"lockstep.arange", Arange},
+};
+
+}  // namespace
+
+absl::Span<const Builtin> CreationBuiltins() { return kBuiltins; }
+
+}  // namespace lockstep::module

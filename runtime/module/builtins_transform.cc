@@ -1,0 +1,178 @@
+// Built-in functions that convert, cut and join tensors.
+#include <cstring>
+#include <vector>
+
+#include "runtime/module/builtins.h"
+#include "runtime/tensor/cast.h"
+
+namespace lockstep::module {
+namespace {
+
+using registers::Describe;
+using registers::List;
+using registers::Value;
+using tensor::Tensor;
+
+Status Cast(const CallContext& context, ArgReader& in, Value* result) {
+  const Tensor tensor = in.HostTensor("tensor");
+  const DType dtype = in.Dtype("dtype");
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor cast, Tensor::Empty(*context.allocator, dtype, tensor.shape()));
+  tensor::CastElements(tensor.buffer(), cast.buffer());
+  *result = std::move(cast);
+  return OkStatus();
+}
+
+Status Reshape(const CallContext&, ArgReader& in, Value* result) {
+  const Tensor tensor = in.HostTensor("tensor");
+  const Shape shape = in.TensorShape("shape");
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  LOCKSTEP_ASSIGN_OR_RETURN(*result, tensor.Reshaped(shape));
+  return OkStatus();
+}
+
+Status Copy(const CallContext& context, ArgReader& in, Value* result) {
+  const Tensor source = in.HostTensor("source");
+  Tensor target;
+  if (in.HasNext()) target = in.HostTensor("target");
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  if (target.IsNull()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(target,
+                              Tensor::Empty(*context.allocator, source.dtype(), source.shape()));
+  } else if (target.dtype() != source.dtype() || target.shape() != source.shape()) {
+    in.Reject("must be " + Describe(source) + " like the source, not " + Describe(target));
+    return in.Finish();
+  }
+  // Views may share memory, hence memmove.
+  std::memmove(target.data(), source.data(), source.size_bytes());
+  *result = std::move(target);
+  return OkStatus();
+}
+
+// A row-major tensor seen from one axis: `outer` blocks, each `extent` rows of `row_bytes`.
+struct AxisView {
+  AxisView(const Tensor& tensor, int64_t axis) {
+    for (int i = 0; i < static_cast<int>(axis); ++i) outer *= tensor.shape()[i];
+    extent = tensor.shape()[static_cast<int>(axis)];
+    row_bytes = SizeOf(tensor.dtype());
+    for (int i = static_cast<int>(axis) + 1; i < tensor.shape().ndim(); ++i) {
+      row_bytes *= static_cast<size_t>(tensor.shape()[i]);
+    }
+  }
+  size_t BlockBytes() const { return static_cast<size_t>(extent) * row_bytes; }
+
+  int64_t outer = 1;
+  int64_t extent = 0;
+  size_t row_bytes = 0;
+};
+
+// Copies rows [from_row, from_row + rows) of every block of `from` to row `to_row` on in `to`.
+void CopyAlongAxis(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row,
+                   int64_t rows, int64_t axis) {
+  const AxisView source(from, axis);
+  const AxisView target(to, axis);
+  const size_t run_bytes = static_cast<size_t>(rows) * source.row_bytes;
+  if (run_bytes == 0) return;
+  const auto* read =
+      from.data_as<const std::byte>() + static_cast<size_t>(from_row) * source.row_bytes;
+  auto* write = to.data_as<std::byte>() + static_cast<size_t>(to_row) * target.row_bytes;
+  for (int64_t block = 0; block < source.outer; ++block) {
+    std::memcpy(write, read, run_bytes);
+    read += source.BlockBytes();
+    write += target.BlockBytes();
+  }
+}
+
+Status Slice(const CallContext& context, ArgReader& in, Value* result) {
+  const Tensor tensor = in.HostTensor("tensor");
+  const Shape shape = tensor.IsNull() ? Shape() : tensor.shape();
+  const int64_t axis = in.IndexBelow("axis", shape.ndim());
+  const int64_t begin = in.Int("begin");
+  const int64_t end = in.Int("end");
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  const int64_t extent = shape[static_cast<int>(axis)];
+  if (begin < 0 || begin > end || end > extent) {
+    return InvalidArgument("[", begin, ", ", end, ") is not within axis ", axis, " of ",
+                           Describe(tensor));
+  }
+  if (axis == 0) {
+    LOCKSTEP_ASSIGN_OR_RETURN(*result, tensor.Rows(begin, end));
+    return OkStatus();
+  }
+  Shape cut_shape = shape;
+  cut_shape[static_cast<int>(axis)] = end - begin;
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor cut,
+                            Tensor::Empty(*context.allocator, tensor.dtype(), cut_shape));
+  CopyAlongAxis(tensor, begin, cut, 0, end - begin, axis);
+  *result = std::move(cut);
+  return OkStatus();
+}
+
+// Checks that `parts` agree in everything but the extent of `axis`; returns the shape of them all.
+StatusOr<Shape> ConcatShape(const std::vector<Tensor>& parts, int64_t axis) {
+  const int along = static_cast<int>(axis);
+  Shape joined = parts.front().shape();
+  joined[along] = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Shape expected = parts[i].shape();
+    if (expected.ndim() == joined.ndim()) expected[along] = joined[along];
+    if (expected != joined || parts[i].dtype() != parts[0].dtype()) {
+      return InvalidArgument("tensor ", i + 1, " is ", Describe(parts[i]),
+                             " and cannot be joined along axis ", axis, " with the first, ",
+                             Describe(parts[0]));
+    }
+    if (__builtin_add_overflow(joined[along], parts[i].shape()[along], &joined[along])) {
+      return InvalidArgument("the joined tensors are larger than any tensor");
+    }
+  }
+  return joined;
+}
+
+// The tensors to join: (axis, tensor, tensor, ...) or (list, axis). Leaves `axis` unchecked where
+// there is no tensor to check it against.
+Status ReadParts(ArgReader& in, std::vector<Tensor>* parts, int64_t* axis) {
+  if (!in.NextIsList()) {
+    *axis = in.Int("axis");
+    while (in.HasNext()) parts->push_back(in.HostTensor("tensor"));
+    return in.Finish();
+  }
+  const Value tensors = in.Any("tensors");
+  *axis = in.Int("axis");
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  const List& list = **tensors.As<std::shared_ptr<const List>>();
+  ArgReader items(list);
+  for (size_t i = 0; i < list.size(); ++i) parts->push_back(items.HostTensor("tensor"));
+  return Annotate(items.Finish(), "in the list of tensors");
+}
+
+Status Concat(const CallContext& context, ArgReader& in, Value* result) {
+  std::vector<Tensor> parts;
+  int64_t axis = 0;
+  LOCKSTEP_RETURN_IF_ERROR(ReadParts(in, &parts, &axis));
+  if (parts.empty()) return InvalidArgument("there is no tensor to join");
+  if (axis < 0 || axis >= parts.front().shape().ndim()) {
+    return InvalidArgument("axis ", axis, " is not one of ", Describe(parts.front()));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, ConcatShape(parts, axis));
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor joined,
+                            Tensor::Empty(*context.allocator, parts.front().dtype(), shape));
+  int64_t row = 0;
+  for (const Tensor& part : parts) {
+    const int64_t rows = part.shape()[static_cast<int>(axis)];
+    CopyAlongAxis(part, 0, joined, row, rows, axis);
+    row += rows;
+  }
+  *result = std::move(joined);
+  return OkStatus();
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"lockstep.cast", Cast},   {"lockstep.reshape", Reshape}, {"lockstep.copy", Copy},
+    {"lockstep.slice", Slice}, {"lockstep.concat", Concat},
+};
+
+}  // namespace
+
+absl::Span<const Builtin> TransformBuiltins() { return kBuiltins; }
+
+}  // namespace lockstep::module

@@ -1,0 +1,119 @@
+#include "runtime/registers/register_file.h"
+
+#include <utility>
+
+namespace lockstep::registers {
+namespace {
+
+size_t TensorBytes(const Value& value) {
+  const auto* tensor = value.As<tensor::Tensor>();
+  return tensor == nullptr || tensor->IsNull() ? 0 : tensor->size_bytes();
+}
+
+// The executing thread alone writes, so plain additions do; readers only need whole numbers.
+void Add(std::atomic<int64_t>& total, int64_t change) {
+  total.store(total.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+}
+
+Status NamesNothing() { return InvalidArgument("a register id of generation 0 names nothing"); }
+
+}  // namespace
+
+RegisterFile::~RegisterFile() {
+  Add(totals_->live_registers, -static_cast<int64_t>(live_registers_));
+  Add(totals_->tensor_bytes, -static_cast<int64_t>(tensor_bytes_));
+}
+
+Status RegisterFile::Write(RegisterId id, Value value) {
+  if (id.IsNone()) [[unlikely]]
+    return NamesNothing();
+  if (id.index >= max_registers_) [[unlikely]] {
+    return ResourceExhausted("register ", id, " is beyond the limit of ", max_registers_,
+                             " registers per session; free some, or raise the limit");
+  }
+  Slot& slot = FindOrMake(id.index);
+  if (id.generation < slot.generation) [[unlikely]] {
+    return FailedPrecondition("register ", id, " is out of date: its place was given to ",
+                              RegisterId{id.index, slot.generation});
+  }
+  if (id.generation == slot.generation && !slot.live) [[unlikely]] {
+    return FailedPrecondition("register ", id, " was freed and cannot be written again");
+  }
+  slot.generation = id.generation;
+  SetValue(slot, true, std::move(value));
+  return OkStatus();
+}
+
+Status RegisterFile::Kill(RegisterId id) {
+  if (id.IsNone()) [[unlikely]]
+    return NamesNothing();
+  if (id.index >= max_registers_) return OkStatus();  // every write there was refused
+  Slot& slot = FindOrMake(id.index);
+  if (id.generation < slot.generation || (id.generation == slot.generation && !slot.live))
+      [[unlikely]] {
+    return WhyUnreadable(id, &slot);
+  }
+  slot.generation = id.generation;
+  SetValue(slot, false, Value());
+  return OkStatus();
+}
+
+RegisterFile::Slot& RegisterFile::FindOrMake(uint32_t index) {
+  const uint32_t chunk = index >> kChunkBits;
+  if (chunk >= chunks_.size()) [[unlikely]]
+    chunks_.resize(chunk + 1);
+  if (chunks_[chunk] == nullptr) [[unlikely]]
+    chunks_[chunk] = std::make_unique<Chunk>();
+  return (*chunks_[chunk])[index & (kChunkSlots - 1)];
+}
+
+void RegisterFile::SetValue(Slot& slot, bool live, Value value) {
+  const int64_t more_registers = int64_t{live} - int64_t{slot.live};
+  const auto more_bytes =
+      static_cast<int64_t>(TensorBytes(value)) - static_cast<int64_t>(TensorBytes(slot.value));
+  slot.live = live;
+  slot.value = std::move(value);
+  if (more_registers != 0) {
+    live_registers_ = static_cast<size_t>(static_cast<int64_t>(live_registers_) + more_registers);
+    Add(totals_->live_registers, more_registers);
+  }
+  if (more_bytes != 0) {
+    tensor_bytes_ = static_cast<size_t>(static_cast<int64_t>(tensor_bytes_) + more_bytes);
+    Add(totals_->tensor_bytes, more_bytes);
+  }
+}
+
+Status RegisterFile::WhyUnreadable(RegisterId id, const Slot* slot) {
+  if (id.IsNone()) return NamesNothing();
+  if (slot == nullptr || slot->generation < id.generation) {
+    return NotFound("register ", id, " was never written");
+  }
+  if (slot->generation == id.generation) return NotFound("register ", id, " was freed");
+  const RegisterId newer{id.index, slot->generation};
+  if (!slot->live) return NotFound("register ", id, " was freed, and so was ", newer, " after it");
+  return NotFound("register ", id, " was freed; its place now holds ", newer, "'s value");
+}
+
+StatusOr<RegisterFile*> SessionRegisters::Open(SessionId session) {
+  auto& file = files_[session.value];
+  if (file != nullptr) return AlreadyExists("session ", session, " is open already");
+  file = std::make_unique<RegisterFile>(&totals_, max_registers_);
+  return file.get();
+}
+
+StatusOr<RegisterFile*> SessionRegisters::Find(SessionId session) const {
+  const auto found = files_.find(session.value);
+  if (found == files_.end()) return NotFound("session ", session, " is not open");
+  return found->second.get();
+}
+
+Status SessionRegisters::Close(SessionId session) {
+  const auto found = files_.find(session.value);
+  if (found == files_.end()) return NotFound("session ", session, " is not open");
+  // Values may run code of modules when they go; take the file out of the map first.
+  const std::unique_ptr<RegisterFile> file = std::move(found->second);
+  files_.erase(found);
+  return OkStatus();
+}
+
+}  // namespace lockstep::registers

@@ -1,0 +1,116 @@
+// The registers of one session on one worker, and the register files of all sessions.
+//
+// A client names registers itself: it takes an index from its free list and, each time it reuses
+// one, a generation higher by one. A slot here remembers the highest generation it has seen, so a
+// name that is out of date is an error and never somebody else's data.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/registers/value.h"
+
+namespace lockstep::registers {
+
+// What the registers hold now, over all sessions of a worker. Written by the executing thread, read
+// by any (metrics, status).
+struct RegisterTotals {
+  std::atomic<int64_t> live_registers = 0;
+  // Sizes of the tensors that registers hold directly. Two registers that share memory count twice.
+  std::atomic<int64_t> tensor_bytes = 0;
+};
+
+// Threads: one at a time.
+// Errors: kInvalidArgument    the id names nothing (generation 0)
+//         kNotFound           read or killed, but never written, or freed, or taken by a newer one
+//         kFailedPrecondition written under a name that was freed or is out of date
+//         kResourceExhausted  written beyond the limit of registers
+class RegisterFile {
+ public:
+  static constexpr uint32_t kDefaultMaxRegisters = 1 << 20;
+
+  // Indices below `max_registers` may be used. `totals`, which outlives the file, counts along.
+  explicit RegisterFile(RegisterTotals* totals, uint32_t max_registers = kDefaultMaxRegisters)
+      : totals_(totals), max_registers_(max_registers) {}
+  ~RegisterFile();
+  RegisterFile(const RegisterFile&) = delete;
+  RegisterFile& operator=(const RegisterFile&) = delete;
+
+  // Makes `id` hold `value`. An older generation that still holds a value loses it.
+  Status Write(RegisterId id, Value value);
+
+  // The value of `id`; valid until that register is written or killed.
+  StatusOr<const Value*> Read(RegisterId id) const {
+    const Slot* slot = Find(id.index);
+    if (slot == nullptr || slot->generation != id.generation || !slot->live) [[unlikely]] {
+      return WhyUnreadable(id, slot);
+    }
+    return &slot->value;
+  }
+
+  // Frees `id`, so that every later use of the name fails. OK also if nothing was ever written: the
+  // command that should have done it may have failed.
+  Status Kill(RegisterId id);
+
+  size_t live_registers() const { return live_registers_; }
+  size_t tensor_bytes() const { return tensor_bytes_; }
+
+ private:
+  struct Slot {
+    uint32_t generation = 0;  // the highest that was written or killed; 0 is none
+    bool live = false;
+    Value value;
+  };
+  // Slots come in chunks, so that they never move and a lone high index costs little.
+  static constexpr uint32_t kChunkBits = 8;
+  static constexpr uint32_t kChunkSlots = 1 << kChunkBits;
+  using Chunk = std::array<Slot, kChunkSlots>;
+
+  const Slot* Find(uint32_t index) const {
+    const uint32_t chunk = index >> kChunkBits;
+    if (chunk >= chunks_.size() || chunks_[chunk] == nullptr) return nullptr;
+    return &(*chunks_[chunk])[index & (kChunkSlots - 1)];
+  }
+  Slot& FindOrMake(uint32_t index);
+  void SetValue(Slot& slot, bool live, Value value);
+  static Status WhyUnreadable(RegisterId id, const Slot* slot);
+
+  RegisterTotals* const totals_;
+  const uint32_t max_registers_;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  size_t live_registers_ = 0;
+  size_t tensor_bytes_ = 0;
+};
+
+// The register files of a worker, by session.
+//
+// Threads: one at a time; totals() from any.
+class SessionRegisters {
+ public:
+  explicit SessionRegisters(uint32_t max_registers_per_session = RegisterFile::kDefaultMaxRegisters)
+      : max_registers_(max_registers_per_session) {}
+
+  // kAlreadyExists if the session is open.
+  StatusOr<RegisterFile*> Open(SessionId session);
+  // kNotFound if it is not. The file lives until Close().
+  StatusOr<RegisterFile*> Find(SessionId session) const;
+  // Frees all registers of the session. kNotFound if it is not open.
+  Status Close(SessionId session);
+
+  size_t open_sessions() const { return files_.size(); }
+  const RegisterTotals& totals() const { return totals_; }
+
+ private:
+  const uint32_t max_registers_;
+  RegisterTotals totals_;  // before files_, which count down when they go
+  absl::flat_hash_map<uint32_t, std::unique_ptr<RegisterFile>> files_;  // by SessionId::value
+};
+
+}  // namespace lockstep::registers

@@ -23,6 +23,13 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
   explicit Shape(absl::Span<const int64_t> dims) : dims_(dims.begin(), dims.end()) {}
+  // Element by element: InlinedVector's own copy takes the unused inline space along, which g++
+  // reports as uninitialised wherever it is inlined.
+  Shape(const Shape& other) : Shape(other.dims()) {}
+  Shape& operator=(const Shape& other) {
+    dims_.assign(other.dims_.begin(), other.dims_.end());
+    return *this;
+  }
 
   int ndim() const { return static_cast<int>(dims_.size()); }
   int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis)]; }

@@ -32,7 +32,7 @@ void ArgReader::RejectType(std::string_view expected, const Value& value) {
   if (value.Is<tensor::Tensor>() || value.Is<Shape>() || value.Is<None>()) {
     got = Describe(value);
   } else {
-    got += " " + Describe(value);
+    got.append(" ").append(Describe(value));
   }
   Reject("must be " + std::string(expected) + ", not " + got);
 }

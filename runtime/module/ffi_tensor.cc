@@ -1,0 +1,124 @@
+#include "runtime/module/ffi_tensor.h"
+
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "runtime/module/ffi_call.h"
+#include "tvm/ffi/extra/c_env_api.h"
+
+namespace lockstep::module {
+namespace {
+
+using tensor::Tensor;
+
+// What DLPack calls a managed tensor; it owns itself until its deleter is called.
+struct Managed {
+  explicit Managed(Tensor t) : tensor(std::move(t)) {
+    dlpack.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    dlpack.manager_ctx = this;
+    dlpack.deleter = [](DLManagedTensorVersioned* self) {
+      delete static_cast<Managed*>(self->manager_ctx);
+    };
+    dlpack.dl_tensor = *tensor.dl();
+  }
+
+  const Tensor tensor;
+  DLManagedTensorVersioned dlpack{};
+};
+
+thread_local tensor::Allocator* current_allocator = nullptr;
+
+StatusOr<Tensor> AllocateLike(const DLTensor& prototype) {
+  if (current_allocator == nullptr) {
+    return FailedPrecondition("a module allocates tensors only during a call");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, tensor::FromDLPack(prototype.dtype));
+  const Shape shape(
+      absl::Span<const int64_t>(prototype.shape, static_cast<size_t>(prototype.ndim)));
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor result, Tensor::Empty(*current_allocator, dtype, shape));
+  const DLDevice device = result.dl()->device;
+  if (prototype.device.device_type != device.device_type ||
+      prototype.device.device_id != device.device_id) {
+    return InvalidArgument("this worker's tensors are on ", ToString(result.device()),
+                           ", not on DLPack's device type ", prototype.device.device_type,
+                           " index ", prototype.device.device_id);
+  }
+  return result;
+}
+
+// A DLPackManagedTensorAllocator.
+int AllocateForModule(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_context,
+                      void (*set_error)(void*, const char*, const char*)) {
+  StatusOr<Tensor> tensor = AllocateLike(*prototype);
+  if (!tensor.ok()) {
+    const bool blames = tensor.status().code() == StatusCode::kInvalidArgument;
+    set_error(error_context, blames ? "ValueError" : "RuntimeError",
+              Message(tensor.status()).c_str());
+    return -1;
+  }
+  *out = &(new Managed(*std::move(tensor)))->dlpack;
+  return 0;
+}
+
+class FfiStorage final : public tensor::Storage {
+ public:
+  FfiStorage(FfiRef object, void* data, size_t size_bytes, Device device)
+      : Storage(data, size_bytes, device), object_(std::move(object)) {}
+
+ private:
+  const FfiRef object_;
+};
+
+bool IsDense(const DLTensor& dl) {
+  if (dl.strides == nullptr) return true;
+  int64_t stride = 1;
+  for (int axis = dl.ndim - 1; axis >= 0; --axis) {
+    if (dl.shape[axis] == 0) return true;  // no elements, no order
+    if (dl.shape[axis] != 1 && dl.strides[axis] != stride) return false;
+    stride *= dl.shape[axis];
+  }
+  return true;
+}
+
+}  // namespace
+
+StatusOr<FfiRef> ToFfiTensor(const Tensor& tensor) {
+  auto managed = std::make_unique<Managed>(tensor);
+  TVMFFIObjectHandle handle = nullptr;
+  LOCKSTEP_RETURN_IF_ERROR(CheckFfi(TVMFFITensorFromDLPackVersioned(
+      &managed->dlpack, /*require_alignment=*/0, /*require_contiguous=*/0, &handle)));
+  managed.release();  // the object's now
+  return FfiRef::Adopt(handle);
+}
+
+StatusOr<Tensor> FromFfiTensor(FfiRef object) {
+  const DLTensor& dl = *TVMFFITensorGetDLTensorPtr(object.get());
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, tensor::FromDLPack(dl.dtype));
+  if (dl.device.device_type != kDLCPU && dl.device.device_type != kDLCUDA) {
+    return InvalidArgument("a tensor on DLPack's device type ", dl.device.device_type,
+                           " cannot be held; cpu and cuda can");
+  }
+  const Shape shape(absl::Span<const int64_t>(dl.shape, static_cast<size_t>(dl.ndim)));
+  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
+  if (!IsDense(dl)) {
+    return InvalidArgument("a tensor ", shape, " that is not dense and row-major cannot be held; ",
+                           "make it contiguous first");
+  }
+  void* data = static_cast<std::byte*>(dl.data) + dl.byte_offset;
+  const size_t size_bytes = static_cast<size_t>(shape.NumElements()) * SizeOf(dtype);
+  const Device device{static_cast<DeviceType>(dl.device.device_type), dl.device.device_id};
+  auto storage = std::make_shared<FfiStorage>(std::move(object), data, size_bytes, device);
+  return Tensor::FromStorage(std::move(storage), 0, dtype, shape);
+}
+
+FfiAllocatorScope::FfiAllocatorScope(tensor::Allocator* allocator)
+    : previous_(std::exchange(current_allocator, allocator)) {
+  thread_local const int installed = TVMFFIEnvSetDLPackManagedTensorAllocator(
+      AllocateForModule, /*write_to_global_context=*/0, /*opt_out_original_allocator=*/nullptr);
+  (void)installed;  // it only stores a pointer
+}
+
+FfiAllocatorScope::~FfiAllocatorScope() { current_allocator = previous_; }
+
+}  // namespace lockstep::module

@@ -1,0 +1,69 @@
+// Values between Lockstep and tvm-ffi.
+//
+//     Lockstep         as an argument              as a result
+//     none             None                        None
+//     bool             Bool                        Bool
+//     int64            Int                         Int
+//     float64          Float                       Float
+//     text             RawStr (Str if it has       RawStr, SmallStr, Str
+//                      zero bytes)
+//     bytes            ByteArrayPtr                ByteArrayPtr, SmallBytes, Bytes
+//     dtype, device    DataType, Device            DataType, Device
+//     shape            Shape                       Shape
+//     tensor           DLTensorPtr (in a list or   Tensor; DLTensorPtr if it is one of the
+//                      map: Tensor)                arguments
+//     list, map        Array, Map                  Array, List; Map, Dict with text keys
+//     function         Function                    Function
+//     module, object   the object itself           Module, any other object
+#pragma once
+
+#include <cstddef>
+#include <forward_list>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/module/ffi_object.h"
+#include "runtime/registers/value.h"
+
+namespace lockstep::module {
+
+// The arguments of one call as the C convention wants them. Borrows the Values; keeps what it had
+// to make for them until it is destroyed. Scalars, text, bytes and tensors allocate nothing.
+class FfiArguments {
+ public:
+  FfiArguments() = default;
+  FfiArguments(const FfiArguments&) = delete;
+  FfiArguments& operator=(const FfiArguments&) = delete;
+
+  // kInvalidArgument names the argument that has no form in tvm-ffi.
+  Status Convert(absl::Span<const registers::Value> args);
+
+  absl::Span<const TVMFFIAny> anys() const { return anys_; }
+
+ private:
+  // Tensors at the top are lent for the call; those inside a list or map may be kept by it.
+  enum class Tensors { kLend, kShare };
+  StatusOr<TVMFFIAny> ConvertOne(const registers::Value& value, Tensors tensors);
+  StatusOr<TVMFFIAny> ConvertText(const std::string& text);
+  StatusOr<TVMFFIAny> ConvertShape(const Shape& shape);
+  StatusOr<TVMFFIAny> ConvertTensor(const tensor::Tensor& tensor, Tensors tensors);
+  StatusOr<TVMFFIAny> ConvertObject(const registers::Object* object);
+  StatusOr<TVMFFIAny> ConvertList(const registers::List& list);
+  StatusOr<TVMFFIAny> ConvertMap(const registers::Map& map);
+  // Keeps `any` or `object` alive and returns what borrows it.
+  TVMFFIAny Keep(FfiAny any);
+  TVMFFIAny Keep(FfiRef object);
+
+  absl::InlinedVector<TVMFFIAny, 8> anys_;
+  std::vector<FfiAny> kept_anys_;
+  std::vector<FfiRef> kept_objects_;
+  std::forward_list<TVMFFIByteArray> byte_arrays_;  // never move
+};
+
+// What a function returned, as a Value. `args` are the call's arguments, of which a returned
+// DLTensorPtr must be one. kInternal names a result that no register can hold.
+StatusOr<registers::Value> FromFfi(const TVMFFIAny& any, absl::Span<const registers::Value> args);
+
+}  // namespace lockstep::module

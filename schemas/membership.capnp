@@ -13,7 +13,8 @@ struct Host {
   name @0 :Text;
   # For people.
   id @1 :Text;
-  # Equal for two processes that may share memory: boot id and IPC namespace of the kernel.
+  # Equal for two processes that see the same process ids: boot id and PID namespace of the kernel.
+  # Whether they share memory is found by trying.
 }
 
 struct Hello {

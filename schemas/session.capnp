@@ -49,8 +49,10 @@ struct Batch {
 }
 
 struct CloseSession {
+  # What was sent before is executed; then all is freed, and the request answered.
   session @0 :UInt32;
   request @1 :UInt64;
+  timeoutMillis @2 :UInt64;
 }
 
 struct ResetSession {

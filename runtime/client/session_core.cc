@@ -26,7 +26,8 @@ constexpr microseconds kKeeperInterval{500};
 constexpr microseconds kPollBeforeSleep{1000};
 // The controller reports late workers itself; the client's own deadline is only for its silence.
 constexpr milliseconds kGrace{2000};
-constexpr milliseconds kCloseTimeout{5000};
+// Work that was issued and not waited for may take this long when the session is closed.
+constexpr milliseconds kLongestClose{30'000};
 
 control::Frame BatchFrame(SessionId session, Generation generation, uint64_t first_command,
                           RequestId request, Rank answer_from, milliseconds timeout) {
@@ -227,15 +228,17 @@ Status SessionCore::Close() {
     keeper_wake_.notify_all();
     status = link_->Lost();
     if (status.ok()) {
+      const milliseconds timeout = std::min(timeout_, kLongestClose);
       const RequestId request(next_request_++);
       const control::Frame message =
           control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
             auto close = builder.initCloseSession();
             close.setSession(facts().id.value);
             close.setRequest(request.value);
+            close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
           });
       status = SendBatch(RequestId(), -1);
-      status.Update(AskController(lock, request, message, kCloseTimeout));
+      status.Update(AskController(lock, request, message, timeout + kGrace));
     }
   }
   keeper_.join();

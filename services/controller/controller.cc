@@ -1,0 +1,258 @@
+#include "services/controller/controller.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "runtime/control/message_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+
+namespace lockstep::controller {
+namespace {
+
+// Messages taken from one channel before the other gets its turn.
+constexpr int kMessagesPerTurn = 64;
+// Timers are looked at no more often than this, ...
+constexpr std::chrono::milliseconds kTimerResolution{10};
+// ... and at least this often, for leases.
+constexpr std::chrono::milliseconds kTimerInterval{500};
+
+Status CheckOptions(const ControllerOptions& options) {
+  if (options.workers < 1 || options.workers > 4096) {
+    return InvalidArgument("a cluster has 1 to 4096 workers, not ", options.workers);
+  }
+  if (options.worker_timeout <= options.heartbeat_interval) {
+    return InvalidArgument("worker_timeout (", options.worker_timeout.count(),
+                           " ms) must be longer than heartbeat_interval (",
+                           options.heartbeat_interval.count(), " ms)");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Controller>> Controller::Start(
+    const ControllerOptions& options, std::shared_ptr<control::ZmqContext> context) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
+  const control::ZmqOptions limits{
+      .max_message_bytes = static_cast<int64_t>(options.max_batch_bytes)};
+  LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
+                            control::ZmqListen(context, options.client_endpoint, limits));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto liveness,
+      control::ZmqListen(context, options.liveness_endpoint, {.max_message_bytes = 1 << 16}));
+  return std::unique_ptr<Controller>(
+      new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
+}
+
+Controller::Controller(const ControllerOptions& options,
+                       std::unique_ptr<control::ServerChannel> clients,
+                       std::unique_ptr<control::ServerChannel> workers,
+                       std::unique_ptr<control::ServerChannel> liveness)
+    : options_(options),
+      client_endpoint_(clients->endpoint()),
+      worker_endpoint_(workers->endpoint()),
+      liveness_endpoint_(liveness->endpoint()),
+      clients_(std::move(clients)),
+      workers_(std::move(workers)),
+      membership_(options.cluster, options.workers),
+      sessions_(options.workers),
+      gatherer_([this](const PendingRequest& request) { SendAnswer(request); }) {
+  liveness_ = std::make_unique<LivenessMonitor>(
+      std::move(liveness), options.workers,
+      LivenessMonitor::Options{epoch_, options.heartbeat_interval, options.worker_timeout},
+      [this](Rank rank, const std::string& reason) {
+        std::lock_guard lock(events_mutex_);
+        lost_events_.emplace_back(rank, reason);
+        has_events_ = true;
+        wake_up_.Signal();
+      });
+  spdlog::info("cluster {}: clients at {}, workers at {}, expecting {} workers", options_.cluster,
+               client_endpoint_, worker_endpoint_, options_.workers);
+  thread_ = std::thread([this] { Run(); });
+}
+
+Controller::~Controller() {
+  RequestStop("the controller ends");
+  thread_.join();
+}
+
+void Controller::RequestStop(const std::string& reason) {
+  std::lock_guard lock(events_mutex_);
+  if (stop_requested_) return;
+  stop_requested_ = true;
+  stop_reason_ = reason;
+  has_events_ = true;
+  wake_up_.Signal();
+}
+
+Status Controller::Wait(Deadline deadline) {
+  std::unique_lock lock(stopped_mutex_);
+  if (stopped_changed_.wait_until(lock, deadline.when(), [this] { return stopped_; })) {
+    return OkStatus();
+  }
+  return DeadlineExceeded("the controller has not stopped");
+}
+
+void Controller::Run() {
+  control::InputWaiter waiter(options_.poll_before_sleep);
+  control::Channel* const channels[] = {clients_.get(), workers_.get()};
+  const int descriptors[] = {wake_up_.fd()};
+  Deadline next_timer = HandleTimers();
+  while (true) {
+    waiter.Wait(channels, descriptors, next_timer);
+    while (ReceiveSome()) {
+    }
+    if (has_events_ && !HandleEvents()) break;
+    if (next_timer.Expired()) next_timer = HandleTimers();
+  }
+  Stop();
+}
+
+void Controller::Stop() {
+  spdlog::info("cluster {}: stopping: {}", options_.cluster, stop_reason_);
+  const control::RemoteError cause =
+      control::ErrorOf(Unavailable("the cluster was shut down: ", stop_reason_));
+  for (auto& [id, session] : sessions_.all()) {
+    gatherer_.FailAll(id, cause);
+    liveness_->Abort(id, session.generation, cause);
+    SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>(
+                                     [&](auto message) { message.setShutdown(stop_reason_); })});
+  }
+  for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
+  liveness_->Stop();
+  (void)workers_->Send(membership_.peers(),
+                       {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                         e.setEpoch(epoch_.value);
+                         e.setShutdown(stop_reason_);
+                       })});
+  // Closing sends what is queued, within the sockets' linger time.
+  clients_.reset();
+  workers_.reset();
+  std::lock_guard lock(stopped_mutex_);
+  stopped_ = true;
+  stopped_changed_.notify_all();
+}
+
+bool Controller::ReceiveSome() {
+  control::PeerName peer;
+  control::Message message;
+  int received = 0;
+  for (int i = 0; i < kMessagesPerTurn && workers_->Receive(&peer, &message); ++i, ++received) {
+    const Status status = HandleWorker(peer, message);
+    if (!status.ok()) spdlog::warn("a worker's message was dropped: {}", Message(status));
+  }
+  for (int i = 0; i < kMessagesPerTurn && clients_->Receive(&peer, &message); ++i, ++received) {
+    const Status status = HandleClient(peer, message);
+    if (!status.ok()) {
+      spdlog::warn("a client's message was refused: {}", Message(status));
+      Refuse(peer, status);
+    }
+  }
+  return received > 0;
+}
+
+bool Controller::HandleEvents() {
+  std::vector<std::pair<Rank, std::string>> lost;
+  bool go_on = true;
+  {
+    std::lock_guard lock(events_mutex_);
+    wake_up_.Clear();
+    has_events_ = false;
+    lost.swap(lost_events_);
+    go_on = !stop_requested_;
+  }
+  for (const auto& [rank, reason] : lost) HandleLost(rank, reason);
+  return go_on;
+}
+
+Deadline Controller::HandleTimers() {
+  const auto now = Deadline::Clock::now();
+  Deadline next = Deadline::At(now + kTimerInterval).Earlier(gatherer_.Expire(now));
+  for (size_t i = 0; i < pending_opens_.size();) {
+    if (pending_opens_[i].deadline.when() > now) {
+      next = next.Earlier(pending_opens_[i].deadline);
+      ++i;
+      continue;
+    }
+    Refuse(pending_opens_[i].client,
+           Annotate(membership_.Whole(), "the cluster was not ready in time"));
+    pending_opens_.erase(pending_opens_.begin() + static_cast<ptrdiff_t>(i));
+  }
+  std::vector<SessionId> silent;
+  for (auto& [id, session] : sessions_.all()) {
+    if (now - session.last_heard > options_.session_lease) silent.push_back(id);
+  }
+  for (SessionId id : silent) {
+    SessionEntry& session = *sessions_.Find(id);
+    spdlog::warn("session {} of {} (pid {}) ends: its client was silent for {} ms", id.value,
+                 session.host, session.pid, options_.session_lease.count());
+    // Nobody waits for its work any more.
+    liveness_->Abort(id, session.generation, control::ErrorOf(Aborted("its client is gone")));
+    EndSession(session, RequestId());
+  }
+  return Deadline::At(std::max(next.when(), now + kTimerResolution));
+}
+
+void Controller::FailSession(SessionEntry& session, const control::RemoteError& cause) {
+  if (!session.failure.ok()) return;  // the first cause wins
+  session.failure = cause;
+  session.failure.session = session.id;
+  spdlog::warn("session {} failed: {}", session.id.value, Message(cause.ToStatus()));
+  liveness_->Abort(session.id, session.generation, session.failure);
+  SendToClient(session.client,
+               {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                 auto failed = message.initSessionFailed();
+                 failed.setSession(session.id.value);
+                 failed.setGeneration(session.generation.value);
+                 control::WriteError(failed.initError(), session.failure);
+               })});
+  gatherer_.FailAll(session.id, session.failure);
+}
+
+void Controller::EndSession(SessionEntry& session, RequestId request) {
+  control::BatchWriter writer;
+  writer.Add([](wire::Command::Builder command) { command.setCloseSession(); });
+  Broadcast({session.id, session.generation, 0, request}, writer.Take());
+  sessions_.Close(session.id);
+}
+
+void Controller::Broadcast(const Order& order, const control::Frame& body) {
+  const control::Frame envelope =
+      control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+        e.setEpoch(epoch_.value);
+        e.setSequence(++sequence_);
+        e.setSession(order.session.value);
+        e.setGeneration(order.generation.value);
+        e.setFirstCommand(order.first_command);
+        e.setRequest(order.request.value);
+        e.setBatch();
+      });
+  const Status status = workers_->Send(membership_.peers(), {envelope, body});
+  if (!status.ok()) spdlog::error("batch {} was not sent: {}", sequence_, Message(status));
+}
+
+void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
+  const Status status = clients_->Send({&client, 1}, message);
+  if (!status.ok()) spdlog::warn("a client cannot be answered: {}", Message(status));
+}
+
+void Controller::SendAnswer(const PendingRequest& request) {
+  control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
+    auto answer = m.initAnswer();
+    answer.setSession(request.session.value);
+    answer.setRequest(request.request.value);
+    if (!request.error.ok()) control::WriteError(answer.initError(), request.error);
+  })};
+  if (request.error.ok() && request.body.size() > 0) message.push_back(request.body);
+  SendToClient(request.client, message);
+}
+
+void Controller::Refuse(const control::PeerName& client, const Status& why) {
+  SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                 control::WriteError(message.initRefused().initError(), control::ErrorOf(why));
+               })});
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,139 @@
+// The controller: admits workers, opens sessions, orders all batches, and gathers answers.
+//
+// It never decodes the body of a batch, and never waits for anybody.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/control/batch.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/input_waiter.h"
+#include "runtime/control/zmq/zmq_context.h"
+#include "schemas/control.capnp.h"
+#include "schemas/session.capnp.h"
+#include "services/controller/gatherer.h"
+#include "services/controller/liveness.h"
+#include "services/controller/membership.h"
+#include "services/controller/options.h"
+#include "services/controller/session_table.h"
+
+namespace lockstep::controller {
+
+// Threads: the public functions are safe. One thread of the controller's own reads the client and
+// worker channels and owns all state below; a second one watches liveness.
+class Controller {
+ public:
+  // Binds the endpoints and starts the threads. kInvalidArgument for bad options; the errors of
+  // control::ZmqListen.
+  static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
+                                                     std::shared_ptr<control::ZmqContext> context);
+  ~Controller();
+
+  // Where it really listens.
+  const std::string& client_endpoint() const { return client_endpoint_; }
+  const std::string& worker_endpoint() const { return worker_endpoint_; }
+  const std::string& liveness_endpoint() const { return liveness_endpoint_; }
+
+  // Ends the cluster: work in flight is aborted, workers and clients are told why.
+  void RequestStop(const std::string& reason);
+  // Returns when it has stopped (whoever asked for it); kDeadlineExceeded if it has not by then.
+  Status Wait(Deadline deadline);
+
+ private:
+  struct PendingOpen {
+    control::PeerName client;
+    control::Message message;  // the client's openSession
+    Deadline deadline;
+  };
+
+  Controller(const ControllerOptions& options, std::unique_ptr<control::ServerChannel> clients,
+             std::unique_ptr<control::ServerChannel> workers,
+             std::unique_ptr<control::ServerChannel> liveness);
+
+  void Run();
+  bool ReceiveSome();
+  // False when it is time to stop.
+  bool HandleEvents();
+  void Stop();
+  Deadline HandleTimers();
+
+  // From workers (worker_messages.cc).
+  Status HandleWorker(const control::PeerName& peer, const control::Message& message);
+  void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
+  void WelcomeAll();
+  void HandleFailure(Rank rank, wire::Failure::Reader failure);
+  void HandleConsumed(Rank rank, wire::Consumed::Reader consumed);
+  void HandleLost(Rank rank, const std::string& reason);
+
+  // From clients (client_messages.cc).
+  Status HandleClient(const control::PeerName& client, const control::Message& message);
+  Status OpenSession(const control::PeerName& client, wire::OpenSession::Reader open);
+  void OpenPendingSessions();
+  Status HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,
+                     const control::Message& message);
+  Status HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset);
+  void HandleClose(const control::PeerName& client, wire::CloseSession::Reader close);
+  void SendStatus(const control::PeerName& client, uint64_t request);
+  void Refuse(const control::PeerName& client, const Status& why);
+
+  // The session's work of its generation has failed: everybody learns the first cause.
+  void FailSession(SessionEntry& session, const control::RemoteError& cause);
+  void EndSession(SessionEntry& session, RequestId request);
+
+  // Gives `body` the next place in the total order and sends it to all workers.
+  struct Order {
+    SessionId session;
+    Generation generation;
+    uint64_t first_command = 0;
+    RequestId request;
+  };
+  void Broadcast(const Order& order, const control::Frame& body);
+  void SendToClient(const control::PeerName& client, const control::Message& message);
+  void SendAnswer(const PendingRequest& request);
+
+  const ControllerOptions options_;
+  const Deadline::Clock::time_point started_ = Deadline::Clock::now();
+  const Epoch epoch_{1};
+  std::string client_endpoint_;
+  std::string worker_endpoint_;
+  std::string liveness_endpoint_;
+
+  // Owned by the controller's thread.
+  std::unique_ptr<control::ServerChannel> clients_;
+  std::unique_ptr<control::ServerChannel> workers_;
+  Membership membership_;
+  SessionTable sessions_;
+  Gatherer gatherer_;
+  std::vector<PendingOpen> pending_opens_;
+  uint64_t sequence_ = 0;
+  bool welcomed_ = false;
+
+  // What other threads tell the controller's thread.
+  control::WakeUp wake_up_;
+  std::atomic<bool> has_events_{false};
+  std::mutex events_mutex_;
+  std::vector<std::pair<Rank, std::string>> lost_events_;
+  bool stop_requested_ = false;
+  std::string stop_reason_;
+
+  std::mutex stopped_mutex_;
+  std::condition_variable stopped_changed_;
+  bool stopped_ = false;
+
+  std::unique_ptr<LivenessMonitor> liveness_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::controller

@@ -1,0 +1,58 @@
+// Gathers the workers' answers to each request into one answer for the client.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/error_codec.h"
+
+namespace lockstep::controller {
+
+// A request that workers have yet to answer.
+struct PendingRequest {
+  control::PeerName client;
+  SessionId session;
+  RequestId request;
+  Deadline deadline = Deadline::After({});
+  std::vector<bool> waiting;  // by rank: has not answered yet
+  int missing = 0;            // how many of them
+  control::RemoteError error;   // the first cause among the answers so far
+  control::Frame body;          // of a single rank's answer
+};
+
+// Threads: one at a time.
+class Gatherer {
+ public:
+  using Finish = std::function<void(const PendingRequest&)>;
+
+  // `finish` is called once per request, when it is complete.
+  explicit Gatherer(Finish finish) : finish_(std::move(finish)) {}
+
+  // Starts waiting for `from` (-1: all `workers` ranks).
+  void Expect(const control::PeerName& client, SessionId session, RequestId request, int workers,
+              Rank from, Deadline deadline);
+  // An answer of `rank`. One that nobody waits for (it came too late) is ignored.
+  void Answer(SessionId session, RequestId request, Rank rank, const control::RemoteError& error,
+              control::Frame body);
+  // Completes all requests of `session` with `error`.
+  void FailAll(SessionId session, const control::RemoteError& error);
+  // Completes what is late with an error that names the late ranks. Returns the next deadline, or
+  // one far away.
+  Deadline Expire(Deadline::Clock::time_point now);
+
+ private:
+  using Key = std::pair<SessionId, RequestId>;
+
+  void Complete(std::map<Key, PendingRequest>::iterator request);
+
+  const Finish finish_;
+  std::map<Key, PendingRequest> pending_;
+};
+
+}  // namespace lockstep::controller

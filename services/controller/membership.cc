@@ -1,0 +1,146 @@
+#include "services/controller/membership.h"
+
+#include <algorithm>
+
+#include "runtime/control/host.h"
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::controller {
+
+using control::ToString;
+
+Candidate ReadCandidate(wire::Hello::Reader hello) {
+  Candidate candidate;
+  candidate.min_version = hello.getMinVersion();
+  candidate.max_version = hello.getMaxVersion();
+  candidate.build = ToString(hello.getBuild());
+  candidate.cluster = ToString(hello.getCluster());
+  candidate.wanted_rank = hello.getRank();
+  candidate.host = ToString(hello.getHost().getName());
+  candidate.host_id = ToString(hello.getHost().getId());
+  candidate.pid = hello.getPid();
+  candidate.device = ToString(hello.getDevice());
+  candidate.segment = ToString(hello.getSegment());
+  candidate.bulk_endpoint = ToString(hello.getBulkEndpoint());
+  return candidate;
+}
+
+Status Membership::Check(const Candidate& candidate) const {
+  if (candidate.min_version > control::kProtocolVersion ||
+      candidate.max_version < control::kOldestProtocolVersion) {
+    return FailedPrecondition("worker ", control::ProcessLabel(candidate.host, candidate.pid),
+                              " (Lockstep ", candidate.build, ") speaks protocol versions ",
+                              candidate.min_version, " to ", candidate.max_version,
+                              ", this controller (Lockstep ", control::kBuildVersion, ") ",
+                              control::kOldestProtocolVersion, " to ", control::kProtocolVersion,
+                              "; install the same release on both");
+  }
+  if (!candidate.cluster.empty() && candidate.cluster != cluster_) {
+    return FailedPrecondition("this is cluster \"", cluster_, "\", the worker wants to join \"",
+                              candidate.cluster, "\"; check its controller endpoint");
+  }
+  if (candidate.wanted_rank >= size()) {
+    return OutOfRange("rank ", candidate.wanted_rank, " does not exist: cluster \"", cluster_,
+                      "\" has ", size(), " workers, ranks 0 to ", size() - 1);
+  }
+  return OkStatus();
+}
+
+StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate& candidate) {
+  LOCKSTEP_RETURN_IF_ERROR(Check(candidate));
+  Rank rank = candidate.wanted_rank;
+  if (rank >= 0) {
+    if (member(rank).state != State::kMissing) {
+      return AlreadyExists("rank ", rank, " is taken by ", Label(rank));
+    }
+  } else {
+    const auto free = std::find_if(members_.begin(), members_.end(), [](const Member& m) {
+      return m.state == State::kMissing;
+    });
+    if (free == members_.end()) {
+      return ResourceExhausted("cluster \"", cluster_, "\" is complete: all ", size(),
+                               " ranks have joined");
+    }
+    rank = static_cast<Rank>(free - members_.begin());
+  }
+  Member& joined = members_[static_cast<size_t>(rank)];
+  joined.state = State::kJoining;
+  joined.peer = peer;
+  joined.facts = candidate;
+  ranks_[peer] = rank;
+  UpdatePeers();
+  return rank;
+}
+
+bool Membership::AllJoined() const {
+  return std::none_of(members_.begin(), members_.end(), [](const Member& m) {
+    return m.state == State::kMissing || m.state == State::kLost;
+  });
+}
+
+bool Membership::AllReady() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const Member& m) { return m.state == State::kReady; });
+}
+
+void Membership::MarkReady(Rank rank, const std::string& backend) {
+  Member& ready = members_[static_cast<size_t>(rank)];
+  if (ready.state != State::kJoining) return;
+  ready.state = State::kReady;
+  ready.backend = backend;
+}
+
+void Membership::MarkLost(Rank rank, const std::string& reason) {
+  Member& lost = members_[static_cast<size_t>(rank)];
+  lost.state = State::kLost;
+  lost.lost_because = reason;
+  UpdatePeers();
+}
+
+void Membership::UpdatePeers() {
+  peers_.clear();
+  for (const Member& m : members_) {
+    if (m.state == State::kJoining || m.state == State::kReady) peers_.push_back(m.peer);
+  }
+}
+
+Rank Membership::FindPeer(const control::PeerName& peer) const {
+  const auto found = ranks_.find(peer);
+  return found == ranks_.end() ? -1 : found->second;
+}
+
+std::string Membership::Label(Rank rank) const {
+  return control::ProcessLabel(member(rank).facts.host, member(rank).facts.pid);
+}
+
+Status Membership::Whole() const {
+  std::string missing;
+  int ready = 0;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    const Member& m = member(rank);
+    if (m.state == State::kLost) {
+      return Unavailable("worker rank ", rank, " (", Label(rank), ") is lost: ", m.lost_because);
+    }
+    if (m.state == State::kReady) {
+      ++ready;
+    } else {
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank) +
+                 (m.state == State::kJoining ? " (joining)" : "");
+    }
+  }
+  if (missing.empty()) return OkStatus();
+  return Unavailable(ready, " of ", size(), " workers are ready; waiting for rank ", missing);
+}
+
+void WritePeer(wire::Peer::Builder builder, Rank rank, const Membership::Member& member) {
+  builder.setRank(rank);
+  auto host = builder.initHost();
+  host.setName(member.facts.host);
+  host.setId(member.facts.host_id);
+  builder.setPid(member.facts.pid);
+  builder.setDevice(member.facts.device);
+  builder.setSegment(member.facts.segment);
+  builder.setBulkEndpoint(member.facts.bulk_endpoint);
+}
+
+}  // namespace lockstep::controller

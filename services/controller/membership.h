@@ -1,0 +1,88 @@
+// Who the workers are: admission, ranks, and the state of each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "schemas/membership.capnp.h"
+
+namespace lockstep::controller {
+
+// What a worker says of itself when it asks to join.
+struct Candidate {
+  uint32_t min_version = 0;
+  uint32_t max_version = 0;
+  std::string build;
+  std::string cluster;
+  Rank wanted_rank = -1;
+  std::string host;
+  std::string host_id;
+  int pid = 0;
+  std::string device;
+  std::string segment;
+  std::string bulk_endpoint;
+};
+Candidate ReadCandidate(wire::Hello::Reader hello);
+
+// The world's members. Pure bookkeeping: no sockets, no clocks.
+//
+// Threads: one at a time.
+class Membership {
+ public:
+  enum class State { kMissing, kJoining, kReady, kLost };
+
+  struct Member {
+    State state = State::kMissing;
+    control::PeerName peer;  // on the workers' command channel
+    Candidate facts;
+    std::string backend;
+    std::string lost_because;
+  };
+
+  Membership(std::string cluster, int workers)
+      : cluster_(std::move(cluster)), members_(static_cast<size_t>(workers)) {}
+
+  // Gives the candidate a rank: the one it wants, or the lowest that is free. A refusal says why:
+  // another cluster, no common protocol version, a rank that does not exist or is taken, no room.
+  StatusOr<Rank> Admit(const control::PeerName& peer, const Candidate& candidate);
+
+  // Every rank has joined (and been welcomed); every rank is ready.
+  bool AllJoined() const;
+  bool AllReady() const;
+
+  // The state change of `rank`; the caller got the rank from FindPeer.
+  void MarkReady(Rank rank, const std::string& backend);
+  void MarkLost(Rank rank, const std::string& reason);
+
+  // -1 if no member has this name.
+  Rank FindPeer(const control::PeerName& peer) const;
+
+  int size() const { return static_cast<int>(members_.size()); }
+  const Member& member(Rank rank) const { return members_[static_cast<size_t>(rank)]; }
+  // The channel names of all members that are not lost, in rank order.
+  const std::vector<control::PeerName>& peers() const { return peers_; }
+
+  // OK, or why the world is not whole: who is lost, or who has not joined yet.
+  Status Whole() const;
+
+ private:
+  Status Check(const Candidate& candidate) const;
+  void UpdatePeers();
+  std::string Label(Rank rank) const;
+
+  const std::string cluster_;
+  std::vector<Member> members_;
+  std::vector<control::PeerName> peers_;
+  std::unordered_map<control::PeerName, Rank> ranks_;  // of everybody who ever joined
+};
+
+// Fills in a Peer for `member`.
+void WritePeer(wire::Peer::Builder builder, Rank rank, const Membership::Member& member);
+
+}  // namespace lockstep::controller

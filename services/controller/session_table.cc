@@ -1,0 +1,41 @@
+#include "services/controller/session_table.h"
+
+#include <algorithm>
+
+#include "runtime/control/host.h"
+
+namespace lockstep::controller {
+
+uint64_t SessionEntry::SlowestConsumed() const {
+  return *std::min_element(consumed_bytes.begin(), consumed_bytes.end());
+}
+
+SessionEntry& SessionTable::Open(const control::PeerName& client) {
+  const SessionId id(++last_id_);
+  SessionEntry& session = sessions_[id];
+  session.id = id;
+  session.client = client;
+  session.token = control::RandomHex(16);
+  session.consumed_bytes.assign(static_cast<size_t>(workers_), 0);
+  session.last_heard = Deadline::Clock::now();
+  return session;
+}
+
+SessionEntry* SessionTable::Find(SessionId id) {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+StatusOr<SessionEntry*> SessionTable::FindOwned(SessionId id, const control::PeerName& client) {
+  SessionEntry* session = Find(id);
+  if (session == nullptr) {
+    return NotFound("session ", id,
+                    " is not open: it was closed, or its lease ran out while the client was silent");
+  }
+  if (session->client != client) {
+    return PermissionDenied("session ", id, " belongs to another client");
+  }
+  return session;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,141 @@
+// What the controller does with the workers' messages.
+#include <spdlog/spdlog.h>
+
+#include "runtime/base/shared_segment.h"
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "services/controller/controller.h"
+
+namespace lockstep::controller {
+
+Status Controller::HandleWorker(const control::PeerName& peer, const control::Message& message) {
+  if (message.empty()) return InvalidArgument("an empty message");
+  return control::DecodeMessage<wire::WorkerMessage>(
+      message[0], [&](wire::WorkerMessage::Reader reader) -> Status {
+        if (reader.isHello()) {
+          HandleHello(peer, reader.getHello());
+          return OkStatus();
+        }
+        const Rank rank = membership_.FindPeer(peer);
+        if (rank < 0) return FailedPrecondition("its sender has not joined");
+        switch (reader.which()) {
+          case wire::WorkerMessage::READY:
+            membership_.MarkReady(rank, control::ToString(reader.getReady().getBackend()));
+            if (membership_.AllReady()) {
+              spdlog::info("cluster {}: all {} workers are ready", options_.cluster,
+                           membership_.size());
+              OpenPendingSessions();
+            }
+            return OkStatus();
+          case wire::WorkerMessage::REPLY: {
+            auto reply = reader.getReply();
+            control::RemoteError error;
+            if (reply.hasError()) error = control::ReadError(reply.getError());
+            gatherer_.Answer(SessionId(reply.getSession()), RequestId(reply.getRequest()), rank,
+                             error, message.size() > 1 ? message[1] : control::Frame());
+            return OkStatus();
+          }
+          case wire::WorkerMessage::FAILURE:
+            HandleFailure(rank, reader.getFailure());
+            return OkStatus();
+          case wire::WorkerMessage::CONSUMED:
+            HandleConsumed(rank, reader.getConsumed());
+            return OkStatus();
+          default:
+            return Unimplemented("unknown kind of message ", static_cast<int>(reader.which()));
+        }
+      });
+}
+
+void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader hello) {
+  const Candidate candidate = ReadCandidate(hello);
+  const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
+  if (!rank.ok()) {
+    spdlog::warn("worker {} is refused: {}",
+                 control::ProcessLabel(candidate.host, candidate.pid), Message(rank.status()));
+    (void)workers_->Send({&peer, 1},
+                         {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                           e.setEpoch(epoch_.value);
+                           control::WriteError(e.initRefused().initError(),
+                                               control::ErrorOf(rank.status()));
+                         })});
+    return;
+  }
+  spdlog::info("rank {} is {} on {}", *rank,
+               control::ProcessLabel(candidate.host, candidate.pid), candidate.device);
+  if (membership_.AllJoined() && !welcomed_) {
+    welcomed_ = true;
+    WelcomeAll();
+  }
+}
+
+void Controller::WelcomeAll() {
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const Membership::Member& member = membership_.member(rank);
+    liveness_->Watch(rank, member.facts.host_id, member.facts.pid);
+    const control::Frame frame =
+        control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
+          envelope.setEpoch(epoch_.value);
+          auto welcome = envelope.initWelcome();
+          welcome.setVersion(control::kProtocolVersion);
+          welcome.setRank(rank);
+          auto peers = welcome.initPeers(static_cast<unsigned>(membership_.size()));
+          for (Rank r = 0; r < membership_.size(); ++r) {
+            WritePeer(peers[static_cast<unsigned>(r)], r, membership_.member(r));
+          }
+          welcome.setLivenessEndpoint(liveness_endpoint_);
+          welcome.setHeartbeatMillis(static_cast<uint32_t>(options_.heartbeat_interval.count()));
+          welcome.setFlowWindowBytes(options_.flow_window_bytes);
+          welcome.setCollectiveTimeoutMillis(
+              static_cast<uint64_t>(options_.collective_timeout.count()));
+          welcome.setCluster(options_.cluster);
+        });
+    (void)workers_->Send({&member.peer, 1}, {frame});
+  }
+}
+
+void Controller::HandleFailure(Rank rank, wire::Failure::Reader failure) {
+  control::RemoteError error = control::ReadError(failure.getError());
+  error.rank = rank;
+  SessionEntry* session = sessions_.Find(error.session);
+  if (session == nullptr || session->generation.value != failure.getGeneration()) return;
+  FailSession(*session, error);
+}
+
+void Controller::HandleConsumed(Rank rank, wire::Consumed::Reader consumed) {
+  SessionEntry* session = sessions_.Find(SessionId(consumed.getSession()));
+  if (session == nullptr) return;
+  const uint64_t before = session->SlowestConsumed();
+  session->consumed_bytes[static_cast<size_t>(rank)] = consumed.getBytes();
+  const uint64_t slowest = session->SlowestConsumed();
+  if (slowest == before) return;
+  SendToClient(session->client,
+               {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                 auto credit = message.initCredit();
+                 credit.setSession(session->id.value);
+                 credit.setConsumedBytes(slowest);
+               })});
+}
+
+void Controller::HandleLost(Rank rank, const std::string& reason) {
+  const Membership::Member& member = membership_.member(rank);
+  const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
+  spdlog::error("rank {} ({}) is lost: {}", rank, label, reason);
+  membership_.MarkLost(rank, reason);
+  if (!member.facts.segment.empty() && member.facts.host_id == control::ThisHost().id) {
+    SharedSegment::Sweep(member.facts.segment);
+  }
+  control::RemoteError cause =
+      control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason));
+  cause.rank = rank;
+  for (auto& [id, session] : sessions_.all()) {
+    // A loss outlives a reset, so it replaces a lesser cause only for those who still wait.
+    FailSession(session, cause);
+    gatherer_.FailAll(id, cause);
+  }
+  for (const PendingOpen& open : pending_opens_) Refuse(open.client, membership_.Whole());
+  pending_opens_.clear();
+}
+
+}  // namespace lockstep::controller

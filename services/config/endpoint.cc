@@ -1,0 +1,73 @@
+#include "services/config/endpoint.h"
+
+#include <arpa/inet.h>
+
+#include "services/config/quantity.h"
+
+namespace lockstep::config {
+namespace {
+
+constexpr std::string_view kTcp = "tcp://";
+constexpr std::string_view kIpc = "ipc://";
+constexpr std::string_view kInproc = "inproc://";
+constexpr std::string_view kForms =
+    "tcp://127.0.0.1:PORT (* for any free port), ipc:///PATH or inproc://NAME";
+
+bool StartsWith(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+Status CheckSocketPath(std::string_view path) {
+  if (path.empty() || path.front() != '/') {
+    return InvalidArgument("\"", path, "\" is not an absolute path; a socket needs one");
+  }
+  if (path.size() > kMaxSocketPathBytes) {
+    return InvalidArgument("the socket path \"", path, "\" has ", path.size(), " bytes, at most ",
+                           kMaxSocketPathBytes, " fit; use a shorter directory");
+  }
+  return OkStatus();
+}
+
+bool IsPort(std::string_view text) {
+  if (text == "*") return true;
+  const StatusOr<int64_t> port = ParseInteger(text);
+  return port.ok() && *port >= 0 && *port <= 65535;
+}
+
+// Numbers are checked as numbers: "127.example.org" is a name that can mean any host.
+bool IsLoopback(std::string_view host) {
+  in_addr address{};
+  if (inet_pton(AF_INET, std::string(host).c_str(), &address) == 1) {
+    return ntohl(address.s_addr) >> 24 == 127;
+  }
+  return host == "localhost" || host == "[::1]" || host == "lo";
+}
+
+Status CheckTcp(std::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || !IsPort(address.substr(colon + 1))) {
+    return InvalidArgument("\"tcp://", address, "\" is no endpoint; allowed: ", kForms);
+  }
+  if (!IsLoopback(address.substr(0, colon))) {
+    return PermissionDenied("\"tcp://", address,
+                            "\" is not on this host: without keys only loopback (127.0.0.0/8, "
+                            "[::1], localhost), ipc and inproc are allowed");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CheckEndpoint(std::string_view endpoint) {
+  if (StartsWith(endpoint, kTcp)) return CheckTcp(endpoint.substr(kTcp.size()));
+  if (StartsWith(endpoint, kIpc)) return CheckSocketPath(endpoint.substr(kIpc.size()));
+  if (StartsWith(endpoint, kInproc) && endpoint.size() > kInproc.size()) return OkStatus();
+  return InvalidArgument("\"", endpoint, "\" is no endpoint; allowed: ", kForms);
+}
+
+StatusOr<std::string> IpcEndpoint(const std::string& path) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckSocketPath(path));
+  return std::string(kIpc) + path;
+}
+
+}  // namespace lockstep::config

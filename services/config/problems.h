@@ -1,0 +1,27 @@
+// Everything that is wrong with one configuration, so that all of it is reported at once.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::config {
+
+// Threads: one at a time.
+class Problems {
+ public:
+  // `where` is "FILE:LINE" or "--set KEY=VALUE"; `what` names the key, the value and what is allowed.
+  void Add(std::string_view where, std::string_view what);
+
+  bool empty() const { return lines_.empty(); }
+
+  // OK, or kInvalidArgument with a line per problem, in the order in which they were added.
+  Status ToStatus() const;
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+}  // namespace lockstep::config

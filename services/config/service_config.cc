@@ -1,0 +1,117 @@
+#include "services/config/service_config.h"
+
+#include <utility>
+
+namespace lockstep::config {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kKiB = size_t{1} << 10;
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kGiB = size_t{1} << 30;
+constexpr size_t kTiB = size_t{1} << 40;
+
+// What a configuration is called in problems that belong to no line.
+std::string NameOf(const Sources& sources) {
+  return sources.file.empty() ? "settings" : sources.file;
+}
+
+}  // namespace
+
+Settings ControllerSettings(controller::ControllerOptions& options) {
+  return {
+      Name("cluster", options.cluster,
+           "Name of the cluster; workers that ask for another are refused."),
+      Integer("workers", options.workers, 1, kMaxWorkers,
+              "Number of workers: the size of the world."),
+      Required(Endpoint("client_endpoint", options.client_endpoint, "Where clients connect.")),
+      Required(Endpoint("worker_endpoint", options.worker_endpoint,
+                        "Where workers connect for their commands.")),
+      Required(Endpoint("liveness_endpoint", options.liveness_endpoint,
+                        "Where workers send heartbeats, apart from the commands.")),
+      Duration("heartbeat_interval", options.heartbeat_interval, 10ms, 1min,
+               "How often workers send a heartbeat."),
+      Duration("worker_timeout", options.worker_timeout, 50ms, 10min,
+               "A worker is lost after this long without a heartbeat; at least two intervals."),
+      Duration("session_lease", options.session_lease, 500ms, 24h,
+               "A session ends when its client is silent for this long."),
+      Duration("collective_timeout", options.collective_timeout, 100ms, 24h,
+               "How long a rank waits for its peers in one collective."),
+      Size("flow_window_bytes", options.flow_window_bytes, 64 * kKiB, 16 * kGiB,
+           "Most bytes of one session's commands on their way to the slowest worker; a client that "
+           "is ahead by more waits."),
+      Size("max_batch_bytes", options.max_batch_bytes, 64 * kKiB, 2 * kGiB,
+           "Largest batch of commands that is accepted from a client."),
+      Duration("poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
+               "After a message, threads look again at once for this long before they sleep: more is "
+               "quicker and costs more of a core."),
+  };
+}
+
+Settings WorkerSettings(worker::WorkerOptions& options) {
+  return {
+      Name("cluster", options.cluster,
+           "Name of the cluster to join; without one, whichever answers."),
+      Required(Endpoint("controller_endpoint", options.controller_endpoint,
+                        "The controller's worker_endpoint.")),
+      Integer("rank", options.rank, -1, kMaxWorkers - 1,
+              "The rank to ask for; -1: the lowest that is free."),
+      Choice("device", options.device, {"cpu"}, "Where this worker's tensors live."),
+      PathList("module_path", options.module_path,
+               "Directories that modules may be loaded from; without any, none can be loaded."),
+      Size("arena_bytes", options.arena_bytes, 16 * kMiB, 64 * kTiB,
+           "Most memory that this worker's tensors take; it is taken as it is needed."),
+      Count("max_registers", options.max_registers, 16, size_t{1} << 30,
+            "Most live registers of one session."),
+      Endpoint("bulk_endpoint", options.bulk_endpoint,
+               "Where this worker listens for bulk copies; worker-0's is used by clients."),
+      Duration("join_timeout", options.join_timeout, 100ms, 24h,
+               "How long to look for the controller, and to wait for all workers to join."),
+      Duration("controller_timeout", options.controller_timeout, 100ms, 24h,
+               "The worker exits when its controller is silent for this long."),
+      Duration("poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
+               "After a message, the executing thread looks again at once for this long before it "
+               "sleeps."),
+  };
+}
+
+void CheckController(const controller::ControllerOptions& options, const std::string& name,
+                     const std::string& prefix, Problems& problems) {
+  if (options.worker_timeout < 2 * options.heartbeat_interval) {
+    problems.Add(name, prefix + "worker_timeout: " + FormatDuration(options.worker_timeout) +
+                           " would lose workers between two heartbeats; allowed: at least two " +
+                           prefix + "heartbeat_interval (" +
+                           FormatDuration(2 * options.heartbeat_interval) + ")");
+  }
+}
+
+StatusOr<controller::ControllerOptions> LoadController(const Sources& sources) {
+  Problems problems;
+  controller::ControllerOptions options;
+  const std::string name = NameOf(sources);
+  Apply(ReadSources(sources, problems), ControllerSettings(options), name, problems);
+  CheckController(options, name, "", problems);
+  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
+  return options;
+}
+
+StatusOr<worker::WorkerOptions> LoadWorker(const Sources& sources) {
+  Problems problems;
+  worker::WorkerOptions options;
+  Apply(ReadSources(sources, problems), WorkerSettings(options), NameOf(sources), problems);
+  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
+  return options;
+}
+
+std::string ToYaml(const controller::ControllerOptions& options) {
+  controller::ControllerOptions copy = options;
+  return ToYaml(ControllerSettings(copy));
+}
+
+std::string ToYaml(const worker::WorkerOptions& options) {
+  worker::WorkerOptions copy = options;
+  return ToYaml(WorkerSettings(copy));
+}
+
+}  // namespace lockstep::config

@@ -1,0 +1,33 @@
+// The configuration of one controller or one worker process.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+#include "services/config/settings.h"
+#include "services/controller/options.h"
+#include "services/worker/options.h"
+
+namespace lockstep::config {
+
+// Most workers of a cluster.
+inline constexpr int kMaxWorkers = 4096;
+
+// The tables. `options` is borrowed: it outlives the result.
+Settings ControllerSettings(controller::ControllerOptions& options);
+Settings WorkerSettings(worker::WorkerOptions& options);
+
+// What no single setting can check, such as two durations that contradict each other. `name` stands
+// for the configuration in the message; keys are named with `prefix` in front.
+void CheckController(const controller::ControllerOptions& options, const std::string& name,
+                     const std::string& prefix, Problems& problems);
+
+// kInvalidArgument with all problems, one a line.
+StatusOr<controller::ControllerOptions> LoadController(const Sources& sources);
+StatusOr<worker::WorkerOptions> LoadWorker(const Sources& sources);
+
+// Files that Load...() reads back as the same options.
+std::string ToYaml(const controller::ControllerOptions& options);
+std::string ToYaml(const worker::WorkerOptions& options);
+
+}  // namespace lockstep::config

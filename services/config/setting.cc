@@ -1,0 +1,201 @@
+#include "services/config/setting.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "services/config/endpoint.h"
+#include "services/config/yaml.h"
+
+namespace lockstep::config {
+namespace {
+
+// The one item of a plain value.
+StatusOr<std::string> Scalar(const RawValue& value) {
+  switch (value.form) {
+    case RawValue::Form::kScalar:
+      return value.items.front();
+    case RawValue::Form::kNothing:
+      return InvalidArgument("has no value");
+    case RawValue::Form::kList:
+      break;
+  }
+  return InvalidArgument(value.Text(), " is a list, expected one value");
+}
+
+Status OutOfBounds(const RawValue& value) {
+  return InvalidArgument("\"", value.Text(), "\" is out of bounds");
+}
+
+// Completes a row: the default is what `show` prints now, and a value that `store` refuses is
+// refused with what is allowed.
+Setting Row(std::string key, std::string type, std::string allowed, std::string doc,
+            std::function<Status(const RawValue&)> store, std::function<std::string()> show) {
+  Setting row;
+  row.key = std::move(key);
+  row.type = std::move(type);
+  row.fallback = show();
+  row.allowed = allowed;
+  row.doc = std::move(doc);
+  row.store = [store = std::move(store), allowed = std::move(allowed)](const RawValue& value) {
+    const Status status = store(value);
+    if (status.ok()) return status;
+    return Status(status.code(), Message(status) + "; allowed: " + allowed);
+  };
+  row.show = std::move(show);
+  return row;
+}
+
+// A row for a field of text that `check` accepts.
+Setting TextRow(std::string key, std::string type, std::string allowed, std::string& field,
+                std::string doc, std::function<Status(const std::string&)> check) {
+  return Row(
+      std::move(key), std::move(type), std::move(allowed), std::move(doc),
+      [&field, check = std::move(check)](const RawValue& value) {
+        LOCKSTEP_ASSIGN_OR_RETURN(std::string text, Scalar(value));
+        LOCKSTEP_RETURN_IF_ERROR(check(text));
+        field = std::move(text);
+        return OkStatus();
+      },
+      [&field] { return YamlScalar(field); });
+}
+
+// A row for a field that holds a whole number of `Field`'s type.
+template <typename Field>
+Setting IntegerRow(std::string key, Field& field, Field min, Field max, std::string doc) {
+  return Row(
+      std::move(key), "integer", std::to_string(min) + " to " + std::to_string(max),
+      std::move(doc),
+      [&field, min, max](const RawValue& value) {
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
+        LOCKSTEP_ASSIGN_OR_RETURN(const int64_t number, ParseInteger(text));
+        if (std::cmp_less(number, min) || std::cmp_greater(number, max)) return OutOfBounds(value);
+        field = static_cast<Field>(number);
+        return OkStatus();
+      },
+      [&field] { return std::to_string(field); });
+}
+
+bool IsName(std::string_view text) {
+  const auto is_alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  if (text.empty() || text.size() > 63 || !is_alphanumeric(text.front())) return false;
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
+  });
+}
+
+}  // namespace
+
+Setting Text(std::string key, std::string& field, std::string doc) {
+  return TextRow(std::move(key), "text", "any text", field, std::move(doc),
+                 [](const std::string&) { return OkStatus(); });
+}
+
+Setting Choice(std::string key, std::string& field, std::initializer_list<std::string_view> allowed,
+               std::string doc) {
+  std::string list;
+  for (std::string_view item : allowed) list += (list.empty() ? "" : ", ") + std::string(item);
+  return TextRow(
+      std::move(key), "text", list, field, std::move(doc),
+      [choices = std::vector<std::string>(allowed.begin(), allowed.end())](const std::string& text) {
+        if (std::find(choices.begin(), choices.end(), text) != choices.end()) return OkStatus();
+        return InvalidArgument("\"", text, "\" is not known");
+      });
+}
+
+Setting Name(std::string key, std::string& field, std::string doc) {
+  return TextRow(std::move(key), "name",
+                 "a lower-case letter or digit, then up to 62 more, '-', '_' or '.'", field,
+                 std::move(doc), [](const std::string& text) {
+                   if (IsName(text)) return OkStatus();
+                   return InvalidArgument("\"", text, "\" is no name");
+                 });
+}
+
+Setting Integer(std::string key, int& field, int min, int max, std::string doc) {
+  return IntegerRow(std::move(key), field, min, max, std::move(doc));
+}
+
+Setting Count(std::string key, size_t& field, size_t min, size_t max, std::string doc) {
+  return IntegerRow(std::move(key), field, min, max, std::move(doc));
+}
+
+Setting Size(std::string key, size_t& field, size_t min, size_t max, std::string doc) {
+  return Row(
+      std::move(key), "size", FormatSize(min) + " to " + FormatSize(max), std::move(doc),
+      [&field, min, max](const RawValue& value) {
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
+        LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t bytes, ParseSize(text));
+        if (bytes < min || bytes > max) return OutOfBounds(value);
+        field = bytes;
+        return OkStatus();
+      },
+      [&field] { return FormatSize(field); });
+}
+
+Setting PathList(std::string key, std::vector<std::string>& field, std::string doc) {
+  return Row(
+      std::move(key), "list of paths", "directories, such as [/opt/modules, modules]",
+      std::move(doc),
+      [&field](const RawValue& value) {
+        if (value.form == RawValue::Form::kNothing) return InvalidArgument("has no value");
+        std::vector<std::string> paths;
+        for (const std::string& item : value.items) {
+          if (item.empty()) return InvalidArgument("\"\" is no directory");
+          paths.push_back((std::filesystem::path(value.directory) / item).lexically_normal());
+        }
+        field = std::move(paths);
+        return OkStatus();
+      },
+      [&field] {
+        std::string list;
+        for (const std::string& path : field) list += (list.empty() ? "" : ", ") + YamlScalar(path);
+        return "[" + list + "]";
+      });
+}
+
+Setting Endpoint(std::string key, std::string& field, std::string doc) {
+  return TextRow(std::move(key), "endpoint", "tcp://127.0.0.1:PORT, ipc:///PATH, inproc://NAME",
+                 field, std::move(doc), [](const std::string& text) { return CheckEndpoint(text); });
+}
+
+Setting MicrosecondSetting(std::string key, std::function<void(std::chrono::microseconds)> set,
+                           std::function<std::chrono::microseconds()> get,
+                           std::chrono::microseconds granule, std::chrono::microseconds min,
+                           std::chrono::microseconds max, std::string doc) {
+  return Row(
+      std::move(key), "duration", FormatDuration(min) + " to " + FormatDuration(max),
+      std::move(doc),
+      [set = std::move(set), granule, min, max](const RawValue& value) {
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::chrono::microseconds duration, ParseDuration(text));
+        if (duration < min || duration > max) return OutOfBounds(value);
+        if (duration % granule != std::chrono::microseconds::zero()) {
+          return InvalidArgument("\"", text, "\" is not a multiple of ", FormatDuration(granule));
+        }
+        set(duration);
+        return OkStatus();
+      },
+      [get = std::move(get)] { return FormatDuration(get()); });
+}
+
+Setting Refused(std::string key, std::string reason) {
+  Setting row;
+  row.key = std::move(key);
+  row.refused = true;
+  row.store = [reason = std::move(reason)](const RawValue&) { return InvalidArgument(reason); };
+  row.show = [] { return std::string(); };
+  return row;
+}
+
+Setting Required(Setting setting) {
+  setting.required = true;
+  return setting;
+}
+
+Settings Section(std::string_view section, Settings settings) {
+  for (Setting& setting : settings) setting.key = std::string(section) + "." + setting.key;
+  return settings;
+}
+
+}  // namespace lockstep::config

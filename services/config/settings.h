@@ -1,0 +1,38 @@
+// What can be done with a table of settings: reading into it, writing it out, describing it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "services/config/entry.h"
+#include "services/config/problems.h"
+#include "services/config/setting.h"
+
+namespace lockstep::config {
+
+// Where values come from: first a file (none if empty), then "KEY=VALUE" assignments, in order.
+struct Sources {
+  std::string file;
+  std::vector<std::string> assignments;
+};
+
+// The entries of all sources, later ones overriding. A file that cannot be read is a problem too.
+std::vector<Entry> ReadSources(const Sources& sources, Problems& problems);
+
+// Stores `entries` into `settings`. Problems: unknown keys (with the nearest known one), values that a
+// setting refuses, and required settings that no entry gives; the latter are reported at `name`.
+void Apply(const std::vector<Entry>& entries, const Settings& settings, const std::string& name,
+           Problems& problems);
+
+// A YAML file with every setting's present value, which reads back as the same values. Required
+// settings always have one; others are left out while they hold an empty text, which means "not set".
+std::string ToYaml(const Settings& settings);
+
+// The rows of a Markdown table: key, type, default, allowed values, meaning.
+std::string ToMarkdown(const Settings& settings);
+
+// The word of `words` that `word` is most likely a misspelling of; "" if none is near.
+std::string Nearest(std::string_view word, const std::vector<std::string>& words);
+
+}  // namespace lockstep::config

@@ -1,0 +1,205 @@
+#include "services/config/yaml.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::config {
+namespace {
+
+// A configuration has a few dozen values. The limits stop aliases that expand without end.
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr int kMaxDepth = 8;
+constexpr int kMaxNodes = 20'000;
+
+std::string At(const std::string& name, const YAML::Mark& mark) {
+  if (mark.is_null()) return name;
+  return name + ":" + std::to_string(mark.line + 1);
+}
+
+// Walks a document and lists its leaves.
+class Flattener {
+ public:
+  Flattener(std::string name, std::string directory, Problems& problems)
+      : name_(std::move(name)), directory_(std::move(directory)), problems_(problems) {}
+
+  std::vector<Entry> Run(const YAML::Node& root) {
+    if (root.IsMap()) {
+      Map(root, "", 0);
+    } else if (!root.IsNull()) {
+      problems_.Add(At(name_, root.Mark()), "expected \"key: value\" lines at the top of the file");
+    }
+    return std::move(entries_);
+  }
+
+ private:
+  // False once the document is too large to be looked at any further.
+  bool Enter(const YAML::Node& node, int depth) {
+    if (depth <= kMaxDepth && ++nodes_ <= kMaxNodes) return true;
+    if (!refused_) {
+      problems_.Add(At(name_, node.Mark()), "nested too deeply, or too many values");
+    }
+    refused_ = true;
+    return false;
+  }
+
+  void Map(const YAML::Node& map, const std::string& prefix, int depth) {
+    for (const auto& pair : map) {
+      if (refused_) return;
+      const YAML::Node& key = pair.first;
+      if (!key.IsScalar()) {
+        problems_.Add(At(name_, key.Mark()), "a key must be a plain word");
+        continue;
+      }
+      Value(pair.second, prefix + key.Scalar(), At(name_, key.Mark()), depth + 1);
+    }
+  }
+
+  void Value(const YAML::Node& node, const std::string& key, const std::string& where, int depth) {
+    if (!Enter(node, depth)) return;
+    if (node.IsMap() && node.size() > 0) {
+      Map(node, key + ".", depth);
+      return;
+    }
+    RawValue value;
+    value.directory = directory_;
+    if (node.IsScalar()) {
+      value.form = RawValue::Form::kScalar;
+      value.items.push_back(node.Scalar());
+    } else if (node.IsSequence()) {
+      value.form = RawValue::Form::kList;
+      for (const YAML::Node& item : node) {
+        if (!Enter(item, depth)) return;
+        if (!item.IsScalar()) {
+          problems_.Add(where, key + ": the items of a list must be plain values");
+          return;
+        }
+        value.items.push_back(item.Scalar());
+      }
+    }
+    const auto [first, is_new] = seen_.emplace(key, where);
+    if (!is_new) {
+      problems_.Add(where, key + ": given twice, first at " + first->second);
+      return;
+    }
+    entries_.push_back(Entry{key, std::move(value), where});
+  }
+
+  const std::string name_;
+  const std::string directory_;
+  Problems& problems_;
+  std::vector<Entry> entries_;
+  std::map<std::string, std::string> seen_;  // key -> where
+  int nodes_ = 0;
+  bool refused_ = false;
+};
+
+StatusOr<std::string> ReadText(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument("is a directory, expected a YAML file");
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return NotFound("cannot be read: ", std::strerror(errno));
+  }
+  std::string text(kMaxFileBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) return Internal("cannot be read: ", std::strerror(errno));
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > kMaxFileBytes) {
+    return InvalidArgument("is larger than 1MiB: this is no configuration file");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string RawValue::Text() const {
+  if (form == Form::kScalar) return items.front();
+  std::string text = "[";
+  for (size_t i = 0; i < items.size(); ++i) text += (i == 0 ? "" : ", ") + items[i];
+  return text + "]";
+}
+
+std::vector<Entry> ParseYaml(const std::string& text, const std::string& name,
+                             const std::string& directory, Problems& problems) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.empty()) return {};
+    if (documents.size() > 1) {
+      problems.Add(At(name, documents[1].Mark()), "a second document begins here; expected one");
+    }
+    return Flattener(name, directory, problems).Run(documents[0]);
+  } catch (const YAML::Exception& error) {
+    problems.Add(At(name, error.mark), "not valid YAML: " + error.msg);
+    return {};
+  }
+}
+
+std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems) {
+  const StatusOr<std::string> text = ReadText(path);
+  if (!text.ok()) {
+    problems.Add(path, Message(text.status()));
+    return {};
+  }
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) {
+    problems.Add(path, "has no absolute path: " + error.message());
+    return {};
+  }
+  return ParseYaml(*text, path, absolute.parent_path().string(), problems);
+}
+
+std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems) {
+  const std::string where = "--set " + assignment;
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    problems.Add(where, "expected KEY=VALUE");
+    return {};
+  }
+  std::error_code error;
+  const std::string directory = std::filesystem::current_path(error).string();
+  if (error) {
+    problems.Add(where, "the working directory is unknown: " + error.message());
+    return {};
+  }
+  Problems syntax;
+  std::vector<Entry> entries =
+      ParseYaml(assignment.substr(0, equals) + ": " + assignment.substr(equals + 1), where,
+                directory, syntax);
+  if (!syntax.empty() || entries.size() != 1 || entries[0].key != assignment.substr(0, equals)) {
+    problems.Add(where, "expected KEY=VALUE, the value as in a YAML file: 4, 500ms, [/a, /b]");
+    return {};
+  }
+  entries[0].where = where;
+  return entries;
+}
+
+std::string YamlScalar(std::string_view text) {
+  // Letters first, then nothing that YAML could take for syntax: colons only inside a word.
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_./-+:*", c) != nullptr;
+  };
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), is_plain) &&
+                     (std::isalnum(static_cast<unsigned char>(text.front())) ||
+                      text.front() == '/' || text.front() == '-') &&
+                     text != "-" && text.back() != ':' && text != "null" && text != "Null" &&
+                     text != "NULL" && text.find("---") != 0;
+  if (plain) return std::string(text);
+  YAML::Emitter quoted;
+  quoted << YAML::DoubleQuoted << std::string(text);
+  return quoted.c_str();
+}
+
+}  // namespace lockstep::config

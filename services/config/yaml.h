@@ -1,0 +1,29 @@
+// Reads YAML into entries and writes YAML scalars. yaml-cpp and its exceptions end here.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "services/config/entry.h"
+#include "services/config/problems.h"
+
+namespace lockstep::config {
+
+// The entries of the file at `path`, in its order. Its top is a map; maps in it are sections, whose
+// keys are joined by dots; lists hold plain values only. Whatever is wrong, from a file that cannot be
+// read to a key that is given twice, goes to `problems`.
+std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems);
+
+// The same for a text. `name` stands for the file in messages; `directory` as in RawValue.
+std::vector<Entry> ParseYaml(const std::string& text, const std::string& name,
+                             const std::string& directory, Problems& problems);
+
+// The entry of "--set KEY=VALUE". VALUE is written as in a file: "[a, b]" is a list. Relative paths
+// start at the working directory.
+std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems);
+
+// `text` as a YAML scalar that reads back as the same text: plain where that is safe, else quoted.
+std::string YamlScalar(std::string_view text);
+
+}  // namespace lockstep::config

@@ -1,0 +1,45 @@
+#include "services/config/endpoint.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::config {
+namespace {
+
+TEST(EndpointTest, ThisHostIsAllowed) {
+  for (const char* endpoint : {"tcp://127.0.0.1:7400", "tcp://127.0.0.1:*", "tcp://127.8.9.1:0",
+                               "tcp://[::1]:7400", "tcp://localhost:7400", "tcp://lo:*",
+                               "ipc:///run/lockstep/client", "inproc://a"}) {
+    EXPECT_TRUE(CheckEndpoint(endpoint).ok()) << endpoint << ": " << CheckEndpoint(endpoint);
+  }
+}
+
+TEST(EndpointTest, OtherHostsNeedKeys) {
+  for (const char* endpoint : {"tcp://0.0.0.0:7400", "tcp://*:7400", "tcp://10.1.2.3:7400",
+                               "tcp://[::]:7400", "tcp://example.org:7400",
+                               "tcp://127.example.org:7400", "tcp://eth0:7400"}) {
+    const Status status = CheckEndpoint(endpoint);
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << endpoint;
+    EXPECT_NE(Message(status).find("without keys"), std::string::npos) << Message(status);
+  }
+}
+
+TEST(EndpointTest, MalformedEndpointsAreRefusedWithTheForms) {
+  for (const char* endpoint : {"", "7400", "http://127.0.0.1:1", "tcp://", "tcp://127.0.0.1",
+                               "tcp://:7400", "tcp://127.0.0.1:65536", "tcp://127.0.0.1:-1",
+                               "tcp://127.0.0.1:x", "inproc://", "ipc://", "ipc://relative"}) {
+    EXPECT_EQ(CheckEndpoint(endpoint).code(), StatusCode::kInvalidArgument) << endpoint;
+  }
+  EXPECT_NE(Message(CheckEndpoint("7400")).find("tcp://127.0.0.1:PORT"), std::string::npos);
+}
+
+TEST(EndpointTest, SocketPathsFitTheKernelsLimit) {
+  const std::string longest = "/" + std::string(kMaxSocketPathBytes - 1, 'x');
+  EXPECT_EQ(*IpcEndpoint(longest), "ipc://" + longest);
+  const Status status = IpcEndpoint(longest + "x").status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(Message(status).find("107"), std::string::npos) << Message(status);
+  EXPECT_EQ(CheckEndpoint("ipc://" + longest + "x"), status);
+}
+
+}  // namespace
+}  // namespace lockstep::config

@@ -1,0 +1,143 @@
+#include "services/config/service_config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "services/config/yaml.h"
+
+namespace lockstep::config {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ServiceConfigTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& text) {
+    const std::string path = testing::TempDir() + "/" +
+                             testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml";
+    std::ofstream(path) << text;
+    return path;
+  }
+};
+
+constexpr char kEndpoints[] =
+    "client_endpoint: tcp://127.0.0.1:7400\n"
+    "worker_endpoint: tcp://127.0.0.1:7401\n"
+    "liveness_endpoint: tcp://127.0.0.1:7402\n";
+
+TEST_F(ServiceConfigTest, FileAndAssignmentsAreTypedAndTheLatterWin) {
+  const std::string path = Write(std::string(kEndpoints) +
+                                 "cluster: demo\nworkers: 3\nheartbeat_interval: 250ms\n"
+                                 "flow_window_bytes: 4MiB\npoll_before_sleep: 50us\n");
+  const auto options = LoadController({path, {"workers=5", "session_lease=1min"}});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->cluster, "demo");
+  EXPECT_EQ(options->workers, 5);
+  EXPECT_EQ(options->client_endpoint, "tcp://127.0.0.1:7400");
+  EXPECT_EQ(options->heartbeat_interval, 250ms);
+  EXPECT_EQ(options->session_lease, 60s);
+  EXPECT_EQ(options->flow_window_bytes, size_t{4} << 20);
+  EXPECT_EQ(options->poll_before_sleep, 50us);
+  EXPECT_EQ(options->worker_timeout, controller::ControllerOptions().worker_timeout);
+}
+
+TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed) {
+  const std::string path = Write(
+      "workers: many\n"
+      "heartbeet_interval: 1s\n"
+      "worker_timeout: 5 parsecs\n"
+      "session_lease: 1us\n"
+      "cluster: Über\n"
+      "client_endpoint: tcp://0.0.0.0:7400\n"
+      "worker_endpoint:\n"
+      "flow_window_bytes: [1MiB]\n");
+  const Status status = LoadController({path, {"nonsense=1"}}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  const std::string text = Message(status);
+  const auto has = [&](const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nin\n" << text;
+  };
+  has(path + ":1: workers: \"many\" is not a whole number; allowed: 1 to 4096");
+  has(path + ":2: heartbeet_interval: unknown key; did you mean \"heartbeat_interval\"?");
+  has(path + ":3: worker_timeout: \"5 parsecs\" is not a duration");
+  has("; allowed: 50ms to 10min");
+  has(path + ":4: session_lease: \"1us\" is out of bounds; allowed: 500ms to 24h");
+  has(path + ":5: cluster: \"Über\" is no name; allowed: a lower-case letter");
+  has(path + ":6: client_endpoint: \"tcp://0.0.0.0:7400\" is not on this host: without keys");
+  has(path + ":7: worker_endpoint: has no value; allowed: tcp://127.0.0.1:PORT");
+  has(path + ":8: flow_window_bytes: [1MiB] is a list, expected one value; allowed: 64KiB to 16GiB");
+  has("--set nonsense=1: nonsense: unknown key; allowed: cluster, workers,");
+  has(path + ": liveness_endpoint: missing, but required; allowed: tcp://");
+}
+
+TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreRefused) {
+  const Status status =
+      LoadController({Write(std::string(kEndpoints) + "heartbeat_interval: 2s\n"), {}}).status();
+  EXPECT_NE(Message(status).find("worker_timeout: 2s would lose workers between two heartbeats; "
+                                 "allowed: at least two heartbeat_interval (4s)"),
+            std::string::npos)
+      << status;
+}
+
+TEST_F(ServiceConfigTest, RelativeModulePathsStartAtTheFile) {
+  const std::string path =
+      Write("controller_endpoint: ipc:///run/x\nmodule_path: [modules, ../lib, /abs]\n");
+  const auto options = LoadWorker({path, {}});
+  ASSERT_TRUE(options.ok()) << options.status();
+  const std::string directory = testing::TempDir().substr(0, testing::TempDir().rfind('/'));
+  ASSERT_EQ(options->module_path.size(), 3u);
+  EXPECT_EQ(options->module_path[0], directory + "/modules");
+  EXPECT_EQ(options->module_path[1], directory.substr(0, directory.rfind('/')) + "/lib");
+  EXPECT_EQ(options->module_path[2], "/abs");
+}
+
+TEST_F(ServiceConfigTest, WorkersNeedTheirController) {
+  const Status status = LoadWorker({}).status();
+  EXPECT_EQ(Message(status),
+            "settings: controller_endpoint: missing, but required; allowed: tcp://127.0.0.1:PORT, "
+            "ipc:///PATH, inproc://NAME");
+}
+
+TEST_F(ServiceConfigTest, WrittenOptionsReadBack) {
+  controller::ControllerOptions controller;
+  controller.client_endpoint = "ipc:///tmp/a dir/client";
+  controller.worker_endpoint = "tcp://127.0.0.1:*";
+  controller.liveness_endpoint = "inproc://l";
+  controller.collective_timeout = 1234ms;
+  controller.max_batch_bytes = (size_t{1} << 20) + 1;
+  const auto controller_back = LoadController({Write(ToYaml(controller)), {}});
+  ASSERT_TRUE(controller_back.ok()) << controller_back.status();
+  EXPECT_EQ(ToYaml(*controller_back), ToYaml(controller));
+  EXPECT_EQ(controller_back->client_endpoint, controller.client_endpoint);
+  EXPECT_EQ(controller_back->collective_timeout, controller.collective_timeout);
+  EXPECT_EQ(controller_back->max_batch_bytes, controller.max_batch_bytes);
+
+  worker::WorkerOptions worker;
+  worker.controller_endpoint = "ipc:///tmp/w";
+  worker.rank = 3;
+  worker.module_path = {"/a, b", "/c: d", "/e"};
+  const auto worker_back = LoadWorker({Write(ToYaml(worker)), {}});
+  ASSERT_TRUE(worker_back.ok()) << worker_back.status();
+  EXPECT_EQ(worker_back->module_path, worker.module_path);
+  EXPECT_EQ(worker_back->rank, 3);
+  EXPECT_EQ(worker_back->cluster, "");
+  EXPECT_EQ(ToYaml(*worker_back), ToYaml(worker));
+}
+
+TEST_F(ServiceConfigTest, DefaultsAreWithinWhatIsAllowed) {
+  controller::ControllerOptions controller;
+  worker::WorkerOptions worker;
+  for (const Settings& settings : {ControllerSettings(controller), WorkerSettings(worker)}) {
+    for (const Setting& setting : settings) {
+      if (setting.required || setting.fallback == "\"\"") continue;
+      Problems problems;
+      Apply(ParseYaml(setting.key + ": " + setting.fallback, "default", "/", problems), {setting},
+            "default", problems);
+      EXPECT_TRUE(problems.empty()) << setting.key << ": " << problems.ToStatus();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::config

@@ -1,0 +1,136 @@
+#include "services/config/yaml.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::config {
+namespace {
+
+std::vector<Entry> Parse(const std::string& text, Problems& problems) {
+  return ParseYaml(text, "x.yaml", "/etc", problems);
+}
+
+std::string ProblemsOf(const std::string& text) {
+  Problems problems;
+  Parse(text, problems);
+  return Message(problems.ToStatus());
+}
+
+TEST(YamlTest, SectionsBecomeDottedKeysWithLines) {
+  Problems problems;
+  const std::vector<Entry> entries =
+      Parse("# a comment\nworkers: 4\ncontroller:\n  deep:\n    key: \"v\"\n", problems);
+  EXPECT_TRUE(problems.empty());
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].key, "workers");
+  EXPECT_EQ(entries[0].where, "x.yaml:2");
+  EXPECT_EQ(entries[0].value.items, std::vector<std::string>{"4"});
+  EXPECT_EQ(entries[1].key, "controller.deep.key");
+  EXPECT_EQ(entries[1].where, "x.yaml:5");
+  EXPECT_EQ(entries[1].value.directory, "/etc");
+}
+
+TEST(YamlTest, FormsOfValues) {
+  Problems problems;
+  const std::vector<Entry> entries =
+      Parse("a: [x, y]\nb:\nc: {}\nd: []\ne: ''\nf:\n- z\n", problems);
+  EXPECT_TRUE(problems.empty());
+  ASSERT_EQ(entries.size(), 6u);
+  EXPECT_EQ(entries[0].value.form, RawValue::Form::kList);
+  EXPECT_EQ(entries[0].value.Text(), "[x, y]");
+  EXPECT_EQ(entries[1].value.form, RawValue::Form::kNothing);
+  EXPECT_EQ(entries[2].value.form, RawValue::Form::kNothing);
+  EXPECT_EQ(entries[3].value.form, RawValue::Form::kList);
+  EXPECT_EQ(entries[4].value.form, RawValue::Form::kScalar);
+  EXPECT_EQ(entries[4].value.Text(), "");
+  EXPECT_EQ(entries[5].value.Text(), "[z]");
+}
+
+TEST(YamlTest, AnEmptyFileHasNoEntries) {
+  EXPECT_EQ(ProblemsOf(""), "");
+  EXPECT_EQ(ProblemsOf("# nothing but a comment\n"), "");
+}
+
+TEST(YamlTest, SyntaxErrorsNameTheLine) {
+  const std::string problems = ProblemsOf("a: 1\nb: [1, 2\n");
+  EXPECT_NE(problems.find("x.yaml:"), std::string::npos) << problems;
+  EXPECT_NE(problems.find("not valid YAML"), std::string::npos) << problems;
+}
+
+TEST(YamlTest, KeysGivenTwiceNameBothLines) {
+  EXPECT_EQ(ProblemsOf("a: 1\nb: 2\na: 3\n"), "x.yaml:3: a: given twice, first at x.yaml:1");
+  EXPECT_EQ(ProblemsOf("s:\n  a: 1\ns.a: 2\n"), "x.yaml:3: s.a: given twice, first at x.yaml:2");
+}
+
+TEST(YamlTest, WhatIsNoMapOfPlainValuesIsRefused) {
+  EXPECT_EQ(ProblemsOf("- a\n- b\n"), "x.yaml:1: expected \"key: value\" lines at the top of the file");
+  EXPECT_EQ(ProblemsOf("just words\n"),
+            "x.yaml:1: expected \"key: value\" lines at the top of the file");
+  EXPECT_EQ(ProblemsOf("a: [[1], 2]\n"), "x.yaml:1: a: the items of a list must be plain values");
+  EXPECT_EQ(ProblemsOf("[1, 2]: x\n"), "x.yaml:1: a key must be a plain word");
+  EXPECT_NE(ProblemsOf("a: 1\n---\nb: 2\n").find("a second document"), std::string::npos);
+}
+
+TEST(YamlTest, AliasesThatExpandWithoutEndAreRefused) {
+  EXPECT_NE(ProblemsOf("a: &x\n  b: *x\n"), "");
+  std::string bomb = "a0: &a0 {k: v}\n";
+  for (int i = 1; i < 30; ++i) {
+    const std::string last = std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {";
+    for (char key = 'a'; key < 'k'; ++key) bomb += std::string(1, key) + ": *a" + last + ", ";
+    bomb += "}\n";
+  }
+  EXPECT_NE(ProblemsOf(bomb).find("nested too deeply, or too many values"), std::string::npos);
+}
+
+TEST(YamlTest, DeepNestingIsRefused) {
+  EXPECT_NE(ProblemsOf(std::string(10'000, '{')), "");
+  EXPECT_NE(ProblemsOf(std::string(10'000, '[')), "");
+}
+
+TEST(YamlTest, FilesThatCannotBeReadAreAProblem) {
+  Problems problems;
+  ReadYamlFile("/nonexistent/x.yaml", problems);
+  ReadYamlFile("/", problems);
+  EXPECT_EQ(Message(problems.ToStatus()),
+            "/nonexistent/x.yaml: cannot be read: No such file or directory\n"
+            "/: is a directory, expected a YAML file");
+}
+
+TEST(YamlTest, AssignmentsAreWrittenAsInAFile) {
+  Problems problems;
+  std::vector<Entry> entries = ParseAssignment("worker.module_path=[/a, /b c]", problems);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].key, "worker.module_path");
+  EXPECT_EQ(entries[0].value.items, (std::vector<std::string>{"/a", "/b c"}));
+  EXPECT_EQ(entries[0].where, "--set worker.module_path=[/a, /b c]");
+  entries = ParseAssignment("client_endpoint=tcp://127.0.0.1:*", problems);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].value.Text(), "tcp://127.0.0.1:*");
+  EXPECT_TRUE(problems.empty()) << problems.ToStatus();
+}
+
+TEST(YamlTest, MalformedAssignmentsAreAProblem) {
+  for (const char* text : {"", "workers", "=4", "a=[1", "a={b: 1}", "a: 1\nb=2", "a=1\nb: 2"}) {
+    Problems problems;
+    EXPECT_TRUE(ParseAssignment(text, problems).empty()) << text;
+    EXPECT_FALSE(problems.empty()) << text;
+  }
+}
+
+TEST(YamlTest, ScalarsReadBack) {
+  for (const std::string& text :
+       {std::string("plain"), std::string(""), std::string("null"), std::string("~"),
+        std::string("a: b"), std::string("a #b"), std::string("- x"), std::string("---"),
+        std::string("*star"), std::string("tcp://127.0.0.1:*"), std::string("/path/with space"),
+        std::string("\"quoted\"\n\ttab"), std::string("[1]"), std::string("-1"), std::string("a:"),
+        std::string("gr\xc3\xbc\xc3\x9f" "e")}) {
+    Problems problems;
+    const std::vector<Entry> entries = Parse("k: " + YamlScalar(text) + "\n", problems);
+    ASSERT_EQ(entries.size(), 1u) << text << " " << problems.ToStatus();
+    EXPECT_EQ(entries[0].value.form, RawValue::Form::kScalar);
+    EXPECT_EQ(entries[0].value.items[0], text);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::config

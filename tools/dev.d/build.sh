@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# tools/dev build and compdb, and how every other step calls Bazel.
+
+# run_bazel COMMAND ARGUMENT...
+run_bazel() {
+  local -a startup=()
+  [[ -z "${LOCKSTEP_OUTPUT_BASE:-}" ]] || startup=("--output_base=$LOCKSTEP_OUTPUT_BASE")
+  # An exported JAVA_HOME would silently choose another JDK than the distribution's.
+  env -u JAVA_HOME bazel "${startup[@]}" "$@"
+}
+
+# The folder of the optimised binaries. Not the bazel-bin link: that is whichever build ran last.
+binaries() { run_bazel info bazel-bin 2>/dev/null; }
+
+cmd_build() {
+  cmd_setup
+  build_targets //... || exit 1
+  refresh_compdb
+}
+
+build_targets() { step "Building" run_bazel build --keep_going -- "$@"; }
+
+cmd_compdb() {
+  cmd_setup
+  write_compdb
+}
+
+# Writes compile_commands.json again where a BUILD or .bzl file is newer than it.
+refresh_compdb() {
+  [[ -f compile_commands.json ]] || { write_compdb && return; }
+  local newer
+  newer="$(own_files BUILD.bazel '*.bzl' WORKSPACE .bazelrc |
+    xargs -0 -r -I{} find {} -newer compile_commands.json)"
+  [[ -z "$newer" ]] || write_compdb
+}
+
+write_compdb() { step "Writing compile_commands.json" make_compdb; }
+
+make_compdb() {
+  local actions="$LOGS/actions.json"
+  run_bazel aquery --output=jsonproto 'mnemonic("CppCompile", //...)' >"$actions" &&
+    /usr/bin/python3 tools/dev.d/compdb.py \
+      --actions "$actions" --workspace "$ROOT" \
+      --execution_root "$(run_bazel info execution_root 2>/dev/null)" \
+      --output compile_commands.json
+}

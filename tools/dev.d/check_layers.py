@@ -1,0 +1,93 @@
+"""Checks that sources include only what their layer may.
+
+Bazel's visibility says the same of direct dependencies; g++ has no layering check, so a header that
+is reached through another target would slip through. This reads the #include lines themselves.
+"""
+
+import os
+import re
+import sys
+
+INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+TOP_LEVEL = ("schemas", "runtime", "services", "tools", "examples", "tests", "third_party")
+
+CLIENT_SIDE = {"schemas", "runtime/base", "runtime/control"}
+WORKER_SIDE = {"runtime/base", "runtime/tensor"}
+WORKER_SERVICE = (
+    CLIENT_SIDE
+    | WORKER_SIDE
+    | {"runtime/registers", "runtime/module", "runtime/collective", "runtime/collective/shm"}
+)
+PROGRAM = {"services/config", "services/process"}
+
+# layer -> the layers that it may include, besides itself. A file belongs to the longest match;
+# a layer may be a single file. None: any.
+LAYERS = {
+    "schemas": set(),
+    "runtime/base": set(),
+    "runtime/control": {"schemas", "runtime/base"},
+    "runtime/client": CLIENT_SIDE,
+    "runtime/tensor": {"runtime/base"},
+    "runtime/registers": WORKER_SIDE,
+    "runtime/module": WORKER_SIDE | {"runtime/registers"},
+    "runtime/collective": WORKER_SIDE,
+    # A backend is known to nobody but the worker and its tests.
+    "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
+    "services/config": {"runtime/base", "services/controller", "services/worker"},
+    "services/controller": CLIENT_SIDE,
+    "services/worker": WORKER_SERVICE,
+    # What the two programs share, and the programs themselves: they read configuration files.
+    "services/process": {"runtime/base", "services/config"},
+    "services/controller/main.cc": CLIENT_SIDE | PROGRAM | {"services/controller"},
+    "services/worker/main.cc": WORKER_SERVICE | PROGRAM | {"services/worker"},
+    "services/local": CLIENT_SIDE
+    | WORKER_SIDE
+    | {"runtime/client", "services/config", "services/controller", "services/worker"},
+    "tools/bench": None,  # measures any layer
+    "tools/cli": CLIENT_SIDE | {"runtime/tensor", "runtime/client", "services/config", "services/local"},
+    # runtime/module: the header by which a module exports its functions.
+    "examples": {"runtime/base", "runtime/client", "runtime/module", "services/local"},
+    "tests": None,  # tests any layer
+}
+
+
+def layer_of(path):
+    matches = [layer for layer in LAYERS if path == layer or path.startswith(layer + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def complaints(path):
+    layer = layer_of(path)
+    if layer is None:
+        if not path.startswith("third_party/"):
+            yield f"{path}: in no layer: add its folder to {sys.argv[0]}"
+        return
+    with open(path, encoding="utf-8") as file:
+        included = INCLUDE.findall(file.read())
+    allowed = LAYERS[layer]
+    for name in included:
+        if not name.startswith(tuple(top + "/" for top in TOP_LEVEL)):
+            if os.path.exists(os.path.join(os.path.dirname(path), name)):
+                yield f'{path}: "{name}": include it by its path from the repository\'s root'
+            continue
+        target = layer_of(name)
+        if allowed is not None and target != layer and target not in allowed:
+            yield f'{path}: {layer} must not include "{name}" ({target})'
+
+
+def main():
+    found = []
+    checked = 0
+    for top in TOP_LEVEL:
+        for folder, _, names in os.walk(top):
+            for name in names:
+                if name.endswith((".h", ".cc")):
+                    checked += 1
+                    found += complaints(os.path.join(folder, name))
+    print("\n".join(sorted(found)))
+    print(f"{checked} files, {len(found)} complaints")
+    raise SystemExit(1 if found or not checked else 0)
+
+
+if __name__ == "__main__":
+    main()

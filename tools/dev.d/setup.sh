@@ -1,0 +1,114 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2153 # ROOT is set by tools/dev
+# tools/dev setup: the distribution's packages, the tvm-ffi wheel, the digest of both for Bazel.
+# Everything is pinned, and everything that is already there is left alone.
+
+DEPS="${LOCKSTEP_DEPS:-$HOME/.cache/lockstep/deps}"
+readonly DEPS
+
+cmd_setup() {
+  local packages
+  packages="$(package_list)"
+  install_packages "$packages"
+  install_tvm_ffi
+  write_system_digest "$packages"
+}
+
+# The path of this distribution's list of packages.
+package_list() {
+  local codename list
+  # shellcheck source=/dev/null
+  codename="$(source /etc/os-release && printf '%s' "${VERSION_CODENAME:-unknown}")"
+  list="$ROOT/tools/dev.d/packages/$codename.txt"
+  [[ -f "$list" ]] || die "no list of packages for '$codename' in tools/dev.d/packages/;" \
+    "Debian 12 (bookworm) and Ubuntu 24.04 (noble) have one"
+  printf '%s' "$list"
+}
+
+# Prints the package=version lines of a list, without comments.
+pins() { grep -vE '^\s*(#|$)' "$1"; }
+
+# Prints "package version" of every installed package that the list names.
+installed_versions() {
+  local -a names
+  mapfile -t names < <(pins "$1" | cut -d= -f1)
+  # Exit status 1 only says that some are not installed.
+  dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' "${names[@]}" 2>/dev/null |
+    sed -n 's/^installed //p' | LC_ALL=C sort -u || true
+}
+
+# Prints the pins that the machine does not satisfy.
+unmet_pins() {
+  local pin name
+  local -A installed=()
+  while read -r name version; do installed["$name"]="$version"; done < <(installed_versions "$1")
+  while read -r pin; do
+    name="${pin%%=*}"
+    # The right side is a glob on purpose: that is how the pins are written.
+    # shellcheck disable=SC2053
+    if [[ -z "${installed[$name]:-}" ]]; then
+      printf '%s\n' "$pin"
+    elif [[ "${LOCKSTEP_UNPINNED:-}" != 1 && "${installed[$name]}" != ${pin#*=} ]]; then
+      printf '%s\n' "$pin"
+    fi
+  done < <(pins "$1")
+}
+
+install_packages() {
+  local -a missing root=()
+  mapfile -t missing < <(unmet_pins "$1")
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  if [[ "$(id -u)" -ne 0 ]]; then
+    command -v sudo >/dev/null ||
+      die "these packages are missing, and neither root nor sudo is there: ${missing[*]}"
+    root=(sudo)
+  fi
+  note "Installing with apt: ${missing[*]%%=*}"
+  [[ "${LOCKSTEP_UNPINNED:-}" != 1 ]] || missing=("${missing[@]%%=*}")
+  local -a apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
+    -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3)
+  step "Reading the package lists" "${apt[@]}" update || die "apt-get update failed"
+  step "Installing ${#missing[@]} packages" \
+    "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
+    die "apt could not install the versions listed in $1." \
+      "LOCKSTEP_UNPINNED=1 accepts the ones your archive has"
+}
+
+install_tvm_ffi() {
+  local requirements="$ROOT/tools/dev.d/tvm_ffi.txt" version target
+  version="$(sed -n 's/^apache-tvm-ffi==\([^ ]*\).*/\1/p' "$requirements")"
+  target="$DEPS/tvm_ffi-$version"
+  [[ ! -f "$target/tvm_ffi/lib/libtvm_ffi.so" ]] || return 0
+  step "Fetching tvm-ffi $version" unpack_wheel "$requirements" "$target" ||
+    die "tvm-ffi could not be fetched"
+}
+
+# unpack_wheel REQUIREMENTS DIRECTORY: downloads one wheel by its hash and unpacks it. The directory
+# appears whole or not at all.
+unpack_wheel() {
+  local requirements="$1" target="$2" work
+  mkdir -p "$DEPS"
+  work="$(mktemp -d "$DEPS/fetch.XXXXXX")"
+  if /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+    --require-hashes --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 \
+    --platform "manylinux_2_28_$(uname -m)" --dest "$work" --requirement "$requirements" &&
+    /usr/bin/python3 -m zipfile -e "$work"/*.whl "$work/unpacked" &&
+    rm -rf "$target" && mv "$work/unpacked" "$target"; then
+    rm -rf "$work"
+  else
+    rm -rf "$work"
+    return 1
+  fi
+}
+
+# Bazel does not see changes in /usr. A digest of the installed versions is part of every action's
+# key instead, so that an upgraded library or compiler rebuilds what may depend on it.
+write_system_digest() {
+  local digest settings
+  digest="$({ installed_versions "$1" && cat "$ROOT/tools/dev.d/tvm_ffi.txt"; } | sha256sum)"
+  digest="${digest:0:16}"
+  settings="$(printf '%s\n' '# Written by tools/dev setup; see tools/dev.d/setup.sh.' \
+    "build --repo_env=LOCKSTEP_SYSTEM=$digest --action_env=LOCKSTEP_SYSTEM=$digest")"
+  [[ "$settings" == "$(cat "$ROOT/.bazelrc.local" 2>/dev/null)" ]] ||
+    printf '%s\n' "$settings" >"$ROOT/.bazelrc.local"
+}

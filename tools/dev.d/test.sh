@@ -1,0 +1,108 @@
+# shellcheck shell=bash
+# tools/dev test: every suite in every configuration, then lint; the last line counts the tests.
+
+# Totals over all suites; a lint step counts as one test, a build that fails as one failed test.
+PASSED=0 FAILED=0 SKIPPED=0
+# Whether only tests with certain names were asked for.
+NAMED=0
+
+cmd_test() {
+  local fast=0
+  local -a names=() targets=(//...)
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --fast) fast=1 ;;
+      -*) usage_error "test: unknown option $1" ;;
+      *) names+=("$1") ;;
+    esac
+    shift
+  done
+
+  cmd_setup
+  if [[ ${#names[@]} -gt 0 ]]; then
+    NAMED=1
+    mapfile -t targets < <(matching_tests "${names[@]}")
+    [[ ${#targets[@]} -gt 0 ]] || fail_and_report "no test's label contains: ${names[*]}"
+  fi
+  build_targets "${targets[@]}" || fail_and_report "the build failed"
+  refresh_compdb || fail_and_report "compile_commands.json could not be written"
+
+  if [[ $fast == 1 ]]; then
+    run_suite "Tests" --test_tag_filters=-slow -- "${targets[@]}"
+  else
+    run_suite "Tests" -- "${targets[@]}"
+    run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}"
+    run_suite "Tests under TSan" --config=tsan "$(tsan_runner)" -- "${targets[@]}"
+    [[ $NAMED == 1 ]] || lint_as_tests
+  fi
+  report
+}
+
+# The labels of all tests that contain one of the names.
+matching_tests() {
+  local name
+  for name in "$@"; do
+    run_bazel query --noshow_progress "filter('$name', tests(//...))" 2>"$LOGS/query" ||
+      cat "$LOGS/query" >&2
+  done | LC_ALL=C sort -u
+}
+
+# run_suite TITLE BAZEL_ARGUMENT...: runs tests and adds what they counted to the totals.
+run_suite() {
+  local title="$1" events="$LOGS/events.json" status=0 counts
+  shift
+  rm -f "$events"
+  step "$title" bazel_test --keep_going --build_event_json_file="$events" "$@" || status=$?
+  counts="$(/usr/bin/python3 tools/dev.d/count_tests.py "$events" "$status")" ||
+    fail_and_report "the results of '$title' could not be read"
+  # The last line is three numbers; what stands above it names what failed or was skipped.
+  sed '$d' <<<"$counts"
+  add_counts "$(tail -n 1 <<<"$counts")"
+}
+
+# With NAMEs, a configuration's filters may leave none of the tests over (Bazel's exit status 4).
+# Without NAMEs that is an error: then nothing at all was tested.
+bazel_test() {
+  local status=0
+  run_bazel test "$@" || status=$?
+  [[ $status -eq 4 && $NAMED == 1 ]] || return "$status"
+}
+
+add_counts() {
+  local passed failed skipped
+  read -r passed failed skipped <<<"$1"
+  PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + skipped))
+}
+
+# ThreadSanitizer's runtime cannot place its shadow where the kernel randomises by more than 28 bits
+# (Ubuntu 24.04's default): there, tests run without randomisation. Prints a Bazel option.
+tsan_runner() {
+  local bits
+  bits="$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || printf '28')"
+  if [[ "$bits" -gt 28 ]] && setarch -R true 2>/dev/null; then
+    printf -- '--run_under=/usr/bin/setarch -R'
+  else
+    # Bazel's default, said aloud: the caller passes one option either way.
+    printf -- '--run_under='
+  fi
+}
+
+# lint's steps, each counted as a test.
+lint_as_tests() {
+  local check
+  for check in "${LINT_CHECKS[@]}"; do
+    if "$check"; then PASSED=$((PASSED + 1)); else FAILED=$((FAILED + 1)); fi
+  done
+}
+
+fail_and_report() {
+  note "$*"
+  FAILED=$((FAILED + 1))
+  report
+}
+
+# The count line, last of all, and the exit status.
+report() {
+  printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
+  if [[ $FAILED -gt 0 ]]; then exit 1; else exit 0; fi
+}

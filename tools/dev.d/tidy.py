@@ -1,0 +1,91 @@
+"""Runs clang-tidy on our sources (not on tests), and remembers what passed.
+
+A file is read again when it, a header of ours that it includes (through others, too), its compile
+command, the installed packages or .clang-tidy change. So the first run takes minutes, the next a second.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import subprocess
+
+CLANG_TIDY = "clang-tidy-14"
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+# What every verdict depends on besides the source and its headers.
+SETTINGS = (".clang-tidy", ".bazelrc.local")
+# Tests are many, are macros for the most part, and would double the time.
+SKIPPED = ("tests/",)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def own_headers(path, found):
+    """Adds to `found` the files of this repository that `path` includes, directly or not."""
+    for name in INCLUDE.findall(read(path).decode("utf-8", "replace")):
+        if name.endswith(".capnp.h"):
+            name = name[: -len(".h")]  # the schema stands for the header made from it
+        if name not in found and os.path.exists(name):
+            found.add(name)
+            own_headers(name, found)
+
+
+def fingerprint(entry):
+    """Names everything that the verdict on a file depends on."""
+    digest = hashlib.sha256(json.dumps(entry).encode())
+    headers = set()
+    own_headers(entry["file"], headers)
+    for path in (*SETTINGS, entry["file"], *sorted(headers)):
+        digest.update(path.encode() + b"\0" + read(path))
+    return digest.hexdigest()
+
+
+def check(entry, cache):
+    """Returns clang-tidy's complaints about one file, or None."""
+    marker = os.path.join(cache, fingerprint(entry))
+    if os.path.exists(marker):
+        os.utime(marker)
+        return None
+    result = subprocess.run(
+        [CLANG_TIDY, "--quiet", "-p", ".", entry["file"]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if result.returncode == 0:
+        with open(marker, "w", encoding="utf-8"):
+            pass
+        return None
+    # Its error stream only counts suppressed warnings, except where it could not run at all.
+    return result.stdout or result.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", required=True)
+    flags = parser.parse_args()
+    os.makedirs(flags.cache, exist_ok=True)
+
+    entries = [
+        entry
+        for entry in json.loads(read("compile_commands.json"))
+        if not entry["file"].startswith(SKIPPED) and os.path.exists(entry["file"])
+    ]
+    if not entries:
+        raise SystemExit("tidy: compile_commands.json names no source of ours")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        complaints = [c for c in pool.map(lambda e: check(e, flags.cache), entries) if c]
+    print("\n".join(complaints))
+    print(f"{len(entries)} files, {len(complaints)} with complaints")
+    raise SystemExit(1 if complaints else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -37,7 +37,7 @@ LAYERS = {
     "services/controller": CLIENT_SIDE,
     "services/worker": WORKER_SERVICE,
     # What the two programs share, and the programs themselves: they read configuration files.
-    "services/process": {"runtime/base", "services/config"},
+    "services/process": CLIENT_SIDE | {"services/config"},
     "services/controller/main.cc": CLIENT_SIDE | PROGRAM | {"services/controller"},
     "services/worker/main.cc": WORKER_SERVICE | PROGRAM | {"services/worker"},
     "services/local": CLIENT_SIDE

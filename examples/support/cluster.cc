@@ -1,0 +1,73 @@
+#include "examples/support/cluster.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "examples/support/find_file.h"
+
+namespace lockstep::examples {
+namespace {
+
+StatusOr<std::unique_ptr<local::LocalCluster>> StartCluster(const ClusterFlags& flags,
+                                                            const std::string& module_path) {
+  local::LocalClusterOptions options;
+  options.workers = flags.workers;
+  options.module_path = {std::filesystem::path(module_path).parent_path().string()};
+  if (flags.processes) {
+    options.mode = local::LocalClusterOptions::Mode::kProcesses;
+    // Built here, the worker lies in a folder of its own; installed, LocalCluster finds it.
+    const StatusOr<std::string> worker = FindFile("services/worker/lockstep-worker");
+    if (worker.ok() && std::getenv("LOCKSTEP_WORKER") == nullptr) options.worker_binary = *worker;
+  }
+  return local::LocalCluster::Start(options);
+}
+
+}  // namespace
+
+void AddClusterFlags(CLI::App& app, ClusterFlags& flags) {
+  CLI::Option* workers =
+      app.add_option("-w,--workers", flags.workers, "Workers of the cluster that is started")
+          ->check(CLI::Range(1, 64))
+          ->capture_default_str();
+  CLI::Option* processes =
+      app.add_flag("--processes", flags.processes, "Workers are processes, not threads");
+  app.add_option("--connect", flags.connect, "Use the cluster whose clients' endpoint this is")
+      ->type_name("ENDPOINT")
+      ->excludes(workers)
+      ->excludes(processes);
+  app.add_option("--module", flags.module,
+                 "The example's module as the workers find it (default: beside this program; with "
+                 "--connect: in the workers' module path)")
+      ->type_name("PATH");
+}
+
+StatusOr<Cluster> Cluster::Open(const ClusterFlags& flags, const std::string& module) {
+  Cluster cluster;
+  if (!flags.connect.empty()) {
+    cluster.module_path_ =
+        flags.module.empty() ? std::filesystem::path(module).filename().string() : flags.module;
+    SessionOptions options;
+    options.endpoint = flags.connect;
+    LOCKSTEP_ASSIGN_OR_RETURN(cluster.session_, Session::Connect(options));
+    return cluster;
+  }
+  if (flags.module.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(cluster.module_path_, FindFile(module));
+  } else {
+    std::error_code error;
+    cluster.module_path_ = std::filesystem::canonical(flags.module, error).string();
+    if (error) return NotFound("cannot open the module ", flags.module, ": ", error.message());
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(cluster.cluster_, StartCluster(flags, cluster.module_path_));
+  LOCKSTEP_ASSIGN_OR_RETURN(cluster.session_, cluster.cluster_->Connect());
+  return cluster;
+}
+
+Status Cluster::Close() {
+  LOCKSTEP_RETURN_IF_ERROR(session_->Close());
+  return cluster_ == nullptr ? OkStatus() : cluster_->Stop();
+}
+
+}  // namespace lockstep::examples

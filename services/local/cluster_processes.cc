@@ -1,0 +1,213 @@
+#include "services/local/cluster_processes.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "runtime/client/admin.h"
+#include "services/config/endpoint.h"
+#include "services/config/yaml.h"
+
+namespace lockstep::local {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How often the start is looked at: short, because that is what a start takes longer on average.
+constexpr auto kLook = 3ms;
+// What a stop may take: until the controller agrees, until all have ended, until SIGTERM has worked.
+constexpr auto kShutdownPatience = 1s;
+constexpr auto kEndPatience = 2s;
+constexpr auto kTermPatience = 1s;
+
+bool IsAnyPort(const std::string& endpoint) {
+  return endpoint.rfind("tcp://", 0) == 0 &&
+         (endpoint.ends_with(":*") || endpoint.ends_with(":0"));
+}
+
+std::string EndpointsFile(const std::string& directory) { return directory + "/endpoints.yaml"; }
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
+    const ClusterProcessesOptions& options) {
+  std::string controller_program = options.controller_program;
+  if (controller_program.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(controller_program,
+                              FindProgram("lockstep-controller", "LOCKSTEP_CONTROLLER",
+                                          "services/controller"));
+  }
+  std::string worker_program = options.worker_program;
+  if (worker_program.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(worker_program,
+                              FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker"));
+  }
+  const Deadline deadline = Deadline::After(options.start_timeout);
+  // What has been started is stopped by the destructor if anything below fails.
+  std::unique_ptr<ClusterProcesses> cluster(new ClusterProcesses(options));
+  LOCKSTEP_RETURN_IF_ERROR(cluster->ChooseEndpoints());
+  LOCKSTEP_RETURN_IF_ERROR(cluster->StartController(controller_program));
+  // Workers start while the controller does, unless only the controller can tell its port.
+  const bool port_unknown = IsAnyPort(cluster->worker_endpoint_);
+  if (!port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers(worker_program));
+  LOCKSTEP_RETURN_IF_ERROR(cluster->ReadEndpoints(deadline));
+  if (port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers(worker_program));
+  LOCKSTEP_RETURN_IF_ERROR(cluster->WaitUntilReady(deadline));
+  return cluster;
+}
+
+ClusterProcesses::~ClusterProcesses() { (void)Stop("the cluster's owner has ended"); }
+
+Status ClusterProcesses::ChooseEndpoints() {
+  controller::ControllerOptions& controller = options_.cluster.controller;
+  const auto choose = [this](std::string& endpoint, const std::string& file) -> Status {
+    if (!endpoint.empty()) return OkStatus();
+    LOCKSTEP_ASSIGN_OR_RETURN(endpoint, config::IpcEndpoint(options_.directory + "/" + file));
+    return OkStatus();
+  };
+  LOCKSTEP_RETURN_IF_ERROR(choose(controller.client_endpoint, "client.sock"));
+  LOCKSTEP_RETURN_IF_ERROR(choose(controller.worker_endpoint, "worker.sock"));
+  LOCKSTEP_RETURN_IF_ERROR(choose(controller.liveness_endpoint, "liveness.sock"));
+  for (worker::WorkerOptions& worker : options_.cluster.ranks) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        choose(worker.bulk_endpoint, "bulk-" + std::to_string(worker.rank) + ".sock"));
+  }
+  worker_endpoint_ = controller.worker_endpoint;
+  return OkStatus();
+}
+
+Status ClusterProcesses::StartController(const std::string& program) {
+  const std::string endpoints_file = EndpointsFile(options_.directory);
+  unlink(endpoints_file.c_str());  // an earlier cluster's
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      ServiceProcess process,
+      ServiceProcess::Start({.role = "controller",
+                             .program = program,
+                             .directory = options_.directory,
+                             .settings = config::ToYaml(options_.cluster.controller),
+                             .arguments = {"--write-endpoints", endpoints_file},
+                             .detached = options_.detached}));
+  controller_.push_back(std::move(process));
+  return OkStatus();
+}
+
+Status ClusterProcesses::StartWorkers(const std::string& program) {
+  for (worker::WorkerOptions& worker : options_.cluster.ranks) {
+    worker.controller_endpoint = worker_endpoint_;
+    LOCKSTEP_ASSIGN_OR_RETURN(ServiceProcess process,
+                              ServiceProcess::Start({.role = "worker-" + std::to_string(worker.rank),
+                                                     .program = program,
+                                                     .directory = options_.directory,
+                                                     .settings = config::ToYaml(worker),
+                                                     .arguments = {},
+                                                     .detached = options_.detached}));
+    workers_.push_back(std::move(process));
+  }
+  return OkStatus();
+}
+
+Status ClusterProcesses::ReadEndpoints(Deadline deadline) {
+  const std::string path = EndpointsFile(options_.directory);
+  while (access(path.c_str(), R_OK) != 0) {
+    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook));
+    if (deadline.Expired()) {
+      return DeadlineExceeded("the controller did not listen in time; see ", options_.directory,
+                              "/controller.log");
+    }
+  }
+  config::Problems problems;
+  for (const config::Entry& entry : config::ReadYamlFile(path, problems)) {
+    if (entry.key == "client_endpoint") endpoint_ = entry.value.Text();
+    if (entry.key == "worker_endpoint") worker_endpoint_ = entry.value.Text();
+  }
+  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
+  if (endpoint_.empty()) return Internal(path, " names no client_endpoint");
+  return OkStatus();
+}
+
+Status ClusterProcesses::WaitUntilReady(Deadline deadline) {
+  while (true) {
+    const auto patience = std::min<std::chrono::milliseconds>(
+        200ms, std::chrono::ceil<std::chrono::milliseconds>(deadline.Remaining()));
+    const StatusOr<ClusterStatus> status = GetClusterStatus(endpoint_, patience);
+    if (status.ok() && status->IsReady()) return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook));
+    if (!deadline.Expired()) continue;
+    if (!status.ok()) return Annotate(status.status(), "the cluster is not ready in time");
+    std::string waiting;
+    for (const WorkerStatus& worker : status->workers) {
+      if (worker.state == WorkerState::kReady) continue;
+      waiting += " rank " + std::to_string(worker.rank) + " is " + std::string(Name(worker.state)) +
+                 (worker.reason.empty() ? ";" : " (" + worker.reason + ");");
+    }
+    return DeadlineExceeded("the cluster is not ready in time:", waiting, " the logs are in ",
+                            options_.directory);
+  }
+}
+
+Status ClusterProcesses::Watch(std::chrono::milliseconds pause) {
+  const Status status = WaitForEnd(Deadline::After(pause));
+  return status.code() == StatusCode::kDeadlineExceeded ? OkStatus() : status;
+}
+
+std::vector<pid_t> ClusterProcesses::worker_pids() const {
+  std::vector<pid_t> pids;
+  for (const ServiceProcess& worker : workers_) pids.push_back(worker.pid());
+  return pids;
+}
+
+Status ClusterProcesses::WaitForEnd(Deadline deadline, int cancel_fd) {
+  while (true) {
+    std::vector<pollfd> watched = {{cancel_fd, POLLIN, 0}};
+    for (std::vector<ServiceProcess>* processes : {&controller_, &workers_}) {
+      for (ServiceProcess& process : *processes) {
+        if (std::count(reported_.begin(), reported_.end(), process.pid()) != 0) continue;
+        const Status running = process.CheckRunning();
+        if (!running.ok()) {
+          reported_.push_back(process.pid());
+          return running;
+        }
+        watched.push_back({process.child().pidfd(), POLLIN, 0});
+      }
+    }
+    if (deadline.Expired()) return DeadlineExceeded("all processes still run");
+    poll(watched.data(), watched.size(), deadline.RemainingMillis());
+    if (watched[0].revents != 0) return Status(StatusCode::kCancelled, "the wait was cancelled");
+  }
+}
+
+Status ClusterProcesses::Stop(const std::string& reason) {
+  // Whoever waited for these ends knows of them.
+  const auto is_reported = [this](ServiceProcess& process) {
+    return std::count(reported_.begin(), reported_.end(), process.pid()) != 0;
+  };
+  std::erase_if(controller_, is_reported);
+  std::erase_if(workers_, is_reported);
+
+  const bool can_ask =
+      !endpoint_.empty() && !controller_.empty() && controller_.front().CheckRunning().ok();
+  if (can_ask && ShutdownCluster(endpoint_, reason, kShutdownPatience).ok()) {
+    const Deadline patience = Deadline::After(kEndPatience);
+    WaitForAll(workers_, patience);
+    WaitForAll(controller_, patience);
+  }
+  // What the controller could not stop gets the signals.
+  const Deadline patience = Deadline::After(kTermPatience);
+  const Status workers = TerminateAll(workers_, patience);
+  const Status controller = TerminateAll(controller_, patience);
+  workers_.clear();
+  controller_.clear();
+  return workers.ok() ? controller : workers;
+}
+
+void ClusterProcesses::Release() {
+  for (std::vector<ServiceProcess>* processes : {&controller_, &workers_}) {
+    for (ServiceProcess& process : *processes) process.child().Release();
+    processes->clear();
+  }
+}
+
+}  // namespace lockstep::local

@@ -1,0 +1,81 @@
+// A cluster of real service processes on this host: what `lockstep up` starts and `lockstep down` ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+#include "services/config/cluster_config.h"
+#include "services/local/service_process.h"
+
+namespace lockstep::local {
+
+struct ClusterProcessesOptions {
+  config::ClusterOptions cluster;
+  // Exists, and nobody else may enter it: whoever reaches the sockets commands the cluster. Sockets,
+  // logs, and the configuration files of the processes go here.
+  std::string directory;
+  // The processes outlive this one, after Release().
+  bool detached = false;
+  // How long all may take to become ready.
+  std::chrono::milliseconds start_timeout{30'000};
+  // The executables. If empty: see FindProgram(), with $LOCKSTEP_CONTROLLER and $LOCKSTEP_WORKER.
+  std::string controller_program;
+  std::string worker_program;
+};
+
+// Threads: one at a time. Ownership: stops everything when destroyed, unless Release() was called.
+class ClusterProcesses {
+ public:
+  // Starts all processes at once and returns when the cluster is ready. A process that ends before is
+  // reported at once, with the end of its log; nothing is left running then.
+  // kInvalidArgument: the directory's path is too long for sockets; kNotFound: no such executable;
+  // kUnavailable: a process has ended; kDeadlineExceeded: not ready in time.
+  static StatusOr<std::unique_ptr<ClusterProcesses>> Start(const ClusterProcessesOptions& options);
+  ~ClusterProcesses();
+
+  // Where clients connect.
+  const std::string& endpoint() const { return endpoint_; }
+  // Process ids, until Stop() or Release(): the controller's, and the workers' in rank order.
+  pid_t controller_pid() const { return controller_.front().pid(); }
+  std::vector<pid_t> worker_pids() const;
+
+  // Waits until a process ends, and says which and how (kUnavailable); each is reported once.
+  // kDeadlineExceeded: all still run. kCancelled: `cancel_fd` became readable (-1: none).
+  Status WaitForEnd(Deadline deadline, int cancel_fd = -1);
+
+  // Ends the cluster in order: the controller tells clients and workers; what is left by then gets SIGTERM,
+  // then SIGKILL. Idempotent. An error names what did not end well, apart from what WaitForEnd()
+  // has reported.
+  Status Stop(const std::string& reason);
+
+  // Leaves the processes running, for good.
+  void Release();
+
+ private:
+  explicit ClusterProcesses(const ClusterProcessesOptions& options) : options_(options) {}
+
+  Status ChooseEndpoints();
+  Status StartController(const std::string& program);
+  Status StartWorkers(const std::string& program);
+  // Waits for the file in which the controller says where it listens.
+  Status ReadEndpoints(Deadline deadline);
+  Status WaitUntilReady(Deadline deadline);
+  // Sleeps for `pause` or until a process ends, which is an error.
+  Status Watch(std::chrono::milliseconds pause);
+
+  ClusterProcessesOptions options_;
+  std::string endpoint_;
+  std::string worker_endpoint_;
+  // The controller: no element before it is started and after Release().
+  std::vector<ServiceProcess> controller_;
+  std::vector<ServiceProcess> workers_;
+  std::vector<pid_t> reported_;
+};
+
+}  // namespace lockstep::local

@@ -1,0 +1,79 @@
+#include "services/local/service_process.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <deque>
+#include <fstream>
+#include <utility>
+
+namespace lockstep::local {
+namespace {
+
+constexpr int kTailLines = 10;
+
+}  // namespace
+
+StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& options) {
+  const std::string base = options.directory + "/" + options.role;
+  std::ofstream settings(base + ".yaml", std::ios::trunc);
+  settings << options.settings;
+  settings.close();
+  if (!settings) return FailedPrecondition("cannot write ", base, ".yaml");
+
+  ChildOptions child;
+  child.argv = {options.program, "--config", base + ".yaml"};
+  child.argv.insert(child.argv.end(), options.arguments.begin(), options.arguments.end());
+  if (!options.detached) {
+    child.argv.insert(child.argv.end(), {"--die-with-parent", std::to_string(getpid())});
+  }
+  child.log_path = base + ".log";
+  child.detached = options.detached;
+  StatusOr<ChildProcess> process = ChildProcess::Spawn(child);
+  if (!process.ok()) return Annotate(process.status(), options.role);
+  return ServiceProcess(options.role, child.log_path, *std::move(process));
+}
+
+Status ServiceProcess::CheckRunning() {
+  const StatusOr<ExitStatus> status = child_.Wait(Deadline::After(std::chrono::seconds(0)));
+  if (status.ok()) return Ended(*status);
+  return status.status().code() == StatusCode::kDeadlineExceeded ? OkStatus() : status.status();
+}
+
+Status ServiceProcess::Ended(const ExitStatus& status) const {
+  const std::string tail = LogTail(log_path_, kTailLines);
+  return Unavailable(role_, " (process ", pid(), ") ", status.Describe(),
+                     tail.empty() ? "; it has logged nothing" : "; the end of its log:\n" + tail);
+}
+
+Status TerminateAll(std::vector<ServiceProcess>& processes, Deadline patience) {
+  // One signal each: a service takes a second one for impatience.
+  for (ServiceProcess& process : processes) process.child().Signal(SIGTERM);
+  std::string problems;
+  for (ServiceProcess& process : processes) {
+    const StatusOr<ExitStatus> status = process.child().WaitOrKill(patience);
+    if (status.ok() && status->ok()) continue;
+    if (!problems.empty()) problems += '\n';
+    problems += status.ok() ? Message(process.Ended(*status)) : Message(status.status());
+  }
+  return problems.empty() ? OkStatus() : Unavailable(problems);
+}
+
+void WaitForAll(std::vector<ServiceProcess>& processes, Deadline deadline) {
+  for (ServiceProcess& process : processes) (void)process.child().Wait(deadline);
+}
+
+std::string LogTail(const std::string& path, int count) {
+  std::ifstream file(path);
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back("    " + line);
+    if (static_cast<int>(lines.size()) > count) lines.pop_front();
+  }
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+}  // namespace lockstep::local

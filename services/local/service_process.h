@@ -1,0 +1,54 @@
+// One service of ours as a child process: its configuration file, its log, and how it ended.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+#include "services/local/child_process.h"
+
+namespace lockstep::local {
+
+struct ServiceProcessOptions {
+  std::string role;       // "controller", "worker-3": names its files
+  std::string program;    // path of the executable
+  std::string directory;  // where ROLE.yaml and ROLE.log go
+  std::string settings;   // the text of ROLE.yaml
+  std::vector<std::string> arguments;
+  // Outlives this process. Otherwise it stops when this process ends, however that happens.
+  bool detached = false;
+};
+
+class ServiceProcess {
+ public:
+  static StatusOr<ServiceProcess> Start(const ServiceProcessOptions& options);
+
+  const std::string& role() const { return role_; }
+  ChildProcess& child() { return child_; }
+  pid_t pid() const { return child_.pid(); }
+
+  // Nothing is wrong while it runs. kUnavailable once it has ended: how, and its log's last lines.
+  Status CheckRunning();
+  // The error for a process that ended as `status` says.
+  Status Ended(const ExitStatus& status) const;
+
+ private:
+  ServiceProcess(std::string role, std::string log_path, ChildProcess child)
+      : role_(std::move(role)), log_path_(std::move(log_path)), child_(std::move(child)) {}
+
+  std::string role_;
+  std::string log_path_;
+  ChildProcess child_;
+};
+
+// Ends all of `processes` at once rather than one after the other: SIGTERM, SIGKILL at `patience`.
+// An error names those that had to be killed, or that were dead before with something other than 0.
+Status TerminateAll(std::vector<ServiceProcess>& processes, Deadline patience);
+
+// Waits for `processes` to end by themselves; those that do not are left for TerminateAll().
+void WaitForAll(std::vector<ServiceProcess>& processes, Deadline deadline);
+
+// The last `count` lines of a file, each indented; what cannot be read is empty.
+std::string LogTail(const std::string& path, int count);
+
+}  // namespace lockstep::local

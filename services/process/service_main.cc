@@ -1,0 +1,71 @@
+#include "services/process/service_main.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+
+#include "runtime/control/host.h"
+
+namespace lockstep::process {
+namespace {
+
+void SetUpLogs(const std::string& name) {
+  auto logger = spdlog::stderr_logger_mt(name);
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %n[%P] %v");
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::string Footer(const ServiceProgram& program) {
+  std::string text = "\nExamples:\n" + program.examples + "\nSettings (docs/configuration.md):\n";
+  size_t width = 0;
+  for (const config::Setting& setting : program.settings) {
+    width = std::max(width, setting.key.size());
+  }
+  for (const config::Setting& setting : program.settings) {
+    if (setting.refused) continue;
+    text += "  " + setting.key + std::string(width - setting.key.size() + 2, ' ') + setting.doc +
+            (setting.required ? " Required." : " Default: " + setting.fallback + ".") + "\n";
+  }
+  return text + "\nExit codes: 0 stopped in order, 1 failed, 2 wrong command line or configuration.";
+}
+
+}  // namespace
+
+std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, char** argv,
+                                    ServiceFlags* flags) {
+  SetUpLogs(program.name);
+  CLI::App app(program.description, program.name);
+  app.footer(Footer(program));
+  app.set_version_flag("--version", program.name + " " + control::kBuildVersion);
+  app.add_option("--config", flags->sources.file, "Reads settings from this YAML file")
+      ->type_name("FILE");
+  app.add_option("--set", flags->sources.assignments,
+                 "Overrides one setting; may be given often")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--die-with-parent", flags->parent,
+                 "Stops when process PID, which must be the parent, ends")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
+  for (const TextFlag& flag : program.flags) {
+    app.add_option(flag.name, *flag.value, flag.doc)->type_name(flag.type);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kStopped : kWrongUsage;
+  }
+  return std::nullopt;
+}
+
+int Fail(const Status& status, int exit_code) {
+  std::istringstream lines(Message(status));
+  for (std::string line; std::getline(lines, line);) spdlog::critical("{}", line);
+  return exit_code;
+}
+
+}  // namespace lockstep::process

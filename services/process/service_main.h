@@ -1,0 +1,67 @@
+// What the main functions of the two services share: command line, logs, and running until stopped.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+#include "services/config/settings.h"
+#include "services/process/stop_signals.h"
+
+namespace lockstep::process {
+
+// Exit codes.
+inline constexpr int kStopped = 0;     // after an orderly stop
+inline constexpr int kFailed = 1;      // could not start, or had to give up
+inline constexpr int kWrongUsage = 2;  // command line or configuration
+
+// A flag that only one of the services has.
+struct TextFlag {
+  std::string name;  // "--write-endpoints"
+  std::string type;  // "FILE"
+  std::string doc;
+  std::string* value;
+};
+
+struct ServiceProgram {
+  std::string name;         // "lockstep-worker"
+  std::string description;  // one sentence
+  std::string examples;     // lines of a shell
+  config::Settings settings;
+  std::vector<TextFlag> flags = {};
+};
+
+struct ServiceFlags {
+  config::Sources sources;
+  pid_t parent = 0;  // --die-with-parent; 0: not given
+};
+
+// Sets up logging to standard error and reads the command line. An exit code if the program is to end
+// here: after --help and --version, or because of a mistake, which has been printed.
+std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, char** argv,
+                                    ServiceFlags* flags);
+
+// Logs why the program ends, one line for each of the message's, and returns `exit_code`.
+int Fail(const Status& status, int exit_code);
+
+// Waits until `service` has stopped: by itself, by a signal, or because the parent has ended.
+// BlockStopSignals() was called before the service was started. Returns the exit code.
+template <typename Service>
+int RunUntilStopped(Service& service, pid_t parent) {
+  auto signals = StopSignals::Watch(
+      parent, [&service](const std::string& reason) { service.RequestStop(reason); });
+  if (!signals.ok()) return Fail(signals.status(), kFailed);
+  Status status;
+  do {
+    status = service.Wait(Deadline::After(std::chrono::hours(1)));
+  } while (status.code() == StatusCode::kDeadlineExceeded);
+  if (!status.ok()) return Fail(status, kFailed);
+  return kStopped;
+}
+
+}  // namespace lockstep::process

@@ -1,0 +1,50 @@
+// SIGTERM, SIGINT and the end of the parent process, as calls on an ordinary thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::process {
+
+// Blocks SIGTERM and SIGINT in the calling thread and all threads that it will start, and ignores
+// SIGPIPE. To be called before any other thread exists; StopSignals then takes the signals.
+void BlockStopSignals();
+
+// A stop that takes longer than this after it was asked for is given up: the process ends with 1.
+inline constexpr std::chrono::seconds kStopGrace{5};
+
+// Threads: `on_stop` is called once, on a thread of its own, while this object lives.
+// A second signal ends the process at once, with exit code 1.
+class StopSignals {
+ public:
+  // `parent`: also stop when this process ends; 0: no matter. kFailedPrecondition if `parent` is not
+  // the parent (any more).
+  //
+  // The parent is watched through its pidfd. prctl(PR_SET_PDEATHSIG) would not do: it fires when the
+  // *thread* that started this process ends, however long the parent itself lives.
+  static StatusOr<std::unique_ptr<StopSignals>> Watch(
+      pid_t parent, std::function<void(const std::string& reason)> on_stop);
+
+  // Stops watching. A stop that was begun is no longer timed: call this when it is complete.
+  ~StopSignals();
+
+ private:
+  StopSignals(int signals_fd, int parent_fd, int end_fd,
+              std::function<void(const std::string&)> on_stop);
+  void Run();
+
+  const int signals_fd_;
+  const int parent_fd_;  // -1: none
+  const int end_fd_;     // readable when this object is destroyed
+  const std::function<void(const std::string&)> on_stop_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::process

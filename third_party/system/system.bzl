@@ -67,6 +67,9 @@ cc_library(
 )
 """
 
+# Open MPI's header declares C++ bindings that nobody links.
+_EXTRA_DEFINES = {"mpi": ["OMPI_SKIP_MPICXX"]}
+
 def _pkg_config(rctx, arguments):
     """Returns the flags as a list, or None where pkg-config does not know the modules."""
     result = rctx.execute(["pkg-config"] + arguments)
@@ -103,7 +106,7 @@ def _library(rctx, name, modules, include_dirs):
     return _LIBRARY.format(
         name = name,
         hdrs = "glob({})".format([d + "/**/*.h" for d in includes]) if includes else "[]",
-        defines = [flag[2:] for flag in cflags if flag.startswith("-D")],
+        defines = [flag[2:] for flag in cflags if flag.startswith("-D")] + _EXTRA_DEFINES.get(name, []),
         includes = includes,
         linkopts = linkopts,
     )
@@ -136,10 +139,8 @@ def _system_libraries_impl(rctx):
 # .bazelrc.local: an upgraded package refetches this repository.
 system_libraries = repository_rule(
     implementation = _system_libraries_impl,
-    configure = True,
     environ = [
         "LOCKSTEP_SYSTEM",
         "PKG_CONFIG_PATH",
     ],
-    local = False,
 )

@@ -9,7 +9,7 @@ run_bazel() {
   env -u JAVA_HOME bazel "${startup[@]}" "$@"
 }
 
-# The folder of the optimised binaries. Not the bazel-bin link: that is whichever build ran last.
+# The folder of the optimised binaries. Not the build/bin link: that is whichever build ran last.
 binaries() { run_bazel info bazel-bin 2>/dev/null; }
 
 cmd_build() {
@@ -27,11 +27,13 @@ cmd_compdb() {
 
 # Writes compile_commands.json again where a BUILD or .bzl file is newer than it.
 refresh_compdb() {
-  [[ -f compile_commands.json ]] || { write_compdb && return; }
-  local newer
-  newer="$(own_files BUILD.bazel '*.bzl' WORKSPACE .bazelrc |
-    xargs -0 -r -I{} find {} -newer compile_commands.json)"
-  [[ -z "$newer" ]] || write_compdb
+  if [[ -f compile_commands.json ]]; then
+    local newer
+    newer="$(own_files BUILD.bazel '*.bzl' WORKSPACE .bazelrc |
+      xargs -0 -r -I{} find {} -newer compile_commands.json)"
+    [[ -n "$newer" ]] || return 0
+  fi
+  write_compdb
 }
 
 write_compdb() { step "Writing compile_commands.json" make_compdb; }

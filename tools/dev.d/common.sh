@@ -46,7 +46,7 @@ step() {
   fi
   KEEP_LOGS=1
   printf 'failed after %d s\n' $((SECONDS - start))
-  tail -n 120 "$log" | sed 's/^/    /'
+  tail -n 200 "$log" | sed 's/^/    /'
   printf '    (exit status %d; the whole log: %s)\n' "$status" "$log"
   return "$status"
 }
@@ -74,7 +74,7 @@ own_files() {
   if git -c "safe.directory=$ROOT" rev-parse --git-dir >/dev/null 2>&1; then
     git -c "safe.directory=$ROOT" ls-files -z --cached --others --exclude-standard --deduplicate
   else
-    find . -name 'bazel-*' -prune -o -type f -printf '%P\0'
+    find . -path ./build -prune -o -type f -printf '%P\0'
   fi | while IFS= read -r -d '' file; do
     for pattern in "$@"; do
       # A glob on purpose. A file can be listed and yet be deleted in the working tree.

@@ -54,7 +54,9 @@ def skip_reason(case):
 
 def count_cases(label, path, tally):
     for case in ElementTree.parse(path).getroot().iter("testcase"):
-        name = f"{label} {case.get('classname', '')}.{case.get('name', '')}"
+        # Without a class it is Bazel's own summary of a test that wrote no results (it crashed).
+        suite = case.get("classname")
+        name = f"{label} {suite}.{case.get('name')}" if suite else label
         if case.find("failure") is not None or case.find("error") is not None:
             tally.fail(name, "see its log above")
         elif case.find("skipped") is not None:

@@ -8,7 +8,7 @@ NAMED=0
 
 cmd_test() {
   local fast=0
-  local -a names=() targets=(//...)
+  local -a names=() targets=(//...) tsan=(--config=tsan)
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --fast) fast=1 ;;
@@ -25,14 +25,14 @@ cmd_test() {
     [[ ${#targets[@]} -gt 0 ]] || fail_and_report "no test's label contains: ${names[*]}"
   fi
   build_targets "${targets[@]}" || fail_and_report "the build failed"
-  refresh_compdb || fail_and_report "compile_commands.json could not be written"
 
   if [[ $fast == 1 ]]; then
     run_suite "Tests" --test_tag_filters=-slow -- "${targets[@]}"
   else
     run_suite "Tests" -- "${targets[@]}"
     run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}"
-    run_suite "Tests under TSan" --config=tsan "$(tsan_runner)" -- "${targets[@]}"
+    ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
+    run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}"
     [[ $NAMED == 1 ]] || lint_as_tests
   fi
   report
@@ -74,22 +74,18 @@ add_counts() {
   PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + skipped))
 }
 
-# ThreadSanitizer's runtime cannot place its shadow where the kernel randomises by more than 28 bits
-# (Ubuntu 24.04's default): there, tests run without randomisation. Prints a Bazel option.
-tsan_runner() {
+# ThreadSanitizer's runtime cannot place its shadow memory where the kernel randomises addresses by
+# more than 28 bits (Ubuntu 24.04's default): there, tests run without randomisation.
+needs_fixed_addresses() {
   local bits
-  bits="$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || printf '28')"
-  if [[ "$bits" -gt 28 ]] && setarch -R true 2>/dev/null; then
-    printf -- '--run_under=/usr/bin/setarch -R'
-  else
-    # Bazel's default, said aloud: the caller passes one option either way.
-    printf -- '--run_under='
-  fi
+  bits="$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || printf 28)"
+  [[ "$bits" -gt 28 ]]
 }
 
 # lint's steps, each counted as a test.
 lint_as_tests() {
   local check
+  refresh_compdb || fail_and_report "compile_commands.json, which lint reads, could not be written"
   for check in "${LINT_CHECKS[@]}"; do
     if "$check"; then PASSED=$((PASSED + 1)); else FAILED=$((FAILED + 1)); fi
   done

@@ -1,0 +1,170 @@
+// One function for each thing that module_test wants to see cross the C ABI.
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "runtime/module/ffi_export.h"
+
+namespace ffi = lockstep::ffi;
+
+// Adds 1 to every element, in place.
+LOCKSTEP_FFI_EXPORT(add_one, args, result) {
+  args.ExpectCount(1);
+  for (float& element : args.Tensor<float>(0, "x")) element += 1;
+}
+
+LOCKSTEP_FFI_EXPORT(sum_ints, args, result) {
+  int64_t sum = 0;
+  for (int i = 0; i < args.count(); ++i) sum += args.Int(i, "addend");
+  result.SetInt(sum);
+}
+
+LOCKSTEP_FFI_EXPORT(scale, args, result) {
+  args.ExpectCount(3);
+  const auto x = args.Tensor<double>(0, "x", {ffi::kAny, 2});
+  const double factor = args.Float(1, "factor");
+  if (args.Bool(2, "negate")) result.SetBool(true);
+  const auto y = result.NewTensor<double>({x.dim(0), x.dim(1)});
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = factor * x[i];
+}
+
+LOCKSTEP_FFI_EXPORT(greet, args, result) {
+  result.SetText("hello, " + std::string(args.Text(0, "name")));
+}
+
+LOCKSTEP_FFI_EXPORT(half, args, result) { result.SetFloat(args.Float(0, "x") / 2); }
+
+LOCKSTEP_FFI_EXPORT(raise, args, result) {
+  result.NewTensor<float>({1000});  // must not leak
+  throw ffi::Error(std::string(args.Text(0, "kind")), std::string(args.Text(1, "message")));
+}
+
+LOCKSTEP_FFI_EXPORT(throw_std, args, result) { throw std::runtime_error("out of luck"); }
+
+namespace {
+
+int MakeTensorView(TVMFFIObject* source, int64_t* shape, int64_t* strides, TVMFFIAny* result) {
+  DLTensor view = *TVMFFITensorGetDLTensorPtr(source);
+  view.shape = shape;
+  view.strides = strides;
+  TVMFFIObjectHandle made = nullptr;
+  const int code = TVMFFITensorCreateUnsafeView(source, &view, &made);
+  if (code == 0) {
+    result->type_index = kTVMFFITensor;
+    result->v_obj = static_cast<TVMFFIObject*>(made);
+  }
+  return code;
+}
+
+int Twice(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = 2 * args[0].v_int64;
+  return 0;
+}
+
+}  // namespace
+
+// The rest is written against the bare C convention.
+
+// Returns its argument. Borrowed text and bytes become owned, as the convention wants.
+extern "C" int __tvm_ffi_echo(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  return TVMFFIAnyViewToOwnedAny(&args[0], result);
+}
+
+extern "C" int __tvm_ffi_type_index(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = args[0].type_index;
+  return 0;
+}
+
+// Returns a Function object.
+extern "C" int __tvm_ffi_make_function(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  TVMFFIObjectHandle function = nullptr;
+  const int code = TVMFFIFunctionCreate(nullptr, Twice, nullptr, &function);
+  result->type_index = kTVMFFIFunction;
+  result->v_obj = static_cast<TVMFFIObject*>(function);
+  return code;
+}
+
+// Calls the function that is its first argument with the second.
+extern "C" int __tvm_ffi_call(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  TVMFFIAny arg = args[1];
+  return TVMFFIFunctionCall(args[0].v_obj, &arg, 1, result);
+}
+
+// The transposed view of a 2-d tensor object, which is not row-major.
+extern "C" int __tvm_ffi_transpose_first(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  const auto* list = reinterpret_cast<const TVMFFISeqCell*>(args[0].v_obj + 1);
+  TVMFFIObject* tensor = static_cast<const TVMFFIAny*>(list->data)[0].v_obj;
+  const DLTensor* dl = TVMFFITensorGetDLTensorPtr(tensor);
+  int64_t shape[] = {dl->shape[1], dl->shape[0]};
+  int64_t strides[] = {1, dl->shape[1]};
+  return MakeTensorView(tensor, shape, strides, result);
+}
+
+// An object of a type that Lockstep has no name for.
+extern "C" int __tvm_ffi_make_opaque(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  static int target = 0;
+  TVMFFIObjectHandle object = nullptr;
+  const int code = TVMFFIObjectCreateOpaque(
+      &target, kTVMFFIOpaquePyObject, [](void*) {}, &object);
+  result->type_index = kTVMFFIOpaquePyObject;
+  result->v_obj = static_cast<TVMFFIObject*>(object);
+  return code;
+}
+
+// The same again, so that a test can see an argument arrive whole.
+extern "C" int __tvm_ffi_is_opaque(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  result->type_index = kTVMFFIBool;
+  result->v_int64 = args[0].type_index == kTVMFFIOpaquePyObject ? 1 : 0;
+  return 0;
+}
+
+// Results that no register can hold.
+extern "C" int __tvm_ffi_raw_pointer(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  result->type_index = kTVMFFIOpaquePtr;
+  result->v_ptr = nullptr;
+  return 0;
+}
+extern "C" int __tvm_ffi_stray_tensor(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  static DLTensor stray{};
+  result->type_index = kTVMFFIDLTensorPtr;
+  result->v_ptr = &stray;
+  return 0;
+}
+extern "C" int __tvm_ffi_complex_dtype(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  result->type_index = kTVMFFIDataType;
+  result->v_dtype = {kDLComplex, 64, 1};
+  return 0;
+}
+
+// Asks for a tensor where this worker has none.
+extern "C" int __tvm_ffi_allocate_elsewhere(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  DLTensor prototype{};
+  prototype.device = {kDLCUDA, 5};
+  prototype.dtype = {kDLFloat, 32, 1};
+  TVMFFIObjectHandle tensor = nullptr;
+  return TVMFFIEnvTensorAlloc(&prototype, &tensor);
+}
+
+// Breaks the convention: lets an exception through.
+extern "C" int __tvm_ffi_escape(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  throw std::runtime_error("over the wall");
+}
+// Breaks it too: fails and raises nothing.
+extern "C" int __tvm_ffi_silent(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
+
+// An error with a backtrace.
+extern "C" int __tvm_ffi_raise_with_backtrace(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  const auto bytes = [](const char* text) {
+    return TVMFFIByteArray{text, std::char_traits<char>::length(text)};
+  };
+  const TVMFFIByteArray kind = bytes("ValueError");
+  const TVMFFIByteArray message = bytes("bad");
+  const TVMFFIByteArray backtrace = bytes("  File \"kernel.py\", line 7");
+  TVMFFIObjectHandle error = nullptr;
+  if (TVMFFIErrorCreate(&kind, &message, &backtrace, &error) != 0) return -2;
+  TVMFFIErrorSetRaised(error);
+  TVMFFIObjectDecRef(error);
+  return -1;
+}

@@ -1,0 +1,176 @@
+#include "runtime/registers/register_file.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/tensor/heap_allocator.h"
+
+namespace lockstep::registers {
+namespace {
+
+class RegisterFileTest : public testing::Test {
+ protected:
+  tensor::Tensor NewTensor(int64_t bytes) {
+    return *tensor::Tensor::Empty(*heap_, DType::kUInt8, {bytes});
+  }
+  int64_t Int(RegisterId id) {
+    const StatusOr<const Value*> value = file_.Read(id);
+    EXPECT_TRUE(value.ok()) << value.status();
+    return value.ok() ? *(*value)->As<int64_t>() : -1;
+  }
+  void ExpectError(const Status& status, StatusCode code, const std::string& message) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_EQ(Message(status), message);
+  }
+
+  const std::shared_ptr<tensor::Allocator> heap_ = tensor::NewHeapAllocator();
+  RegisterTotals totals_;
+  RegisterFile file_{&totals_, /*max_registers=*/1000};
+};
+
+TEST_F(RegisterFileTest, ReadGivesWhatWasWritten) {
+  ASSERT_TRUE(file_.Write({0, 1}, int64_t{10}).ok());
+  ASSERT_TRUE(file_.Write({999, 7}, int64_t{20}).ok());
+  EXPECT_EQ(Int({0, 1}), 10);
+  EXPECT_EQ(Int({999, 7}), 20);
+  ASSERT_TRUE(file_.Write({0, 1}, int64_t{11}).ok()) << "a register may be written again";
+  EXPECT_EQ(Int({0, 1}), 11);
+  EXPECT_EQ(file_.live_registers(), 2u);
+}
+
+TEST_F(RegisterFileTest, ReadOfUnwrittenRegisterIsNotFound) {
+  ExpectError(file_.Read({5, 2}).status(), StatusCode::kNotFound,
+              "register r5.2 was never written");
+  ASSERT_TRUE(file_.Write({5, 1}, int64_t{1}).ok());
+  ExpectError(file_.Read({5, 2}).status(), StatusCode::kNotFound,
+              "register r5.2 was never written");
+  ExpectError(file_.Read({4000000000u, 1}).status(), StatusCode::kNotFound,
+              "register r4000000000.1 was never written");
+}
+
+TEST_F(RegisterFileTest, ReadOfFreedRegisterIsNotFound) {
+  ASSERT_TRUE(file_.Write({5, 2}, int64_t{1}).ok());
+  ASSERT_TRUE(file_.Kill({5, 2}).ok());
+  ExpectError(file_.Read({5, 2}).status(), StatusCode::kNotFound, "register r5.2 was freed");
+}
+
+TEST_F(RegisterFileTest, ReadOfStaleNameIsNeverTheNewValue) {
+  ASSERT_TRUE(file_.Write({5, 2}, int64_t{1}).ok());
+  ASSERT_TRUE(file_.Kill({5, 2}).ok());
+  ASSERT_TRUE(file_.Write({5, 3}, int64_t{2}).ok());
+  ExpectError(file_.Read({5, 2}).status(), StatusCode::kNotFound,
+              "register r5.2 was freed; its place now holds r5.3's value");
+  EXPECT_EQ(Int({5, 3}), 2);
+  ASSERT_TRUE(file_.Kill({5, 3}).ok());
+  ExpectError(file_.Read({5, 2}).status(), StatusCode::kNotFound,
+              "register r5.2 was freed, and so was r5.3 after it");
+}
+
+TEST_F(RegisterFileTest, WriteUnderStaleOrFreedNameFails) {
+  ASSERT_TRUE(file_.Write({5, 3}, int64_t{3}).ok());
+  ExpectError(file_.Write({5, 2}, int64_t{2}), StatusCode::kFailedPrecondition,
+              "register r5.2 is out of date: its place was given to r5.3");
+  EXPECT_EQ(Int({5, 3}), 3);
+  ASSERT_TRUE(file_.Kill({5, 3}).ok());
+  ExpectError(file_.Write({5, 3}, int64_t{4}), StatusCode::kFailedPrecondition,
+              "register r5.3 was freed and cannot be written again");
+}
+
+TEST_F(RegisterFileTest, NewerGenerationReplacesTheOlder) {
+  ASSERT_TRUE(file_.Write({5, 2}, NewTensor(100)).ok());
+  ASSERT_TRUE(file_.Write({5, 3}, int64_t{3}).ok());
+  EXPECT_EQ(heap_->Stats().live_blocks, 0u);
+  EXPECT_EQ(file_.live_registers(), 1u);
+}
+
+TEST_F(RegisterFileTest, GenerationZeroIsInvalid) {
+  const std::string message = "a register id of generation 0 names nothing";
+  ExpectError(file_.Write({}, int64_t{1}), StatusCode::kInvalidArgument, message);
+  ExpectError(file_.Write({7, 0}, int64_t{1}), StatusCode::kInvalidArgument, message);
+  ExpectError(file_.Read({}).status(), StatusCode::kInvalidArgument, message);
+  ExpectError(file_.Kill({}), StatusCode::kInvalidArgument, message);
+  ASSERT_TRUE(file_.Write({7, 1}, int64_t{1}).ok());
+  ExpectError(file_.Read({7, 0}).status(), StatusCode::kInvalidArgument, message);
+}
+
+TEST_F(RegisterFileTest, WriteBeyondTheLimitIsExhausted) {
+  ExpectError(file_.Write({1000, 1}, int64_t{1}), StatusCode::kResourceExhausted,
+              "register r1000.1 is beyond the limit of 1000 registers per session; free some, or "
+              "raise the limit");
+  EXPECT_TRUE(file_.Kill({1000, 1}).ok()) << "the client drops the reference all the same";
+}
+
+TEST_F(RegisterFileTest, KillOfUnwrittenRegisterIsFineAndFinal) {
+  EXPECT_TRUE(file_.Kill({5, 2}).ok()) << "the command that should have written it may have failed";
+  EXPECT_EQ(file_.Write({5, 2}, int64_t{1}).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(file_.Write({5, 3}, int64_t{1}).ok());
+}
+
+TEST_F(RegisterFileTest, KillOfStaleOrFreedNameIsNotFoundAndHarmless) {
+  ASSERT_TRUE(file_.Write({5, 3}, int64_t{3}).ok());
+  EXPECT_EQ(file_.Kill({5, 2}).code(), StatusCode::kNotFound);
+  EXPECT_EQ(Int({5, 3}), 3);
+  ASSERT_TRUE(file_.Kill({5, 3}).ok());
+  ExpectError(file_.Kill({5, 3}), StatusCode::kNotFound, "register r5.3 was freed");
+}
+
+TEST_F(RegisterFileTest, ValuesDoNotMoveWhileOthersAreWritten) {
+  ASSERT_TRUE(file_.Write({0, 1}, int64_t{10}).ok());
+  const Value* value = *file_.Read({0, 1});
+  for (uint32_t index = 1; index < 1000; ++index) {
+    ASSERT_TRUE(file_.Write({index, 1}, int64_t{index}).ok());
+  }
+  EXPECT_EQ(*value->As<int64_t>(), 10);
+}
+
+TEST_F(RegisterFileTest, CountsFollowRegistersAndTensors) {
+  ASSERT_TRUE(file_.Write({1, 1}, NewTensor(100)).ok());
+  ASSERT_TRUE(file_.Write({2, 1}, NewTensor(50)).ok());
+  ASSERT_TRUE(file_.Write({3, 1}, "text").ok());
+  EXPECT_EQ(totals_.live_registers, 3);
+  EXPECT_EQ(totals_.tensor_bytes, 150);
+  ASSERT_TRUE(file_.Write({1, 1}, NewTensor(10)).ok());
+  EXPECT_EQ(file_.tensor_bytes(), 60u);
+  ASSERT_TRUE(file_.Kill({2, 1}).ok());
+  EXPECT_EQ(totals_.live_registers, 2);
+  EXPECT_EQ(totals_.tensor_bytes, 10);
+  EXPECT_EQ(heap_->Stats().live_blocks, 1u);
+}
+
+TEST(SessionRegistersTest, SessionsDoNotSeeEachOther) {
+  SessionRegisters sessions;
+  RegisterFile* one = *sessions.Open(SessionId(1));
+  RegisterFile* two = *sessions.Open(SessionId(2));
+  ASSERT_TRUE(one->Write({5, 1}, int64_t{1}).ok());
+  EXPECT_EQ(two->Read({5, 1}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(*sessions.Find(SessionId(1)), one);
+  EXPECT_EQ(sessions.open_sessions(), 2u);
+}
+
+TEST(SessionRegistersTest, CloseFreesEverythingOfThatSessionOnly) {
+  const auto heap = tensor::NewHeapAllocator();
+  SessionRegisters sessions;
+  RegisterFile* one = *sessions.Open(SessionId(1));
+  RegisterFile* two = *sessions.Open(SessionId(2));
+  for (uint32_t index = 0; index < 10; ++index) {
+    ASSERT_TRUE(one->Write({index, 1}, *tensor::Tensor::Empty(*heap, DType::kInt8, {100})).ok());
+  }
+  ASSERT_TRUE(two->Write({0, 1}, *tensor::Tensor::Empty(*heap, DType::kInt8, {7})).ok());
+  EXPECT_EQ(sessions.totals().tensor_bytes, 1007);
+  ASSERT_TRUE(sessions.Close(SessionId(1)).ok());
+  EXPECT_EQ(heap->Stats().live_bytes, 7u);
+  EXPECT_EQ(sessions.totals().live_registers, 1);
+  EXPECT_EQ(sessions.totals().tensor_bytes, 7);
+  EXPECT_EQ(sessions.Find(SessionId(1)).status().code(), StatusCode::kNotFound);
+}
+
+TEST(SessionRegistersTest, OpeningTwiceAndClosingTwiceAreErrors) {
+  SessionRegisters sessions;
+  ASSERT_TRUE(sessions.Open(SessionId(1)).ok());
+  EXPECT_EQ(sessions.Open(SessionId(1)).status().code(), StatusCode::kAlreadyExists);
+  ASSERT_TRUE(sessions.Close(SessionId(1)).ok());
+  EXPECT_EQ(sessions.Close(SessionId(1)).code(), StatusCode::kNotFound);
+  EXPECT_TRUE(sessions.Open(SessionId(1)).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::registers

@@ -1,0 +1,85 @@
+#include "runtime/registers/value.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/tensor/heap_allocator.h"
+
+namespace lockstep::registers {
+namespace {
+
+class Thing final : public Object {
+ public:
+  explicit Thing(Kind kind) : kind_(kind) {}
+  Kind kind() const override { return kind_; }
+  std::string Describe() const override { return "a thing"; }
+
+ private:
+  const Kind kind_;
+};
+
+Value ListOf(List items) { return std::make_shared<const List>(std::move(items)); }
+Value MapOf(Map items) { return std::make_shared<const Map>(std::move(items)); }
+Value ThingOf(Object::Kind kind) { return std::shared_ptr<Object>(std::make_shared<Thing>(kind)); }
+Value SomeTensor() {
+  return *tensor::Tensor::Empty(*tensor::NewHeapAllocator(), DType::kFloat32, {2, 3});
+}
+
+TEST(ValueTest, TypeNamesAreTheVocabulary) {
+  EXPECT_EQ(TypeName(Value()), "none");
+  EXPECT_EQ(TypeName(true), "bool");
+  EXPECT_EQ(TypeName(int64_t{1}), "int64");
+  EXPECT_EQ(TypeName(1.5), "float64");
+  EXPECT_EQ(TypeName("abc"), "text");
+  EXPECT_EQ(TypeName(Bytes{"abc"}), "bytes");
+  EXPECT_EQ(TypeName(DType::kInt8), "dtype");
+  EXPECT_EQ(TypeName(Device{}), "device");
+  EXPECT_EQ(TypeName(Shape{1}), "shape");
+  EXPECT_EQ(TypeName(SomeTensor()), "tensor");
+  EXPECT_EQ(TypeName(ThingOf(Object::Kind::kFunction)), "function");
+  EXPECT_EQ(TypeName(ThingOf(Object::Kind::kModule)), "module");
+  EXPECT_EQ(TypeName(ThingOf(Object::Kind::kOpaque)), "object");
+  EXPECT_EQ(TypeName(ListOf({})), "list");
+  EXPECT_EQ(TypeName(MapOf({})), "map");
+}
+
+TEST(ValueTest, ScalarsAreDescribedWhole) {
+  EXPECT_EQ(Describe(Value()), "none");
+  EXPECT_EQ(Describe(false), "false");
+  EXPECT_EQ(Describe(int64_t{-5}), "-5");
+  EXPECT_EQ(Describe(2.5), "2.5");
+  EXPECT_EQ(Describe("a \"b\"\n\x01"), "\"a \\\"b\\\"\\n\\x01\"");
+  EXPECT_EQ(Describe(Bytes{"abc"}), "bytes (3)");
+  EXPECT_EQ(Describe(DType::kBFloat16), "bfloat16");
+  EXPECT_EQ(Describe(Device{DeviceType::kCuda, 1}), "cuda:1");
+  EXPECT_EQ(Describe(Shape{2, 3}), "shape [2, 3]");
+  EXPECT_EQ(Describe(SomeTensor()), "tensor float32 [2, 3]");
+  EXPECT_EQ(Describe(tensor::Tensor()), "null tensor");
+  EXPECT_EQ(Describe(ThingOf(Object::Kind::kModule)), "a thing");
+}
+
+TEST(ValueTest, LongTextAndLongListsAreCut) {
+  const std::string described = Describe(std::string(1000, 'x'));
+  EXPECT_LT(described.size(), 100u);
+  EXPECT_NE(described.find("(1000 bytes)"), std::string::npos);
+  EXPECT_EQ(Describe(ListOf({int64_t{1}, "two"})), "[1, \"two\"]");
+  EXPECT_NE(Describe(ListOf(List(100))).find("(100 items)"), std::string::npos);
+  EXPECT_EQ(Describe(MapOf({{"a", int64_t{1}}, {"b", Value()}})), "{\"a\": 1, \"b\": none}");
+}
+
+TEST(ValueTest, DeepNestingIsCut) {
+  Value nested = int64_t{1};
+  for (int i = 0; i < 100; ++i) nested = ListOf({nested});
+  EXPECT_EQ(Describe(nested), "[[[[...]]]]");
+}
+
+TEST(ValueTest, AsGivesNullForAnotherType) {
+  const Value value = int64_t{3};
+  ASSERT_NE(value.As<int64_t>(), nullptr);
+  EXPECT_EQ(*value.As<int64_t>(), 3);
+  EXPECT_EQ(value.As<double>(), nullptr);
+  EXPECT_TRUE(value.Is<int64_t>());
+  EXPECT_FALSE(value.Is<bool>());
+}
+
+}  // namespace
+}  // namespace lockstep::registers

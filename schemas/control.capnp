@@ -133,8 +133,12 @@ struct Command {
       # Who owns the session (see membership.capnp, Host.id).
     }
 
-    closeSession @30 :Void;
-    # Frees all registers and communicators of the session. Sent by the controller alone.
+    closeSession :group {
+      # Frees all registers and communicators of the session. Sent by the controller alone.
+      clientLost @30 :Bool;
+      # The client did not close it but fell silent: it may still write to tensors that it located,
+      # so their memory is not used again while its process lives.
+    }
 
     reset :group {
       generation @31 :UInt32;

@@ -16,9 +16,9 @@ HostIdentity ReadIdentity() {
   identity.name = name;
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::getline(boot, identity.id);
-  struct stat shared_memory{};
-  if (stat("/dev/shm", &shared_memory) == 0) {
-    identity.id.append(1, '/').append(std::to_string(shared_memory.st_dev));
+  struct stat pid_namespace{};
+  if (stat("/proc/self/ns/pid", &pid_namespace) == 0) {
+    identity.id.append(1, '/').append(std::to_string(pid_namespace.st_ino));
   }
   return identity;
 }

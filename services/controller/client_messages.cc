@@ -216,7 +216,7 @@ void Controller::HandleClose(const control::PeerName& client, wire::CloseSession
       gatherer_.Answer((*session)->id, request, rank, control::RemoteError(), control::Frame());
     }
   }
-  EndSession(**session, request);
+  EndSession(**session, request, /*client_lost=*/false);
 }
 
 void Controller::SendStatus(const control::PeerName& client, uint64_t request) {

@@ -190,7 +190,7 @@ Deadline Controller::HandleTimers() {
                  session.host, session.pid, options_.session_lease.count());
     // Nobody waits for its work any more.
     liveness_->Abort(id, session.generation, control::ErrorOf(Aborted("its client is gone")));
-    EndSession(session, RequestId());
+    EndSession(session, RequestId(), /*client_lost=*/true);
   }
   return Deadline::At(std::max(next.when(), now + kTimerResolution));
 }
@@ -211,9 +211,11 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
   gatherer_.FailAll(session.id, session.failure);
 }
 
-void Controller::EndSession(SessionEntry& session, RequestId request) {
+void Controller::EndSession(SessionEntry& session, RequestId request, bool client_lost) {
   control::BatchWriter writer;
-  writer.Add([](wire::Command::Builder command) { command.setCloseSession(); });
+  writer.Add([&](wire::Command::Builder command) {
+    command.initCloseSession().setClientLost(client_lost);
+  });
   Broadcast({session.id, session.generation, 0, request}, writer.Take());
   sessions_.Close(session.id);
 }

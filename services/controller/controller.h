@@ -90,7 +90,7 @@ class Controller {
 
   // The session's work of its generation has failed: everybody learns the first cause.
   void FailSession(SessionEntry& session, const control::RemoteError& cause);
-  void EndSession(SessionEntry& session, RequestId request);
+  void EndSession(SessionEntry& session, RequestId request, bool client_lost);
 
   // Gives `body` the next place in the total order and sends it to all workers.
   struct Order {

@@ -1,0 +1,116 @@
+#include "services/worker/bulk_server.h"
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/control/error_codec.h"
+#include "runtime/control/message_codec.h"
+
+namespace lockstep::worker {
+namespace {
+
+constexpr std::chrono::microseconds kPollBeforeSleep{200};
+constexpr std::chrono::hours kUntilWoken{1};
+// Clients ask for chunks of 1 MiB; nobody may make us copy without bound.
+constexpr uint64_t kMaxChunkBytes = uint64_t{16} << 20;
+
+}  // namespace
+
+BulkServer::BulkServer(std::unique_ptr<control::ServerChannel> channel)
+    : channel_(std::move(channel)),
+      endpoint_(channel_->endpoint()),
+      thread_([this] { Run(); }) {}
+
+BulkServer::~BulkServer() {
+  stopping_ = true;
+  wake_up_.Signal();
+  thread_.join();
+}
+
+uint64_t BulkServer::Publish(const tensor::Tensor& tensor) {
+  std::lock_guard lock(mutex_);
+  tensors_.emplace(++last_ticket_, tensor);
+  return last_ticket_;
+}
+
+void BulkServer::Withdraw(uint64_t ticket) {
+  std::lock_guard lock(mutex_);
+  tensors_.erase(ticket);
+}
+
+tensor::Tensor BulkServer::Find(uint64_t ticket) {
+  std::lock_guard lock(mutex_);
+  const auto found = tensors_.find(ticket);
+  return found == tensors_.end() ? tensor::Tensor() : found->second;
+}
+
+void BulkServer::Run() {
+  control::InputWaiter waiter(kPollBeforeSleep);
+  control::Channel* const channels[] = {channel_.get()};
+  const int descriptors[] = {wake_up_.fd()};
+  while (!stopping_) {
+    waiter.Wait(channels, descriptors, Deadline::After(kUntilWoken));
+    control::PeerName client;
+    control::Message message;
+    while (!stopping_ && channel_->Receive(&client, &message)) Handle(client, message);
+  }
+}
+
+void BulkServer::Handle(const control::PeerName& client, const control::Message& message) {
+  if (message.empty()) return;
+  control::Message answer = {control::Frame()};
+  uint64_t ticket = 0;
+  uint64_t offset = 0;
+  const Status status = control::DecodeMessage<wire::BulkRequest>(
+      message[0], [&](wire::BulkRequest::Reader request) {
+        ticket = request.getTicket();
+        offset = request.getOffset();
+        return Serve(request, message, &answer);
+      });
+  answer[0] = control::EncodeMessage<wire::BulkReply>([&](wire::BulkReply::Builder reply) {
+    reply.setTicket(ticket);
+    reply.setOffset(offset);
+    if (!status.ok()) control::WriteError(reply.initError(), control::ErrorOf(status));
+  });
+  if (!status.ok()) answer.resize(1);
+  (void)channel_->Send({&client, 1}, answer);
+}
+
+Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Message& message,
+                         control::Message* answer) {
+  const tensor::Tensor tensor = Find(request.getTicket());
+  if (tensor.IsNull()) {
+    return NotFound("bulk ticket ", request.getTicket(),
+                    " is not valid: the register was freed, or its session ended");
+  }
+  const uint64_t offset = request.getOffset();
+  const uint64_t total = tensor.size_bytes();
+  const auto check = [&](uint64_t size) -> Status {
+    if (offset <= total && size <= total - offset) return OkStatus();
+    return OutOfRange("bytes ", offset, " to ", offset + size, " of a tensor of ", total,
+                      " bytes");
+  };
+  auto* bytes = static_cast<std::byte*>(tensor.data());
+  switch (request.which()) {
+    case wire::BulkRequest::WRITE:
+      if (message.size() != 2) return InvalidArgument("a write needs a frame with its bytes");
+      LOCKSTEP_RETURN_IF_ERROR(check(message[1].size()));
+      std::memcpy(bytes + offset, message[1].data(), message[1].size());
+      return OkStatus();
+    case wire::BulkRequest::READ: {
+      const uint64_t size = request.getRead();
+      if (size > kMaxChunkBytes) {
+        return InvalidArgument("a read of ", size, " bytes; at most ", kMaxChunkBytes,
+                               " at a time");
+      }
+      LOCKSTEP_RETURN_IF_ERROR(check(size));
+      answer->push_back(control::Frame::Copy(bytes + offset, size));
+      return OkStatus();
+    }
+    case wire::BulkRequest::FINISH:
+      return OkStatus();
+  }
+  return Unimplemented("unknown bulk request ", static_cast<int>(request.which()));
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,54 @@
+// The worker's end of bulk copies over a socket (schemas/bulk.capnp).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/input_waiter.h"
+#include "runtime/tensor/tensor.h"
+#include "schemas/bulk.capnp.h"
+
+namespace lockstep::worker {
+
+// Serves reads and writes of the tensors that have a ticket, on a thread and a socket of its own, so
+// that a copy never delays a command.
+//
+// Threads: safe.
+class BulkServer {
+ public:
+  explicit BulkServer(std::unique_ptr<control::ServerChannel> channel);
+  ~BulkServer();
+
+  // Where clients send their requests.
+  const std::string& endpoint() const { return endpoint_; }
+
+  // Lets clients read and write `tensor`; it is kept alive until the ticket is withdrawn.
+  uint64_t Publish(const tensor::Tensor& tensor);
+  void Withdraw(uint64_t ticket);
+
+ private:
+  void Run();
+  void Handle(const control::PeerName& client, const control::Message& message);
+  // Does what `request` asks for; `answer` gets the frame that a read returns.
+  Status Serve(wire::BulkRequest::Reader request, const control::Message& message,
+               control::Message* answer);
+  tensor::Tensor Find(uint64_t ticket);
+
+  const std::unique_ptr<control::ServerChannel> channel_;
+  const std::string endpoint_;
+  control::WakeUp wake_up_;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  uint64_t last_ticket_ = 0;
+  std::unordered_map<uint64_t, tensor::Tensor> tensors_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,385 @@
+#include "services/worker/collective_command.h"
+
+#include <numeric>
+#include <vector>
+
+#include "runtime/base/shape.h"
+#include "runtime/collective/groups.h"
+#include "runtime/tensor/tensor.h"
+#include "services/worker/tensor_header.h"
+
+namespace lockstep::worker {
+namespace {
+
+using collective::Communicator;
+using collective::ReduceOp;
+using tensor::Tensor;
+
+static_assert(static_cast<int>(wire::ReduceOp::AVG) == static_cast<int>(ReduceOp::kAvg));
+
+// One command on this rank.
+class CollectiveCall {
+ public:
+  CollectiveCall(const CollectiveContext& context, wire::Command::Collective::Reader command)
+      : context_(context), command_(command) {}
+
+  Status Execute();
+
+ private:
+  // The world ranks that take part with this one; empty if this rank does not.
+  StatusOr<std::vector<Rank>> Members() const;
+  StatusOr<Communicator*> Connect(const std::vector<Rank>& members) {
+    return context_.session.CommunicatorAmong(members, context_.world, context_.deadline);
+  }
+
+  Status AllReduce();
+  Status Reduce();
+  Status Broadcast();
+  Status AllGather();
+  Status Gather();
+  Status ReduceScatter();
+  Status Scatter();
+  Status AllToAll();
+  Status Transfer();
+  Status SendToNextGroup();
+  Status ReceiveFromPreviousGroup();
+
+  // The tensor in the source register.
+  StatusOr<Tensor> Source() const { return TensorIn(command_.getSource(), "source"); }
+  // The tensor that receives: a new one, or the one in the destination register, which must have
+  // that dtype and number of elements. A new one is kept in destination_ for Keep().
+  StatusOr<Tensor> Destination(DType dtype, const Shape& shape);
+  // Puts a new destination into its register, now that it holds the result.
+  Status Keep();
+  StatusOr<Tensor> TensorIn(uint64_t packed, const char* role) const;
+
+  Status SendTensor(Communicator& comm, Rank to);
+  Status ReceiveTensor(Communicator& comm, Rank from);
+
+  bool IsRoot() const { return comm_->rank() == command_.getRoot(); }
+  ReduceOp op() const { return static_cast<ReduceOp>(command_.getOp()); }
+  Deadline deadline() const { return context_.deadline; }
+
+  const CollectiveContext& context_;
+  const wire::Command::Collective::Reader command_;
+  Communicator* comm_ = nullptr;
+  Tensor destination_;
+};
+
+// Elements per rank when `rows` rows of `row_elements` are dealt out to `parts` ranks.
+std::vector<int64_t> EvenCounts(int64_t rows, int64_t row_elements, int parts) {
+  std::vector<int64_t> counts;
+  for (int i = 0; i < parts; ++i) counts.push_back(EvenPart(rows, parts, i).count * row_elements);
+  return counts;
+}
+
+Shape WithRows(Shape shape, int64_t rows) {
+  shape[0] = rows;
+  return shape;
+}
+
+Status CollectiveCall::Execute() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Rank> members, Members());
+  if (members.empty()) return OkStatus();
+  if (command_.getRoot() < 0 || command_.getRoot() >= static_cast<int>(members.size())) {
+    return InvalidArgument("the root ", command_.getRoot(), " is not among the ", members.size(),
+                           " ranks of the collective");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(comm_, Connect(members));
+  switch (command_.getKind()) {
+    case wire::CollectiveKind::ALL_REDUCE:
+      return AllReduce();
+    case wire::CollectiveKind::REDUCE:
+      return Reduce();
+    case wire::CollectiveKind::BROADCAST:
+      return Broadcast();
+    case wire::CollectiveKind::ALL_GATHER:
+      return AllGather();
+    case wire::CollectiveKind::GATHER:
+      return Gather();
+    case wire::CollectiveKind::REDUCE_SCATTER:
+      return ReduceScatter();
+    case wire::CollectiveKind::SCATTER:
+      return Scatter();
+    case wire::CollectiveKind::ALL_TO_ALL:
+      return AllToAll();
+    case wire::CollectiveKind::BARRIER:
+      return comm_->Barrier(deadline());
+    case wire::CollectiveKind::TRANSFER:
+      return Transfer();
+    case wire::CollectiveKind::SEND_TO_NEXT_GROUP:
+      return SendToNextGroup();
+    case wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP:
+      return ReceiveFromPreviousGroup();
+  }
+  return Unimplemented("unknown collective ", static_cast<int>(command_.getKind()));
+}
+
+StatusOr<std::vector<Rank>> CollectiveCall::Members() const {
+  std::vector<Rank> members;
+  if (command_.hasTeam() && command_.getTeam().size() > 0) {
+    std::vector<bool> seen(static_cast<size_t>(context_.world_size));
+    for (Rank rank : command_.getTeam()) {
+      if (rank < 0 || rank >= context_.world_size || seen[static_cast<size_t>(rank)]) {
+        return InvalidArgument("the team has rank ", rank, ", which ",
+                               rank < 0 || rank >= context_.world_size ? "does not exist"
+                                                                       : "it names twice");
+      }
+      seen[static_cast<size_t>(rank)] = true;
+      members.push_back(rank);
+    }
+    if (!seen[static_cast<size_t>(context_.rank)]) members.clear();
+    return members;
+  }
+  if (command_.getInGroup()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const collective::Groups groups,
+        collective::Groups::Split(context_.world_size, context_.session.owner().num_groups));
+    return groups.Members(groups.GroupOf(context_.rank));
+  }
+  members.resize(static_cast<size_t>(context_.world_size));
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
+
+StatusOr<Tensor> CollectiveCall::TensorIn(uint64_t packed, const char* role) const {
+  const RegisterId id = RegisterId::FromPacked(packed);
+  StatusOr<const registers::Value*> value = context_.session.registers().Read(id);
+  if (!value.ok()) return Annotate(value.status(), std::string("the ") + role);
+  const auto* tensor = (*value)->As<Tensor>();
+  if (tensor == nullptr) {
+    return InvalidArgument("the ", role, " (register ", id, ") holds ",
+                           registers::Describe(**value), ", not a tensor");
+  }
+  return *tensor;
+}
+
+StatusOr<Tensor> CollectiveCall::Destination(DType dtype, const Shape& shape) {
+  if (command_.getMakeDestination()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(destination_, Tensor::Empty(context_.allocator, dtype, shape));
+    return destination_;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, TensorIn(command_.getDestination(), "destination"));
+  if (tensor.dtype() != dtype || tensor.NumElements() != shape.NumElements()) {
+    return InvalidArgument("the result is ", dtype, " ", shape, ", the destination holds ",
+                           tensor.dtype(), " ", tensor.shape());
+  }
+  return tensor;
+}
+
+Status CollectiveCall::Keep() {
+  if (destination_.IsNull()) return OkStatus();
+  return context_.session.registers().Write(RegisterId::FromPacked(command_.getDestination()),
+                                            std::move(destination_));
+}
+
+Status CollectiveCall::AllReduce() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), source.shape()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      comm_->AllReduce(source.buffer(), result.buffer(), op(), deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::Reduce() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  Buffer result;
+  Tensor tensor;
+  if (IsRoot()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(tensor, Destination(source.dtype(), source.shape()));
+    result = tensor.buffer();
+  }
+  LOCKSTEP_RETURN_IF_ERROR(
+      comm_->Reduce(source.buffer(), result, op(), command_.getRoot(), deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::Broadcast() {
+  Tensor source;
+  if (IsRoot()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(source, Source());
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const TensorHeader header,
+      BroadcastHeader(*comm_, IsRoot() ? &source : nullptr, command_.getRoot(), deadline()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), header.shape()));
+  LOCKSTEP_RETURN_IF_ERROR(comm_->Broadcast(IsRoot() ? source.buffer() : Buffer(),
+                                            result.buffer(), command_.getRoot(), deadline()));
+  return Keep();
+}
+
+// What joining the rows of all ranks gives.
+struct Joined {
+  std::vector<int64_t> counts;
+  Shape shape;
+};
+StatusOr<Joined> JoinRows(Communicator& comm, const Tensor& source, Deadline deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<TensorHeader> headers,
+                            ExchangeHeaders(comm, source, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(CheckSameRows(headers, comm.members()));
+  Joined joined;
+  int64_t rows = 0;
+  for (const TensorHeader& header : headers) {
+    joined.counts.push_back(header.shape().NumElements());
+    rows += header.shape()[0];
+  }
+  joined.shape = WithRows(source.shape(), rows);
+  return joined;
+}
+
+Status CollectiveCall::AllGather() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  LOCKSTEP_ASSIGN_OR_RETURN(const Joined joined, JoinRows(*comm_, source, deadline()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), joined.shape));
+  LOCKSTEP_RETURN_IF_ERROR(
+      comm_->AllGather(source.buffer(), result.buffer(), joined.counts, deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::Gather() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  LOCKSTEP_ASSIGN_OR_RETURN(const Joined joined, JoinRows(*comm_, source, deadline()));
+  Tensor tensor;
+  Buffer result;
+  if (IsRoot()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(tensor, Destination(source.dtype(), joined.shape));
+    result = tensor.buffer();
+  }
+  LOCKSTEP_RETURN_IF_ERROR(
+      comm_->Gather(source.buffer(), result, joined.counts, command_.getRoot(), deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::ReduceScatter() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  if (source.shape().ndim() == 0) {
+    return InvalidArgument("a scalar has no rows to deal out");
+  }
+  const int size = comm_->size();
+  const int64_t rows = source.shape()[0];
+  const std::vector<int64_t> counts = EvenCounts(rows, source.shape().RowElements(), size);
+  const Shape shape = WithRows(source.shape(), EvenPart(rows, size, comm_->rank()).count);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), shape));
+  LOCKSTEP_RETURN_IF_ERROR(
+      comm_->ReduceScatter(source.buffer(), result.buffer(), counts, op(), deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::Scatter() {
+  Tensor source;
+  if (IsRoot()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(source, Source());
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const TensorHeader header,
+      BroadcastHeader(*comm_, IsRoot() ? &source : nullptr, command_.getRoot(), deadline()));
+  const Shape whole = header.shape();
+  if (whole.ndim() == 0) return InvalidArgument("a scalar has no rows to deal out");
+  const int size = comm_->size();
+  const std::vector<int64_t> counts = EvenCounts(whole[0], whole.RowElements(), size);
+  const Shape shape = WithRows(whole, EvenPart(whole[0], size, comm_->rank()).count);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), shape));
+  LOCKSTEP_RETURN_IF_ERROR(comm_->Scatter(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
+                                          counts, command_.getRoot(), deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::AllToAll() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<TensorHeader> headers,
+                            ExchangeHeaders(*comm_, source, deadline()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckSameRows(headers, comm_->members()));
+  const int size = comm_->size();
+  const int64_t row_elements = source.shape().RowElements();
+  const std::vector<int64_t> send_counts = EvenCounts(source.shape()[0], row_elements, size);
+  std::vector<int64_t> recv_counts;
+  int64_t rows = 0;
+  for (const TensorHeader& header : headers) {
+    const int64_t count = EvenPart(header.shape()[0], size, comm_->rank()).count;
+    recv_counts.push_back(count * row_elements);
+    rows += count;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
+                            Destination(source.dtype(), WithRows(source.shape(), rows)));
+  LOCKSTEP_RETURN_IF_ERROR(comm_->AllToAll(source.buffer(), send_counts, result.buffer(),
+                                           recv_counts, deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::SendTensor(Communicator& comm, Rank to) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  TensorHeader header(source);
+  LOCKSTEP_RETURN_IF_ERROR(comm.Send(header.buffer(), to, deadline()));
+  return comm.Send(source.buffer(), to, deadline());
+}
+
+Status CollectiveCall::ReceiveTensor(Communicator& comm, Rank from) {
+  TensorHeader header;
+  LOCKSTEP_RETURN_IF_ERROR(comm.Recv(header.buffer(), from, deadline()));
+  LOCKSTEP_RETURN_IF_ERROR(header.Validate());
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), header.shape()));
+  LOCKSTEP_RETURN_IF_ERROR(comm.Recv(result.buffer(), from, deadline()));
+  return Keep();
+}
+
+Status CollectiveCall::Transfer() {
+  const Rank from = command_.getRoot();
+  const Rank to = command_.getPeer();
+  if (to < 0 || to >= comm_->size() || to == from) {
+    return InvalidArgument("rank ", from, " cannot send to rank ", to);
+  }
+  if (comm_->rank() == from) return SendTensor(*comm_, to);
+  if (comm_->rank() == to) return ReceiveTensor(*comm_, from);
+  return OkStatus();
+}
+
+Status CollectiveCall::SendToNextGroup() {
+  const int group_size = context_.world_size / context_.session.owner().num_groups;
+  const Rank to = context_.rank + group_size;
+  return to < context_.world_size ? SendTensor(*comm_, to) : OkStatus();
+}
+
+Status CollectiveCall::ReceiveFromPreviousGroup() {
+  const int group_size = context_.world_size / context_.session.owner().num_groups;
+  const Rank from = context_.rank - group_size;
+  return from >= 0 ? ReceiveTensor(*comm_, from) : OkStatus();
+}
+
+}  // namespace
+
+Status ExecuteCollective(const CollectiveContext& context,
+                         wire::Command::Collective::Reader command) {
+  return CollectiveCall(context, command).Execute();
+}
+
+const char* Name(wire::CollectiveKind kind) {
+  switch (kind) {
+    case wire::CollectiveKind::ALL_REDUCE:
+      return "allreduce";
+    case wire::CollectiveKind::REDUCE:
+      return "reduce";
+    case wire::CollectiveKind::BROADCAST:
+      return "broadcast";
+    case wire::CollectiveKind::ALL_GATHER:
+      return "allgather";
+    case wire::CollectiveKind::GATHER:
+      return "gather";
+    case wire::CollectiveKind::REDUCE_SCATTER:
+      return "reduce-scatter";
+    case wire::CollectiveKind::SCATTER:
+      return "scatter";
+    case wire::CollectiveKind::ALL_TO_ALL:
+      return "all-to-all";
+    case wire::CollectiveKind::BARRIER:
+      return "barrier";
+    case wire::CollectiveKind::TRANSFER:
+      return "transfer";
+    case wire::CollectiveKind::SEND_TO_NEXT_GROUP:
+      return "send to next group";
+    case wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP:
+      return "receive from previous group";
+  }
+  return "collective";
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,32 @@
+// Executes collective commands: from registers and shapes to a communicator's buffers.
+#pragma once
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/communicator.h"
+#include "runtime/tensor/storage.h"
+#include "schemas/control.capnp.h"
+#include "services/worker/session_state.h"
+
+namespace lockstep::worker {
+
+// What a collective command works with on this worker.
+struct CollectiveContext {
+  Rank rank = 0;  // of this worker in the world
+  int world_size = 1;
+  collective::Communicator& world;
+  tensor::Allocator& allocator;
+  SessionState& session;
+  Deadline deadline;
+};
+
+// Executes `command` as this rank's part. kInvalidArgument for registers that hold no tensor, and for
+// dtypes, shapes or ranks that do not fit together.
+Status ExecuteCollective(const CollectiveContext& context,
+                         wire::Command::Collective::Reader command);
+
+// "allreduce", "broadcast", ...: how errors name the operation.
+const char* Name(wire::CollectiveKind kind);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,391 @@
+#include "services/worker/executor.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "runtime/control/batch.h"
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "runtime/module/module.h"
+#include "services/worker/collective_command.h"
+#include "services/worker/value_transfer.h"
+
+namespace lockstep::worker {
+namespace {
+
+control::RemoteError LocateError(const Status& status, Rank rank, SessionId session,
+                                 uint64_t command, const std::string& function) {
+  control::RemoteError error = control::ErrorOf(status);
+  error.rank = rank;
+  error.session = session;
+  error.command = command;
+  error.function = function;
+  error.stack = Backtrace(status);
+  return error;
+}
+
+}  // namespace
+
+Executor::Executor(const WorkerOptions& options, const Place& place,
+                   const std::shared_ptr<tensor::Arena>& arena,
+                   const module::FunctionTable& functions, collective::Communicator& world,
+                   BulkServer& bulk, ProgressCounters& progress,
+                   control::ClientChannel& controller)
+    : options_(options),
+      place_(place),
+      arena_(arena),
+      functions_(functions),
+      world_(world),
+      bulk_(bulk),
+      progress_(progress),
+      controller_(controller),
+      registers_(static_cast<uint32_t>(options.max_registers)) {
+  call_context_.rank = place.rank;
+  call_context_.world_size = place.world_size();
+  call_context_.allocator = arena.get();
+  call_context_.aborted = [](void* session) {
+    return static_cast<SessionState*>(session)->has_failed();
+  };
+}
+
+std::shared_ptr<SessionState> Executor::FindSession(SessionId id) {
+  std::lock_guard lock(sessions_mutex_);
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+void Executor::Abort(SessionId session, Generation generation,
+                     const control::RemoteError& cause) {
+  const std::shared_ptr<SessionState> state = FindSession(session);
+  if (state != nullptr) state->Abort(generation, cause);
+}
+
+void Executor::AbortAll(const control::RemoteError& cause) {
+  std::vector<std::shared_ptr<SessionState>> sessions;
+  {
+    std::lock_guard lock(sessions_mutex_);
+    for (const auto& [id, session] : sessions_) sessions.push_back(session);
+  }
+  for (const auto& session : sessions) session->Abort(session->generation(), cause);
+}
+
+void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& body) {
+  std::shared_ptr<SessionState> session = FindSession(batch.session);
+  running_.batch = &batch;
+  running_.command = batch.first_command;
+  control::BatchReader reader(body);
+  while (!reader.AtEnd()) {
+    ProgressCounters::Bump(progress_.launched);
+    const Status status = reader.Next([&](wire::Command::Reader command) -> Status {
+      if (session == nullptr) {
+        // Only the controller's own command can open one; the rest came after its end.
+        if (command.isOpenSession()) {
+          OpenSession(batch, command.getOpenSession());
+          session = FindSession(batch.session);
+        }
+        return OkStatus();
+      }
+      if (ExecuteAlways(*session, command)) return OkStatus();
+      if (batch.generation != session->generation()) return OkStatus();
+      if (!session->has_failed()) return ExecuteCommand(*session, command);
+      const bool asks = command.isSync() || command.isFetch() || command.isStore() ||
+                        command.isLocate();
+      if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == place_.rank)) {
+        Reply(session->failure(), control::Frame());
+      }
+      return OkStatus();
+    });
+    if (!status.ok() && session != nullptr) FailSession(*session, status);
+    ++running_.command;
+    running_.function.clear();
+    ProgressCounters::Bump(progress_.completed);
+  }
+  if (session != nullptr) ReportConsumed(*session, body.size());
+}
+
+bool Executor::ExecuteAlways(SessionState& session, wire::Command::Reader command) {
+  switch (command.which()) {
+    case wire::Command::RELEASE:
+      Release(session, command.getRelease());
+      return true;
+    case wire::Command::RESET:
+      session.Reset(Generation(command.getReset().getGeneration()));
+      Reply(control::RemoteError(), control::Frame());
+      return true;
+    case wire::Command::CLOSE_SESSION:
+      CloseSession(session, command.getCloseSession().getClientLost());
+      Reply(control::RemoteError(), control::Frame());
+      return true;
+    case wire::Command::OPEN_SESSION:
+      return true;  // it is open
+    default:
+      return false;
+  }
+}
+
+Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader command) {
+  const Rank only = command.getOnlyRank();
+  if (only >= 0 && only != place_.rank) return OkStatus();
+  switch (command.which()) {
+    case wire::Command::CALL:
+      return Call(session, command.getCall());
+    case wire::Command::SYNC:
+      Reply(control::RemoteError(), control::Frame());
+      return OkStatus();
+    case wire::Command::GET_FUNCTION:
+      return GetFunction(session, command.getGetFunction());
+    case wire::Command::LOAD_MODULE:
+      return LoadModule(session, command.getLoadModule());
+    case wire::Command::EMPTY:
+      return Empty(session, command.getEmpty());
+    case wire::Command::COLLECTIVE:
+      return Collective(session, command.getCollective());
+    case wire::Command::FETCH:
+      return Fetch(session, command.getFetch());
+    case wire::Command::STORE:
+      return Store(session, command.getStore());
+    case wire::Command::LOCATE:
+      return Locate(session, command.getLocate());
+    default:
+      return Unimplemented("unknown command kind ", static_cast<int>(command.which()),
+                           "; this worker is Lockstep ", control::kBuildVersion);
+  }
+}
+
+Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
+  const RegisterId id = RegisterId::FromPacked(call.getFunction());
+  StatusOr<const registers::Value*> value = session.registers().Read(id);
+  if (!value.ok()) return Annotate(value.status(), "the function");
+  const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
+  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kFunction) {
+    return InvalidArgument("register ", id, " holds ", registers::Describe(**value),
+                           ", which cannot be called");
+  }
+  // Held for the call: the function may free the register it came from.
+  const std::shared_ptr<registers::Object> held = *object;
+  auto& function = static_cast<module::Function&>(*held);
+
+  arguments_.clear();
+  for (auto argument : call.getArgs()) {
+    StatusOr<registers::Value> read = FromWire(argument, session.registers(), *arena_);
+    if (!read.ok()) {
+      running_.function = function.name();
+      return Annotate(read.status(), "argument " + std::to_string(arguments_.size() + 1));
+    }
+    arguments_.push_back(std::move(*read));
+  }
+  call_context_.num_groups = session.owner().num_groups;
+  call_context_.aborted_state = &session;
+  registers::Value result;
+  Status status = function.Call(call_context_, arguments_, &result);
+  if (status.ok() && call.getResult() != 0) {
+    status = session.registers().Write(RegisterId::FromPacked(call.getResult()),
+                                       std::move(result));
+  }
+  if (!status.ok()) running_.function = function.name();
+  arguments_.clear();
+  return status;
+}
+
+Status Executor::GetFunction(SessionState& session, wire::Command::GetFunction::Reader get) {
+  running_.function = "get function";
+  const std::string name = control::ToString(get.getName());
+  std::shared_ptr<module::Function> function;
+  if (get.getModule() == 0) {
+    LOCKSTEP_ASSIGN_OR_RETURN(function, functions_.Find(name));
+  } else {
+    const RegisterId id = RegisterId::FromPacked(get.getModule());
+    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
+    const auto* object = value->As<std::shared_ptr<registers::Object>>();
+    if (object == nullptr || (*object)->kind() != registers::Object::Kind::kModule) {
+      return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
+                             ", not a module");
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(function,
+                              static_cast<const module::Module&>(**object).GetFunction(name));
+  }
+  return session.registers().Write(RegisterId::FromPacked(get.getResult()),
+                                   std::shared_ptr<registers::Object>(std::move(function)));
+}
+
+Status Executor::LoadModule(SessionState& session, wire::Command::LoadModule::Reader load) {
+  running_.function = "load module";
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      std::shared_ptr<module::Module> loaded,
+      module::LoadModule(control::ToString(load.getPath()), options_.module_path));
+  return session.registers().Write(RegisterId::FromPacked(load.getResult()),
+                                   std::shared_ptr<registers::Object>(std::move(loaded)));
+}
+
+Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty) {
+  running_.function = "empty";
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(empty.getDtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape,
+                            control::ReadShape(empty.getShape(), SizeOf(dtype)));
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(*arena_, dtype, shape));
+  return session.registers().Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
+}
+
+Status Executor::Collective(SessionState& session,
+                            wire::Command::Collective::Reader collective) {
+  const CollectiveContext context{place_.rank, place_.world_size(), world_, *arena_, session,
+                                  Deadline::After(place_.collective_timeout)};
+  const Status status = ExecuteCollective(context, collective);
+  if (!status.ok()) running_.function = Name(collective.getKind());
+  return status;
+}
+
+Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
+  running_.function = "fetch";
+  constexpr size_t kMaxTensorBytes = size_t{64} << 20;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const registers::Value* const value,
+      session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
+  Status status;
+  const control::Frame body = control::EncodeMessage<wire::Value>(
+      [&](wire::Value::Builder builder) { status = ToWire(*value, kMaxTensorBytes, builder); });
+  LOCKSTEP_RETURN_IF_ERROR(status);
+  Reply(control::RemoteError(), body);
+  return OkStatus();
+}
+
+Status Executor::Store(SessionState& session, wire::Command::Store::Reader store) {
+  running_.function = "store";
+  LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
+                            FromWire(store.getValue(), session.registers(), *arena_));
+  LOCKSTEP_RETURN_IF_ERROR(session.registers().Write(
+      RegisterId::FromPacked(store.getRegister()), std::move(value)));
+  Reply(control::RemoteError(), control::Frame());
+  return OkStatus();
+}
+
+Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader locate) {
+  running_.function = "locate";
+  const RegisterId id = RegisterId::FromPacked(locate.getRegister());
+  LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
+  const auto* tensor = value->As<tensor::Tensor>();
+  if (tensor == nullptr) {
+    return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
+                           "; only tensors can be copied");
+  }
+  auto [ticket, is_new] = session.tickets().try_emplace(id.Packed(), 0);
+  if (is_new) ticket->second = bulk_.Publish(*tensor);
+  const control::Frame body = control::EncodeMessage<wire::TensorLocation>(
+      [&](wire::TensorLocation::Builder location) {
+        if (arena_->Contains(tensor->data())) {
+          location.setSegment(arena_->name());
+          location.setOffset(arena_->OffsetOf(tensor->data()));
+        }
+        location.setDtype(control::ToWire(tensor->dtype()));
+        control::WriteDims(location.initShape(static_cast<unsigned>(tensor->shape().ndim())),
+                           tensor->shape());
+        location.setTicket(ticket->second);
+      });
+  Reply(control::RemoteError(), body);
+  return OkStatus();
+}
+
+void Executor::Release(SessionState& session, wire::Command::Release::Reader release) {
+  for (const uint64_t packed : release.getRegisters()) {
+    if (!session.tickets().empty()) {
+      const auto ticket = session.tickets().find(packed);
+      if (ticket != session.tickets().end()) {
+        bulk_.Withdraw(ticket->second);
+        session.tickets().erase(ticket);
+      }
+    }
+    const Status status = session.registers().Kill(RegisterId::FromPacked(packed));
+    if (!status.ok()) spdlog::debug("session {}: {}", session.id().value, Message(status));
+  }
+}
+
+void Executor::OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open) {
+  FreeOrphans();
+  const SessionOwner owner{static_cast<int>(open.getNumGroups()), open.getClientPid(),
+                           control::ToString(open.getClientHost())};
+  const StatusOr<registers::RegisterFile*> file = registers_.Open(batch.session);
+  if (!file.ok()) {
+    spdlog::error("session {} cannot be opened: {}", batch.session.value, Message(file.status()));
+    return;
+  }
+  std::lock_guard lock(sessions_mutex_);
+  sessions_[batch.session] = std::make_shared<SessionState>(batch.session, owner, *file);
+}
+
+void Executor::CloseSession(SessionState& session, bool client_lost) {
+  Orphans orphans;
+  orphans.client_pid = session.owner().client_pid;
+  for (const auto& [packed, ticket] : session.tickets()) {
+    bulk_.Withdraw(ticket);
+    const auto value = session.registers().Read(RegisterId::FromPacked(packed));
+    if (value.ok()) orphans.tensors.push_back(**value);
+  }
+  if (client_lost && !orphans.tensors.empty() &&
+      session.owner().client_host == control::ThisHost().id) {
+    orphans_.push_back(std::move(orphans));
+  }
+  const SessionId id = session.id();
+  const Status status = registers_.Close(id);
+  if (!status.ok()) spdlog::error("session {}: {}", id.value, Message(status));
+  {
+    std::lock_guard lock(sessions_mutex_);
+    sessions_.erase(id);
+  }
+  FreeOrphans();
+}
+
+void Executor::FreeOrphans() {
+  std::erase_if(orphans_, [](const Orphans& orphans) {
+    return kill(orphans.client_pid, 0) != 0 && errno == ESRCH;
+  });
+}
+
+void Executor::FailSession(SessionState& session, const Status& status) {
+  const control::RemoteError error = LocateError(status, place_.rank, session.id(),
+                                                 running_.command, running_.function);
+  // What comes from elsewhere is known there: only the first cause is reported.
+  if (!session.Fail(error)) return;
+  spdlog::warn("session {} failed: {}", session.id().value, Message(error.ToStatus()));
+  Send({control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
+    auto failure = message.initFailure();
+    failure.setGeneration(session.generation().value);
+    control::WriteError(failure.initError(), error);
+  })});
+}
+
+void Executor::Reply(const control::RemoteError& error, const control::Frame& body) {
+  if (running_.batch->request == RequestId()) return;
+  control::Message message = {
+      control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder builder) {
+        auto reply = builder.initReply();
+        reply.setSession(running_.batch->session.value);
+        reply.setGeneration(running_.batch->generation.value);
+        reply.setRequest(running_.batch->request.value);
+        if (!error.ok()) control::WriteError(reply.initError(), error);
+      })};
+  if (body.size() > 0) message.push_back(body);
+  Send(message);
+}
+
+void Executor::ReportConsumed(SessionState& session, size_t body_bytes) {
+  session.consumed_bytes += control::FlowCost(body_bytes);
+  if (session.consumed_bytes - session.reported_bytes < place_.flow_window_bytes / 8) return;
+  session.reported_bytes = session.consumed_bytes;
+  Send({control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
+    auto consumed = message.initConsumed();
+    consumed.setSession(session.id().value);
+    consumed.setBytes(session.consumed_bytes);
+  })});
+}
+
+void Executor::Send(const control::Message& message) {
+  const Status status = controller_.Send(message);
+  if (!status.ok()) spdlog::error("the controller cannot be told: {}", Message(status));
+}
+
+}  // namespace lockstep::worker

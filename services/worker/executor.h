@@ -1,0 +1,110 @@
+// Executes batches: the worker's side of every command.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/communicator.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/frame.h"
+#include "runtime/module/function.h"
+#include "runtime/module/function_table.h"
+#include "runtime/registers/register_file.h"
+#include "runtime/tensor/arena.h"
+#include "schemas/control.capnp.h"
+#include "services/worker/bulk_server.h"
+#include "services/worker/join.h"
+#include "services/worker/liveness_client.h"
+#include "services/worker/options.h"
+#include "services/worker/session_state.h"
+
+namespace lockstep::worker {
+
+// What a batch's envelope says (schemas/control.capnp).
+struct BatchContext {
+  SessionId session;
+  Generation generation;
+  uint64_t first_command = 0;
+  RequestId request;
+};
+
+// Threads: ExecuteBatch() belongs to the executing thread; Abort() and AbortAll() are safe from any.
+class Executor {
+ public:
+  // Everything is borrowed and outlives the executor. Answers go to `controller`, on the executing
+  // thread.
+  Executor(const WorkerOptions& options, const Place& place,
+           const std::shared_ptr<tensor::Arena>& arena, const module::FunctionTable& functions,
+           collective::Communicator& world, BulkServer& bulk, ProgressCounters& progress,
+           control::ClientChannel& controller);
+
+  void ExecuteBatch(const BatchContext& batch, const control::Frame& body);
+
+  // Ends the session's work of that generation, on the cause that another rank gave.
+  void Abort(SessionId session, Generation generation, const control::RemoteError& cause);
+  void AbortAll(const control::RemoteError& cause);
+
+ private:
+  // What an error is attributed to.
+  struct Running {
+    const BatchContext* batch = nullptr;
+    uint64_t command = 0;
+    std::string function;
+  };
+
+  Status ExecuteCommand(SessionState& session, wire::Command::Reader command);
+  // Commands that are executed in failed sessions too; false if `command` is another one.
+  bool ExecuteAlways(SessionState& session, wire::Command::Reader command);
+
+  Status Call(SessionState& session, wire::Command::Call::Reader call);
+  Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
+  Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);
+  Status Empty(SessionState& session, wire::Command::Empty::Reader empty);
+  Status Collective(SessionState& session, wire::Command::Collective::Reader collective);
+  Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
+  Status Store(SessionState& session, wire::Command::Store::Reader store);
+  Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
+  void Release(SessionState& session, wire::Command::Release::Reader release);
+
+  void OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open);
+  void CloseSession(SessionState& session, bool client_lost);
+  // Memory that lost clients may still write to is kept until their processes end.
+  void FreeOrphans();
+
+  std::shared_ptr<SessionState> FindSession(SessionId id);
+  void FailSession(SessionState& session, const Status& status);
+  void Reply(const control::RemoteError& error, const control::Frame& body);
+  void ReportConsumed(SessionState& session, size_t body_bytes);
+  void Send(const control::Message& message);
+
+  const WorkerOptions& options_;
+  const Place& place_;
+  const std::shared_ptr<tensor::Arena> arena_;
+  const module::FunctionTable& functions_;
+  collective::Communicator& world_;
+  BulkServer& bulk_;
+  ProgressCounters& progress_;
+  control::ClientChannel& controller_;
+
+  registers::SessionRegisters registers_;
+  module::CallContext call_context_;
+  std::vector<registers::Value> arguments_;  // of the running call; kept for its capacity
+  Running running_;
+
+  struct Orphans {
+    int client_pid = 0;
+    std::vector<registers::Value> tensors;
+  };
+  std::vector<Orphans> orphans_;
+
+  std::mutex sessions_mutex_;  // guards the map; a session guards itself
+  std::map<SessionId, std::shared_ptr<SessionState>> sessions_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,104 @@
+#include "services/worker/join.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "runtime/control/error_codec.h"
+#include "runtime/control/host.h"
+#include "runtime/control/input_waiter.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "schemas/control.capnp.h"
+
+namespace lockstep::worker {
+namespace {
+
+using std::chrono::milliseconds;
+
+control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
+  return control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
+    auto hello = message.initHello();
+    hello.setMinVersion(control::kOldestProtocolVersion);
+    hello.setMaxVersion(control::kProtocolVersion);
+    hello.setBuild(control::kBuildVersion);
+    hello.setCluster(options.cluster);
+    hello.setRank(options.rank);
+    auto host = hello.initHost();
+    host.setName(control::ThisHost().name);
+    host.setId(control::ThisHost().id);
+    hello.setPid(getpid());
+    hello.setDevice(options.device + ":0");
+    hello.setSegment(offer.segment);
+    hello.setBulkEndpoint(offer.bulk_endpoint);
+  });
+}
+
+Place ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
+  Place place;
+  place.rank = welcome.getRank();
+  place.epoch = epoch;
+  place.cluster = control::ToString(welcome.getCluster());
+  for (auto peer : welcome.getPeers()) {
+    place.segments.push_back(control::ToString(peer.getSegment()));
+  }
+  place.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
+  place.heartbeat_interval = milliseconds(welcome.getHeartbeatMillis());
+  place.collective_timeout = milliseconds(welcome.getCollectiveTimeoutMillis());
+  place.flow_window_bytes = welcome.getFlowWindowBytes();
+  return place;
+}
+
+StatusOr<Place> ReadAnswer(const control::Message& message) {
+  if (message.empty()) return Internal("the controller sent an empty message");
+  Place place;
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
+      message[0], [&](wire::Envelope::Reader envelope) {
+        switch (envelope.which()) {
+          case wire::Envelope::WELCOME:
+            place = ReadWelcome(Epoch(envelope.getEpoch()), envelope.getWelcome());
+            return OkStatus();
+          case wire::Envelope::REFUSED:
+            return Annotate(control::ReadError(envelope.getRefused().getError()).ToStatus(),
+                            "the controller refuses this worker");
+          case wire::Envelope::SHUTDOWN:
+            return Aborted("the cluster was shut down: ",
+                           control::ToString(envelope.getShutdown()));
+          default:
+            return Internal("the controller sent a batch before its welcome");
+        }
+      }));
+  if (place.rank < 0 || place.rank >= place.world_size()) {
+    return Internal("the controller gave rank ", place.rank, " of ", place.world_size());
+  }
+  return place;
+}
+
+}  // namespace
+
+StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
+                     const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
+                     Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(channel.Send({HelloFrame(options, offer)}));
+  control::InputWaiter waiter{milliseconds(0)};
+  control::Channel* const channels[] = {&channel};
+  while (waiter.Wait(channels, {&wake_fd, 1}, deadline)) {
+    if (stopping) return Aborted("the worker was stopped while it joined");
+    control::Message message;
+    if (channel.Receive(&message)) return ReadAnswer(message);
+  }
+  return DeadlineExceeded("no welcome from the controller at ", options.controller_endpoint,
+                          " within ", options.join_timeout.count(),
+                          " ms: it does not run there, or not all workers have joined");
+}
+
+Status SendReady(control::ClientChannel& channel, Rank rank, std::string_view backend) {
+  return channel.Send(
+      {control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
+        auto ready = message.initReady();
+        ready.setRank(rank);
+        ready.setBackend(std::string(backend));
+      })});
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,85 @@
+#include "services/worker/liveness_client.h"
+
+#include <utility>
+
+#include "runtime/control/message_codec.h"
+#include "schemas/membership.capnp.h"
+
+namespace lockstep::worker {
+
+LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
+                               const ProgressCounters& progress, Callbacks callbacks)
+    : options_(options),
+      progress_(progress),
+      callbacks_(std::move(callbacks)),
+      channel_(std::move(channel)),
+      thread_([this] { Run(); }) {}
+
+LivenessClient::~LivenessClient() {
+  stopping_ = true;
+  wake_up_.Signal();
+  thread_.join();
+}
+
+Status LivenessClient::WaitUntilHeard(Deadline deadline) {
+  std::unique_lock lock(heard_mutex_);
+  if (heard_changed_.wait_until(lock, deadline.when(), [this] { return heard_; })) {
+    return OkStatus();
+  }
+  return DeadlineExceeded("the controller's liveness socket does not answer");
+}
+
+void LivenessClient::Run() {
+  control::InputWaiter waiter{std::chrono::microseconds(0)};
+  control::Channel* const channels[] = {channel_.get()};
+  const int descriptors[] = {wake_up_.fd()};
+  auto next_heartbeat = Deadline::Clock::now();
+  bool lost = false;
+  while (!stopping_) {
+    const auto now = Deadline::Clock::now();
+    if (now >= next_heartbeat) {
+      SendHeartbeat();
+      next_heartbeat = now + options_.heartbeat_interval;
+    }
+    Receive();
+    if (!lost && now - last_heard_ > options_.controller_timeout) {
+      lost = true;
+      callbacks_.controller_lost();
+    }
+    waiter.Wait(channels, descriptors, Deadline::At(next_heartbeat));
+  }
+}
+
+void LivenessClient::SendHeartbeat() {
+  (void)channel_->Send(
+      {control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+        auto heartbeat = message.initHeartbeat();
+        heartbeat.setRank(options_.rank);
+        heartbeat.setEpoch(options_.epoch.value);
+        heartbeat.setReceived(progress_.received.load(std::memory_order_relaxed));
+        heartbeat.setLaunched(progress_.launched.load(std::memory_order_relaxed));
+        heartbeat.setCompleted(progress_.completed.load(std::memory_order_relaxed));
+      })});
+}
+
+void LivenessClient::Receive() {
+  control::Message message;
+  while (channel_->Receive(&message)) {
+    if (message.empty()) continue;
+    last_heard_ = Deadline::Clock::now();
+    (void)control::DecodeMessage<wire::LivenessMessage>(
+        message[0], [&](wire::LivenessMessage::Reader reader) {
+          if (reader.isAbort()) {
+            auto abort = reader.getAbort();
+            callbacks_.abort(SessionId(abort.getSession()), Generation(abort.getGeneration()),
+                             control::ReadError(abort.getCause()));
+          }
+          return OkStatus();
+        });
+    std::lock_guard lock(heard_mutex_);
+    heard_ = true;
+    heard_changed_.notify_all();
+  }
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,79 @@
+// The worker's end of liveness: heartbeats out, aborts in.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/input_waiter.h"
+
+namespace lockstep::worker {
+
+// How far a worker has come since its start. Written by the executing thread, read by any.
+struct ProgressCounters {
+  std::atomic<uint64_t> received{0};   // batches taken from the command socket
+  std::atomic<uint64_t> launched{0};   // commands begun
+  std::atomic<uint64_t> completed{0};  // commands finished, failed or skipped
+
+  // There is one writer, so no atomic addition is needed.
+  static void Bump(std::atomic<uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+};
+
+// A socket and a thread of its own, so that it works while the executing thread is in a long kernel
+// or a collective.
+//
+// Threads: safe. The callbacks come on the liveness thread.
+class LivenessClient {
+ public:
+  struct Options {
+    Rank rank = 0;
+    Epoch epoch;
+    std::chrono::milliseconds heartbeat_interval{500};
+    std::chrono::milliseconds controller_timeout{10'000};
+  };
+  struct Callbacks {
+    std::function<void(SessionId, Generation, const control::RemoteError&)> abort;
+    // The controller has been silent for controller_timeout. Called once.
+    std::function<void()> controller_lost;
+  };
+
+  LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
+                 const ProgressCounters& progress, Callbacks callbacks);
+  ~LivenessClient();
+
+  // Waits for the controller's first sign of life: from then on its aborts arrive.
+  Status WaitUntilHeard(Deadline deadline);
+
+ private:
+  void Run();
+  void SendHeartbeat();
+  void Receive();
+
+  const Options options_;
+  const ProgressCounters& progress_;
+  const Callbacks callbacks_;
+  const std::unique_ptr<control::ClientChannel> channel_;
+  control::WakeUp wake_up_;
+  std::atomic<bool> stopping_{false};
+  Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
+
+  std::mutex heard_mutex_;
+  std::condition_variable heard_changed_;
+  bool heard_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,155 @@
+#include "services/worker/value_transfer.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::worker {
+namespace {
+
+using registers::Value;
+
+StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, tensor::Allocator& allocator) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(reader.getDtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape,
+                            control::ReadShape(reader.getShape(), SizeOf(dtype)));
+  const capnp::Data::Reader data = reader.getData();
+  if (data.size() != static_cast<uint64_t>(shape.NumElements()) * SizeOf(dtype)) {
+    return InvalidArgument("a tensor ", dtype, " ", shape, " came with ", data.size(), " bytes");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
+                            tensor::Tensor::Empty(allocator, dtype, shape));
+  if (data.size() > 0) std::memcpy(tensor.data(), data.begin(), data.size());
+  return Value(std::move(tensor));
+}
+
+struct Writer {
+  wire::Value::Builder& out;
+  size_t max_tensor_bytes;
+
+  Status operator()(registers::None) { return out.setNone(), OkStatus(); }
+  Status operator()(bool v) { return out.setBool(v), OkStatus(); }
+  Status operator()(int64_t v) { return out.setInt64(v), OkStatus(); }
+  Status operator()(double v) { return out.setFloat64(v), OkStatus(); }
+  Status operator()(const std::string& v) { return Plain(lockstep::Value(v)); }
+  Status operator()(const registers::Bytes& v) { return Plain(lockstep::Bytes{v.data}); }
+  Status operator()(DType v) { return Plain(v); }
+  Status operator()(Device v) { return Plain(v); }
+  Status operator()(const Shape& v) { return Plain(v); }
+  Status operator()(const tensor::Tensor& v) {
+    if (v.size_bytes() > max_tensor_bytes) {
+      return ResourceExhausted("the tensor ", v.dtype(), " ", v.shape(), " has ", v.size_bytes(),
+                               " bytes, at most ", max_tensor_bytes,
+                               " travel by value; use CopyFromWorker0");
+    }
+    auto tensor = out.initTensor();
+    tensor.setDtype(control::ToWire(v.dtype()));
+    control::WriteDims(tensor.initShape(static_cast<unsigned>(v.shape().ndim())), v.shape());
+    auto data = tensor.initData(static_cast<unsigned>(v.size_bytes()));
+    if (v.size_bytes() > 0) std::memcpy(data.begin(), v.data(), v.size_bytes());
+    return OkStatus();
+  }
+  Status operator()(const std::shared_ptr<registers::Object>& v) {
+    return Plain(RemoteObject{v->Describe()});
+  }
+  Status operator()(const std::shared_ptr<const registers::List>& v) {
+    auto list = out.initList(static_cast<unsigned>(v->size()));
+    for (unsigned i = 0; i < list.size(); ++i) {
+      LOCKSTEP_RETURN_IF_ERROR(ToWire((*v)[i], max_tensor_bytes, list[i]));
+    }
+    return OkStatus();
+  }
+  Status operator()(const std::shared_ptr<const registers::Map>& v) {
+    auto map = out.initMap(static_cast<unsigned>(v->size()));
+    unsigned i = 0;
+    for (const auto& [key, item] : *v) {
+      map[i].setKey(key);
+      LOCKSTEP_RETURN_IF_ERROR(ToWire(item, max_tensor_bytes, map[i].initValue()));
+      ++i;
+    }
+    return OkStatus();
+  }
+  // The kinds that both sides have in common.
+  Status Plain(const lockstep::Value& v) {
+    control::WriteValue(out, v);
+    return OkStatus();
+  }
+};
+
+StatusOr<Value> ReadList(capnp::List<wire::Value>::Reader reader,
+                         const registers::RegisterFile& registers, tensor::Allocator& allocator) {
+  auto list = std::make_shared<registers::List>();
+  list->reserve(reader.size());
+  for (auto item : reader) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(item, registers, allocator));
+    list->push_back(std::move(value));
+  }
+  return Value(std::shared_ptr<const registers::List>(std::move(list)));
+}
+
+StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
+                        const registers::RegisterFile& registers, tensor::Allocator& allocator) {
+  auto map = std::make_shared<registers::Map>();
+  for (auto entry : reader) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(entry.getValue(), registers, allocator));
+    map->insert_or_assign(control::ToString(entry.getKey()), std::move(value));
+  }
+  return Value(std::shared_ptr<const registers::Map>(std::move(map)));
+}
+
+}  // namespace
+
+StatusOr<Value> FromWire(wire::Value::Reader reader, const registers::RegisterFile& registers,
+                         tensor::Allocator& allocator) {
+  switch (reader.which()) {
+    case wire::Value::REGISTER: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const Value* value,
+                                registers.Read(RegisterId::FromPacked(reader.getRegister())));
+      return *value;
+    }
+    case wire::Value::NONE:
+      return Value();
+    case wire::Value::BOOL:
+      return Value(reader.getBool());
+    case wire::Value::INT64:
+      return Value(reader.getInt64());
+    case wire::Value::FLOAT64:
+      return Value(reader.getFloat64());
+    case wire::Value::TEXT:
+      return Value(control::ToString(reader.getText()));
+    case wire::Value::BYTES: {
+      const capnp::Data::Reader bytes = reader.getBytes();
+      return Value(registers::Bytes{
+          std::string(reinterpret_cast<const char*>(bytes.begin()), bytes.size())});
+    }
+    case wire::Value::DTYPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(reader.getDtype()));
+      return Value(dtype);
+    }
+    case wire::Value::SHAPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, control::ReadShape(reader.getShape()));
+      return Value(std::move(shape));
+    }
+    case wire::Value::DEVICE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const lockstep::Value device, control::ReadValue(reader));
+      return Value(*device.As<Device>());
+    }
+    case wire::Value::TENSOR:
+      return ReadTensor(reader.getTensor(), allocator);
+    case wire::Value::LIST:
+      return ReadList(reader.getList(), registers, allocator);
+    case wire::Value::MAP:
+      return ReadMap(reader.getMap(), registers, allocator);
+    case wire::Value::OBJECT:
+      return InvalidArgument("objects of a worker cannot be sent to it; pass their DRef");
+  }
+  return InvalidArgument("unknown kind of value ", static_cast<int>(reader.which()));
+}
+
+Status ToWire(const Value& value, size_t max_tensor_bytes, wire::Value::Builder builder) {
+  return std::visit(Writer{builder, max_tensor_bytes}, value.variant);
+}
+
+}  // namespace lockstep::worker

@@ -51,7 +51,7 @@ Status Run(const Flags& flags) {
                 workers == 1 ? "worker" : "workers", static_cast<long long>(data.held_out.size()));
   }
 
-  LossDisplay display(stdout, flags.train.epochs, isatty(STDOUT_FILENO) != 0);
+  LossDisplay display(stdout, flags.train.epochs, LossDisplay::FitsTerminal(STDOUT_FILENO));
   const auto start = std::chrono::steady_clock::now();
   LOCKSTEP_ASSIGN_OR_RETURN(
       const TrainResult result,

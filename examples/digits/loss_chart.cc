@@ -1,5 +1,8 @@
 #include "examples/digits/loss_chart.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +12,8 @@ namespace {
 
 constexpr int kWidth = 60;
 constexpr int kHeight = 12;
+// Label, blank and axis.
+constexpr int kAxisWidth = 9;
 
 // Dots of Braille characters, which Unicode numbers by columns, with the lowest row added later.
 class Canvas {
@@ -93,9 +98,18 @@ std::vector<ChartLine> DrawChart(const std::vector<double>& losses, int epochs, 
     // Labels on every third line, at the height of the line's middle.
     const double loss = std::exp(top - (top - bottom) * (line * 4 + 1.5) / (canvas.rows() - 1));
     const bool labelled = !losses.empty() && line % 3 == 0;
-    lines.push_back({labelled ? Label(loss) + " ┤" : std::string(8, ' ') + "│", canvas.Line(line)});
+    lines.push_back({labelled ? Label(loss) + " ┤" : std::string(kAxisWidth - 1, ' ') + "│",
+                     canvas.Line(line)});
   }
   return lines;
+}
+
+bool LossDisplay::FitsTerminal(int fd) {
+  winsize size{};
+  if (isatty(fd) == 0 || ioctl(fd, TIOCGWINSZ, &size) != 0) return false;
+  // Some terminals (serial lines) do not know their size: 0.
+  return (size.ws_col == 0 || size.ws_col >= kAxisWidth + kWidth) &&
+         (size.ws_row == 0 || size.ws_row > kHeight + 1);
 }
 
 LossDisplay::LossDisplay(std::FILE* out, int epochs, bool on_terminal)
@@ -116,8 +130,8 @@ void LossDisplay::Redraw() {
     std::fprintf(out_, "%s%s%s%s\033[K\n", line.axis.c_str(), colour_ ? "\033[36m" : "",
                  line.curve.c_str(), colour_ ? "\033[0m" : "");
   }
-  std::fprintf(out_, "%9sepoch %zu of %d, loss %.4f\033[K\n", "", losses_.size(), epochs_,
-               losses_.back());
+  std::fprintf(out_, "%*sepoch %zu of %d, loss %.4f\033[K\n", kAxisWidth, "", losses_.size(),
+               epochs_, losses_.back());
   std::fflush(out_);
 }
 

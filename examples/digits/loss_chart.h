@@ -24,7 +24,10 @@ std::vector<ChartLine> DrawChart(const std::vector<double>& losses, int epochs, 
 // Threads: one. Ownership: `out` is borrowed.
 class LossDisplay {
  public:
-  // `on_terminal`: `out` understands cursor movements.
+  // True if `fd` is a terminal that is large enough to redraw the chart in place.
+  static bool FitsTerminal(int fd);
+
+  // `on_terminal`: draw the chart.
   LossDisplay(std::FILE* out, int epochs, bool on_terminal);
 
   void Add(double loss);

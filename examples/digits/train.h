@@ -15,7 +15,7 @@ namespace lockstep::examples::digits {
 struct TrainOptions {
   int epochs = 40;
   int64_t batch_size = 64;
-  double learning_rate = 0.1;
+  double learning_rate = 0.05;
   double momentum = 0.9;
   int64_t seed = 1;
 };

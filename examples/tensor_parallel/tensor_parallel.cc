@@ -74,9 +74,10 @@ Status Run(const Flags& flags) {
   LOCKSTEP_RETURN_IF_ERROR(session.CopyFromWorker0(ViewOf(&difference, 1), largest));
 
   std::printf(
-      "%lld heads over %d workers: max abs error %.2e (at most %.0e); "
+      "%lld heads over %d %s: max abs error %.2e (at most %.0e); "
       "%.2f ms split, %.2f ms unsplit\n",
-      static_cast<long long>(shape.heads), session.num_workers(), difference, kTolerance, split_ms,
+      static_cast<long long>(shape.heads), session.num_workers(),
+      session.num_workers() == 1 ? "worker" : "workers", difference, kTolerance, split_ms,
       unsplit_ms);
   // Written so that what is not a number fails.
   if (!(difference <= kTolerance)) {

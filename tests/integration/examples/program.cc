@@ -1,0 +1,54 @@
+#include "tests/integration/examples/program.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "examples/support/find_file.h"
+#include "runtime/base/deadline.h"
+#include "services/local/child_process.h"
+
+namespace lockstep::examples {
+
+ScratchDirectory::ScratchDirectory() {
+  char pattern[] = "/tmp/lockstep-examples-XXXXXX";
+  if (mkdtemp(pattern) == nullptr) std::abort();  // no test can go on
+  path_ = pattern;
+}
+
+ScratchDirectory::~ScratchDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+StatusOr<ProgramResult> RunProgram(const ScratchDirectory& scratch, const std::string& repo_path,
+                                   const std::vector<std::string>& arguments) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string program, FindFile(repo_path));
+  static std::atomic<int> runs = 0;
+  local::ChildOptions options;
+  options.argv = {program};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  options.environment = {"XDG_RUNTIME_DIR=" + scratch.path()};
+  options.log_path = scratch.File("output-" + std::to_string(runs++));
+  LOCKSTEP_ASSIGN_OR_RETURN(local::ChildProcess child, local::ChildProcess::Spawn(options));
+  const auto exit = child.Wait(Deadline::After(std::chrono::minutes(2)));
+  ProgramResult result;
+  result.output = ReadFile(options.log_path);
+  if (!exit.ok()) return Annotate(exit.status(), program + " printed '" + result.output + "'");
+  if (exit->signal != 0) {
+    return Internal(program, " ", exit->Describe(), "; it printed '", result.output, "'");
+  }
+  result.exit_code = exit->code;
+  return result;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace lockstep::examples

@@ -51,9 +51,9 @@ struct Value {
                                std::shared_ptr<const List>, std::shared_ptr<const Map>>;
 
   Value() = default;
-  template <typename T>
-  requires(!std::is_same_v<std::decay_t<T>, Value>) Value(T&& v)
-      : variant(std::forward<T>(v)) {}  // NOLINT: a Value is made from what it holds
+  template <typename T, typename = std::enable_if_t<!std::is_same_v<std::decay_t<T>, Value> &&
+                                                    std::is_constructible_v<Variant, T>>>
+  Value(T&& v) : variant(std::forward<T>(v)) {}  // NOLINT: a Value is made from what it holds
 
   template <typename T>
   const T* As() const {

@@ -1,0 +1,334 @@
+#include "runtime/module/module.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "runtime/module/builtins.h"
+#include "runtime/tensor/arena.h"
+
+namespace lockstep::module {
+namespace {
+
+namespace fs = std::filesystem;
+
+using registers::Bytes;
+using registers::List;
+using registers::Map;
+using registers::None;
+using registers::Object;
+using registers::Value;
+using tensor::Tensor;
+
+// Where Bazel puts the modules; the files there are links, so the real directory is asked for.
+std::string ModuleDirectory() {
+  const fs::path runfiles = std::string(std::getenv("TEST_SRCDIR")) + "/" +
+                            std::getenv("TEST_WORKSPACE") + "/tests/unit/runtime/module/testdata";
+  return fs::canonical(runfiles / "test_module.so").parent_path();
+}
+
+StatusOr<std::shared_ptr<tensor::Arena>> NewArena() {
+  static int count = 0;
+  return tensor::Arena::Create({.name = SharedSegment::kNamePrefix + std::string("module-test-") +
+                                        std::to_string(getpid()) + "-" + std::to_string(count++),
+                                .capacity_bytes = size_t{64} << 20});
+}
+
+class ModuleTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto arena = NewArena();
+    ASSERT_TRUE(arena.ok()) << arena.status();
+    arena_ = *std::move(arena);
+    context_.allocator = arena_.get();
+    auto module = LoadModule("test_module.so", {ModuleDirectory()});
+    ASSERT_TRUE(module.ok()) << module.status();
+    module_ = *std::move(module);
+  }
+  // Nothing may be left behind, neither by calls that work nor by those that fail.
+  void TearDown() override {
+    module_.reset();
+    EXPECT_EQ(arena_->Stats().live_blocks, 0u);
+  }
+
+  StatusOr<Value> Call(const std::string& name, const std::vector<Value>& args) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto function, module_->GetFunction(name));
+    Value result;
+    LOCKSTEP_RETURN_IF_ERROR(function->Call(context_, args, &result));
+    return result;
+  }
+  template <typename T>
+  T Get(const std::string& name, const std::vector<Value>& args) {
+    const StatusOr<Value> result = Call(name, args);
+    EXPECT_TRUE(result.ok()) << name << ": " << result.status();
+    if (!result.ok() || !result->Is<T>()) {
+      ADD_FAILURE() << name << " gave " << (result.ok() ? Describe(*result) : "an error");
+      return T();
+    }
+    return *result->As<T>();
+  }
+  template <typename T>
+  Tensor NewTensor(const Shape& shape, const std::vector<T>& elements) {
+    Tensor tensor = *Tensor::Empty(*arena_, DTypeOf<T>::value, shape);
+    std::copy(elements.begin(), elements.end(), tensor.data_as<T>());
+    return tensor;
+  }
+  void ExpectError(const std::string& name, const std::vector<Value>& args, StatusCode code,
+                   const std::string& message) {
+    const Status status = Call(name, args).status();
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_EQ(Message(status), message);
+  }
+
+  std::shared_ptr<tensor::Arena> arena_;
+  std::shared_ptr<Module> module_;
+  CallContext context_;
+};
+
+TEST_F(ModuleTest, FunctionWorksOnATensorInPlace) {
+  const Tensor tensor = NewTensor<float>({3}, {1, 2, 3});
+  EXPECT_TRUE(Call("add_one", {tensor})->Is<None>());
+  EXPECT_EQ(tensor.data_as<float>()[2], 4.0f);
+}
+
+TEST_F(ModuleTest, ScalarsAndTextCross) {
+  EXPECT_EQ(Get<int64_t>("sum_ints", {int64_t{1}, int64_t{2}, int64_t{-10}}), -7);
+  EXPECT_EQ(Get<double>("half", {3.0}), 1.5);
+  EXPECT_EQ(Get<double>("half", {int64_t{3}}), 1.5);
+  EXPECT_EQ(Get<std::string>("greet", {"you"}), "hello, you");
+}
+
+TEST_F(ModuleTest, EveryTypeComesBackAsItWent) {
+  EXPECT_TRUE(Call("echo", {Value()})->Is<None>());
+  EXPECT_EQ(Get<bool>("echo", {true}), true);
+  EXPECT_EQ(Get<bool>("echo", {false}), false);
+  EXPECT_EQ(Get<int64_t>("echo", {INT64_MIN}), INT64_MIN);
+  EXPECT_EQ(Get<double>("echo", {1e300}), 1e300);
+  for (const std::string& text : {std::string(), std::string("seven_b"), std::string(1000, 'x'),
+                                  std::string("zero\0inside", 11), std::string("\0", 1)}) {
+    EXPECT_EQ(Get<std::string>("echo", {text}), text);
+    EXPECT_EQ(Get<Bytes>("echo", {Bytes{text}}), Bytes{text});
+  }
+  for (int number = 0; number < kDTypeCount; ++number) {
+    EXPECT_EQ(Get<DType>("echo", {static_cast<DType>(number)}), static_cast<DType>(number));
+  }
+  EXPECT_EQ(Get<Device>("echo", {Device{DeviceType::kCuda, 3}}), (Device{DeviceType::kCuda, 3}));
+  EXPECT_EQ(Get<Shape>("echo", {Shape{2, 0, 7}}), (Shape{2, 0, 7}));
+  EXPECT_EQ(Get<Shape>("echo", {Shape{}}), Shape{});
+}
+
+TEST_F(ModuleTest, ReturnedArgumentTensorIsTheSameTensor) {
+  const Tensor tensor = NewTensor<float>({2}, {1, 2});
+  EXPECT_EQ(Get<Tensor>("echo", {tensor}).dl(), tensor.dl());
+}
+
+TEST_F(ModuleTest, ListsAndMapsCrossWithTheirTensors) {
+  const Tensor tensor = NewTensor<int64_t>({2, 1}, {5, 6});
+  const Value inner = std::make_shared<const Map>(
+      Map{{"tensor", tensor}, {"a long name of a key", "text"}, {"empty", Value()}});
+  const Value list =
+      std::make_shared<const List>(List{int64_t{1}, inner, Bytes{"bytes"}, Shape{3}});
+  const auto back = Get<std::shared_ptr<const List>>("echo", {list});
+  ASSERT_NE(back, nullptr);
+  EXPECT_EQ(Describe(back), Describe(list));
+  const Map& map = **(*back)[1].As<std::shared_ptr<const Map>>();
+  const Tensor returned = *map.at("tensor").As<Tensor>();
+  EXPECT_EQ(returned.data(), tensor.data()) << "shared, not copied";
+  EXPECT_EQ(returned.shape(), tensor.shape());
+  const Value empty = std::make_shared<const List>();
+  EXPECT_TRUE(Get<std::shared_ptr<const List>>("echo", {empty})->empty());
+}
+
+TEST_F(ModuleTest, NewTensorsComeFromTheWorkersArena) {
+  const Tensor x = NewTensor<double>({2, 2}, {1, 2, 3, 4});
+  const Tensor y = Get<Tensor>("scale", {x, 10.0, false});
+  EXPECT_EQ(y.shape(), (Shape{2, 2}));
+  EXPECT_EQ(y.dtype(), DType::kFloat64);
+  EXPECT_EQ(y.data_as<double>()[3], 40.0);
+  EXPECT_TRUE(arena_->Contains(y.data()));
+  EXPECT_EQ(y.device(), Device{});
+}
+
+TEST_F(ModuleTest, ReturnedTensorOutlivesTheCallAndTheModule) {
+  Tensor y = Get<Tensor>("scale", {NewTensor<double>({1, 2}, {1, 2}), 3.0, false});
+  module_.reset();
+  EXPECT_EQ(y.data_as<double>()[1], 6.0);
+  EXPECT_EQ(arena_->Stats().live_blocks, 1u);
+}
+
+TEST_F(ModuleTest, ReturnedFunctionCanBeCalledAndPassedOn) {
+  const Value made = *Call("make_function", {});
+  ASSERT_TRUE(made.Is<std::shared_ptr<Object>>());
+  EXPECT_EQ(TypeName(made), "function");
+  const auto object = *made.As<std::shared_ptr<Object>>();
+  Value result;
+  const Value argument = int64_t{21};
+  ASSERT_TRUE(static_cast<Function&>(*object).Call(context_, {&argument, 1}, &result).ok());
+  EXPECT_EQ(*result.As<int64_t>(), 42);
+  EXPECT_EQ(Get<int64_t>("call", {made, int64_t{4}}), 8);
+}
+
+TEST_F(ModuleTest, FunctionsOfTheModuleCanBePassedToIt) {
+  const Value half = std::shared_ptr<Object>(*module_->GetFunction("half"));
+  EXPECT_EQ(Get<double>("call", {half, 5.0}), 2.5);
+}
+
+TEST_F(ModuleTest, ModulesAndOpaqueObjectsAreKeptAndPassedBack) {
+  const Value opaque = *Call("make_opaque", {});
+  EXPECT_EQ(TypeName(opaque), "object");
+  EXPECT_EQ(Describe(opaque), "object ffi.OpaquePyObject");
+  EXPECT_TRUE(Get<bool>("is_opaque", {opaque}));
+  const Value module = std::shared_ptr<Object>(module_);
+  EXPECT_EQ(TypeName(*Call("echo", {module})), "module");
+}
+
+TEST_F(ModuleTest, BuiltinsCannotBePassedToAModule) {
+  FunctionTable table;
+  AddBuiltins(table);
+  const Value nop = std::shared_ptr<Object>(*table.Find("lockstep.nop"));
+  ExpectError("echo", {int64_t{1}, nop}, StatusCode::kInvalidArgument,
+              "argument 2: function lockstep.nop cannot be passed to a module's function: only "
+              "what came from a module can");
+}
+
+TEST_F(ModuleTest, WrongArgumentsAreInvalid) {
+  const Tensor doubles = NewTensor<double>({2, 3}, {1, 2, 3, 4, 5, 6});
+  ExpectError("add_one", {}, StatusCode::kInvalidArgument,
+              "raised TypeError: expected 1 arguments, got 0");
+  ExpectError("add_one", {doubles}, StatusCode::kInvalidArgument,
+              "raised TypeError: argument 1 (x) has the wrong dtype: expected float32, got "
+              "float64");
+  ExpectError("scale", {doubles, 1.0, false}, StatusCode::kInvalidArgument,
+              "raised ValueError: argument 1 (x) has the wrong shape: expected [any, 2], got "
+              "[2, 3]");
+  ExpectError("half", {"three"}, StatusCode::kInvalidArgument,
+              "raised TypeError: argument 1 (x) is not a float but of type index 8");
+  ExpectError("echo", {Tensor()}, StatusCode::kInvalidArgument,
+              "argument 1: a null tensor cannot be passed to a function");
+}
+
+TEST_F(ModuleTest, ErrorsKeepKindAndMessage) {
+  ExpectError("raise", {"ValueError", "no good"}, StatusCode::kInvalidArgument,
+              "raised ValueError: no good");
+  ExpectError("raise", {"KernelError", "no good"}, StatusCode::kInternal,
+              "raised KernelError: no good");
+  ExpectError("throw_std", {}, StatusCode::kInternal, "raised RuntimeError: out of luck");
+}
+
+TEST_F(ModuleTest, BacktraceTravelsBesideTheMessage) {
+  const Status status = Call("raise_with_backtrace", {}).status();
+  EXPECT_EQ(Message(status), "raised ValueError: bad");
+  EXPECT_NE(Backtrace(status).find("kernel.py\", line 7"), std::string::npos) << Backtrace(status);
+}
+
+TEST_F(ModuleTest, BrokenConventionIsAnErrorNotACrash) {
+  ExpectError("escape", {}, StatusCode::kInternal,
+              "threw an exception across the C boundary: over the wall");
+  ExpectError("silent", {}, StatusCode::kInternal, "failed with code -1 and raised no error");
+}
+
+TEST_F(ModuleTest, ResultsThatNoRegisterHoldsAreErrors) {
+  ExpectError("raw_pointer", {}, StatusCode::kInternal,
+              "returned a value of tvm-ffi's type index 4, which no register can hold");
+  ExpectError("stray_tensor", {}, StatusCode::kInternal,
+              "returned a borrowed tensor that is none of its arguments; return an owned one");
+  EXPECT_EQ(Call("complex_dtype", {}).status().code(), StatusCode::kInternal);
+  const Value list =
+      std::make_shared<const List>(List{NewTensor<float>({2, 3}, {1, 2, 3, 4, 5, 6})});
+  ExpectError("transpose_first", {list}, StatusCode::kInternal,
+              "returned a tensor [3, 2] that is not dense and row-major cannot be held; make it "
+              "contiguous first");
+}
+
+TEST_F(ModuleTest, AllocatingOnAnotherDeviceIsRefused) {
+  const Status status = Call("allocate_elsewhere", {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(Message(status).find("this worker's tensors are on cpu:0"), std::string::npos)
+      << status;
+}
+
+TEST_F(ModuleTest, FullArenaReachesTheCallerAsAnError) {
+  const Tensor x = NewTensor<double>({2 << 20, 2}, {1});  // 32 MiB; the result has no room
+  const Status status = Call("scale", {x, 1.0, false}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_NE(Message(status).find("cannot allocate"), std::string::npos) << status;
+}
+
+TEST_F(ModuleTest, UnknownFunctionSaysWhatWasLookedFor) {
+  const Status status = module_->GetFunction("no_such").status();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_NE(Message(status).find("has no function \"no_such\""), std::string::npos) << status;
+  EXPECT_NE(Message(status).find("__tvm_ffi_no_such"), std::string::npos) << status;
+  EXPECT_EQ(module_->GetFunction("").status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(module_->GetFunction(std::string("add_one\0x", 9)).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+class LoadModuleTest : public testing::Test {
+ protected:
+  LoadModuleTest() { fs::create_directories(scratch_); }
+  ~LoadModuleTest() override { fs::remove_all(scratch_); }
+
+  const std::string directory_ = ModuleDirectory();
+  const fs::path scratch_ = fs::path(std::getenv("TEST_TMPDIR")) / "modules";
+};
+
+TEST_F(LoadModuleTest, AbsoluteAndRelativePathsLoadTheSameLibrary) {
+  const auto relative = LoadModule("test_module.so", {scratch_, directory_});
+  const auto absolute = LoadModule(directory_ + "/test_module.so", {directory_});
+  ASSERT_TRUE(relative.ok()) << relative.status();
+  ASSERT_TRUE(absolute.ok()) << absolute.status();
+  EXPECT_EQ((*relative)->Describe(), (*absolute)->Describe());
+  EXPECT_EQ((*relative)->kind(), Object::Kind::kModule);
+}
+
+TEST_F(LoadModuleTest, NothingLoadsWithoutAllowedDirectories) {
+  EXPECT_EQ(LoadModule(directory_ + "/test_module.so", {}).status().code(),
+            StatusCode::kPermissionDenied);
+}
+
+TEST_F(LoadModuleTest, OutsideTheDirectoriesIsDenied) {
+  const Status status = LoadModule(directory_ + "/test_module.so", {scratch_}).status();
+  EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+  EXPECT_NE(Message(status).find(scratch_.string()), std::string::npos) << status;
+}
+
+TEST_F(LoadModuleTest, NoWayLeadsOutOfTheDirectories) {
+  fs::create_symlink(directory_ + "/test_module.so", scratch_ / "link.so");
+  EXPECT_EQ(LoadModule("link.so", {scratch_}).status().code(), StatusCode::kPermissionDenied);
+  EXPECT_TRUE(LoadModule("link.so", {scratch_, directory_}).ok());
+  const std::string up = fs::relative(directory_, scratch_) / "test_module.so";
+  EXPECT_EQ(LoadModule(up, {scratch_}).status().code(), StatusCode::kPermissionDenied);
+  // A directory whose name merely begins like an allowed one is another directory.
+  fs::create_directories(scratch_ / "allowed");
+  fs::create_directories(scratch_ / "allowed-not");
+  fs::copy_file(directory_ + "/test_module.so", scratch_ / "allowed-not" / "m.so");
+  EXPECT_EQ(LoadModule(scratch_ / "allowed-not" / "m.so", {scratch_ / "allowed"}).status().code(),
+            StatusCode::kPermissionDenied);
+}
+
+TEST_F(LoadModuleTest, MissingFilesAndDirectoriesAreNotFound) {
+  for (const std::string& path :
+       {std::string("no_such.so"), std::string(), std::string("."), directory_ + "/no_such.so"}) {
+    const Status status = LoadModule(path, {scratch_, directory_}).status();
+    EXPECT_EQ(status.code(), StatusCode::kNotFound) << path << ": " << status;
+  }
+}
+
+TEST_F(LoadModuleTest, WhatCannotBeLinkedSaysWhy) {
+  const Status undefined = LoadModule("broken_module.so", {directory_}).status();
+  EXPECT_EQ(undefined.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(Message(undefined).find("lockstep_test_symbol_that_nobody_defines"), std::string::npos)
+      << undefined;
+  std::ofstream(scratch_ / "text.so") << "not a library";
+  const Status text = LoadModule("text.so", {scratch_}).status();
+  EXPECT_EQ(text.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(Message(text).find("text.so"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace lockstep::module

@@ -1,0 +1,90 @@
+#include "tools/cli/cluster_text.h"
+
+#include <sstream>
+
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+ClusterStatus SomeCluster() {
+  ClusterStatus status;
+  status.cluster = "demo";
+  status.build = "0.1.0";
+  status.controller_pid = 100;
+  status.uptime = std::chrono::seconds(65);
+  status.batches = 1204;
+  WorkerStatus ready;
+  ready.rank = 0;
+  ready.state = WorkerState::kReady;
+  ready.host = "box";
+  ready.pid = 101;
+  ready.device = "cpu:0";
+  ready.backend = "shm";
+  ready.completed = 12345;
+  ready.heartbeat_age = std::chrono::milliseconds(20);
+  WorkerStatus missing;
+  missing.rank = 1;
+  status.workers = {ready, missing};
+  SessionStatus session;
+  session.session = SessionId(7);
+  session.name = "train";
+  session.host = "box";
+  session.pid = 200;
+  session.sent_bytes = 4096;
+  session.consumed_bytes = 2048;
+  status.sessions = {session};
+  return status;
+}
+
+TEST(ClusterTextTest, SummaryCountsReadyWorkers) {
+  std::ostringstream out;
+  PrintCluster(out, Style(false), SomeCluster(), "ipc:///x");
+  EXPECT_EQ(out.str(),
+            "cluster     demo  joining\n"
+            "workers     1 of 2 ready\n"
+            "controller  ipc:///x  pid 100, up 1 min 5 s, version 0.1.0\n"
+            "batches     1,204 in epoch 0\n");
+}
+
+TEST(ClusterTextTest, ALostWorkerBreaksTheClusterAndSaysWhy) {
+  ClusterStatus status = SomeCluster();
+  status.workers[1].state = WorkerState::kLost;
+  status.workers[1].reason = "no heartbeat for 2000 ms";
+  std::ostringstream out;
+  PrintCluster(out, Style(false), status, "ipc:///x");
+  PrintWorkers(out, Style(false), status.workers);
+  EXPECT_NE(out.str().find("demo  broken"), std::string::npos);
+  EXPECT_NE(out.str().find("no heartbeat for 2000 ms"), std::string::npos);
+}
+
+TEST(ClusterTextTest, WorkersThatAreMissingHaveEmptyCells) {
+  std::ostringstream out;
+  PrintWorkers(out, Style(false), SomeCluster().workers);
+  EXPECT_EQ(out.str(),
+            "RANK  STATE    HOST  PID  DEVICE  BACKEND  RECEIVED  LAUNCHED  COMPLETED  HEARTBEAT\n"
+            "   0  ready    box   101  cpu:0   shm             0         0     12,345  20 ms ago\n"
+            "   1  missing\n");
+}
+
+TEST(ClusterTextTest, SessionsShowWhatIsWaiting) {
+  std::ostringstream out;
+  PrintSessions(out, Style(false), SomeCluster().sessions);
+  EXPECT_EQ(out.str(),
+            "SESSION  NAME   CLIENT   GROUPS   SENT  WAITING\n"
+            "      7  train  box:200       1  4 KiB    2 KiB\n");
+}
+
+TEST(ClusterTextTest, JsonHasEverythingAndNullWhereNothingIsWrong) {
+  const Json json = ClusterToJson(SomeCluster(), "ipc:///x");
+  EXPECT_EQ(json["cluster"], "demo");
+  EXPECT_EQ(json["ready"], false);
+  EXPECT_EQ(json["workers"][0]["completed"], 12345);
+  EXPECT_EQ(json["workers"][1]["state"], "missing");
+  EXPECT_TRUE(json["workers"][1]["reason"].is_null());
+  EXPECT_EQ(json["sessions"][0]["session"], 7);
+  EXPECT_TRUE(json["sessions"][0]["error"].is_null());
+}
+
+}  // namespace
+}  // namespace lockstep::cli

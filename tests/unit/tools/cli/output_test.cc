@@ -1,0 +1,88 @@
+#include "tools/cli/output.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <sstream>
+
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string Rendered(const Table& table, bool colours, int indent = 0) {
+  std::ostringstream out;
+  table.Print(out, Style(colours), indent);
+  return out.str();
+}
+
+TEST(TableTest, ColumnsAreAsWideAsTheirWidestCell) {
+  Table table({{"RANK", Table::Align::kRight}, {"STATE"}, {"HOST"}});
+  table.AddRow({"0", "ready", "a"});
+  table.AddRow({"10", "missing", "b"});
+  EXPECT_EQ(Rendered(table, false),
+            "RANK  STATE    HOST\n"
+            "   0  ready    a\n"
+            "  10  missing  b\n");
+}
+
+TEST(TableTest, EmptyColumnsAreLeftOut) {
+  Table table({{"A"}, {"REASON"}, {"B"}});
+  table.AddRow({"1", "", "2"});
+  EXPECT_EQ(Rendered(table, false, 2), "  A  B\n  1  2\n");
+}
+
+TEST(TableTest, ColoursAndUtf8DoNotShiftColumns) {
+  Table table({{"A"}, {"B"}});
+  table.AddRow({{"é", Tint::kGreen}, "x"});
+  table.AddRow({"abc", "y"});
+  EXPECT_EQ(Rendered(table, false), "A    B\né    x\nabc  y\n");
+  EXPECT_NE(Rendered(table, true).find("\033[32mé\033[0m    x"), std::string::npos);
+}
+
+TEST(StyleTest, PaintsOnlyIfEnabled) {
+  EXPECT_EQ(Style(false).Paint(Tint::kRed, "x"), "x");
+  EXPECT_EQ(Style(true).Paint(Tint::kRed, "x"), "\033[31mx\033[0m");
+  EXPECT_EQ(Style(true).Paint(Tint::kPlain, "x"), "x");
+}
+
+TEST(StyleTest, PipesAreNotColoured) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_FALSE(Style::For(ends[1]).enabled());
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(FormatTest, Bytes) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1536), "1.5 KiB");
+  EXPECT_EQ(FormatBytes(uint64_t{16} << 30), "16 GiB");
+}
+
+TEST(FormatTest, Durations) {
+  EXPECT_EQ(FormatDuration(milliseconds(350)), "350 ms");
+  EXPECT_EQ(FormatDuration(milliseconds(2400)), "2.4 s");
+  EXPECT_EQ(FormatDuration(milliseconds(185'000)), "3 min 5 s");
+  EXPECT_EQ(FormatDuration(std::chrono::hours(27)), "1 d 3 h");
+}
+
+TEST(FormatTest, CountsAndPlurals) {
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(12'345'678), "12,345,678");
+  EXPECT_EQ(Plural(1, "worker"), "1 worker");
+  EXPECT_EQ(Plural(4, "worker"), "4 workers");
+}
+
+TEST(FormatTest, RanksAreJoinedToRanges) {
+  EXPECT_EQ(FormatRanks({}), "");
+  EXPECT_EQ(FormatRanks({3}), "3");
+  EXPECT_EQ(FormatRanks({0, 1}), "0, 1");
+  EXPECT_EQ(FormatRanks({0, 1, 2, 5, 7, 8, 9}), "0-2, 5, 7-9");
+}
+
+}  // namespace
+}  // namespace lockstep::cli

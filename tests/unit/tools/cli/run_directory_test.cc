@@ -1,0 +1,153 @@
+#include "tools/cli/run_directory.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Records of these tests lie in a directory of their own.
+class RunDirectoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* directory = std::getenv("TEST_TMPDIR");
+    base_ = (directory == nullptr ? "/tmp" : directory) + std::string("/run-XXXXXX");
+    ASSERT_NE(mkdtemp(base_.data()), nullptr);
+    setenv("XDG_RUNTIME_DIR", base_.c_str(), 1);
+  }
+  void TearDown() override { std::filesystem::remove_all(base_); }
+
+  ClusterRecord Record(const std::string& name) {
+    ClusterRecord record;
+    record.name = name;
+    record.endpoint = "ipc://" + DefaultRunDirectory(name) + "/client";
+    record.directory = DefaultRunDirectory(name);
+    record.workers = 2;
+    record.processes.push_back(*RecordProcess("controller", getpid()));
+    return record;
+  }
+
+  std::string base_;
+};
+
+TEST_F(RunDirectoryTest, RecordsComeBack) {
+  ASSERT_TRUE(WriteRecord(Record("a")).ok());
+  const auto record = ReadRecord("a");
+  ASSERT_TRUE(record.ok()) << record.status();
+  ASSERT_TRUE(record->has_value());
+  EXPECT_EQ((*record)->name, "a");
+  EXPECT_EQ((*record)->endpoint, "ipc://" + DefaultRunDirectory("a") + "/client");
+  EXPECT_EQ((*record)->workers, 2);
+  ASSERT_EQ((*record)->processes.size(), 1u);
+  EXPECT_EQ((*record)->processes[0].pid, getpid());
+  EXPECT_TRUE((*record)->IsAlive());
+}
+
+TEST_F(RunDirectoryTest, NothingIsThereBeforeTheFirstCluster) {
+  const auto record = ReadRecord("a");
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_FALSE(record->has_value());
+  const auto records = ListRecords();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_TRUE(records->empty());
+}
+
+TEST_F(RunDirectoryTest, ListsByNameAndRemoves) {
+  ASSERT_TRUE(WriteRecord(Record("b")).ok());
+  ASSERT_TRUE(WriteRecord(Record("a")).ok());
+  ASSERT_TRUE(MakePrivateDirectory(DefaultRunDirectory("a")).ok());
+  std::ofstream(DefaultRunDirectory("a") + "/log") << "x";
+  auto records = ListRecords();
+  ASSERT_TRUE(records.ok()) << records.status();
+  ASSERT_EQ(records->size(), 2u);
+  EXPECT_EQ((*records)[0].name, "a");
+  ASSERT_TRUE(RemoveCluster((*records)[0]).ok());
+  EXPECT_FALSE(std::filesystem::exists(DefaultRunDirectory("a")));
+  records = ListRecords();
+  ASSERT_EQ(records->size(), 1u);
+  EXPECT_EQ((*records)[0].name, "b");
+}
+
+TEST_F(RunDirectoryTest, AProcessWithAnotherStartTimeIsAnotherProcess) {
+  ProcessRecord process = *RecordProcess("x", getpid());
+  EXPECT_TRUE(process.IsAlive());
+  ++process.start_ticks;
+  EXPECT_FALSE(process.IsAlive());
+}
+
+TEST_F(RunDirectoryTest, AnEndedProcessIsNotAliveEvenBeforeItIsReaped) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte;
+    close(ends[1]);
+    _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  close(ends[0]);
+  const auto record = RecordProcess("child", child);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_TRUE(record->IsAlive());
+  close(ends[1]);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(record->IsAlive());
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(record->IsAlive());
+  EXPECT_EQ(RecordProcess("child", child).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(RunDirectoryTest, DirectoriesThatOthersMayEnterAreRefused) {
+  const std::string path = base_ + "/open";
+  ASSERT_TRUE(MakePrivateDirectory(path).ok());
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  EXPECT_TRUE(MakePrivateDirectory(path).ok());
+  ASSERT_EQ(chmod(path.c_str(), 0750), 0);
+  EXPECT_EQ(MakePrivateDirectory(path).code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(RunDirectoryTest, LinksAndFilesAreNoDirectories) {
+  ASSERT_EQ(mkdir((base_ + "/real").c_str(), 0700), 0);
+  ASSERT_EQ(symlink((base_ + "/real").c_str(), (base_ + "/link").c_str()), 0);
+  EXPECT_EQ(MakePrivateDirectory(base_ + "/link").code(), StatusCode::kPermissionDenied);
+  std::ofstream(base_ + "/file") << "x";
+  EXPECT_EQ(MakePrivateDirectory(base_ + "/file").code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(RunDirectoryTest, ALockHasOneHolder) {
+  {
+    const auto first = ClusterLock::Acquire("a");
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_EQ(ClusterLock::Acquire("a").status().code(), StatusCode::kFailedPrecondition);
+    EXPECT_TRUE(ClusterLock::Acquire("b").ok());
+  }
+  EXPECT_TRUE(ClusterLock::Acquire("a").ok());
+}
+
+TEST_F(RunDirectoryTest, ADamagedRecordIsAnErrorThatNamesTheFile) {
+  ASSERT_TRUE(MakePrivateDirectory(RecordDirectory()).ok());
+  std::ofstream(RecordDirectory() + "/a.json") << "{\"name\": 3";
+  const auto record = ReadRecord("a");
+  EXPECT_NE(Message(record.status()).find("a.json"), std::string::npos);
+}
+
+TEST_F(RunDirectoryTest, NamesAreGoodAsFileNames) {
+  EXPECT_TRUE(CheckClusterName("demo-1.x_y").ok());
+  for (const char* name : {"", ".", "..", "../x", "a/b", "a b", ".hidden", "Ä"}) {
+    EXPECT_EQ(CheckClusterName(name).code(), StatusCode::kInvalidArgument) << name;
+  }
+  EXPECT_FALSE(CheckClusterName(std::string(64, 'a')).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::cli

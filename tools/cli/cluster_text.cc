@@ -1,0 +1,145 @@
+#include "tools/cli/cluster_text.h"
+
+#include <algorithm>
+
+namespace lockstep::cli {
+namespace {
+
+Tint TintOf(WorkerState state) {
+  switch (state) {
+    case WorkerState::kReady: return Tint::kGreen;
+    case WorkerState::kLost: return Tint::kRed;
+    case WorkerState::kMissing:
+    case WorkerState::kJoining: break;
+  }
+  return Tint::kYellow;
+}
+
+std::string NumberIfAny(int number) { return number == 0 ? "" : std::to_string(number); }
+
+Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
+  Json list = Json::array();
+  for (const SessionStatus& session : sessions) {
+    list.push_back({{"session", session.session.value},
+                    {"name", session.name},
+                    {"host", session.host},
+                    {"pid", session.pid},
+                    {"groups", session.num_groups},
+                    {"sent_bytes", session.sent_bytes},
+                    {"consumed_bytes", session.consumed_bytes},
+                    {"error", session.error.empty() ? Json() : Json(session.error)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
+                  const std::string& endpoint) {
+  const auto ready = std::count_if(
+      status.workers.begin(), status.workers.end(),
+      [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; });
+  const auto lost = std::any_of(
+      status.workers.begin(), status.workers.end(),
+      [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
+  const auto line = [&](const char* label, const std::string& text) {
+    out << style.Paint(Tint::kDim, label) << text << '\n';
+  };
+  const std::string state = status.IsReady() ? "ready" : lost ? "broken" : "joining";
+  const Tint tint = status.IsReady() ? Tint::kGreen : lost ? Tint::kRed : Tint::kYellow;
+  line("cluster     ", style.Paint(Tint::kBold, status.cluster) + "  " + style.Paint(tint, state));
+  line("workers     ", std::to_string(ready) + " of " + std::to_string(status.workers.size()) +
+                           " ready");
+  line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
+                           FormatDuration(status.uptime) + ", version " + status.build);
+  line("batches     ", FormatCount(status.batches) + " in epoch " +
+                           std::to_string(status.epoch.value));
+}
+
+void PrintWorkers(std::ostream& out, const Style& style,
+                  const std::vector<WorkerStatus>& workers) {
+  using Align = Table::Align;
+  Table table({{"RANK", Align::kRight},
+               {"STATE"},
+               {"HOST"},
+               {"PID", Align::kRight},
+               {"DEVICE"},
+               {"BACKEND"},
+               {"RECEIVED", Align::kRight},
+               {"LAUNCHED", Align::kRight},
+               {"COMPLETED", Align::kRight},
+               {"HEARTBEAT", Align::kRight},
+               {"REASON"}});
+  for (const WorkerStatus& worker : workers) {
+    const bool joined = worker.state != WorkerState::kMissing;
+    table.AddRow({std::to_string(worker.rank),
+                  {std::string(Name(worker.state)), TintOf(worker.state)},
+                  worker.host,
+                  NumberIfAny(worker.pid),
+                  worker.device,
+                  worker.backend,
+                  joined ? FormatCount(worker.received) : "",
+                  joined ? FormatCount(worker.launched) : "",
+                  joined ? FormatCount(worker.completed) : "",
+                  joined ? FormatDuration(worker.heartbeat_age) + " ago" : "",
+                  {worker.reason, Tint::kRed}});
+  }
+  table.Print(out, style);
+}
+
+void PrintSessions(std::ostream& out, const Style& style,
+                   const std::vector<SessionStatus>& sessions) {
+  using Align = Table::Align;
+  Table table({{"SESSION", Align::kRight},
+               {"NAME"},
+               {"CLIENT"},
+               {"GROUPS", Align::kRight},
+               {"SENT", Align::kRight},
+               {"WAITING", Align::kRight},
+               {"ERROR"}});
+  for (const SessionStatus& session : sessions) {
+    const uint64_t waiting = session.sent_bytes - std::min(session.sent_bytes,
+                                                           session.consumed_bytes);
+    table.AddRow({std::to_string(session.session.value),
+                  session.name,
+                  session.host + ":" + std::to_string(session.pid),
+                  std::to_string(session.num_groups),
+                  FormatBytes(session.sent_bytes),
+                  FormatBytes(waiting),
+                  {session.error, Tint::kRed}});
+  }
+  table.Print(out, style);
+}
+
+Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
+  Json list = Json::array();
+  for (const WorkerStatus& worker : workers) {
+    list.push_back({{"rank", worker.rank},
+                    {"state", Name(worker.state)},
+                    {"host", worker.host},
+                    {"pid", worker.pid},
+                    {"device", worker.device},
+                    {"backend", worker.backend},
+                    {"received", worker.received},
+                    {"launched", worker.launched},
+                    {"completed", worker.completed},
+                    {"heartbeat_age_ms", worker.heartbeat_age.count()},
+                    {"reason", worker.reason.empty() ? Json() : Json(worker.reason)}});
+  }
+  return list;
+}
+
+Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint) {
+  return {{"cluster", status.cluster},
+          {"ready", status.IsReady()},
+          {"endpoint", endpoint},
+          {"build", status.build},
+          {"epoch", status.epoch.value},
+          {"controller_pid", status.controller_pid},
+          {"uptime_ms", status.uptime.count()},
+          {"batches", status.batches},
+          {"workers", WorkersToJson(status.workers)},
+          {"sessions", SessionsToJson(status.sessions)}};
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,23 @@
+// A cluster's status for people and for scripts.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "runtime/client/admin.h"
+#include "tools/cli/output.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+
+void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
+                  const std::string& endpoint);
+void PrintWorkers(std::ostream& out, const Style& style, const std::vector<WorkerStatus>& workers);
+void PrintSessions(std::ostream& out, const Style& style,
+                   const std::vector<SessionStatus>& sessions);
+
+Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint);
+Json WorkersToJson(const std::vector<WorkerStatus>& workers);
+
+}  // namespace lockstep::cli

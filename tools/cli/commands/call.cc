@@ -1,0 +1,124 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/argument.h"
+#include "tools/cli/call_arguments.h"
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/target.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct CallCommand {
+  SessionTarget target;
+  std::string function;
+  std::vector<std::string> args;
+  std::string module;
+  std::optional<Rank> rank;
+  OutputFormat format = OutputFormat::kTable;
+};
+
+StatusOr<std::vector<Argument>> ParseArguments(const std::vector<std::string>& texts) {
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    StatusOr<Argument> argument = ParseArgument(texts[i]);
+    if (!argument.ok()) {
+      return UsageError("argument ", i + 1, ": ", Message(argument.status()));
+    }
+    arguments.push_back(*std::move(argument));
+  }
+  return arguments;
+}
+
+StatusOr<DRef> GetFunction(Session& session, const CallCommand& command) {
+  if (command.module.empty()) return session.GetFunction(command.function);
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef module, session.LoadModule(command.module));
+  return session.GetFunction(module, command.function);
+}
+
+StatusOr<std::vector<RankValue>> Call(Session& session, const CallCommand& command,
+                                      const std::vector<Argument>& arguments) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef function, GetFunction(session, command));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const DRef result,
+      CallWithArguments(session, function, arguments, [](const std::string&) { return DRef(); }));
+  // First the whole call on all ranks, so that the first cause of a failure is known.
+  LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+  std::vector<RankValue> values;
+  for (Rank rank = 0; rank < session.num_workers(); ++rank) {
+    if (command.rank.value_or(rank) != rank) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, session.DebugGet(result, rank));
+    values.push_back({rank, std::move(value)});
+  }
+  return values;
+}
+
+void Print(const std::vector<RankValue>& values, OutputFormat format) {
+  if (format == OutputFormat::kJson) {
+    std::cout << ToJson(values).dump(2) << '\n';
+    return;
+  }
+  Table table({{"RANKS"}, {"RESULT"}});
+  for (const SharedValue& group : GroupEqual(values)) {
+    table.AddRow({FormatRanks(group.ranks), Render(*group.value)});
+  }
+  table.Print(std::cout, Style::For(STDOUT_FILENO));
+}
+
+Status RunCall(const CallCommand& command) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Argument> arguments, ParseArguments(command.args));
+  SessionOptions options;
+  options.name = "lockstep call " + command.function;
+  LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
+  if (command.rank.value_or(0) >= open.session->num_workers()) {
+    return UsageError("there is no rank ", *command.rank, "; the cluster has ranks 0-",
+                      open.session->num_workers() - 1);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values,
+                            Call(*open.session, command, arguments));
+  Print(values, command.format);
+  return open.session->Close();
+}
+
+}  // namespace
+
+void AddCall(CLI::App& app, Invocation& invocation) {
+  CLI::App* command =
+      app.add_subcommand("call", "Call a function on every worker and show what it returns");
+  auto options = std::make_shared<CallCommand>();
+  command->add_option("FUNCTION", options->function, "a built-in function, or one of --module")
+      ->required()
+      ->type_name("");
+  command
+      ->add_option("ARGS", options->args,
+                   "3  1.5  true  none  \\\"text\\\"  text:word  f32 (dtype)  [2, 3] (shape)\n"
+                   "[1, \\\"a\\\"] (list)  f32[2,2]=1,2,3,4 (tensor)  f32[8]=0 (filled)\n"
+                   "f32[8] (uninitialised)  npy:FILE  hex:00ff  cpu:0  {k: 1} (map)")
+      ->type_name("");
+  command->add_option("-m,--module", options->module, "library to load, in the workers' module path")
+      ->type_name("PATH");
+  command->add_option("-r,--rank", options->rank, "show this rank's result only")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("R");
+  AddSessionOptions(*command, options->target);
+  AddOutputOption(*command, options->format);
+  AddExamples(*command,
+              "  lockstep call lockstep.worker_rank\n"
+              "  lockstep call lockstep.full '[2, 3]' 1.5 f32 --rank 0\n"
+              "  lockstep call lockstep.cast i32[3]=1,2,3 bf16 --embedded\n"
+              "  lockstep call add_one f32[4]=0 --module libmath.so\n"
+              "  lockstep call lockstep.fail text:oops -- -1\n");
+  command->callback([&invocation, options] {
+    invocation.run = [options] { return RunCall(*options); };
+  });
+}
+
+}  // namespace lockstep::cli

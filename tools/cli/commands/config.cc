@@ -1,0 +1,148 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/config/cluster_config.h"
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct ConfigOptions {
+  std::string kind = "auto";
+  std::vector<std::string> files;
+  OutputFormat format = OutputFormat::kTable;
+};
+
+StatusOr<config::FileKind> KindOf(const ConfigOptions& options, const std::string& file) {
+  return options.kind == "auto" ? config::GuessFileKind(file)
+                                : config::ParseFileKind(options.kind);
+}
+
+struct FileReport {
+  std::string file;
+  std::string kind;  // empty: not known
+  Status status;
+};
+
+FileReport CheckFile(const ConfigOptions& options, const std::string& file) {
+  const StatusOr<config::FileKind> kind = KindOf(options, file);
+  if (!kind.ok()) return {file, "", kind.status()};
+  return {file, std::string(config::Name(*kind)), config::ValidateFile(*kind, file)};
+}
+
+// A file's problems, one a line.
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+Status Validate(const ConfigOptions& options) {
+  const Style style = Style::For(STDOUT_FILENO);
+  Json reports = Json::array();
+  size_t wrong = 0;
+  for (const std::string& file : options.files) {
+    const FileReport report = CheckFile(options, file);
+    wrong += report.status.ok() ? 0 : 1;
+    if (options.format == OutputFormat::kJson) {
+      reports.push_back({{"file", file},
+                         {"kind", report.kind.empty() ? Json() : Json(report.kind)},
+                         {"valid", report.status.ok()},
+                         {"problems", Lines(Message(report.status))}});
+    } else if (report.status.ok()) {
+      std::cout << style.Paint(Tint::kGreen, "ok") << "     " << file << "  ("
+                << report.kind << ")\n";
+    } else {
+      std::cout << style.Paint(Tint::kRed, "wrong") << "  " << file << '\n';
+      for (const std::string& line : Lines(Message(report.status))) {
+        std::cout << "       " << line << '\n';
+      }
+    }
+  }
+  if (options.format == OutputFormat::kJson) std::cout << reports.dump(2) << '\n';
+  if (wrong == 0) return OkStatus();
+  return UsageError(Plural(wrong, "file"), " of ", options.files.size(),
+                    wrong == 1 ? " is wrong" : " are wrong");
+}
+
+Status Show(const ConfigOptions& options) {
+  const config::FileKind kinds[] = {config::FileKind::kCluster, config::FileKind::kController,
+                                    config::FileKind::kWorker};
+  const Style style = Style::For(STDOUT_FILENO);
+  Json all = Json::object();
+  bool first = true;
+  for (config::FileKind kind : kinds) {
+    const std::string name(config::Name(kind));
+    if (options.kind != "auto" && options.kind != name) continue;
+    Table table({{"KEY"}, {"TYPE"}, {"DEFAULT"}, {"ALLOWED"}, {"MEANING"}});
+    Json rows = Json::array();
+    for (const config::Setting& setting : config::Describe(kind)) {
+      if (setting.refused) continue;
+      const std::string fallback = setting.required ? "(required)" : setting.fallback;
+      table.AddRow({{setting.key, Tint::kBold}, setting.type, fallback, setting.allowed,
+                    setting.doc});
+      rows.push_back({{"key", setting.key},
+                      {"type", setting.type},
+                      {"default", setting.required ? Json() : Json(setting.fallback)},
+                      {"required", setting.required},
+                      {"allowed", setting.allowed},
+                      {"doc", setting.doc}});
+    }
+    all[name] = std::move(rows);
+    if (options.format == OutputFormat::kJson) continue;
+    std::cout << (first ? "" : "\n") << style.Paint(Tint::kBold, name) << " file\n";
+    table.Print(std::cout, style, 2);
+    first = false;
+  }
+  if (options.format == OutputFormat::kJson) std::cout << all.dump(2) << '\n';
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddConfig(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("config", "Check configuration files, list settings");
+  command->require_subcommand(1);
+  AddExamples(*command,
+              "  lockstep config validate cluster.yaml\n"
+              "  lockstep config show --kind worker\n");
+  auto options = std::make_shared<ConfigOptions>();
+  const CLI::IsMember kinds({"auto", "cluster", "controller", "worker"});
+
+  CLI::App* validate = command->add_subcommand("validate", "Check files without starting anything");
+  validate->add_option("FILE", options->files, "YAML files")->required()->type_name("");
+  validate->add_option("--kind", options->kind, "what the files configure; auto: told by their keys")
+      ->check(kinds)
+      ->type_name("KIND");
+  AddOutputOption(*validate, options->format);
+  AddExamples(*validate,
+              "  lockstep config validate cluster.yaml\n"
+              "  lockstep config validate --kind worker etc/*.yaml --output json\n");
+  validate->callback([&invocation, options] {
+    invocation.run = [options] { return Validate(*options); };
+  });
+
+  CLI::App* show = command->add_subcommand("show", "List all settings with their defaults");
+  show->add_option("--kind", options->kind, "one kind of file only: cluster, controller, worker")
+      ->check(kinds)
+      ->type_name("KIND");
+  AddOutputOption(*show, options->format);
+  AddExamples(*show, "  lockstep config show\n  lockstep config show --kind cluster\n");
+  show->callback([&invocation, options] {
+    invocation.run = [options] { return Show(*options); };
+  });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,160 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/run_directory.h"
+#include "tools/cli/stop_cluster.h"
+#include "tools/cli/target.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct DownCommand {
+  std::string name;
+  std::string endpoint;
+  bool all = false;
+  double timeout_seconds = 10;
+  OutputFormat format = OutputFormat::kTable;
+
+  milliseconds timeout() const {
+    return milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+  }
+};
+
+// The clusters that are meant, dead ones included: their remains are to be removed too.
+StatusOr<std::vector<ClusterRecord>> Choose(const DownCommand& command) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<ClusterRecord> records, ListRecords());
+  if (command.all) return records;
+  std::vector<ClusterRecord> chosen;
+  std::string names;
+  for (ClusterRecord& record : records) {
+    names += (names.empty() ? "" : ", ") + record.name;
+    if (command.name.empty() || record.name == command.name) chosen.push_back(std::move(record));
+  }
+  if (chosen.size() > 1) {
+    return UsageError("several clusters are there; name one, or say --all: ", names);
+  }
+  if (!chosen.empty()) return chosen;
+  const std::string what =
+      command.name.empty() ? "no cluster runs on this host"
+                           : "no cluster \"" + command.name + "\" runs on this host" +
+                                 (names.empty() ? "" : "; there are: " + names);
+  return WithExitCode(Unavailable(what), ExitCode::kUnreachable);
+}
+
+Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& report) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(record.name));
+  const bool was_alive = record.IsAlive();
+  const auto start = std::chrono::steady_clock::now();
+  std::string forced;
+  {
+    const Spinner spinner("stopping " + record.name, CanShowProgress());
+    LOCKSTEP_RETURN_IF_ERROR(StopCluster(record, command.timeout(), &forced));
+  }
+  const auto duration =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
+  report.push_back({{"cluster", record.name},
+                    {"was_alive", was_alive},
+                    {"forced", forced.empty() ? Json() : Json(forced)},
+                    {"milliseconds", duration.count()}});
+  if (command.format == OutputFormat::kJson) return OkStatus();
+  const Style style = Style::For(STDOUT_FILENO);
+  if (!was_alive) {
+    std::cout << "removed   what the dead cluster " << style.Paint(Tint::kBold, record.name)
+              << " had left\n";
+    return OkStatus();
+  }
+  std::cout << style.Paint(Tint::kGreen, "stopped") << "   "
+            << style.Paint(Tint::kBold, record.name) << ": "
+            << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
+            << FormatDuration(duration) << '\n';
+  if (!forced.empty()) {
+    std::cout << style.Paint(Tint::kYellow, "by signal") << " " << forced << '\n';
+  }
+  return OkStatus();
+}
+
+// A cluster that need not be of this host: asked, and watched until nobody answers any more.
+Status StopByEndpoint(const DownCommand& command) {
+  const Deadline deadline = Deadline::After(command.timeout());
+  const Status asked = ShutdownCluster(command.endpoint, "lockstep down", command.timeout());
+  if (asked.code() == StatusCode::kUnavailable) {
+    return WithExitCode(asked, ExitCode::kUnreachable);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(asked);
+  constexpr milliseconds kAnswer{200};
+  while (GetClusterStatus(command.endpoint, kAnswer).ok()) {
+    if (deadline.Expired()) {
+      return DeadlineExceeded("the controller agreed to stop, but still answers after ",
+                              FormatDuration(command.timeout()));
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  if (command.format == OutputFormat::kJson) {
+    std::cout << Json::array({Json{{"endpoint", command.endpoint}}}).dump(2) << '\n';
+  } else {
+    std::cout << Style::For(STDOUT_FILENO).Paint(Tint::kGreen, "stopped") << "   "
+              << command.endpoint << '\n';
+  }
+  return OkStatus();
+}
+
+Status Down(const DownCommand& command) {
+  if (!command.endpoint.empty()) return StopByEndpoint(command);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<ClusterRecord> records, Choose(command));
+  Json report = Json::array();
+  Status first_error;
+  // One that does not stop is no reason to leave the others running.
+  for (const ClusterRecord& record : records) first_error.Update(StopOne(command, record, report));
+  if (command.format == OutputFormat::kJson) std::cout << report.dump(2) << '\n';
+  if (records.empty() && command.format != OutputFormat::kJson) std::cout << "nothing to stop\n";
+  return first_error;
+}
+
+}  // namespace
+
+void AddDown(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("down", "Stop a cluster");
+  auto options = std::make_shared<DownCommand>();
+  CLI::Option* name =
+      command->add_option("NAME", options->name, "the cluster; not needed if there is only one")
+          ->type_name("");
+  command->add_flag("-a,--all", options->all, "all clusters that `lockstep up` started on this host")
+      ->excludes(name);
+  command
+      ->add_option("-c,--connect", options->endpoint,
+                   "a cluster by its controller's endpoint for clients")
+      ->excludes(name)
+      ->excludes(command->get_option("--all"))
+      ->type_name("ENDPOINT");
+  command
+      ->add_option("--timeout", options->timeout_seconds,
+                   "seconds to wait before processes are ended by signals")
+      ->check(CLI::Range(0.001, 86'400.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  AddOutputOption(*command, options->format);
+  AddExamples(*command,
+              "  lockstep down\n"
+              "  lockstep down demo\n"
+              "  lockstep down --all\n");
+  command->callback([&invocation, options] {
+    invocation.run = [options] { return Down(*options); };
+  });
+}
+
+}  // namespace lockstep::cli

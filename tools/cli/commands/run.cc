@@ -1,0 +1,246 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/program/check.h"
+#include "tools/cli/program/parse.h"
+#include "tools/cli/program/runner.h"
+#include "tools/cli/program/vocabulary.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/target.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct RunCommand {
+  SessionTarget target;
+  std::string file;
+  bool check_only = false;
+  bool list_steps = false;
+  OutputFormat format = OutputFormat::kTable;
+};
+
+// Counts expectations, and keeps the progress bar out of the other output's way.
+class Report : public program::Observer {
+ public:
+  explicit Report(uint64_t total_steps) : bar_(total_steps, CanShowProgress()) {}
+
+  void OnStep(const program::Step& step, uint64_t done) override {
+    bar_.Advance(done, step.summary);
+    executed_ = done + 1;
+  }
+  void OnPrint(const program::Step& step, const std::string& label,
+               const std::vector<RankValue>& values) final {
+    bar_.Erase();
+    ShowPrint(step, label, values);
+  }
+  void OnVerdict(const program::Step& step, const program::Verdict& verdict) final {
+    ++expectations_;
+    if (!verdict.failures.empty()) ++failed_;
+    bar_.Erase();
+    ShowVerdict(step, verdict);
+  }
+  void Done() { bar_.Erase(); }
+
+  uint64_t executed() const { return executed_; }
+  uint64_t expectations() const { return expectations_; }
+  uint64_t failed() const { return failed_; }
+
+  // `status` is how the run ended.
+  virtual void Finish(const program::Program& program, int workers,
+                      std::chrono::milliseconds duration, const Status& status) = 0;
+
+ protected:
+  virtual void ShowPrint(const program::Step& step, const std::string& label,
+                         const std::vector<RankValue>& values) = 0;
+  virtual void ShowVerdict(const program::Step& step, const program::Verdict& verdict) = 0;
+
+ private:
+  ProgressBar bar_;
+  uint64_t executed_ = 0;
+  uint64_t expectations_ = 0;
+  uint64_t failed_ = 0;
+};
+
+// Prints as the program goes, and a summary line at the end.
+class TableReport final : public Report {
+ public:
+  TableReport(uint64_t total_steps, const std::string& file)
+      : Report(total_steps), file_(file), style_(Style::For(STDOUT_FILENO)) {}
+
+  void Finish(const program::Program& program, int workers, std::chrono::milliseconds duration,
+              const Status& status) override {
+    if (!status.ok()) return;
+    std::string text = program.name + ": " + Plural(executed(), "step") + " on " +
+                       Plural(static_cast<uint64_t>(workers), "worker") + " in " +
+                       FormatDuration(duration);
+    if (expectations() > 0) {
+      text += ", " + FormatCount(expectations() - failed()) + " of " +
+              Plural(expectations(), "expectation") + " met";
+    }
+    std::cout << style_.Paint(failed() == 0 ? Tint::kGreen : Tint::kRed, text) << '\n';
+  }
+
+ protected:
+  void ShowPrint(const program::Step&, const std::string& label,
+                 const std::vector<RankValue>& values) override {
+    std::cout << style_.Paint(Tint::kBold, label) << '\n';
+    for (const SharedValue& group : GroupEqual(values)) {
+      const std::string ranks =
+          (group.ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(group.ranks);
+      std::cout << "  " << style_.Paint(Tint::kDim, ranks) << "  " << Render(*group.value) << '\n';
+    }
+    std::cout.flush();
+  }
+  void ShowVerdict(const program::Step& step, const program::Verdict& verdict) override {
+    if (verdict.failures.empty()) return;
+    std::cout << style_.Paint(Tint::kRed, "not as expected") << "  " << file_ << ":" << step.line
+              << ": " << step.Title() << '\n';
+    for (const program::Verdict::Failure& failure : verdict.failures) {
+      std::cout << "  " << style_.Paint(Tint::kDim, "rank " + std::to_string(failure.rank)) << "  "
+                << failure.difference << '\n';
+    }
+    std::cout.flush();
+  }
+
+ private:
+  const std::string file_;
+  const Style style_;
+};
+
+// One JSON document at the end.
+class JsonReport final : public Report {
+ public:
+  using Report::Report;
+
+  void Finish(const program::Program& program, int workers, std::chrono::milliseconds duration,
+              const Status& status) override {
+    const Json document = {
+        {"program", program.name},
+        {"file", program.file},
+        {"workers", workers},
+        {"steps", executed()},
+        {"milliseconds", duration.count()},
+        {"ok", status.ok() && failed() == 0},
+        {"error", status.ok() ? Json() : Json(Message(status))},
+        {"prints", std::move(prints_)},
+        {"expectations", std::move(expectations_)},
+    };
+    std::cout << document.dump(2) << '\n';
+  }
+
+ protected:
+  void ShowPrint(const program::Step& step, const std::string& label,
+                 const std::vector<RankValue>& values) override {
+    prints_.push_back({{"line", step.line},
+                       {"step", step.number},
+                       {"label", label},
+                       {"values", ToJson(values)}});
+  }
+  void ShowVerdict(const program::Step& step, const program::Verdict& verdict) override {
+    Json failures = Json::array();
+    for (const program::Verdict::Failure& failure : verdict.failures) {
+      failures.push_back({{"rank", failure.rank}, {"difference", failure.difference}});
+    }
+    expectations_.push_back({{"line", step.line},
+                             {"step", step.number},
+                             {"expect", step.summary},
+                             {"met", verdict.failures.empty()},
+                             {"failures", std::move(failures)}});
+  }
+
+ private:
+  Json prints_ = Json::array();
+  Json expectations_ = Json::array();
+};
+
+Status ListSteps() {
+  const Style style = Style::For(STDOUT_FILENO);
+  for (const program::VerbSpec& verb : program::Vocabulary()) {
+    std::cout << style.Paint(Tint::kBold, verb.name) << ": "
+              << style.Paint(Tint::kDim, std::string(verb.operand)) << "\n    " << verb.doc << '\n';
+    for (const program::KeySpec& key : verb.keys) {
+      std::cout << "    " << key.name << ": " << key.type << " - " << key.doc << '\n';
+    }
+    if (verb.makes_register) std::cout << "    as: name of the register that is made\n";
+  }
+  return OkStatus();
+}
+
+StatusOr<program::Program> ReadChecked(const std::string& file) {
+  StatusOr<program::Program> program = program::ReadProgramFile(file);
+  if (!program.ok()) return WithExitCode(program.status(), ExitCode::kUsage);
+  LOCKSTEP_RETURN_IF_ERROR(WithExitCode(
+      program::CheckProgram(*program, program->workers.value_or(0)), ExitCode::kUsage));
+  return program;
+}
+
+Status RunProgram(RunCommand& command) {
+  if (command.list_steps) return ListSteps();
+  LOCKSTEP_ASSIGN_OR_RETURN(const program::Program program, ReadChecked(command.file));
+  if (command.check_only) {
+    std::cout << command.file << ": ok, " << Plural(program.NumExecuted(), "step") << '\n';
+    return OkStatus();
+  }
+  // An embedded cluster has as many workers as the program is written for.
+  if (!command.target.workers.has_value()) command.target.workers = program.workers;
+  SessionOptions options;
+  options.name = program.name;
+  options.num_groups = program.groups;
+  options.timeout = program.timeout;
+  LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
+  Session& session = *open.session;
+  LOCKSTEP_RETURN_IF_ERROR(WithExitCode(program::CheckProgram(program, session.num_workers()),
+                                        ExitCode::kUsage));
+
+  std::unique_ptr<Report> report;
+  if (command.format == OutputFormat::kJson) {
+    report = std::make_unique<JsonReport>(program.NumExecuted());
+  } else {
+    report = std::make_unique<TableReport>(program.NumExecuted(), program.file);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Status status = program::Runner(session, program, *report).Run();
+  const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - start);
+  report->Done();
+  if (status.ok()) status = session.Close();
+  report->Finish(program, session.num_workers(), duration, status);
+  LOCKSTEP_RETURN_IF_ERROR(status);
+  if (report->failed() == 0) return OkStatus();
+  return WithExitCode(FailedPrecondition(Plural(report->failed(), "expectation"), " of ",
+                                         report->expectations(), " not met"),
+                      ExitCode::kExpectationFailed);
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("run", "Run a program file on a cluster");
+  auto options = std::make_shared<RunCommand>();
+  CLI::Option* file =
+      command->add_option("PROGRAM", options->file, "YAML file; docs/program-file.md describes it")
+          ->type_name("");
+  command->add_flag("--check", options->check_only, "read and check the file, execute nothing");
+  CLI::Option* list =
+      command->add_flag("--list-steps", options->list_steps, "list all steps and their keys");
+  AddSessionOptions(*command, options->target);
+  AddOutputOption(*command, options->format);
+  AddExamples(*command,
+              "  lockstep run examples/programs/hello.yaml --embedded --workers 4\n"
+              "  lockstep run program.yaml --name demo\n"
+              "  lockstep run program.yaml --output json | jq .prints\n"
+              "  lockstep run --check program.yaml\n");
+  command->callback([&invocation, options, file, list] {
+    if (file->count() == 0 && list->count() == 0) throw CLI::RequiredError("PROGRAM");
+    invocation.run = [options] { return RunProgram(*options); };
+  });
+}
+
+}  // namespace lockstep::cli

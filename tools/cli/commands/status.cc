@@ -1,0 +1,79 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+
+#include "tools/cli/cluster_text.h"
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/target.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct StatusCommand {
+  TargetOptions target;
+  OutputFormat format = OutputFormat::kTable;
+};
+
+Status ShowStatus(const StatusCommand& command) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, ResolveEndpoint(command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(endpoint, command.target));
+  if (command.format == OutputFormat::kJson) {
+    std::cout << ClusterToJson(status, endpoint).dump(2) << '\n';
+    return OkStatus();
+  }
+  const Style style = Style::For(STDOUT_FILENO);
+  PrintCluster(std::cout, style, status, endpoint);
+  std::cout << '\n';
+  PrintWorkers(std::cout, style, status.workers);
+  if (!status.sessions.empty()) {
+    std::cout << '\n';
+    PrintSessions(std::cout, style, status.sessions);
+  }
+  return OkStatus();
+}
+
+Status ShowWorkers(const StatusCommand& command) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, ResolveEndpoint(command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(endpoint, command.target));
+  if (command.format == OutputFormat::kJson) {
+    std::cout << WorkersToJson(status.workers).dump(2) << '\n';
+  } else {
+    PrintWorkers(std::cout, Style::For(STDOUT_FILENO), status.workers);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddStatus(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("status", "Show a cluster, its workers and its sessions");
+  auto options = std::make_shared<StatusCommand>();
+  AddTargetOptions(*command, options->target);
+  AddOutputOption(*command, options->format);
+  AddExamples(*command,
+              "  lockstep status\n"
+              "  lockstep status --name demo\n"
+              "  lockstep status --connect tcp://127.0.0.1:7000 --output json\n");
+  command->callback([&invocation, options] {
+    invocation.run = [options] { return ShowStatus(*options); };
+  });
+}
+
+void AddWorkers(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("workers", "List a cluster's workers and their progress");
+  auto options = std::make_shared<StatusCommand>();
+  AddTargetOptions(*command, options->target);
+  AddOutputOption(*command, options->format);
+  AddExamples(*command,
+              "  lockstep workers\n"
+              "  lockstep workers --output json | jq '.[] | select(.state != \"ready\")'\n\n"
+              "Counters since a worker's start: RECEIVED batches, LAUNCHED and COMPLETED commands.\n"
+              "LAUNCHED ahead of COMPLETED for long means that a command does not end.\n");
+  command->callback([&invocation, options] {
+    invocation.run = [options] { return ShowWorkers(*options); };
+  });
+}
+
+}  // namespace lockstep::cli

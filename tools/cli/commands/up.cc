@@ -1,0 +1,255 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/client/admin.h"
+#include "services/config/cluster_config.h"
+#include "services/local/cluster_processes.h"
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/interrupt.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/run_directory.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct UpCommand {
+  std::string file;
+  std::optional<int> workers;
+  std::string name;
+  bool detach = false;
+  std::vector<std::string> settings;
+  std::string run_directory;
+  std::vector<std::string> module_path;
+  double timeout_seconds = 30;
+  OutputFormat format = OutputFormat::kTable;
+};
+
+// The file, then --set, then the flags, which are short for --set.
+StatusOr<config::ClusterOptions> LoadOptions(const UpCommand& command) {
+  config::Sources sources{command.file, command.settings};
+  if (command.workers.has_value()) {
+    sources.assignments.push_back("workers=" + std::to_string(*command.workers));
+  }
+  if (!command.name.empty()) sources.assignments.push_back("cluster=" + command.name);
+  StatusOr<config::ClusterOptions> options = config::LoadCluster(sources);
+  if (!options.ok()) return WithExitCode(options.status(), ExitCode::kUsage);
+  // Added to the file's directories, not put in their place.
+  for (const std::string& directory : command.module_path) {
+    const std::string path = std::filesystem::absolute(directory).string();
+    options->worker.module_path.push_back(path);
+    for (auto& rank : options->ranks) rank.module_path.push_back(path);
+  }
+  return options;
+}
+
+// Refuses a cluster of this name that still runs; removes what a dead one left.
+Status MakeRoom(const std::string& name) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> old, ReadRecord(name));
+  if (!old.has_value()) return OkStatus();
+  if (!old->IsAlive()) return RemoveCluster(*old);
+  return AlreadyExists("a cluster \"", name, "\" already runs (", old->workers,
+                       " workers, controller pid ", old->processes.front().pid,
+                       "); stop it with `lockstep down ", name, "`, or choose another --name");
+}
+
+// A directory for sockets and logs that holds nothing else, because `down` removes it.
+StatusOr<std::string> PrepareRunDirectory(const UpCommand& command, const std::string& name) {
+  const std::string path = command.run_directory.empty()
+                               ? DefaultRunDirectory(name)
+                               : std::filesystem::absolute(command.run_directory).string();
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(path));
+  if (command.run_directory.empty()) {
+    // Left over from a start that was killed before it wrote its record.
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      std::filesystem::remove_all(entry.path(), error);
+    }
+    if (error) return Internal("cannot empty ", path, ": ", error.message());
+  } else if (!std::filesystem::is_empty(path)) {
+    return UsageError(path, " is not empty; `lockstep down` would remove what is in it");
+  }
+  return path;
+}
+
+StatusOr<ClusterRecord> Record(const std::string& name, const std::string& directory,
+                               const local::ClusterProcesses& processes) {
+  ClusterRecord record;
+  record.name = name;
+  record.endpoint = processes.endpoint();
+  record.directory = directory;
+  LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord controller,
+                            RecordProcess("controller", processes.controller_pid()));
+  record.processes.push_back(std::move(controller));
+  for (pid_t pid : processes.worker_pids()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord worker,
+                              RecordProcess("worker-" + std::to_string(record.workers), pid));
+    record.processes.push_back(std::move(worker));
+    ++record.workers;
+  }
+  return record;
+}
+
+void Announce(const UpCommand& command, const ClusterRecord& record,
+              std::chrono::milliseconds duration) {
+  if (command.format == OutputFormat::kJson) {
+    Json pids = Json::array();
+    for (size_t i = 1; i < record.processes.size(); ++i) pids.push_back(record.processes[i].pid);
+    std::cout << Json{{"cluster", record.name},
+                      {"endpoint", record.endpoint},
+                      {"run_dir", record.directory},
+                      {"controller_pid", record.processes.front().pid},
+                      {"worker_pids", pids},
+                      {"milliseconds", duration.count()}}
+                     .dump(2)
+              << std::endl;
+    return;
+  }
+  const Style style = Style::For(STDOUT_FILENO);
+  const auto line = [&](const char* label, const std::string& text) {
+    std::cout << style.Paint(Tint::kDim, label) << text << '\n';
+  };
+  std::cout << style.Paint(Tint::kGreen, "ready") << "     "
+            << style.Paint(Tint::kBold, record.name) << ": "
+            << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
+            << FormatDuration(duration) << '\n';
+  line("connect   ", record.endpoint);
+  line("logs      ", record.directory);
+  line("look      ", "lockstep status --name " + record.name);
+  line("stop      ", command.detach ? "lockstep down " + record.name : "press ^C");
+  std::cout.flush();
+}
+
+// True while `lockstep down` stops the cluster: it holds the lock, and removes everything itself.
+bool IsBeingStopped(const std::string& name) {
+  return ClusterLock::Acquire(name).status().code() == StatusCode::kFailedPrecondition;
+}
+
+// Until ^C, or until the controller ends. The cluster lives on without a worker that is lost.
+Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
+              const InterruptGuard& interrupt) {
+  Status ended = OkStatus();
+  while (ended.ok()) {
+    const Deadline far_away = Deadline::After(std::chrono::hours(24 * 365));
+    const Status event = processes.WaitForEnd(far_away, interrupt.fd());
+    if (event.code() == StatusCode::kCancelled) break;
+    if (event.code() == StatusCode::kDeadlineExceeded) continue;
+    if (IsBeingStopped(record.name)) {
+      LOCKSTEP_RETURN_IF_ERROR(processes.Stop("stopped by `lockstep down`"));
+      std::cout << record.name << " was stopped by another command\n";
+      return OkStatus();
+    }
+    if (record.processes.front().IsAlive()) {
+      std::cerr << Style::For(STDERR_FILENO).Paint(Tint::kYellow, "warning:") << ' '
+                << Message(event) << '\n';
+    } else {
+      ended = event;
+    }
+  }
+  Status stopped = OkStatus();
+  {
+    const Spinner spinner("stopping " + record.name, CanShowProgress());
+    stopped = processes.Stop("lockstep up was interrupted");
+  }
+  // The logs of a cluster that broke are worth keeping: `down` or the next `up` removes them.
+  if (!ended.ok()) return Annotate(ended, "the cluster has ended; its logs are in " + record.directory);
+  LOCKSTEP_RETURN_IF_ERROR(RemoveCluster(record));
+  return stopped;
+}
+
+Status Up(const UpCommand& command) {
+  LOCKSTEP_ASSIGN_OR_RETURN(config::ClusterOptions cluster, LoadOptions(command));
+  const std::string name = cluster.cluster;
+  const Status valid = CheckClusterName(name);
+  if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
+
+  // From here on ^C stops what has been started, instead of leaving it behind.
+  LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
+  std::optional<ClusterLock> lock;
+  LOCKSTEP_ASSIGN_OR_RETURN(lock, ClusterLock::Acquire(name));
+  LOCKSTEP_RETURN_IF_ERROR(MakeRoom(name));
+  local::ClusterProcessesOptions options;
+  LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
+  options.cluster = std::move(cluster);
+  options.detached = command.detach;
+  options.start_timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000));
+
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<local::ClusterProcesses> processes;
+  {
+    const Spinner spinner(
+        "starting " + Plural(static_cast<uint64_t>(options.cluster.workers), "worker"),
+        CanShowProgress());
+    LOCKSTEP_ASSIGN_OR_RETURN(processes, local::ClusterProcesses::Start(options));
+  }
+  if (interrupt.Take()) return Aborted("interrupted; the cluster was stopped again");
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterRecord record,
+                            Record(name, options.directory, *processes));
+  LOCKSTEP_RETURN_IF_ERROR(WriteRecord(record));
+  lock.reset();
+  Announce(command, record, std::chrono::duration_cast<std::chrono::milliseconds>(
+                                std::chrono::steady_clock::now() - start));
+  if (!command.detach) {
+    const Status status = Attend(record, *processes, interrupt);
+    interrupt.Take();
+    return status;
+  }
+  processes->Release();
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddUp(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("up", "Start a cluster of service processes on this host");
+  auto options = std::make_shared<UpCommand>();
+  command->add_option("CLUSTER", options->file, "YAML file; `lockstep config show` lists its keys")
+      ->type_name("");
+  command->add_option("-w,--workers", options->workers, "how many workers; 4 if nobody says")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  command->add_option("-n,--name", options->name, "the cluster's name; \"lockstep\" if nobody says")
+      ->type_name("NAME");
+  command->add_flag("-d,--detach", options->detach,
+                    "return when the cluster is ready and leave it running");
+  command->add_option("--set", options->settings,
+                      "a setting of the cluster file, as in worker.arena_bytes=1GiB (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--module-path", options->module_path,
+                      "directory that workers may load modules from (repeatable)")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("DIR")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--run-dir", options->run_directory,
+                      "new or empty directory for sockets and logs; without it:\n"
+                      "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/NAME")
+      ->type_name("DIR");
+  command->add_option("--timeout", options->timeout_seconds, "seconds to wait until all is ready")
+      ->check(CLI::Range(0.001, 86'400.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  AddOutputOption(*command, options->format);
+  AddExamples(*command,
+              "  lockstep up --workers 4                    until ^C\n"
+              "  lockstep up cluster.yaml --detach          until `lockstep down`\n"
+              "  lockstep up --name demo --module-path build/modules\n"
+              "  lockstep up --set worker.arena_bytes=4GiB --set controller.worker_timeout=5s\n");
+  command->callback([&invocation, options] {
+    invocation.run = [options] { return Up(*options); };
+  });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,17 @@
+// Options that several commands have.
+#pragma once
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "tools/cli/output.h"
+
+namespace lockstep::cli {
+
+// --output table|json. `format` outlives `app`, as with all options.
+void AddOutputOption(CLI::App& app, OutputFormat& format);
+
+// The help's last lines: examples (each indented by two spaces), then the exit codes.
+void AddExamples(CLI::App& app, const std::string& examples);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,201 @@
+#include "tools/cli/program/check.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "services/config/problems.h"
+#include "tools/cli/output.h"
+#include "tools/cli/program/placement.h"
+#include "tools/cli/program/step_reader.h"
+
+namespace lockstep::cli::program {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Program& program, const World& world) : program_(program), world_(world) {}
+
+  Status Run() {
+    Follow(program_.steps);
+    return problems_.ToStatus();
+  }
+
+ private:
+  void Follow(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      step_ = &step;
+      std::visit([this](const auto& action) { Visit(action); }, step.action);
+    }
+  }
+
+  void Visit(const LoadStep&) { Make(RankSet::All(world_.workers)); }
+  void Visit(const EmptyStep& empty) {
+    if (!empty.only_rank.has_value()) return Make(RankSet::All(world_.workers));
+    if (RankExists(*empty.only_rank)) Make(RankSet::Of(world_.workers, {*empty.only_rank}));
+  }
+  void Visit(const ValuesStep& values) {
+    Make(values.worker0_only ? RankSet::Of(world_.workers, {0}) : RankSet::All(world_.workers));
+  }
+  void Visit(const CallStep& call) {
+    if (!call.module.empty()) Read(call.module, RankSet::All(world_.workers));
+    for (const Argument& arg : call.args) {
+      const auto* reference = std::get_if<RegisterReference>(&arg);
+      if (reference != nullptr) Read(reference->name, RankSet::All(world_.workers));
+    }
+    Make(RankSet::All(world_.workers));
+  }
+  void Visit(const CollectiveStep& collective) {
+    if (!RanksExist(collective)) {
+      Make(RankSet::All(world_.workers));
+      return;
+    }
+    const Flow flow = FlowOf(collective, world_);
+    if (!collective.source.empty()) Read(collective.source, flow.senders);
+    if (collective.destination.empty()) {
+      Make(flow.receivers);
+      return;
+    }
+    Read(collective.destination, flow.receivers);
+    const auto destination = registers_.find(collective.destination);
+    if (destination != registers_.end()) Make(RankSet(destination->second));
+  }
+  void Visit(const SetStep& set) {
+    Read(set.target, RankSet::None(world_.workers));
+    const auto target = registers_.find(set.target);
+    if (RankExists(set.rank) && target != registers_.end()) target->second.Add(set.rank);
+  }
+  void Visit(const FreeStep& free) {
+    for (const std::string& name : free.targets) {
+      Read(name, RankSet::None(world_.workers));
+      if (registers_.erase(name) > 0) freed_[name] = step_->line;
+    }
+  }
+  void Visit(const SyncStep& sync) {
+    if (sync.rank.has_value()) RankExists(*sync.rank);
+  }
+  void Visit(const PrintStep& print) { Look(print.source, print.ranks); }
+  void Visit(const ExpectStep& expect) {
+    if (expect.per_rank.empty()) return Look(expect.source, expect.ranks);
+    const auto count = static_cast<int>(expect.per_rank.size());
+    if (world_.workers > 0 && count != world_.workers) {
+      Report("per_rank has " + Plural(expect.per_rank.size(), "value") + ", but there are " +
+             Plural(static_cast<uint64_t>(world_.workers), "worker"));
+    }
+    Read(expect.source, RankSet::All(world_.workers));
+  }
+  void Visit(const RepeatStep& repeat) {
+    // What the first round leaves is what the second starts with; later ones change nothing more.
+    const int64_t rounds = std::min<int64_t>(repeat.times, 2);
+    for (int64_t round = 0; round < rounds; ++round) Follow(repeat.body);
+  }
+
+  // The step's result, if it has a name, holds a value on `ranks` from now on.
+  void Make(RankSet ranks) {
+    if (step_->result.empty()) return;
+    registers_.insert_or_assign(step_->result, std::move(ranks));
+    freed_.erase(step_->result);
+  }
+
+  // The step reads `name` on `ranks`.
+  void Read(const std::string& name, const RankSet& ranks) {
+    const auto found = registers_.find(name);
+    if (found == registers_.end()) return ReportUnknown(name);
+    const std::vector<Rank> missing = ranks.Without(found->second);
+    if (missing.empty()) return;
+    const std::vector<Rank> present = found->second.ToList();
+    Report("\"" + name + "\" is read on " + RanksText(missing) + ", but holds a value on " +
+           (present.empty() ? "no rank" : RanksText(present) + " only"));
+  }
+
+  void Look(const std::string& name, const RankChoice& choice) {
+    if (!choice.has_value()) {
+      Read(name, RankSet::None(world_.workers));
+      return;
+    }
+    for (Rank rank : *choice) {
+      if (!RankExists(rank)) return;
+    }
+    Read(name, RankSet::Of(world_.workers, *choice));
+  }
+
+  bool RankExists(Rank rank) {
+    if (world_.workers == 0 || rank < world_.workers) return true;
+    Report("there is no rank " + std::to_string(rank) + "; the ranks are 0-" +
+           std::to_string(world_.workers - 1));
+    return false;
+  }
+
+  bool RanksExist(const CollectiveStep& step) {
+    if (world_.workers == 0) {
+      return step.team.empty() || RootIsBelow(step, static_cast<int>(step.team.size()), "team");
+    }
+    for (Rank rank : step.team) {
+      if (!RankExists(rank)) return false;
+    }
+    if (!step.team.empty()) return RootIsBelow(step, static_cast<int>(step.team.size()), "team");
+    if (step.in_group) return RootIsBelow(step, world_.workers / world_.groups, "group");
+    if (step.kind == CollectiveKind::kTransfer && step.from == step.to) {
+      Report("rank " + std::to_string(step.from) + " cannot send to itself");
+      return false;
+    }
+    return RankExists(step.root) && RankExists(step.from) && RankExists(step.to);
+  }
+
+  bool RootIsBelow(const CollectiveStep& step, int size, const std::string& what) {
+    if (step.root < size) return true;
+    Report("root " + std::to_string(step.root) + " is no rank of a " + what + " of " +
+           std::to_string(size) + "; it counts inside the " + what);
+    return false;
+  }
+
+  static std::string RanksText(const std::vector<Rank>& ranks) {
+    return (ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(ranks);
+  }
+
+  void ReportUnknown(const std::string& name) {
+    if (name.empty()) return;
+    const auto freed = freed_.find(name);
+    if (freed != freed_.end()) {
+      return Report("\"" + name + "\" was freed in line " + std::to_string(freed->second));
+    }
+    std::vector<std::string_view> names;
+    for (const auto& [known, ranks] : registers_) names.push_back(known);
+    Report("no step before this one makes a register \"" + name + "\"" + Suggestion(name, names));
+  }
+
+  void Report(const std::string& what) {
+    // The second round of a repeat finds the same problems again.
+    const std::string where = program_.file + ":" + std::to_string(step_->line);
+    const std::string text = step_->Title() + ": " + what;
+    if (reported_.insert(where + text).second) problems_.Add(where, text);
+  }
+
+  const Program& program_;
+  const World world_;
+  const Step* step_ = nullptr;
+  std::map<std::string, RankSet> registers_;
+  std::map<std::string, int> freed_;  // name -> line
+  std::set<std::string> reported_;
+  config::Problems problems_;
+};
+
+}  // namespace
+
+Status CheckProgram(const Program& program, int workers) {
+  if (workers > 0) {
+    if (program.workers.has_value() && *program.workers != workers) {
+      return InvalidArgument(program.file, ": the program is written for ",
+                             Plural(static_cast<uint64_t>(*program.workers), "worker"),
+                             ", but the cluster has ", workers);
+    }
+    if (workers % program.groups != 0) {
+      return InvalidArgument(program.file, ": ", program.groups, " groups do not divide ",
+                             Plural(static_cast<uint64_t>(workers), "worker"), " evenly");
+    }
+  }
+  return Checker(program, World{workers, program.groups}).Run();
+}
+
+}  // namespace lockstep::cli::program

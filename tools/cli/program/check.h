@@ -1,0 +1,16 @@
+// What can be known about a program before anything is executed.
+#pragma once
+
+#include "runtime/base/status.h"
+#include "tools/cli/program/program.h"
+
+namespace lockstep::cli::program {
+
+// Follows the program step by step and reports, all at once: registers that are used before they
+// are made or after they are freed; and on a world of `workers` ranks (0: not known yet) ranks and
+// groups that do not exist, and registers that are read on ranks where they hold nothing.
+//
+// kInvalidArgument with one line per problem: "FILE:LINE: step 3 (allreduce x): ...".
+Status CheckProgram(const Program& program, int workers);
+
+}  // namespace lockstep::cli::program

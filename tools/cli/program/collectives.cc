@@ -1,0 +1,42 @@
+// The step of a program file beside the session's call for it.
+#include "tools/cli/program/runner.h"
+
+namespace lockstep::cli::program {
+
+StatusOr<DRef> IssueCollective(Session& session, const CollectiveStep& step, const DRef& source,
+                               const DRef& destination) {
+  const CollectiveOptions options{step.in_group, step.team, destination};
+  switch (step.kind) {
+    case CollectiveKind::kAllReduce:
+      return session.AllReduce(source, step.op, options);
+    case CollectiveKind::kReduce:
+      return session.Reduce(source, step.op, step.root, options);
+    case CollectiveKind::kBroadcast:
+      return session.Broadcast(source, step.root, options);
+    case CollectiveKind::kScatter:
+      return session.Scatter(source, step.root, options);
+    case CollectiveKind::kGather:
+      return session.Gather(source, step.root, options);
+    case CollectiveKind::kAllGather:
+      return session.AllGather(source, options);
+    case CollectiveKind::kReduceScatter:
+      return session.ReduceScatter(source, step.op, options);
+    case CollectiveKind::kAllToAll:
+      return session.AllToAll(source, options);
+    case CollectiveKind::kTransfer:
+      return session.Transfer(source, step.from, step.to, options);
+    case CollectiveKind::kReceiveFromPreviousGroup:
+      return session.ReceiveFromPreviousGroup(options);
+    case CollectiveKind::kBarrier: {
+      LOCKSTEP_RETURN_IF_ERROR(session.Barrier(options));
+      return DRef();
+    }
+    case CollectiveKind::kSendToNextGroup: {
+      LOCKSTEP_RETURN_IF_ERROR(session.SendToNextGroup(source));
+      return DRef();
+    }
+  }
+  return Internal("unknown collective ", static_cast<int>(step.kind));
+}
+
+}  // namespace lockstep::cli::program

@@ -1,0 +1,166 @@
+#include "tools/cli/program/runner.h"
+
+#include <utility>
+
+#include "tools/cli/call_arguments.h"
+#include "tools/cli/program/compare.h"
+
+namespace lockstep::cli::program {
+
+Runner::Runner(Session& session, const Program& program, Observer& observer)
+    : session_(session),
+      program_(program),
+      observer_(observer),
+      world_{session.num_workers(), session.num_groups()} {}
+
+Status Runner::Run() { return RunAll(program_.steps); }
+
+Status Runner::RunAll(const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
+    if (const auto* repeat = std::get_if<RepeatStep>(&step.action)) {
+      LOCKSTEP_RETURN_IF_ERROR(Execute(step, *repeat));
+      continue;
+    }
+    observer_.OnStep(step, done_);
+    const Status status = RunOne(step);
+    if (!status.ok()) {
+      return Annotate(status, program_.file + ":" + std::to_string(step.line) + ": " +
+                                  step.Title());
+    }
+    ++done_;
+  }
+  return OkStatus();
+}
+
+Status Runner::RunOne(const Step& step) {
+  LOCKSTEP_RETURN_IF_ERROR(
+      std::visit([&](const auto& action) { return Execute(step, action); }, step.action));
+  // The halves of a transfer between groups wait for each other: only the second one ends.
+  const auto* collective = std::get_if<CollectiveStep>(&step.action);
+  if (collective != nullptr && collective->kind == CollectiveKind::kSendToNextGroup) {
+    return OkStatus();
+  }
+  return std::holds_alternative<SyncStep>(step.action) ? OkStatus() : session_.SyncAll();
+}
+
+Status Runner::Execute(const Step& step, const LoadStep& load) {
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef module, session_.LoadModule(load.path));
+  Make(step, std::move(module), RankSet::All(world_.workers));
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step& step, const EmptyStep& empty) {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      DRef tensor, session_.Empty(empty.tensor.shape, empty.tensor.dtype, empty.only_rank));
+  Make(step, std::move(tensor),
+       empty.only_rank.has_value() ? RankSet::Of(world_.workers, {*empty.only_rank})
+                                   : RankSet::All(world_.workers));
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step& step, const ValuesStep& values) {
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef tensor, session_.CopyToWorker0(values.tensor));
+  if (values.worker0_only) {
+    Make(step, std::move(tensor), RankSet::Of(world_.workers, {0}));
+    return OkStatus();
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef everywhere, session_.BroadcastFromWorker0(tensor));
+  Make(step, std::move(everywhere), RankSet::All(world_.workers));
+  return OkStatus();
+}
+
+StatusOr<DRef> Runner::Function(const CallStep& call) {
+  const DRef module = call.module.empty() ? DRef() : Find(call.module).ref;
+  const auto key = std::make_pair(module.IsNull() ? 0 : module.id().Packed(), call.function);
+  const auto known = functions_.find(key);
+  if (known != functions_.end()) return known->second;
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef function, module.IsNull()
+                                               ? session_.GetFunction(call.function)
+                                               : session_.GetFunction(module, call.function));
+  functions_.emplace(key, function);
+  return function;
+}
+
+Status Runner::Execute(const Step& step, const CallStep& call) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef function, Function(call));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      DRef result, CallWithArguments(session_, function, call.args,
+                                     [this](const std::string& name) { return Find(name).ref; }));
+  Make(step, std::move(result), RankSet::All(world_.workers));
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step& step, const CollectiveStep& collective) {
+  const DRef source = collective.source.empty() ? DRef() : Find(collective.source).ref;
+  const DRef destination =
+      collective.destination.empty() ? DRef() : Find(collective.destination).ref;
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef result,
+                            IssueCollective(session_, collective, source, destination));
+  Make(step, std::move(result),
+       collective.destination.empty() ? FlowOf(collective, world_).receivers
+                                      : Find(collective.destination).where);
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step&, const SetStep& set) {
+  Register& target = registers_.at(set.target);
+  LOCKSTEP_RETURN_IF_ERROR(session_.DebugSet(target.ref, set.rank, set.value));
+  target.where.Add(set.rank);
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step&, const FreeStep& free) {
+  for (const std::string& name : free.targets) registers_.erase(name);
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step&, const SyncStep& sync) {
+  return sync.rank.has_value() ? session_.Sync(*sync.rank) : session_.SyncAll();
+}
+
+Status Runner::Execute(const Step& step, const PrintStep& print) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values, Look(print.source, print.ranks));
+  observer_.OnPrint(step, print.label.empty() ? print.source : print.label, values);
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step& step, const ExpectStep& expect) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values,
+                            Look(expect.source, expect.ranks));
+  Verdict verdict;
+  for (const RankValue& found : values) {
+    const std::optional<ExpectedValue> expected =
+        expect.per_rank.empty() ? expect.value
+                                : expect.per_rank.at(static_cast<size_t>(found.rank));
+    if (auto difference = Difference(expect, expected, found.value)) {
+      verdict.failures.push_back({found.rank, *std::move(difference)});
+    }
+  }
+  observer_.OnVerdict(step, verdict);
+  return OkStatus();
+}
+
+Status Runner::Execute(const Step&, const RepeatStep& repeat) {
+  for (int64_t round = 0; round < repeat.times; ++round) {
+    LOCKSTEP_RETURN_IF_ERROR(RunAll(repeat.body));
+  }
+  return OkStatus();
+}
+
+void Runner::Make(const Step& step, DRef ref, RankSet where) {
+  if (step.result.empty()) return;
+  registers_.insert_or_assign(step.result, Register{std::move(ref), std::move(where)});
+}
+
+StatusOr<std::vector<RankValue>> Runner::Look(const std::string& source,
+                                              const RankChoice& ranks) {
+  const Register& target = Find(source);
+  std::vector<RankValue> values;
+  for (Rank rank : ranks.value_or(target.where.ToList())) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, session_.DebugGet(target.ref, rank));
+    values.push_back({rank, std::move(value)});
+  }
+  return values;
+}
+
+}  // namespace lockstep::cli::program

@@ -1,0 +1,122 @@
+#include "tools/cli/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "tools/cli/output.h"
+
+namespace lockstep::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Shorter work shows nothing: a flash helps nobody.
+constexpr milliseconds kBlink{300};
+constexpr milliseconds kFrame{80};
+constexpr char kEraseLine[] = "\r\033[K";
+
+int64_t NowMillis() {
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// `text` cut to `width` characters, with an ellipsis if something is missing.
+std::string Shorten(const std::string& text, int width) {
+  if (DisplayWidth(text) <= width) return text;
+  std::string cut;
+  int taken = 0;
+  for (char c : text) {
+    const bool starts_character = (c & 0xc0) != 0x80;
+    if (starts_character && ++taken >= width) break;
+    cut += c;
+  }
+  return cut + "…";
+}
+
+}  // namespace
+
+bool CanShowProgress() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
+std::string RenderProgressBar(uint64_t done, uint64_t total, const std::string& label,
+                              int64_t elapsed_ms, int width) {
+  total = std::max<uint64_t>(total, 1);
+  done = std::min(done, total);
+  std::string right = "  " + FormatCount(done) + "/" + FormatCount(total);
+  if (done > 0 && done < total) {
+    const double left = static_cast<double>(elapsed_ms) * static_cast<double>(total - done) /
+                        static_cast<double>(done);
+    right += "  " + FormatDuration(milliseconds(static_cast<int64_t>(left))) + " left";
+  }
+  const int bar_width = std::clamp(width / 3, 10, 40);
+  const int label_width = std::max(8, width - 3 - bar_width - DisplayWidth(right));
+  const auto filled = static_cast<int>(done * static_cast<uint64_t>(bar_width) / total);
+  std::string bar;
+  for (int i = 0; i < bar_width; ++i) bar += i < filled ? "█" : "░";
+  return bar + right + "  " + Shorten(label, label_width);
+}
+
+ProgressBar::ProgressBar(uint64_t total, bool visible)
+    : total_(total), visible_(visible), started_ms_(NowMillis()) {}
+
+void ProgressBar::Advance(uint64_t done, const std::string& label) {
+  if (!visible_) return;
+  const int64_t now = NowMillis();
+  if (now - started_ms_ < kBlink.count() || now - last_drawn_ms_ < kFrame.count()) return;
+  last_drawn_ms_ = now;
+  drawn_ = true;
+  const std::string line =
+      RenderProgressBar(done, total_, label, now - started_ms_, TerminalWidth(STDERR_FILENO) - 1);
+  std::fprintf(stderr, "%s%s", kEraseLine, line.c_str());
+  std::fflush(stderr);
+}
+
+void ProgressBar::Erase() {
+  if (!drawn_) return;
+  drawn_ = false;
+  last_drawn_ms_ = 0;
+  std::fprintf(stderr, "%s", kEraseLine);
+  std::fflush(stderr);
+}
+
+Spinner::Spinner(std::string label, bool visible) : label_(std::move(label)) {
+  if (visible) thread_ = std::thread([this] { Turn(); });
+}
+
+Spinner::~Spinner() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  stop_changed_.notify_one();
+  thread_.join();
+}
+
+void Spinner::Turn() {
+  constexpr std::array<const char*, 10> kWheel = {"⠋", "⠙", "⠹", "⠸", "⠼",
+                                                  "⠴", "⠦", "⠧", "⠇", "⠏"};
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto stopped = [this] { return stop_; };
+  if (stop_changed_.wait_for(lock, kBlink, stopped)) return;
+  for (size_t frame = 0;; ++frame) {
+    std::fprintf(stderr, "%s%s %s", kEraseLine, kWheel[frame % kWheel.size()], label_.c_str());
+    std::fflush(stderr);
+    if (stop_changed_.wait_for(lock, kFrame, stopped)) break;
+  }
+  std::fprintf(stderr, "%s", kEraseLine);
+  std::fflush(stderr);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,196 @@
+#include "tools/cli/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "nlohmann/json.hpp"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string RecordPath(const std::string& name) { return RecordDirectory() + "/" + name + ".json"; }
+
+// Field 22 of /proc/PID/stat. Field 2, the command, is in parentheses and may contain anything.
+std::optional<uint64_t> StartTicks(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t command_end = text.rfind(')');
+  if (command_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(command_end + 1));
+  std::string field;
+  for (int number = 3; number <= 22; ++number) {
+    if (!(fields >> field)) return std::nullopt;
+    // A zombie has ended; only its parent has not looked yet.
+    if (number == 3 && field == "Z") return std::nullopt;
+  }
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+StatusOr<ClusterRecord> ParseRecord(const std::string& path, const std::string& text) {
+  try {
+    const json root = json::parse(text);
+    ClusterRecord record;
+    record.name = root.at("name");
+    record.endpoint = root.at("endpoint");
+    record.directory = root.at("directory");
+    record.workers = root.at("workers");
+    for (const json& process : root.at("processes")) {
+      record.processes.push_back(
+          {process.at("role"), process.at("pid"), process.at("start_ticks")});
+    }
+    return record;
+  } catch (const json::exception& error) {
+    return Internal(path, " is no record of a cluster (", error.what(), "); remove it");
+  }
+}
+
+}  // namespace
+
+bool ProcessRecord::IsAlive() const { return pid > 0 && StartTicks(pid) == start_ticks; }
+
+StatusOr<ProcessRecord> RecordProcess(const std::string& role, pid_t pid) {
+  const std::optional<uint64_t> ticks = StartTicks(pid);
+  if (!ticks.has_value()) return NotFound("the ", role, " process ", pid, " has ended");
+  return ProcessRecord{role, pid, *ticks};
+}
+
+bool ClusterRecord::IsAlive() const {
+  return std::any_of(processes.begin(), processes.end(),
+                     [](const ProcessRecord& process) { return process.IsAlive(); });
+}
+
+std::string RecordDirectory() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const std::string base = runtime != nullptr && *runtime == '/' ? runtime : "/tmp";
+  return base + "/lockstep-" + std::to_string(getuid());
+}
+
+std::string DefaultRunDirectory(const std::string& name) { return RecordDirectory() + "/" + name; }
+
+Status MakePrivateDirectory(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (mkdir(path.c_str(), 0700) == 0) return OkStatus();
+  if (errno != EEXIST) return Internal("cannot make ", path, ": ", std::strerror(errno));
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) {
+    return Internal("cannot look at ", path, ": ", std::strerror(errno));
+  }
+  if (!S_ISDIR(info.st_mode)) return PermissionDenied(path, " is no directory; remove it");
+  if (info.st_uid != getuid()) {
+    return PermissionDenied(path, " belongs to user ", info.st_uid, ", not to you (", getuid(),
+                            "); set XDG_RUNTIME_DIR to a directory of your own");
+  }
+  if ((info.st_mode & 077) != 0) {
+    return PermissionDenied(path, " may be entered by others; chmod 700 ", path);
+  }
+  return OkStatus();
+}
+
+StatusOr<ClusterLock> ClusterLock::Acquire(const std::string& name) {
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
+  const std::string path = RecordDirectory() + "/" + name + ".lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return Internal("cannot open ", path, ": ", std::strerror(errno));
+  ClusterLock lock(fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
+  return FailedPrecondition("another command is starting or stopping the cluster \"", name, "\"");
+}
+
+ClusterLock::ClusterLock(ClusterLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+// The file stays: removing it could leave two holders of two files of one name.
+ClusterLock::~ClusterLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status WriteRecord(const ClusterRecord& record) {
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
+  json processes = json::array();
+  for (const ProcessRecord& process : record.processes) {
+    processes.push_back({{"role", process.role},
+                         {"pid", process.pid},
+                         {"start_ticks", process.start_ticks}});
+  }
+  const json root = {{"name", record.name},
+                     {"endpoint", record.endpoint},
+                     {"directory", record.directory},
+                     {"workers", record.workers},
+                     {"processes", processes}};
+  // Renamed into place, so that a reader sees all of it or nothing.
+  const std::string path = RecordPath(record.name);
+  const std::string draft = path + ".new";
+  std::ofstream file(draft, std::ios::trunc);
+  file << root.dump(2) << '\n';
+  file.close();
+  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
+    return Internal("cannot write ", path, ": ", std::strerror(errno));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::optional<ClusterRecord>> ReadRecord(const std::string& name) {
+  const std::string path = RecordPath(name);
+  std::ifstream file(path);
+  if (!file) {
+    if (errno == ENOENT) return std::optional<ClusterRecord>();
+    return Internal("cannot read ", path, ": ", std::strerror(errno));
+  }
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  LOCKSTEP_ASSIGN_OR_RETURN(ClusterRecord record, ParseRecord(path, text));
+  return std::optional<ClusterRecord>(std::move(record));
+}
+
+StatusOr<std::vector<ClusterRecord>> ListRecords() {
+  std::vector<ClusterRecord> records;
+  std::error_code error;
+  if (!fs::exists(RecordDirectory(), error)) return records;
+  // Records tell where to connect and whom to stop: only our own are believed.
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
+  fs::directory_iterator entries(RecordDirectory(), error);
+  if (error) return Internal("cannot list ", RecordDirectory(), ": ", error.message());
+  for (const fs::directory_entry& entry : entries) {
+    if (entry.path().extension() != ".json") continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(std::optional<ClusterRecord> record,
+                              ReadRecord(entry.path().stem().string()));
+    if (record.has_value()) records.push_back(*std::move(record));
+  }
+  std::sort(records.begin(), records.end(),
+            [](const ClusterRecord& a, const ClusterRecord& b) { return a.name < b.name; });
+  return records;
+}
+
+Status RemoveCluster(const ClusterRecord& record) {
+  std::error_code error;
+  fs::remove_all(record.directory, error);
+  if (error) return Internal("cannot remove ", record.directory, ": ", error.message());
+  fs::remove(RecordPath(record.name), error);
+  if (error) return Internal("cannot remove ", RecordPath(record.name), ": ", error.message());
+  return OkStatus();
+}
+
+Status CheckClusterName(const std::string& name) {
+  const bool valid = !name.empty() && name.size() <= 63 && name.front() != '.' &&
+                     name.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
+                                            "0123456789-_.") == std::string::npos;
+  if (valid) return OkStatus();
+  return InvalidArgument("\"", name, "\" is no cluster name; expected at most 63 lower-case letters, "
+                         "digits, '-', '_' and '.'");
+}
+
+}  // namespace lockstep::cli

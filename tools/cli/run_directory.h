@@ -1,0 +1,79 @@
+// Where clusters on this host keep their sockets and logs, and the records by which they are found.
+//
+//     ${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/     0700, ours; everything below is trusted
+//         NAME.json                              the cluster's record
+//         NAME.lock                              held while `up` and `down` work on the cluster
+//         NAME/                                  sockets, logs, generated configuration
+//
+// Threads: any. Errors: kPermissionDenied a directory that others could write to.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::cli {
+
+// A process that outlives its parent. The start time tells it from a later one with the same id.
+struct ProcessRecord {
+  std::string role;  // "controller", "worker-0", ...
+  pid_t pid = 0;
+  uint64_t start_ticks = 0;  // since boot, from /proc/PID/stat
+
+  bool IsAlive() const;
+};
+
+// The record of a process that runs now; kNotFound if there is none.
+StatusOr<ProcessRecord> RecordProcess(const std::string& role, pid_t pid);
+
+struct ClusterRecord {
+  std::string name;
+  std::string endpoint;   // for clients
+  std::string directory;  // its run directory
+  int workers = 0;
+  std::vector<ProcessRecord> processes;  // the controller first
+
+  bool IsAlive() const;  // any of its processes is
+};
+
+// The directory of all records. Not made by this call.
+std::string RecordDirectory();
+// Where the cluster's run directory is if nobody asks for another.
+std::string DefaultRunDirectory(const std::string& name);
+
+// Makes `path` (and the directory above) with mode 0700. One that exists must be a real directory of
+// ours that nobody else may enter.
+Status MakePrivateDirectory(const std::string& path);
+
+// Holds NAME.lock, so that two commands do not start or stop one cluster at once.
+class ClusterLock {
+ public:
+  // kFailedPrecondition at once if another process holds it.
+  static StatusOr<ClusterLock> Acquire(const std::string& name);
+
+  ClusterLock(ClusterLock&& other) noexcept;
+  ClusterLock& operator=(ClusterLock&&) = delete;
+  ~ClusterLock();
+
+ private:
+  explicit ClusterLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+Status WriteRecord(const ClusterRecord& record);
+// Nothing if there is no cluster of this name, dead or alive.
+StatusOr<std::optional<ClusterRecord>> ReadRecord(const std::string& name);
+// All clusters, dead ones too, by name.
+StatusOr<std::vector<ClusterRecord>> ListRecords();
+// Removes the record and the run directory of a cluster that is dead.
+Status RemoveCluster(const ClusterRecord& record);
+
+// Lower-case letters, digits, '-', '_' and '.', at most 63, no leading '.': good as a file name.
+Status CheckClusterName(const std::string& name);
+
+}  // namespace lockstep::cli

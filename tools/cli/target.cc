@@ -1,0 +1,139 @@
+#include "tools/cli/target.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "tools/cli/exit_code.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/run_directory.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kDefaultName[] = "lockstep";
+constexpr char kHowToStart[] = "start one with `lockstep up`, or name one with --connect";
+
+Status Unreachable(const std::string& what) {
+  return WithExitCode(Unavailable(what), ExitCode::kUnreachable);
+}
+
+// Wrong groups or a wrong endpoint are the user's to put right.
+Status ConnectError(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kUnavailable: return WithExitCode(status, ExitCode::kUnreachable);
+    case StatusCode::kInvalidArgument: return WithExitCode(status, ExitCode::kUsage);
+    default: return status;
+  }
+}
+
+std::chrono::milliseconds Timeout(const TargetOptions& options) {
+  return std::chrono::milliseconds(static_cast<int64_t>(options.timeout_seconds * 1000));
+}
+
+StatusOr<std::string> EndpointOf(const std::string& name) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> record, ReadRecord(name));
+  if (!record.has_value()) {
+    return Unreachable("no cluster \"" + name + "\" runs on this host; " + kHowToStart);
+  }
+  if (!record->IsAlive()) {
+    return Unreachable("the cluster \"" + name + "\" is dead; its logs are in " +
+                       record->directory + " until `lockstep down " + name +
+                       "` or the next `up` removes them");
+  }
+  return record->endpoint;
+}
+
+// Used where nothing says which cluster is meant.
+StatusOr<std::string> OnlyEndpoint() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<ClusterRecord> records, ListRecords());
+  std::vector<const ClusterRecord*> alive;
+  std::string names;
+  for (const ClusterRecord& record : records) {
+    if (!record.IsAlive()) continue;
+    alive.push_back(&record);
+    names += (names.empty() ? "" : ", ") + record.name;
+    if (record.name == kDefaultName) return record.endpoint;
+  }
+  if (alive.size() == 1) return alive.front()->endpoint;
+  if (!alive.empty()) {
+    return UsageError("several clusters run on this host; choose one with --name: ", names);
+  }
+  return EndpointOf(kDefaultName);
+}
+
+}  // namespace
+
+void AddTargetOptions(CLI::App& app, TargetOptions& options) {
+  CLI::Option* connect =
+      app.add_option("-c,--connect", options.endpoint,
+                     "the controller's endpoint for clients: ipc://PATH or tcp://HOST:PORT")
+          ->type_name("ENDPOINT");
+  app.add_option("-n,--name", options.name,
+                 "a cluster started by `lockstep up` on this host; without both:\n"
+                 "$LOCKSTEP_ENDPOINT, else the one that runs")
+      ->type_name("NAME")
+      ->excludes(connect);
+  app.add_option("--timeout", options.timeout_seconds,
+                 "seconds to wait for the controller's answer")
+      ->check(CLI::Range(0.001, 86'400.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+}
+
+StatusOr<std::string> ResolveEndpoint(const TargetOptions& options) {
+  if (!options.endpoint.empty()) return options.endpoint;
+  if (!options.name.empty()) return EndpointOf(options.name);
+  const char* endpoint = std::getenv("LOCKSTEP_ENDPOINT");
+  if (endpoint != nullptr && *endpoint != '\0') return std::string(endpoint);
+  return OnlyEndpoint();
+}
+
+StatusOr<ClusterStatus> QueryCluster(const std::string& endpoint, const TargetOptions& options) {
+  const Spinner spinner("asking " + endpoint, CanShowProgress());
+  StatusOr<ClusterStatus> status = GetClusterStatus(endpoint, Timeout(options));
+  return status.ok() ? status : ConnectError(status.status());
+}
+
+void AddSessionOptions(CLI::App& app, SessionTarget& target) {
+  AddTargetOptions(app, target.cluster);
+  CLI::Option* embedded = app.add_flag(
+      "--embedded", target.embedded, "start a cluster inside this process instead of connecting");
+  embedded->excludes(app.get_option("--connect"))->excludes(app.get_option("--name"));
+  app.add_option("-w,--workers", target.workers, "how many workers the embedded cluster has")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N")
+      ->needs(embedded);
+  app.add_option("--module-path", target.module_path,
+                 "directory that the embedded cluster may load modules from (repeatable)")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("DIR")
+      ->expected(1)
+      ->take_all()
+      ->needs(embedded);
+}
+
+StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) {
+  OpenSession open;
+  if (target.embedded) {
+    local::LocalClusterOptions local;
+    local.workers = target.workers.value_or(local.workers);
+    const Spinner spinner("starting " + std::to_string(local.workers) + " workers",
+                          CanShowProgress());
+    local.module_path = target.module_path;
+    LOCKSTEP_ASSIGN_OR_RETURN(open.cluster, local::LocalCluster::Start(local));
+    StatusOr<Session> session = open.cluster->Connect(std::move(options));
+    if (!session.ok()) return ConnectError(session.status());
+    open.session.emplace(*std::move(session));
+    return open;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(options.endpoint, ResolveEndpoint(target.cluster));
+  // Whoever does not answer this at once is not there; a session would wait for long.
+  LOCKSTEP_RETURN_IF_ERROR(QueryCluster(options.endpoint, target.cluster).status());
+  const Spinner spinner("waiting for all workers", CanShowProgress());
+  StatusOr<Session> session = Session::Connect(options);
+  if (!session.ok()) return ConnectError(session.status());
+  open.session.emplace(*std::move(session));
+  return open;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,54 @@
+// Which cluster a command is about.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "runtime/base/status.h"
+#include "runtime/client/admin.h"
+#include "runtime/client/session.h"
+#include "services/local/local_cluster.h"
+
+namespace lockstep::cli {
+
+struct TargetOptions {
+  std::string endpoint;  // --connect
+  std::string name;      // --name
+  double timeout_seconds = 2;
+};
+
+// --connect, --name, --timeout.
+void AddTargetOptions(CLI::App& app, TargetOptions& options);
+
+// --connect; else the cluster of --name; else $LOCKSTEP_ENDPOINT; else the only one that runs on this
+// host; else the one called "lockstep". Exit code 3 if there is none, with what to do about it.
+StatusOr<std::string> ResolveEndpoint(const TargetOptions& options);
+
+// The cluster's status, by ResolveEndpoint(). Exit code 3 if nobody answers.
+StatusOr<ClusterStatus> QueryCluster(const std::string& endpoint, const TargetOptions& options);
+
+// Where `call` and `run` execute: on a cluster, or on one inside this process.
+struct SessionTarget {
+  TargetOptions cluster;
+  bool embedded = false;
+  std::optional<int> workers;            // --embedded only; 4 if nobody says
+  std::vector<std::string> module_path;  // --embedded only
+};
+
+// The above, --embedded, --workers and --module-path.
+void AddSessionOptions(CLI::App& app, SessionTarget& target);
+
+// A session, and the embedded cluster that it needs, if any. Closes both, the session first.
+struct OpenSession {
+  std::unique_ptr<local::LocalCluster> cluster;
+  std::optional<Session> session;
+};
+
+// `options.endpoint` is filled in. Exit code 3 if nobody answers.
+StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options);
+
+}  // namespace lockstep::cli

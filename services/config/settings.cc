@@ -55,11 +55,13 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 // A vertical bar would end the cell.
-std::string Cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
-    text.insert(at, "\\");
+std::string Cell(const std::string& text) {
+  std::string cell;
+  for (const char c : text) {
+    if (c == '|') cell += '\\';
+    cell += c;
   }
-  return text;
+  return cell;
 }
 
 }  // namespace

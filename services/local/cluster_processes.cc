@@ -164,12 +164,8 @@ Status ClusterProcesses::WaitForEnd(Deadline deadline, int cancel_fd) {
     std::vector<pollfd> watched = {{cancel_fd, POLLIN, 0}};
     for (std::vector<ServiceProcess>* processes : {&controller_, &workers_}) {
       for (ServiceProcess& process : *processes) {
-        if (std::count(reported_.begin(), reported_.end(), process.pid()) != 0) continue;
-        const Status running = process.CheckRunning();
-        if (!running.ok()) {
-          reported_.push_back(process.pid());
-          return running;
-        }
+        if (process.reported()) continue;
+        LOCKSTEP_RETURN_IF_ERROR(process.CheckRunning());
         watched.push_back({process.child().pidfd(), POLLIN, 0});
       }
     }
@@ -180,15 +176,8 @@ Status ClusterProcesses::WaitForEnd(Deadline deadline, int cancel_fd) {
 }
 
 Status ClusterProcesses::Stop(const std::string& reason) {
-  // Whoever waited for these ends knows of them.
-  const auto is_reported = [this](ServiceProcess& process) {
-    return std::count(reported_.begin(), reported_.end(), process.pid()) != 0;
-  };
-  std::erase_if(controller_, is_reported);
-  std::erase_if(workers_, is_reported);
-
   const bool can_ask =
-      !endpoint_.empty() && !controller_.empty() && controller_.front().CheckRunning().ok();
+      !endpoint_.empty() && !controller_.empty() && controller_.front().child().Running();
   if (can_ask && ShutdownCluster(endpoint_, reason, kShutdownPatience).ok()) {
     const Deadline patience = Deadline::After(kEndPatience);
     WaitForAll(workers_, patience);
@@ -198,6 +187,7 @@ Status ClusterProcesses::Stop(const std::string& reason) {
   const Deadline patience = Deadline::After(kTermPatience);
   const Status workers = TerminateAll(workers_, patience);
   const Status controller = TerminateAll(controller_, patience);
+  endpoint_.clear();
   workers_.clear();
   controller_.clear();
   return workers.ok() ? controller : workers;

@@ -75,7 +75,6 @@ class ClusterProcesses {
   // The controller: no element before it is started and after Release().
   std::vector<ServiceProcess> controller_;
   std::vector<ServiceProcess> workers_;
-  std::vector<pid_t> reported_;
 };
 
 }  // namespace lockstep::local

@@ -28,7 +28,7 @@ struct LocalClusterOptions {
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};
   // kProcesses: the worker's executable. If empty: $LOCKSTEP_WORKER, else `lockstep-worker` beside
-  // this program, else in PATH.
+  // this program, in its build tree, or in PATH (FindProgram() in child_process.h).
   std::string worker_binary;
 };
 

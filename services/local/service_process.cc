@@ -1,12 +1,13 @@
 #include "services/local/service_process.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <deque>
 #include <fstream>
 #include <utility>
+
+#include "runtime/base/shared_segment.h"
 
 namespace lockstep::local {
 namespace {
@@ -37,11 +38,19 @@ StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& opti
 
 Status ServiceProcess::CheckRunning() {
   const StatusOr<ExitStatus> status = child_.Wait(Deadline::After(std::chrono::seconds(0)));
-  if (status.ok()) return Ended(*status);
-  return status.status().code() == StatusCode::kDeadlineExceeded ? OkStatus() : status.status();
+  if (status.status().code() == StatusCode::kDeadlineExceeded) return OkStatus();
+  reported_ = true;
+  return status.ok() ? DescribeEnd(*status) : status.status();
 }
 
-Status ServiceProcess::Ended(const ExitStatus& status) const {
+Status ServiceProcess::WaitOrKill(Deadline patience) {
+  const StatusOr<ExitStatus> status = child_.WaitOrKill(patience);
+  if (!status.ok()) return Annotate(status.status(), role_);
+  if (status->ok() || reported_) return OkStatus();
+  return DescribeEnd(*status);
+}
+
+Status ServiceProcess::DescribeEnd(const ExitStatus& status) const {
   const std::string tail = LogTail(log_path_, kTailLines);
   return Unavailable(role_, " (process ", pid(), ") ", status.Describe(),
                      tail.empty() ? "; it has logged nothing" : "; the end of its log:\n" + tail);
@@ -52,11 +61,13 @@ Status TerminateAll(std::vector<ServiceProcess>& processes, Deadline patience) {
   for (ServiceProcess& process : processes) process.child().Signal(SIGTERM);
   std::string problems;
   for (ServiceProcess& process : processes) {
-    const StatusOr<ExitStatus> status = process.child().WaitOrKill(patience);
-    if (status.ok() && status->ok()) continue;
+    const Status status = process.WaitOrKill(patience);
+    if (status.ok()) continue;
     if (!problems.empty()) problems += '\n';
-    problems += status.ok() ? Message(process.Ended(*status)) : Message(status.status());
+    problems += Message(status);
   }
+  // A process that was killed could not remove its shared memory.
+  SharedSegment::Sweep(SharedSegment::kNamePrefix);
   return problems.empty() ? OkStatus() : Unavailable(problems);
 }
 
@@ -72,7 +83,10 @@ std::string LogTail(const std::string& path, int count) {
     if (static_cast<int>(lines.size()) > count) lines.pop_front();
   }
   std::string text;
-  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  for (const std::string& line : lines) {
+    if (!text.empty()) text += '\n';
+    text += line;
+  }
   return text;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
@@ -27,22 +29,29 @@ class ServiceProcess {
   ChildProcess& child() { return child_; }
   pid_t pid() const { return child_.pid(); }
 
-  // Nothing is wrong while it runs. kUnavailable once it has ended: how, and its log's last lines.
+  // OK while it runs. kUnavailable once it has ended: how, and its log's last lines.
   Status CheckRunning();
-  // The error for a process that ended as `status` says.
-  Status Ended(const ExitStatus& status) const;
+  // True once CheckRunning() has told that it has ended.
+  bool reported() const { return reported_; }
+
+  // Waits, then kills it at `patience`. OK if it ended with exit code 0, or if the end is known from
+  // CheckRunning(); else the same error as CheckRunning's.
+  Status WaitOrKill(Deadline patience);
 
  private:
+  Status DescribeEnd(const ExitStatus& status) const;
+
   ServiceProcess(std::string role, std::string log_path, ChildProcess child)
       : role_(std::move(role)), log_path_(std::move(log_path)), child_(std::move(child)) {}
 
   std::string role_;
   std::string log_path_;
   ChildProcess child_;
+  bool reported_ = false;
 };
 
-// Ends all of `processes` at once rather than one after the other: SIGTERM, SIGKILL at `patience`.
-// An error names those that had to be killed, or that were dead before with something other than 0.
+// Ends all of `processes`: SIGTERM to all at once, SIGKILL at `patience` to those that are left. An error
+// lists those that did not end well (see WaitOrKill()).
 Status TerminateAll(std::vector<ServiceProcess>& processes, Deadline patience);
 
 // Waits for `processes` to end by themselves; those that do not are left for TerminateAll().

@@ -1,0 +1,176 @@
+#include "services/local/local_cluster.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "runtime/base/deadline.h"
+#include "runtime/control/host.h"
+#include "runtime/control/zmq/zmq_context.h"
+#include "services/config/endpoint.h"
+#include "services/config/service_config.h"
+#include "services/controller/controller.h"
+#include "services/local/child_process.h"
+#include "services/local/local_workers.h"
+#include "services/local/temporary_directory.h"
+
+namespace lockstep::local {
+namespace {
+
+using namespace std::chrono_literals;
+using Mode = LocalClusterOptions::Mode;
+
+// While the cluster becomes ready, workers are looked at this often.
+constexpr auto kLook = 100ms;
+// What a stop may take: for the workers, and for the controller after them.
+constexpr auto kWorkerPatience = 3s;
+constexpr auto kControllerPatience = 2s;
+
+// In somebody else's program, standard output is not ours, and only what goes wrong is news. A program
+// that has set up spdlog itself keeps what it chose.
+void QuietLogs() {
+  if (!spdlog::default_logger()->name().empty()) return;
+  auto logger = spdlog::stderr_logger_mt("lockstep");
+  logger->set_level(spdlog::level::warn);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+Status Check(const LocalClusterOptions& options) {
+  if (options.workers < 1 || options.workers > config::kMaxWorkers) {
+    return InvalidArgument("a cluster has 1 to ", config::kMaxWorkers, " workers, not ",
+                           options.workers);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+struct LocalCluster::Impl {
+  std::unique_ptr<TemporaryDirectory> directory;  // kProcesses only
+  std::shared_ptr<control::ZmqContext> context = control::ZmqContext::Create();
+  std::unique_ptr<controller::Controller> controller;
+  std::unique_ptr<LocalWorkers> workers;
+  std::string endpoint;
+  std::vector<pid_t> worker_pids;
+
+  // The endpoint called `role`: a name inside this process, or a socket file.
+  StatusOr<std::string> Endpoint(const std::string& cluster, const std::string& role) const {
+    if (directory == nullptr) return "inproc://" + cluster + "." + role;
+    return config::IpcEndpoint(directory->path() + "/" + role);
+  }
+
+  Status Start(const LocalClusterOptions& options);
+  Status WaitUntilReady(Deadline deadline);
+  Status Stop();
+};
+
+Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
+  std::string program = options.worker_binary;
+  if (options.mode == Mode::kProcesses) {
+    if (program.empty()) {
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          program, FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker"));
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(directory, TemporaryDirectory::Create());
+  }
+  const std::string cluster =
+      options.cluster.empty() ? "local-" + control::RandomHex(8) : options.cluster;
+
+  controller::ControllerOptions controller_options;
+  controller_options.cluster = cluster;
+  controller_options.workers = options.workers;
+  controller_options.collective_timeout = options.collective_timeout;
+  LOCKSTEP_ASSIGN_OR_RETURN(controller_options.client_endpoint, Endpoint(cluster, "client"));
+  LOCKSTEP_ASSIGN_OR_RETURN(controller_options.worker_endpoint, Endpoint(cluster, "worker"));
+  LOCKSTEP_ASSIGN_OR_RETURN(controller_options.liveness_endpoint, Endpoint(cluster, "liveness"));
+
+  std::vector<worker::WorkerOptions> ranks(static_cast<size_t>(options.workers));
+  for (int rank = 0; rank < options.workers; ++rank) {
+    ranks[rank].cluster = cluster;
+    ranks[rank].controller_endpoint = controller_options.worker_endpoint;
+    ranks[rank].rank = rank;
+    ranks[rank].module_path = options.module_path;
+    ranks[rank].arena_bytes = options.arena_bytes;
+    ranks[rank].join_timeout = options.start_timeout;
+    LOCKSTEP_ASSIGN_OR_RETURN(ranks[rank].bulk_endpoint,
+                              Endpoint(cluster, "bulk-" + std::to_string(rank)));
+  }
+
+  const Deadline deadline = Deadline::After(options.start_timeout);
+  // Child processes take a while to load: they do so while the controller starts.
+  if (options.mode == Mode::kProcesses) {
+    LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerProcesses(ranks, program, directory->path()));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(controller,
+                            controller::Controller::Start(controller_options, context));
+  endpoint = controller->client_endpoint();
+  if (options.mode == Mode::kThreads) {
+    LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerThreads(ranks, context));
+  }
+  worker_pids = workers->pids();
+  return WaitUntilReady(deadline);
+}
+
+Status LocalCluster::Impl::WaitUntilReady(Deadline deadline) {
+  SessionOptions options;
+  options.endpoint = endpoint;
+  options.name = "start of the cluster";
+  while (true) {
+    options.connect_timeout = std::min<std::chrono::milliseconds>(
+        kLook, std::chrono::ceil<std::chrono::milliseconds>(deadline.Remaining()));
+    const Status status = Session::Connect(options, context).status();
+    if (status.ok()) return status;
+    // A worker that could not start is the cause; that the cluster is not ready is its effect.
+    LOCKSTEP_RETURN_IF_ERROR(workers->CheckRunning());
+    if (deadline.Expired()) return Annotate(status, "the cluster did not become ready in time");
+  }
+}
+
+Status LocalCluster::Impl::Stop() {
+  Status status;
+  if (controller != nullptr) controller->RequestStop("the program stops its cluster");
+  if (workers != nullptr) status = workers->Stop(Deadline::After(kWorkerPatience));
+  workers.reset();
+  if (controller != nullptr) {
+    const Status ended = controller->Wait(Deadline::After(kControllerPatience));
+    if (status.ok()) status = Annotate(ended, "controller");
+  }
+  controller.reset();
+  directory.reset();
+  return status;
+}
+
+LocalCluster::LocalCluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+LocalCluster::~LocalCluster() {
+  const Status status = Stop();
+  if (!status.ok()) spdlog::warn("stopping the local cluster: {}", Message(status));
+}
+
+StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LocalClusterOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(Check(options));
+  QuietLogs();
+  // The destructor stops what was started if the rest fails.
+  std::unique_ptr<LocalCluster> cluster(new LocalCluster(std::make_unique<Impl>()));
+  const Status status = cluster->impl_->Start(options);
+  if (!status.ok()) {
+    (void)cluster->Stop();  // what else goes wrong now is an effect of this
+    return status;
+  }
+  return cluster;
+}
+
+StatusOr<Session> LocalCluster::Connect(SessionOptions options) {
+  if (impl_->controller == nullptr) return FailedPrecondition("the cluster is stopped");
+  options.endpoint = impl_->endpoint;
+  return Session::Connect(options, impl_->context);
+}
+
+const std::string& LocalCluster::endpoint() const { return impl_->endpoint; }
+
+const std::vector<pid_t>& LocalCluster::worker_pids() const { return impl_->worker_pids; }
+
+Status LocalCluster::Stop() { return impl_->Stop(); }
+
+}  // namespace lockstep::local

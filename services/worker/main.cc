@@ -1,0 +1,26 @@
+// lockstep-worker: the worker service.
+#include "runtime/control/zmq/zmq_context.h"
+#include "services/config/cluster_config.h"
+#include "services/process/service_main.h"
+#include "services/worker/worker.h"
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const process::ServiceProgram program{
+      "lockstep-worker",
+      "A worker of a Lockstep cluster: executes commands on its own part of the data.",
+      "  lockstep-worker --config worker.yaml\n"
+      "  lockstep-worker --set controller_endpoint=tcp://127.0.0.1:7401 --set rank=2\n",
+      config::Describe(config::FileKind::kWorker)};
+  process::ServiceFlags flags;
+  if (const auto exit_code = process::ParseCommandLine(program, argc, argv, &flags)) {
+    return *exit_code;
+  }
+  const auto options = config::LoadWorker(flags.sources);
+  if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
+
+  process::BlockStopSignals();
+  const auto worker = worker::Worker::Start(*options, control::ZmqContext::Create());
+  if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
+  return process::RunUntilStopped(**worker, flags.parent);
+}

@@ -67,7 +67,7 @@ RegisterFile::Slot& RegisterFile::FindOrMake(uint32_t index) {
   return (*chunks_[chunk])[index & (kChunkSlots - 1)];
 }
 
-void RegisterFile::SetValue(Slot& slot, bool live, Value value) {
+void RegisterFile::SetValue(Slot& slot, bool live, Value&& value) {
   const int64_t more_registers = int64_t{live} - int64_t{slot.live};
   const auto more_bytes =
       static_cast<int64_t>(TensorBytes(value)) - static_cast<int64_t>(TensorBytes(slot.value));

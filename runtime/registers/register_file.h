@@ -79,7 +79,7 @@ class RegisterFile {
     return &(*chunks_[chunk])[index & (kChunkSlots - 1)];
   }
   Slot& FindOrMake(uint32_t index);
-  void SetValue(Slot& slot, bool live, Value value);
+  void SetValue(Slot& slot, bool live, Value&& value);
   static Status WhyUnreadable(RegisterId id, const Slot* slot);
 
   RegisterTotals* const totals_;

@@ -1,6 +1,5 @@
 #include "examples/support/cluster.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -15,12 +14,8 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartCluster(const ClusterFlags& 
   local::LocalClusterOptions options;
   options.workers = flags.workers;
   options.module_path = {std::filesystem::path(module_path).parent_path().string()};
-  if (flags.processes) {
-    options.mode = local::LocalClusterOptions::Mode::kProcesses;
-    // Built here, the worker lies in a folder of its own; installed, LocalCluster finds it.
-    const StatusOr<std::string> worker = FindFile("services/worker/lockstep-worker");
-    if (worker.ok() && std::getenv("LOCKSTEP_WORKER") == nullptr) options.worker_binary = *worker;
-  }
+  options.mode = flags.processes ? local::LocalClusterOptions::Mode::kProcesses
+                                 : local::LocalClusterOptions::Mode::kThreads;
   return local::LocalCluster::Start(options);
 }
 

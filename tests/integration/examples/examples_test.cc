@@ -151,7 +151,7 @@ TEST_F(ExamplesTest, WrongFlagsAreExplained) {
       {{"--data", "/no/such/file"}, "digits: cannot open the data set /no/such/file"},
       {{"--module", "/no/such/module.so"}, "digits: cannot open the module /no/such/module.so"},
       {{"--workers", "0"}, "--workers"},
-      {{"--workers", "2", "--connect", "ipc:///tmp/nobody"}, "--connect excludes --workers"},
+      {{"--workers", "2", "--connect", "ipc:///tmp/nobody"}, "--workers excludes --connect"},
       {{"--losses", "/no/such/folder/losses.csv", "--epochs", "1"},
        "digits: cannot write the losses to /no/such/folder/losses.csv"},
   };

@@ -108,6 +108,6 @@ void BatchWriter::CommandBuilder::Finish() {
 }
 
 BatchReader::BatchReader(const Frame& body, const ReadLimits& limits)
-    : words_(body), limits_(limits) {}
+    : words_(body), limits_(limits), cut_off_(!words_.ok() && body.size() > 0) {}
 
 }  // namespace lockstep::control

@@ -78,13 +78,13 @@ class BatchReader {
  public:
   explicit BatchReader(const Frame& body, const ReadLimits& limits = {});
 
-  bool AtEnd() const { return position_ == words_.words().size(); }
+  bool AtEnd() const { return !cut_off_ && position_ == words_.words().size(); }
 
   // Calls `use` with the next command and moves on. `use` returns a Status. kInvalidArgument if the
   // bytes are no command: the rest cannot be read either.
   template <typename Use>
   Status Next(Use&& use) {
-    if (!words_.ok()) return InvalidArgument("a batch is cut off");
+    if (std::exchange(cut_off_, false)) return InvalidArgument("a batch is cut off");
     const kj::ArrayPtr<const capnp::word> rest =
         words_.words().slice(position_, words_.words().size());
     try {
@@ -102,6 +102,7 @@ class BatchReader {
   AlignedWords words_;
   const ReadLimits limits_;
   size_t position_ = 0;
+  bool cut_off_;  // not whole words, which is yet to be told
 };
 
 }  // namespace lockstep::control

@@ -40,9 +40,9 @@ void WriteError(wire::Error::Builder builder, const RemoteError& error) {
   builder.setRank(error.rank);
   builder.setSession(error.session.value);
   builder.setCommand(error.command);
-  builder.setFunction(error.function);
-  builder.setMessage(error.message);
-  builder.setStack(error.stack);
+  builder.setFunction(TextOf(error.function));
+  builder.setMessage(TextOf(error.message));
+  builder.setStack(TextOf(error.stack));
 }
 
 RemoteError ReadError(wire::Error::Reader reader) {

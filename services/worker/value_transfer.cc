@@ -65,7 +65,7 @@ struct Writer {
     auto map = out.initMap(static_cast<unsigned>(v->size()));
     unsigned i = 0;
     for (const auto& [key, item] : *v) {
-      map[i].setKey(key);
+      map[i].setKey(control::TextOf(key));
       LOCKSTEP_RETURN_IF_ERROR(ToWire(item, max_tensor_bytes, map[i].initValue()));
       ++i;
     }

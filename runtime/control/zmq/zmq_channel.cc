@@ -16,6 +16,9 @@ namespace {
 // Small frames are cheaper to copy than to share.
 constexpr size_t kCopyBelowBytes = 512;
 
+constexpr char kExpectedEndpoint[] =
+    "expected inproc://<name>, ipc://<path> (at most 107 bytes) or tcp://<host>:<port>";
+
 // A ZeroMQ message that lives as long as the Frame made from it.
 struct ReceivedPart {
   ReceivedPart() { zmq_msg_init(&message); }
@@ -59,8 +62,7 @@ Status ZmqError(const std::string& what) {
     case ENOCOMPATPROTO:
     case ENODEV:
     case ENAMETOOLONG:
-      return InvalidArgument(
-          text, "; expected inproc://<name>, ipc://<path> (at most 107 bytes) or tcp://<host>:<port>");
+      return InvalidArgument(text, "; ", kExpectedEndpoint);
     case EADDRNOTAVAIL:
     case ENOENT:
       return NotFound(text);
@@ -248,17 +250,33 @@ RoutingId NewRoutingId() {
   return id;
 }
 
-// Without keys, only this host may reach us.
+bool StartsWith(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
+
+// Without keys, only this host may reach us. ZeroMQ knows more transports than ours, and nobody has
+// thought about who can reach those.
 Status CheckMayListen(const std::string& endpoint) {
+  if (StartsWith(endpoint, "inproc://") || StartsWith(endpoint, "ipc://")) return OkStatus();
   constexpr char kTcp[] = "tcp://";
-  if (endpoint.rfind(kTcp, 0) != 0) return OkStatus();
+  if (!StartsWith(endpoint, kTcp)) {
+    return InvalidArgument("cannot listen on \"", endpoint, "\"; ", kExpectedEndpoint);
+  }
   const std::string address = endpoint.substr(sizeof kTcp - 1);
   for (const char* loopback : {"127.", "localhost:", "[::1]:", "lo:"}) {
-    if (address.rfind(loopback, 0) == 0) return OkStatus();
+    if (StartsWith(address, loopback)) return OkStatus();
   }
   return PermissionDenied("will not listen on ", endpoint,
                           ": connections are not authenticated, so only loopback (127.0.0.0/8, "
                           "[::1]), ipc:// and inproc:// are allowed");
+}
+
+// ZeroMQ tells an IPv4 address as an IPv6 one, "[::ffff:127.0.0.1]": the same place, but nothing that
+// people have written into their configuration.
+std::string WithPlainIpv4(std::string endpoint) {
+  constexpr char kMapped[] = "tcp://[::ffff:";
+  const size_t bracket = endpoint.find(']');
+  if (!StartsWith(endpoint, kMapped) || bracket == std::string::npos) return endpoint;
+  endpoint.erase(bracket, 1);
+  return endpoint.replace(0, sizeof kMapped - 1, "tcp://");
 }
 
 }  // namespace
@@ -295,7 +313,7 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
   if (zmq_getsockopt(socket.handle(), ZMQ_LAST_ENDPOINT, resolved, &size) != 0) {
     return ZmqError("cannot ask for the address of \"" + endpoint + "\"");
   }
-  return std::make_unique<RouterChannel>(std::move(socket), std::string(resolved));
+  return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved));
 }
 
 }  // namespace lockstep::control

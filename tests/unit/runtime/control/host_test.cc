@@ -1,0 +1,40 @@
+#include "runtime/control/host.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace lockstep::control {
+namespace {
+
+TEST(HostTest, IdentityIsStableWithinAProcess) {
+  EXPECT_FALSE(ThisHost().name.empty());
+  EXPECT_FALSE(ThisHost().id.empty());
+  EXPECT_EQ(ThisHost().id, ThisHost().id);
+}
+
+TEST(HostTest, IdentityTellsBootAndPidNamespace) {
+  // "<boot id>/<inode of the namespace>": equal only where process ids mean the same.
+  const size_t slash = ThisHost().id.find('/');
+  ASSERT_NE(slash, std::string::npos);
+  EXPECT_EQ(slash, 36u) << "a boot id is a UUID";
+  EXPECT_EQ(ThisHost().id.find_first_not_of("0123456789", slash + 1), std::string::npos);
+}
+
+TEST(HostTest, LabelNamesHostAndProcess) { EXPECT_EQ(ProcessLabel("node-7", 42), "node-7:42"); }
+
+TEST(HostTest, RandomHexHasTwoDigitsPerByteAndDiffers) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 100; ++i) {
+    const std::string text = RandomHex(8);
+    EXPECT_EQ(text.size(), 16u);
+    EXPECT_EQ(text.find_first_not_of("0123456789abcdef"), std::string::npos) << text;
+    seen.insert(text);
+  }
+  EXPECT_EQ(seen.size(), 100u);
+  EXPECT_EQ(RandomHex(0), "");
+}
+
+}  // namespace
+}  // namespace lockstep::control

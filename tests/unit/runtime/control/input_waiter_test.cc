@@ -1,0 +1,125 @@
+#include "runtime/control/input_waiter.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "runtime/control/zmq/zmq_channel.h"
+
+namespace lockstep::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLong = 20s;
+
+// A server and a client inside this process.
+struct Pair {
+  explicit Pair(const std::string& name) {
+    server = std::move(*ZmqListen(context, "inproc://input_waiter_test-" + name));
+    client = std::move(*ZmqConnect(context, server->endpoint()));
+  }
+  void Send() { ASSERT_TRUE(client->Send({Frame::Copy("x", 1)}).ok()); }
+  bool Take() {
+    PeerName from;
+    Message message;
+    return server->Receive(&from, &message);
+  }
+
+  std::shared_ptr<ZmqContext> context = ZmqContext::Create();
+  std::unique_ptr<ServerChannel> server;
+  std::unique_ptr<ClientChannel> client;
+};
+
+class InputWaiterTest : public testing::TestWithParam<std::chrono::microseconds> {};
+
+TEST_P(InputWaiterTest, InputThatIsThereIsSeenAtOnce) {
+  Pair pair("there");
+  pair.Send();
+  InputWaiter waiter(GetParam());
+  Channel* const channels[] = {pair.server.get()};
+  EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  EXPECT_TRUE(pair.Take());
+}
+
+TEST_P(InputWaiterTest, NothingEndsAtTheDeadline) {
+  Pair pair("nothing");
+  InputWaiter waiter(GetParam());
+  Channel* const channels[] = {pair.server.get()};
+  const auto begin = Deadline::Clock::now();
+  EXPECT_FALSE(waiter.Wait(channels, {}, Deadline::After(20ms)));
+  EXPECT_GE(Deadline::Clock::now() - begin, 20ms);
+  EXPECT_FALSE(waiter.Wait(channels, {}, Deadline::After(0ms)));
+}
+
+TEST_P(InputWaiterTest, MessagesFromAnotherThreadAllWakeTheWaiter) {
+  Pair pair("stream");
+  constexpr int kMessages = 300;
+  std::atomic<int> taken{0};
+  std::thread sender([&] {
+    for (int i = 0; i < kMessages; ++i) {
+      // One at a time, so that the waiter goes to sleep in between.
+      while (taken.load() < i) std::this_thread::yield();
+      pair.Send();
+    }
+  });
+  InputWaiter waiter(GetParam());
+  Channel* const channels[] = {pair.server.get()};
+  while (taken < kMessages) {
+    const bool came = waiter.Wait(channels, {}, Deadline::After(kLong));
+    EXPECT_TRUE(came);
+    if (!came) break;
+    while (pair.Take()) ++taken;
+  }
+  taken = kMessages;
+  sender.join();
+}
+
+TEST_P(InputWaiterTest, AnyOfSeveralChannelsWakes) {
+  Pair a("a");
+  Pair b("b");
+  InputWaiter waiter(GetParam());
+  Channel* const channels[] = {a.server.get(), b.server.get()};
+  std::thread sender([&] { b.Send(); });
+  EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  sender.join();
+  EXPECT_FALSE(a.Take());
+  EXPECT_TRUE(b.Take());
+}
+
+TEST_P(InputWaiterTest, SignalOfAnotherThreadWakes) {
+  Pair pair("signal");
+  WakeUp wake_up;
+  InputWaiter waiter(GetParam());
+  Channel* const channels[] = {pair.server.get()};
+  const int descriptors[] = {wake_up.fd()};
+  std::thread signaller([&] { wake_up.Signal(); });
+  EXPECT_TRUE(waiter.Wait(channels, descriptors, Deadline::After(kLong)));
+  signaller.join();
+  // It stays until it is cleared.
+  EXPECT_TRUE(waiter.Wait(channels, descriptors, Deadline::After(kLong)));
+  wake_up.Clear();
+  EXPECT_FALSE(waiter.Wait(channels, descriptors, Deadline::After(1ms)));
+}
+
+INSTANTIATE_TEST_SUITE_P(PollBeforeSleep, InputWaiterTest, testing::Values(0us, 200us, 5000us),
+                         [](const auto& info) {
+                           return std::to_string(info.param.count()) + "us";
+                         });
+
+TEST(WakeUpTest, ManySignalsNeedOneClear) {
+  WakeUp wake_up;
+  for (int i = 0; i < 1000; ++i) wake_up.Signal();
+  wake_up.Clear();
+  InputWaiter waiter(0us);
+  const int descriptors[] = {wake_up.fd()};
+  EXPECT_FALSE(waiter.Wait({}, descriptors, Deadline::After(1ms)));
+  wake_up.Clear();  // does not block
+}
+
+}  // namespace
+}  // namespace lockstep::control

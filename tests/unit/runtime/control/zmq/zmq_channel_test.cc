@@ -1,0 +1,315 @@
+#include "runtime/control/zmq/zmq_channel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/control/input_waiter.h"
+
+namespace lockstep::control {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr auto kLong = 20s;
+
+Frame FrameOf(const std::string& text) { return Frame::Copy(text.data(), text.size()); }
+std::string TextOf(const Frame& frame) {
+  return std::string(reinterpret_cast<const char*>(frame.data()), frame.size());
+}
+
+bool WaitFor(Channel& channel) {
+  InputWaiter waiter(0us);
+  Channel* const channels[] = {&channel};
+  return waiter.Wait(channels, {}, Deadline::After(kLong));
+}
+
+// The next message; empty (and a failure) if none comes.
+Message ReceiveFrom(ClientChannel& channel) {
+  Message message;
+  EXPECT_TRUE(WaitFor(channel) && channel.Receive(&message));
+  return message;
+}
+Message ReceiveFrom(ServerChannel& channel, PeerName* from) {
+  Message message;
+  EXPECT_TRUE(WaitFor(channel) && channel.Receive(from, &message));
+  return message;
+}
+
+// An endpoint of each kind, not yet used by anybody.
+std::string NewEndpoint(const std::string& transport) {
+  static int counter = 0;
+  const std::string unique = std::to_string(getpid()) + "-" + std::to_string(++counter);
+  if (transport == "tcp") return "tcp://127.0.0.1:*";
+  // Sockets' paths are short: the test's own directory may be too long.
+  if (transport == "ipc") return "ipc:///tmp/zmq_channel_test-" + unique;
+  return "inproc://" + unique;
+}
+
+class ZmqChannelTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto listening = ZmqListen(context_, NewEndpoint(GetParam()));
+    ASSERT_TRUE(listening.ok()) << listening.status();
+    server_ = std::move(*listening);
+  }
+  std::unique_ptr<ClientChannel> Connect() {
+    auto client = ZmqConnect(context_, server_->endpoint());
+    EXPECT_TRUE(client.ok()) << client.status();
+    return std::move(*client);
+  }
+  // The name under which the server knows `client`.
+  PeerName Greet(ClientChannel& client) {
+    EXPECT_TRUE(client.Send({FrameOf("hello")}).ok());
+    PeerName name;
+    EXPECT_EQ(TextOf(ReceiveFrom(*server_, &name)[0]), "hello");
+    return name;
+  }
+
+  std::shared_ptr<ZmqContext> context_ = ZmqContext::Create();
+  std::unique_ptr<ServerChannel> server_;
+};
+
+TEST_P(ZmqChannelTest, MessagesArriveWholeBothWays) {
+  auto client = Connect();
+  ASSERT_TRUE(client->Send({FrameOf("head"), FrameOf(""), FrameOf("tail")}).ok());
+  PeerName peer;
+  const Message request = ReceiveFrom(*server_, &peer);
+  ASSERT_EQ(request.size(), 3u);
+  EXPECT_EQ(TextOf(request[0]), "head");
+  EXPECT_EQ(TextOf(request[1]), "");
+  EXPECT_EQ(TextOf(request[2]), "tail");
+  ASSERT_TRUE(server_->Send({&peer, 1}, {FrameOf("back"), FrameOf("again")}).ok());
+  const Message answer = ReceiveFrom(*client);
+  ASSERT_EQ(answer.size(), 2u);
+  EXPECT_EQ(TextOf(answer[0]), "back");
+  EXPECT_EQ(TextOf(answer[1]), "again");
+}
+
+TEST_P(ZmqChannelTest, NothingToReceiveIsNoInput) {
+  auto client = Connect();
+  EXPECT_FALSE(client->HasInput());
+  EXPECT_FALSE(server_->HasInput());
+  Message message;
+  PeerName from;
+  EXPECT_FALSE(client->Receive(&message));
+  EXPECT_FALSE(server_->Receive(&from, &message));
+}
+
+TEST_P(ZmqChannelTest, MessagesOfOnePeerKeepTheirOrder) {
+  constexpr int kMessages = 5000;
+  auto client = Connect();
+  std::thread sender([&] {
+    for (int i = 0; i < kMessages; ++i) {
+      // Small ones are copied and large ones shared: both in one order.
+      const std::string text = std::to_string(i) + std::string(i % 7 == 0 ? 2000 : 0, ' ');
+      ASSERT_TRUE(client->Send({FrameOf(text)}).ok());
+    }
+  });
+  for (int i = 0; i < kMessages; ++i) {
+    PeerName from;
+    const Message message = ReceiveFrom(*server_, &from);
+    ASSERT_EQ(message.size(), 1u);
+    ASSERT_EQ(std::stoi(TextOf(message[0])), i);
+  }
+  sender.join();
+}
+
+TEST_P(ZmqChannelTest, OneFrameFansOutToAllPeersAndIsLetGo) {
+  constexpr int kPeers = 5;
+  std::vector<std::unique_ptr<ClientChannel>> clients;
+  std::vector<PeerName> peers;
+  for (int i = 0; i < kPeers; ++i) {
+    clients.push_back(Connect());
+    peers.push_back(Greet(*clients.back()));
+  }
+  auto bytes = std::make_shared<std::string>(100'000, 'b');
+  const std::weak_ptr<std::string> alive = bytes;
+  {
+    const void* data = bytes->data();
+    const size_t size = bytes->size();
+    const Message message = {FrameOf("envelope"), Frame(std::move(bytes), data, size)};
+    ASSERT_TRUE(server_->Send(peers, message).ok());
+  }
+  for (auto& client : clients) {
+    const Message message = ReceiveFrom(*client);
+    ASSERT_EQ(message.size(), 2u);
+    EXPECT_EQ(TextOf(message[0]), "envelope");
+    EXPECT_EQ(message[1].size(), 100'000u);
+    EXPECT_EQ(TextOf(message[1]), std::string(100'000, 'b'));
+  }
+  // ZeroMQ drops its reference on its own thread, a moment after the bytes are on the wire.
+  const Deadline deadline = Deadline::After(kLong);
+  while (!alive.expired() && !deadline.Expired()) std::this_thread::yield();
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(ZmqChannelTest, PeersHaveNamesOfTheirOwn) {
+  auto a = Connect();
+  auto b = Connect();
+  const PeerName name_a = Greet(*a);
+  const PeerName name_b = Greet(*b);
+  EXPECT_NE(name_a, name_b);
+  EXPECT_EQ(Greet(*a), name_a);
+  ASSERT_TRUE(server_->Send({&name_b, 1}, {FrameOf("for b")}).ok());
+  EXPECT_EQ(TextOf(ReceiveFrom(*b)[0]), "for b");
+  EXPECT_FALSE(a->HasInput());
+}
+
+TEST_P(ZmqChannelTest, WhatIsSentToAPeerThatIsGoneIsLostAndOthersGetTheirs) {
+  auto stays = Connect();
+  const PeerName name = Greet(*stays);
+  PeerName gone;
+  {
+    auto leaves = Connect();
+    gone = Greet(*leaves);
+  }
+  const std::vector<PeerName> peers = {gone, "a name that nobody has", name};
+  EXPECT_TRUE(server_->Send(peers, {FrameOf("news")}).ok());
+  EXPECT_EQ(TextOf(ReceiveFrom(*stays)[0]), "news");
+}
+
+TEST_P(ZmqChannelTest, LargeMessagesArriveWhole) {
+  auto client = Connect();
+  std::string large(8'000'003, '\0');
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 31);
+  ASSERT_TRUE(client->Send({FrameOf(large)}).ok());
+  PeerName from;
+  EXPECT_TRUE(TextOf(ReceiveFrom(*server_, &from)[0]) == large);
+}
+
+TEST_P(ZmqChannelTest, ReceivedFramesOutliveTheirChannel) {
+  auto client = Connect();
+  ASSERT_TRUE(client->Send({FrameOf(std::string(10'000, 'k'))}).ok());
+  PeerName from;
+  const Message message = ReceiveFrom(*server_, &from);
+  client.reset();
+  server_.reset();
+  EXPECT_EQ(TextOf(message[0]), std::string(10'000, 'k'));
+}
+
+TEST_P(ZmqChannelTest, AnAddressInUseIsRefused) {
+  if (GetParam() == "ipc") GTEST_SKIP() << "a later listener replaces an ipc socket's file";
+  const auto second = ZmqListen(context_, server_->endpoint());
+  EXPECT_EQ(second.status().code(), StatusCode::kAlreadyExists) << second.status();
+  EXPECT_THAT(lockstep::Message(second.status()), HasSubstr(server_->endpoint()));
+}
+
+TEST_P(ZmqChannelTest, EndpointIsWhereItReallyListens) {
+  EXPECT_EQ(server_->endpoint().find('*'), std::string::npos) << server_->endpoint();
+  EXPECT_EQ(server_->endpoint().rfind(GetParam() + "://", 0), 0u) << server_->endpoint();
+  if (GetParam() == "tcp") {
+    EXPECT_EQ(server_->endpoint().rfind("tcp://127.0.0.1:", 0), 0u) << server_->endpoint();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest, testing::Values("inproc", "ipc", "tcp"),
+                         [](const auto& info) { return info.param; });
+
+TEST(ZmqListenTest, OnlyLoopbackMayBeBoundOverTcp) {
+  for (const char* endpoint : {"tcp://*:*", "tcp://0.0.0.0:*", "tcp://[::]:*", "tcp://10.1.2.3:4000",
+                               "tcp://example.com:80", "tcp://eth0:*"}) {
+    const auto channel = ZmqListen(ZmqContext::Create(), endpoint);
+    EXPECT_EQ(channel.status().code(), StatusCode::kPermissionDenied) << endpoint;
+    EXPECT_THAT(lockstep::Message(channel.status()), HasSubstr("only loopback")) << endpoint;
+  }
+  EXPECT_TRUE(ZmqListen(ZmqContext::Create(), "tcp://127.0.0.1:*").ok());
+  EXPECT_TRUE(ZmqListen(ZmqContext::Create(), "tcp://127.9.8.7:*").ok());
+}
+
+// Whatever else ZeroMQ was built with is not checked for who may reach it, so it may not be bound.
+TEST(ZmqListenTest, OtherTransportsAreRefused) {
+  for (const char* endpoint :
+       {"udp://0.0.0.0:5555", "tipc://{5560,0,0}", "ws://0.0.0.0:80", "vmci://*:*",
+        "epgm://eth0;239.192.1.1:5555", "TCP://0.0.0.0:*"}) {
+    EXPECT_EQ(ZmqListen(ZmqContext::Create(), endpoint).status().code(),
+              StatusCode::kInvalidArgument)
+        << endpoint;
+  }
+}
+
+TEST(ZmqListenTest, BadEndpointsAreRefused) {
+  for (const char* endpoint : {"", "nonsense", "tcp://127.0.0.1"}) {
+    EXPECT_EQ(ZmqListen(ZmqContext::Create(), endpoint).status().code(),
+              StatusCode::kInvalidArgument)
+        << endpoint;
+  }
+  const std::string long_path = "ipc:///tmp/" + std::string(200, 'x');
+  EXPECT_EQ(ZmqListen(ZmqContext::Create(), long_path).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(ZmqListen(ZmqContext::Create(), "ipc:///no/such/directory/socket").status().code(),
+            StatusCode::kNotFound);
+}
+
+TEST(ZmqListenTest, SocketFileGoesWithItsChannel) {
+  const std::string endpoint = NewEndpoint("ipc");
+  const std::string path = endpoint.substr(6);
+  {
+    auto channel = ZmqListen(ZmqContext::Create(), endpoint);
+    ASSERT_TRUE(channel.ok()) << channel.status();
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(ZmqConnectTest, BadEndpointsAreRefused) {
+  for (const char* endpoint : {"", "nonsense", "tcp://127.0.0.1", "what://x:1"}) {
+    EXPECT_EQ(ZmqConnect(ZmqContext::Create(), endpoint).status().code(),
+              StatusCode::kInvalidArgument)
+        << endpoint;
+  }
+}
+
+TEST(ZmqConnectTest, ListenerMayComeLater) {
+  for (const char* transport : {"inproc", "ipc"}) {
+    auto context = ZmqContext::Create();
+    const std::string endpoint = NewEndpoint(transport);
+    auto client = ZmqConnect(context, endpoint);
+    ASSERT_TRUE(client.ok()) << client.status();
+    ASSERT_TRUE((*client)->Send({FrameOf("early")}).ok());
+    auto server = ZmqListen(context, endpoint);
+    ASSERT_TRUE(server.ok()) << server.status();
+    PeerName from;
+    EXPECT_EQ(TextOf(ReceiveFrom(**server, &from)[0]), "early") << transport;
+  }
+}
+
+TEST(ZmqConnectTest, LastWordsGoOutAfterTheChannelIsClosed) {
+  auto context = ZmqContext::Create();
+  auto server = ZmqListen(context, "tcp://127.0.0.1:*");
+  ASSERT_TRUE(server.ok());
+  {
+    auto client = ZmqConnect(ZmqContext::Create(), (*server)->endpoint());
+    ASSERT_TRUE(client.ok());
+    ASSERT_TRUE((*client)->Send({FrameOf("goodbye")}).ok());
+  }
+  PeerName from;
+  EXPECT_EQ(TextOf(ReceiveFrom(**server, &from)[0]), "goodbye");
+}
+
+// A message that is too large costs its sender the connection, and the receiver nothing.
+TEST(ZmqLimitsTest, OversizedMessageIsDroppedAndOthersGoOn) {
+  auto context = ZmqContext::Create();
+  auto server = ZmqListen(context, "tcp://127.0.0.1:*", {.max_message_bytes = 1000});
+  ASSERT_TRUE(server.ok());
+  auto hostile = ZmqConnect(ZmqContext::Create(), (*server)->endpoint());
+  auto friendly = ZmqConnect(ZmqContext::Create(), (*server)->endpoint());
+  ASSERT_TRUE((*hostile)->Send({FrameOf(std::string(5000, 'x'))}).ok());
+  ASSERT_TRUE((*friendly)->Send({FrameOf(std::string(900, 'y'))}).ok());
+  PeerName from;
+  EXPECT_EQ(TextOf(ReceiveFrom(**server, &from)[0]), std::string(900, 'y'));
+  Message message;
+  EXPECT_FALSE((*server)->Receive(&from, &message));
+}
+
+}  // namespace
+}  // namespace lockstep::control

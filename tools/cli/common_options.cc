@@ -17,8 +17,16 @@ void AddOutputOption(CLI::App& app, OutputFormat& format) {
       ->type_name("FORMAT");
 }
 
+std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
+  std::string text;
+  if (!option->get_type_name().empty()) text += " " + option->get_type_name();
+  if (!option->get_default_str().empty()) text += " (" + option->get_default_str() + ")";
+  if (option->get_required()) text += " (required)";
+  return text;
+}
+
 void AddExamples(CLI::App& app, const std::string& examples) {
-  app.footer("\nExamples:\n" + examples + "\n" + kExitCodesHelp);
+  app.footer("Examples:\n" + examples + "\n" + kExitCodesHelp);
 }
 
 }  // namespace lockstep::cli

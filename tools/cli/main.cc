@@ -2,10 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/control/host.h"
+#include "services/config/settings.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
@@ -19,11 +25,35 @@ void ReportError(const Status& status) {
   std::cerr << style.Paint(Tint::kRed, "lockstep:") << ' ' << Message(status) << '\n';
 }
 
+// The command line as CLI11 wants it: last argument first. CLI11 would take "[2, 3]" apart as a list of
+// its own; a blank in front, which means nothing in YAML, leaves it whole.
+std::vector<std::string> ReversedArguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) {
+    const std::string_view argument = argv[i];
+    arguments.emplace_back(argument.starts_with('[') ? " " : "");
+    arguments.back() += argument;
+  }
+  return arguments;
+}
+
+// CLI11 would say of a misspelt command only that one is missing.
+Status CheckCommand(const CLI::App& app, const std::string& word) {
+  if (word.starts_with('-')) return OkStatus();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), word) != names.end()) return OkStatus();
+  const std::string nearest = config::Nearest(word, names);
+  return InvalidArgument("there is no command \"", word, "\"",
+                         nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)",
+                         "; `lockstep --help` lists them");
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Drives a Lockstep cluster: one program, many workers in lockstep.", "lockstep");
   app.set_version_flag("--version", std::string("lockstep ") + control::kBuildVersion);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
+  app.formatter(std::make_shared<HelpFormatter>());
   AddExamples(app,
               "  lockstep up --workers 4 --detach     start a cluster on this host\n"
               "  lockstep status                      look at it\n"
@@ -41,8 +71,16 @@ int Main(int argc, char** argv) {
   AddConfig(app, invocation);
   AddVersion(app, invocation);
 
+  if (argc == 1) {
+    std::cout << app.help();
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  if (const Status known = CheckCommand(app, argv[1]); !known.ok()) {
+    ReportError(known);
+    return static_cast<int>(ExitCode::kUsage);
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(ReversedArguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     // --help and --version end here too, with exit code 0.
     return app.exit(error) == 0 ? static_cast<int>(ExitCode::kOk)

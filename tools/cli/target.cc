@@ -1,5 +1,7 @@
 #include "tools/cli/target.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cstdlib>
 #include <utility>
 
@@ -75,7 +77,7 @@ void AddTargetOptions(CLI::App& app, TargetOptions& options) {
       ->excludes(connect);
   app.add_option("--timeout", options.timeout_seconds,
                  "seconds to wait for the controller's answer")
-      ->check(CLI::Range(0.001, 86'400.0))
+      ->check(CLI::Range(0.001, 86'400.0).description(""))
       ->type_name("SECONDS")
       ->capture_default_str();
 }
@@ -100,12 +102,12 @@ void AddSessionOptions(CLI::App& app, SessionTarget& target) {
       "--embedded", target.embedded, "start a cluster inside this process instead of connecting");
   embedded->excludes(app.get_option("--connect"))->excludes(app.get_option("--name"));
   app.add_option("-w,--workers", target.workers, "how many workers the embedded cluster has")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N")
       ->needs(embedded);
   app.add_option("--module-path", target.module_path,
                  "directory that the embedded cluster may load modules from (repeatable)")
-      ->check(CLI::ExistingDirectory)
+      ->check(CLI::Validator(CLI::ExistingDirectory).description(""))
       ->type_name("DIR")
       ->expected(1)
       ->take_all()
@@ -115,6 +117,9 @@ void AddSessionOptions(CLI::App& app, SessionTarget& target) {
 StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) {
   OpenSession open;
   if (target.embedded) {
+    // What fails is reported by the command; the services' own words would get in between. A logger
+    // without sinks drops them, and the cluster leaves a program's own logger in place.
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("lockstep"));
     local::LocalClusterOptions local;
     local.workers = target.workers.value_or(local.workers);
     const Spinner spinner("starting " + std::to_string(local.workers) + " workers",

@@ -2,9 +2,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <sstream>
 #include <type_traits>
 
 #include "runtime/tensor/float_convert.h"
@@ -107,11 +108,18 @@ double ToDouble(const Number& number) {
 }
 
 std::string ToString(const Number& number) {
-  std::ostringstream text;
-  text << std::boolalpha;
-  text.precision(9);
-  std::visit([&](auto value) { text << value; }, number);
-  return text.str();
+  if (const bool* flag = std::get_if<bool>(&number)) return *flag ? "true" : "false";
+  if (const int64_t* integer = std::get_if<int64_t>(&number)) return std::to_string(*integer);
+  // As few digits as give the same number back, but no exponent where six digits do.
+  const double value = std::get<double>(number);
+  const bool is_float = static_cast<double>(static_cast<float>(value)) == value;
+  char text[40];
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof(text), "%.*g", digits, value);
+    const double back = std::strtod(text, nullptr);
+    if (back == value || (is_float && static_cast<float>(back) == static_cast<float>(value))) break;
+  }
+  return text;
 }
 
 StatusOr<HostTensor> MakeTensor(DType dtype, const NumberArray& array) {

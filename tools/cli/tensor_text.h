@@ -22,6 +22,7 @@ using Number = std::variant<bool, int64_t, double>;
 StatusOr<std::optional<Number>> ParseNumber(std::string_view text);
 
 double ToDouble(const Number& number);
+// With as few digits as give the same number back; of a number that a float holds, the same float.
 std::string ToString(const Number& number);
 
 // Numbers in row-major order. A rank-0 shape is a single number.

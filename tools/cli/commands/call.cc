@@ -99,14 +99,14 @@ void AddCall(CLI::App& app, Invocation& invocation) {
       ->type_name("");
   command
       ->add_option("ARGS", options->args,
-                   "3  1.5  true  none  \\\"text\\\"  text:word  f32 (dtype)  [2, 3] (shape)\n"
-                   "[1, \\\"a\\\"] (list)  f32[2,2]=1,2,3,4 (tensor)  f32[8]=0 (filled)\n"
+                   "3  1.5  true  none  \"text\"  text:word  f32 (dtype)  [2, 3] (shape)\n"
+                   "[1, \"a\"] (list)  f32[2,2]=1,2,3,4 (tensor)  f32[8]=0 (filled)\n"
                    "f32[8] (uninitialised)  npy:FILE  hex:00ff  cpu:0  {k: 1} (map)")
       ->type_name("");
   command->add_option("-m,--module", options->module, "library to load, in the workers' module path")
       ->type_name("PATH");
   command->add_option("-r,--rank", options->rank, "show this rank's result only")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1'000'000).description(""))
       ->type_name("R");
   AddSessionOptions(*command, options->target);
   AddOutputOption(*command, options->format);

@@ -144,7 +144,7 @@ void AddDown(CLI::App& app, Invocation& invocation) {
   command
       ->add_option("--timeout", options->timeout_seconds,
                    "seconds to wait before processes are ended by signals")
-      ->check(CLI::Range(0.001, 86'400.0))
+      ->check(CLI::Range(0.001, 86'400.0).description(""))
       ->type_name("SECONDS")
       ->capture_default_str();
   AddOutputOption(*command, options->format);

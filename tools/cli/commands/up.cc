@@ -166,16 +166,15 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
   return stopped;
 }
 
-Status Up(const UpCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(config::ClusterOptions cluster, LoadOptions(command));
-  const std::string name = cluster.cluster;
-  const Status valid = CheckClusterName(name);
-  if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
+struct Started {
+  ClusterRecord record;
+  std::unique_ptr<local::ClusterProcesses> processes;
+};
 
-  // From here on ^C stops what has been started, instead of leaving it behind.
-  LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
-  std::optional<ClusterLock> lock;
-  LOCKSTEP_ASSIGN_OR_RETURN(lock, ClusterLock::Acquire(name));
+StatusOr<Started> Start(const UpCommand& command, config::ClusterOptions cluster,
+                        InterruptGuard& interrupt) {
+  const std::string name = cluster.cluster;
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
   LOCKSTEP_RETURN_IF_ERROR(MakeRoom(name));
   local::ClusterProcessesOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
@@ -183,29 +182,38 @@ Status Up(const UpCommand& command) {
   options.detached = command.detach;
   options.start_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000));
-
-  const auto start = std::chrono::steady_clock::now();
-  std::unique_ptr<local::ClusterProcesses> processes;
+  Started started;
   {
     const Spinner spinner(
         "starting " + Plural(static_cast<uint64_t>(options.cluster.workers), "worker"),
         CanShowProgress());
-    LOCKSTEP_ASSIGN_OR_RETURN(processes, local::ClusterProcesses::Start(options));
+    LOCKSTEP_ASSIGN_OR_RETURN(started.processes, local::ClusterProcesses::Start(options));
   }
   if (interrupt.Take()) return Aborted("interrupted; the cluster was stopped again");
-  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterRecord record,
-                            Record(name, options.directory, *processes));
-  LOCKSTEP_RETURN_IF_ERROR(WriteRecord(record));
-  lock.reset();
-  Announce(command, record, std::chrono::duration_cast<std::chrono::milliseconds>(
-                                std::chrono::steady_clock::now() - start));
-  if (!command.detach) {
-    const Status status = Attend(record, *processes, interrupt);
-    interrupt.Take();
-    return status;
+  LOCKSTEP_ASSIGN_OR_RETURN(started.record, Record(name, options.directory, *started.processes));
+  LOCKSTEP_RETURN_IF_ERROR(WriteRecord(started.record));
+  return started;
+}
+
+Status Up(const UpCommand& command) {
+  LOCKSTEP_ASSIGN_OR_RETURN(config::ClusterOptions cluster, LoadOptions(command));
+  const Status valid = CheckClusterName(cluster.cluster);
+  if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
+
+  // From here on ^C stops what has been started, instead of leaving it behind.
+  LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
+  const auto start = std::chrono::steady_clock::now();
+  LOCKSTEP_ASSIGN_OR_RETURN(const Started started, Start(command, std::move(cluster), interrupt));
+  Announce(command, started.record,
+           std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now() - start));
+  if (command.detach) {
+    started.processes->Release();
+    return OkStatus();
   }
-  processes->Release();
-  return OkStatus();
+  const Status status = Attend(started.record, *started.processes, interrupt);
+  interrupt.Take();
+  return status;
 }
 
 }  // namespace
@@ -216,7 +224,7 @@ void AddUp(CLI::App& app, Invocation& invocation) {
   command->add_option("CLUSTER", options->file, "YAML file; `lockstep config show` lists its keys")
       ->type_name("");
   command->add_option("-w,--workers", options->workers, "how many workers; 4 if nobody says")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, config::kMaxWorkers).description(""))
       ->type_name("N");
   command->add_option("-n,--name", options->name, "the cluster's name; \"lockstep\" if nobody says")
       ->type_name("NAME");
@@ -229,7 +237,7 @@ void AddUp(CLI::App& app, Invocation& invocation) {
       ->take_all();
   command->add_option("--module-path", options->module_path,
                       "directory that workers may load modules from (repeatable)")
-      ->check(CLI::ExistingDirectory)
+      ->check(CLI::Validator(CLI::ExistingDirectory).description(""))
       ->type_name("DIR")
       ->expected(1)
       ->take_all();
@@ -238,7 +246,7 @@ void AddUp(CLI::App& app, Invocation& invocation) {
                       "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/NAME")
       ->type_name("DIR");
   command->add_option("--timeout", options->timeout_seconds, "seconds to wait until all is ready")
-      ->check(CLI::Range(0.001, 86'400.0))
+      ->check(CLI::Range(0.001, 86'400.0).description(""))
       ->type_name("SECONDS")
       ->capture_default_str();
   AddOutputOption(*command, options->format);

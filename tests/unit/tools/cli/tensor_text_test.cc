@@ -42,6 +42,16 @@ TEST(ParseNumberTest, OtherTextIsNoNumber) {
   }
 }
 
+TEST(NumberToStringTest, IsShortAndExact) {
+  EXPECT_EQ(ToString(Number(0.1)), "0.1");
+  EXPECT_EQ(ToString(Number(static_cast<double>(0.1f))), "0.1");
+  EXPECT_EQ(ToString(Number(100000.0)), "100000");
+  EXPECT_EQ(ToString(Number(1.0 / 3)), "0.3333333333333333");
+  EXPECT_EQ(ToString(Number(static_cast<double>(1.0f / 3))), "0.33333334");
+  EXPECT_EQ(ToString(Number(true)), "true");
+  EXPECT_EQ(ToString(Number(std::nan(""))), "nan");
+}
+
 TEST(MakeTensorTest, ElementsComeBack) {
   for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
     const auto tensor = MakeTensor(static_cast<DType>(dtype),

@@ -1,0 +1,305 @@
+// The `lockstep` program, driven as people and scripts drive it.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/deadline.h"
+#include "services/local/child_process.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using local::ChildProcess;
+using nlohmann::json;
+
+constexpr std::chrono::seconds kPatience{60};
+
+struct Result {
+  int code = -1;
+  std::string output;  // standard output and error
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// Each test has a runtime directory of its own, with a path that is short enough for sockets.
+class CliTest : public testing::Test {
+ protected:
+  CliTest() : root_(fs::current_path().string()) {
+    char pattern[] = "/tmp/lockstep-cli-XXXXXX";
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    scratch_ = pattern;
+  }
+  ~CliTest() override {
+    Run({"down", "--all"});
+    fs::remove_all(scratch_);
+  }
+
+  StatusOr<ChildProcess> Spawn(const std::vector<std::string>& arguments, const std::string& log) {
+    local::ChildOptions options;
+    options.argv = {root_ + "/tools/cli/lockstep"};
+    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+    options.environment = {
+        "XDG_RUNTIME_DIR=" + scratch_,
+        "LOCKSTEP_ENDPOINT=",
+        "LOCKSTEP_CONTROLLER=" + root_ + "/services/controller/lockstep-controller",
+        "LOCKSTEP_WORKER=" + root_ + "/services/worker/lockstep-worker",
+    };
+    options.log_path = log;
+    return ChildProcess::Spawn(options);
+  }
+
+  Result Run(const std::vector<std::string>& arguments) {
+    const std::string log = scratch_ + "/output-" + std::to_string(runs_++);
+    StatusOr<ChildProcess> child = Spawn(arguments, log);
+    EXPECT_TRUE(child.ok()) << child.status();
+    if (!child.ok()) return {};
+    const auto status = child->Wait(Deadline::After(kPatience));
+    EXPECT_TRUE(status.ok()) << status.status() << ReadFile(log);
+    return {status.ok() && status->signal == 0 ? status->code : -1, ReadFile(log)};
+  }
+
+  json RunJson(std::vector<std::string> arguments, int code = 0) {
+    arguments.insert(arguments.end(), {"--output", "json"});
+    const Result result = Run(arguments);
+    EXPECT_EQ(result.code, code) << result.output;
+    // Errors follow the document, on standard error.
+    const size_t error = result.output.find("\nlockstep: ");
+    json document = json::parse(result.output.substr(0, error), nullptr, false);
+    EXPECT_FALSE(document.is_discarded()) << result.output;
+    return document;
+  }
+
+  std::string WriteProgram(const std::string& text) {
+    const std::string path = scratch_ + "/program-" + std::to_string(runs_++) + ".yaml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  std::string RecordPath(const std::string& name) {
+    return scratch_ + "/lockstep-" + std::to_string(getuid()) + "/" + name;
+  }
+
+  const std::string root_;
+  std::string scratch_;
+  int runs_ = 0;
+};
+
+bool IsRunning(pid_t pid) { return kill(pid, 0) == 0; }
+
+TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
+  const json up = RunJson({"up", "--detach", "--workers", "3", "--name", "demo"});
+  EXPECT_EQ(up["cluster"], "demo");
+  ASSERT_EQ(up["worker_pids"].size(), 3u);
+  struct stat info {};
+  ASSERT_EQ(stat(RecordPath("demo").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+
+  const json status = RunJson({"status"});
+  EXPECT_EQ(status["cluster"], "demo");
+  EXPECT_EQ(status["ready"], true);
+  EXPECT_EQ(status["controller_pid"], up["controller_pid"]);
+  const json workers = RunJson({"workers", "--connect", up["endpoint"]});
+  ASSERT_EQ(workers.size(), 3u);
+  EXPECT_EQ(workers[2]["pid"], up["worker_pids"][2]);
+  const json ranks = RunJson({"call", "lockstep.worker_rank", "--name", "demo"});
+  EXPECT_EQ(ranks[2], (json{{"rank", 2}, {"value", 2}}));
+  EXPECT_EQ(Run({"run", root_ + "/examples/programs/hello.yaml"}).code, 0);
+
+  EXPECT_EQ(Run({"down", "demo"}).code, 0);
+  EXPECT_FALSE(IsRunning(up["controller_pid"]));
+  for (const json& pid : up["worker_pids"]) EXPECT_FALSE(IsRunning(pid)) << pid;
+  EXPECT_FALSE(fs::exists(RecordPath("demo")));
+  EXPECT_EQ(Run({"status", "--name", "demo"}).code, 3);
+}
+
+TEST_F(CliTest, ASecondClusterOfTheSameNameIsRefused) {
+  ASSERT_EQ(Run({"up", "--detach", "--workers", "1"}).code, 0);
+  const Result second = Run({"up", "--detach", "--workers", "1"});
+  EXPECT_EQ(second.code, 1);
+  EXPECT_NE(second.output.find("already runs"), std::string::npos) << second.output;
+  ASSERT_EQ(Run({"up", "--detach", "--workers", "1", "--name", "other"}).code, 0);
+  EXPECT_EQ(Run({"down"}).code, 2) << "two clusters: one must be named";
+  EXPECT_EQ(Run({"down", "--all"}).code, 0);
+  EXPECT_EQ(Run({"down"}).code, 3);
+}
+
+TEST_F(CliTest, WhatADeadClusterLeftIsRemovedByTheNextUp) {
+  const json up = RunJson({"up", "--detach", "--workers", "2"});
+  std::vector<pid_t> pids = up["worker_pids"];
+  pids.push_back(up["controller_pid"]);
+  for (pid_t pid : pids) kill(pid, SIGKILL);
+  const Deadline deadline = Deadline::After(kPatience);
+  while (Run({"status", "--name", "lockstep"}).output.find("is dead") == std::string::npos) {
+    ASSERT_FALSE(deadline.Expired());
+  }
+  const json again = RunJson({"up", "--detach", "--workers", "2"});
+  EXPECT_NE(again["controller_pid"], up["controller_pid"]);
+  EXPECT_EQ(RunJson({"status"})["ready"], true);
+}
+
+TEST_F(CliTest, AForegroundClusterStopsAtInterrupt) {
+  const std::string log = scratch_ + "/up.log";
+  StatusOr<ChildProcess> up = Spawn({"up", "--workers", "2", "--output", "json"}, log);
+  ASSERT_TRUE(up.ok()) << up.status();
+  const Deadline deadline = Deadline::After(kPatience);
+  while (ReadFile(log).find("\n}\n") == std::string::npos) {
+    ASSERT_TRUE(up->Running()) << ReadFile(log);
+    ASSERT_FALSE(deadline.Expired());
+    std::this_thread::yield();
+  }
+  const json announced = json::parse(ReadFile(log));
+  EXPECT_EQ(Run({"status"}).code, 0);
+  up->Signal(SIGINT);
+  const auto status = up->Wait(deadline);
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_TRUE(status->ok()) << status->Describe() << ReadFile(log);
+  EXPECT_FALSE(IsRunning(announced["controller_pid"]));
+  EXPECT_FALSE(fs::exists(RecordPath("lockstep")));
+}
+
+TEST_F(CliTest, AForegroundClusterCanBeStoppedByDown) {
+  const std::string log = scratch_ + "/up.log";
+  StatusOr<ChildProcess> up = Spawn({"up", "--workers", "2", "--output", "json"}, log);
+  ASSERT_TRUE(up.ok()) << up.status();
+  const Deadline deadline = Deadline::After(kPatience);
+  while (ReadFile(log).find("\n}\n") == std::string::npos) {
+    ASSERT_TRUE(up->Running()) << ReadFile(log);
+    ASSERT_FALSE(deadline.Expired());
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(Run({"down"}).code, 0);
+  const auto status = up->Wait(deadline);
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_TRUE(status->ok()) << status->Describe() << ReadFile(log);
+}
+
+TEST_F(CliTest, ARunDirectoryMustBeEmpty) {
+  const std::string directory = scratch_ + "/own";
+  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
+  std::ofstream(directory + "/precious") << "x";
+  EXPECT_EQ(Run({"up", "--detach", "--workers", "1", "--run-dir", directory}).code, 2);
+  EXPECT_TRUE(fs::exists(directory + "/precious"));
+  fs::remove(directory + "/precious");
+  EXPECT_EQ(RunJson({"up", "--detach", "--workers", "1", "--run-dir", directory})["run_dir"],
+            directory);
+  EXPECT_EQ(Run({"down"}).code, 0);
+}
+
+TEST_F(CliTest, AllExampleProgramsHold) {
+  for (const char* name : {"hello", "collectives", "module"}) {
+    const json report = RunJson({"run", root_ + "/examples/programs/" + name + ".yaml",
+                                 "--embedded", "--module-path",
+                                 root_ + "/examples/tensor_parallel"});
+    EXPECT_EQ(report["ok"], true) << report;
+    EXPECT_GE(report["expectations"].size(), 1u);
+  }
+}
+
+TEST_F(CliTest, AFailedExpectationIsExitCode4AndTheProgramGoesOn) {
+  const std::string program = WriteProgram(
+      "steps:\n"
+      "  - {full: [2], value: 1, as: x}\n"
+      "  - {expect: x, value: 2}\n"
+      "  - {print: x}\n");
+  const json report = RunJson({"run", program, "--embedded", "--workers", "2"}, 4);
+  EXPECT_EQ(report["ok"], false);
+  EXPECT_EQ(report["expectations"][0]["line"], 3);
+  EXPECT_EQ(report["expectations"][0]["failures"].size(), 2u);
+  EXPECT_EQ(report["prints"].size(), 1u);
+}
+
+TEST_F(CliTest, AnErrorNamesFileLineAndStep) {
+  const std::string program = WriteProgram(
+      "steps:\n"
+      "  - {full: [2], value: 1, as: x}\n"
+      "  - {call: lockstep.fail, args: [text:oops, 1]}\n"
+      "  - {print: x}\n");
+  const Result result = Run({"run", program, "--embedded", "--workers", "2"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.output.find(program + ":3: step 2 (call lockstep.fail): "), std::string::npos)
+      << result.output;
+  EXPECT_NE(result.output.find("rank 1"), std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("float32"), std::string::npos) << "nothing runs after an error";
+}
+
+TEST_F(CliTest, NothingIsExecutedIfTheFileIsWrong) {
+  const std::string program = WriteProgram(
+      "steps:\n"
+      "  - {full: [2], value: 1, as: x}\n"
+      "  - {print: x}\n"
+      "  - {print: y}\n");
+  const Result result = Run({"run", program, "--embedded"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.output.find("float32"), std::string::npos);
+  EXPECT_NE(result.output.find(program + ":4: step 3 (print y): "), std::string::npos)
+      << result.output;
+  EXPECT_EQ(Run({"run", "--check", program}).code, 2);
+}
+
+TEST_F(CliTest, ArgumentsKeepTheirTypes) {
+  const auto echo = [this](const std::string& argument) {
+    return RunJson({"call", "lockstep.identity", argument, "--embedded", "--workers", "1"})[0]
+        .at("value");
+  };
+  EXPECT_EQ(echo("-3"), -3);
+  EXPECT_EQ(echo("0.5"), 0.5);
+  EXPECT_EQ(echo("true"), true);
+  EXPECT_EQ(echo("none"), nullptr);
+  EXPECT_EQ(echo("\"3\""), "3");
+  EXPECT_EQ(echo("[2, 3]"), (json{{"shape", {2, 3}}}));
+  EXPECT_EQ(echo("[1, \"a\"]"), json::parse("[1, \"a\"]"));
+  EXPECT_EQ(echo("bf16"), (json{{"dtype", "bfloat16"}}));
+  EXPECT_EQ(echo("i8[2]=1,2")["tensor"]["data"], (json{1, 2}));
+}
+
+TEST_F(CliTest, WrongUsageIsExitCode2) {
+  EXPECT_EQ(Run({}).code, 2);
+  EXPECT_EQ(Run({"--help"}).code, 0);
+  const Result unknown = Run({"stauts"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.output.find("did you mean \"status\"?"), std::string::npos);
+  EXPECT_EQ(Run({"status", "--bogus"}).code, 2);
+  EXPECT_EQ(Run({"call", "f", "treu"}).code, 2);
+  EXPECT_EQ(Run({"call", "lockstep.worker_rank", "--rank", "9", "--embedded"}).code, 2);
+  EXPECT_EQ(Run({"up", "--name", "../x"}).code, 2);
+  EXPECT_EQ(Run({"up", "--set", "colour=red"}).code, 2);
+  EXPECT_EQ(Run({"run", "/nowhere.yaml"}).code, 2);
+}
+
+TEST_F(CliTest, NobodyThereIsExitCode3) {
+  EXPECT_EQ(Run({"status"}).code, 3);
+  EXPECT_EQ(
+      Run({"call", "f", "--connect", "ipc://" + scratch_ + "/none", "--timeout", "0.1"}).code, 3);
+  EXPECT_EQ(Run({"down", "nobody"}).code, 3);
+}
+
+TEST_F(CliTest, ConfigurationFilesAreChecked) {
+  const std::string good = WriteProgram("cluster: demo\nworkers: 2\n");
+  const std::string bad = WriteProgram("cluster: demo\nworkers: many\n");
+  EXPECT_EQ(Run({"config", "validate", good}).code, 0);
+  const json reports = RunJson({"config", "validate", good, bad}, 2);
+  EXPECT_EQ(reports[0]["kind"], "cluster");
+  EXPECT_EQ(reports[0]["valid"], true);
+  EXPECT_EQ(reports[1]["valid"], false);
+  const std::string problem = reports[1]["problems"][0];
+  EXPECT_NE(problem.find(bad + ":2"), std::string::npos) << problem;
+  EXPECT_GT(RunJson({"config", "show", "--kind", "worker"})["worker"].size(), 3u);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -18,6 +18,7 @@
 //          (every later call returns the first error); make a new one with Split().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <ostream>
@@ -61,8 +62,13 @@ class Communicator {
   // duplicates, in the order that becomes the new rank order). Exactly those members call Split with
   // the same list and the same `tag`; the others do nothing. A `tag` is not used twice for the same
   // list while a communicator made with it lives. Closing the new one leaves this one untouched.
-  virtual StatusOr<std::unique_ptr<Communicator>> Split(absl::Span<const Rank> group_ranks,
-                                                        uint64_t tag, Deadline deadline) = 0;
+  // `cancelled`, if given, ends the wait for the others with kAborted as soon as it is true: what
+  // does not exist yet cannot be aborted.
+  StatusOr<std::unique_ptr<Communicator>> Split(absl::Span<const Rank> group_ranks, uint64_t tag,
+                                                Deadline deadline,
+                                                const std::atomic<bool>* cancelled = nullptr) {
+    return DoSplit(group_ranks, tag, deadline, cancelled);
+  }
 
   // Combines `send` over all ranks; every rank gets the result in `recv`.
   // Shapes: send [count], recv [count]. In place: recv is send.
@@ -119,6 +125,11 @@ class Communicator {
   // message. Any thread, at any time; the first cause wins. Does not touch the other ranks: each is
   // aborted by its own process.
   virtual void Abort(const Status& cause) = 0;
+
+ protected:
+  virtual StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks,
+                                                          uint64_t tag, Deadline deadline,
+                                                          const std::atomic<bool>* cancelled) = 0;
 };
 
 }  // namespace lockstep::collective

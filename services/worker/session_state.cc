@@ -46,7 +46,7 @@ StatusOr<collective::Communicator*> SessionState::CommunicatorAmong(
   // Never the same for two sessions, or for two generations of one.
   const uint64_t tag = uint64_t{id_.value} << 32 | generation_.load(std::memory_order_relaxed);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<collective::Communicator> made,
-                            world.Split(members, tag, deadline));
+                            world.Split(members, tag, deadline, &failed_));
   std::lock_guard lock(mutex_);
   // An abort that came meanwhile has not seen it.
   if (failed_.load(std::memory_order_relaxed)) made->Abort(failure_.ToStatus());

@@ -1,0 +1,87 @@
+#include "runtime/collective/shm/call.h"
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+namespace lockstep::collective::shm {
+namespace {
+
+constexpr std::string_view kKindNames[] = {"barrier",        "allreduce", "reduce",
+                                           "broadcast",      "allgather", "gather",
+                                           "reduce-scatter", "scatter",   "all-to-all"};
+
+// A peer's memory is not trusted to hold valid enumerators.
+std::string_view NameOf(Kind kind) {
+  const auto i = static_cast<size_t>(kind);
+  return i < std::size(kKindNames) ? kKindNames[i] : "an unknown operation";
+}
+
+bool Reduces(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+}
+
+std::string_view RootPhrase(Kind kind) {
+  switch (kind) {
+    case Kind::kBroadcast:
+    case Kind::kScatter:
+      return " from rank ";
+    case Kind::kReduce:
+    case Kind::kGather:
+      return " to rank ";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string Describe(const Call& call, uint64_t count, absl::Span<const int64_t> counts,
+                     Rank root) {
+  std::ostringstream text;
+  text << NameOf(call.kind);
+  if (call.kind == Kind::kBarrier) return text.str();
+  if (Reduces(call.kind) && static_cast<int>(call.op) < kReduceOpCount) text << ' ' << call.op;
+  text << " of ";
+  // The total of an all-to-all differs from rank to rank, and says nothing.
+  if (call.kind != Kind::kAllToAll) text << count << ' ';
+  const bool known = static_cast<int>(call.dtype) < kDTypeCount;
+  text << (known ? Name(call.dtype) : std::string_view("an unknown dtype"));
+  if (call.uneven != 0) {
+    text << " in parts of [";
+    for (size_t i = 0; i < counts.size(); ++i) text << (i == 0 ? "" : ", ") << counts[i];
+    text << ']';
+  }
+  const std::string_view phrase = RootPhrase(call.kind);
+  if (!phrase.empty()) text << phrase << root;
+  return text.str();
+}
+
+std::string NameRanks(absl::Span<const Rank> world_ranks) {
+  std::ostringstream text;
+  text << (world_ranks.size() == 1 ? "rank " : "ranks ");
+  for (size_t i = 0; i < world_ranks.size(); ++i) text << (i == 0 ? "" : ", ") << world_ranks[i];
+  return text.str();
+}
+
+std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
+                                 absl::Span<const Rank> world_ranks) {
+  std::ostringstream text;
+  text << "the ranks disagree: ";
+  std::vector<bool> told(descriptions.size(), false);
+  for (size_t i = 0; i < descriptions.size(); ++i) {
+    if (told[i]) continue;
+    std::vector<Rank> alike;
+    for (size_t j = i; j < descriptions.size(); ++j) {
+      if (descriptions[j] != descriptions[i]) continue;
+      alike.push_back(world_ranks[j]);
+      told[j] = true;
+    }
+    std::sort(alike.begin(), alike.end());
+    text << (i == 0 ? "" : "; ") << NameRanks(alike) << (alike.size() == 1 ? " calls " : " call ")
+         << descriptions[i];
+  }
+  return text.str();
+}
+
+}  // namespace lockstep::collective::shm

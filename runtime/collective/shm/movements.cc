@@ -1,0 +1,258 @@
+// Broadcast, AllGather, Gather, Scatter, AllToAll: copies, without arithmetic.
+//
+// As a rule the receiver copies, straight from where the data is. A large broadcast or gather has
+// fewer sources or receivers than ranks; there every rank copies a share, if it can reach the
+// memory that is written.
+#include "runtime/collective/checks.h"
+#include "runtime/collective/kernels/kernels.h"
+#include "runtime/collective/shm/shm_communicator.h"
+#include "runtime/collective/shm/slice.h"
+
+namespace lockstep::collective::shm {
+namespace {
+
+kernels::Stores StoresFor(size_t touched_bytes) {
+  return kernels::ExceedsCaches(touched_bytes) ? kernels::Stores::kStream
+                                               : kernels::Stores::kCached;
+}
+
+void Copy(void* to, const void* from, size_t size_bytes, kernels::Stores stores) {
+  if (to != from && size_bytes > 0) kernels::Best().copy(&to, 1, from, size_bytes, stores);
+}
+
+size_t LongestOf(Counts counts) {
+  return static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
+}
+
+// Where `rank`'s part begins in `buffer`.
+const void* PartOf(ConstBuffer buffer, Counts counts, Rank rank) {
+  return static_cast<const std::byte*>(buffer.data) +
+         static_cast<size_t>(OffsetOf(counts, rank)) * SizeOf(buffer.dtype);
+}
+
+}  // namespace
+
+Status ShmCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+  const auto count = static_cast<int64_t>(recv.count);
+  ConstBuffer source;
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, recv.count, recv.dtype));
+    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+    source = send;
+  }
+  Exchange x(
+      *team_,
+      Call{.kind = Kind::kBroadcast, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
+      source, rank() == root ? Counts(&count, 1) : Counts(), recv);
+  x.Compare(recv.count);
+  if (recv.size_bytes() > kFlatBytes) x.OfferRecv();
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+
+  const size_t element_bytes = SizeOf(recv.dtype);
+  const kernels::Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size()));
+  const auto pull = [&](const Window& window) {
+    Copy(x.Destination(rank(), 0, window), x.Source(root, 0, 0, window),
+         (window.end - window.begin) * element_bytes, stores);
+  };
+  const auto share = [&](const Window& window) {
+    const Slice slice = SliceOf(window.end - window.begin, element_bytes, rank(), size());
+    const std::byte* from = x.Source(root, 0, 0, window);
+    int num = 0;
+    for (int r = 0; r < size(); ++r) {
+      std::byte* to = x.Destination(r, 0, window);
+      if (to != from) destinations_[static_cast<size_t>(num++)] = to + slice.begin * element_bytes;
+    }
+    if (slice.count == 0) return;
+    kernels::Best().copy(destinations_.data(), num, from + slice.begin * element_bytes,
+                         slice.count * element_bytes, stores);
+  };
+  const bool shares = x.touches() && x.all_reachable();
+  return x.ForEachWindow(
+      recv.count,
+      [&](const Window& window) {
+        if (shares) {
+          share(window);
+        } else if (window.end > window.begin) {
+          pull(window);
+        }
+      },
+      deadline);
+}
+
+Status ShmCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
+                                  Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  const int64_t mine = counts[static_cast<size_t>(rank())];
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), recv.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, static_cast<size_t>(mine), recv.dtype));
+  if (send.data != PartOf(recv, counts, rank())) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+  }
+  Exchange x(*team_, Call{.kind = Kind::kAllGather, .dtype = recv.dtype}, send, Counts(&mine, 1),
+             recv);
+  x.Compare(counts);
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  const size_t element_bytes = SizeOf(recv.dtype);
+  const kernels::Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size() + 1));
+  return x.ForEachWindow(
+      LongestOf(counts),
+      [&](const Window& window) {
+        size_t offset = 0;
+        for (int r = 0; r < size(); ++r) {
+          const int64_t count = counts[static_cast<size_t>(r)];
+          if (const size_t n = window.CountOf(count); n > 0) {
+            Copy(x.Destination(rank(), offset, window), x.Source(r, 0, 0, window),
+                 n * element_bytes, stores);
+          }
+          offset += static_cast<size_t>(count);
+        }
+      },
+      deadline);
+}
+
+Status ShmCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                               Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  const int64_t mine = counts[static_cast<size_t>(rank())];
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, static_cast<size_t>(mine), send.dtype));
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), send.dtype));
+    if (send.data != PartOf(recv, counts, rank())) {
+      LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+    }
+  }
+  Exchange x(*team_,
+             Call{.kind = Kind::kGather, .dtype = send.dtype, .root = static_cast<uint16_t>(root)},
+             send, Counts(&mine, 1), recv);
+  x.Compare(counts);
+  const size_t element_bytes = SizeOf(send.dtype);
+  if (rank() == root && LongestOf(counts) * element_bytes > kFlatBytes) x.OfferRecv();
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  const size_t total_bytes = static_cast<size_t>(SumOf(counts)) * element_bytes;
+  const kernels::Stores stores = StoresFor(2 * total_bytes);
+  const bool push = x.touches() && x.all_reachable();
+  return x.ForEachWindow(
+      LongestOf(counts),
+      [&](const Window& window) {
+        if (!push && rank() != root) return;
+        size_t offset = 0;
+        for (int r = 0; r < size(); ++r) {
+          const int64_t count = counts[static_cast<size_t>(r)];
+          const size_t n = window.CountOf(count);
+          if (n > 0 && (!push || r == rank())) {
+            Copy(x.Destination(root, offset, window), x.Source(r, 0, 0, window),
+                 n * element_bytes, stores);
+          }
+          offset += static_cast<size_t>(count);
+        }
+      },
+      deadline);
+}
+
+Status ShmCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  const int64_t mine = counts[static_cast<size_t>(rank())];
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, static_cast<size_t>(mine), recv.dtype));
+  ConstBuffer source;
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), recv.dtype));
+    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, PartOf(send, counts, rank())));
+    source = send;
+  }
+  Exchange x(
+      *team_,
+      Call{.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
+      source, rank() == root ? counts : Counts(), recv);
+  x.Compare(counts);
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  const size_t element_bytes = SizeOf(recv.dtype);
+  const auto offset = static_cast<size_t>(OffsetOf(counts, rank()));
+  const size_t total_bytes = static_cast<size_t>(SumOf(counts)) * element_bytes;
+  const kernels::Stores stores = StoresFor(2 * total_bytes);
+  return x.ForEachWindow(
+      LongestOf(counts),
+      [&](const Window& window) {
+        const size_t n = window.CountOf(mine);
+        if (n == 0) return;
+        Copy(x.Destination(rank(), 0, window),
+             x.Source(root, static_cast<size_t>(rank()), offset, window), n * element_bytes,
+             stores);
+      },
+      deadline);
+}
+
+Status ShmCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
+                                 Counts recv_counts, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(send_counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(recv_counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("send", send, static_cast<size_t>(SumOf(send_counts)), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(recv_counts)), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+  const auto mine = static_cast<size_t>(rank());
+  if (send_counts[mine] != recv_counts[mine]) {
+    return InvalidArgument("rank ", team_->WorldRank(rank()), " sends ", send_counts[mine],
+                           " elements to itself, but expects ", recv_counts[mine]);
+  }
+  Exchange x(*team_, Call{.kind = Kind::kAllToAll, .dtype = send.dtype}, send, send_counts, recv);
+  x.CompareByPairs(send_counts, recv_counts);
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  LOCKSTEP_ASSIGN_OR_RETURN(const size_t longest, ComparePairs());
+  const size_t element_bytes = SizeOf(send.dtype);
+  const kernels::Stores stores =
+      StoresFor((send.size_bytes() + recv.size_bytes()) * static_cast<size_t>(size()));
+  return x.ForEachWindow(
+      longest,
+      [&](const Window& window) {
+        size_t offset = 0;
+        for (int r = 0; r < size(); ++r) {
+          const int64_t count = recv_counts[static_cast<size_t>(r)];
+          if (const size_t n = window.CountOf(count); n > 0) {
+            const Counts theirs = team_->CountsOf(r).first(static_cast<size_t>(size()));
+            const auto source_offset = static_cast<size_t>(OffsetOf(theirs, rank()));
+            Copy(x.Destination(rank(), offset, window), x.Source(r, mine, source_offset, window),
+                 n * element_bytes, stores);
+          }
+          offset += static_cast<size_t>(count);
+        }
+      },
+      deadline);
+}
+
+StatusOr<size_t> ShmCommunicator::ComparePairs() const {
+  const uint64_t each = team_->SlotOf(rank()).payload.at.each;
+  bool even = each != kUneven;
+  for (int r = 0; r < size(); ++r) even &= team_->SlotOf(r).payload.at.each == each;
+  if (even) return static_cast<size_t>(each);
+  size_t longest = 0;
+  const auto n = static_cast<size_t>(size());
+  for (size_t from = 0; from < n; ++from) {
+    const Counts sent = team_->CountsOf(static_cast<int>(from)).first(n);
+    longest = std::max(longest, LongestOf(sent));
+    for (size_t to = 0; to < n; ++to) {
+      const int64_t expected = team_->CountsOf(static_cast<int>(to))[n + from];
+      if (sent[to] == expected) continue;
+      return team_->Fail(InvalidArgument(
+          "the ranks disagree: in an all-to-all, rank ", team_->WorldRank(static_cast<int>(from)),
+          " sends ", sent[to], " elements to rank ", team_->WorldRank(static_cast<int>(to)),
+          ", which expects ", expected));
+    }
+  }
+  return longest;
+}
+
+}  // namespace lockstep::collective::shm

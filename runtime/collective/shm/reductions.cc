@@ -1,0 +1,138 @@
+// AllReduce, Reduce, ReduceScatter.
+//
+// Small: every rank reads all inputs from the slots. Large: every rank reads its slice of all inputs
+// and writes the result to all who want it; each input is read once and each output written once.
+// Inputs are always combined in rank order, so the bits do not depend on who computes them.
+#include "runtime/collective/checks.h"
+#include "runtime/collective/kernels/kernels.h"
+#include "runtime/collective/shm/shm_communicator.h"
+#include "runtime/collective/shm/slice.h"
+
+namespace lockstep::collective::shm {
+namespace {
+
+// Streaming stores pay where the output is not in a cache already, as an input would be.
+kernels::Stores ChooseStores(size_t touched_bytes, absl::Span<void* const> destinations,
+                             absl::Span<const void* const> sources) {
+  if (!kernels::ExceedsCaches(touched_bytes)) return kernels::Stores::kCached;
+  for (const void* destination : destinations) {
+    for (const void* source : sources) {
+      if (source == destination) return kernels::Stores::kCached;
+    }
+  }
+  return kernels::Stores::kStream;
+}
+
+}  // namespace
+
+void ShmCommunicator::CombineWindow(const Exchange& x, const Window& window, DType dtype,
+                                    ReduceOp op, int first, int num) {
+  const size_t element_bytes = SizeOf(dtype);
+  const size_t count = window.end - window.begin;
+  const Slice slice =
+      x.touches() ? SliceOf(count, element_bytes, rank(), size()) : Slice{0, count};
+  if (slice.count == 0) return;
+  for (int r = 0; r < size(); ++r) {
+    sources_[static_cast<size_t>(r)] = x.Source(r, 0, 0, window) + slice.begin * element_bytes;
+  }
+  for (int i = 0; i < num; ++i) {
+    destinations_[static_cast<size_t>(i)] =
+        x.Destination(first + i, 0, window) + slice.begin * element_bytes;
+  }
+  const size_t touched_bytes = count * element_bytes * static_cast<size_t>(size() + num);
+  const kernels::Stores stores = ChooseStores(
+      touched_bytes, absl::MakeConstSpan(destinations_.data(), static_cast<size_t>(num)),
+      sources_);
+  kernels::CombineFor(op, dtype)(destinations_.data(), num, sources_.data(), size(), slice.count,
+                                 stores);
+}
+
+Status ShmCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+  const auto count = static_cast<int64_t>(send.count);
+  Exchange x(*team_, Call{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send,
+             Counts(&count, 1), recv);
+  x.Compare(send.count);
+  if (send.size_bytes() > kFlatBytes) x.OfferRecvAnywhere();
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  return x.ForEachWindow(
+      send.count,
+      [&](const Window& window) {
+        if (x.touches()) {
+          CombineWindow(x, window, send.dtype, op, 0, size());
+        } else {
+          CombineWindow(x, window, send.dtype, op, rank(), 1);
+        }
+      },
+      deadline);
+}
+
+Status ShmCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                               Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
+    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+  }
+  const auto count = static_cast<int64_t>(send.count);
+  Exchange x(*team_,
+             Call{.kind = Kind::kReduce,
+                  .dtype = send.dtype,
+                  .op = op,
+                  .root = static_cast<uint16_t>(root)},
+             send, Counts(&count, 1), recv);
+  x.Compare(send.count);
+  if (rank() == root && send.size_bytes() > kFlatBytes) x.OfferRecvAnywhere();
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  return x.ForEachWindow(
+      send.count,
+      [&](const Window& window) {
+        if (!x.touches() && rank() != root) return;
+        CombineWindow(x, window, send.dtype, op, root, 1);
+      },
+      deadline);
+}
+
+Status ShmCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                                      Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  const auto mine = static_cast<size_t>(rank());
+  const auto offset = static_cast<size_t>(OffsetOf(counts, rank()));
+  const size_t element_bytes = SizeOf(send.dtype);
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("recv", recv, static_cast<size_t>(counts[mine]), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(
+      send, recv, static_cast<const std::byte*>(send.data) + offset * element_bytes));
+  Exchange x(*team_, Call{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send,
+             counts, recv);
+  x.Compare(counts);
+  LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
+  const size_t touched_bytes = send.size_bytes() * static_cast<size_t>(size() + 1);
+  return x.ForEachWindow(
+      static_cast<size_t>(*std::max_element(counts.begin(), counts.end())),
+      [&](const Window& window) {
+        const size_t count = window.CountOf(counts[mine]);
+        if (count == 0) return;
+        for (int r = 0; r < size(); ++r) {
+          sources_[static_cast<size_t>(r)] = x.Source(r, mine, offset, window);
+        }
+        void* destination = x.Destination(rank(), 0, window);
+        kernels::CombineFor(op, send.dtype)(
+            &destination, 1, sources_.data(), size(), count,
+            ChooseStores(touched_bytes, absl::MakeConstSpan(&destination, 1), sources_));
+      },
+      deadline);
+}
+
+}  // namespace lockstep::collective::shm

@@ -1,0 +1,54 @@
+// The backend for ranks on one host: threads of one process, or processes that share /dev/shm.
+//
+// Every rank maps every other rank's arena, so a collective reads and writes the peers' tensors
+// where they are. Tensors outside of the own arena work too; they are copied through it.
+// README.md beside this file tells how it works, docs/collectives.md what each operation costs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/communicator.h"
+#include "runtime/tensor/arena.h"
+
+namespace lockstep::collective::shm {
+
+// How a rank passes the time until its peers come: first it spins, then it yields the processor
+// again and again, then it sleeps. Waking a sleeper costs tens of microseconds; yielding costs
+// others nothing, but keeps the processor from idling.
+struct WaitPolicy {
+  static constexpr int kAutomatic = -1;
+  // Spins before the first yield. Automatic: some 20 µs if every rank of the world has a core of
+  // its own, else none, because then spinning only keeps the peer from running.
+  int spins = kAutomatic;
+  std::chrono::microseconds yield_for{2000};
+};
+
+struct Options {
+  Rank rank = 0;
+  // The rank's own arena. Tensors in it are reached without copying.
+  std::shared_ptr<tensor::Arena> arena;
+  // The names of all ranks' arenas, the own included, in rank order.
+  std::vector<std::string> arena_names;
+  // Tells worlds apart that share arenas, such as the epochs of one cluster: the same on all ranks.
+  uint64_t world = 0;
+  WaitPolicy wait;
+};
+
+// OK if this machine has shared memory to work with, else kUnavailable with what is missing.
+Status Available();
+
+// Connects this rank with all others. They may come later, in any order.
+//
+// Errors: kInvalidArgument    options that cannot be
+//         kDeadlineExceeded   names the ranks that did not come
+//         kResourceExhausted  the arena's control area is full: too many communicators live
+StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline);
+
+}  // namespace lockstep::collective::shm

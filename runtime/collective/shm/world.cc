@@ -1,0 +1,134 @@
+#include "runtime/collective/shm/world.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <map>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "runtime/collective/shm/call.h"
+#include "runtime/collective/shm/poll.h"
+
+namespace lockstep::collective::shm {
+namespace {
+
+// The arenas of this process, so that ranks that are its threads use one mapping: it saves address
+// space, and lets ThreadSanitizer see that they touch the same memory.
+struct Homes {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Home>> by_name;
+};
+
+Homes& AllHomes() {
+  static Homes* const homes = new Homes;  // never destroyed: threads may outlive main
+  return *homes;
+}
+
+// Identifies this process, beyond its number: those repeat in other containers. A forked child has
+// another one than its parent.
+uint64_t ProcessToken() {
+  static const uint64_t random = std::random_device()() | uint64_t{std::random_device()()} << 32;
+  return Mix(random, static_cast<uint64_t>(getpid()));
+}
+
+}  // namespace
+
+Home::Home(std::shared_ptr<tensor::Arena> arena)
+    : arena_(std::move(arena)), directory_(arena_->control()) {}
+
+std::shared_ptr<Home> Home::Of(const std::shared_ptr<tensor::Arena>& arena) {
+  Homes& homes = AllHomes();
+  const std::lock_guard<std::mutex> lock(homes.mutex);
+  std::weak_ptr<Home>& known = homes.by_name[arena->name()];
+  std::shared_ptr<Home> home = known.lock();
+  if (home == nullptr) {
+    home = std::shared_ptr<Home>(new Home(arena), [](Home* dying) {
+      {
+        Homes& all = AllHomes();
+        const std::lock_guard<std::mutex> inner(all.mutex);
+        const auto it = all.by_name.find(dying->arena().name());
+        // A new Home of the same arena may have taken the place already.
+        if (it != all.by_name.end() && it->second.expired()) all.by_name.erase(it);
+      }
+      delete dying;
+    });
+    known = home;
+    home->directory_.Initialise(arena->control_bytes(), ProcessToken());
+  }
+  return home;
+}
+
+std::shared_ptr<Home> Home::Find(const std::string& arena_name) {
+  Homes& homes = AllHomes();
+  const std::lock_guard<std::mutex> lock(homes.mutex);
+  const auto it = homes.by_name.find(arena_name);
+  return it == homes.by_name.end() ? nullptr : it->second.lock();
+}
+
+StatusOr<Directory::Found> Home::OpenBlock(uint64_t key, int members, size_t block_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return directory_.Open(key, members, block_bytes);
+}
+
+Peer::Peer(std::shared_ptr<Home> home) : base_(home->arena().base()), home_(std::move(home)) {}
+Peer::Peer(std::unique_ptr<SharedSegment> segment)
+    : base_(segment->data()), segment_(std::move(segment)) {}
+
+StatusOr<Peer> Peer::Map(const std::string& arena_name, Deadline deadline) {
+  std::shared_ptr<Home> home;
+  std::unique_ptr<SharedSegment> segment;
+  Status failure;
+  const bool came = Poll(
+      [&] {
+        home = Home::Find(arena_name);
+        if (home != nullptr) return true;
+        if (segment == nullptr) {
+          StatusOr<std::unique_ptr<SharedSegment>> opened = SharedSegment::Open(arena_name);
+          if (opened.ok()) {
+            segment = *std::move(opened);
+          } else if (opened.status().code() != StatusCode::kNotFound &&
+                     opened.status().code() != StatusCode::kFailedPrecondition) {
+            failure = opened.status();
+            return true;
+          }
+        }
+        // What is initialised by this very process has a Home, found in the next round.
+        return segment != nullptr && Directory(segment->data()).IsReady() &&
+               Directory(segment->data()).process() != ProcessToken();
+      },
+      deadline);
+  LOCKSTEP_RETURN_IF_ERROR(failure);
+  if (!came) return DeadlineExceeded("its arena ", arena_name, " did not appear in /dev/shm");
+  return home != nullptr ? Peer(std::move(home)) : Peer(std::move(segment));
+}
+
+bool Peer::IsAlive() const {
+  if (segment_ == nullptr) return true;
+  // The owner holds a lock on its segment for as long as it lives, and removes the name at its end.
+  const int fd = open(("/dev/shm/" + segment_->name()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
+  close(fd);
+  return locked;
+}
+
+StatusOr<std::shared_ptr<World>> World::Connect(const Options& options, Deadline deadline) {
+  std::shared_ptr<Home> home = Home::Of(options.arena);
+  std::vector<Peer> peers;
+  peers.reserve(options.arena_names.size());
+  for (size_t r = 0; r < options.arena_names.size(); ++r) {
+    if (static_cast<Rank>(r) == options.rank) {
+      peers.emplace_back(home);
+      continue;
+    }
+    StatusOr<Peer> peer = Peer::Map(options.arena_names[r], deadline);
+    if (!peer.ok()) return Annotate(peer.status(), "rank " + std::to_string(r));
+    peers.push_back(*std::move(peer));
+  }
+  return std::shared_ptr<World>(new World(std::move(home), std::move(peers), options.wait));
+}
+
+}  // namespace lockstep::collective::shm

@@ -1,0 +1,86 @@
+// The ranks of one world as one process sees them: the own arena, and everybody's arena mapped.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shared_segment.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/shm/directory.h"
+#include "runtime/collective/shm/shm.h"
+#include "runtime/tensor/arena.h"
+
+namespace lockstep::collective::shm {
+
+// An arena of this process, with its directory. One per arena, however many worlds use it.
+//
+// Threads: safe.
+class Home {
+ public:
+  // The Home of `arena`, made if there is none yet.
+  static std::shared_ptr<Home> Of(const std::shared_ptr<tensor::Arena>& arena);
+  // The Home of the arena of this name in this process, or null.
+  static std::shared_ptr<Home> Find(const std::string& arena_name);
+
+  explicit Home(std::shared_ptr<tensor::Arena> arena);
+
+  tensor::Arena& arena() const { return *arena_; }
+  const Directory& directory() const { return directory_; }
+
+  StatusOr<Directory::Found> OpenBlock(uint64_t key, int members, size_t block_bytes);
+
+ private:
+  const std::shared_ptr<tensor::Arena> arena_;
+  std::mutex mutex_;  // of directory_.Open()
+  Directory directory_;
+};
+
+// A rank's arena as this process sees it. Ranks that are threads of this process are reached at the
+// address where the arena already is; those of others are mapped.
+class Peer {
+ public:
+  // Waits until the rank has initialised its arena.
+  static StatusOr<Peer> Map(const std::string& arena_name, Deadline deadline);
+  explicit Peer(std::shared_ptr<Home> home);
+
+  std::byte* base() const { return base_; }
+  Directory directory() const { return Directory(base_); }
+  // False once the process that made the arena has ended. Takes a few system calls.
+  bool IsAlive() const;
+
+ private:
+  explicit Peer(std::unique_ptr<SharedSegment> segment);
+
+  std::byte* base_;
+  std::shared_ptr<Home> home_;
+  std::unique_ptr<SharedSegment> segment_;  // null for a rank of this process
+};
+
+// Threads: immutable.
+class World {
+ public:
+  static StatusOr<std::shared_ptr<World>> Connect(const Options& options, Deadline deadline);
+
+  int size() const { return static_cast<int>(peers_.size()); }
+  Home& home() const { return *home_; }
+  // Rank by rank, the own one included.
+  const Peer& peer(Rank world_rank) const { return peers_[static_cast<size_t>(world_rank)]; }
+  const WaitPolicy& wait() const { return wait_; }
+
+ private:
+  World(std::shared_ptr<Home> home, std::vector<Peer> peers, WaitPolicy wait)
+      : home_(std::move(home)), peers_(std::move(peers)), wait_(wait) {}
+
+  const std::shared_ptr<Home> home_;
+  const std::vector<Peer> peers_;
+  const WaitPolicy wait_;
+};
+
+
+}  // namespace lockstep::collective::shm
+

@@ -36,13 +36,43 @@ Status SystemError(const std::string& what, int error) {
 }
 
 StatusOr<std::byte*> Map(const std::string& name, int fd, size_t size_bytes) {
-  void* data =
-      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED) return SystemError("cannot map shared memory " + name, errno);
   // Huge pages make first touch about ten times cheaper where the kernel grants them for shared
   // memory; where it does not, this changes nothing.
   madvise(data, size_bytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(data);
+}
+
+// Creates the file and takes the lock that tells sweepers that its owner lives. A sweeper that
+// comes between the two takes the file for a dead owner's and removes the name; what is left is a
+// file that no peer can find, so another one is made.
+StatusOr<int> CreateLocked(const std::string& path) {
+  constexpr int kAttempts = 1000;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+      if (errno == EEXIST) {
+        return AlreadyExists("shared memory ", path, " exists already; its owner may still run");
+      }
+      return SystemError("cannot create shared memory " + path, errno);
+    }
+    // Waits for a sweeper, which keeps the lock for a moment only.
+    int locked = 0;
+    do {
+      locked = flock(fd, LOCK_EX);
+    } while (locked != 0 && errno == EINTR);
+    struct stat info {};
+    if (locked != 0 || fstat(fd, &info) != 0) {
+      const Status status = SystemError("cannot lock shared memory " + path, errno);
+      unlink(path.c_str());
+      close(fd);
+      return status;
+    }
+    if (info.st_nlink > 0) return fd;
+    close(fd);
+  }
+  return Unavailable("shared memory ", path, " was swept whenever it was created; try again");
 }
 
 }  // namespace
@@ -64,24 +94,12 @@ SharedSegment::~SharedSegment() {
 StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(const std::string& name,
                                                                size_t capacity_bytes) {
   if (name.rfind(kNamePrefix, 0) != 0 || name.find('/') != std::string::npos) {
-    return InvalidArgument("shared memory is named \"", kNamePrefix, "...\" without slashes, not \"",
-                           name, "\"");
+    return InvalidArgument("shared memory is named \"", kNamePrefix,
+                           "...\" without slashes, not \"", name, "\"");
   }
   if (capacity_bytes == 0) return InvalidArgument("shared memory ", name, " has no size");
   const std::string path = PathOf(name);
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    if (errno == EEXIST) {
-      return AlreadyExists("shared memory ", path, " exists already; its owner may still run");
-    }
-    return SystemError("cannot create shared memory " + path, errno);
-  }
-  // The lock tells sweepers that the owner lives. A sweeper that wins the race between open and
-  // flock removes the name; then peers cannot open it and the caller is told to try again.
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    close(fd);
-    return Unavailable("shared memory ", path, " was swept while it was created; try again");
-  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const int fd, CreateLocked(path));
   Status status;
   if (ftruncate(fd, static_cast<off_t>(capacity_bytes)) != 0) {
     status = SystemError("cannot size shared memory " + path, errno);
@@ -105,7 +123,7 @@ StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(const std::string& 
   const std::string path = PathOf(name);
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return SystemError("cannot open shared memory " + path, errno);
-  struct stat info{};
+  struct stat info {};
   if (fstat(fd, &info) != 0 || info.st_size <= 0) {
     close(fd);
     return FailedPrecondition("shared memory ", path, " is not ready or not a segment");
@@ -130,7 +148,12 @@ int SharedSegment::Sweep(const std::string& prefix) {
     const std::string path = PathOf(entry->d_name);
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) continue;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path.c_str()) == 0) ++removed;
+    // A file without a name was swept by somebody else; the name may be another file's by now.
+    struct stat info {};
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0 &&
+        unlink(path.c_str()) == 0) {
+      ++removed;
+    }
     close(fd);
   }
   closedir(directory);
@@ -151,9 +174,9 @@ Status SharedSegment::Reserve(size_t size_bytes) {
     error = posix_fallocate(fd_, from, length);
   } while (error == EINTR);
   if (error != 0) {
-    return SystemError("cannot reserve " + std::to_string(size_bytes) +
-                           " bytes of shared memory " + PathOf(name_),
-                       error);
+    return SystemError(
+        "cannot reserve " + std::to_string(size_bytes) + " bytes of shared memory " + PathOf(name_),
+        error);
   }
   reserved_bytes_ = size_bytes;
   return OkStatus();

@@ -4,8 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -121,6 +124,27 @@ TEST(SharedSegmentTest, SweepRemovesWhatDeadOwnersLeftAndNothingElse) {
   EXPECT_EQ(SharedSegment::Sweep(prefix), 1);
   EXPECT_FALSE(ExistsInFileSystem(dead));
   EXPECT_TRUE(ExistsInFileSystem(prefix + "-living"));
+}
+
+// Every worker sweeps when it starts, while others create their segments.
+TEST(SharedSegmentTest, SweepersDoNotTakeANewSegmentForADeadOwners) {
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> sweepers;
+  for (int i = 0; i < 2; ++i) {
+    sweepers.emplace_back([&] {
+      while (!stop) SharedSegment::Sweep(SharedSegment::kNamePrefix + std::string("segment-test-"));
+    });
+  }
+  for (int i = 0; i < 2000; ++i) {
+    const std::string name = UniqueName();
+    auto owner = SharedSegment::Create(name, kMegabyte);
+    EXPECT_TRUE(owner.ok()) << owner.status();
+    auto peer = SharedSegment::Open(name);
+    EXPECT_TRUE(peer.ok()) << peer.status();
+    if (HasFailure()) break;
+  }
+  stop = true;
+  for (std::thread& sweeper : sweepers) sweeper.join();
 }
 
 TEST(SharedSegmentTest, SweepNeedsLockstepsPrefix) {

@@ -1,0 +1,164 @@
+#include "runtime/client/register_names.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lockstep::client {
+namespace {
+
+class RegisterNamesTest : public testing::Test {
+ protected:
+  ~RegisterNamesTest() override {
+    if (names_ != nullptr) names_->Unref();
+  }
+  std::vector<RegisterId> TakeKills() {
+    std::vector<uint64_t> packed;
+    names_->TakeKills(&packed);
+    std::vector<RegisterId> ids;
+    for (uint64_t id : packed) ids.push_back(RegisterId::FromPacked(id));
+    return ids;
+  }
+
+  RegisterNames* names_ = RegisterNames::Create(SessionId(7));
+};
+
+TEST_F(RegisterNamesTest, NullDRefNamesNothing) {
+  const DRef null;
+  EXPECT_TRUE(null.IsNull());
+  EXPECT_TRUE(null.id().IsNone());
+  EXPECT_EQ(null.session(), SessionId());
+}
+
+TEST_F(RegisterNamesTest, LiveNamesAreDistinctAndKnowTheirSession) {
+  std::vector<DRef> refs;
+  std::set<uint64_t> seen;
+  for (int i = 0; i < 1000; ++i) {
+    refs.push_back(names_->Acquire());
+    EXPECT_FALSE(refs.back().id().IsNone());
+    EXPECT_EQ(refs.back().session(), SessionId(7));
+    seen.insert(refs.back().id().Packed());
+  }
+  EXPECT_EQ(seen.size(), 1000u);
+}
+
+TEST_F(RegisterNamesTest, NameIsKilledOnceWithItsLastCopy) {
+  DRef first = names_->Acquire();
+  const RegisterId id = first.id();
+  DRef second = first;
+  first = DRef();
+  EXPECT_TRUE(TakeKills().empty());
+  EXPECT_EQ(second.id(), id);
+  second = DRef();
+  EXPECT_EQ(TakeKills(), std::vector<RegisterId>{id});
+  EXPECT_TRUE(TakeKills().empty());
+}
+
+TEST_F(RegisterNamesTest, MovingKeepsTheName) {
+  DRef from = names_->Acquire();
+  const RegisterId id = from.id();
+  DRef to = std::move(from);
+  EXPECT_TRUE(from.IsNull());  // NOLINT(bugprone-use-after-move): this is what the test is about
+  EXPECT_EQ(to.id(), id);
+  EXPECT_TRUE(TakeKills().empty());
+}
+
+TEST_F(RegisterNamesTest, SelfAssignmentKeepsTheName) {
+  DRef ref = names_->Acquire();
+  const RegisterId id = ref.id();
+  const DRef& alias = ref;
+  ref = alias;
+  EXPECT_EQ(ref.id(), id);
+  EXPECT_TRUE(TakeKills().empty());
+}
+
+// An index is used again only behind its kill: commands are executed in order, so the workers have
+// freed the old value by then.
+TEST_F(RegisterNamesTest, IndexIsReusedAfterItsKillWasTakenUnderANewGeneration) {
+  const RegisterId old = names_->Acquire().id();
+  const DRef before = names_->Acquire();
+  EXPECT_NE(before.id().index, old.index);
+  EXPECT_EQ(TakeKills(), std::vector<RegisterId>{old});
+  const DRef after = names_->Acquire();
+  EXPECT_EQ(after.id().index, old.index);
+  EXPECT_EQ(after.id().generation, old.generation + 1);
+}
+
+TEST_F(RegisterNamesTest, FewIndicesServeManyShortLivedNames) {
+  uint32_t highest = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    highest = std::max(highest, names_->Acquire().id().index);
+    (void)TakeKills();
+  }
+  EXPECT_EQ(highest, 0u);
+}
+
+TEST_F(RegisterNamesTest, DRefsMayOutliveTheSession) {
+  DRef ref = names_->Acquire();
+  DRef copy = ref;
+  std::exchange(names_, nullptr)->Unref();
+  EXPECT_EQ(ref.session(), SessionId(7));
+  ref = DRef();
+  EXPECT_FALSE(copy.id().IsNone());
+}
+
+TEST_F(RegisterNamesTest, ThreadsNeverShareALiveName) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 2000;
+  std::mutex mutex;
+  std::set<uint32_t> live;
+  std::atomic<bool> shared{false};
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        const DRef ref = names_->Acquire();
+        {
+          std::lock_guard lock(mutex);
+          if (!live.insert(ref.id().index).second) shared = true;
+        }
+        const DRef copy = ref;
+        std::lock_guard lock(mutex);
+        live.erase(ref.id().index);
+      }
+      --running;
+    });
+  }
+  size_t kills = 0;
+  std::set<uint64_t> killed;
+  while (true) {
+    const bool last = running == 0;
+    for (RegisterId id : TakeKills()) {
+      ++kills;
+      EXPECT_TRUE(killed.insert(id.Packed()).second) << id << " was killed twice";
+    }
+    if (last) break;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(shared);
+  EXPECT_EQ(kills, size_t{kThreads} * kRounds);
+}
+
+TEST_F(RegisterNamesTest, CopiesOfOneNameMayBeDroppedByManyThreads) {
+  for (int round = 0; round < 200; ++round) {
+    DRef ref = names_->Acquire();
+    const RegisterId id = ref.id();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([copy = ref]() mutable { copy = DRef(); });
+    }
+    ref = DRef();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(TakeKills(), std::vector<RegisterId>{id});
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::client

@@ -145,6 +145,11 @@ Status WriteRecord(const ClusterRecord& record) {
 }
 
 StatusOr<std::optional<ClusterRecord>> ReadRecord(const std::string& name) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckClusterName(name));
+  std::error_code error;
+  if (!fs::exists(RecordDirectory(), error)) return std::optional<ClusterRecord>();
+  // Records tell where to connect and whom to stop: only our own are believed.
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
   const std::string path = RecordPath(name);
   std::ifstream file(path);
   if (!file) {
@@ -160,7 +165,6 @@ StatusOr<std::vector<ClusterRecord>> ListRecords() {
   std::vector<ClusterRecord> records;
   std::error_code error;
   if (!fs::exists(RecordDirectory(), error)) return records;
-  // Records tell where to connect and whom to stop: only our own are believed.
   LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
   fs::directory_iterator entries(RecordDirectory(), error);
   if (error) return Internal("cannot list ", RecordDirectory(), ": ", error.message());

@@ -141,6 +141,13 @@ TEST_F(RunDirectoryTest, ADamagedRecordIsAnErrorThatNamesTheFile) {
   EXPECT_NE(Message(record.status()).find("a.json"), std::string::npos);
 }
 
+TEST_F(RunDirectoryTest, RecordsThatOthersMayWriteAreNotBelieved) {
+  ASSERT_TRUE(WriteRecord(Record("a")).ok());
+  ASSERT_EQ(chmod(RecordDirectory().c_str(), 0777), 0);
+  EXPECT_EQ(ReadRecord("a").status().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(ListRecords().status().code(), StatusCode::kPermissionDenied);
+}
+
 TEST_F(RunDirectoryTest, NamesAreGoodAsFileNames) {
   EXPECT_TRUE(CheckClusterName("demo-1.x_y").ok());
   for (const char* name : {"", ".", "..", "../x", "a/b", "a b", ".hidden", "Ä"}) {

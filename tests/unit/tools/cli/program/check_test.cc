@@ -25,7 +25,8 @@ constexpr char kMakeX[] = "  - {full: [4], value: 1, as: x}\n";
 TEST(CheckProgramTest, RegistersAreMadeBeforeTheyAreUsed) {
   EXPECT_TRUE(Check(std::string(kMakeX) + "  - {allreduce: x, as: y}\n  - print: y\n", 4).ok());
   ExpectWrong("  - print: x\n", "no step before this one makes a register \"x\"");
-  ExpectWrong(std::string(kMakeX) + "  - print: xx\n", "did you mean \"x\"?", 0);
+  ExpectWrong("  - {full: [4], value: 1, as: total}\n  - print: totl\n",
+              "did you mean \"total\"?", 0);
   ExpectWrong(std::string(kMakeX) + "  - free: x\n  - print: x\n", "\"x\" was freed in line 4");
   ExpectWrong("  - {call: f, args: [$x]}\n", "\"x\"", 0);
   ExpectWrong("  - {call: f, module: m}\n", "\"m\"", 0);

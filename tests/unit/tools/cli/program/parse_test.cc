@@ -161,7 +161,6 @@ TEST(ParseProgramTest, EveryMistakeIsRefused) {
            "steps: [{expect: x}]",
            "steps: [{expect: x, value: 1, per_rank: [1]}]",
            "steps: [{expect: x, value: 1, tolerance: -1}]",
-           "steps: [{expect: x, value: [[1, 2], [3]]}]",
            "steps: [{repeat: 0, steps: []}]",
            "steps: [{repeat: 2}]",
        }) {

@@ -1,0 +1,156 @@
+// Ranks that disagree, ranks that do not come, and ranks that are told to give up.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/conformance/conformance_test.h"
+
+namespace lockstep::collective {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using FailuresTest = ConformanceTest;
+LOCKSTEP_CONFORMANCE_SUITE(FailuresTest);
+
+// Rank `odd` calls `different`, all others `usual`; every rank gets an error that shows both.
+void ExpectDisagreement(RankUnderTest& self, uint64_t tag,
+                        const std::function<Status(Communicator&)>& usual,
+                        const std::function<Status(Communicator&)>& different,
+                        const std::vector<std::string>& shown) {
+  std::vector<Rank> all;
+  for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+  auto comm = self.comm.Split(all, tag, Patience());
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  const bool odd = self.rank() == self.size() - 1;
+  const Status status = odd ? different(**comm) : usual(**comm);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  for (const std::string& part : shown) {
+    EXPECT_NE(Message(status).find(part), std::string::npos) << status << " lacks " << part;
+  }
+  // Unusable from now on, with the same error; the parent is as good as before.
+  EXPECT_EQ((*comm)->Barrier(Patience()), status);
+  EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
+}
+
+TEST_P(FailuresTest, RanksThatDisagreeAreTold) {
+  if (size() < 2) GTEST_SKIP() << "one rank cannot disagree with itself";
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<float> f(5000);
+    std::vector<int32_t> n(5000);
+    const auto reduce = [&](size_t count, ReduceOp op) {
+      return [&f, count, op](Communicator& comm) {
+        return comm.AllReduce(ViewOf(f.data(), count), ViewOf(f.data(), count), op, Patience());
+      };
+    };
+    const auto broadcast = [&](Rank root) {
+      return [&f, root](Communicator& comm) {
+        return comm.Broadcast(ViewOf(f.data(), 9), ViewOf(f.data(), 9), root, Patience());
+      };
+    };
+    const std::string last = std::to_string(self.size() - 1);
+    ExpectDisagreement(self, 1, reduce(3, ReduceOp::kSum), reduce(4, ReduceOp::kSum),
+                       {"allreduce sum of 3 float32", "allreduce sum of 4 float32", last});
+    ExpectDisagreement(self, 2, reduce(3, ReduceOp::kSum), reduce(5000, ReduceOp::kSum),
+                       {"3 float32", "5000 float32"});
+    ExpectDisagreement(self, 3, reduce(5, ReduceOp::kSum), reduce(5, ReduceOp::kMax),
+                       {"sum", "max"});
+    ExpectDisagreement(
+        self, 4, reduce(5, ReduceOp::kSum),
+        [&](Communicator& comm) {
+          return comm.AllReduce(ViewOf(n.data(), 5), ViewOf(n.data(), 5), ReduceOp::kSum,
+                                Patience());
+        },
+        {"float32", "int32"});
+    ExpectDisagreement(self, 5, broadcast(0), broadcast(self.size() - 1),
+                       {"from rank 0", "from rank " + last});
+    ExpectDisagreement(
+        self, 6, reduce(5, ReduceOp::kSum),
+        [](Communicator& comm) { return comm.Barrier(Patience()); }, {"allreduce", "barrier"});
+  });
+}
+
+TEST_P(FailuresTest, AMissingRankIsNamedAtTheDeadline) {
+  if (size() < 2) GTEST_SKIP() << "there is nobody to miss";
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<Rank> all;
+    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    auto comm = self.comm.Split(all, 1, Patience());
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    if (self.rank() != self.size() - 1) {
+      const Status status = (*comm)->Barrier(Deadline::After(milliseconds(100)));
+      EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+      EXPECT_NE(Message(status).find("rank " + std::to_string(self.size() - 1)),
+                std::string::npos)
+          << status;
+    }
+    EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
+  });
+}
+
+TEST_P(FailuresTest, AnAbortWakesASleeperAtOnce) {
+  if (size() < 2) GTEST_SKIP() << "one rank never waits";
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<Rank> all;
+    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    auto comm = self.comm.Split(all, 1, Patience());
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    if (self.rank() != self.size() - 1) {
+      // Long enough for the waiter to fall asleep, mostly; right either way.
+      std::thread aborter([&] {
+        std::this_thread::sleep_for(milliseconds(30));
+        (*comm)->Abort(Internal("the disk is on fire"));
+      });
+      const auto begin = Deadline::Clock::now();
+      const Status status = (*comm)->Barrier(Patience());
+      EXPECT_LT(Deadline::Clock::now() - begin, seconds(10));
+      aborter.join();
+      EXPECT_EQ(status.code(), StatusCode::kAborted);
+      EXPECT_NE(Message(status).find("the disk is on fire"), std::string::npos) << status;
+      (*comm)->Abort(Internal("a later cause"));
+      EXPECT_EQ((*comm)->Barrier(Patience()), status);
+    }
+    EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
+  });
+}
+
+TEST_P(FailuresTest, ASplitThatNobodyJoinsCanBeCancelled) {
+  if (size() < 2) GTEST_SKIP() << "one rank never waits";
+  OnEveryRank([](RankUnderTest& self) {
+    if (self.rank() == 0) {
+      std::atomic<bool> cancelled{false};
+      std::thread canceller([&] { cancelled = true; });
+      const std::vector<Rank> pair = {0, 1};
+      const auto comm = self.comm.Split(pair, 1, Patience(), &cancelled);
+      canceller.join();
+      EXPECT_EQ(comm.status().code(), StatusCode::kAborted) << comm.status();
+    }
+    EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
+  });
+}
+
+TEST_P(FailuresTest, WrongArgumentsAreRefusedBeforeAnybodyIsTold) {
+  OnEveryRank([](RankUnderTest& self) {
+    float data[4] = {};
+    const Buffer four = ViewOf(data, 4);
+    const std::vector<int64_t> ones(static_cast<size_t>(self.size()), 1);
+    const auto is_invalid = [](const Status& status) {
+      return status.code() == StatusCode::kInvalidArgument;
+    };
+    EXPECT_TRUE(is_invalid(self.comm.Broadcast(four, four, self.size(), Patience())));
+    EXPECT_TRUE(is_invalid(self.comm.Broadcast(four, four, -1, Patience())));
+    EXPECT_TRUE(is_invalid(
+        self.comm.AllReduce(four, ViewOf(data, 3), ReduceOp::kSum, Patience())));
+    EXPECT_TRUE(is_invalid(self.comm.Send(four, self.rank(), Patience())));
+    EXPECT_TRUE(is_invalid(self.comm.Recv(four, self.size(), Patience())));
+    EXPECT_TRUE(is_invalid(self.comm.AllGather(four, four, {}, Patience())));
+    EXPECT_TRUE(is_invalid(
+        self.comm.AllReduce(ViewOf(data, 2), ViewOf(data + 1, 2), ReduceOp::kSum, Patience())));
+    EXPECT_TRUE(is_invalid(self.comm.AllReduce({nullptr, 4, DType::kFloat32}, four,
+                                               ReduceOp::kSum, Patience())));
+    EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::collective

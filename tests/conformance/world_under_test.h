@@ -1,0 +1,79 @@
+// A world of ranks for the conformance suite: threads of this process, connected by one backend.
+//
+// A new backend adds its way to connect to Backends() in backends.cc, about thirty lines.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
+#include "runtime/collective/communicator.h"
+#include "runtime/tensor/storage.h"
+
+namespace lockstep::collective {
+
+// One rank inside a test body.
+struct RankUnderTest {
+  Communicator& comm;
+  // Memory that the backend likes best (for shm: the rank's arena).
+  tensor::Allocator& allocator;
+
+  int rank() const { return comm.rank(); }
+  int size() const { return comm.size(); }
+};
+
+struct BackendUnderTest {
+  std::string name;
+  // Connects `size` ranks and runs `body` on each, at the same time; returns when all are through.
+  std::function<void(int size, const std::function<void(RankUnderTest&)>& body)> run;
+
+  friend std::ostream& operator<<(std::ostream& out, const BackendUnderTest& backend) {
+    return out << backend.name;
+  }
+};
+const std::vector<BackendUnderTest>& Backends();
+
+// What no operation of these tests takes, even on a busy machine; reaching it is a failure.
+inline Deadline Patience() { return Deadline::After(std::chrono::seconds(60)); }
+
+// Elements in memory, written and read as doubles.
+class TestBuffer {
+ public:
+  // `count` elements, in the allocator's memory or (null) in the heap's.
+  TestBuffer(tensor::Allocator* allocator, DType dtype, size_t count);
+
+  Buffer buffer() const { return {data_, count_, dtype_}; }
+  // `count` elements from `begin`.
+  Buffer Part(int64_t begin, int64_t count) const;
+
+  // Element i becomes value(i).
+  void Fill(const std::function<double(size_t)>& value);
+  std::vector<double> Read() const;
+
+ private:
+  std::shared_ptr<tensor::Storage> storage_;
+  std::unique_ptr<std::byte[]> heap_;
+  std::byte* data_ = nullptr;
+  size_t count_;
+  DType dtype_;
+};
+
+// Small numbers whose sums and products over seven ranks are exact in every dtype.
+double Pattern(ReduceOp op, DType dtype, int rank, size_t i);
+// What reducing Pattern over `ranks` ranks gives, before rounding to the dtype.
+double Reduced(ReduceOp op, DType dtype, int ranks, size_t i);
+// How far a correctly rounded result of `dtype` may be from Reduced, relative to it.
+double Tolerance(ReduceOp op, DType dtype);
+
+// Differs from rank to rank and from element to element, and is exact in every dtype, fp8 too.
+double Label(int rank, size_t i);
+
+// Uneven shares of `base` elements or so, some of them zero.
+std::vector<int64_t> UnevenCounts(int size, int64_t base);
+
+}  // namespace lockstep::collective

@@ -25,9 +25,11 @@ StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, tensor::Allocator& a
   return Value(std::move(tensor));
 }
 
+Status WriteWithin(size_t* room_bytes, const Value& value, wire::Value::Builder builder);
+
 struct Writer {
   wire::Value::Builder& out;
-  size_t max_tensor_bytes;
+  size_t* room_bytes;  // what is left for tensors
 
   Status operator()(registers::None) { return out.setNone(), OkStatus(); }
   Status operator()(bool v) { return out.setBool(v), OkStatus(); }
@@ -39,11 +41,12 @@ struct Writer {
   Status operator()(Device v) { return Plain(v); }
   Status operator()(const Shape& v) { return Plain(v); }
   Status operator()(const tensor::Tensor& v) {
-    if (v.size_bytes() > max_tensor_bytes) {
+    if (v.size_bytes() > *room_bytes) {
       return ResourceExhausted("the tensor ", v.dtype(), " ", v.shape(), " has ", v.size_bytes(),
-                               " bytes, at most ", max_tensor_bytes,
-                               " travel by value; use CopyFromWorker0");
+                               " bytes, at most ", *room_bytes,
+                               " (more) travel by value; use CopyFromWorker0");
     }
+    *room_bytes -= v.size_bytes();
     auto tensor = out.initTensor();
     tensor.setDtype(control::ToWire(v.dtype()));
     control::WriteDims(tensor.initShape(static_cast<unsigned>(v.shape().ndim())), v.shape());
@@ -57,7 +60,7 @@ struct Writer {
   Status operator()(const std::shared_ptr<const registers::List>& v) {
     auto list = out.initList(static_cast<unsigned>(v->size()));
     for (unsigned i = 0; i < list.size(); ++i) {
-      LOCKSTEP_RETURN_IF_ERROR(ToWire((*v)[i], max_tensor_bytes, list[i]));
+      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, (*v)[i], list[i]));
     }
     return OkStatus();
   }
@@ -66,7 +69,7 @@ struct Writer {
     unsigned i = 0;
     for (const auto& [key, item] : *v) {
       map[i].setKey(control::TextOf(key));
-      LOCKSTEP_RETURN_IF_ERROR(ToWire(item, max_tensor_bytes, map[i].initValue()));
+      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, item, map[i].initValue()));
       ++i;
     }
     return OkStatus();
@@ -77,6 +80,10 @@ struct Writer {
     return OkStatus();
   }
 };
+
+Status WriteWithin(size_t* room_bytes, const Value& value, wire::Value::Builder builder) {
+  return std::visit(Writer{builder, room_bytes}, value.variant);
+}
 
 StatusOr<Value> ReadList(capnp::List<wire::Value>::Reader reader,
                          const registers::RegisterFile& registers, tensor::Allocator& allocator) {
@@ -94,7 +101,9 @@ StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
   auto map = std::make_shared<registers::Map>();
   for (auto entry : reader) {
     LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(entry.getValue(), registers, allocator));
-    map->insert_or_assign(control::ToString(entry.getKey()), std::move(value));
+    if (!map->emplace(control::ToString(entry.getKey()), std::move(value)).second) {
+      return InvalidArgument("a map has the key \"", control::ToString(entry.getKey()), "\" twice");
+    }
   }
   return Value(std::shared_ptr<const registers::Map>(std::move(map)));
 }
@@ -149,7 +158,7 @@ StatusOr<Value> FromWire(wire::Value::Reader reader, const registers::RegisterFi
 }
 
 Status ToWire(const Value& value, size_t max_tensor_bytes, wire::Value::Builder builder) {
-  return std::visit(Writer{builder, max_tensor_bytes}, value.variant);
+  return WriteWithin(&max_tensor_bytes, value, builder);
 }
 
 }  // namespace lockstep::worker

@@ -16,7 +16,7 @@ StatusOr<registers::Value> FromWire(wire::Value::Reader reader,
                                     tensor::Allocator& allocator);
 
 // Writes a register's value for a client; what cannot leave the worker is described. Tensors are
-// written by value: kResourceExhausted if larger than `max_tensor_bytes`.
+// written by value: kResourceExhausted if they are together larger than `max_tensor_bytes`.
 Status ToWire(const registers::Value& value, size_t max_tensor_bytes,
               wire::Value::Builder builder);
 

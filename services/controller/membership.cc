@@ -48,6 +48,9 @@ Status Membership::Check(const Candidate& candidate) const {
 
 StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate& candidate) {
   LOCKSTEP_RETURN_IF_ERROR(Check(candidate));
+  if (FindPeer(peer) >= 0) {
+    return AlreadyExists("the worker has joined before, as rank ", FindPeer(peer));
+  }
   Rank rank = candidate.wanted_rank;
   if (rank >= 0) {
     if (member(rank).state != State::kMissing) {

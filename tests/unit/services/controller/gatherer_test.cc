@@ -1,0 +1,165 @@
+#include "services/controller/gatherer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace lockstep::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr SessionId kSession(3);
+constexpr RequestId kRequest(9);
+constexpr int kWorkers = 4;
+
+control::RemoteError Error(StatusCode code, Rank rank, const std::string& message = "why") {
+  control::RemoteError error;
+  error.code = code;
+  error.rank = rank;
+  error.message = message;
+  return error;
+}
+
+control::Frame Body(const std::string& text) {
+  return control::Frame::Copy(text.data(), text.size());
+}
+
+class GathererTest : public testing::Test {
+ protected:
+  void Expect(Rank from, RequestId request = kRequest, SessionId session = kSession) {
+    gatherer_.Expect("client", session, request, kWorkers, from, Deadline::At(now_ + 1s));
+  }
+  void Answer(Rank rank, const control::RemoteError& error = {}, control::Frame body = {}) {
+    gatherer_.Answer(kSession, kRequest, rank, error, std::move(body));
+  }
+
+  const Deadline::Clock::time_point now_ = Deadline::Clock::now();
+  std::vector<PendingRequest> finished_;
+  Gatherer gatherer_{[this](const PendingRequest& request) { finished_.push_back(request); }};
+};
+
+TEST_F(GathererTest, AllRanksMakeOneAnswer) {
+  Expect(-1);
+  for (Rank rank : {2, 0, 3}) {
+    Answer(rank);
+    EXPECT_TRUE(finished_.empty());
+  }
+  Answer(1);
+  ASSERT_EQ(finished_.size(), 1u);
+  EXPECT_EQ(finished_[0].client, "client");
+  EXPECT_EQ(finished_[0].session, kSession);
+  EXPECT_EQ(finished_[0].request, kRequest);
+  EXPECT_TRUE(finished_[0].error.ok());
+}
+
+TEST_F(GathererTest, OneRankAnswersForItself) {
+  Expect(2);
+  Answer(1);
+  EXPECT_TRUE(finished_.empty());
+  Answer(2, {}, Body("value"));
+  ASSERT_EQ(finished_.size(), 1u);
+  EXPECT_EQ(finished_[0].body.size(), 5u);
+}
+
+TEST_F(GathererTest, RankThatAnswersTwiceCountsOnce) {
+  Expect(-1);
+  for (int i = 0; i < kWorkers; ++i) Answer(0);
+  EXPECT_TRUE(finished_.empty());
+}
+
+TEST_F(GathererTest, AnswersNobodyWaitsForAreIgnored) {
+  Answer(0);
+  Expect(0);
+  Answer(0);
+  Answer(0);
+  gatherer_.Answer(SessionId(99), kRequest, 0, {}, {});
+  gatherer_.Answer(kSession, RequestId(99), 0, {}, {});
+  EXPECT_EQ(finished_.size(), 1u);
+}
+
+TEST_F(GathererTest, FirstErrorIsKept) {
+  Expect(-1);
+  Answer(0);
+  Answer(2, Error(StatusCode::kInternal, 2));
+  Answer(1, Error(StatusCode::kNotFound, 1));
+  EXPECT_TRUE(finished_.empty()) << "the others have not answered yet";
+  Answer(3);
+  ASSERT_EQ(finished_.size(), 1u);
+  EXPECT_EQ(finished_[0].error.code, StatusCode::kInternal);
+  EXPECT_EQ(finished_[0].error.rank, 2);
+}
+
+// An abort is what others do because of the cause.
+TEST_F(GathererTest, CauseBeatsAbortsThatCameBeforeIt) {
+  Expect(-1);
+  Answer(0, Error(StatusCode::kAborted, 0));
+  Answer(1, Error(StatusCode::kAborted, 1));
+  Answer(2, Error(StatusCode::kInternal, 2));
+  Answer(3, Error(StatusCode::kAborted, 3));
+  ASSERT_EQ(finished_.size(), 1u);
+  EXPECT_EQ(finished_[0].error.code, StatusCode::kInternal);
+  EXPECT_EQ(finished_[0].error.rank, 2);
+}
+
+TEST_F(GathererTest, FailingASessionCompletesItsRequestsOnly) {
+  Expect(-1, RequestId(1));
+  Expect(0, RequestId(2));
+  Expect(-1, RequestId(1), SessionId(2));
+  Expect(-1, RequestId(1), SessionId(4));
+  gatherer_.FailAll(kSession, Error(StatusCode::kInternal, 2));
+  ASSERT_EQ(finished_.size(), 2u);
+  for (const PendingRequest& request : finished_) {
+    EXPECT_EQ(request.session, kSession);
+    EXPECT_EQ(request.error.rank, 2);
+  }
+  gatherer_.FailAll(kSession, Error(StatusCode::kInternal, 2));
+  EXPECT_EQ(finished_.size(), 2u);
+}
+
+TEST_F(GathererTest, DeadlineNamesTheLateRanks) {
+  Expect(-1);
+  Answer(1);
+  EXPECT_EQ(gatherer_.Expire(now_).when(), now_ + 1s);
+  EXPECT_TRUE(finished_.empty());
+  gatherer_.Expire(now_ + 1s);
+  ASSERT_EQ(finished_.size(), 1u);
+  EXPECT_EQ(finished_[0].error.code, StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(finished_[0].error.message, HasSubstr("rank 0, 2, 3"));
+  Answer(0);  // too late
+  EXPECT_EQ(finished_.size(), 1u);
+}
+
+TEST_F(GathererTest, NextDeadlineIsTheEarliest) {
+  Expect(-1, RequestId(1));
+  gatherer_.Expect("client", kSession, RequestId(2), kWorkers, 0, Deadline::At(now_ + 300ms));
+  EXPECT_EQ(gatherer_.Expire(now_).when(), now_ + 300ms);
+  EXPECT_EQ(gatherer_.Expire(now_ + 300ms).when(), now_ + 1s);
+  EXPECT_EQ(finished_.size(), 1u);
+}
+
+TEST_F(GathererTest, NothingPendingMeansAFarDeadline) {
+  EXPECT_GE(gatherer_.Expire(now_).when(), now_ + 1min);
+}
+
+// Without this, whoever waits for a worker that has just died waits until the deadline: closing a
+// session is waited for when the session itself is gone already.
+TEST_F(GathererTest, LostRankIsNotWaitedFor) {
+  Expect(-1, RequestId(1));
+  Expect(1, RequestId(2));
+  Expect(0, RequestId(3), SessionId(5));
+  gatherer_.LoseRank(1, Error(StatusCode::kUnavailable, 1, "lost"));
+  ASSERT_EQ(finished_.size(), 1u) << "the one that only rank 1 was asked for";
+  EXPECT_EQ(finished_[0].request, RequestId(2));
+  EXPECT_EQ(finished_[0].error.code, StatusCode::kUnavailable);
+  for (Rank rank : {0, 2, 3}) gatherer_.Answer(kSession, RequestId(1), rank, {}, {});
+  ASSERT_EQ(finished_.size(), 2u);
+  EXPECT_EQ(finished_[1].error.message, "lost");
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,251 @@
+#include "services/controller/liveness.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "services/local/child_process.h"
+
+namespace lockstep::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr auto kLong = 20s;
+constexpr auto kNever = std::chrono::milliseconds(1h);
+constexpr Epoch kEpoch(5);
+
+// A worker's end of the socket, driven by the test.
+class FakeWorker {
+ public:
+  FakeWorker(const std::shared_ptr<control::ZmqContext>& context, const std::string& endpoint)
+      : channel_(std::move(*control::ZmqConnect(context, endpoint))) {}
+
+  void SendHeartbeat(Rank rank, uint64_t completed = 0, Epoch epoch = kEpoch) {
+    Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder m) {
+      auto heartbeat = m.initHeartbeat();
+      heartbeat.setRank(rank);
+      heartbeat.setEpoch(epoch.value);
+      heartbeat.setReceived(completed + 2);
+      heartbeat.setLaunched(completed + 1);
+      heartbeat.setCompleted(completed);
+    }));
+  }
+  void Send(const control::Frame& frame) { ASSERT_TRUE(channel_->Send({frame}).ok()); }
+
+  // Waits for a message that `wanted` accepts; false if none comes.
+  bool WaitFor(const std::function<bool(wire::LivenessMessage::Reader)>& wanted) {
+    const Deadline deadline = Deadline::After(kLong);
+    control::InputWaiter waiter(0us);
+    control::Channel* const channels[] = {channel_.get()};
+    while (waiter.Wait(channels, {}, deadline)) {
+      control::Message message;
+      bool found = false;
+      while (!found && channel_->Receive(&message)) {
+        EXPECT_TRUE(control::DecodeMessage<wire::LivenessMessage>(
+                        message[0],
+                        [&](wire::LivenessMessage::Reader reader) {
+                          found = wanted(reader);
+                          return OkStatus();
+                        })
+                        .ok());
+      }
+      if (found) return true;
+    }
+    return false;
+  }
+  bool WaitForBeacon() {
+    return WaitFor([](wire::LivenessMessage::Reader reader) {
+      return reader.isHeartbeat() && reader.getHeartbeat().getRank() == -1 &&
+             reader.getHeartbeat().getEpoch() == kEpoch.value;
+    });
+  }
+
+ private:
+  std::unique_ptr<control::ClientChannel> channel_;
+};
+
+class LivenessTest : public testing::Test {
+ protected:
+  void Start(int workers, std::chrono::milliseconds timeout,
+             std::chrono::milliseconds interval = 10ms) {
+    auto channel =
+        std::move(*control::ZmqListen(context_, "inproc://liveness-" + control::RandomHex(4)));
+    endpoint_ = channel->endpoint();
+    monitor_ = std::make_unique<LivenessMonitor>(
+        std::move(channel), workers, LivenessMonitor::Options{kEpoch, interval, timeout},
+        [this](Rank rank, const std::string& reason) {
+          std::lock_guard lock(mutex_);
+          lost_.emplace_back(rank, reason);
+          changed_.notify_all();
+        });
+  }
+  void TearDown() override { monitor_.reset(); }
+
+  FakeWorker Connect() { return FakeWorker(context_, endpoint_); }
+  // The losses, once there are `count`.
+  std::vector<std::pair<Rank, std::string>> WaitForLosses(size_t count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kLong, [&] { return lost_.size() >= count; }));
+    return lost_;
+  }
+  size_t losses() {
+    std::lock_guard lock(mutex_);
+    return lost_.size();
+  }
+
+  std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
+  std::string endpoint_;
+  std::unique_ptr<LivenessMonitor> monitor_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::pair<Rank, std::string>> lost_;
+};
+
+TEST_F(LivenessTest, FirstHeartbeatIsAnsweredAtOnce) {
+  Start(1, kNever, kNever);  // no beacon comes by itself
+  monitor_->Watch(0, "elsewhere", 1);
+  FakeWorker worker = Connect();
+  worker.SendHeartbeat(0);
+  EXPECT_TRUE(worker.WaitForBeacon());
+}
+
+TEST_F(LivenessTest, HeartbeatsCarryProgress) {
+  Start(2, kNever);
+  monitor_->Watch(0, "elsewhere", 1);
+  monitor_->Watch(1, "elsewhere", 2);
+  FakeWorker worker = Connect();
+  worker.SendHeartbeat(1, 40);
+  ASSERT_TRUE(worker.WaitForBeacon());
+  EXPECT_EQ(monitor_->ProgressOf(1).received, 42u);
+  EXPECT_EQ(monitor_->ProgressOf(1).launched, 41u);
+  EXPECT_EQ(monitor_->ProgressOf(1).completed, 40u);
+  EXPECT_EQ(monitor_->ProgressOf(0).completed, 0u);
+}
+
+TEST_F(LivenessTest, SilentWorkerIsLostOnceAndTheOthersAreNot) {
+  Start(2, 150ms);
+  monitor_->Watch(0, "elsewhere", 1);
+  monitor_->Watch(1, "elsewhere", 2);
+  FakeWorker worker = Connect();
+  const Deadline deadline = Deadline::After(kLong);
+  while (losses() == 0 && !deadline.Expired()) {
+    worker.SendHeartbeat(0);
+    ASSERT_TRUE(worker.WaitForBeacon());
+  }
+  const auto lost = WaitForLosses(1);
+  EXPECT_EQ(lost[0].first, 1);
+  EXPECT_THAT(lost[0].second, HasSubstr("no heartbeat for"));
+  // From now on rank 0 is silent too; rank 1 is not lost again.
+  EXPECT_EQ(WaitForLosses(2)[1].first, 0);
+}
+
+TEST_F(LivenessTest, WorkersThatNobodyWatchesAreNeverLost) {
+  Start(3, 50ms);
+  monitor_->Watch(2, "elsewhere", 1);
+  EXPECT_EQ(WaitForLosses(1)[0].first, 2);
+  EXPECT_EQ(losses(), 1u);
+}
+
+// Nothing is ever heard from it, and its time-out is far away: only the kernel can tell.
+TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
+  Start(1, kNever, kNever);
+  auto child = local::ChildProcess::Spawn({.argv = {"/bin/sh", "-c", "kill -STOP $$"},
+                                           .environment = {},
+                                           .log_path = {}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  monitor_->Watch(0, control::ThisHost().id, child->pid());
+  EXPECT_EQ(losses(), 0u);
+  child->Signal(SIGKILL);
+  const auto lost = WaitForLosses(1);
+  EXPECT_EQ(lost[0].first, 0);
+  EXPECT_THAT(lost[0].second,
+              HasSubstr("its process " + std::to_string(child->pid()) + " has ended"));
+}
+
+TEST_F(LivenessTest, ProcessIdsOfOtherHostsMeanNothingHere) {
+  Start(1, kNever, kNever);
+  auto child = local::ChildProcess::Spawn(
+      {.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  monitor_->Watch(0, "another host", child->pid());
+  ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
+  FakeWorker worker = Connect();
+  worker.SendHeartbeat(0);
+  EXPECT_TRUE(worker.WaitForBeacon());
+  EXPECT_EQ(losses(), 0u);
+}
+
+TEST_F(LivenessTest, AbortReachesEveryWorkerThatWasHeard) {
+  Start(3, kNever);
+  std::vector<FakeWorker> workers;
+  for (Rank rank = 0; rank < 3; ++rank) {
+    monitor_->Watch(rank, "elsewhere", rank + 1);
+    workers.push_back(Connect());
+    workers.back().SendHeartbeat(rank);
+    ASSERT_TRUE(workers.back().WaitForBeacon());
+  }
+  control::RemoteError cause;
+  cause.code = StatusCode::kInternal;
+  cause.rank = 2;
+  cause.message = "the first cause";
+  monitor_->Abort(SessionId(7), Generation(3), cause);
+  for (FakeWorker& worker : workers) {
+    EXPECT_TRUE(worker.WaitFor([](wire::LivenessMessage::Reader reader) {
+      if (!reader.isAbort()) return false;
+      EXPECT_EQ(reader.getAbort().getSession(), 7u);
+      EXPECT_EQ(reader.getAbort().getGeneration(), 3u);
+      const control::RemoteError read = control::ReadError(reader.getAbort().getCause());
+      EXPECT_EQ(read.rank, 2);
+      EXPECT_EQ(read.message, "the first cause");
+      return true;
+    }));
+  }
+}
+
+TEST_F(LivenessTest, AbortQueuedBeforeTheEndIsStillSent) {
+  Start(1, kNever, kNever);
+  monitor_->Watch(0, "elsewhere", 1);
+  FakeWorker worker = Connect();
+  worker.SendHeartbeat(0);
+  ASSERT_TRUE(worker.WaitForBeacon());
+  monitor_->Abort(SessionId(1), Generation(0), control::ErrorOf(Aborted("the end")));
+  monitor_->Stop();
+  EXPECT_TRUE(worker.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
+}
+
+TEST_F(LivenessTest, NonsenseIsDropped) {
+  Start(1, kNever);
+  monitor_->Watch(0, "elsewhere", 1);
+  FakeWorker hostile = Connect();
+  hostile.SendHeartbeat(-1);
+  hostile.SendHeartbeat(1);
+  hostile.SendHeartbeat(1 << 30);
+  hostile.SendHeartbeat(0, 99, Epoch(kEpoch.value + 1));
+  hostile.Send(control::Frame());
+  hostile.Send(control::Frame::Copy("junk that is no message", 23));
+  const std::vector<uint64_t> words(64, ~uint64_t{0});
+  hostile.Send(control::Frame::Copy(words.data(), words.size() * 8));
+  FakeWorker worker = Connect();
+  worker.SendHeartbeat(0, 7);
+  EXPECT_TRUE(worker.WaitForBeacon());
+  EXPECT_EQ(monitor_->ProgressOf(0).completed, 7u);
+  EXPECT_EQ(losses(), 0u);
+}
+
+}  // namespace
+}  // namespace lockstep::controller

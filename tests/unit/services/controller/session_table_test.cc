@@ -1,0 +1,68 @@
+#include "services/controller/session_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace lockstep::controller {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(SessionTableTest, IdsGrowAndAreNeverUsedAgain) {
+  SessionTable table(2);
+  const SessionId first = table.Open("a").id;
+  const SessionId second = table.Open("b").id;
+  EXPECT_NE(first, SessionId()) << "0 is no session";
+  EXPECT_GT(second, first);
+  table.Close(second);
+  table.Close(first);
+  EXPECT_GT(table.Open("a").id, second);
+  EXPECT_EQ(table.all().size(), 1u);
+}
+
+TEST(SessionTableTest, OneClientMayHaveSeveralSessions) {
+  SessionTable table(2);
+  const SessionId first = table.Open("a").id;
+  const SessionId second = table.Open("a").id;
+  EXPECT_TRUE(table.FindOwned(first, "a").ok());
+  EXPECT_TRUE(table.FindOwned(second, "a").ok());
+}
+
+TEST(SessionTableTest, SessionOfAnotherClientIsRefused) {
+  SessionTable table(2);
+  const SessionId id = table.Open("a").id;
+  EXPECT_EQ((*table.FindOwned(id, "a"))->id, id);
+  EXPECT_EQ(table.FindOwned(id, "b").status().code(), StatusCode::kPermissionDenied);
+}
+
+TEST(SessionTableTest, ClosedSessionIsNotFound) {
+  SessionTable table(2);
+  const SessionId id = table.Open("a").id;
+  table.Close(id);
+  EXPECT_EQ(table.Find(id), nullptr);
+  const Status status = table.FindOwned(id, "a").status();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(Message(status), HasSubstr("lease"));
+  table.Close(id);  // again: nothing happens
+}
+
+TEST(SessionTableTest, TokensCannotBeGuessed) {
+  SessionTable table(1);
+  std::set<std::string> tokens;
+  for (int i = 0; i < 50; ++i) tokens.insert(table.Open("a").token);
+  EXPECT_EQ(tokens.size(), 50u);
+}
+
+TEST(SessionTableTest, SlowestWorkerCounts) {
+  SessionTable table(3);
+  SessionEntry& session = table.Open("a");
+  EXPECT_EQ(session.SlowestConsumed(), 0u);
+  session.consumed_bytes = {300, 100, 200};
+  EXPECT_EQ(session.SlowestConsumed(), 100u);
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,73 @@
+#include "tools/bench/clusters.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/deadline.h"
+#include "services/local/child_process.h"
+#include "tools/bench/program.h"
+
+namespace lockstep::bench {
+namespace {
+
+constexpr char kName[] = "bench";
+constexpr std::chrono::seconds kPatience{30};
+
+ProgramRun Command(const std::string& tool, const std::string& scratch,
+                   std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), tool);
+  return {.argv = std::move(arguments),
+          .environment = {"XDG_RUNTIME_DIR=" + scratch},
+          .scratch = scratch,
+          .timeout = kPatience};
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers) {
+  local::LocalClusterOptions options;
+  options.workers = workers;
+  options.mode = local::LocalClusterOptions::Mode::kProcesses;
+  return local::LocalCluster::Start(options);
+}
+
+StatusOr<std::unique_ptr<ServiceCluster>> ServiceCluster::Up(const Settings& settings,
+                                                             int workers) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string tool,
+                            local::FindProgram("lockstep", "LOCKSTEP_CLI", "tools/cli"));
+  // From here on the destructor takes down what came up.
+  std::unique_ptr<ServiceCluster> cluster(new ServiceCluster(tool, settings.scratch));
+  const auto start = Deadline::Clock::now();
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string output,
+      RunProgram(Command(tool, settings.scratch,
+                         {"up", "--detach", "--name", kName, "--workers", std::to_string(workers),
+                          "--output", "json"})));
+  cluster->start_time_ = Deadline::Clock::now() - start;
+  try {
+    const auto facts = nlohmann::json::parse(output);
+    facts.at("endpoint").get_to(cluster->endpoint_);
+    facts.at("controller_pid").get_to(cluster->controller_pid_);
+    facts.at("worker_pids").get_to(cluster->worker_pids_);
+  } catch (const nlohmann::json::exception& exception) {
+    return Internal("`lockstep up` printed no JSON that can be used: ", exception.what());
+  }
+  return cluster;
+}
+
+ServiceCluster::~ServiceCluster() { (void)Down(); }
+
+StatusOr<Session> ServiceCluster::Connect() const {
+  SessionOptions options;
+  options.endpoint = endpoint_;
+  options.name = kName;
+  options.timeout = kPatience;
+  return Session::Connect(options);
+}
+
+Status ServiceCluster::Down() {
+  if (!is_up_) return OkStatus();
+  is_up_ = false;
+  return RunProgram(Command(tool_, scratch_, {"down", kName})).status();
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,55 @@
+// The two kinds of clusters that are measured.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/client/session.h"
+#include "services/local/local_cluster.h"
+#include "tools/bench/settings.h"
+
+namespace lockstep::bench {
+
+// Workers in processes of their own, the controller in this one.
+StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers);
+
+// Service processes, started and stopped with the command line tool, as people do it.
+//
+// Threads: one at a time. Ownership: `lockstep down` when destroyed. Its records lie in the run's own
+// directory, so that clusters of the user's are neither seen nor touched.
+class ServiceCluster {
+ public:
+  static StatusOr<std::unique_ptr<ServiceCluster>> Up(const Settings& settings, int workers);
+  ServiceCluster(const ServiceCluster&) = delete;
+  ServiceCluster& operator=(const ServiceCluster&) = delete;
+  ~ServiceCluster();
+
+  StatusOr<Session> Connect() const;
+  pid_t controller_pid() const { return controller_pid_; }
+  const std::vector<pid_t>& worker_pids() const { return worker_pids_; }
+  // From typing `lockstep up --detach` to its end, when all workers are ready.
+  std::chrono::duration<double> start_time() const { return start_time_; }
+
+  // Idempotent.
+  Status Down();
+
+ private:
+  ServiceCluster(std::string tool, std::string scratch)
+      : tool_(std::move(tool)), scratch_(std::move(scratch)) {}
+
+  const std::string tool_;
+  const std::string scratch_;
+  bool is_up_ = true;
+  std::string endpoint_;
+  pid_t controller_pid_ = 0;
+  std::vector<pid_t> worker_pids_;
+  std::chrono::duration<double> start_time_{0};
+};
+
+}  // namespace lockstep::bench

@@ -1,0 +1,69 @@
+#include "tools/bench/program.h"
+
+#include <atomic>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/base/deadline.h"
+#include "services/local/child_process.h"
+
+namespace lockstep::bench {
+namespace {
+
+// How long a program may take to end after SIGTERM.
+constexpr std::chrono::seconds kTermPatience{3};
+constexpr size_t kTailBytes = 600;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string Tail(const std::string& text) {
+  if (text.empty()) return "; it printed nothing";
+  if (text.size() <= kTailBytes) return ":\n" + text;
+  return ":\n..." + text.substr(text.size() - kTailBytes);
+}
+
+}  // namespace
+
+StatusOr<std::string> RunProgram(const ProgramRun& run) {
+  static std::atomic<int> runs = 0;
+  const std::string path = run.scratch + "/output-" + std::to_string(++runs);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      local::ChildProcess child,
+      local::ChildProcess::Spawn({.argv = run.argv, .environment = run.environment, .log_path = path}));
+  const StatusOr<local::ExitStatus> status = child.Wait(Deadline::After(run.timeout));
+  if (status.status().code() == StatusCode::kDeadlineExceeded) {
+    (void)child.Terminate(Deadline::After(kTermPatience));
+    return DeadlineExceeded(run.argv[0], " has not ended within ", run.timeout.count(), " s",
+                            Tail(ReadFile(path)));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(status.status());
+  std::string output = ReadFile(path);
+  if (!status->ok()) return Unavailable(run.argv[0], " ", status->Describe(), Tail(output));
+  return output;
+}
+
+StatusOr<Numbers> RunRival(const ProgramRun& run) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string output, RunProgram(run));
+  Numbers numbers;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    double value = 0;
+    if (words >> name >> value && words.eof()) numbers[name] = value;
+  }
+  return numbers;
+}
+
+StatusOr<double> Get(const Numbers& numbers, const std::string& name) {
+  const auto found = numbers.find(name);
+  if (found == numbers.end()) return NotFound("the rival printed no ", name);
+  return found->second;
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,30 @@
+// Running other programs to their end: rivals, and our own command line tool.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::bench {
+
+struct ProgramRun {
+  std::vector<std::string> argv;  // argv[0] is a path
+  std::vector<std::string> environment = {};
+  std::string scratch;  // directory for its output
+  std::chrono::seconds timeout{60};
+};
+
+// Returns what it printed (both streams). An error tells how it ended and the end of its output. A
+// program that is late gets SIGTERM, then SIGKILL; kDeadlineExceeded.
+StatusOr<std::string> RunProgram(const ProgramRun& run);
+
+// The numbers that a rival prints, one "NAME VALUE" a line; other lines are passed over.
+using Numbers = std::map<std::string, double>;
+StatusOr<Numbers> RunRival(const ProgramRun& run);
+// kNotFound if the rival did not print it.
+StatusOr<double> Get(const Numbers& numbers, const std::string& name);
+
+}  // namespace lockstep::bench

@@ -1,0 +1,112 @@
+// From the client's memory into worker-0's tensor, beside the best plain copy into shared memory.
+//
+// Both read the same source, which is rewritten before each copy, and write to shared memory that was
+// written to before: on fresh pages the kernel's zeroing would be all that is measured.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/shared_segment.h"
+#include "tools/bench/clusters.h"
+#include "tools/bench/plain_copies.h"
+#include "tools/bench/rows.h"
+#include "tools/bench/statistics.h"
+#include "tools/cli/output.h"
+
+namespace lockstep::bench {
+namespace {
+
+constexpr double kGoal = 0.8;
+constexpr size_t kMiB = size_t{1} << 20;
+// Copies of one size, one round and one way: as many as move this much.
+constexpr size_t kBytesPerMeasurement = 256 * kMiB;
+
+std::vector<size_t> Sizes(bool quick) {
+  if (quick) return {kMiB, 16 * kMiB, 64 * kMiB};
+  return {kMiB, 16 * kMiB, 64 * kMiB, 512 * kMiB};
+}
+
+// The median rate of `copy` in GB/s.
+template <typename Copy>
+StatusOr<double> Rate(std::vector<float>& source, Copy&& copy) {
+  using Clock = std::chrono::steady_clock;
+  const size_t size_bytes = source.size() * sizeof(float);
+  const size_t copies = std::clamp<size_t>(kBytesPerMeasurement / size_bytes, 1, 64);
+  std::vector<double> rates;
+  for (size_t i = 0; i < copies; ++i) {
+    std::fill(source.begin(), source.end(), static_cast<float>(i));
+    const auto start = Clock::now();
+    LOCKSTEP_RETURN_IF_ERROR(copy());
+    const std::chrono::duration<double> elapsed = Clock::now() - start;
+    rates.push_back(static_cast<double>(size_bytes) / elapsed.count() * 1e-9);
+  }
+  return Median(std::move(rates));
+}
+
+Status MeasureSize(const Settings& settings, Session& session, const DRef& nop, size_t size_bytes,
+                   Report& report) {
+  Line& line = report.Add({.row = "copy",
+                           .what = "CopyToWorker0, " + cli::FormatBytes(size_bytes),
+                           .unit = "GB/s",
+                           .better = Better::kMore,
+                           .goal = Goal::RatioAtLeast(kGoal)});
+  Line& after_call = report.Add({.row = "copy",
+                                 .what = "the same right after a call",
+                                 .unit = "GB/s",
+                                 .better = Better::kMore,
+                                 .goal = Goal::None(),
+                                 .note = "has to wait for worker-0 first"});
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const auto segment,
+      SharedSegment::Create("lockstep-bench-copy-" + std::to_string(getpid()), size_bytes));
+  LOCKSTEP_RETURN_IF_ERROR(segment->Reserve(size_bytes));
+
+  const size_t count = size_bytes / sizeof(float);
+  std::vector<float> source(count);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const DRef tensor, session.Empty(Shape({static_cast<int64_t>(count)}), DType::kFloat32, 0));
+  const auto to_worker = [&] { return session.CopyToWorker0(tensor, ViewOf(source.data(), count)); };
+  const auto call_and_copy = [&]() -> Status {
+    LOCKSTEP_RETURN_IF_ERROR(session.Call(nop).status());
+    return to_worker();
+  };
+  LOCKSTEP_RETURN_IF_ERROR(to_worker());
+  const std::vector<PlainCopy> rivals = PlainCopies();
+  for (const PlainCopy& rival : rivals) rival.copy(segment->data(), source.data(), size_bytes);
+
+  for (int round = 0; round < settings.rounds; ++round) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
+    LOCKSTEP_ASSIGN_OR_RETURN(const double ours, Rate(source, to_worker));
+    line.ours.push_back(ours);
+    for (const PlainCopy& rival : rivals) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const double theirs, Rate(source, [&]() -> Status {
+                                  rival.copy(segment->data(), source.data(), size_bytes);
+                                  return OkStatus();
+                                }));
+      line.Rival(rival.name).values.push_back(theirs);
+      after_call.Rival(rival.name).values.push_back(theirs);
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const double after, Rate(source, call_and_copy));
+    after_call.ours.push_back(after);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status MeasureCopy(const Settings& settings, Report& report) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(1));
+  LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef nop, session.GetFunction("lockstep.nop"));
+  for (const size_t size_bytes : Sizes(settings.quick)) {
+    LOCKSTEP_RETURN_IF_ERROR(MeasureSize(settings, session, nop, size_bytes, report));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(session.Close());
+  return cluster->Stop();
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,80 @@
+// How long all workers take to answer, beside a bare ROUTER-DEALER fan-out.
+//
+// The fan-out has one hop each way, workers that execute nothing, and no controller in between; our
+// sync passes the controller, which gathers the answers into one.
+#include <chrono>
+#include <vector>
+
+#include "services/local/child_process.h"
+#include "tools/bench/clusters.h"
+#include "tools/bench/program.h"
+#include "tools/bench/rows.h"
+#include "tools/bench/statistics.h"
+
+namespace lockstep::bench {
+namespace {
+
+constexpr int kWorkers = 4;
+constexpr int kWarmUps = 300;
+constexpr double kGoal = 1 / 1.5;  // within 1.5 times the rival's time
+
+// The median time of a SyncAll in microseconds.
+StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time) {
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < kWarmUps; ++i) LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+  std::vector<double> micros;
+  const auto end = Clock::now() + time;
+  for (auto start = Clock::now(); start < end;) {
+    LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+    const auto now = Clock::now();
+    micros.push_back(std::chrono::duration<double, std::micro>(now - start).count());
+    start = now;
+  }
+  return Median(std::move(micros));
+}
+
+}  // namespace
+
+Status MeasureSync(const Settings& settings, Report& report) {
+  Line& embedded = report.Add({.row = "sync",
+                               .what = "SyncAll, 4 worker processes, p50",
+                               .unit = "us",
+                               .better = Better::kLess,
+                               .goal = Goal::RatioAtLeast(kGoal),
+                               .note = "controller in the client's process (LocalCluster)"});
+  Line& service = report.Add({.row = "sync",
+                              .what = "the same with `lockstep up`",
+                              .unit = "us",
+                              .better = Better::kLess,
+                              .goal = Goal::None(),
+                              .note = "controller in a process of its own"});
+
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string rival,
+      local::FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(kWorkers));
+  LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto services, ServiceCluster::Up(settings, kWorkers));
+  LOCKSTEP_ASSIGN_OR_RETURN(Session service_session, services->Connect());
+
+  const std::chrono::milliseconds time(settings.quick ? 150 : 400);
+  for (int round = 0; round < settings.rounds; ++round) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
+    LOCKSTEP_ASSIGN_OR_RETURN(const double embedded_us, TimeSync(session, time));
+    embedded.ours.push_back(embedded_us);
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const Numbers numbers,
+        RunRival({.argv = {rival, std::to_string(kWorkers)}, .scratch = settings.scratch}));
+    LOCKSTEP_ASSIGN_OR_RETURN(const double rival_us, Get(numbers, "sync_p50_us"));
+    embedded.Rival("bare ROUTER-DEALER").values.push_back(rival_us);
+    LOCKSTEP_ASSIGN_OR_RETURN(const double service_us, TimeSync(service_session, time));
+    service.ours.push_back(service_us);
+    service.Rival("bare ROUTER-DEALER").values.push_back(rival_us);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(service_session.Close());
+  LOCKSTEP_RETURN_IF_ERROR(session.Close());
+  LOCKSTEP_RETURN_IF_ERROR(services->Down());
+  return cluster->Stop();
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,28 @@
+// The benchmarks. Each is a file of its own, and adds one line or several to the report.
+//
+// An error means that a line could not be measured; what was added before stays. Every benchmark is
+// bounded in time and ends what it started.
+#pragma once
+
+#include "runtime/base/status.h"
+#include "tools/bench/report.h"
+#include "tools/bench/settings.h"
+
+namespace lockstep::bench {
+
+// How long all workers take to answer.
+Status MeasureSync(const Settings& settings, Report& report);
+// How many calls a second go out, and are executed.
+Status MeasureCalls(const Settings& settings, Report& report);
+// What it costs the client to encode one call.
+Status MeasureEncode(const Settings& settings, Report& report);
+// The data plane on one host.
+Status MeasureAllReduce(const Settings& settings, Report& report);
+// From the client's memory into worker-0's tensor.
+Status MeasureCopy(const Settings& settings, Report& report);
+// What a cluster costs that nobody uses, and what it keeps after it was used.
+Status MeasureIdle(const Settings& settings, Report& report);
+// From nothing to a cluster that takes calls.
+Status MeasureStart(const Settings& settings, Report& report);
+
+}  // namespace lockstep::bench

@@ -1,0 +1,24 @@
+// How a run of the benchmarks was asked for.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::bench {
+
+struct Settings {
+  int rounds = 5;
+  // A look that takes seconds: fewer rounds and sizes, shorter measurements.
+  bool quick = false;
+  // An empty directory of this run's own: outputs of programs, sockets of clusters.
+  std::string scratch;
+};
+
+// kCancelled once ^C or SIGTERM has come. Benchmarks ask between rounds, so that what they started is
+// ended in order. A second signal ends the program at once.
+Status CheckNotInterrupted();
+// To be called once, by main.
+void CatchInterrupts();
+
+}  // namespace lockstep::bench

@@ -7,10 +7,13 @@ namespace {
 
 Tint TintOf(WorkerState state) {
   switch (state) {
-    case WorkerState::kReady: return Tint::kGreen;
-    case WorkerState::kLost: return Tint::kRed;
+    case WorkerState::kReady:
+      return Tint::kGreen;
+    case WorkerState::kLost:
+      return Tint::kRed;
     case WorkerState::kMissing:
-    case WorkerState::kJoining: break;
+    case WorkerState::kJoining:
+      break;
   }
   return Tint::kYellow;
 }
@@ -36,28 +39,27 @@ Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
 
 void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
                   const std::string& endpoint) {
-  const auto ready = std::count_if(
-      status.workers.begin(), status.workers.end(),
-      [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; });
-  const auto lost = std::any_of(
-      status.workers.begin(), status.workers.end(),
-      [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
+  const auto ready =
+      std::count_if(status.workers.begin(), status.workers.end(),
+                    [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; });
+  const auto lost =
+      std::any_of(status.workers.begin(), status.workers.end(),
+                  [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
   const auto line = [&](const char* label, const std::string& text) {
     out << style.Paint(Tint::kDim, label) << text << '\n';
   };
   const std::string state = status.IsReady() ? "ready" : lost ? "broken" : "joining";
   const Tint tint = status.IsReady() ? Tint::kGreen : lost ? Tint::kRed : Tint::kYellow;
   line("cluster     ", style.Paint(Tint::kBold, status.cluster) + "  " + style.Paint(tint, state));
-  line("workers     ", std::to_string(ready) + " of " + std::to_string(status.workers.size()) +
-                           " ready");
+  line("workers     ",
+       std::to_string(ready) + " of " + std::to_string(status.workers.size()) + " ready");
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
                            FormatDuration(status.uptime) + ", version " + status.build);
-  line("batches     ", FormatCount(status.batches) + " in epoch " +
-                           std::to_string(status.epoch.value));
+  line("batches     ",
+       FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
 }
 
-void PrintWorkers(std::ostream& out, const Style& style,
-                  const std::vector<WorkerStatus>& workers) {
+void PrintWorkers(std::ostream& out, const Style& style, const std::vector<WorkerStatus>& workers) {
   using Align = Table::Align;
   Table table({{"RANK", Align::kRight},
                {"STATE"},
@@ -98,8 +100,8 @@ void PrintSessions(std::ostream& out, const Style& style,
                {"WAITING", Align::kRight},
                {"ERROR"}});
   for (const SessionStatus& session : sessions) {
-    const uint64_t waiting = session.sent_bytes - std::min(session.sent_bytes,
-                                                           session.consumed_bytes);
+    const uint64_t waiting =
+        session.sent_bytes - std::min(session.sent_bytes, session.consumed_bytes);
     table.AddRow({std::to_string(session.session.value),
                   session.name,
                   session.host + ":" + std::to_string(session.pid),

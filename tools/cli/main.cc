@@ -25,8 +25,8 @@ void ReportError(const Status& status) {
   std::cerr << style.Paint(Tint::kRed, "lockstep:") << ' ' << Message(status) << '\n';
 }
 
-// The command line as CLI11 wants it: last argument first. CLI11 would take "[2, 3]" apart as a list of
-// its own; a blank in front, which means nothing in YAML, leaves it whole.
+// The command line as CLI11 wants it: last argument first. CLI11 would take "[2, 3]" apart as a
+// list of its own; a blank in front, which means nothing in YAML, leaves it whole.
 std::vector<std::string> ReversedArguments(int argc, char** argv) {
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) {

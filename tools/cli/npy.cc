@@ -26,8 +26,8 @@ constexpr NpyType kTypes[] = {
     {"<f2", DType::kFloat16}, {"<f4", DType::kFloat32}, {"<f8", DType::kFloat64},
 };
 
-// What follows `key`, written as "'descr'", in the header: a Python dictionary in one line. "" if the
-// key is missing.
+// What follows `key`, written as "'descr'", in the header: a Python dictionary in one line. "" if
+// the key is missing.
 std::string_view ValueOf(std::string_view header, std::string_view key) {
   const size_t at = header.find(key);
   if (at == std::string_view::npos) return "";
@@ -68,8 +68,7 @@ StatusOr<HostTensor> ParseHeader(std::string_view header) {
                            "; expected little-endian bool, int, uint or float elements");
   }
   if (!ValueOf(header, "'fortran_order'").starts_with("False")) {
-    return InvalidArgument(
-        "the array is in Fortran order; save it with numpy.ascontiguousarray");
+    return InvalidArgument("the array is in Fortran order; save it with numpy.ascontiguousarray");
   }
   const std::optional<Shape> shape = ParseShape(ValueOf(header, "'shape'"));
   if (!shape.has_value()) return InvalidArgument("the header has no valid shape");
@@ -102,8 +101,7 @@ StatusOr<HostTensor> ReadFrom(std::istream& file) {
   const auto data_begin = file.tellg();
   file.seekg(0, std::ios::end);
   const auto present = static_cast<uint64_t>(file.tellg() - data_begin);
-  const auto expected =
-      static_cast<uint64_t>(tensor.shape.NumElements()) * SizeOf(tensor.dtype);
+  const auto expected = static_cast<uint64_t>(tensor.shape.NumElements()) * SizeOf(tensor.dtype);
   if (present != expected) {
     return InvalidArgument("a ", tensor.dtype, " array of shape ", tensor.shape, " has ", expected,
                            " bytes of data, but the file has ", present);

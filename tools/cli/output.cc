@@ -21,12 +21,23 @@ std::string Style::Paint(Tint tint, std::string_view text) const {
   if (!enabled_ || tint == Tint::kPlain || text.empty()) return std::string(text);
   const char* code = "";
   switch (tint) {
-    case Tint::kPlain: break;
-    case Tint::kBold: code = "1"; break;
-    case Tint::kDim: code = "2"; break;
-    case Tint::kGreen: code = "32"; break;
-    case Tint::kYellow: code = "33"; break;
-    case Tint::kRed: code = "31"; break;
+    case Tint::kPlain:
+      break;
+    case Tint::kBold:
+      code = "1";
+      break;
+    case Tint::kDim:
+      code = "2";
+      break;
+    case Tint::kGreen:
+      code = "32";
+      break;
+    case Tint::kYellow:
+      code = "33";
+      break;
+    case Tint::kRed:
+      code = "31";
+      break;
   }
   return std::string("\033[") + code + "m" + std::string(text) + "\033[0m";
 }
@@ -39,8 +50,8 @@ int TerminalWidth(int fd) {
 
 int DisplayWidth(std::string_view text) {
   // Continuation bytes are 10xxxxxx.
-  return static_cast<int>(std::count_if(text.begin(), text.end(),
-                                        [](char c) { return (c & 0xc0) != 0x80; }));
+  return static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 void Table::AddRow(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }

@@ -45,8 +45,7 @@ std::string Shorten(const std::string& text, int width) {
 
 bool CanShowProgress() {
   const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 && terminal != nullptr &&
-         std::string_view(terminal) != "dumb";
+  return isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
 std::string RenderProgressBar(uint64_t done, uint64_t total, const std::string& label,
@@ -105,8 +104,7 @@ Spinner::~Spinner() {
 }
 
 void Spinner::Turn() {
-  constexpr std::array<const char*, 10> kWheel = {"⠋", "⠙", "⠹", "⠸", "⠼",
-                                                  "⠴", "⠦", "⠧", "⠇", "⠏"};
+  constexpr std::array<const char*, 10> kWheel = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
   std::unique_lock<std::mutex> lock(mutex_);
   const auto stopped = [this] { return stop_; };
   if (stop_changed_.wait_for(lock, kBlink, stopped)) return;

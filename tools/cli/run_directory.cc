@@ -123,9 +123,8 @@ Status WriteRecord(const ClusterRecord& record) {
   LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
   json processes = json::array();
   for (const ProcessRecord& process : record.processes) {
-    processes.push_back({{"role", process.role},
-                         {"pid", process.pid},
-                         {"start_ticks", process.start_ticks}});
+    processes.push_back(
+        {{"role", process.role}, {"pid", process.pid}, {"start_ticks", process.start_ticks}});
   }
   const json root = {{"name", record.name},
                      {"endpoint", record.endpoint},
@@ -190,10 +189,12 @@ Status RemoveCluster(const ClusterRecord& record) {
 
 Status CheckClusterName(const std::string& name) {
   const bool valid = !name.empty() && name.size() <= 63 && name.front() != '.' &&
-                     name.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
-                                            "0123456789-_.") == std::string::npos;
+                     name.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyz"
+                         "0123456789-_.") == std::string::npos;
   if (valid) return OkStatus();
-  return InvalidArgument("\"", name, "\" is no cluster name; expected at most 63 lower-case letters, "
+  return InvalidArgument("\"", name,
+                         "\" is no cluster name; expected at most 63 lower-case letters, "
                          "digits, '-', '_' and '.'");
 }
 

@@ -46,8 +46,8 @@ std::string RecordDirectory();
 // Where the cluster's run directory is if nobody asks for another.
 std::string DefaultRunDirectory(const std::string& name);
 
-// Makes `path` (and the directory above) with mode 0700. One that exists must be a real directory of
-// ours that nobody else may enter.
+// Makes `path` (and the directory above) with mode 0700. One that exists must be a real directory
+// of ours that nobody else may enter.
 Status MakePrivateDirectory(const std::string& path);
 
 // Holds NAME.lock, so that two commands do not start or stop one cluster at once.

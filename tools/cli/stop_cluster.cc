@@ -20,8 +20,8 @@ constexpr auto kSignalPatience = 2s;
 // They are no children of ours: there is nothing to wait on but the process table.
 constexpr auto kLook = 2ms;
 
-// Sends `signal` if the process is still the recorded one. The descriptor pins it down, so that the id
-// cannot become another process's between the look and the signal.
+// Sends `signal` if the process is still the recorded one. The descriptor pins it down, so that the
+// id cannot become another process's between the look and the signal.
 void Signal(const ProcessRecord& process, int signal) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
   if (fd < 0) return;
@@ -44,8 +44,9 @@ Status StopCluster(const ClusterRecord& record, std::chrono::milliseconds patien
                    std::string* forced) {
   forced->clear();
   if (!record.processes.empty() && record.processes.front().IsAlive()) {
-    const Status asked = ShutdownCluster(record.endpoint, "lockstep down",
-                                         std::min<std::chrono::milliseconds>(patience, kAskPatience));
+    const Status asked =
+        ShutdownCluster(record.endpoint, "lockstep down",
+                        std::min<std::chrono::milliseconds>(patience, kAskPatience));
     if (asked.ok()) WaitForAll(record, Deadline::After(patience));
   }
   for (const ProcessRecord& process : record.processes) {
@@ -57,8 +58,8 @@ Status StopCluster(const ClusterRecord& record, std::chrono::milliseconds patien
     for (const ProcessRecord& process : record.processes) Signal(process, SIGKILL);
   }
   if (!WaitForAll(record, Deadline::After(kSignalPatience))) {
-    return DeadlineExceeded("processes of the cluster \"", record.name,
-                            "\" survive SIGKILL; see ", record.directory);
+    return DeadlineExceeded("processes of the cluster \"", record.name, "\" survive SIGKILL; see ",
+                            record.directory);
   }
   return RemoveCluster(record);
 }

@@ -22,9 +22,12 @@ Status Unreachable(const std::string& what) {
 // Wrong groups or a wrong endpoint are the user's to put right.
 Status ConnectError(const Status& status) {
   switch (status.code()) {
-    case StatusCode::kUnavailable: return WithExitCode(status, ExitCode::kUnreachable);
-    case StatusCode::kInvalidArgument: return WithExitCode(status, ExitCode::kUsage);
-    default: return status;
+    case StatusCode::kUnavailable:
+      return WithExitCode(status, ExitCode::kUnreachable);
+    case StatusCode::kInvalidArgument:
+      return WithExitCode(status, ExitCode::kUsage);
+    default:
+      return status;
   }
 }
 
@@ -98,8 +101,8 @@ StatusOr<ClusterStatus> QueryCluster(const std::string& endpoint, const TargetOp
 
 void AddSessionOptions(CLI::App& app, SessionTarget& target) {
   AddTargetOptions(app, target.cluster);
-  CLI::Option* embedded = app.add_flag(
-      "--embedded", target.embedded, "start a cluster inside this process instead of connecting");
+  CLI::Option* embedded = app.add_flag("--embedded", target.embedded,
+                                       "start a cluster inside this process instead of connecting");
   embedded->excludes(app.get_option("--connect"))->excludes(app.get_option("--name"));
   app.add_option("-w,--workers", target.workers, "how many workers the embedded cluster has")
       ->check(CLI::Range(1, 1024).description(""))

@@ -24,8 +24,9 @@ struct TargetOptions {
 // --connect, --name, --timeout.
 void AddTargetOptions(CLI::App& app, TargetOptions& options);
 
-// --connect; else the cluster of --name; else $LOCKSTEP_ENDPOINT; else the only one that runs on this
-// host; else the one called "lockstep". Exit code 3 if there is none, with what to do about it.
+// --connect; else the cluster of --name; else $LOCKSTEP_ENDPOINT; else the only one that runs on
+// this host; else the one called "lockstep". Exit code 3 if there is none, with what to do about
+// it.
 StatusOr<std::string> ResolveEndpoint(const TargetOptions& options);
 
 // The cluster's status, by ResolveEndpoint(). Exit code 3 if nobody answers.

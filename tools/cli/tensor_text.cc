@@ -17,21 +17,36 @@ namespace {
 template <typename Visitor>
 auto WithElementType(DType dtype, Visitor&& visitor) {
   switch (dtype) {
-    case DType::kBool: return visitor(bool{});
-    case DType::kInt8: return visitor(int8_t{});
-    case DType::kUInt8: return visitor(uint8_t{});
-    case DType::kInt16: return visitor(int16_t{});
-    case DType::kUInt16: return visitor(uint16_t{});
-    case DType::kInt32: return visitor(int32_t{});
-    case DType::kUInt32: return visitor(uint32_t{});
-    case DType::kInt64: return visitor(int64_t{});
-    case DType::kUInt64: return visitor(uint64_t{});
-    case DType::kFloat16: return visitor(tensor::Float16{});
-    case DType::kBFloat16: return visitor(tensor::BFloat16{});
-    case DType::kFloat32: return visitor(float{});
-    case DType::kFloat64: return visitor(double{});
-    case DType::kFloat8E4M3: return visitor(tensor::Float8E4M3{});
-    case DType::kFloat8E5M2: break;
+    case DType::kBool:
+      return visitor(bool{});
+    case DType::kInt8:
+      return visitor(int8_t{});
+    case DType::kUInt8:
+      return visitor(uint8_t{});
+    case DType::kInt16:
+      return visitor(int16_t{});
+    case DType::kUInt16:
+      return visitor(uint16_t{});
+    case DType::kInt32:
+      return visitor(int32_t{});
+    case DType::kUInt32:
+      return visitor(uint32_t{});
+    case DType::kInt64:
+      return visitor(int64_t{});
+    case DType::kUInt64:
+      return visitor(uint64_t{});
+    case DType::kFloat16:
+      return visitor(tensor::Float16{});
+    case DType::kBFloat16:
+      return visitor(tensor::BFloat16{});
+    case DType::kFloat32:
+      return visitor(float{});
+    case DType::kFloat64:
+      return visitor(double{});
+    case DType::kFloat8E4M3:
+      return visitor(tensor::Float8E4M3{});
+    case DType::kFloat8E5M2:
+      break;
   }
   return visitor(tensor::Float8E5M2{});
 }
@@ -133,8 +148,8 @@ StatusOr<HostTensor> MakeTensor(DType dtype, const NumberArray& array) {
     for (size_t i = 0; i < array.numbers.size(); ++i) {
       const std::optional<T> element = ConvertTo<T>(array.numbers[i]);
       if (!element.has_value()) {
-        return InvalidArgument(dtype, " cannot hold ", ToString(array.numbers[i]), " (element ",
-                               i, ")");
+        return InvalidArgument(dtype, " cannot hold ", ToString(array.numbers[i]), " (element ", i,
+                               ")");
       }
       std::memcpy(tensor.data.data() + i * sizeof(T), &*element, sizeof(T));
     }

@@ -31,8 +31,9 @@ struct NumberArray {
   std::vector<Number> numbers;
 };
 
-// A tensor of `dtype` with these numbers. kInvalidArgument: a count other than the shape's; a number
-// that the dtype cannot hold (300 as int8, 1.5 as int32, 2 as bool). Narrow floats are rounded.
+// A tensor of `dtype` with these numbers. kInvalidArgument: a count other than the shape's; a
+// number that the dtype cannot hold (300 as int8, 1.5 as int32, 2 as bool). Narrow floats are
+// rounded.
 StatusOr<HostTensor> MakeTensor(DType dtype, const NumberArray& array);
 
 // Element `index` (row-major); narrow floats are widened, which is exact; a uint64 beyond int64's

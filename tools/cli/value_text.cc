@@ -92,8 +92,7 @@ struct JsonMaker {
   Json operator()(const HostTensor& v) const {
     Json data = Json::array();
     for (int64_t i = 0; i < v.shape.NumElements(); ++i) data.push_back(ToJson(ElementAt(v, i)));
-    return {{"tensor",
-             {{"dtype", Name(v.dtype)}, {"shape", DimsToJson(v.shape)}, {"data", data}}}};
+    return {{"tensor", {{"dtype", Name(v.dtype)}, {"shape", DimsToJson(v.shape)}, {"data", data}}}};
   }
   Json operator()(const Value::List& v) const {
     Json list = Json::array();

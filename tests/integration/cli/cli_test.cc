@@ -260,8 +260,8 @@ TEST_F(CliTest, NothingIsExecutedIfTheFileIsWrong) {
 
 TEST_F(CliTest, ArgumentsKeepTheirTypes) {
   const auto echo = [this](const std::string& argument) {
-    return RunJson({"call", "lockstep.identity", argument, "--embedded", "--workers", "1"})[0]
-        .at("value");
+    return RunJson({"call", "lockstep.identity", argument, "--embedded", "--workers", "1"})[0].at(
+        "value");
   };
   EXPECT_EQ(echo("-3"), -3);
   EXPECT_EQ(echo("0.5"), 0.5);
@@ -290,8 +290,8 @@ TEST_F(CliTest, WrongUsageIsExitCode2) {
 
 TEST_F(CliTest, NobodyThereIsExitCode3) {
   EXPECT_EQ(Run({"status"}).code, 3);
-  EXPECT_EQ(
-      Run({"call", "f", "--connect", "ipc://" + scratch_ + "/none", "--timeout", "0.1"}).code, 3);
+  EXPECT_EQ(Run({"call", "f", "--connect", "ipc://" + scratch_ + "/none", "--timeout", "0.1"}).code,
+            3);
   EXPECT_EQ(Run({"down", "nobody"}).code, 3);
 }
 

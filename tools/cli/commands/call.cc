@@ -103,7 +103,8 @@ void AddCall(CLI::App& app, Invocation& invocation) {
                    "[1, \"a\"] (list)  f32[2,2]=1,2,3,4 (tensor)  f32[8]=0 (filled)\n"
                    "f32[8] (uninitialised)  npy:FILE  hex:00ff  cpu:0  {k: 1} (map)")
       ->type_name("");
-  command->add_option("-m,--module", options->module, "library to load, in the workers' module path")
+  command
+      ->add_option("-m,--module", options->module, "library to load, in the workers' module path")
       ->type_name("PATH");
   command->add_option("-r,--rank", options->rank, "show this rank's result only")
       ->check(CLI::Range(0, 1'000'000).description(""))
@@ -116,9 +117,8 @@ void AddCall(CLI::App& app, Invocation& invocation) {
               "  lockstep call lockstep.cast i32[3]=1,2,3 bf16 --embedded\n"
               "  lockstep call add_one f32[4]=0 --module libmath.so\n"
               "  lockstep call lockstep.fail text:oops -- -1\n");
-  command->callback([&invocation, options] {
-    invocation.run = [options] { return RunCall(*options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.run = [options] { return RunCall(*options); }; });
 }
 
 }  // namespace lockstep::cli

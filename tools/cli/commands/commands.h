@@ -1,5 +1,5 @@
-// One function per command, each in a file of its name: it adds a subcommand to the application, and
-// what shall happen when that one is chosen.
+// One function per command, each in a file of its name: it adds a subcommand to the application,
+// and what shall happen when that one is chosen.
 #pragma once
 
 #include <functional>

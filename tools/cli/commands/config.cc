@@ -22,8 +22,7 @@ struct ConfigOptions {
 };
 
 StatusOr<config::FileKind> KindOf(const ConfigOptions& options, const std::string& file) {
-  return options.kind == "auto" ? config::GuessFileKind(file)
-                                : config::ParseFileKind(options.kind);
+  return options.kind == "auto" ? config::GuessFileKind(file) : config::ParseFileKind(options.kind);
 }
 
 struct FileReport {
@@ -62,8 +61,8 @@ Status Validate(const ConfigOptions& options) {
                          {"valid", report.status.ok()},
                          {"problems", Lines(Message(report.status))}});
     } else if (report.status.ok()) {
-      std::cout << style.Paint(Tint::kGreen, "ok") << "     " << file << "  ("
-                << report.kind << ")\n";
+      std::cout << style.Paint(Tint::kGreen, "ok") << "     " << file << "  (" << report.kind
+                << ")\n";
     } else {
       std::cout << style.Paint(Tint::kRed, "wrong") << "  " << file << '\n';
       for (const std::string& line : Lines(Message(report.status))) {
@@ -91,8 +90,8 @@ Status Show(const ConfigOptions& options) {
     for (const config::Setting& setting : config::Describe(kind)) {
       if (setting.refused) continue;
       const std::string fallback = setting.required ? "(required)" : setting.fallback;
-      table.AddRow({{setting.key, Tint::kBold}, setting.type, fallback, setting.allowed,
-                    setting.doc});
+      table.AddRow(
+          {{setting.key, Tint::kBold}, setting.type, fallback, setting.allowed, setting.doc});
       rows.push_back({{"key", setting.key},
                       {"type", setting.type},
                       {"default", setting.required ? Json() : Json(setting.fallback)},
@@ -123,16 +122,16 @@ void AddConfig(CLI::App& app, Invocation& invocation) {
 
   CLI::App* validate = command->add_subcommand("validate", "Check files without starting anything");
   validate->add_option("FILE", options->files, "YAML files")->required()->type_name("");
-  validate->add_option("--kind", options->kind, "what the files configure; auto: told by their keys")
+  validate
+      ->add_option("--kind", options->kind, "what the files configure; auto: told by their keys")
       ->check(kinds)
       ->type_name("KIND");
   AddOutputOption(*validate, options->format);
   AddExamples(*validate,
               "  lockstep config validate cluster.yaml\n"
               "  lockstep config validate --kind worker etc/*.yaml --output json\n");
-  validate->callback([&invocation, options] {
-    invocation.run = [options] { return Validate(*options); };
-  });
+  validate->callback(
+      [&invocation, options] { invocation.run = [options] { return Validate(*options); }; });
 
   CLI::App* show = command->add_subcommand("show", "List all settings with their defaults");
   show->add_option("--kind", options->kind, "one kind of file only: cluster, controller, worker")
@@ -140,9 +139,7 @@ void AddConfig(CLI::App& app, Invocation& invocation) {
       ->type_name("KIND");
   AddOutputOption(*show, options->format);
   AddExamples(*show, "  lockstep config show\n  lockstep config show --kind cluster\n");
-  show->callback([&invocation, options] {
-    invocation.run = [options] { return Show(*options); };
-  });
+  show->callback([&invocation, options] { invocation.run = [options] { return Show(*options); }; });
 }
 
 }  // namespace lockstep::cli

@@ -49,10 +49,10 @@ StatusOr<std::vector<ClusterRecord>> Choose(const DownCommand& command) {
     return UsageError("several clusters are there; name one, or say --all: ", names);
   }
   if (!chosen.empty()) return chosen;
-  const std::string what =
-      command.name.empty() ? "no cluster runs on this host"
-                           : "no cluster \"" + command.name + "\" runs on this host" +
-                                 (names.empty() ? "" : "; there are: " + names);
+  const std::string what = command.name.empty()
+                               ? "no cluster runs on this host"
+                               : "no cluster \"" + command.name + "\" runs on this host" +
+                                     (names.empty() ? "" : "; there are: " + names);
   return WithExitCode(Unavailable(what), ExitCode::kUnreachable);
 }
 
@@ -133,7 +133,8 @@ void AddDown(CLI::App& app, Invocation& invocation) {
   CLI::Option* name =
       command->add_option("NAME", options->name, "the cluster; not needed if there is only one")
           ->type_name("");
-  command->add_flag("-a,--all", options->all, "all clusters that `lockstep up` started on this host")
+  command
+      ->add_flag("-a,--all", options->all, "all clusters that `lockstep up` started on this host")
       ->excludes(name);
   command
       ->add_option("-c,--connect", options->endpoint,
@@ -152,9 +153,8 @@ void AddDown(CLI::App& app, Invocation& invocation) {
               "  lockstep down\n"
               "  lockstep down demo\n"
               "  lockstep down --all\n");
-  command->callback([&invocation, options] {
-    invocation.run = [options] { return Down(*options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.run = [options] { return Down(*options); }; });
 }
 
 }  // namespace lockstep::cli

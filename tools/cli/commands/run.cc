@@ -138,10 +138,8 @@ class JsonReport final : public Report {
  protected:
   void ShowPrint(const program::Step& step, const std::string& label,
                  const std::vector<RankValue>& values) override {
-    prints_.push_back({{"line", step.line},
-                       {"step", step.number},
-                       {"label", label},
-                       {"values", ToJson(values)}});
+    prints_.push_back(
+        {{"line", step.line}, {"step", step.number}, {"label", label}, {"values", ToJson(values)}});
   }
   void ShowVerdict(const program::Step& step, const program::Verdict& verdict) override {
     Json failures = Json::array();
@@ -196,8 +194,8 @@ Status RunProgram(RunCommand& command) {
   options.timeout = program.timeout;
   LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
   Session& session = *open.session;
-  LOCKSTEP_RETURN_IF_ERROR(WithExitCode(program::CheckProgram(program, session.num_workers()),
-                                        ExitCode::kUsage));
+  LOCKSTEP_RETURN_IF_ERROR(
+      WithExitCode(program::CheckProgram(program, session.num_workers()), ExitCode::kUsage));
 
   std::unique_ptr<Report> report;
   if (command.format == OutputFormat::kJson) {

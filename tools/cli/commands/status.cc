@@ -56,9 +56,8 @@ void AddStatus(CLI::App& app, Invocation& invocation) {
               "  lockstep status\n"
               "  lockstep status --name demo\n"
               "  lockstep status --connect tcp://127.0.0.1:7000 --output json\n");
-  command->callback([&invocation, options] {
-    invocation.run = [options] { return ShowStatus(*options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.run = [options] { return ShowStatus(*options); }; });
 }
 
 void AddWorkers(CLI::App& app, Invocation& invocation) {
@@ -66,14 +65,14 @@ void AddWorkers(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<StatusCommand>();
   AddTargetOptions(*command, options->target);
   AddOutputOption(*command, options->format);
-  AddExamples(*command,
-              "  lockstep workers\n"
-              "  lockstep workers --output json | jq '.[] | select(.state != \"ready\")'\n\n"
-              "Counters since a worker's start: RECEIVED batches, LAUNCHED and COMPLETED commands.\n"
-              "LAUNCHED ahead of COMPLETED for long means that a command does not end.\n");
-  command->callback([&invocation, options] {
-    invocation.run = [options] { return ShowWorkers(*options); };
-  });
+  AddExamples(
+      *command,
+      "  lockstep workers\n"
+      "  lockstep workers --output json | jq '.[] | select(.state != \"ready\")'\n\n"
+      "Counters since a worker's start: RECEIVED batches, LAUNCHED and COMPLETED commands.\n"
+      "LAUNCHED ahead of COMPLETED for long means that a command does not end.\n");
+  command->callback(
+      [&invocation, options] { invocation.run = [options] { return ShowWorkers(*options); }; });
 }
 
 }  // namespace lockstep::cli

@@ -161,7 +161,8 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
     stopped = processes.Stop("lockstep up was interrupted");
   }
   // The logs of a cluster that broke are worth keeping: `down` or the next `up` removes them.
-  if (!ended.ok()) return Annotate(ended, "the cluster has ended; its logs are in " + record.directory);
+  if (!ended.ok())
+    return Annotate(ended, "the cluster has ended; its logs are in " + record.directory);
   LOCKSTEP_RETURN_IF_ERROR(RemoveCluster(record));
   return stopped;
 }
@@ -205,8 +206,8 @@ Status Up(const UpCommand& command) {
   const auto start = std::chrono::steady_clock::now();
   LOCKSTEP_ASSIGN_OR_RETURN(const Started started, Start(command, std::move(cluster), interrupt));
   Announce(command, started.record,
-           std::chrono::duration_cast<std::chrono::milliseconds>(
-               std::chrono::steady_clock::now() - start));
+           std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                                 start));
   if (command.detach) {
     started.processes->Release();
     return OkStatus();
@@ -230,20 +231,23 @@ void AddUp(CLI::App& app, Invocation& invocation) {
       ->type_name("NAME");
   command->add_flag("-d,--detach", options->detach,
                     "return when the cluster is ready and leave it running");
-  command->add_option("--set", options->settings,
-                      "a setting of the cluster file, as in worker.arena_bytes=1GiB (repeatable)")
+  command
+      ->add_option("--set", options->settings,
+                   "a setting of the cluster file, as in worker.arena_bytes=1GiB (repeatable)")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->take_all();
-  command->add_option("--module-path", options->module_path,
-                      "directory that workers may load modules from (repeatable)")
+  command
+      ->add_option("--module-path", options->module_path,
+                   "directory that workers may load modules from (repeatable)")
       ->check(CLI::Validator(CLI::ExistingDirectory).description(""))
       ->type_name("DIR")
       ->expected(1)
       ->take_all();
-  command->add_option("--run-dir", options->run_directory,
-                      "new or empty directory for sockets and logs; without it:\n"
-                      "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/NAME")
+  command
+      ->add_option("--run-dir", options->run_directory,
+                   "new or empty directory for sockets and logs; without it:\n"
+                   "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/NAME")
       ->type_name("DIR");
   command->add_option("--timeout", options->timeout_seconds, "seconds to wait until all is ready")
       ->check(CLI::Range(0.001, 86'400.0).description(""))
@@ -255,9 +259,8 @@ void AddUp(CLI::App& app, Invocation& invocation) {
               "  lockstep up cluster.yaml --detach          until `lockstep down`\n"
               "  lockstep up --name demo --module-path build/modules\n"
               "  lockstep up --set worker.arena_bytes=4GiB --set controller.worker_timeout=5s\n");
-  command->callback([&invocation, options] {
-    invocation.run = [options] { return Up(*options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.run = [options] { return Up(*options); }; });
 }
 
 }  // namespace lockstep::cli

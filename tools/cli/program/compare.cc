@@ -83,11 +83,10 @@ Mismatch CompareNumbers(const NumberArray& expected, const Value& actual, double
     return Text("it is ", Render(actual), ", expected ",
                 one_number ? "a number" : Text("numbers of shape ", expected.shape));
   }
-  const bool same = expected.shape.ndim() == 1 && items.size() == expected.numbers.size() &&
-                    std::equal(items.begin(), items.end(), expected.numbers.begin(),
-                               [&](const Number& a, const Number& e) {
-                                 return Equal(a, e, tolerance);
-                               });
+  const bool same =
+      expected.shape.ndim() == 1 && items.size() == expected.numbers.size() &&
+      std::equal(items.begin(), items.end(), expected.numbers.begin(),
+                 [&](const Number& a, const Number& e) { return Equal(a, e, tolerance); });
   if (same) return std::nullopt;
   std::string wanted;
   for (const Number& number : expected.numbers) {

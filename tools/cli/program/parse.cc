@@ -59,8 +59,10 @@ void ReadTop(const YAML::Node& root, Program& program, FileContext& file) {
     }
     seen.push_back(key);
     if (key == "name") {
-      if (value.IsScalar()) program.name = value.Scalar();
-      else file.Report(value, "", "name: expected text");
+      if (value.IsScalar())
+        program.name = value.Scalar();
+      else
+        file.Report(value, "", "name: expected text");
     } else if (key == "workers") {
       program.workers = ReadSmallCount(value, key, file);
     } else if (key == "groups") {
@@ -103,8 +105,7 @@ StatusOr<Program> ParseProgram(const std::string& text, const std::string& file_
   try {
     ReadTop(YAML::Load(text), program, file);
   } catch (const YAML::Exception& error) {
-    const std::string line =
-        error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
+    const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
     file.problems.Add(file_name + line, "not valid YAML: " + error.msg);
   }
   LOCKSTEP_RETURN_IF_ERROR(file.problems.ToStatus());

@@ -219,10 +219,10 @@ using Parser = Action (*)(StepReader&, FileContext&);
 
 Action ParseAction(StepReader& step, const std::string& number, FileContext& file) {
   static const auto* const kParsers = new std::map<std::string_view, Parser>{
-      {"load", ParseLoad},     {"empty", ParseEmpty}, {"full", ParseFull},
+      {"load", ParseLoad},     {"empty", ParseEmpty},   {"full", ParseFull},
       {"arange", ParseArange}, {"values", ParseValues}, {"npy", ParseNpy},
-      {"call", ParseCall},     {"set", ParseSet},     {"free", ParseFree},
-      {"sync", ParseSync},     {"print", ParsePrint}, {"expect", ParseExpect},
+      {"call", ParseCall},     {"set", ParseSet},       {"free", ParseFree},
+      {"sync", ParseSync},     {"print", ParsePrint},   {"expect", ParseExpect},
   };
   static const auto* const kCollectives = new std::map<std::string_view, CollectiveKind>{
       {"allreduce", CollectiveKind::kAllReduce},
@@ -250,10 +250,11 @@ Action ParseAction(StepReader& step, const std::string& number, FileContext& fil
 
 std::string ResultName(StepReader& step) {
   const std::string name = step.Register("as");
-  // A tensor without a name could never be used. Calls and collectives may be made for their effect.
+  // A tensor without a name could never be used. Calls and collectives may be made for their
+  // effect.
   const std::string_view verb = step.verb()->name;
-  if (verb == "load" || verb == "empty" || verb == "full" || verb == "arange" ||
-      verb == "values" || verb == "npy") {
+  if (verb == "load" || verb == "empty" || verb == "full" || verb == "arange" || verb == "values" ||
+      verb == "npy") {
     step.Require("as");
   }
   return name;
@@ -261,8 +262,7 @@ std::string ResultName(StepReader& step) {
 
 }  // namespace
 
-std::vector<Step> ParseSteps(const YAML::Node& list, const std::string& prefix,
-                             FileContext& file) {
+std::vector<Step> ParseSteps(const YAML::Node& list, const std::string& prefix, FileContext& file) {
   std::vector<Step> steps;
   if (!list.IsSequence()) {
     file.Report(list, "", "steps: expected a list of steps, one dash each");

@@ -26,8 +26,8 @@ std::vector<Rank> RankSet::ToList() const {
 
 Flow FlowOf(const CollectiveStep& step, const World& world) {
   const int group_size = world.workers / world.groups;
-  const RankSet participants = step.team.empty() ? RankSet::All(world.workers)
-                                                 : RankSet::Of(world.workers, step.team);
+  const RankSet participants =
+      step.team.empty() ? RankSet::All(world.workers) : RankSet::Of(world.workers, step.team);
   RankSet roots = RankSet::None(world.workers);
   if (!step.team.empty()) {
     roots.Add(step.team.at(static_cast<size_t>(step.root)));

@@ -24,8 +24,8 @@ Status Runner::RunAll(const std::vector<Step>& steps) {
     observer_.OnStep(step, done_);
     const Status status = RunOne(step);
     if (!status.ok()) {
-      return Annotate(status, program_.file + ":" + std::to_string(step.line) + ": " +
-                                  step.Title());
+      return Annotate(status,
+                      program_.file + ":" + std::to_string(step.line) + ": " + step.Title());
     }
     ++done_;
   }
@@ -125,8 +125,7 @@ Status Runner::Execute(const Step& step, const PrintStep& print) {
 }
 
 Status Runner::Execute(const Step& step, const ExpectStep& expect) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values,
-                            Look(expect.source, expect.ranks));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values, Look(expect.source, expect.ranks));
   Verdict verdict;
   for (const RankValue& found : values) {
     const std::optional<ExpectedValue> expected =
@@ -152,8 +151,7 @@ void Runner::Make(const Step& step, DRef ref, RankSet where) {
   registers_.insert_or_assign(step.result, Register{std::move(ref), std::move(where)});
 }
 
-StatusOr<std::vector<RankValue>> Runner::Look(const std::string& source,
-                                              const RankChoice& ranks) {
+StatusOr<std::vector<RankValue>> Runner::Look(const std::string& source, const RankChoice& ranks) {
   const Register& target = Find(source);
   std::vector<RankValue> values;
   for (Rank rank : ranks.value_or(target.where.ToList())) {

@@ -37,12 +37,10 @@ bool IsRegisterName(std::string_view name) {
   };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   return !name.empty() && is_letter(name.front()) &&
-         std::all_of(name.begin(), name.end(),
-                     [&](char c) { return is_letter(c) || is_digit(c); });
+         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || is_digit(c); });
 }
 
-void FileContext::Report(const YAML::Node& at, const std::string& title,
-                         const std::string& what) {
+void FileContext::Report(const YAML::Node& at, const std::string& title, const std::string& what) {
   std::string where = file;
   if (at.IsDefined() && !at.Mark().is_null()) {
     where.append(":").append(std::to_string(at.Mark().line + 1));
@@ -55,8 +53,8 @@ StepReader::StepReader(const YAML::Node& node, const std::string& number, FileCo
   if (node.IsScalar()) {
     verb_ = FindVerb(node.Scalar());
     if (verb_ == nullptr) {
-      Report(node, "unknown step \"" + node.Scalar() + "\"" +
-                       Suggestion(node.Scalar(), VerbNames()));
+      Report(node,
+             "unknown step \"" + node.Scalar() + "\"" + Suggestion(node.Scalar(), VerbNames()));
     }
   } else if (node.IsMap()) {
     for (const auto& entry : node) {
@@ -83,8 +81,8 @@ StepReader::StepReader(const YAML::Node& node, const std::string& number, FileCo
       for (const auto& [key, value] : keys_) {
         if (suggestion.empty()) suggestion = Suggestion(key, VerbNames());
       }
-      Report(node, "this is no step" + suggestion + "; a step has one of the keys " +
-                       Join(VerbNames()));
+      Report(node,
+             "this is no step" + suggestion + "; a step has one of the keys " + Join(VerbNames()));
     }
   } else {
     Report(node, "a step is a map such as {allreduce: x, as: total}");
@@ -109,8 +107,8 @@ void StepReader::CheckKeys() {
   if (verb_->operand == "nothing" && HasOperand()) {
     Report(operand_, "nothing stands behind \"" + std::string(verb_->name) + "\"");
   } else if (!verb_->operand.starts_with("nothing") && !HasOperand()) {
-    Report(node_, "behind \"" + std::string(verb_->name) + "\" stands: " +
-                      std::string(verb_->operand));
+    Report(node_,
+           "behind \"" + std::string(verb_->name) + "\" stands: " + std::string(verb_->operand));
   }
 }
 
@@ -139,9 +137,11 @@ std::string StepReader::RegisterNameIn(const YAML::Node& node, std::string_view 
   const std::string& name = node.Scalar();
   if (IsRegisterName(name)) return name;
   if (name.starts_with('$')) {
-    Report(node, prefix + "write " + name.substr(1) + " without the $: only a register can stand here");
+    Report(node,
+           prefix + "write " + name.substr(1) + " without the $: only a register can stand here");
   } else {
-    Report(node, prefix + "\"" + name + "\" is no name of a register; expected letters, digits and _");
+    Report(node,
+           prefix + "\"" + name + "\" is no name of a register; expected letters, digits and _");
   }
   return "";
 }

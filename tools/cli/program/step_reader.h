@@ -58,16 +58,16 @@ class StepReader {
   // Reports that a required key is missing.
   void Require(std::string_view key);
 
-  std::string OperandText(std::string_view what);      // plain text
-  std::string OperandRegister();                       // the name of a register
-  std::string Register(std::string_view key);          // "" if the key is not there
-  std::string Text(std::string_view key);              // "" if the key is not there
-  bool Flag(std::string_view key);                     // false if the key is not there
+  std::string OperandText(std::string_view what);  // plain text
+  std::string OperandRegister();                   // the name of a register
+  std::string Register(std::string_view key);      // "" if the key is not there
+  std::string Text(std::string_view key);          // "" if the key is not there
+  bool Flag(std::string_view key);                 // false if the key is not there
   std::optional<Rank> OneRank(std::string_view key);
-  std::vector<Rank> Ranks(std::string_view key);       // empty if the key is not there
-  RankChoice Choice(std::string_view key);             // one rank, several, or all
-  double NonNegative(std::string_view key);            // 0 if the key is not there
-  DType ElementType();                                 // `dtype`, f32 if it is not there
+  std::vector<Rank> Ranks(std::string_view key);  // empty if the key is not there
+  RankChoice Choice(std::string_view key);        // one rank, several, or all
+  double NonNegative(std::string_view key);       // 0 if the key is not there
+  DType ElementType();                            // `dtype`, f32 if it is not there
 
   // Values of nodes inside the step.
   std::optional<Shape> ReadShape(const YAML::Node& node);

@@ -107,8 +107,7 @@ TEST(ArgumentTest, RegistersHaveNamesInFilesOnlyAndStandAlone) {
 }
 
 TEST(ArgumentTest, DeepNestingIsRefused) {
-  EXPECT_NE(ErrorOf(std::string(200, '[') + std::string(200, ']')).find("deep"),
-            std::string::npos);
+  EXPECT_NE(ErrorOf(std::string(200, '[') + std::string(200, ']')).find("deep"), std::string::npos);
 }
 
 }  // namespace

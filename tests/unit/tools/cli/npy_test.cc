@@ -70,9 +70,9 @@ TEST_F(NpyTest, WhatCannotBeReadIsRefusedWithTheReason) {
   EXPECT_NE(error("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "abcd")
                 .find("little-endian"),
             std::string::npos);
-  EXPECT_NE(error("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "abcd")
-                .find("Fortran"),
-            std::string::npos);
+  EXPECT_NE(
+      error("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "abcd").find("Fortran"),
+      std::string::npos);
   EXPECT_NE(error("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "abcd")
                 .find("8 bytes of data, but the file has 4"),
             std::string::npos);

@@ -54,8 +54,8 @@ TEST(NumberToStringTest, IsShortAndExact) {
 
 TEST(MakeTensorTest, ElementsComeBack) {
   for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
-    const auto tensor = MakeTensor(static_cast<DType>(dtype),
-                                   {Shape{2}, {Number(int64_t{1}), Number(int64_t{0})}});
+    const auto tensor =
+        MakeTensor(static_cast<DType>(dtype), {Shape{2}, {Number(int64_t{1}), Number(int64_t{0})}});
     ASSERT_TRUE(tensor.ok()) << tensor.status();
     EXPECT_EQ(ToDouble(ElementAt(*tensor, 0)), 1.0) << tensor->dtype;
     EXPECT_EQ(ToDouble(ElementAt(*tensor, 1)), 0.0) << tensor->dtype;

@@ -25,8 +25,7 @@ TEST(RenderTest, NarrowFloatsAreNumbers) {
 
 TEST(RenderTest, ScalarAndEmptyTensors) {
   const int32_t seven = 7;
-  EXPECT_EQ(Render(HostTensor::Of<int32_t>(Shape{}, absl::MakeConstSpan(&seven, 1))),
-            "int32 [] 7");
+  EXPECT_EQ(Render(HostTensor::Of<int32_t>(Shape{}, absl::MakeConstSpan(&seven, 1))), "int32 [] 7");
   EXPECT_EQ(Render(HostTensor{DType::kInt8, Shape{0, 4}, ""}), "int8 [0, 4] {}");
 }
 

@@ -25,8 +25,8 @@ constexpr char kMakeX[] = "  - {full: [4], value: 1, as: x}\n";
 TEST(CheckProgramTest, RegistersAreMadeBeforeTheyAreUsed) {
   EXPECT_TRUE(Check(std::string(kMakeX) + "  - {allreduce: x, as: y}\n  - print: y\n", 4).ok());
   ExpectWrong("  - print: x\n", "no step before this one makes a register \"x\"");
-  ExpectWrong("  - {full: [4], value: 1, as: total}\n  - print: totl\n",
-              "did you mean \"total\"?", 0);
+  ExpectWrong("  - {full: [4], value: 1, as: total}\n  - print: totl\n", "did you mean \"total\"?",
+              0);
   ExpectWrong(std::string(kMakeX) + "  - free: x\n  - print: x\n", "\"x\" was freed in line 4");
   ExpectWrong("  - {call: f, args: [$x]}\n", "\"x\"", 0);
   ExpectWrong("  - {call: f, module: m}\n", "\"m\"", 0);
@@ -57,8 +57,7 @@ TEST(CheckProgramTest, ResultsAreReadWhereTheyAre) {
   EXPECT_TRUE(Check(gather + "  - {scatter: g, root: 1, as: s}\n  - {allreduce: s}\n", 4).ok());
   ExpectWrong(std::string(kMakeX) + "  - {reduce: x, in_group: true, as: r}\n  - {allreduce: r}\n",
               "holds a value on ranks 0, 2 only", 4, 2);
-  ExpectWrong("  - {values: [1], worker0: true, as: v}\n  - {allreduce: v}\n",
-              "read on ranks 1-3");
+  ExpectWrong("  - {values: [1], worker0: true, as: v}\n  - {allreduce: v}\n", "read on ranks 1-3");
   ExpectWrong(std::string(kMakeX) +
                   "  - {send_to_next_group: x}\n"
                   "  - {receive_from_previous_group: , as: r}\n"
@@ -68,8 +67,7 @@ TEST(CheckProgramTest, ResultsAreReadWhereTheyAre) {
 
 TEST(CheckProgramTest, SetGivesARankAValue) {
   const std::string gather = std::string(kMakeX) + "  - {gather: x, root: 0, as: g}\n";
-  EXPECT_TRUE(
-      Check(gather + "  - {set: g, rank: 1, value: 3}\n  - {allreduce: g}\n", 2).ok());
+  EXPECT_TRUE(Check(gather + "  - {set: g, rank: 1, value: 3}\n  - {allreduce: g}\n", 2).ok());
 }
 
 TEST(CheckProgramTest, ASecondRoundMayFindWhatTheFirstChanged) {

@@ -20,8 +20,8 @@ std::string ErrorOf(const std::string& text) {
 }
 
 TEST(ParseProgramTest, TopLevelKeys) {
-  const Program program = Parsed(
-      "name: demo\nworkers: 4\ngroups: 2\ntimeout: 30s\nsteps: [sync]\n");
+  const Program program =
+      Parsed("name: demo\nworkers: 4\ngroups: 2\ntimeout: 30s\nsteps: [sync]\n");
   EXPECT_EQ(program.name, "demo");
   EXPECT_EQ(program.workers, 4);
   EXPECT_EQ(program.groups, 2);
@@ -108,8 +108,9 @@ TEST(ParseProgramTest, AllMistakesAreReportedAtOnceWithFileLineAndStep) {
       "  - {allreduce: x, opp: sum}\n"
       "  - {fill: [2]}\n"
       "  - {transfer: x, from: 0}\n");
-  EXPECT_NE(error.find("p.yaml:2: step 1 (allreduce x): unknown key \"opp\" (did you mean \"op\"?)"),
-            std::string::npos)
+  EXPECT_NE(
+      error.find("p.yaml:2: step 1 (allreduce x): unknown key \"opp\" (did you mean \"op\"?)"),
+      std::string::npos)
       << error;
   EXPECT_NE(error.find("p.yaml:3: step 2: this is no step (did you mean \"full\"?)"),
             std::string::npos)

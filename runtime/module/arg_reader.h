@@ -20,7 +20,7 @@
 
 namespace lockstep::module {
 
-// An int64 or a float64, as it came.
+// An int64 or a float64, as it came; a bool is the int64 0 or 1.
 struct Number {
   bool is_int = true;
   int64_t int_value = 0;

@@ -19,7 +19,9 @@ bool SessionState::Fail(const control::RemoteError& cause) {
 
 void SessionState::Abort(Generation generation, const control::RemoteError& cause) {
   std::lock_guard lock(mutex_);
-  if (generation.value != generation_.load(std::memory_order_relaxed)) return;
+  const uint32_t current = generation_.load(std::memory_order_relaxed);
+  if (generation.value > current) early_abort_ = EarlyAbort{generation, cause};
+  if (generation.value != current) return;
   if (!failed_.load(std::memory_order_relaxed)) {
     failure_ = cause;
     failed_.store(true, std::memory_order_release);
@@ -34,6 +36,10 @@ void SessionState::Reset(Generation generation) {
   failure_ = control::RemoteError();
   failed_.store(false, std::memory_order_release);
   communicators_.clear();
+  if (early_abort_.has_value() && early_abort_->generation == generation) {
+    failure_ = early_abort_->cause;
+    failed_.store(true, std::memory_order_release);
+  }
 }
 
 StatusOr<collective::Communicator*> SessionState::CommunicatorAmong(

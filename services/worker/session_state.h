@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -46,7 +47,8 @@ class SessionState {
   // True if this is the first failure of its generation.
   bool Fail(const control::RemoteError& cause);
 
-  // Fails the session and wakes this rank from its collectives. Ignored for an older generation.
+  // Fails the session and wakes this rank from its collectives. Ignored for an older generation. One for
+  // a later generation has overtaken the reset, which travels on another socket: it waits for it.
   void Abort(Generation generation, const control::RemoteError& cause);
 
   // Usable again; the old communicators are dropped.
@@ -75,6 +77,11 @@ class SessionState {
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;
   control::RemoteError failure_;
+  struct EarlyAbort {
+    Generation generation;
+    control::RemoteError cause;
+  };
+  std::optional<EarlyAbort> early_abort_;
   std::map<std::vector<Rank>, std::unique_ptr<collective::Communicator>> communicators_;
 };
 

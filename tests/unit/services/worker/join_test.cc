@@ -1,0 +1,190 @@
+#include "services/worker/join.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "runtime/control/error_codec.h"
+#include "runtime/control/host.h"
+#include "runtime/control/input_waiter.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/control.capnp.h"
+
+namespace lockstep::worker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr auto kLong = 20s;
+
+class JoinTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = std::move(
+        *control::ZmqListen(context_, "inproc://join-" + control::RandomHex(4)));
+    client_ = std::move(*control::ZmqConnect(context_, server_->endpoint()));
+    options_.controller_endpoint = server_->endpoint();
+  }
+
+  StatusOr<Place> RunJoin(Deadline deadline = Deadline::After(kLong)) {
+    return Join(*client_, options_, {"lockstep-seg", "inproc://bulk"}, wake_up_.fd(), stopping_,
+                deadline);
+  }
+
+  // Waits for the hello, looks at it, and answers with what `fill` writes.
+  template <typename Look, typename Fill>
+  void Answer(Look look, Fill fill) {
+    control::InputWaiter waiter(0us);
+    control::Channel* const channels[] = {server_.get()};
+    ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    control::PeerName worker;
+    control::Message message;
+    ASSERT_TRUE(server_->Receive(&worker, &message));
+    ASSERT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
+                    message[0],
+                    [&](wire::WorkerMessage::Reader reader) {
+                      EXPECT_TRUE(reader.isHello());
+                      look(reader.getHello());
+                      return OkStatus();
+                    })
+                    .ok());
+    ASSERT_TRUE(server_->Send({&worker, 1}, {control::EncodeMessage<wire::Envelope>(fill)}).ok());
+  }
+  // Joins while the controller answers with what `fill` writes.
+  template <typename Fill>
+  StatusOr<Place> JoinAnswered(Fill fill) {
+    std::thread controller([&] { Answer([](wire::Hello::Reader) {}, fill); });
+    StatusOr<Place> place = RunJoin();
+    controller.join();
+    return place;
+  }
+
+  static void WriteWelcome(wire::Envelope::Builder envelope, Rank rank, unsigned size) {
+    envelope.setEpoch(4);
+    auto welcome = envelope.initWelcome();
+    welcome.setRank(rank);
+    auto peers = welcome.initPeers(size);
+    for (unsigned i = 0; i < size; ++i) peers[i].setSegment("segment " + std::to_string(i));
+    welcome.setLivenessEndpoint("inproc://liveness");
+    welcome.setHeartbeatMillis(250);
+    welcome.setFlowWindowBytes(1000);
+    welcome.setCollectiveTimeoutMillis(9000);
+    welcome.setCluster("cluster");
+  }
+
+  std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
+  std::unique_ptr<control::ServerChannel> server_;
+  std::unique_ptr<control::ClientChannel> client_;
+  WorkerOptions options_;
+  control::WakeUp wake_up_;
+  std::atomic<bool> stopping_{false};
+};
+
+TEST_F(JoinTest, HelloSaysWhoTheWorkerIsAndTheWelcomeWhereItIs) {
+  options_.cluster = "wanted";
+  options_.rank = 2;
+  std::thread controller([&] {
+    Answer(
+        [](wire::Hello::Reader hello) {
+          EXPECT_EQ(hello.getMinVersion(), control::kOldestProtocolVersion);
+          EXPECT_EQ(hello.getMaxVersion(), control::kProtocolVersion);
+          EXPECT_EQ(std::string(hello.getCluster().cStr()), "wanted");
+          EXPECT_EQ(hello.getRank(), 2);
+          EXPECT_EQ(hello.getPid(), getpid());
+          EXPECT_EQ(std::string(hello.getHost().getId().cStr()), control::ThisHost().id);
+          EXPECT_EQ(std::string(hello.getDevice().cStr()), "cpu:0");
+          EXPECT_EQ(std::string(hello.getSegment().cStr()), "lockstep-seg");
+          EXPECT_EQ(std::string(hello.getBulkEndpoint().cStr()), "inproc://bulk");
+        },
+        [](wire::Envelope::Builder envelope) { WriteWelcome(envelope, 2, 3); });
+  });
+  const StatusOr<Place> place = RunJoin();
+  controller.join();
+  ASSERT_TRUE(place.ok()) << place.status();
+  EXPECT_EQ(place->rank, 2);
+  EXPECT_EQ(place->epoch, Epoch(4));
+  EXPECT_EQ(place->world_size(), 3);
+  EXPECT_THAT(place->segments, ElementsAre("segment 0", "segment 1", "segment 2"));
+  EXPECT_EQ(place->liveness_endpoint, "inproc://liveness");
+  EXPECT_EQ(place->heartbeat_interval, 250ms);
+  EXPECT_EQ(place->flow_window_bytes, 1000u);
+  EXPECT_EQ(place->collective_timeout, 9s);
+  EXPECT_EQ(place->cluster, "cluster");
+}
+
+TEST_F(JoinTest, RefusalIsReturnedWithItsReason) {
+  const StatusOr<Place> place = JoinAnswered([](wire::Envelope::Builder envelope) {
+    control::WriteError(envelope.initRefused().initError(),
+                        control::ErrorOf(AlreadyExists("rank 2 is taken")));
+  });
+  EXPECT_EQ(place.status().code(), StatusCode::kAlreadyExists);
+  EXPECT_THAT(Message(place.status()), HasSubstr("rank 2 is taken"));
+}
+
+TEST_F(JoinTest, ShutdownEndsTheWait) {
+  const StatusOr<Place> place =
+      JoinAnswered([](wire::Envelope::Builder envelope) { envelope.setShutdown("going home"); });
+  EXPECT_EQ(place.status().code(), StatusCode::kAborted);
+  EXPECT_THAT(Message(place.status()), HasSubstr("going home"));
+}
+
+TEST_F(JoinTest, ImpossiblePlaceIsRefused) {
+  EXPECT_EQ(JoinAnswered([](auto envelope) { WriteWelcome(envelope, 3, 3); }).status().code(),
+            StatusCode::kInternal);
+  EXPECT_EQ(JoinAnswered([](auto envelope) { WriteWelcome(envelope, -1, 3); }).status().code(),
+            StatusCode::kInternal);
+  EXPECT_EQ(JoinAnswered([](auto envelope) { WriteWelcome(envelope, 0, 0); }).status().code(),
+            StatusCode::kInternal);
+}
+
+TEST_F(JoinTest, BatchBeforeTheWelcomeIsRefused) {
+  EXPECT_EQ(JoinAnswered([](auto envelope) { envelope.setBatch(); }).status().code(),
+            StatusCode::kInternal);
+}
+
+TEST_F(JoinTest, SilentControllerIsReportedAtTheDeadline) {
+  const StatusOr<Place> place = RunJoin(Deadline::After(20ms));
+  EXPECT_EQ(place.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(place.status()), HasSubstr(server_->endpoint()));
+}
+
+TEST_F(JoinTest, StoppingEndsTheWait) {
+  std::thread stopper([&] {
+    stopping_ = true;
+    wake_up_.Signal();
+  });
+  EXPECT_EQ(RunJoin().status().code(), StatusCode::kAborted);
+  stopper.join();
+}
+
+TEST_F(JoinTest, ReadySaysRankAndBackend) {
+  ASSERT_TRUE(SendReady(*client_, 3, "shm").ok());
+  control::InputWaiter waiter(0us);
+  control::Channel* const channels[] = {server_.get()};
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  control::PeerName worker;
+  control::Message message;
+  ASSERT_TRUE(server_->Receive(&worker, &message));
+  EXPECT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
+                  message[0],
+                  [](wire::WorkerMessage::Reader reader) {
+                    EXPECT_TRUE(reader.isReady());
+                    EXPECT_EQ(reader.getReady().getRank(), 3);
+                    EXPECT_EQ(std::string(reader.getReady().getBackend().cStr()), "shm");
+                    return OkStatus();
+                  })
+                  .ok());
+}
+
+}  // namespace
+}  // namespace lockstep::worker

@@ -1,0 +1,176 @@
+#include "services/worker/liveness_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/membership.capnp.h"
+
+namespace lockstep::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLong = 20s;
+constexpr auto kNever = std::chrono::milliseconds(1h);
+
+struct Abort {
+  SessionId session;
+  Generation generation;
+  control::RemoteError cause;
+};
+
+class LivenessClientTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = std::move(
+        *control::ZmqListen(context_, "inproc://liveness-" + control::RandomHex(4)));
+  }
+  void Start(std::chrono::milliseconds controller_timeout,
+             std::chrono::milliseconds interval = 5ms) {
+    client_ = std::make_unique<LivenessClient>(
+        std::move(*control::ZmqConnect(context_, server_->endpoint())),
+        LivenessClient::Options{2, Epoch(6), interval, controller_timeout}, progress_,
+        LivenessClient::Callbacks{
+            [this](SessionId session, Generation generation, const control::RemoteError& cause) {
+              std::lock_guard lock(mutex_);
+              aborts_.push_back({session, generation, cause});
+              changed_.notify_all();
+            },
+            [this] {
+              std::lock_guard lock(mutex_);
+              ++times_lost_;
+              changed_.notify_all();
+            }});
+  }
+
+  // The next heartbeat; also learns the worker's name.
+  struct Beat {
+    Rank rank = -2;
+    uint64_t epoch = 0, received = 0, launched = 0, completed = 0;
+  };
+  Beat NextHeartbeat() {
+    Beat beat;
+    control::InputWaiter waiter(0us);
+    control::Channel* const channels[] = {server_.get()};
+    EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    control::Message message;
+    if (!server_->Receive(&worker_, &message)) return beat;
+    EXPECT_TRUE(control::DecodeMessage<wire::LivenessMessage>(
+                    message[0],
+                    [&](wire::LivenessMessage::Reader reader) {
+                      auto heartbeat = reader.getHeartbeat();
+                      beat = {heartbeat.getRank(), heartbeat.getEpoch(), heartbeat.getReceived(),
+                              heartbeat.getLaunched(), heartbeat.getCompleted()};
+                      return OkStatus();
+                    })
+                    .ok());
+    return beat;
+  }
+  void Send(const control::Frame& frame) {
+    ASSERT_TRUE(server_->Send({&worker_, 1}, {frame}).ok());
+  }
+  void SendBeacon() {
+    Send(control::EncodeMessage<wire::LivenessMessage>([](wire::LivenessMessage::Builder message) {
+      message.initHeartbeat().setRank(-1);
+    }));
+  }
+
+  std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
+  std::unique_ptr<control::ServerChannel> server_;
+  control::PeerName worker_;
+  ProgressCounters progress_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Abort> aborts_;
+  int times_lost_ = 0;
+  std::unique_ptr<LivenessClient> client_;
+};
+
+TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
+  ProgressCounters::Bump(progress_.received);
+  for (int i = 0; i < 3; ++i) ProgressCounters::Bump(progress_.launched);
+  for (int i = 0; i < 2; ++i) ProgressCounters::Bump(progress_.completed);
+  Start(kNever);
+  for (int i = 0; i < 3; ++i) {
+    const Beat beat = NextHeartbeat();
+    EXPECT_EQ(beat.rank, 2);
+    EXPECT_EQ(beat.epoch, 6u);
+    EXPECT_EQ(beat.received, 1u);
+    EXPECT_EQ(beat.launched, 3u);
+    EXPECT_EQ(beat.completed, 2u);
+  }
+}
+
+TEST_F(LivenessClientTest, WaitsForTheFirstSignOfTheController) {
+  Start(kNever);
+  EXPECT_EQ(client_->WaitUntilHeard(Deadline::After(10ms)).code(),
+            StatusCode::kDeadlineExceeded);
+  NextHeartbeat();
+  SendBeacon();
+  EXPECT_TRUE(client_->WaitUntilHeard(Deadline::After(kLong)).ok());
+}
+
+TEST_F(LivenessClientTest, AbortsAreHandedOn) {
+  Start(kNever, kNever);
+  NextHeartbeat();
+  Send(control::EncodeMessage<wire::LivenessMessage>([](wire::LivenessMessage::Builder message) {
+    auto abort = message.initAbort();
+    abort.setSession(8);
+    abort.setGeneration(2);
+    control::WriteError(abort.initCause(), control::ErrorOf(Internal("rank 1 broke")));
+  }));
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !aborts_.empty(); }));
+  EXPECT_EQ(aborts_[0].session, SessionId(8));
+  EXPECT_EQ(aborts_[0].generation, Generation(2));
+  EXPECT_EQ(aborts_[0].cause.code, StatusCode::kInternal);
+  EXPECT_EQ(aborts_[0].cause.message, "rank 1 broke");
+}
+
+TEST_F(LivenessClientTest, SilentControllerIsReportedOnce) {
+  Start(40ms);
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return times_lost_ > 0; }));
+  lock.unlock();
+  for (int i = 0; i < 5; ++i) NextHeartbeat();  // it goes on all the same
+  lock.lock();
+  EXPECT_EQ(times_lost_, 1);
+}
+
+TEST_F(LivenessClientTest, NonsenseIsDropped) {
+  Start(kNever, kNever);
+  NextHeartbeat();
+  const std::vector<uint64_t> words(8, ~uint64_t{0});
+  Send(control::Frame::Copy(words.data(), 64));
+  Send(control::Frame::Copy("cut", 3));
+  Send(control::EncodeMessage<wire::LivenessMessage>([](wire::LivenessMessage::Builder message) {
+    message.initAbort().setSession(1);
+  }));
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !aborts_.empty(); }));
+  EXPECT_EQ(aborts_.size(), 1u);
+  // An abort without a cause is one all the same.
+  EXPECT_FALSE(aborts_[0].cause.ok());
+}
+
+TEST_F(LivenessClientTest, EndsAtOnceWhileItWaits) {
+  Start(kNever, kNever);
+  const auto begin = Deadline::Clock::now();
+  client_.reset();
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+}
+
+}  // namespace
+}  // namespace lockstep::worker

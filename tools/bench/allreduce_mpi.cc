@@ -27,7 +27,8 @@ class MpiRanks final : public Ranks {
 
   float* Allocate(size_t count) override {
     const size_t size_bytes = count * sizeof(float);
-    void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     Require(memory != MAP_FAILED, "allocate");
     madvise(memory, size_bytes, MADV_HUGEPAGE);
     auto* data = static_cast<float*>(memory);

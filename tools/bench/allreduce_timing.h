@@ -2,8 +2,8 @@
 //
 // Every rank rewrites its input before each operation, as a program does that has just computed it;
 // untouched inputs stay in the peers' caches and flatter whoever reads them there. Then a barrier,
-// then the operation, in place, is timed. The time of a size is the mean over many operations on the
-// slowest rank. Once per size the result is compared with the right one.
+// then the operation, in place, is timed. The time of a size is the mean over many operations on
+// the slowest rank. Once per size the result is compared with the right one.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,6 @@ class AllReduceTiming {
   }
 
  private:
-
   void Measure(size_t size_bytes) {
     const size_t count = size_bytes / sizeof(float);
     Verify(count);

@@ -37,11 +37,10 @@ StatusOr<std::unique_ptr<ServiceCluster>> ServiceCluster::Up(const Settings& set
   // From here on the destructor takes down what came up.
   std::unique_ptr<ServiceCluster> cluster(new ServiceCluster(tool, settings.scratch));
   const auto start = Deadline::Clock::now();
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::string output,
-      RunProgram(Command(tool, settings.scratch,
-                         {"up", "--detach", "--name", kName, "--workers", std::to_string(workers),
-                          "--output", "json"})));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string output,
+                            RunProgram(Command(tool, settings.scratch,
+                                               {"up", "--detach", "--name", kName, "--workers",
+                                                std::to_string(workers), "--output", "json"})));
   cluster->start_time_ = Deadline::Clock::now() - start;
   try {
     const auto facts = nlohmann::json::parse(output);

@@ -21,8 +21,8 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers);
 
 // Service processes, started and stopped with the command line tool, as people do it.
 //
-// Threads: one at a time. Ownership: `lockstep down` when destroyed. Its records lie in the run's own
-// directory, so that clusters of the user's are neither seen nor touched.
+// Threads: one at a time. Ownership: `lockstep down` when destroyed. Its records lie in the run's
+// own directory, so that clusters of the user's are neither seen nor touched.
 class ServiceCluster {
  public:
   static StatusOr<std::unique_ptr<ServiceCluster>> Up(const Settings& settings, int workers);

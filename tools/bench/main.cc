@@ -80,7 +80,8 @@ bool Measure(const Row& row, const Command& command, Report& report) {
 int Run(Command& command) {
   if (command.list) {
     for (const Row& row : kRows) {
-      std::cout << row.name << std::string(12 - std::string(row.name).size(), ' ') << row.summary << '\n';
+      std::cout << row.name << std::string(12 - std::string(row.name).size(), ' ') << row.summary
+                << '\n';
     }
     return 0;
   }

@@ -64,7 +64,8 @@ StatusOr<OpenMpi> OpenMpi::Find() {
   const StatusOr<std::string> ranks =
       local::FindProgram("allreduce_mpi", "LOCKSTEP_ALLREDUCE_MPI", "tools/bench");
   if (!mpirun.ok() || !ranks.ok()) {
-    return Unavailable("no Open MPI here: ", Message(mpirun.ok() ? ranks.status() : mpirun.status()));
+    return Unavailable("no Open MPI here: ",
+                       Message(mpirun.ok() ? ranks.status() : mpirun.status()));
   }
   mpi.mpirun_ = *mpirun;
   mpi.ranks_program_ = *ranks;

@@ -34,7 +34,8 @@ StatusOr<std::string> RunProgram(const ProgramRun& run) {
   const std::string path = run.scratch + "/output-" + std::to_string(++runs);
   LOCKSTEP_ASSIGN_OR_RETURN(
       local::ChildProcess child,
-      local::ChildProcess::Spawn({.argv = run.argv, .environment = run.environment, .log_path = path}));
+      local::ChildProcess::Spawn(
+          {.argv = run.argv, .environment = run.environment, .log_path = path}));
   const StatusOr<local::ExitStatus> status = child.Wait(Deadline::After(run.timeout));
   if (status.status().code() == StatusCode::kDeadlineExceeded) {
     (void)child.Terminate(Deadline::After(kTermPatience));

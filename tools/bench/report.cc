@@ -63,8 +63,7 @@ Verdict Judge(const Line& line) {
     verdict.outcome = Verdict::Outcome::kNotMeasured;
     return verdict;
   }
-  verdict.outcome =
-      Reached(line.goal, verdict) ? Verdict::Outcome::kPass : Verdict::Outcome::kMiss;
+  verdict.outcome = Reached(line.goal, verdict) ? Verdict::Outcome::kPass : Verdict::Outcome::kMiss;
   return verdict;
 }
 

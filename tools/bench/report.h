@@ -1,5 +1,5 @@
-// What the benchmarks found: lines of numbers beside their rivals' numbers, and whether each reaches
-// its goal.
+// What the benchmarks found: lines of numbers beside their rivals' numbers, and whether each
+// reaches its goal.
 #pragma once
 
 #include <deque>
@@ -11,8 +11,8 @@ namespace lockstep::bench {
 
 enum class Better { kLess, kMore };
 
-// One number per round. Rounds of a line and its rivals take turns, so that what disturbs the machine
-// disturbs both.
+// One number per round. Rounds of a line and its rivals take turns, so that what disturbs the
+// machine disturbs both.
 struct Series {
   std::string name;
   std::vector<double> values;
@@ -55,8 +55,8 @@ struct Verdict {
   double ours = 0;
   const Series* best_rival = nullptr;  // null: the line has none
   double rival = 0;
-  // How many times as fast as the best rival: above 1 we are faster. The median of the rounds' ratios,
-  // because two numbers of one round met the same machine.
+  // How many times as fast as the best rival: above 1 we are faster. The median of the rounds'
+  // ratios, because two numbers of one round met the same machine.
   double ratio = 0;
   enum class Outcome { kInformation, kPass, kMiss, kNotMeasured } outcome = Outcome::kInformation;
 };

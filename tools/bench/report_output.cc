@@ -18,7 +18,8 @@ namespace {
 // Three significant digits, or a whole number with separators.
 std::string FormatNumber(double value) {
   if (std::abs(value) >= 1000) {
-    const std::string digits = cli::FormatCount(static_cast<uint64_t>(std::llround(std::abs(value))));
+    const std::string digits =
+        cli::FormatCount(static_cast<uint64_t>(std::llround(std::abs(value))));
     return value < 0 ? "-" + digits : digits;
   }
   std::array<char, 32> text{};
@@ -104,22 +105,29 @@ void PrintTable(std::ostream& out, const Report& report) {
   for (const Line& line : report.lines()) {
     const Verdict verdict = Judge(line);
     const bool has_rival = verdict.best_rival != nullptr;
-    table.AddRow({line.row, line.what, line.unit,
+    table.AddRow({line.row,
+                  line.what,
+                  line.unit,
                   line.ours.empty() ? "" : FormatNumber(verdict.ours),
                   has_rival ? FormatNumber(verdict.rival) : "",
                   has_rival ? verdict.best_rival->name : "",
-                  has_rival ? FormatNumber(verdict.ratio) + "x" : "", FormatGoal(line.goal),
+                  has_rival ? FormatNumber(verdict.ratio) + "x" : "",
+                  FormatGoal(line.goal),
                   {Name(verdict.outcome), TintOf(verdict.outcome)},
-                  FormatNumber(line.foreign_cores), {line.note, cli::Tint::kDim}});
+                  FormatNumber(line.foreign_cores),
+                  {line.note, cli::Tint::kDim}});
   }
   table.Print(out, cli::Style::For(STDOUT_FILENO));
 }
 
 Status WriteJson(const std::string& path, const Machine& machine, const Report& report) {
   nlohmann::ordered_json json;
-  json["machine"] = {{"cpu", machine.cpu},     {"cores", machine.cores},
-                     {"kernel", machine.kernel}, {"date", machine.date},
-                     {"build", machine.build},   {"is_optimised", machine.is_optimised},
+  json["machine"] = {{"cpu", machine.cpu},
+                     {"cores", machine.cores},
+                     {"kernel", machine.kernel},
+                     {"date", machine.date},
+                     {"build", machine.build},
+                     {"is_optimised", machine.is_optimised},
                      {"version", control::kBuildVersion}};
   json["lines"] = nlohmann::json::array();
   for (const Line& line : report.lines()) json["lines"].push_back(ToJson(line));

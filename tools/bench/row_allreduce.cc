@@ -34,12 +34,12 @@ struct SizeLines {
 SizeLines AddLines(Report& report, int ranks, size_t size_bytes) {
   const std::string what =
       std::to_string(ranks) + " ranks, " + cli::FormatBytes(size_bytes) + " f32";
-  Line& operation = report.Add(
-      {.row = "allreduce",
-       .what = what,
-       .unit = "us",
-       .better = Better::kLess,
-       .goal = Goal::RatioAtLeast(size_bytes >= kLargeFrom ? kGoalLarge : kGoalSmall)});
+  Line& operation =
+      report.Add({.row = "allreduce",
+                  .what = what,
+                  .unit = "us",
+                  .better = Better::kLess,
+                  .goal = Goal::RatioAtLeast(size_bytes >= kLargeFrom ? kGoalLarge : kGoalSmall)});
   Line& and_reading = report.Add({.row = "allreduce",
                                   .what = what + ", then read",
                                   .unit = "us",
@@ -85,19 +85,15 @@ Status MeasureAllReduce(const Settings& settings, Report& report) {
       LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
       LOCKSTEP_ASSIGN_OR_RETURN(const Numbers numbers,
                                 RunRival({.argv = argv, .scratch = settings.scratch}));
-      LOCKSTEP_RETURN_IF_ERROR(
-          Record(numbers, sizes, "",
-                 [](Line& line, const std::string&) -> auto& { return line.ours; }));
+      LOCKSTEP_RETURN_IF_ERROR(Record(
+          numbers, sizes, "", [](Line & line, const std::string&) -> auto& { return line.ours; }));
       if (!mpi.ok()) continue;
       for (const MpiTuning& tuning : MpiTunings()) {
-        LOCKSTEP_ASSIGN_OR_RETURN(
-            const Numbers theirs,
-            RunRival(mpi->Run(ranks, tuning, arguments, settings.scratch)));
-        LOCKSTEP_RETURN_IF_ERROR(
-            Record(theirs, sizes, "Open MPI " + tuning.name,
-                   [](Line& line, const std::string& name) -> auto& {
-                     return line.Rival(name).values;
-                   }));
+        LOCKSTEP_ASSIGN_OR_RETURN(const Numbers theirs,
+                                  RunRival(mpi->Run(ranks, tuning, arguments, settings.scratch)));
+        LOCKSTEP_RETURN_IF_ERROR(Record(
+            theirs, sizes, "Open MPI " + tuning.name,
+            [](Line & line, const std::string& name) -> auto& { return line.Rival(name).values; }));
       }
     }
   }

@@ -1,7 +1,7 @@
 // How many calls a second a session issues, and how many its workers execute.
 //
-// A call returns a DRef that is dropped at once, so that freeing registers is counted too. The rival
-// sends one message per command and worker; what makes us faster is batching.
+// A call returns a DRef that is dropped at once, so that freeing registers is counted too. The
+// rival sends one message per command and worker; what makes us faster is batching.
 #include <chrono>
 
 #include "services/local/child_process.h"

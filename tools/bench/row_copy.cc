@@ -1,7 +1,7 @@
 // From the client's memory into worker-0's tensor, beside the best plain copy into shared memory.
 //
-// Both read the same source, which is rewritten before each copy, and write to shared memory that was
-// written to before: on fresh pages the kernel's zeroing would be all that is measured.
+// Both read the same source, which is rewritten before each copy, and write to shared memory that
+// was written to before: on fresh pages the kernel's zeroing would be all that is measured.
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,7 +69,9 @@ Status MeasureSize(const Settings& settings, Session& session, const DRef& nop, 
   std::vector<float> source(count);
   LOCKSTEP_ASSIGN_OR_RETURN(
       const DRef tensor, session.Empty(Shape({static_cast<int64_t>(count)}), DType::kFloat32, 0));
-  const auto to_worker = [&] { return session.CopyToWorker0(tensor, ViewOf(source.data(), count)); };
+  const auto to_worker = [&] {
+    return session.CopyToWorker0(tensor, ViewOf(source.data(), count));
+  };
   const auto call_and_copy = [&]() -> Status {
     LOCKSTEP_RETURN_IF_ERROR(session.Call(nop).status());
     return to_worker();

@@ -108,7 +108,8 @@ Status MeasureGrowth(const Settings& settings, Report& report) {
                         .unit = "MB more",
                         .goal = Goal::ValueAtMost(kGoalGrowthMb)});
   };
-  std::vector<Watched> watched = {{add("controller"), {}}, {add("workers"), {}}, {add("client"), {}}};
+  std::vector<Watched> watched = {
+      {add("controller"), {}}, {add("workers"), {}}, {add("client"), {}}};
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, ServiceCluster::Up(settings, kBusyWorkers));
   watched[0].pids = {cluster->controller_pid()};
   watched[1].pids = cluster->worker_pids();

@@ -40,10 +40,10 @@ Status MeasureStart(const Settings& settings, Report& report) {
                                .better = Better::kLess,
                                .goal = Goal::ValueAtMost(kGoalServices)});
   Line& embedded = report.Add({.row = "start",
-                            .what = "LocalCluster of 4 processes until ready",
-                            .unit = "s",
-                            .better = Better::kLess,
-                            .goal = Goal::ValueAtMost(kGoalLocal)});
+                               .what = "LocalCluster of 4 processes until ready",
+                               .unit = "s",
+                               .better = Better::kLess,
+                               .goal = Goal::ValueAtMost(kGoalLocal)});
   const StatusOr<OpenMpi> mpi = OpenMpi::Find();
   if (!mpi.ok()) services.note = embedded.note = Message(mpi.status());
   for (int round = 0; round < settings.rounds; ++round) {

@@ -17,7 +17,7 @@ Status CheckNotInterrupted() {
 }
 
 void CatchInterrupts() {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = [](int) { interrupted = 1; };
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, nullptr);

@@ -15,8 +15,8 @@ struct Settings {
   std::string scratch;
 };
 
-// kCancelled once ^C or SIGTERM has come. Benchmarks ask between rounds, so that what they started is
-// ended in order. A second signal ends the program at once.
+// kCancelled once ^C or SIGTERM has come. Benchmarks ask between rounds, so that what they started
+// is ended in order. A second signal ends the program at once.
 Status CheckNotInterrupted();
 // To be called once, by main.
 void CatchInterrupts();

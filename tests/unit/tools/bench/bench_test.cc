@@ -1,0 +1,39 @@
+// Runs the built program. What it measures here means nothing; that it can be read does.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tools/bench/program.h"
+
+namespace lockstep::bench {
+namespace {
+
+constexpr char kBench[] = "tools/bench/bench";
+
+TEST(BenchTest, AQuickLookPrintsATableAndWritesJson) {
+  const std::string path = testing::TempDir() + "/bench.json";
+  const auto output = RunProgram({.argv = {kBench, "--quick", "--only", "encode", "--json", path},
+                                  .scratch = testing::TempDir()});
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_NE(output->find("verdict"), std::string::npos) << *output;
+
+  const auto json = nlohmann::json::parse(std::ifstream(path));
+  EXPECT_GT(json.at("machine").at("cores"), 0);
+  ASSERT_EQ(json.at("lines").size(), 1U);
+  const auto& line = json.at("lines")[0];
+  EXPECT_EQ(line.at("row"), "encode");
+  EXPECT_GT(line.at("ours").at("median"), 0);
+  EXPECT_EQ(line.at("rivals").size(), 1U);
+  EXPECT_GT(line.at("ratio"), 0);
+}
+
+TEST(BenchTest, AnUnknownRowIsWrongUsage) {
+  const Status status =
+      RunProgram({.argv = {kBench, "--only", "everything"}, .scratch = testing::TempDir()})
+          .status();
+  EXPECT_NE(Message(status).find("exit code 2"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace lockstep::bench

@@ -1,0 +1,214 @@
+#include "tests/integration/cluster.h"
+
+#include <map>
+#include <utility>
+
+#include "runtime/base/deadline.h"
+#include "runtime/control/host.h"
+#include "runtime/control/zmq/zmq_context.h"
+#include "services/config/cluster_config.h"
+#include "services/controller/controller.h"
+#include "services/local/cluster_processes.h"
+#include "services/local/local_cluster.h"
+#include "services/local/temporary_directory.h"
+#include "services/worker/worker.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kStartPatience = 60s;
+constexpr auto kStopPatience = 20s;
+constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
+
+class OwnLocalCluster final : public Cluster {
+ public:
+  static StatusOr<std::unique_ptr<Cluster>> Start(local::LocalClusterOptions::Mode mode,
+                                                  const ClusterOptions& options) {
+    local::LocalClusterOptions local;
+    local.workers = options.workers;
+    local.mode = mode;
+    local.module_path = options.worker.module_path;
+    local.arena_bytes = options.worker.arena_bytes;
+    local.collective_timeout = options.controller.collective_timeout;
+    local.start_timeout = kStartPatience;
+    LOCKSTEP_ASSIGN_OR_RETURN(auto cluster, local::LocalCluster::Start(local));
+    return std::unique_ptr<Cluster>(new OwnLocalCluster(std::move(cluster)));
+  }
+  StatusOr<Session> Connect(SessionOptions options) override {
+    return cluster_->Connect(std::move(options));
+  }
+  const std::string& endpoint() const override { return cluster_->endpoint(); }
+  std::vector<pid_t> worker_pids() const override { return cluster_->worker_pids(); }
+  Status Stop() override { return cluster_->Stop(); }
+
+ private:
+  explicit OwnLocalCluster(std::unique_ptr<local::LocalCluster> cluster)
+      : cluster_(std::move(cluster)) {}
+
+  std::unique_ptr<local::LocalCluster> cluster_;
+};
+
+class TcpThreads final : public Cluster {
+ public:
+  static StatusOr<std::unique_ptr<Cluster>> Start(const ClusterOptions& options) {
+    std::unique_ptr<TcpThreads> cluster(new TcpThreads());
+    controller::ControllerOptions controller = options.controller;
+    controller.workers = options.workers;
+    controller.client_endpoint = kAnyPort;
+    controller.worker_endpoint = kAnyPort;
+    controller.liveness_endpoint = kAnyPort;
+    LOCKSTEP_ASSIGN_OR_RETURN(cluster->controller_,
+                              controller::Controller::Start(controller, cluster->context_));
+    for (int rank = 0; rank < options.workers; ++rank) {
+      worker::WorkerOptions worker = options.worker;
+      worker.rank = rank;
+      worker.controller_endpoint = cluster->controller_->worker_endpoint();
+      LOCKSTEP_ASSIGN_OR_RETURN(auto started, worker::Worker::Start(worker, cluster->context_));
+      cluster->workers_.push_back(std::move(started));
+    }
+    SessionOptions first;
+    first.connect_timeout = kStartPatience;
+    LOCKSTEP_RETURN_IF_ERROR(cluster->Connect(first).status());
+    return std::unique_ptr<Cluster>(std::move(cluster));
+  }
+  ~TcpThreads() override { (void)Stop(); }
+
+  StatusOr<Session> Connect(SessionOptions options) override {
+    options.endpoint = endpoint();
+    return Session::Connect(options, context_);
+  }
+  const std::string& endpoint() const override { return controller_->client_endpoint(); }
+  std::vector<pid_t> worker_pids() const override { return {}; }
+  Status Stop() override {
+    controller_->RequestStop("the test is over");
+    const Deadline deadline = Deadline::After(kStopPatience);
+    Status status = controller_->Wait(deadline);
+    for (auto& worker : workers_) status.Update(worker->Wait(deadline));
+    return status;
+  }
+
+ private:
+  TcpThreads() = default;
+
+  const std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
+  std::unique_ptr<controller::Controller> controller_;
+  std::vector<std::unique_ptr<worker::Worker>> workers_;
+};
+
+class TcpProcesses final : public Cluster {
+ public:
+  static StatusOr<std::unique_ptr<Cluster>> Start(const ClusterOptions& options) {
+    LOCKSTEP_ASSIGN_OR_RETURN(auto directory, local::TemporaryDirectory::Create());
+    local::ClusterProcessesOptions processes;
+    processes.directory = directory->path();
+    processes.start_timeout = kStartPatience;
+    config::ClusterOptions& cluster = processes.cluster;
+    cluster.workers = options.workers;
+    cluster.controller = options.controller;
+    cluster.controller.workers = options.workers;
+    cluster.controller.client_endpoint = kAnyPort;
+    cluster.controller.worker_endpoint = kAnyPort;
+    cluster.controller.liveness_endpoint = kAnyPort;
+    for (int rank = 0; rank < options.workers; ++rank) {
+      cluster.ranks.push_back(options.worker);
+      cluster.ranks.back().rank = rank;
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(auto started, local::ClusterProcesses::Start(processes));
+    return std::unique_ptr<Cluster>(new TcpProcesses(std::move(directory), std::move(started)));
+  }
+
+  StatusOr<Session> Connect(SessionOptions options) override {
+    options.endpoint = endpoint();
+    return Session::Connect(options);
+  }
+  const std::string& endpoint() const override { return processes_->endpoint(); }
+  std::vector<pid_t> worker_pids() const override { return processes_->worker_pids(); }
+  pid_t controller_pid() const override { return processes_->controller_pid(); }
+  Status Stop() override { return processes_->Stop("the test is over"); }
+
+ private:
+  TcpProcesses(std::unique_ptr<local::TemporaryDirectory> directory,
+               std::unique_ptr<local::ClusterProcesses> processes)
+      : directory_(std::move(directory)), processes_(std::move(processes)) {}
+
+  std::unique_ptr<local::TemporaryDirectory> directory_;
+  std::unique_ptr<local::ClusterProcesses> processes_;
+};
+
+using SharedClusters = std::map<ClusterKind, std::unique_ptr<Cluster>>;
+SharedClusters& AllShared() {
+  static SharedClusters clusters;
+  return clusters;
+}
+
+// Stops the shared clusters while the program is still whole.
+class StopShared : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    for (auto& [kind, cluster] : AllShared()) {
+      const Status status = cluster->Stop();
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    AllShared().clear();
+  }
+};
+::testing::Environment* const stop_shared =
+    ::testing::AddGlobalTestEnvironment(new StopShared);
+
+}  // namespace
+
+ClusterOptions::ClusterOptions() {
+  // A hang shows as an error that names the ranks, long before the test runner gives up.
+  controller.collective_timeout = 40s;
+  // Machines that run many tests at once may let a worker wait for its turn.
+  controller.worker_timeout = 20s;
+  worker.controller_timeout = 40s;
+  worker.bulk_endpoint = kAnyPort;
+}
+
+StatusOr<std::unique_ptr<Cluster>> Cluster::Start(ClusterKind kind,
+                                                  const ClusterOptions& options) {
+  switch (kind) {
+    case ClusterKind::kLocalThreads:
+      return OwnLocalCluster::Start(local::LocalClusterOptions::Mode::kThreads, options);
+    case ClusterKind::kLocalProcesses:
+      return OwnLocalCluster::Start(local::LocalClusterOptions::Mode::kProcesses, options);
+    case ClusterKind::kTcpThreads:
+      return TcpThreads::Start(options);
+    case ClusterKind::kTcpProcesses:
+      return TcpProcesses::Start(options);
+  }
+  return InvalidArgument("no such kind of cluster");
+}
+
+Cluster& SharedCluster(ClusterKind kind) {
+  auto& cluster = AllShared()[kind];
+  if (cluster == nullptr) {
+    auto started = Cluster::Start(kind);
+    // Nothing that follows could be tested.
+    if (!started.ok()) {
+      ADD_FAILURE() << started.status();
+      std::abort();
+    }
+    cluster = std::move(*started);
+  }
+  return *cluster;
+}
+
+std::string NameOf(const ::testing::TestParamInfo<ClusterKind>& info) {
+  switch (info.param) {
+    case ClusterKind::kLocalThreads:
+      return "LocalThreads";
+    case ClusterKind::kLocalProcesses:
+      return "LocalProcesses";
+    case ClusterKind::kTcpThreads:
+      return "TcpThreads";
+    case ClusterKind::kTcpProcesses:
+      return "TcpProcesses";
+  }
+  return "Unknown";
+}
+
+}  // namespace lockstep::testing

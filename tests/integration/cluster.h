@@ -1,0 +1,66 @@
+// Clusters for tests: every way of running one behind one interface, so that a test runs on each.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/client/session.h"
+#include "services/controller/options.h"
+#include "services/worker/options.h"
+
+namespace lockstep::testing {
+
+enum class ClusterKind {
+  kLocalThreads,    // LocalCluster: workers are threads, messages go by inproc
+  kLocalProcesses,  // LocalCluster: workers are child processes, messages go by ipc
+  kTcpThreads,      // Controller and Worker objects, messages go by tcp
+  kTcpProcesses,    // the two programs, messages go by tcp
+};
+inline constexpr ClusterKind kAllKinds[] = {ClusterKind::kLocalThreads,
+                                            ClusterKind::kLocalProcesses,
+                                            ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses};
+inline constexpr ClusterKind kProcessKinds[] = {ClusterKind::kLocalProcesses,
+                                                ClusterKind::kTcpProcesses};
+
+struct ClusterOptions {
+  int workers = 4;
+  // What every service starts from; endpoints, names and ranks are filled in. LocalCluster takes only
+  // collective_timeout, arena_bytes and module_path.
+  controller::ControllerOptions controller;
+  worker::WorkerOptions worker;
+
+  ClusterOptions();
+};
+
+class Cluster {
+ public:
+  // Returns when all workers are ready.
+  static StatusOr<std::unique_ptr<Cluster>> Start(ClusterKind kind,
+                                                  const ClusterOptions& options = {});
+  virtual ~Cluster() = default;
+
+  // options.endpoint is filled in.
+  virtual StatusOr<Session> Connect(SessionOptions options = {}) = 0;
+  // For the functions of admin.h and for clients made by hand; inproc endpoints need the cluster's own
+  // context, so kLocalThreads has none for them.
+  virtual const std::string& endpoint() const = 0;
+  // Of the processes' kinds, in rank order.
+  virtual std::vector<pid_t> worker_pids() const = 0;
+  // kTcpProcesses only; else -1.
+  virtual pid_t controller_pid() const { return -1; }
+  virtual Status Stop() = 0;
+};
+
+// One cluster of four workers for all tests of this program that do it no harm; stopped at the end.
+Cluster& SharedCluster(ClusterKind kind);
+
+// Names a test's parameter.
+std::string NameOf(const ::testing::TestParamInfo<ClusterKind>& info);
+
+}  // namespace lockstep::testing

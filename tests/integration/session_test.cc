@@ -1,0 +1,302 @@
+// What one session can do, on every kind of cluster; collectives_test.cc has the collectives.
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/session_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SessionTest : public SessionFixture {};
+INSTANTIATE_TEST_SUITE_P(Clusters, SessionTest, ::testing::ValuesIn(kAllKinds), NameOf);
+
+std::vector<Value> EveryKindOfValue() {
+  return {
+      Value(),
+      true,
+      false,
+      std::numeric_limits<int64_t>::min(),
+      2.5,
+      "",
+      std::string("te\0xt", 5),
+      Bytes{std::string("\0\xff", 2)},
+      DType::kBFloat16,
+      Device{DeviceType::kCpu, 0},
+      Shape{},
+      Shape{2, 0, 3},
+      HostTensor::Of<float>({2, 2}, {{1, 2, 3, 4}}),
+      HostTensor{DType::kInt8, {0}, ""},
+      HostTensor{DType::kFloat8E4M3, {}, "x"},
+      Value::List{},
+      Value::List{1, "two", Value::List{3.5, HostTensor::Of<int64_t>({1}, {{7}})}},
+      Value::Map{{"a", 1}, {"b", Value::Map{{"c", Value::List{Value()}}}}},
+  };
+}
+
+TEST_P(SessionTest, KnowsItsCluster) {
+  EXPECT_EQ(session_->num_workers(), kWorkers);
+  EXPECT_EQ(session_->num_groups(), 2);
+  EXPECT_NE(session_->id(), SessionId());
+  ASSERT_EQ(session_->workers().size(), size_t{kWorkers});
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    const WorkerInfo& worker = session_->workers()[static_cast<size_t>(rank)];
+    EXPECT_EQ(worker.rank, rank);
+    EXPECT_EQ(worker.device, "cpu:0");
+    EXPECT_GT(worker.pid, 0);
+  }
+}
+
+TEST_P(SessionTest, EveryRankRunsTheFunctionInItsPlace) {
+  for (const auto& [name, values] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
+           {"lockstep.worker_rank", {0, 1, 2, 3}},
+           {"lockstep.world_size", {4, 4, 4, 4}},
+           {"lockstep.num_groups", {2, 2, 2, 2}},
+           {"lockstep.group", {0, 0, 1, 1}},
+           {"lockstep.group_rank", {0, 1, 0, 1}},
+           {"lockstep.group_size", {2, 2, 2, 2}}}) {
+    const DRef result = Call(name);
+    for (Rank rank = 0; rank < kWorkers; ++rank) {
+      EXPECT_EQ(Get(result, rank), Value(values[static_cast<size_t>(rank)])) << name;
+    }
+  }
+}
+
+TEST_P(SessionTest, EveryKindOfValueIsPassedAndReturned) {
+  const DRef identity = Function("lockstep.identity");
+  for (const Value& value : EveryKindOfValue()) {
+    const DRef result = Unwrap(session_->Call(identity, value));
+    EXPECT_EQ(Get(result, 0), value) << ToString(value);
+    EXPECT_EQ(Get(result, kWorkers - 1), value) << ToString(value);
+  }
+}
+
+TEST_P(SessionTest, EveryKindOfValueIsSetOnOneRankOnly) {
+  for (const Value& value : EveryKindOfValue()) {
+    const DRef ref = Call("lockstep.identity", "unchanged");
+    EXPECT_OK(session_->DebugSet(ref, 2, value));
+    EXPECT_EQ(Get(ref, 2), value);
+    EXPECT_EQ(Get(ref, 1), Value("unchanged"));
+  }
+}
+
+TEST_P(SessionTest, TypedArgumentsArriveAsTheirTypes) {
+  const auto expect = [&](const auto& argument, const Value& value) {
+    EXPECT_EQ(Get(Call("lockstep.identity", argument), 1), value);
+  };
+  expect(nullptr, Value());
+  expect(true, true);
+  expect(uint8_t{255}, 255);
+  expect(2.5f, 2.5);
+  expect("text", "text");
+  expect(std::string("text"), "text");
+  expect(Bytes{"bytes"}, Bytes{"bytes"});
+  expect(DType::kInt16, DType::kInt16);
+  expect(Device{DeviceType::kCpu, 0}, Device{DeviceType::kCpu, 0});
+  expect(Shape{1, 2}, Shape{1, 2});
+  expect(Call("lockstep.world_size"), 4);
+}
+
+TEST_P(SessionTest, ValuesMayHoldRegisters) {
+  const DRef rank = Call("lockstep.worker_rank");
+  const DRef list = Call("lockstep.identity", Value(Value::List{rank.id(), "x"}));
+  EXPECT_EQ(Get(list, 3), Value(Value::List{3, "x"}));
+}
+
+TEST_P(SessionTest, FunctionsAndModulesAreDescribed) {
+  const Value function = Get(Function("lockstep.cast"), 1);
+  ASSERT_TRUE(function.Is<RemoteObject>()) << ToString(function);
+  EXPECT_THAT(function.As<RemoteObject>()->description, HasSubstr("lockstep.cast"));
+}
+
+TEST_P(SessionTest, DeepestValueThatIsAllowedPassesAndADeeperOneIsRefused) {
+  Value value = HostTensor::Of<float>({1}, {{1}});
+  for (int depth = 0; depth < 8; ++depth) value = Value(Value::Map{{"k", value}});
+  EXPECT_EQ(Get(Call("lockstep.identity", value), 0), value);
+  const auto refused =
+      session_->Call(Function("lockstep.identity"), Value(Value::List{value}));
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(SessionTest, EmptyMakesTensorsEverywhereOrOnOneRank) {
+  const DRef everywhere = Unwrap(session_->Empty({2, 3}, DType::kInt32));
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_EQ(Elements<int32_t>(everywhere, rank).size(), 6u);
+  }
+  const DRef on_two = Unwrap(session_->Empty({0}, DType::kInt32, 2));
+  EXPECT_TRUE(Elements<int32_t>(on_two, 2).empty());
+  EXPECT_EQ(session_->DebugGet(on_two, 1).status().code(), StatusCode::kNotFound);
+}
+
+TEST_P(SessionTest, TensorFunctionsWorkTogether) {
+  const DRef line = Call("lockstep.arange", 0, 12, 1, DType::kInt32);
+  const DRef grid = Call("lockstep.reshape", line, Shape{3, 4});
+  const DRef column = Call("lockstep.slice", grid, 1, 1, 2);
+  const DRef wide = Call("lockstep.concat", 1, column, column);
+  const DRef cast = Call("lockstep.cast", wide, DType::kFloat64);
+  EXPECT_EQ(Elements<double>(cast, 3), (std::vector<double>{1, 1, 5, 5, 9, 9}));
+  EXPECT_EQ(Get(cast, 0).As<HostTensor>()->shape, (Shape{3, 2}));
+}
+
+TEST_P(SessionTest, CopiesGoToWorkerZeroAndBack) {
+  const HostTensor tensor = HostTensor::Of<double>({3, 2}, {{1, 2, 3, 4, 5, 6}});
+  const DRef ref = Unwrap(session_->CopyToWorker0(tensor));
+  EXPECT_EQ(Unwrap(session_->CopyFromWorker0(ref)), tensor);
+  EXPECT_EQ(Elements<double>(ref, 0), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+
+  const std::vector<double> other = {7, 8, 9, 10, 11, 12};
+  EXPECT_OK(session_->CopyToWorker0(ref, ViewOf(other.data(), other.size())));
+  std::vector<double> back(6);
+  EXPECT_OK(session_->CopyFromWorker0(ViewOf(back.data(), back.size()), ref));
+  EXPECT_EQ(back, other);
+}
+
+// Copies look at a register at once where they can; commands before them must be done all the same.
+TEST_P(SessionTest, CopiesWaitForTheCommandsBeforeThem) {
+  for (int i = 0; i < 50; ++i) {
+    const DRef full = Call("lockstep.full", Shape{1000}, i, DType::kInt32);
+    EXPECT_EQ(Unwrap(session_->CopyFromWorker0(full)).Elements<int32_t>()->back(), i);
+    const std::vector<int32_t> next(1000, i + 1);
+    EXPECT_OK(session_->CopyToWorker0(full, ViewOf(next.data(), next.size())));
+    const DRef copy = Call("lockstep.copy", full);
+    EXPECT_EQ(Unwrap(session_->CopyFromWorker0(copy)).Elements<int32_t>()->front(), i + 1);
+  }
+}
+
+TEST_P(SessionTest, EmptyTensorsAreCopied) {
+  const DRef ref = Unwrap(session_->CopyToWorker0(HostTensor{DType::kFloat32, {0, 7}, ""}));
+  EXPECT_EQ(Unwrap(session_->CopyFromWorker0(ref)).shape, (Shape{0, 7}));
+}
+
+TEST_P(SessionTest, CopySeesWhatDebugSetPutThere) {
+  const DRef ref = Unwrap(session_->CopyToWorker0(HostTensor::Of<int32_t>({2}, {{1, 2}})));
+  EXPECT_EQ(Unwrap(session_->CopyFromWorker0(ref)).shape, (Shape{2}));
+  const HostTensor longer = HostTensor::Of<int32_t>({3}, {{4, 5, 6}});
+  EXPECT_OK(session_->DebugSet(ref, 0, longer));
+  EXPECT_EQ(Unwrap(session_->CopyFromWorker0(ref)), longer);
+}
+
+TEST_P(SessionTest, SyncWaitsForOneRankOrAll) {
+  for (Rank rank = 0; rank < kWorkers; ++rank) EXPECT_OK(session_->Sync(rank));
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->Flush());
+}
+
+TEST_P(SessionTest, ManySmallCallsKeepTheirOrder) {
+  const DRef identity = Function("lockstep.identity");
+  DRef value = Call("lockstep.identity", 0);
+  for (int i = 1; i <= 20'000; ++i) {
+    value = i % 2 == 0 ? Unwrap(session_->Call(identity, i)) : Unwrap(session_->Call(identity, value));
+  }
+  EXPECT_EQ(Get(value, 3), Value(20'000));
+}
+
+TEST_P(SessionTest, DroppedRegisterIsFreedOnAllRanks) {
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    DRef ref = Call("lockstep.identity", 5);
+    const RegisterId id = ref.id();
+    EXPECT_EQ(Get(ref, rank), Value(5));
+    ref = DRef();
+    EXPECT_OK(session_->SyncAll());  // its batch carried the kill
+    (void)Unwrap(session_->Call(Function("lockstep.identity"), Named(id)));
+    const Status status = session_->Sync(rank);
+    EXPECT_EQ(status.code(), StatusCode::kNotFound) << status;
+    EXPECT_THAT(Message(status), HasSubstr("was freed"));
+    EXPECT_OK(session_->Reset());
+  }
+}
+
+TEST_P(SessionTest, CopyOfADRefKeepsTheRegister) {
+  DRef ref = Call("lockstep.identity", 5);
+  const DRef copy = ref;
+  ref = DRef();
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_EQ(Get(copy, 1), Value(5));
+}
+
+TEST_P(SessionTest, CloseEndsTheSession) {
+  const DRef ref = Call("lockstep.identity", 1);
+  EXPECT_OK(session_->Close());
+  EXPECT_OK(session_->Close());
+  EXPECT_EQ(session_->SyncAll().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session_->DebugGet(ref, 0).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session_->GetFunction("lockstep.nop").status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session_->Reset().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session_->Flush().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session_->CopyFromWorker0(ref).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_P(SessionTest, SessionsCanBeMovedAndReplaced) {
+  Session moved = std::move(*session_);
+  EXPECT_OK(moved.SyncAll());
+  *session_ = Open(SharedCluster(GetParam()));
+  EXPECT_OK(session_->SyncAll());
+  moved = std::move(*session_);
+  EXPECT_OK(moved.SyncAll());
+  session_.reset();
+}
+
+TEST_P(SessionTest, DRefsMayOutliveTheirSession) {
+  DRef ref = Call("lockstep.identity", 1);
+  session_.reset();
+  const DRef copy = ref;
+  ref = DRef();
+  EXPECT_FALSE(copy.IsNull());
+}
+
+// Clusters with little memory: what is not freed in time is missed soon.
+class SmallArenaTest : public SessionFixture {
+ protected:
+  static constexpr int64_t kArenaBytes = 64 << 20;
+
+  void SetUp() override {
+    ClusterOptions options;
+    options.workers = 2;
+    options.worker.arena_bytes = kArenaBytes;
+    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
+    session_ = std::make_unique<Session>(Open(*cluster_));
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, SmallArenaTest, ::testing::ValuesIn(kAllKinds), NameOf);
+
+TEST_P(SmallArenaTest, MemoryOfDroppedTensorsIsUsedAgain) {
+  for (int i = 0; i < 200; ++i) {
+    (void)Unwrap(session_->Empty({8 << 20}, DType::kUInt8));
+    if (i % 4 == 3) EXPECT_OK(session_->SyncAll());
+  }
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(SmallArenaTest, RegistersOfAClosedSessionAreFreed) {
+  std::vector<DRef> outlive_their_sessions;
+  for (int i = 0; i < 3; ++i) {
+    Session session = Open(*cluster_);
+    outlive_their_sessions.push_back(Unwrap(session.Empty({40 << 20}, DType::kUInt8)));
+    // Located, too: its ticket must not keep it.
+    EXPECT_OK(session.CopyFromWorker0(outlive_their_sessions.back()).status());
+    EXPECT_OK(session.Close());
+  }
+}
+
+TEST_P(SmallArenaTest, TooLargeATensorIsRefusedAndTheRankNamed) {
+  (void)Unwrap(session_->Empty({2 * kArenaBytes}, DType::kUInt8, 1));
+  const Status status = session_->SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(Message(status), HasSubstr("rank 1"));
+  EXPECT_OK(session_->Reset());
+  (void)Unwrap(session_->Empty({1 << 20}, DType::kUInt8));
+  EXPECT_OK(session_->SyncAll());
+}
+
+}  // namespace
+}  // namespace lockstep::testing

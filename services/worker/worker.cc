@@ -92,42 +92,50 @@ Status Worker::JoinAndServe() {
            deadline);
   if (!place.ok()) return stopping_ ? OkStatus() : place.status();
   place_ = *place;
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<collective::Communicator> world,
-                            ConnectWorld(place_, arena_, deadline));
-  Executor executor(options_, place_, arena_, functions_, *world, *bulk_, progress_,
-                    *controller_);
-
+  // Before the communicator: connecting it may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
                             control::ZmqConnect(context_, place_.liveness_endpoint));
   LivenessClient liveness(
       std::move(liveness_channel),
       {place_.rank, place_.epoch, place_.heartbeat_interval, options_.controller_timeout},
       progress_,
-      {[&](SessionId session, Generation generation, const control::RemoteError& cause) {
-         executor.Abort(session, generation, cause);
+      {[this](SessionId session, Generation generation, const control::RemoteError& cause) {
+         std::lock_guard lock(state_mutex_);
+         if (executor_ != nullptr) executor_->Abort(session, generation, cause);
        },
-       [&] {
+       [this] {
          {
            std::lock_guard lock(state_mutex_);
            orderly_ = false;
          }
          RequestStop("the controller is silent");
        }});
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<collective::Communicator> world,
+                            ConnectWorld(place_, arena_, deadline));
   LOCKSTEP_RETURN_IF_ERROR(liveness.WaitUntilHeard(deadline));
-  LOCKSTEP_RETURN_IF_ERROR(SendReady(*controller_, place_.rank, world->backend()));
-  spdlog::info("rank {} of {} in cluster {} is ready, backend {}", place_.rank,
-               place_.world_size(), place_.cluster, world->backend());
-  {
-    std::lock_guard lock(state_mutex_);
-    executor_ = &executor;
-  }
-  const Status status = Serve(executor);
+  LOCKSTEP_RETURN_IF_ERROR(ServeWith(*world));
   std::lock_guard lock(state_mutex_);
-  executor_ = nullptr;
-  if (!status.ok()) return status;
   return orderly_ ? OkStatus()
                   : Unavailable("the controller has been silent for ",
                                 options_.controller_timeout.count(), " ms");
+}
+
+Status Worker::ServeWith(collective::Communicator& world) {
+  Executor executor(options_, place_, arena_, functions_, world, *bulk_, progress_, *controller_);
+  // Other threads reach the executor from here until this function returns.
+  const auto publish = [this](Executor* current) {
+    std::lock_guard lock(state_mutex_);
+    executor_ = current;
+  };
+  publish(&executor);
+  Status status = SendReady(*controller_, place_.rank, world.backend());
+  if (status.ok()) {
+    spdlog::info("rank {} of {} in cluster {} is ready, backend {}", place_.rank,
+                 place_.world_size(), place_.cluster, world.backend());
+    status = Serve(executor);
+  }
+  publish(nullptr);
+  return status;
 }
 
 Status Worker::Serve(Executor& executor) {

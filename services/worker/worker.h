@@ -47,6 +47,7 @@ class Worker {
 
   void Run();
   Status JoinAndServe();
+  Status ServeWith(collective::Communicator& world);
   Status Serve(Executor& executor);
   // False when it is time to stop.
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);

@@ -11,7 +11,6 @@
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
-#include "runtime/module/module.h"
 #include "services/worker/collective_command.h"
 #include "services/worker/value_transfer.h"
 
@@ -192,45 +191,6 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   return status;
 }
 
-Status Executor::GetFunction(SessionState& session, wire::Command::GetFunction::Reader get) {
-  running_.function = "get function";
-  const std::string name = control::ToString(get.getName());
-  std::shared_ptr<module::Function> function;
-  if (get.getModule() == 0) {
-    LOCKSTEP_ASSIGN_OR_RETURN(function, functions_.Find(name));
-  } else {
-    const RegisterId id = RegisterId::FromPacked(get.getModule());
-    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
-    const auto* object = value->As<std::shared_ptr<registers::Object>>();
-    if (object == nullptr || (*object)->kind() != registers::Object::Kind::kModule) {
-      return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
-                             ", not a module");
-    }
-    LOCKSTEP_ASSIGN_OR_RETURN(function,
-                              static_cast<const module::Module&>(**object).GetFunction(name));
-  }
-  return session.registers().Write(RegisterId::FromPacked(get.getResult()),
-                                   std::shared_ptr<registers::Object>(std::move(function)));
-}
-
-Status Executor::LoadModule(SessionState& session, wire::Command::LoadModule::Reader load) {
-  running_.function = "load module";
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      std::shared_ptr<module::Module> loaded,
-      module::LoadModule(control::ToString(load.getPath()), options_.module_path));
-  return session.registers().Write(RegisterId::FromPacked(load.getResult()),
-                                   std::shared_ptr<registers::Object>(std::move(loaded)));
-}
-
-Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty) {
-  running_.function = "empty";
-  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(empty.getDtype()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape,
-                            control::ReadShape(empty.getShape(), SizeOf(dtype)));
-  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(*arena_, dtype, shape));
-  return session.registers().Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
-}
-
 Status Executor::Collective(SessionState& session,
                             wire::Command::Collective::Reader collective) {
   const CollectiveContext context{place_.rank, place_.world_size(), world_, *arena_, session,
@@ -238,56 +198,6 @@ Status Executor::Collective(SessionState& session,
   const Status status = ExecuteCollective(context, collective);
   if (!status.ok()) running_.function = Name(collective.getKind());
   return status;
-}
-
-Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
-  running_.function = "fetch";
-  constexpr size_t kMaxTensorBytes = size_t{64} << 20;
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const registers::Value* const value,
-      session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
-  Status status;
-  const control::Frame body = control::EncodeMessage<wire::Value>(
-      [&](wire::Value::Builder builder) { status = ToWire(*value, kMaxTensorBytes, builder); });
-  LOCKSTEP_RETURN_IF_ERROR(status);
-  Reply(control::RemoteError(), body);
-  return OkStatus();
-}
-
-Status Executor::Store(SessionState& session, wire::Command::Store::Reader store) {
-  running_.function = "store";
-  LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
-                            FromWire(store.getValue(), session.registers(), *arena_));
-  LOCKSTEP_RETURN_IF_ERROR(session.registers().Write(
-      RegisterId::FromPacked(store.getRegister()), std::move(value)));
-  Reply(control::RemoteError(), control::Frame());
-  return OkStatus();
-}
-
-Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader locate) {
-  running_.function = "locate";
-  const RegisterId id = RegisterId::FromPacked(locate.getRegister());
-  LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
-  const auto* tensor = value->As<tensor::Tensor>();
-  if (tensor == nullptr) {
-    return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
-                           "; only tensors can be copied");
-  }
-  auto [ticket, is_new] = session.tickets().try_emplace(id.Packed(), 0);
-  if (is_new) ticket->second = bulk_.Publish(*tensor);
-  const control::Frame body = control::EncodeMessage<wire::TensorLocation>(
-      [&](wire::TensorLocation::Builder location) {
-        if (arena_->Contains(tensor->data())) {
-          location.setSegment(arena_->name());
-          location.setOffset(arena_->OffsetOf(tensor->data()));
-        }
-        location.setDtype(control::ToWire(tensor->dtype()));
-        control::WriteDims(location.initShape(static_cast<unsigned>(tensor->shape().ndim())),
-                           tensor->shape());
-        location.setTicket(ticket->second);
-      });
-  Reply(control::RemoteError(), body);
-  return OkStatus();
 }
 
 void Executor::Release(SessionState& session, wire::Command::Release::Reader release) {

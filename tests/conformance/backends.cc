@@ -1,9 +1,15 @@
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <random>
 #include <string>
 #include <thread>
 
+#include "runtime/base/shared_segment.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/tensor/arena.h"
 #include "tests/conformance/world_under_test.h"
@@ -19,36 +25,75 @@ void RunThreads(int size, const std::function<void(int)>& rank_main) {
   for (std::thread& thread : threads) thread.join();
 }
 
-void RunShm(int size, const Body& body) {
-  // Random, because tests in sandboxes share /dev/shm and not their process ids.
+// Failures are printed by the child that has them, and make it exit with 1. That a child was killed
+// is no failure: a test does so to see what the others make of it.
+void RunProcesses(int size, const std::function<void(int)>& rank_main) {
+  std::fflush(nullptr);  // or the children print it again
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      rank_main(rank);
+      std::fflush(nullptr);
+      _exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    children.push_back(child);
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    int status = 0;
+    ASSERT_GT(waitpid(children[static_cast<size_t>(rank)], &status, 0), 0);
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    EXPECT_TRUE(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        << "the process of rank " << rank << " failed; wait status " << status;
+  }
+}
+
+// Names of arenas that nobody else has: sandboxes share /dev/shm and not their process ids.
+std::vector<std::string> ArenaNames(int size) {
   std::random_device random;
   const std::string prefix = std::string(SharedSegment::kNamePrefix) + "conformance-" +
                              std::to_string(random()) + "-" + std::to_string(random()) + "-";
   std::vector<std::string> names;
-  std::vector<std::shared_ptr<tensor::Arena>> arenas;
-  for (int rank = 0; rank < size; ++rank) {
-    names.push_back(prefix + std::to_string(rank));
-    auto arena = tensor::Arena::Create({.name = names.back()});
-    ASSERT_TRUE(arena.ok()) << arena.status();
-    arenas.push_back(std::move(*arena));
-  }
-  RunThreads(size, [&](int rank) {
-    shm::Options options;
-    options.rank = rank;
-    options.arena = arenas[static_cast<size_t>(rank)];
-    options.arena_names = names;
-    options.world = 1;
-    auto comm = shm::Connect(options, Patience());
-    ASSERT_TRUE(comm.ok()) << comm.status();
-    RankUnderTest under_test{**comm, *options.arena};
-    body(under_test);
-  });
+  for (int rank = 0; rank < size; ++rank) names.push_back(prefix + std::to_string(rank));
+  return names;
+}
+
+void RunShmRank(int rank, const std::vector<std::string>& names, const Body& body) {
+  shm::Options options;
+  options.rank = rank;
+  options.arena_names = names;
+  options.world = 1;
+  auto arena = tensor::Arena::Create({.name = names[static_cast<size_t>(rank)]});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  options.arena = *arena;
+  auto comm = shm::Connect(options, Patience());
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  RankUnderTest under_test{**comm, **arena};
+  body(under_test);
+}
+
+void RunShm(int size, const Body& body) {
+  const std::vector<std::string> names = ArenaNames(size);
+  RunThreads(size, [&](int rank) { RunShmRank(rank, names, body); });
+}
+
+void RunShmProcesses(int size, const Body& body) {
+  const std::vector<std::string> names = ArenaNames(size);
+  RunProcesses(size, [&](int rank) { RunShmRank(rank, names, body); });
+  // A rank that was killed leaves its arena behind.
+  for (const std::string& name : names) SharedSegment::Sweep(name);
 }
 
 }  // namespace
 
 const std::vector<BackendUnderTest>& Backends() {
-  static const std::vector<BackendUnderTest> backends = {{"shm", RunShm}};
+  static const std::vector<BackendUnderTest> backends = {
+      {.name = "shm", .run = RunShm, .sizes = {1, 2, 3, 4, 7}},
+      // The same code as with threads; what differs is mapping, dying and waking.
+      {.name = "shm_processes", .run = RunShmProcesses, .sizes = {3}, .processes = true},
+  };
   return backends;
 }
 

@@ -1,34 +1,51 @@
-// The fixture of the conformance suite: every backend, with 1, 2, 3, 4 and 7 ranks.
+// The fixture of the conformance suite: every backend, with several numbers of ranks.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <string>
-#include <tuple>
+#include <vector>
 
 #include "tests/conformance/world_under_test.h"
 
 namespace lockstep::collective {
 
-class ConformanceTest : public testing::TestWithParam<std::tuple<BackendUnderTest, int>> {
- protected:
-  int size() const { return std::get<1>(GetParam()); }
-  // Runs `body` on every rank.
-  void OnEveryRank(const std::function<void(RankUnderTest&)>& body) {
-    std::get<0>(GetParam()).run(size(), body);
+// A backend and how many ranks it is tried with.
+struct Case {
+  BackendUnderTest backend;
+  int size;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << c.backend << " with " << c.size << " ranks";
   }
 };
 
-inline std::string NameOfCase(
-    const testing::TestParamInfo<std::tuple<BackendUnderTest, int>>& info) {
-  return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param));
+inline std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const BackendUnderTest& backend : Backends()) {
+    for (int size : backend.sizes) cases.push_back({backend, size});
+  }
+  return cases;
 }
 
-#define LOCKSTEP_CONFORMANCE_SUITE(Suite)                                                   \
-  INSTANTIATE_TEST_SUITE_P(Backends, Suite,                                                 \
-                           testing::Combine(testing::ValuesIn(Backends()),                  \
-                                            testing::Values(1, 2, 3, 4, 7)),                \
-                           NameOfCase)
+class ConformanceTest : public testing::TestWithParam<Case> {
+ protected:
+  int size() const { return GetParam().size; }
+  bool ranks_are_processes() const { return GetParam().backend.processes; }
+  // Runs `body` on every rank.
+  void OnEveryRank(const std::function<void(RankUnderTest&)>& body) {
+    GetParam().backend.run(size(), body);
+  }
+};
+
+inline std::string NameOfCase(const testing::TestParamInfo<Case>& info) {
+  return info.param.backend.name + "_" + std::to_string(info.param.size);
+}
+
+#define LOCKSTEP_CONFORMANCE_SUITE(Suite) \
+  INSTANTIATE_TEST_SUITE_P(Backends, Suite, testing::ValuesIn(Cases()), NameOfCase)
 
 // The elements of `buffer` are what `expected` says, with an index in the message if not.
 template <typename Expected>

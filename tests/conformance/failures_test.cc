@@ -1,4 +1,6 @@
 // Ranks that disagree, ranks that do not come, and ranks that are told to give up.
+#include <signal.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -127,6 +129,72 @@ TEST_P(FailuresTest, ASplitThatNobodyJoinsCanBeCancelled) {
     }
     EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
   });
+}
+
+TEST_P(FailuresTest, ASplitThatNobodyJoinsLeavesNothingBehind) {
+  if (size() < 2) GTEST_SKIP() << "one rank never waits";
+  OnEveryRank([](RankUnderTest& self) {
+    // More often than there is room for communicators.
+    constexpr uint64_t kAttempts = 300;
+    std::vector<Rank> all;
+    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    const std::atomic<bool> cancelled{true};
+    for (uint64_t tag = 1; tag <= kAttempts && self.rank() != self.size() - 1; ++tag) {
+      const auto comm = self.comm.Split(all, tag, Patience(), &cancelled);
+      ASSERT_EQ(comm.status().code(), StatusCode::kAborted) << comm.status();
+    }
+    ASSERT_TRUE(self.comm.Barrier(Patience()).ok());
+    const auto comm = self.comm.Split(all, kAttempts + 1, Patience());
+    EXPECT_TRUE(comm.ok()) << comm.status();
+  });
+}
+
+TEST_P(FailuresTest, ARankThatClosedIsNotWaitedFor) {
+  if (size() < 2) GTEST_SKIP() << "there is nobody to wait for";
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<Rank> all;
+    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    auto comm = self.comm.Split(all, 1, Patience());
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    if (self.rank() == self.size() - 1) {
+      comm->reset();
+    } else {
+      const Status status = (*comm)->Barrier(Patience());
+      EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+    }
+    EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
+  });
+}
+
+TEST_P(FailuresTest, AKilledRankIsNamedWithinTwoSeconds) {
+  if (!ranks_are_processes()) GTEST_SKIP() << "its ranks cannot be killed one by one";
+  for (const size_t count : {size_t{1}, size_t{3} << 20}) {
+    OnEveryRank([count](RankUnderTest& self) {
+      TestBuffer data(&self.allocator, DType::kFloat32, count);
+      const auto reduce = [&] {
+        return self.comm.AllReduce(data.buffer(), data.buffer(), ReduceOp::kSum, Patience());
+      };
+      // Wherever the others are just then, between operations or in the middle of one.
+      std::thread killer;
+      if (self.rank() == 1) {
+        killer = std::thread([] {
+          std::this_thread::sleep_for(milliseconds(20));
+          raise(SIGKILL);
+        });
+      }
+      Status status;
+      auto begin = Deadline::Clock::now();
+      while (status.ok()) {
+        begin = Deadline::Clock::now();
+        status = reduce();
+      }
+      EXPECT_LT(Deadline::Clock::now() - begin, seconds(2));
+      EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+      // Also where another survivor gave up first: what ended is the cause.
+      EXPECT_NE(Message(status).find("rank 1 ended"), std::string::npos) << status;
+      if (killer.joinable()) killer.join();
+    });
+  }
 }
 
 TEST_P(FailuresTest, WrongArgumentsAreRefusedBeforeAnybodyIsTold) {

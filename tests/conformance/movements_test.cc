@@ -1,4 +1,8 @@
 // The operations that move data: broadcast, gather, scatter, all-to-all, messages, barrier.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <new>
 #include <numeric>
 
 #include "tests/conformance/conformance_test.h"
@@ -196,7 +200,11 @@ TEST_P(MovementsTest, RingsOfMessagesDoNotWaitInACircle) {
 }
 
 TEST_P(MovementsTest, BarrierWaitsForAll) {
-  std::atomic<int> arrived{0};
+  // In memory that threads and processes alike share.
+  void* shared = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto& arrived = *new (shared) std::atomic<int>(0);
   OnEveryRank([&](RankUnderTest& self) {
     for (int round = 1; round <= 50; ++round) {
       ++arrived;
@@ -205,6 +213,7 @@ TEST_P(MovementsTest, BarrierWaitsForAll) {
       ASSERT_TRUE(self.comm.Barrier(Patience()).ok());
     }
   });
+  munmap(shared, sizeof(std::atomic<int>));
 }
 
 }  // namespace

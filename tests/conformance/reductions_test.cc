@@ -26,7 +26,7 @@ std::vector<DType> Arithmetic(ReduceOp op) {
   return dtypes;
 }
 
-std::string Case(const char* what, ReduceOp op, DType dtype, size_t count, bool in_place) {
+std::string Describe(const char* what, ReduceOp op, DType dtype, size_t count, bool in_place) {
   std::ostringstream text;
   text << what << ' ' << op << " of " << count << ' ' << dtype << (in_place ? ", in place" : "");
   return text.str();
@@ -38,7 +38,7 @@ TEST_P(ReductionsTest, AllReduceGivesEveryRankTheResult) {
       for (const DType dtype : Arithmetic(op)) {
         for (const size_t count : {0, 1, 3, 63, 64, 257, 1025, 20'011}) {
           for (const bool in_place : {false, true}) {
-            const std::string what = Case("allreduce", op, dtype, count, in_place);
+            const std::string what = Describe("allreduce", op, dtype, count, in_place);
             TestBuffer send(&self.allocator, dtype, count);
             TestBuffer recv(&self.allocator, dtype, count);
             send.Fill([&](size_t i) { return Pattern(op, dtype, self.rank(), i); });

@@ -1,4 +1,4 @@
-// A world of ranks for the conformance suite: threads of this process, connected by one backend.
+// A world of ranks for the conformance suite: threads or child processes, connected by one backend.
 //
 // A new backend adds its way to connect to Backends() in backends.cc, about thirty lines.
 #pragma once
@@ -31,6 +31,11 @@ struct BackendUnderTest {
   std::string name;
   // Connects `size` ranks and runs `body` on each, at the same time; returns when all are through.
   std::function<void(int size, const std::function<void(RankUnderTest&)>& body)> run;
+  // The numbers of ranks that the suite runs with.
+  std::vector<int> sizes;
+  // True if every rank is a process. Then what a body writes to captured variables is seen by its
+  // own rank only.
+  bool processes = false;
 
   friend std::ostream& operator<<(std::ostream& out, const BackendUnderTest& backend) {
     return out << backend.name;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x6c6f636b73687631;  // "lockshv1"
 constexpr size_t kLineBytes = 64;
+constexpr uint32_t kOpen = uint32_t{1} << 31;
 
 }  // namespace
 
@@ -24,8 +25,7 @@ struct alignas(kLineBytes) Directory::Entry {
   std::atomic<uint64_t> key;  // 0: free
   std::atomic<uint64_t> offset;
   std::atomic<uint64_t> block_bytes;
-  std::atomic<uint32_t> members;
-  std::atomic<uint32_t> closed;  // members that have closed it
+  std::atomic<uint32_t> users;  // members counted in; kOpen is added until one of them closes it
 };
 
 Directory::Header& Directory::header() const { return *reinterpret_cast<Header*>(control_); }
@@ -51,7 +51,7 @@ uint64_t Directory::process() const { return header().process; }
 void Directory::Reclaim() {
   for (size_t i = 0; i < header().num_entries; ++i) {
     Entry& entry = entries()[i];
-    if (entry.key != 0 && entry.closed == entry.members) entry.key = 0;
+    if (entry.key != 0 && entry.users == 0) entry.key = 0;
   }
 }
 
@@ -72,7 +72,7 @@ size_t Directory::FindGap(size_t block_bytes) const {
   return 0;
 }
 
-StatusOr<Directory::Found> Directory::Open(uint64_t key, int members, size_t block_bytes) {
+StatusOr<Directory::Found> Directory::Open(uint64_t key, size_t block_bytes) {
   Reclaim();
   const size_t num_entries = header().num_entries;
   size_t free = 0;
@@ -91,24 +91,29 @@ StatusOr<Directory::Found> Directory::Open(uint64_t key, int members, size_t blo
   std::memset(control_ + offset, 0, block_bytes);
   entry.offset = offset;
   entry.block_bytes = block_bytes;
-  entry.members = static_cast<uint32_t>(members);
-  entry.closed = 0;
-  entry.key = key;  // last: from here on the peers find it
+  entry.key = key;
+  entry.users = kOpen | 1;  // last: from here on the peers find it
   return Found{static_cast<int>(free), control_ + offset};
 }
 
-std::optional<Directory::Found> Directory::Find(uint64_t key) const {
+std::optional<Directory::Found> Directory::Find(uint64_t key) {
   for (size_t i = 0; i < header().num_entries; ++i) {
-    const Entry& entry = entries()[i];
-    if (entry.key != key || entry.closed != 0) continue;
-    const size_t offset = entry.offset;
-    // The owner may have turned the entry over to another communicator since.
+    Entry& entry = entries()[i];
     if (entry.key != key) continue;
-    return Found{static_cast<int>(i), control_ + offset};
+    uint32_t users = entry.users;
+    while ((users & kOpen) != 0 && !entry.users.compare_exchange_weak(users, users + 1)) {
+    }
+    if ((users & kOpen) == 0) continue;
+    // Being counted in, the entry cannot change any more; but it may have, just before.
+    if (entry.key == key) return Found{static_cast<int>(i), control_ + entry.offset};
+    --entry.users;
   }
   return std::nullopt;
 }
 
-void Directory::Close(int entry) { ++entries()[entry].closed; }
+void Directory::Close(int entry) {
+  entries()[entry].users &= ~kOpen;
+  --entries()[entry].users;
+}
 
 }  // namespace lockstep::collective::shm

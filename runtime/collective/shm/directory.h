@@ -1,9 +1,10 @@
 // The directory in an arena's control area: which communicator's block lies where.
 //
-// The arena's owner opens entries; every member of the communicator finds the entry by its key, and
-// counts itself out when it closes. Once all have, the owner uses entry and block again: until then
-// some member may still be reading the block. (A member that died never counts itself out; its
-// entries stay for as long as the arena.)
+// The arena's owner opens entries; every other member of the communicator finds the entry by its
+// key, which counts it in, and counts itself out when it closes. Once nobody is left, the owner uses
+// entry and block again: until then some member may still be reading the block. A member that never
+// came was never counted in, so it holds nothing up. (A member that was killed never counts itself
+// out; what it had found stays for as long as the arena.)
 //
 //     Header | Entry[capacity] | blocks ...
 #pragma once
@@ -34,13 +35,13 @@ class Directory {
   bool IsReady() const;
   uint64_t process() const;
 
-  // Opens an entry for the communicator `key` (not 0) of `members` ranks with a zeroed block.
-  StatusOr<Found> Open(uint64_t key, int members, size_t block_bytes);
+  // Opens an entry for the communicator `key` (not 0) with a zeroed block, and counts the owner in.
+  StatusOr<Found> Open(uint64_t key, size_t block_bytes);
 
-  // The entry of `key`, if its owner has opened it and no member has closed it.
-  std::optional<Found> Find(uint64_t key) const;
+  // The entry of `key`, if its owner has opened it and nobody has closed it. Counts the caller in.
+  std::optional<Found> Find(uint64_t key);
 
-  // Counts one member out. Called once by each.
+  // Counts the caller out, and hides the entry: what one member has closed nobody new may join.
   void Close(int entry);
 
  private:
@@ -49,7 +50,7 @@ class Directory {
 
   Header& header() const;
   Entry* entries() const;
-  // Gives entries back that all members have closed.
+  // Gives entries back that nobody uses any more.
   void Reclaim();
   // Where a block of `block_bytes` fits between the others; 0 if nowhere.
   size_t FindGap(size_t block_bytes) const;

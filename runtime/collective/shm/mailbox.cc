@@ -204,7 +204,10 @@ Status Mailbox::SendRecv(ConstBuffer send, int to, Buffer recv, int from, Deadli
   while (!out.done() || !in.done()) {
     const auto out_can = [&] { return !out.done() && out.CanStep(); };
     const auto in_can = [&] { return !in.done() && in.CanStep(); };
-    LOCKSTEP_RETURN_IF_ERROR(team_.WaitFor([&] { return out_can() || in_can(); }, {to, from},
+    // Whoever has done its part may leave: only the other one is waited for.
+    const int awaited[] = {out.done() ? from : to, in.done() ? to : from};
+    LOCKSTEP_RETURN_IF_ERROR(team_.WaitFor([&] { return out_can() || in_can(); },
+                                           absl::MakeConstSpan(awaited, awaited[0] == awaited[1] ? 1 : 2),
                                            "send and receive messages", deadline));
     if (out_can()) LOCKSTEP_RETURN_IF_ERROR(out.Step());
     if (in_can()) LOCKSTEP_RETURN_IF_ERROR(in.Step());

@@ -1,6 +1,7 @@
 #include "runtime/collective/shm/team.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "runtime/collective/shm/poll.h"
@@ -23,9 +24,11 @@ Team::Team(std::shared_ptr<World> world, uint64_t key, std::vector<Rank> members
 }
 
 Team::~Team() {
+  // Peers that still wait for this rank need not wait for their deadlines.
+  own().attention().left.store(1, std::memory_order_seq_cst);
   for (int r = 0; r < size_; ++r) {
-    const int entry = entries_[static_cast<size_t>(r)];
-    if (entry != kUnknown) world_->peer(WorldRank(r)).directory().Close(entry);
+    if (!HasKnownBlock(r)) continue;
+    world_->peer(WorldRank(r)).directory().Close(entries_[static_cast<size_t>(r)]);
   }
 }
 
@@ -34,45 +37,45 @@ StatusOr<std::unique_ptr<Team>> Team::Open(std::shared_ptr<World> world, uint64_
                                            const Team* parent,
                                            const std::atomic<bool>* cancelled,
                                            Deadline deadline) {
-  const int size = static_cast<int>(members.size());
-  LOCKSTEP_ASSIGN_OR_RETURN(const Directory::Found own,
-                            world->home().OpenBlock(key, size, Block::SizeBytes(size)));
+  const size_t block_bytes = Block::SizeBytes(static_cast<int>(members.size()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Directory::Found own, world->home().OpenBlock(key, block_bytes));
   std::unique_ptr<Team> team(new Team(std::move(world), key, std::move(members), rank, own));
-  const auto aborted = [&] {
+  const auto gives_up = [&] {
     return (parent != nullptr && parent->waiter_.aborted()) ||
            (cancelled != nullptr && cancelled->load(std::memory_order_acquire));
   };
-
-  // First phase: all blocks are found. Second: all ranks have found all blocks.
-  std::vector<int> missing;
-  const auto all = [&](auto came) {
-    missing.clear();
-    for (int r = 0; r < size; ++r) {
-      if (r != rank && !came(r)) missing.push_back(r);
-    }
-    return missing.empty() || aborted();
-  };
-  bool complete = Poll([&] { return all([&](int r) { return team->FindBlock(r); }); }, deadline);
-  if (complete && !aborted()) {
+  // First all blocks are found; then, all ranks have found all blocks.
+  Status status =
+      team->Assemble([&](int r) { return team->FindBlock(r); }, gives_up, deadline);
+  if (status.ok()) {
     team->own().progress().phase.store(++team->phase_, std::memory_order_release);
-    complete = Poll(
-        [&] {
-          return all([&](int r) {
-            return team->block(r).progress().phase.load(std::memory_order_acquire) >= 1;
-          });
-        },
-        deadline);
+    const auto found_all = [&](int r) {
+      return team->block(r).progress().phase.load(std::memory_order_acquire) >= 1;
+    };
+    status = team->Assemble(found_all, gives_up, deadline);
   }
-  if (aborted()) {
-    return parent != nullptr && parent->waiter_.aborted()
-               ? parent->Usable()
-               : Aborted("the making of a communicator was cancelled");
+  if (status.ok()) return team;
+  const bool by_parent = parent != nullptr && parent->waiter_.aborted();
+  return by_parent ? parent->waiter_.cause() : status;
+}
+
+template <typename Came, typename Cancelled>
+Status Team::Assemble(Came came, Cancelled cancelled, Deadline deadline) {
+  constexpr char kWhat[] = "the making of a communicator";
+  constexpr auto kLookAfter = std::chrono::milliseconds(200);
+  std::vector<int> missing;
+  const auto is_over = [&] {
+    missing.clear();
+    for (int r = 0; r < size_; ++r) {
+      if (r != rank_ && !came(r)) missing.push_back(r);
+    }
+    return missing.empty() || cancelled();
+  };
+  while (!Poll(is_over, deadline.Earlier(Deadline::After(kLookAfter)))) {
+    if (deadline.Expired()) return Explain(Outcome::kExpired, missing, kWhat);
+    if (IsAnyLost(missing)) return Explain(Outcome::kLost, missing, kWhat);
   }
-  if (!complete) {
-    return team->Explain(Outcome::kExpired, missing,
-                         "the making of communicator " + std::to_string(key % 10000));
-  }
-  return team;
+  return missing.empty() ? OkStatus() : Aborted(kWhat, " was cancelled");
 }
 
 bool Team::FindBlock(int r) {
@@ -113,7 +116,7 @@ Status Team::AwaitAll(Arrived arrived, Deadline deadline) {
   for (; left > 0; --left, step()) {
     const Outcome outcome =
         waiter_.Sleep([&] { return arrived(r); }, NumberOf(r), deadline,
-                      [&] { return !FindDead({r}).empty(); });
+                      [&] { return IsAnyLost({r}); });
     if (outcome == Outcome::kReady) continue;
     std::vector<int> missing;
     for (int q = 0; q < size_; ++q) {
@@ -150,12 +153,14 @@ Status Team::CompareCalls() {
 Status Team::BeginTouching() {
   // Sequentially consistent, as in Leave(): either we see that a rank left, or it sees us.
   own().progress().touching.store(1, std::memory_order_seq_cst);
-  for (int r = 0; r < size_; ++r) {
-    if (!HasLeft(r)) [[likely]] continue;
-    own().progress().touching.store(0, std::memory_order_release);
-    return Fail(Unavailable("rank ", WorldRank(r), " gave up during ", DescribeCall(rank_)));
-  }
-  return OkStatus();
+  bool all_here = true;
+  for (int r = 0; r < size_; ++r) all_here &= !HasLeft(r);
+  if (all_here) [[likely]] return OkStatus();
+  own().progress().touching.store(0, std::memory_order_release);
+  std::vector<int> others(static_cast<size_t>(size_));
+  std::iota(others.begin(), others.end(), 0);
+  others.erase(others.begin() + rank_);
+  return Fail(Explain(Outcome::kLost, others, DescribeCall(rank_)));
 }
 
 Status Team::FinishPhase(Deadline deadline) {
@@ -203,24 +208,33 @@ std::string Team::DescribeCall(int r) const {
                   WorldRank(slot.call.root));
 }
 
-std::vector<Rank> Team::FindDead(absl::Span<const int> ranks) const {
-  std::vector<Rank> dead;
-  for (int r : ranks) {
-    if (!world_->peer(WorldRank(r)).IsAlive()) dead.push_back(WorldRank(r));
-  }
-  return dead;
+bool Team::IsAnyLost(absl::Span<const int> ranks) const {
+  return std::any_of(ranks.begin(), ranks.end(), [&](int r) {
+    return (HasKnownBlock(r) && HasLeft(r)) || IsDead(r);
+  });
 }
 
 Status Team::Explain(Outcome outcome, absl::Span<const int> missing,
                      const std::string& what) const {
-  std::vector<Rank> world_ranks;
-  for (int r : missing) world_ranks.push_back(WorldRank(r));
-  std::sort(world_ranks.begin(), world_ranks.end());
   if (outcome == Outcome::kAborted) return waiter_.cause();
-  if (outcome == Outcome::kLost) {
-    return Unavailable(NameRanks(FindDead(missing)), " ended during ", what);
+  std::vector<Rank> late;
+  std::vector<Rank> dead;
+  std::vector<Rank> left;
+  for (int r : missing) {
+    const Rank world_rank = WorldRank(r);
+    late.push_back(world_rank);
+    if (outcome != Outcome::kLost) continue;
+    if (IsDead(r)) {
+      dead.push_back(world_rank);
+    } else if (HasKnownBlock(r) && HasLeft(r)) {
+      left.push_back(world_rank);
+    }
   }
-  return DeadlineExceeded(NameRanks(world_ranks), " did not come to ", what, " in time");
+  for (auto* ranks : {&late, &dead, &left}) std::sort(ranks->begin(), ranks->end());
+  // A rank that ended is why others gave up, and is named before them.
+  if (!dead.empty()) return Unavailable(NameRanks(dead), " ended during ", what);
+  if (!left.empty()) return Unavailable(NameRanks(left), " gave up during ", what);
+  return DeadlineExceeded(NameRanks(late), " did not come to ", what, " in time");
 }
 
 }  // namespace lockstep::collective::shm

@@ -49,7 +49,7 @@ class Team {
 
   // The first failure, or the cause of an abort; OK if the team can be used.
   Status Usable() const {
-    if (waiter_.aborted()) [[unlikely]] return waiter_.cause();
+    if (failure_.ok() && waiter_.aborted()) [[unlikely]] return waiter_.cause();
     return failure_;
   }
   void Abort(const Status& cause) { waiter_.Abort(cause); }
@@ -90,7 +90,7 @@ class Team {
     if (waiter_.Spin(ready)) return OkStatus();
     const uint32_t whom = awaited.size() == 1 ? NumberOf(awaited[0]) : kAnybody;
     const Outcome outcome =
-        waiter_.Sleep(ready, whom, deadline, [&] { return !FindDead(awaited).empty(); });
+        waiter_.Sleep(ready, whom, deadline, [&] { return IsAnyLost(awaited); });
     return outcome == Outcome::kReady ? OkStatus() : Fail(Explain(outcome, awaited, what));
   }
 
@@ -102,6 +102,9 @@ class Team {
   static uint32_t NumberOf(int r) { return static_cast<uint32_t>(r) + 1; }
   // Looks for the block of rank `r`; true once it is known.
   bool FindBlock(int r);
+  // Waits until `came(r)` for every other rank, or `cancelled()`. For Open(), before there are bells.
+  template <typename Came, typename Cancelled>
+  Status Assemble(Came came, Cancelled cancelled, Deadline deadline);
   Status CompareCalls();
   // Waits until `arrived(r)` for every other rank.
   template <typename Arrived>
@@ -111,7 +114,10 @@ class Team {
   // True once rank `r` does not touch this rank's tensors any more.
   bool IsOff(int r) const;
   std::string DescribeCall(int r) const;
-  std::vector<Rank> FindDead(absl::Span<const int> ranks) const;
+  // True if waiting for one of `ranks` is in vain: its process has ended, or it left the team.
+  bool IsAnyLost(absl::Span<const int> ranks) const;
+  bool IsDead(int r) const { return !world_->peer(WorldRank(r)).IsAlive(); }
+  bool HasKnownBlock(int r) const { return entries_[static_cast<size_t>(r)] != kUnknown; }
   Status Explain(Outcome outcome, absl::Span<const int> missing, const std::string& what) const;
 
   const std::shared_ptr<World> world_;

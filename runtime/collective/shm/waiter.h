@@ -1,6 +1,7 @@
 // Waiting for a peer: spin, yield, sleep; until it comes, the deadline passes, or somebody aborts.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>

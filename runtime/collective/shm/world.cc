@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <random>
@@ -68,9 +69,9 @@ std::shared_ptr<Home> Home::Find(const std::string& arena_name) {
   return it == homes.by_name.end() ? nullptr : it->second.lock();
 }
 
-StatusOr<Directory::Found> Home::OpenBlock(uint64_t key, int members, size_t block_bytes) {
+StatusOr<Directory::Found> Home::OpenBlock(uint64_t key, size_t block_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return directory_.Open(key, members, block_bytes);
+  return directory_.Open(key, block_bytes);
 }
 
 Peer::Peer(std::shared_ptr<Home> home) : base_(home->arena().base()), home_(std::move(home)) {}
@@ -101,7 +102,7 @@ StatusOr<Peer> Peer::Map(const std::string& arena_name, Deadline deadline) {
       },
       deadline);
   LOCKSTEP_RETURN_IF_ERROR(failure);
-  if (!came) return DeadlineExceeded("its arena ", arena_name, " did not appear in /dev/shm");
+  if (!came) return DeadlineExceeded(arena_name, " did not appear in /dev/shm");
   return home != nullptr ? Peer(std::move(home)) : Peer(std::move(segment));
 }
 
@@ -109,7 +110,8 @@ bool Peer::IsAlive() const {
   if (segment_ == nullptr) return true;
   // The owner holds a lock on its segment for as long as it lives, and removes the name at its end.
   const int fd = open(("/dev/shm/" + segment_->name()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return false;
+  // Anything else, such as too many open files, says nothing about the owner.
+  if (fd < 0) return errno != ENOENT;
   const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
   close(fd);
   return locked;
@@ -118,15 +120,25 @@ bool Peer::IsAlive() const {
 StatusOr<std::shared_ptr<World>> World::Connect(const Options& options, Deadline deadline) {
   std::shared_ptr<Home> home = Home::Of(options.arena);
   std::vector<Peer> peers;
-  peers.reserve(options.arena_names.size());
-  for (size_t r = 0; r < options.arena_names.size(); ++r) {
-    if (static_cast<Rank>(r) == options.rank) {
+  std::vector<Rank> missing;
+  const auto size = static_cast<Rank>(options.arena_names.size());
+  for (Rank r = 0; r < size; ++r) {
+    if (r == options.rank) {
       peers.emplace_back(home);
       continue;
     }
-    StatusOr<Peer> peer = Peer::Map(options.arena_names[r], deadline);
-    if (!peer.ok()) return Annotate(peer.status(), "rank " + std::to_string(r));
-    peers.push_back(*std::move(peer));
+    StatusOr<Peer> peer = Peer::Map(options.arena_names[static_cast<size_t>(r)], deadline);
+    if (peer.ok()) {
+      peers.push_back(*std::move(peer));
+    } else if (peer.status().code() == StatusCode::kDeadlineExceeded) {
+      missing.push_back(r);  // the others are still looked for, once, so that all are named
+    } else {
+      return Annotate(peer.status(), "rank " + std::to_string(r));
+    }
+  }
+  if (!missing.empty()) {
+    return DeadlineExceeded("the shared memory of ", NameRanks(missing),
+                            " did not appear in /dev/shm in time");
   }
   return std::shared_ptr<World>(new World(std::move(home), std::move(peers), options.wait));
 }

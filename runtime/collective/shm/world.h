@@ -32,7 +32,7 @@ class Home {
   tensor::Arena& arena() const { return *arena_; }
   const Directory& directory() const { return directory_; }
 
-  StatusOr<Directory::Found> OpenBlock(uint64_t key, int members, size_t block_bytes);
+  StatusOr<Directory::Found> OpenBlock(uint64_t key, size_t block_bytes);
 
  private:
   const std::shared_ptr<tensor::Arena> arena_;
@@ -80,7 +80,6 @@ class World {
   const std::vector<Peer> peers_;
   const WaitPolicy wait_;
 };
-
 
 }  // namespace lockstep::collective::shm
 

@@ -1,6 +1,7 @@
 // How much of a session may be on its way: what keeps every queue between client and workers bounded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lockstep::client {
@@ -20,9 +21,8 @@ class FlowWindow {
     return under_way + cost <= window_ || under_way <= window_ / 4;
   }
   void Sent(uint64_t cost) { sent_ += cost; }
-  void Consumed(uint64_t total) {
-    if (total > consumed_ && total <= sent_) consumed_ = total;
-  }
+  // Reports of several workers may overtake each other, but never what was sent.
+  void Consumed(uint64_t total) { consumed_ = std::max(consumed_, std::min(total, sent_)); }
 
  private:
   const uint64_t window_;

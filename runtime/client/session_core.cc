@@ -1,11 +1,11 @@
 #include "runtime/client/session_core.h"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <string>
 
+#include "runtime/control/awake_phase.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
@@ -147,7 +147,8 @@ StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& 
 
 Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
                           PendingAnswer& answer, Deadline deadline) {
-  const Deadline awake = Deadline::After(kPollBeforeSleep).Earlier(deadline);
+  thread_local control::AwakePhase awake(kPollBeforeSleep);
+  awake.Begin();
   while (true) {
     link_->Drain();
     if (answer.done) return answer.error.ToStatus();
@@ -157,12 +158,10 @@ Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
       LOCKSTEP_RETURN_IF_ERROR(lost);
       return DeadlineExceeded("the controller has not answered for ", timeout_.count(), " ms");
     }
-    if (!awake.Expired()) {
-      lock.unlock();
-      sched_yield();
-      lock.lock();
-      continue;
-    }
+    lock.unlock();
+    const bool stay_awake = awake.Yield();
+    lock.lock();
+    if (stay_awake) continue;
     // Asleep: woken by input, or by another thread that received our answer.
     thread_local control::WakeUp wake_up;
     wake_up.Clear();

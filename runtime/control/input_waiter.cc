@@ -1,7 +1,6 @@
 #include "runtime/control/input_waiter.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -38,9 +37,8 @@ bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int
 
   // Descriptors are looked at once per so many rounds: they carry rare events.
   constexpr int kDescriptorRounds = 16;
-  const Deadline awake = Deadline::After(poll_before_sleep_).Earlier(deadline);
-  for (int round = 1; !awake.Expired(); ++round) {
-    sched_yield();
+  awake_.Begin();
+  for (int round = 1; !deadline.Expired() && awake_.Yield(); ++round) {
     if (AnyHasInput(channels)) return true;
     if (round % kDescriptorRounds == 0 && Poll(set, channels.size(), 0)) return true;
   }

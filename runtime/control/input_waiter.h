@@ -5,26 +5,25 @@
 
 #include "absl/types/span.h"
 #include "runtime/base/deadline.h"
+#include "runtime/control/awake_phase.h"
 #include "runtime/control/channel.h"
 
 namespace lockstep::control {
 
-// Waking a sleeping thread costs tens of microseconds; asking again right away costs less than one.
-// So after each input the thread yields and looks again for `poll_before_sleep`, and only then
-// sleeps: a busy exchange never sleeps, an idle one costs nothing.
+// The thread yields and looks again for `poll_before_sleep`, and only then sleeps (AwakePhase): a busy
+// exchange never sleeps, an idle one costs nothing.
 //
 // Threads: one thread per waiter.
 class InputWaiter {
  public:
-  explicit InputWaiter(std::chrono::microseconds poll_before_sleep)
-      : poll_before_sleep_(poll_before_sleep) {}
+  explicit InputWaiter(std::chrono::microseconds poll_before_sleep) : awake_(poll_before_sleep) {}
 
   // True as soon as a channel has input or a descriptor is readable; false at the deadline.
   bool Wait(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
             Deadline deadline);
 
  private:
-  const std::chrono::microseconds poll_before_sleep_;
+  AwakePhase awake_;
 };
 
 // A descriptor that threads wake a waiter with.

@@ -1,14 +1,19 @@
 # shellcheck shell=bash
 # tools/dev demo and bench: the built programs, run directly.
 
+# A cluster of service processes, and a client that trains on it.
 cmd_demo() {
   cmd_build
-  local bin
+  local bin lockstep endpoint cluster="demo-$$"
   bin="$(binaries)"
-  "$bin/tools/cli/lockstep" up --workers 4 --detach
+  lockstep="$bin/tools/cli/lockstep"
   # Whatever happens to the training, the cluster goes down with this script.
-  trap '"'"$bin"'/tools/cli/lockstep" down || true; cleanup' EXIT
-  "$bin/examples/digits/digits" --connect
+  # shellcheck disable=SC2064 # both are known now, and not in the trap
+  trap "'$lockstep' down '$cluster' || true; cleanup" EXIT
+  "$lockstep" up --name "$cluster" --workers 4 --module-path "$bin/examples/digits" --detach
+  endpoint="$("$lockstep" status --name "$cluster" --output json |
+    /usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["endpoint"])')"
+  "$bin/examples/digits/digits" --connect "$endpoint"
 }
 
 cmd_bench() {

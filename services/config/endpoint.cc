@@ -40,7 +40,14 @@ bool IsLoopback(std::string_view host) {
   if (inet_pton(AF_INET, std::string(host).c_str(), &address) == 1) {
     return ntohl(address.s_addr) >> 24 == 127;
   }
-  return host == "localhost" || host == "[::1]" || host == "lo";
+  // "[::ffff:127.0.0.1]" is how a socket for both protocols tells its IPv4 address.
+  in6_addr address6{};
+  if (host.front() == '[' && host.back() == ']' &&
+      inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), &address6) == 1) {
+    return IN6_IS_ADDR_LOOPBACK(&address6) ||
+           (IN6_IS_ADDR_V4MAPPED(&address6) && address6.s6_addr[12] == 127);
+  }
+  return host == "localhost" || host == "lo";
 }
 
 Status CheckTcp(std::string_view address) {

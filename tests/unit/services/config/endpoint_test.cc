@@ -7,7 +7,8 @@ namespace {
 
 TEST(EndpointTest, ThisHostIsAllowed) {
   for (const char* endpoint : {"tcp://127.0.0.1:7400", "tcp://127.0.0.1:*", "tcp://127.8.9.1:0",
-                               "tcp://[::1]:7400", "tcp://localhost:7400", "tcp://lo:*",
+                               "tcp://[::1]:7400", "tcp://[::ffff:127.0.0.1]:7400",
+                               "tcp://localhost:7400", "tcp://lo:*",
                                "ipc:///run/lockstep/client", "inproc://a"}) {
     EXPECT_TRUE(CheckEndpoint(endpoint).ok()) << endpoint << ": " << CheckEndpoint(endpoint);
   }
@@ -15,7 +16,8 @@ TEST(EndpointTest, ThisHostIsAllowed) {
 
 TEST(EndpointTest, OtherHostsNeedKeys) {
   for (const char* endpoint : {"tcp://0.0.0.0:7400", "tcp://*:7400", "tcp://10.1.2.3:7400",
-                               "tcp://[::]:7400", "tcp://example.org:7400",
+                               "tcp://[::]:7400", "tcp://[::ffff:10.1.2.3]:7400",
+                               "tcp://[fe80::1]:7400", "tcp://example.org:7400",
                                "tcp://127.example.org:7400", "tcp://eth0:7400"}) {
     const Status status = CheckEndpoint(endpoint);
     EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << endpoint;

@@ -1,0 +1,124 @@
+// The two programs, as an operator meets them: exit codes, messages, signals.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <sstream>
+
+#include "services/local/child_process.h"
+#include "tests/integration/local/process_watch.h"
+
+namespace lockstep::local {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ServiceMainTest : public testing::Test {
+ protected:
+  std::string Log() const {
+    std::ostringstream text;
+    text << std::ifstream(LogPath()).rdbuf();
+    return text.str();
+  }
+  std::string LogPath() const { return tmp_.path() + "/log"; }
+
+  StatusOr<ChildProcess> Start(const std::string& name, std::vector<std::string> arguments) {
+    const bool worker = name == "lockstep-worker";
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const std::string program,
+        FindProgram(name, worker ? "LOCKSTEP_WORKER" : "LOCKSTEP_CONTROLLER",
+                    worker ? "services/worker" : "services/controller"));
+    arguments.insert(arguments.begin(), program);
+    return ChildProcess::Spawn({.argv = arguments, .environment = {}, .log_path = LogPath()});
+  }
+
+  int Run(const std::string& name, std::vector<std::string> arguments) {
+    auto child = Start(name, std::move(arguments));
+    EXPECT_TRUE(child.ok()) << child.status();
+    const auto status = child->Wait(Deadline::After(20s));
+    EXPECT_TRUE(status.ok()) << status.status();
+    EXPECT_EQ(status->signal, 0);
+    return status->code;
+  }
+
+  std::vector<std::string> ControllerArguments() const {
+    return {"--set",  "client_endpoint=ipc://" + tmp_.path() + "/client",
+            "--set",  "worker_endpoint=ipc://" + tmp_.path() + "/worker",
+            "--set",  "liveness_endpoint=ipc://" + tmp_.path() + "/liveness",
+            "--write-endpoints", tmp_.path() + "/endpoints"};
+  }
+  bool WaitForFile(const std::string& path) const {
+    const Deadline deadline = Deadline::After(20s);
+    while (!std::filesystem::exists(path)) {
+      if (deadline.Expired()) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  ScopedTmpDir tmp_;
+};
+
+TEST_F(ServiceMainTest, HelpAndVersionEndWell) {
+  for (const char* name : {"lockstep-controller", "lockstep-worker"}) {
+    EXPECT_EQ(Run(name, {"--help"}), 0);
+    EXPECT_EQ(Run(name, {"--version"}), 0);
+  }
+  for (const char* part : {"Examples:", "heartbeat_interval", "module_path", "Exit codes"}) {
+    EXPECT_NE(Log().find(part), std::string::npos) << Log();
+  }
+}
+
+TEST_F(ServiceMainTest, MistakesOfUsageExitWithTwoAndSayWhatIsWrong) {
+  EXPECT_EQ(Run("lockstep-controller", {"--bogus"}), 2);
+  EXPECT_EQ(Run("lockstep-controller", {}), 2);
+  EXPECT_EQ(Run("lockstep-worker", {"--config", "/nonexistent.yaml"}), 2);
+  EXPECT_EQ(Run("lockstep-worker", {"--set", "rnak=1"}), 2);
+  for (const char* part : {"--bogus", "client_endpoint: missing, but required",
+                           "/nonexistent.yaml: cannot be read", "did you mean \"rank\"?"}) {
+    EXPECT_NE(Log().find(part), std::string::npos) << part << " in " << Log();
+  }
+}
+
+TEST_F(ServiceMainTest, AWorkerWithoutAControllerFails) {
+  EXPECT_EQ(Run("lockstep-worker",
+                {"--set", "controller_endpoint=ipc://" + tmp_.path() + "/none", "--set",
+                 "join_timeout=200ms", "--set", "arena_bytes=16MiB"}),
+            1);
+}
+
+TEST_F(ServiceMainTest, SignalsStopTheControllerInOrder) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    std::filesystem::remove(tmp_.path() + "/endpoints");
+    auto controller = Start("lockstep-controller", ControllerArguments());
+    ASSERT_TRUE(controller.ok()) << controller.status();
+    ASSERT_TRUE(WaitForFile(tmp_.path() + "/endpoints")) << Log();
+    controller->Signal(signal);
+    const auto status = controller->Wait(Deadline::After(20s));
+    ASSERT_TRUE(status.ok()) << status.status();
+    EXPECT_TRUE(status->ok()) << status->Describe() << Log();
+  }
+}
+
+TEST_F(ServiceMainTest, AnEndpointInUseFails) {
+  auto controller = Start("lockstep-controller", {"--set", "client_endpoint=tcp://127.0.0.1:*",
+                                                  "--set", "worker_endpoint=tcp://127.0.0.1:*",
+                                                  "--set", "liveness_endpoint=tcp://127.0.0.1:*",
+                                                  "--write-endpoints", tmp_.path() + "/endpoints"});
+  ASSERT_TRUE(controller.ok()) << controller.status();
+  ASSERT_TRUE(WaitForFile(tmp_.path() + "/endpoints")) << Log();
+  // The file that it wrote is a configuration: of a second controller at the same ports.
+  EXPECT_EQ(Run("lockstep-controller", {"--config", tmp_.path() + "/endpoints"}), 1);
+  EXPECT_NE(Log().find("in use"), std::string::npos) << Log();
+  EXPECT_TRUE(controller->Terminate(Deadline::After(20s))->ok());
+}
+
+TEST_F(ServiceMainTest, AParentThatIsNoneIsRefused) {
+  std::vector<std::string> arguments = ControllerArguments();
+  arguments.insert(arguments.end(), {"--die-with-parent", "1"});
+  if (getpid() == 1) GTEST_SKIP() << "process 1 is the parent here";
+  EXPECT_EQ(Run("lockstep-controller", arguments), 1);
+  EXPECT_NE(Log().find("is not the parent"), std::string::npos) << Log();
+}
+
+}  // namespace
+}  // namespace lockstep::local

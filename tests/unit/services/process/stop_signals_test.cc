@@ -1,0 +1,148 @@
+#include "services/process/stop_signals.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <future>
+
+namespace lockstep::process {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Runs `body` in a process of its own, where signals may be blocked and the process may end. Returns its
+// wait status.
+int InChild(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);  // the test's deadline
+    _exit(body());
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+int ExitCode(const std::function<int()>& body) {
+  const int status = InChild(body);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  return WEXITSTATUS(status);
+}
+
+// Watches and sends itself `signal`; the exit code tells whether the callback got `expected`.
+int StopBy(int signal, const std::string& expected) {
+  BlockStopSignals();
+  std::promise<std::string> reason;
+  auto signals =
+      StopSignals::Watch(0, [&](const std::string& text) { reason.set_value(text); });
+  if (!signals.ok()) return 2;
+  kill(getpid(), signal);
+  return reason.get_future().get() == expected ? 0 : 1;
+}
+
+TEST(StopSignalsTest, SignalsBecomeOneCall) {
+  EXPECT_EQ(ExitCode([] { return StopBy(SIGTERM, "got SIGTERM"); }), 0);
+  EXPECT_EQ(ExitCode([] { return StopBy(SIGINT, "got SIGINT"); }), 0);
+}
+
+TEST(StopSignalsTest, ASignalBeforeTheWatchIsNotLost) {
+  EXPECT_EQ(ExitCode([] {
+              BlockStopSignals();
+              kill(getpid(), SIGTERM);
+              std::promise<void> stopped;
+              auto signals =
+                  StopSignals::Watch(0, [&](const std::string&) { stopped.set_value(); });
+              stopped.get_future().wait();
+              return 0;
+            }),
+            0);
+}
+
+TEST(StopSignalsTest, ASecondSignalEndsTheProcessAtOnce) {
+  EXPECT_EQ(ExitCode([] {
+              BlockStopSignals();
+              std::promise<void> stopping;
+              auto signals =
+                  StopSignals::Watch(0, [&](const std::string&) { stopping.set_value(); });
+              kill(getpid(), SIGTERM);
+              stopping.get_future().wait();
+              kill(getpid(), SIGTERM);
+              while (true) pause();
+              return 0;
+            }),
+            1);
+}
+
+TEST(StopSignalsTest, AStopThatTakesTooLongIsGivenUp) {
+  EXPECT_EQ(ExitCode([] {
+              BlockStopSignals();
+              auto signals = StopSignals::Watch(0, [](const std::string&) {});
+              kill(getpid(), SIGTERM);
+              while (true) pause();
+              return 0;
+            }),
+            1);
+}
+
+TEST(StopSignalsTest, ABrokenPipeIsNoReasonToEnd) {
+  EXPECT_EQ(ExitCode([] {
+              BlockStopSignals();
+              raise(SIGPIPE);
+              return 0;
+            }),
+            0);
+}
+
+TEST(StopSignalsTest, TheEndOfTheParentIsSeen) {
+  int result[2];
+  ASSERT_EQ(pipe(result), 0);
+  // This process -> parent -> child; the parent is killed, and the child says what it saw.
+  EXPECT_TRUE(WIFSIGNALED(InChild([&] {
+    const pid_t parent = getpid();
+    int watching[2];
+    if (pipe(watching) != 0) return 1;
+    if (fork() == 0) {
+      alarm(30);
+      BlockStopSignals();
+      std::promise<std::string> reason;
+      auto signals =
+          StopSignals::Watch(parent, [&](const std::string& text) { reason.set_value(text); });
+      const char ok = signals.ok() ? '1' : '0';
+      if (write(watching[1], &ok, 1) != 1) _exit(1);
+      const std::string text = reason.get_future().get();
+      _exit(write(result[1], text.data(), text.size()) > 0 ? 0 : 1);
+    }
+    char ok = '0';
+    if (read(watching[0], &ok, 1) != 1 || ok != '1') return 1;
+    return raise(SIGKILL);
+  })));
+  close(result[1]);
+  char text[100] = {};
+  EXPECT_GT(read(result[0], text, sizeof text - 1), 0);
+  EXPECT_STREQ(text, "the parent process has ended");
+  close(result[0]);
+}
+
+TEST(StopSignalsTest, AnotherProcessThanTheParentIsRefused) {
+  EXPECT_EQ(ExitCode([] {
+              BlockStopSignals();
+              const auto signals = StopSignals::Watch(getpid(), [](const std::string&) {});
+              return signals.status().code() == StatusCode::kFailedPrecondition ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(StopSignalsTest, WatchingCanEnd) {
+  EXPECT_EQ(ExitCode([] {
+              BlockStopSignals();
+              auto signals = StopSignals::Watch(0, [](const std::string&) {});
+              return signals.ok() ? 0 : 1;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace lockstep::process

@@ -158,7 +158,8 @@ struct Envelope {
   generation @3 :UInt32;
   # Commands of an older generation than the session's are skipped.
   firstCommand @4 :UInt64;
-  # Number, within the session, of the first command in the body.
+  # Number, within the session, of the first command in the body; 0: the batch is the controller's
+  # own, and only such a batch opens, closes or resets a session.
   request @5 :UInt64;
   # Names the answers that the batch asks for; 0: it asks for none. The command that is answered is
   # the last that is not a `release`.

@@ -40,6 +40,7 @@ struct Batch {
   session @0 :UInt32;
   generation @1 :UInt32;
   firstCommand @2 :UInt64;
+  # From 1; see Envelope.
   request @3 :UInt64;
   # 0: nobody answers.
   answerFrom @4 :Int32 = -1;

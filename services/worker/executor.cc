@@ -60,7 +60,16 @@ std::shared_ptr<SessionState> Executor::FindSession(SessionId id) {
 
 void Executor::Abort(SessionId session, Generation generation,
                      const control::RemoteError& cause) {
-  const std::shared_ptr<SessionState> state = FindSession(session);
+  std::shared_ptr<SessionState> state;
+  {
+    std::lock_guard lock(sessions_mutex_);
+    const auto found = sessions_.find(session);
+    if (found != sessions_.end()) {
+      state = found->second;
+    } else if (session > last_session_) {
+      early_aborts_.push_back({session, generation, cause});
+    }
+  }
   if (state != nullptr) state->Abort(generation, cause);
 }
 
@@ -75,6 +84,8 @@ void Executor::AbortAll(const control::RemoteError& cause) {
 
 void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& body) {
   std::shared_ptr<SessionState> session = FindSession(batch.session);
+  // Clients count their commands from 1, which the controller sees to.
+  const bool of_controller = batch.first_command == 0;
   running_.batch = &batch;
   running_.command = batch.first_command;
   control::BatchReader reader(body);
@@ -82,14 +93,15 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     ProgressCounters::Bump(progress_.launched);
     const Status status = reader.Next([&](wire::Command::Reader command) -> Status {
       if (session == nullptr) {
-        // Only the controller's own command can open one; the rest came after its end.
-        if (command.isOpenSession()) {
+        // What does not open one came after its end.
+        if (of_controller && command.isOpenSession()) {
           OpenSession(batch, command.getOpenSession());
           session = FindSession(batch.session);
         }
         return OkStatus();
       }
-      if (ExecuteAlways(*session, command)) return OkStatus();
+      if (of_controller) return ExecuteForController(*session, command);
+      if (command.isRelease()) return Release(*session, command.getRelease()), OkStatus();
       if (batch.generation != session->generation()) return OkStatus();
       if (!session->has_failed()) return ExecuteCommand(*session, command);
       const bool asks = command.isSync() || command.isFetch() || command.isStore() ||
@@ -104,27 +116,23 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     running_.function.clear();
     ProgressCounters::Bump(progress_.completed);
   }
-  if (session != nullptr) ReportConsumed(*session, body.size());
+  // A client's window counts what the client sent.
+  if (session != nullptr && !of_controller) ReportConsumed(*session, body.size());
 }
 
-bool Executor::ExecuteAlways(SessionState& session, wire::Command::Reader command) {
+Status Executor::ExecuteForController(SessionState& session, wire::Command::Reader command) {
   switch (command.which()) {
-    case wire::Command::RELEASE:
-      Release(session, command.getRelease());
-      return true;
     case wire::Command::RESET:
       session.Reset(Generation(command.getReset().getGeneration()));
-      Reply(control::RemoteError(), control::Frame());
-      return true;
+      break;
     case wire::Command::CLOSE_SESSION:
       CloseSession(session, command.getCloseSession().getClientLost());
-      Reply(control::RemoteError(), control::Frame());
-      return true;
-    case wire::Command::OPEN_SESSION:
-      return true;  // it is open
+      break;
     default:
-      return false;
+      return Internal("the controller sent command kind ", static_cast<int>(command.which()));
   }
+  Reply(control::RemoteError(), control::Frame());
+  return OkStatus();
 }
 
 Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader command) {
@@ -150,6 +158,10 @@ Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader com
       return Store(session, command.getStore());
     case wire::Command::LOCATE:
       return Locate(session, command.getLocate());
+    case wire::Command::OPEN_SESSION:
+    case wire::Command::CLOSE_SESSION:
+    case wire::Command::RESET:
+      return PermissionDenied("sessions are opened, closed and reset by the controller alone");
     default:
       return Unimplemented("unknown command kind ", static_cast<int>(command.which()),
                            "; this worker is Lockstep ", control::kBuildVersion);
@@ -202,16 +214,18 @@ Status Executor::Collective(SessionState& session,
 
 void Executor::Release(SessionState& session, wire::Command::Release::Reader release) {
   for (const uint64_t packed : release.getRegisters()) {
-    if (!session.tickets().empty()) {
-      const auto ticket = session.tickets().find(packed);
-      if (ticket != session.tickets().end()) {
-        bulk_.Withdraw(ticket->second);
-        session.tickets().erase(ticket);
-      }
-    }
+    WithdrawTicket(session, packed);
     const Status status = session.registers().Kill(RegisterId::FromPacked(packed));
     if (!status.ok()) spdlog::debug("session {}: {}", session.id().value, Message(status));
   }
+}
+
+void Executor::WithdrawTicket(SessionState& session, uint64_t packed) {
+  if (session.tickets().empty()) return;
+  const auto ticket = session.tickets().find(packed);
+  if (ticket == session.tickets().end()) return;
+  bulk_.Withdraw(ticket->second);
+  session.tickets().erase(ticket);
 }
 
 void Executor::OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open) {
@@ -223,8 +237,14 @@ void Executor::OpenSession(const BatchContext& batch, wire::Command::OpenSession
     spdlog::error("session {} cannot be opened: {}", batch.session.value, Message(file.status()));
     return;
   }
+  const auto session = std::make_shared<SessionState>(batch.session, owner, *file);
   std::lock_guard lock(sessions_mutex_);
-  sessions_[batch.session] = std::make_shared<SessionState>(batch.session, owner, *file);
+  sessions_[batch.session] = session;
+  last_session_ = batch.session;
+  std::erase_if(early_aborts_, [&](const EarlyAbort& abort) {
+    if (abort.session == batch.session) session->Abort(abort.generation, abort.cause);
+    return abort.session <= batch.session;
+  });
 }
 
 void Executor::CloseSession(SessionState& session, bool client_lost) {

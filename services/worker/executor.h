@@ -59,8 +59,8 @@ class Executor {
   };
 
   Status ExecuteCommand(SessionState& session, wire::Command::Reader command);
-  // Commands that are executed in failed sessions too; false if `command` is another one.
-  bool ExecuteAlways(SessionState& session, wire::Command::Reader command);
+  // The controller's own commands, which are executed in failed sessions too.
+  Status ExecuteForController(SessionState& session, wire::Command::Reader command);
 
   Status Call(SessionState& session, wire::Command::Call::Reader call);
   Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
@@ -71,6 +71,8 @@ class Executor {
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
   void Release(SessionState& session, wire::Command::Release::Reader release);
+  // The register, by its packed id, does not hold any more what was located.
+  void WithdrawTicket(SessionState& session, uint64_t packed);
 
   void OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open);
   void CloseSession(SessionState& session, bool client_lost);
@@ -105,6 +107,15 @@ class Executor {
 
   std::mutex sessions_mutex_;  // guards the map; a session guards itself
   std::map<SessionId, std::shared_ptr<SessionState>> sessions_;
+  SessionId last_session_;  // the last that was opened; their ids grow
+  // Aborts of sessions that this worker has yet to open: they travel on another socket, and a worker
+  // that is busy is overtaken by them.
+  struct EarlyAbort {
+    SessionId session;
+    Generation generation;
+    control::RemoteError cause;
+  };
+  std::vector<EarlyAbort> early_aborts_;
 };
 
 }  // namespace lockstep::worker

@@ -66,6 +66,7 @@ Status Executor::Store(SessionState& session, wire::Command::Store::Reader store
   running_.function = "store";
   LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
                             FromWire(store.getValue(), session.registers(), *arena_));
+  WithdrawTicket(session, store.getRegister());
   LOCKSTEP_RETURN_IF_ERROR(session.registers().Write(
       RegisterId::FromPacked(store.getRegister()), std::move(value)));
   Reply(control::RemoteError(), control::Frame());

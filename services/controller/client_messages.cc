@@ -159,6 +159,10 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
     return InvalidArgument("rank ", from, " cannot answer: the ranks are 0 to ",
                            membership_.size() - 1);
   }
+  // Batches with number 0 are the controller's own: they may open, reset and close sessions.
+  if (batch.getFirstCommand() == 0) {
+    return InvalidArgument("the commands of a batch are counted from 1");
+  }
   session->last_heard = Deadline::Clock::now();
   session->sent_bytes += control::FlowCost(message[1].size());
   const RequestId request(batch.getRequest());
@@ -177,6 +181,11 @@ Status Controller::HandleReset(const control::PeerName& client,
                                wire::ResetSession::Reader reset) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
                             sessions_.FindOwned(SessionId(reset.getSession()), client));
+  // One that was used before would bring aborts and communicators of its first use back to life.
+  if (reset.getGeneration() != session->generation.value + 1) {
+    return InvalidArgument("generation ", reset.getGeneration(), " does not follow ",
+                           session->generation);
+  }
   session->last_heard = Deadline::Clock::now();
   // What is in flight ends even if nothing has failed: a reset is also how a client gives up.
   FailSession(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
@@ -255,7 +264,7 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request) {
       entry.setNumGroups(static_cast<uint32_t>(session.num_groups));
       entry.setGeneration(session.generation.value);
       entry.setSentBytes(session.sent_bytes);
-      entry.setConsumedBytes(session.SlowestConsumed());
+      entry.setConsumedBytes(std::min(session.SlowestConsumed(), session.sent_bytes));
       if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
     }
   })});

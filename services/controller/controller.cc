@@ -101,9 +101,8 @@ void Controller::Run() {
   const int descriptors[] = {wake_up_.fd()};
   Deadline next_timer = HandleTimers();
   while (true) {
-    waiter.Wait(channels, descriptors, next_timer);
-    while (ReceiveSome()) {
-    }
+    // Busy clients must not keep a lost worker or a lease from being noticed.
+    if (!ReceiveSome()) waiter.Wait(channels, descriptors, next_timer);
     if (has_events_ && !HandleEvents()) break;
     if (next_timer.Expired()) next_timer = HandleTimers();
   }

@@ -75,6 +75,7 @@ class Controller {
   void WelcomeAll();
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
   void HandleConsumed(Rank rank, wire::Consumed::Reader consumed);
+  void SendCredit(const SessionEntry& session);
   void HandleLost(Rank rank, const std::string& reason);
 
   // From clients (client_messages.cc).

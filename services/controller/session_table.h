@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@
 namespace lockstep::controller {
 
 struct SessionEntry {
+  // Stands for what a lost worker has consumed: nobody waits for it.
+  static constexpr uint64_t kConsumesNothing = std::numeric_limits<uint64_t>::max();
+
   SessionId id;
   control::PeerName client;
   std::string token;

@@ -98,23 +98,33 @@ void Controller::WelcomeAll() {
 void Controller::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   control::RemoteError error = control::ReadError(failure.getError());
   error.rank = rank;
+  const Generation generation(failure.getGeneration());
   SessionEntry* session = sessions_.Find(error.session);
-  if (session == nullptr || session->generation.value != failure.getGeneration()) return;
-  FailSession(*session, error);
+  if (session == nullptr) {
+    // Closed, but what was sent before is still being executed, and the other ranks may wait for this
+    // one in a collective.
+    liveness_->Abort(error.session, generation, error);
+  } else if (session->generation == generation) {
+    FailSession(*session, error);
+  }
 }
 
 void Controller::HandleConsumed(Rank rank, wire::Consumed::Reader consumed) {
   SessionEntry* session = sessions_.Find(SessionId(consumed.getSession()));
   if (session == nullptr) return;
   const uint64_t before = session->SlowestConsumed();
-  session->consumed_bytes[static_cast<size_t>(rank)] = consumed.getBytes();
-  const uint64_t slowest = session->SlowestConsumed();
-  if (slowest == before) return;
-  SendToClient(session->client,
+  uint64_t& bytes = session->consumed_bytes[static_cast<size_t>(rank)];
+  if (bytes == SessionEntry::kConsumesNothing) return;  // the last words of a lost worker
+  bytes = consumed.getBytes();
+  if (session->SlowestConsumed() != before) SendCredit(*session);
+}
+
+void Controller::SendCredit(const SessionEntry& session) {
+  SendToClient(session.client,
                {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto credit = message.initCredit();
-                 credit.setSession(session->id.value);
-                 credit.setConsumedBytes(slowest);
+                 credit.setSession(session.id.value);
+                 credit.setConsumedBytes(session.SlowestConsumed());
                })});
 }
 
@@ -133,7 +143,12 @@ void Controller::HandleLost(Rank rank, const std::string& reason) {
     // A loss outlives a reset, so it replaces a lesser cause only for those who still wait.
     FailSession(session, cause);
     gatherer_.FailAll(id, cause);
+    // A client that waits for room must not wait for the dead.
+    session.consumed_bytes[static_cast<size_t>(rank)] = SessionEntry::kConsumesNothing;
+    SendCredit(session);
   }
+  // Sessions that are being closed are in no table any more.
+  gatherer_.LoseRank(rank, cause);
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, membership_.Whole());
   pending_opens_.clear();
 }

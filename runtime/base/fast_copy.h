@@ -5,9 +5,17 @@
 
 namespace lockstep {
 
-// As memcpy. Blocks beyond the caches are written past them (non-temporal stores), which spares
-// reading the destination first; middle-sized ones go by `rep movsb`, which takes ownership of the
-// destination's lines without fetching them.
+// How results are written. kStream bypasses the caches (non-temporal stores), which spares reading
+// the destination first: for results larger than them.
+enum class Stores : bool { kCached = false, kStream = true };
+
+// As memcpy.
+void FastCopy(void* to, const void* from, size_t size_bytes, Stores stores);
+
+// As memcpy, for who knows no more than the size: blocks beyond the caches are streamed.
 void FastCopy(void* to, const void* from, size_t size_bytes);
+
+// True if an operation that touches this many bytes in all leaves the last-level cache.
+bool ExceedsCaches(size_t touched_bytes);
 
 }  // namespace lockstep

@@ -82,8 +82,8 @@ LOCKSTEP_INLINE void Step(const Operands& o, size_t i) {
     for (int s = 1; s < o.num_sources; ++s) {
       const auto* source = static_cast<const Stored*>(o.sources[s]) + i;
       for (int u = 0; u < kVectors; ++u) {
-        sum[u] = Op::Apply(
-            sum[u], Element::template Widen<kLanes>(LoadUnaligned<V>(source + u * kLanes)));
+        sum[u] = Op::Apply(sum[u],
+                           Element::template Widen<kLanes>(LoadUnaligned<V>(source + u * kLanes)));
       }
     }
     for (int u = 0; u < kVectors; ++u) {
@@ -132,44 +132,6 @@ void CombineElements(void* const* destinations, int num_destinations, const void
   Loop<Element, Op, false>(o, count);
 }
 
-// Long enough that the switch from one destination to the next costs nothing, short enough that the
-// source is still in the first-level cache for the next one.
-constexpr size_t kCopyChunkBytes = 16 << 10;
-
-void StreamBytes(std::byte* to, const std::byte* from, size_t size_bytes) {
-  const size_t head = (kVectorBytes - reinterpret_cast<uintptr_t>(to) % kVectorBytes) % kVectorBytes;
-  if (size_bytes < head + 4 * kVectorBytes) {
-    __builtin_memcpy(to, from, size_bytes);
-    return;
-  }
-  __builtin_memcpy(to, from, head);
-  size_t i = head;
-  using V = Vec<uint8_t, kVectorBytes>;
-  for (; i + 4 * kVectorBytes <= size_bytes; i += 4 * kVectorBytes) {
-    V v[4];
-    for (int u = 0; u < 4; ++u) v[u] = LoadUnaligned<V>(from + i + u * kVectorBytes);
-    for (int u = 0; u < 4; ++u) StoreTo<true>(to + i + u * kVectorBytes, v[u]);
-  }
-  __builtin_memcpy(to + i, from + i, size_bytes - i);
-}
-
-void CopyToAll(void* const* destinations, int num_destinations, const void* source,
-               size_t size_bytes, Stores stores) {
-  if (stores == Stores::kCached) {
-    for (int d = 0; d < num_destinations; ++d) CopyBytes(destinations[d], source, size_bytes);
-    return;
-  }
-  const auto* from = static_cast<const std::byte*>(source);
-  for (size_t at = 0; at < size_bytes; at += kCopyChunkBytes) {
-    const size_t left = size_bytes - at;
-    const size_t chunk = left < kCopyChunkBytes ? left : kCopyChunkBytes;
-    for (int d = 0; d < num_destinations; ++d) {
-      StreamBytes(static_cast<std::byte*>(destinations[d]) + at, from + at, chunk);
-    }
-  }
-  FinishStreaming();
-}
-
 // Signed sums and products are computed unsigned: the bits are the same and wrapping is defined.
 // A reduction that is not defined is null: avg of bool, and everything of fp8.
 constexpr Table MakeTable(const char* name) {
@@ -210,17 +172,14 @@ constexpr Table MakeTable(const char* name) {
            CombineElements<Plain<double>, Maximum>, nullptr, nullptr},
           // avg
           {nullptr, CombineElements<InDouble<int8_t>, Average>,
-           CombineElements<InDouble<uint8_t>, Average>,
-           CombineElements<InDouble<int16_t>, Average>,
+           CombineElements<InDouble<uint8_t>, Average>, CombineElements<InDouble<int16_t>, Average>,
            CombineElements<InDouble<uint16_t>, Average>,
            CombineElements<InDouble<int32_t>, Average>,
-           CombineElements<InDouble<uint32_t>, Average>,
-           CombineElements<Plain<int64_t>, Average>, CombineElements<Plain<uint64_t>, Average>,
-           CombineElements<Float16Lane, Average>, CombineElements<BFloat16Lane, Average>,
-           CombineElements<Plain<float>, Average>, CombineElements<Plain<double>, Average>,
-           nullptr, nullptr},
+           CombineElements<InDouble<uint32_t>, Average>, CombineElements<Plain<int64_t>, Average>,
+           CombineElements<Plain<uint64_t>, Average>, CombineElements<Float16Lane, Average>,
+           CombineElements<BFloat16Lane, Average>, CombineElements<Plain<float>, Average>,
+           CombineElements<Plain<double>, Average>, nullptr, nullptr},
       },
-      CopyToAll,
   };
 }
 

@@ -164,9 +164,8 @@ struct Float16Lane {
   static LOCKSTEP_INLINE Vec<uint16_t, kLanes> Narrow(Floats<kLanes> v) {
 #if defined(__AVX512F__)
     if constexpr (kLanes == 16) {
-      return reinterpret_cast<Vec<uint16_t, kLanes>>(
-          _mm512_maskz_cvtps_ph(__mmask16{0xffff}, reinterpret_cast<__m512>(v),
-                                _MM_FROUND_TO_NEAREST_INT));
+      return reinterpret_cast<Vec<uint16_t, kLanes>>(_mm512_maskz_cvtps_ph(
+          __mmask16{0xffff}, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
     }
 #endif
 #if defined(__F16C__)

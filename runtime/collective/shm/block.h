@@ -1,8 +1,8 @@
 // What one rank shows to the others of one communicator: its slot block.
 //
-// A block lies in the control area of its rank's arena, mapped by all members. Every line (64 bytes)
-// has one writer, but for the few words that say otherwise. All numbers only ever grow, so a reader
-// needs to know only "at least".
+// A block lies in the control area of its rank's arena, mapped by all members. Every line (64
+// bytes) has one writer, but for the few words that say otherwise. All numbers only ever grow, so a
+// reader needs to know only "at least".
 //
 //     Slot[2]        the operation that this rank is in, alternating (see Team::Meet)
 //     Progress       how far it is inside of a large operation
@@ -78,7 +78,8 @@ struct alignas(kLineBytes) Outbox {
 static_assert(sizeof(Outbox) == kLineBytes);
 
 struct alignas(kLineBytes) Inbox {
-  std::atomic<uint64_t> taken;    // messages taken from this peer; kRefused is added if it did not fit
+  std::atomic<uint64_t>
+      taken;  // messages taken from this peer; kRefused is added if it did not fit
   std::atomic<uint64_t> reading;  // the message that is being read out of the sender's memory
   Call call;                      // of a refused message: what was expected
   uint64_t count;
@@ -91,9 +92,7 @@ class Block {
   Block() = default;
   Block(std::byte* base, int size) : base_(base), size_(static_cast<size_t>(size)) {}
 
-  static size_t SizeBytes(int size) {
-    return Block(nullptr, size).PayloadAt() + 2 * kFlatBytes;
-  }
+  static size_t SizeBytes(int size) { return Block(nullptr, size).PayloadAt() + 2 * kFlatBytes; }
 
   Slot& slot(uint64_t seq) const { return At<Slot>((seq & 1) * sizeof(Slot)); }
   Progress& progress() const { return At<Progress>(kProgressAt); }

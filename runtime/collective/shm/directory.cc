@@ -42,9 +42,7 @@ void Directory::Initialise(size_t control_bytes, uint64_t process) {
   header().magic.store(kMagic, std::memory_order_release);
 }
 
-bool Directory::IsReady() const {
-  return header().magic.load(std::memory_order_acquire) == kMagic;
-}
+bool Directory::IsReady() const { return header().magic.load(std::memory_order_acquire) == kMagic; }
 
 uint64_t Directory::process() const { return header().process; }
 

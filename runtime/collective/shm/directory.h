@@ -1,10 +1,10 @@
 // The directory in an arena's control area: which communicator's block lies where.
 //
 // The arena's owner opens entries; every other member of the communicator finds the entry by its
-// key, which counts it in, and counts itself out when it closes. Once nobody is left, the owner uses
-// entry and block again: until then some member may still be reading the block. A member that never
-// came was never counted in, so it holds nothing up. (A member that was killed never counts itself
-// out; what it had found stays for as long as the arena.)
+// key, which counts it in, and counts itself out when it closes. Once nobody is left, the owner
+// uses entry and block again: until then some member may still be reading the block. A member that
+// never came was never counted in, so it holds nothing up. (A member that was killed never counts
+// itself out; what it had found stays for as long as the arena.)
 //
 //     Header | Entry[capacity] | blocks ...
 #pragma once
@@ -29,7 +29,8 @@ class Directory {
 
   explicit Directory(std::byte* control) : control_(control) {}
 
-  // Makes the area of `control_bytes` ready, unless it is. `process` identifies the owner's process.
+  // Makes the area of `control_bytes` ready, unless it is. `process` identifies the owner's
+  // process.
   void Initialise(size_t control_bytes, uint64_t process);
   // False before the owner has initialised it.
   bool IsReady() const;

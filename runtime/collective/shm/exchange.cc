@@ -1,6 +1,6 @@
 #include "runtime/collective/shm/exchange.h"
 
-#include "runtime/collective/kernels/kernels.h"
+#include "runtime/base/fast_copy.h"
 
 namespace lockstep::collective::shm {
 namespace {
@@ -96,8 +96,8 @@ void Exchange::Survey() {
     const bool send_staged = call.send == Place::kStaged;
     const bool recv_staged = call.recv == Place::kStaged;
     staged_ |= send_staged || recv_staged;
-    touches_ |= send_staged || recv_staged || call.send == Place::kArena ||
-                call.recv == Place::kArena;
+    touches_ |=
+        send_staged || recv_staged || call.send == Place::kArena || call.recv == Place::kArena;
     all_reachable_ &= call.recv != Place::kPrivate;
   }
 }
@@ -112,15 +112,15 @@ void Exchange::StageIn(size_t begin) {
   const auto* from = static_cast<const std::byte*>(send_.data) + begin * element_bytes_;
   auto* to = static_cast<std::byte*>(send_stage_->data());
   for (int64_t part : parts_) {
-    kernels::CopyBytes(to, from, window.CountOf(part) * element_bytes_);
+    FastCopy(to, from, window.CountOf(part) * element_bytes_, Stores::kCached);
     from += static_cast<size_t>(part) * element_bytes_;
     to += send_stride_ * element_bytes_;
   }
 }
 
 void Exchange::StageOut(const Window& window) {
-  kernels::CopyBytes(static_cast<std::byte*>(recv_.data) + window.begin * element_bytes_,
-                     recv_stage_->data(), (window.end - window.begin) * element_bytes_);
+  FastCopy(static_cast<std::byte*>(recv_.data) + window.begin * element_bytes_, recv_stage_->data(),
+           (window.end - window.begin) * element_bytes_, Stores::kCached);
 }
 
 const std::byte* Exchange::Source(int r, size_t part, size_t offset, const Window& window) const {

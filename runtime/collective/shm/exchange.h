@@ -68,13 +68,13 @@ class Exchange {
   // True if every rank that offered `recv` can be written to.
   bool all_reachable() const { return all_reachable_; }
 
-  // Calls work(Window) for consecutive windows that cover [0, extent). `extent` is the length of the
-  // longest part, the same on every rank.
+  // Calls work(Window) for consecutive windows that cover [0, extent). `extent` is the length of
+  // the longest part, the same on every rank.
   template <typename Work>
   Status ForEachWindow(size_t extent, Work work, Deadline deadline);
 
-  // Where the window's elements of rank `r`'s part number `part` begin; `offset` elements lie before
-  // that part in its send buffer. Only for parts that have elements in the window.
+  // Where the window's elements of rank `r`'s part number `part` begin; `offset` elements lie
+  // before that part in its send buffer. Only for parts that have elements in the window.
   const std::byte* Source(int r, size_t part, size_t offset, const Window& window) const;
   // Where the window's elements go to in the recv buffer of rank `r`, behind `offset` others.
   std::byte* Destination(int r, size_t offset, const Window& window) const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/collective/kernels/kernels.h"
+#include "runtime/base/fast_copy.h"
 
 namespace lockstep::collective::shm {
 namespace {
@@ -68,7 +68,8 @@ class Mailbox::Outgoing {
 
  private:
   void Post() {
-    const size_t count = std::min(PieceLength(place_, send_.count, send_.dtype), send_.count - next_);
+    const size_t count =
+        std::min(PieceLength(place_, send_.count, send_.dtype), send_.count - next_);
     const size_t size_bytes = count * SizeOf(send_.dtype);
     const auto* from = static_cast<const std::byte*>(send_.data) + next_ * SizeOf(send_.dtype);
     if (place_ == Place::kInline) {
@@ -76,7 +77,7 @@ class Mailbox::Outgoing {
     } else if (place_ == Place::kArena) {
       outbox_.payload.at.send_offset = team_.arena().OffsetOf(from);
     } else {
-      kernels::CopyBytes(stage_->data(), from, size_bytes);
+      FastCopy(stage_->data(), from, size_bytes, Stores::kCached);
       outbox_.payload.at.send_offset = team_.arena().OffsetOf(stage_->data());
     }
     outbox_.call = Call{.dtype = send_.dtype, .send = place_};
@@ -121,22 +122,25 @@ class Mailbox::Incoming {
   Status Step() {
     if (outbox_.call.dtype != recv_.dtype || outbox_.count != recv_.count) return Refuse();
     const Place place = outbox_.call.send;
-    const size_t count = std::min(PieceLength(place, recv_.count, recv_.dtype), recv_.count - next_);
+    const size_t count =
+        std::min(PieceLength(place, recv_.count, recv_.dtype), recv_.count - next_);
     const size_t size_bytes = count * SizeOf(recv_.dtype);
     auto* to = static_cast<std::byte*>(recv_.data) + next_ * SizeOf(recv_.dtype);
     ++received_;
     if (place == Place::kInline) {
       if (size_bytes > 0) std::memcpy(to, outbox_.payload.bytes, size_bytes);
     } else {
-      // Sequentially consistent, as in Team::Leave(): either we see that the sender left, or it waits.
+      // Sequentially consistent, as in Team::Leave(): either we see that the sender left, or it
+      // waits.
       inbox_.reading.store(received_, std::memory_order_seq_cst);
       const bool left = team_.HasLeft(from_);
-      if (!left) Copy(to, team_.At(from_, outbox_.payload.at.send_offset), size_bytes);
       if (left) {
         inbox_.taken.store(received_, std::memory_order_release);
-        return team_.Fail(Unavailable("rank ", team_.WorldRank(from_),
-                                      " gave up sending to rank ", team_.WorldRank(team_.rank())));
+        return team_.Fail(Unavailable("rank ", team_.WorldRank(from_), " gave up sending to rank ",
+                                      team_.WorldRank(team_.rank())));
       }
+      FastCopy(to, team_.At(from_, outbox_.payload.at.send_offset), size_bytes,
+               ExceedsCaches(2 * size_bytes) ? Stores::kStream : Stores::kCached);
     }
     next_ += count;
     done_ = next_ == recv_.count;
@@ -146,12 +150,6 @@ class Mailbox::Incoming {
   }
 
  private:
-  static void Copy(void* to, const void* from, size_t size_bytes) {
-    const bool streams = kernels::ExceedsCaches(2 * size_bytes);
-    kernels::Best().copy(&to, 1, from, size_bytes,
-                         streams ? kernels::Stores::kStream : kernels::Stores::kCached);
-  }
-
   Status Refuse() {
     inbox_.call = Call{.dtype = recv_.dtype};
     inbox_.count = recv_.count;
@@ -206,9 +204,10 @@ Status Mailbox::SendRecv(ConstBuffer send, int to, Buffer recv, int from, Deadli
     const auto in_can = [&] { return !in.done() && in.CanStep(); };
     // Whoever has done its part may leave: only the other one is waited for.
     const int awaited[] = {out.done() ? from : to, in.done() ? to : from};
-    LOCKSTEP_RETURN_IF_ERROR(team_.WaitFor([&] { return out_can() || in_can(); },
-                                           absl::MakeConstSpan(awaited, awaited[0] == awaited[1] ? 1 : 2),
-                                           "send and receive messages", deadline));
+    LOCKSTEP_RETURN_IF_ERROR(
+        team_.WaitFor([&] { return out_can() || in_can(); },
+                      absl::MakeConstSpan(awaited, awaited[0] == awaited[1] ? 1 : 2),
+                      "send and receive messages", deadline));
     if (out_can()) LOCKSTEP_RETURN_IF_ERROR(out.Step());
     if (in_can()) LOCKSTEP_RETURN_IF_ERROR(in.Step());
   }

@@ -3,21 +3,32 @@
 // As a rule the receiver copies, straight from where the data is. A large broadcast or gather has
 // fewer sources or receivers than ranks; there every rank copies a share, if it can reach the
 // memory that is written.
+#include "runtime/base/fast_copy.h"
 #include "runtime/collective/checks.h"
-#include "runtime/collective/kernels/kernels.h"
 #include "runtime/collective/shm/shm_communicator.h"
 #include "runtime/collective/shm/slice.h"
 
 namespace lockstep::collective::shm {
 namespace {
 
-kernels::Stores StoresFor(size_t touched_bytes) {
-  return kernels::ExceedsCaches(touched_bytes) ? kernels::Stores::kStream
-                                               : kernels::Stores::kCached;
+Stores StoresFor(size_t touched_bytes) {
+  return ExceedsCaches(touched_bytes) ? Stores::kStream : Stores::kCached;
 }
 
-void Copy(void* to, const void* from, size_t size_bytes, kernels::Stores stores) {
-  if (to != from && size_bytes > 0) kernels::Best().copy(&to, 1, from, size_bytes, stores);
+void Copy(void* to, const void* from, size_t size_bytes, Stores stores) {
+  if (to != from) FastCopy(to, from, size_bytes, stores);
+}
+
+// In pieces, so that the source is still in the first-level cache for the second destination.
+void CopyToAll(absl::Span<void* const> destinations, const std::byte* from, size_t size_bytes,
+               Stores stores) {
+  constexpr size_t kPieceBytes = 16 << 10;
+  for (size_t at = 0; at < size_bytes; at += kPieceBytes) {
+    for (void* to : destinations) {
+      FastCopy(static_cast<std::byte*>(to) + at, from + at, std::min(kPieceBytes, size_bytes - at),
+               stores);
+    }
+  }
 }
 
 size_t LongestOf(Counts counts) {
@@ -52,7 +63,7 @@ Status ShmCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Dead
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
 
   const size_t element_bytes = SizeOf(recv.dtype);
-  const kernels::Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size()));
+  const Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size()));
   const auto pull = [&](const Window& window) {
     Copy(x.Destination(rank(), 0, window), x.Source(root, 0, 0, window),
          (window.end - window.begin) * element_bytes, stores);
@@ -60,14 +71,13 @@ Status ShmCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Dead
   const auto share = [&](const Window& window) {
     const Slice slice = SliceOf(window.end - window.begin, element_bytes, rank(), size());
     const std::byte* from = x.Source(root, 0, 0, window);
-    int num = 0;
+    size_t num = 0;
     for (int r = 0; r < size(); ++r) {
       std::byte* to = x.Destination(r, 0, window);
-      if (to != from) destinations_[static_cast<size_t>(num++)] = to + slice.begin * element_bytes;
+      if (to != from) destinations_[num++] = to + slice.begin * element_bytes;
     }
-    if (slice.count == 0) return;
-    kernels::Best().copy(destinations_.data(), num, from + slice.begin * element_bytes,
-                         slice.count * element_bytes, stores);
+    CopyToAll(absl::MakeConstSpan(destinations_).first(num), from + slice.begin * element_bytes,
+              slice.count * element_bytes, stores);
   };
   const bool shares = x.touches() && x.all_reachable();
   return x.ForEachWindow(
@@ -82,8 +92,7 @@ Status ShmCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Dead
       deadline);
 }
 
-Status ShmCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
-                                  Deadline deadline) {
+Status ShmCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
   LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
   const int64_t mine = counts[static_cast<size_t>(rank())];
@@ -98,7 +107,7 @@ Status ShmCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
   x.Compare(counts);
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
   const size_t element_bytes = SizeOf(recv.dtype);
-  const kernels::Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size() + 1));
+  const Stores stores = StoresFor(recv.size_bytes() * static_cast<size_t>(size() + 1));
   return x.ForEachWindow(
       LongestOf(counts),
       [&](const Window& window) {
@@ -137,7 +146,7 @@ Status ShmCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Ran
   if (rank() == root && LongestOf(counts) * element_bytes > kFlatBytes) x.OfferRecv();
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
   const size_t total_bytes = static_cast<size_t>(SumOf(counts)) * element_bytes;
-  const kernels::Stores stores = StoresFor(2 * total_bytes);
+  const Stores stores = StoresFor(2 * total_bytes);
   const bool push = x.touches() && x.all_reachable();
   return x.ForEachWindow(
       LongestOf(counts),
@@ -148,8 +157,8 @@ Status ShmCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Ran
           const int64_t count = counts[static_cast<size_t>(r)];
           const size_t n = window.CountOf(count);
           if (n > 0 && (!push || r == rank())) {
-            Copy(x.Destination(root, offset, window), x.Source(r, 0, 0, window),
-                 n * element_bytes, stores);
+            Copy(x.Destination(root, offset, window), x.Source(r, 0, 0, window), n * element_bytes,
+                 stores);
           }
           offset += static_cast<size_t>(count);
         }
@@ -171,16 +180,15 @@ Status ShmCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Ra
     LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, PartOf(send, counts, rank())));
     source = send;
   }
-  Exchange x(
-      *team_,
-      Call{.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
-      source, rank() == root ? counts : Counts(), recv);
+  Exchange x(*team_,
+             Call{.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
+             source, rank() == root ? counts : Counts(), recv);
   x.Compare(counts);
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
   const size_t element_bytes = SizeOf(recv.dtype);
   const auto offset = static_cast<size_t>(OffsetOf(counts, rank()));
   const size_t total_bytes = static_cast<size_t>(SumOf(counts)) * element_bytes;
-  const kernels::Stores stores = StoresFor(2 * total_bytes);
+  const Stores stores = StoresFor(2 * total_bytes);
   return x.ForEachWindow(
       LongestOf(counts),
       [&](const Window& window) {
@@ -213,7 +221,7 @@ Status ShmCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer re
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
   LOCKSTEP_ASSIGN_OR_RETURN(const size_t longest, ComparePairs());
   const size_t element_bytes = SizeOf(send.dtype);
-  const kernels::Stores stores =
+  const Stores stores =
       StoresFor((send.size_bytes() + recv.size_bytes()) * static_cast<size_t>(size()));
   return x.ForEachWindow(
       longest,

@@ -11,8 +11,8 @@
 
 namespace lockstep::collective::shm {
 
-// Calls `ready` until it is true or the deadline has passed; false means the latter. Eager at first,
-// because ranks mostly start together, then ever more patient.
+// Calls `ready` until it is true or the deadline has passed; false means the latter. Eager at
+// first, because ranks mostly start together, then ever more patient.
 template <typename Ready>
 bool Poll(Ready ready, Deadline deadline) {
   constexpr int kYields = 100;

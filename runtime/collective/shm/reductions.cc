@@ -1,8 +1,9 @@
 // AllReduce, Reduce, ReduceScatter.
 //
-// Small: every rank reads all inputs from the slots. Large: every rank reads its slice of all inputs
-// and writes the result to all who want it; each input is read once and each output written once.
-// Inputs are always combined in rank order, so the bits do not depend on who computes them.
+// Small: every rank reads all inputs from the slots. Large: every rank reads its slice of all
+// inputs and writes the result to all who want it; each input is read once and each output written
+// once. Inputs are always combined in rank order, so the bits do not depend on who computes them.
+#include "runtime/base/fast_copy.h"
 #include "runtime/collective/checks.h"
 #include "runtime/collective/kernels/kernels.h"
 #include "runtime/collective/shm/shm_communicator.h"
@@ -12,15 +13,15 @@ namespace lockstep::collective::shm {
 namespace {
 
 // Streaming stores pay where the output is not in a cache already, as an input would be.
-kernels::Stores ChooseStores(size_t touched_bytes, absl::Span<void* const> destinations,
-                             absl::Span<const void* const> sources) {
-  if (!kernels::ExceedsCaches(touched_bytes)) return kernels::Stores::kCached;
+Stores ChooseStores(size_t touched_bytes, absl::Span<void* const> destinations,
+                    absl::Span<const void* const> sources) {
+  if (!ExceedsCaches(touched_bytes)) return Stores::kCached;
   for (const void* destination : destinations) {
     for (const void* source : sources) {
-      if (source == destination) return kernels::Stores::kCached;
+      if (source == destination) return Stores::kCached;
     }
   }
-  return kernels::Stores::kStream;
+  return Stores::kStream;
 }
 
 }  // namespace
@@ -29,8 +30,7 @@ void ShmCommunicator::CombineWindow(const Exchange& x, const Window& window, DTy
                                     ReduceOp op, int first, int num) {
   const size_t element_bytes = SizeOf(dtype);
   const size_t count = window.end - window.begin;
-  const Slice slice =
-      x.touches() ? SliceOf(count, element_bytes, rank(), size()) : Slice{0, count};
+  const Slice slice = x.touches() ? SliceOf(count, element_bytes, rank(), size()) : Slice{0, count};
   if (slice.count == 0) return;
   for (int r = 0; r < size(); ++r) {
     sources_[static_cast<size_t>(r)] = x.Source(r, 0, 0, window) + slice.begin * element_bytes;
@@ -40,9 +40,8 @@ void ShmCommunicator::CombineWindow(const Exchange& x, const Window& window, DTy
         x.Destination(first + i, 0, window) + slice.begin * element_bytes;
   }
   const size_t touched_bytes = count * element_bytes * static_cast<size_t>(size() + num);
-  const kernels::Stores stores = ChooseStores(
-      touched_bytes, absl::MakeConstSpan(destinations_.data(), static_cast<size_t>(num)),
-      sources_);
+  const Stores stores = ChooseStores(
+      touched_bytes, absl::MakeConstSpan(destinations_.data(), static_cast<size_t>(num)), sources_);
   kernels::CombineFor(op, dtype)(destinations_.data(), num, sources_.data(), size(), slice.count,
                                  stores);
 }
@@ -112,8 +111,8 @@ Status ShmCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts coun
       CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
   LOCKSTEP_RETURN_IF_ERROR(
       CheckBuffer("recv", recv, static_cast<size_t>(counts[mine]), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(
-      send, recv, static_cast<const std::byte*>(send.data) + offset * element_bytes));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckOverlap(send, recv, static_cast<const std::byte*>(send.data) + offset * element_bytes));
   Exchange x(*team_, Call{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send,
              counts, recv);
   x.Compare(counts);

@@ -26,9 +26,9 @@ StatusOr<std::unique_ptr<Communicator>> ShmCommunicator::DoSplit(
     world_ranks.push_back(team_->WorldRank(group_ranks[i]));
     if (group_ranks[i] == rank()) new_rank = static_cast<int>(i);
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(auto team, Team::Open(team_->world(), std::max<uint64_t>(key, 1),
-                                                  std::move(world_ranks), new_rank, team_.get(),
-                                                  cancelled, deadline));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto team, Team::Open(team_->world(), std::max<uint64_t>(key, 1), std::move(world_ranks),
+                            new_rank, team_.get(), cancelled, deadline));
   return std::make_unique<ShmCommunicator>(std::move(team));
 }
 

@@ -33,10 +33,8 @@ Team::~Team() {
 }
 
 StatusOr<std::unique_ptr<Team>> Team::Open(std::shared_ptr<World> world, uint64_t key,
-                                           std::vector<Rank> members, int rank,
-                                           const Team* parent,
-                                           const std::atomic<bool>* cancelled,
-                                           Deadline deadline) {
+                                           std::vector<Rank> members, int rank, const Team* parent,
+                                           const std::atomic<bool>* cancelled, Deadline deadline) {
   const size_t block_bytes = Block::SizeBytes(static_cast<int>(members.size()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Directory::Found own, world->home().OpenBlock(key, block_bytes));
   std::unique_ptr<Team> team(new Team(std::move(world), key, std::move(members), rank, own));
@@ -45,8 +43,7 @@ StatusOr<std::unique_ptr<Team>> Team::Open(std::shared_ptr<World> world, uint64_
            (cancelled != nullptr && cancelled->load(std::memory_order_acquire));
   };
   // First all blocks are found; then, all ranks have found all blocks.
-  Status status =
-      team->Assemble([&](int r) { return team->FindBlock(r); }, gives_up, deadline);
+  Status status = team->Assemble([&](int r) { return team->FindBlock(r); }, gives_up, deadline);
   if (status.ok()) {
     team->own().progress().phase.store(++team->phase_, std::memory_order_release);
     const auto found_all = [&](int r) {
@@ -114,9 +111,8 @@ Status Team::AwaitAll(Arrived arrived, Deadline deadline) {
   // Only now, because the fence in it would wait for the publishing store to reach the peers.
   NotifyAll();
   for (; left > 0; --left, step()) {
-    const Outcome outcome =
-        waiter_.Sleep([&] { return arrived(r); }, NumberOf(r), deadline,
-                      [&] { return IsAnyLost({r}); });
+    const Outcome outcome = waiter_.Sleep([&] { return arrived(r); }, NumberOf(r), deadline,
+                                          [&] { return IsAnyLost({r}); });
     if (outcome == Outcome::kReady) continue;
     std::vector<int> missing;
     for (int q = 0; q < size_; ++q) {
@@ -130,9 +126,9 @@ Status Team::AwaitAll(Arrived arrived, Deadline deadline) {
 Status Team::Meet(Deadline deadline) {
   const uint64_t seq = ++seq_;
   own().slot(seq).seq.store(seq, std::memory_order_release);
-  LOCKSTEP_RETURN_IF_ERROR(AwaitAll(
-      [&](int r) { return block(r).slot(seq).seq.load(std::memory_order_acquire) >= seq; },
-      deadline));
+  LOCKSTEP_RETURN_IF_ERROR(
+      AwaitAll([&](int r) { return block(r).slot(seq).seq.load(std::memory_order_acquire) >= seq; },
+               deadline));
   return CompareCalls();
 }
 
@@ -144,7 +140,8 @@ Status Team::CompareCalls() {
     agree &= theirs.call.Agrees(mine.call) && theirs.count == mine.count &&
              theirs.counts_hash == mine.counts_hash;
   }
-  if (agree) [[likely]] return OkStatus();
+  if (agree) [[likely]]
+    return OkStatus();
   std::vector<std::string> descriptions;
   for (int r = 0; r < size_; ++r) descriptions.push_back(DescribeCall(r));
   return Fail(InvalidArgument(DescribeDisagreement(descriptions, members_)));
@@ -155,7 +152,8 @@ Status Team::BeginTouching() {
   own().progress().touching.store(1, std::memory_order_seq_cst);
   bool all_here = true;
   for (int r = 0; r < size_; ++r) all_here &= !HasLeft(r);
-  if (all_here) [[likely]] return OkStatus();
+  if (all_here) [[likely]]
+    return OkStatus();
   own().progress().touching.store(0, std::memory_order_release);
   std::vector<int> others(static_cast<size_t>(size_));
   std::iota(others.begin(), others.end(), 0);
@@ -209,9 +207,8 @@ std::string Team::DescribeCall(int r) const {
 }
 
 bool Team::IsAnyLost(absl::Span<const int> ranks) const {
-  return std::any_of(ranks.begin(), ranks.end(), [&](int r) {
-    return (HasKnownBlock(r) && HasLeft(r)) || IsDead(r);
-  });
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](int r) { return (HasKnownBlock(r) && HasLeft(r)) || IsDead(r); });
 }
 
 Status Team::Explain(Outcome outcome, absl::Span<const int> missing,

@@ -1,14 +1,14 @@
 // The ranks of one communicator: their blocks, and the ways to meet.
 //
 // An operation begins with Meet(): every rank publishes a slot and reads all others'. Small data
-// rides along, and the operation is over. Large operations then work on each other's tensors, between
-// BeginTouching() and FinishPhase(), which returns when all ranks have come as far.
+// rides along, and the operation is over. Large operations then work on each other's tensors,
+// between BeginTouching() and FinishPhase(), which returns when all ranks have come as far.
 //
 // Two slots per rank suffice: a rank fills slot n+2 only after it met all others in n+1, and they
 // published n+1 only after they were through with n.
 //
-// A rank that fails leaves the team: nobody touches its tensors from then on, and it does not return
-// before those that do already are through.
+// A rank that fails leaves the team: nobody touches its tensors from then on, and it does not
+// return before those that do already are through.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,8 @@ class Team {
 
   // The first failure, or the cause of an abort; OK if the team can be used.
   Status Usable() const {
-    if (failure_.ok() && waiter_.aborted()) [[unlikely]] return waiter_.cause();
+    if (failure_.ok() && waiter_.aborted()) [[unlikely]]
+      return waiter_.cause();
     return failure_;
   }
   void Abort(const Status& cause) { waiter_.Abort(cause); }
@@ -102,7 +103,8 @@ class Team {
   static uint32_t NumberOf(int r) { return static_cast<uint32_t>(r) + 1; }
   // Looks for the block of rank `r`; true once it is known.
   bool FindBlock(int r);
-  // Waits until `came(r)` for every other rank, or `cancelled()`. For Open(), before there are bells.
+  // Waits until `came(r)` for every other rank, or `cancelled()`. For Open(), before there are
+  // bells.
   template <typename Came, typename Cancelled>
   Status Assemble(Came came, Cancelled cancelled, Deadline deadline);
   Status CompareCalls();

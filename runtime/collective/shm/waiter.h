@@ -41,8 +41,8 @@ class Waiter {
   }
 
   // Waits without wasting time of others. `whom` is who rings this rank's bell when it makes
-  // `ready()` true (its rank + 1, or kAnybody). `lost()` is asked now and then whether waiting is in
-  // vain.
+  // `ready()` true (its rank + 1, or kAnybody). `lost()` is asked now and then whether waiting is
+  // in vain.
   template <typename Ready, typename Lost>
   Outcome Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost);
 
@@ -55,7 +55,8 @@ class Waiter {
   // to it before (a full fence stands between them and this).
   static void Wake(Attention& attention, uint32_t self) {
     const uint32_t waiting_for = attention.waiting_for.load(std::memory_order_relaxed);
-    if (waiting_for == self || waiting_for == kAnybody) [[unlikely]] Ring(attention);
+    if (waiting_for == self || waiting_for == kAnybody) [[unlikely]]
+      Ring(attention);
   }
 
  private:

@@ -82,4 +82,3 @@ class World {
 };
 
 }  // namespace lockstep::collective::shm
-

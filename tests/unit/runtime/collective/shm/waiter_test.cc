@@ -1,0 +1,128 @@
+#include "runtime/collective/shm/waiter.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace lockstep::collective::shm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint32_t kPeer = 3;
+
+bool Never() { return false; }
+
+class WaiterTest : public testing::Test {
+ protected:
+  // Goes to sleep at once, so that the tests are about sleeping.
+  static WaitPolicy SleepsAtOnce() {
+    return {.spins = 0, .yield_for = std::chrono::microseconds(0)};
+  }
+  // Returns when the waiter has said that it waits for `whom`.
+  void AwaitSleeper(uint32_t whom) {
+    while (attention_.waiting_for != whom) std::this_thread::yield();
+  }
+  Deadline Long() { return Deadline::After(seconds(60)); }
+
+  Attention attention_ = {};
+  Waiter waiter_{SleepsAtOnce(), 2, attention_};
+};
+
+TEST_F(WaiterTest, WhatIsReadyIsNotWaitedFor) {
+  EXPECT_TRUE(waiter_.Spin([] { return true; }));
+  EXPECT_FALSE(waiter_.Spin(Never));
+  EXPECT_EQ(waiter_.Sleep([] { return true; }, kPeer, Long(), Never), Outcome::kReady);
+}
+
+TEST_F(WaiterTest, ThePeerWakesTheSleeper) {
+  std::atomic<bool> came{false};
+  std::thread peer([&] {
+    AwaitSleeper(kPeer);
+    came = true;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    Waiter::Wake(attention_, kPeer);
+  });
+  const auto begin = Deadline::Clock::now();
+  EXPECT_EQ(waiter_.Sleep([&] { return came.load(); }, kPeer, Long(), Never), Outcome::kReady);
+  EXPECT_LT(Deadline::Clock::now() - begin, seconds(10));
+  peer.join();
+  EXPECT_EQ(attention_.waiting_for.load(), kNobody);
+}
+
+TEST_F(WaiterTest, OnlyTheOneWaitedForRings) {
+  attention_.waiting_for = kPeer;
+  Waiter::Wake(attention_, kPeer + 1);
+  EXPECT_EQ(attention_.bell.load(), 0u);
+  Waiter::Wake(attention_, kPeer);
+  EXPECT_EQ(attention_.bell.load(), 1u);
+  attention_.waiting_for = kAnybody;
+  Waiter::Wake(attention_, kPeer + 1);
+  EXPECT_EQ(attention_.bell.load(), 2u);
+  attention_.waiting_for = kNobody;
+  Waiter::Wake(attention_, kPeer);
+  EXPECT_EQ(attention_.bell.load(), 2u);
+}
+
+TEST_F(WaiterTest, TheDeadlineEndsIt) {
+  EXPECT_EQ(waiter_.Sleep(Never, kPeer, Deadline::After(milliseconds(5)), Never),
+            Outcome::kExpired);
+}
+
+TEST_F(WaiterTest, AnAbortWakesAndItsFirstCauseStays) {
+  std::thread aborter([&] {
+    AwaitSleeper(kPeer);
+    waiter_.Abort(Internal("first"));
+    waiter_.Abort(Internal("second"));
+  });
+  EXPECT_EQ(waiter_.Sleep(Never, kPeer, Long(), Never), Outcome::kAborted);
+  aborter.join();
+  EXPECT_EQ(waiter_.cause().code(), StatusCode::kAborted);
+  EXPECT_EQ(Message(waiter_.cause()), "first");
+  // Every later wait too.
+  EXPECT_EQ(waiter_.Sleep(Never, kPeer, Long(), Never), Outcome::kAborted);
+}
+
+TEST_F(WaiterTest, WaitingInVainEnds) {
+  EXPECT_EQ(waiter_.Sleep(Never, kPeer, Long(), [] { return true; }), Outcome::kLost);
+}
+
+// A peer that did its part and then left has not left anybody waiting.
+TEST_F(WaiterTest, APeerThatCameBeforeItLeftDidCome) {
+  std::atomic<bool> came{false};
+  const auto leaves = [&] {
+    came = true;
+    return true;
+  };
+  EXPECT_EQ(waiter_.Sleep([&] { return came.load(); }, kPeer, Long(), leaves), Outcome::kReady);
+}
+
+// No wake-up is lost, whenever it comes.
+TEST_F(WaiterTest, ManyRoundsOfPingPong) {
+  constexpr int kRounds = 5000;
+  Attention other_attention = {};
+  std::atomic<int> ours{0};
+  std::atomic<int> theirs{0};
+  std::thread other([&] {
+    Waiter waiter(SleepsAtOnce(), 2, other_attention);
+    for (int i = 1; i <= kRounds; ++i) {
+      EXPECT_EQ(waiter.Sleep([&] { return ours >= i; }, 1, Long(), Never), Outcome::kReady);
+      theirs.store(i, std::memory_order_release);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      Waiter::Wake(attention_, 2);
+    }
+  });
+  for (int i = 1; i <= kRounds; ++i) {
+    ours.store(i, std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    Waiter::Wake(other_attention, 1);
+    EXPECT_EQ(waiter_.Sleep([&] { return theirs >= i; }, 2, Long(), Never), Outcome::kReady);
+  }
+  other.join();
+}
+
+}  // namespace
+}  // namespace lockstep::collective::shm

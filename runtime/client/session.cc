@@ -9,8 +9,31 @@
 namespace lockstep {
 namespace {
 
-// Largest tensor that DebugGet and DebugSet move by value.
-constexpr size_t kMaxDebugBytes = size_t{64} << 20;
+// Most bytes of text, bytes and tensors that one command moves by value. More would hold up everybody
+// behind it, and the controller takes no message of any size.
+constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
+
+Status CheckPayload(size_t bytes) {
+  if (bytes <= kMaxPayloadBytes) [[likely]] return OkStatus();
+  return InvalidArgument("at most ", kMaxPayloadBytes, " bytes travel by value, these are ", bytes,
+                         "; use CopyToWorker0 and a collective");
+}
+
+// What of `argument` grows with the user's data.
+size_t PayloadBytes(const client::Argument& argument) {
+  switch (argument.kind()) {
+    case client::Argument::Kind::kText:
+      return argument.text().size();
+    case client::Argument::Kind::kBytes:
+      return argument.object<Bytes>().data.size();
+    case client::Argument::Kind::kTensor:
+      return argument.object<HostTensor>().data.size();
+    case client::Argument::Kind::kValue:
+      return control::PayloadBytes(argument.object<Value>());
+    default:
+      return 0;
+  }
+}
 
 void SetText(capnp::Text::Builder to, std::string_view from) {
   std::copy(from.begin(), from.end(), to.begin());
@@ -73,13 +96,16 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
                                  absl::Span<const client::Argument> arguments) {
   client::SessionCore& core = *parts_->core;
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
+  size_t payload_bytes = 0;
   for (const client::Argument& argument : arguments) {
+    payload_bytes += PayloadBytes(argument);
     if (argument.kind() == client::Argument::Kind::kDRef) {
       LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(argument.object<DRef>(), "an argument"));
     } else if (argument.kind() == client::Argument::Kind::kValue) {
       LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(argument.object<Value>()));
     }
   }
+  LOCKSTEP_RETURN_IF_ERROR(CheckPayload(payload_bytes));
   return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
     auto call = command.initCall();
     call.setFunction(function.id().Packed());
@@ -109,6 +135,7 @@ Status Session::CopyToWorker0(const DRef& to, ConstBuffer from) {
 }
 
 StatusOr<DRef> Session::CopyToWorker0(const Shape& shape, ConstBuffer from) {
+  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(from.dtype)));
   if (static_cast<size_t>(shape.NumElements()) != from.count) {
     return InvalidArgument("shape ", shape, " has ", shape.NumElements(),
                            " elements, the buffer has ", from.count);
@@ -119,6 +146,9 @@ StatusOr<DRef> Session::CopyToWorker0(const Shape& shape, ConstBuffer from) {
 }
 
 StatusOr<DRef> Session::CopyToWorker0(const HostTensor& from) {
+  if (from.data.size() % SizeOf(from.dtype) != 0) {
+    return InvalidArgument(from.data.size(), " bytes are no whole elements of ", from.dtype);
+  }
   return CopyToWorker0(from.shape,
                        {from.data.data(), from.data.size() / SizeOf(from.dtype), from.dtype});
 }
@@ -177,10 +207,7 @@ Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
   LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(rank));
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(value));
-  if (const auto* tensor = value.As<HostTensor>(); tensor && tensor->data.size() > kMaxDebugBytes) {
-    return InvalidArgument("DebugSet moves at most ", kMaxDebugBytes, " bytes, this tensor has ",
-                           tensor->data.size(), "; use CopyToWorker0 and a collective");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckPayload(control::PayloadBytes(value)));
   parts_->bulk->Forget(ref);
   return parts_->core
       ->Ask(rank,

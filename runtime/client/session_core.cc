@@ -113,6 +113,8 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from) {
 
 Status SessionCore::WaitForRoom(uint64_t cost) {
   if (link_->flow().MaySend(cost)) return OkStatus();
+  // What frees names is sent in a failed session too; nothing else is, so a new failure ends the wait.
+  const bool had_failed = !link_->Failed().ok();
   const Deadline deadline = Deadline::After(timeout_);
   control::InputWaiter waiter(kPollBeforeSleep);
   control::Channel* const channels[] = {&link_->channel()};
@@ -120,6 +122,7 @@ Status SessionCore::WaitForRoom(uint64_t cost) {
     link_->Drain();
     if (link_->flow().MaySend(cost)) return OkStatus();
     LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+    if (!had_failed) LOCKSTEP_RETURN_IF_ERROR(link_->Failed());
     if (deadline.Expired()) {
       return DeadlineExceeded("the workers have not taken a batch for ", timeout_.count(),
                               " ms; see `lockstep status` for who is behind");
@@ -176,7 +179,10 @@ Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
 
 bool SessionCore::WorkerZeroIsIdle() {
   std::lock_guard lock(mutex_);
-  return idle_after_ == next_command_ && !closed_;
+  if (idle_after_ != next_command_) return false;
+  // A failure or a loss that has arrived is news for whoever copies.
+  link_->Drain();
+  return Usable().ok();
 }
 
 Status SessionCore::Flush() {

@@ -62,6 +62,26 @@ struct Writer {
   }
 };
 
+struct PayloadCounter {
+  size_t operator()(const std::string& v) const { return v.size(); }
+  size_t operator()(const Bytes& v) const { return v.data.size(); }
+  size_t operator()(const HostTensor& v) const { return v.data.size(); }
+  size_t operator()(const Value::List& v) const {
+    size_t bytes = 0;
+    for (const Value& item : v) bytes += PayloadBytes(item);
+    return bytes;
+  }
+  size_t operator()(const Value::Map& v) const {
+    size_t bytes = 0;
+    for (const auto& [key, item] : v) bytes += key.size() + PayloadBytes(item);
+    return bytes;
+  }
+  template <typename Small>
+  size_t operator()(const Small&) const {
+    return 0;
+  }
+};
+
 StatusOr<Value> ReadDevice(wire::Value::Device::Reader reader) {
   const int type = reader.getType();
   if (type != static_cast<int>(DeviceType::kCpu) && type != static_cast<int>(DeviceType::kCuda)) {
@@ -193,5 +213,7 @@ Status CheckDepth(const Value& value) {
   }
   return OkStatus();
 }
+
+size_t PayloadBytes(const Value& value) { return std::visit(PayloadCounter(), value.variant); }
 
 }  // namespace lockstep::control

@@ -31,6 +31,8 @@ StatusOr<Value> ReadValue(wire::Value::Reader reader);
 inline constexpr int kMaxValueDepth = 8;
 // kInvalidArgument if `value` is nested deeper than that.
 Status CheckDepth(const Value& value);
+// Bytes of the text, bytes and tensors in `value`: what it costs on the wire, roughly.
+size_t PayloadBytes(const Value& value);
 
 // A setter that is given a std::string stops at its first zero byte; one given this does not.
 inline capnp::Text::Reader TextOf(const std::string& text) { return {text.c_str(), text.size()}; }

@@ -137,6 +137,15 @@ TEST(ValueCodecTest, MuchDeeperMessagesAreRefused) {
   EXPECT_EQ(read.status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(ValueCodecTest, PayloadIsWhatGrowsWithTheUsersData) {
+  EXPECT_EQ(PayloadBytes(Value()), 0u);
+  EXPECT_EQ(PayloadBytes(7), 0u);
+  EXPECT_EQ(PayloadBytes("four"), 4u);
+  EXPECT_EQ(PayloadBytes(Bytes{"fives"}), 5u);
+  EXPECT_EQ(PayloadBytes(HostTensor{DType::kInt16, {3}, "123456"}), 6u);
+  EXPECT_EQ(PayloadBytes(Value::List{"a", Value::Map{{"key", Bytes{"bc"}}}, 1.5}), 6u);
+}
+
 TEST(ValueCodecTest, TooManyDimensionsAreRefused) {
   const auto with_dims = [](unsigned count) {
     return DecodeHandMade([=](wire::Value::Builder value) {

@@ -1,5 +1,7 @@
 #include "tests/integration/cluster.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -186,7 +188,9 @@ StatusOr<std::unique_ptr<Cluster>> Cluster::Start(ClusterKind kind,
 Cluster& SharedCluster(ClusterKind kind) {
   auto& cluster = AllShared()[kind];
   if (cluster == nullptr) {
-    auto started = Cluster::Start(kind);
+    ClusterOptions options;
+    options.worker.module_path = {ModuleDirectory()};
+    auto started = Cluster::Start(kind, options);
     // Nothing that follows could be tested.
     if (!started.ok()) {
       ADD_FAILURE() << started.status();
@@ -195,6 +199,13 @@ Cluster& SharedCluster(ClusterKind kind) {
     cluster = std::move(*started);
   }
   return *cluster;
+}
+
+std::string ModuleDirectory() {
+  const std::string runfiles = std::string(std::getenv("TEST_SRCDIR")) + "/" +
+                               std::getenv("TEST_WORKSPACE") + "/tests/unit/runtime/module/testdata";
+  // The files there are links, so the real directory is asked for.
+  return std::filesystem::canonical(runfiles + "/test_module.so").parent_path();
 }
 
 std::string NameOf(const ::testing::TestParamInfo<ClusterKind>& info) {

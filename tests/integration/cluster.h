@@ -60,6 +60,9 @@ class Cluster {
 // One cluster of four workers for all tests of this program that do it no harm; stopped at the end.
 Cluster& SharedCluster(ClusterKind kind);
 
+// Where the modules that tests load are; the shared clusters load modules from there.
+std::string ModuleDirectory();
+
 // Names a test's parameter.
 std::string NameOf(const ::testing::TestParamInfo<ClusterKind>& info);
 

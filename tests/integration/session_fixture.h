@@ -88,10 +88,6 @@ class SessionFixture : public ::testing::TestWithParam<ClusterKind> {
   std::unique_ptr<Session> session_;
 };
 
-#define EXPECT_OK(expression)                                  \
-  do {                                                         \
-    const ::lockstep::Status expect_ok_status = (expression);  \
-    EXPECT_TRUE(expect_ok_status.ok()) << expect_ok_status;    \
-  } while (false)
+#define EXPECT_OK(expression) EXPECT_EQ((expression), ::lockstep::OkStatus())
 
 }  // namespace lockstep::testing

@@ -57,18 +57,70 @@ TEST_P(FailuresTest, RanksThatDisagreeAreTold) {
                        {"3 float32", "5000 float32"});
     ExpectDisagreement(self, 3, reduce(5, ReduceOp::kSum), reduce(5, ReduceOp::kMax),
                        {"sum", "max"});
-    ExpectDisagreement(
-        self, 4, reduce(5, ReduceOp::kSum),
-        [&](Communicator& comm) {
-          return comm.AllReduce(ViewOf(n.data(), 5), ViewOf(n.data(), 5), ReduceOp::kSum,
-                                Patience());
-        },
-        {"float32", "int32"});
+    ExpectDisagreement(self, 4, reduce(5, ReduceOp::kSum),
+                       [&](Communicator& comm) {
+                         return comm.AllReduce(ViewOf(n.data(), 5), ViewOf(n.data(), 5),
+                                               ReduceOp::kSum, Patience());
+                       },
+                       {"float32", "int32"});
     ExpectDisagreement(self, 5, broadcast(0), broadcast(self.size() - 1),
                        {"from rank 0", "from rank " + last});
-    ExpectDisagreement(
-        self, 6, reduce(5, ReduceOp::kSum),
-        [](Communicator& comm) { return comm.Barrier(Patience()); }, {"allreduce", "barrier"});
+    ExpectDisagreement(self, 6, reduce(5, ReduceOp::kSum),
+                       [](Communicator& comm) { return comm.Barrier(Patience()); },
+                       {"allreduce", "barrier"});
+  });
+}
+
+TEST_P(FailuresTest, RanksThatDisagreeAboutPartsAreTold) {
+  if (size() < 2) GTEST_SKIP() << "one rank cannot disagree with itself";
+  OnEveryRank([](RankUnderTest& self) {
+    const auto size = static_cast<size_t>(self.size());
+    std::vector<int32_t> in(2 * size);
+    std::vector<int32_t> out(2 * size);
+    // The totals are equal; whose part is the longer one is not.
+    const auto gather = [&](size_t longer) {
+      return [&, longer](Communicator& comm) {
+        std::vector<int64_t> counts(size, 1);
+        counts[longer] = 2;
+        const auto mine = static_cast<size_t>(counts[static_cast<size_t>(comm.rank())]);
+        return comm.AllGather(ViewOf(in.data(), mine), ViewOf(out.data(), size + 1), counts,
+                              Patience());
+      };
+    };
+    ExpectDisagreement(self, 1, gather(0), gather(size - 1), {"allgather", "parts of [2, 1", "2]"});
+    const auto exchange = [&](int64_t to_first) {
+      return [&, to_first](Communicator& comm) {
+        const std::vector<int64_t> received(size, 1);
+        std::vector<int64_t> sent(size, 1);
+        sent[0] = to_first;
+        return comm.AllToAll(ViewOf(in.data(), size - 1 + static_cast<size_t>(to_first)), sent,
+                             ViewOf(out.data(), size), received, Patience());
+      };
+    };
+    ExpectDisagreement(self, 2, exchange(1), exchange(2),
+                       {"sends 2 elements to rank 0, which expects 1"});
+  });
+}
+
+TEST_P(FailuresTest, AMessageThatDoesNotFitIsRefusedOnBothSides) {
+  if (size() < 2) GTEST_SKIP() << "there is nobody to send to";
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<Rank> all;
+    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    auto comm = self.comm.Split(all, 1, Patience());
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    std::vector<float> data(101);
+    if (self.rank() < 2) {
+      const Status status = self.rank() == 0
+                                ? (*comm)->Send(ViewOf(data.data(), 100), 1, Patience())
+                                : (*comm)->Recv(ViewOf(data.data(), 101), 0, Patience());
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+      EXPECT_NE(
+          Message(status).find("rank 0 sends 100 float32 to rank 1, which expects 101 float32"),
+          std::string::npos)
+          << status;
+    }
+    EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
   });
 }
 
@@ -82,8 +134,7 @@ TEST_P(FailuresTest, AMissingRankIsNamedAtTheDeadline) {
     if (self.rank() != self.size() - 1) {
       const Status status = (*comm)->Barrier(Deadline::After(milliseconds(100)));
       EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-      EXPECT_NE(Message(status).find("rank " + std::to_string(self.size() - 1)),
-                std::string::npos)
+      EXPECT_NE(Message(status).find("rank " + std::to_string(self.size() - 1)), std::string::npos)
           << status;
     }
     EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
@@ -207,15 +258,14 @@ TEST_P(FailuresTest, WrongArgumentsAreRefusedBeforeAnybodyIsTold) {
     };
     EXPECT_TRUE(is_invalid(self.comm.Broadcast(four, four, self.size(), Patience())));
     EXPECT_TRUE(is_invalid(self.comm.Broadcast(four, four, -1, Patience())));
-    EXPECT_TRUE(is_invalid(
-        self.comm.AllReduce(four, ViewOf(data, 3), ReduceOp::kSum, Patience())));
+    EXPECT_TRUE(is_invalid(self.comm.AllReduce(four, ViewOf(data, 3), ReduceOp::kSum, Patience())));
     EXPECT_TRUE(is_invalid(self.comm.Send(four, self.rank(), Patience())));
     EXPECT_TRUE(is_invalid(self.comm.Recv(four, self.size(), Patience())));
     EXPECT_TRUE(is_invalid(self.comm.AllGather(four, four, {}, Patience())));
     EXPECT_TRUE(is_invalid(
         self.comm.AllReduce(ViewOf(data, 2), ViewOf(data + 1, 2), ReduceOp::kSum, Patience())));
-    EXPECT_TRUE(is_invalid(self.comm.AllReduce({nullptr, 4, DType::kFloat32}, four,
-                                               ReduceOp::kSum, Patience())));
+    EXPECT_TRUE(is_invalid(
+        self.comm.AllReduce({nullptr, 4, DType::kFloat32}, four, ReduceOp::kSum, Patience())));
     EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
   });
 }

@@ -107,14 +107,14 @@ TEST_P(GroupsTest, RandomProgramsOnInterleavedCommunicators) {
         TestBuffer recv(&self.allocator, DType::kInt32, count * ranks);
         status = comm.AllGather(send.buffer(), recv.buffer(), counts, Patience());
         ExpectElements(
-            recv,
-            [&](size_t i) { return Label(static_cast<int>(i / count) + step, i % count); }, 0,
+            recv, [&](size_t i) { return Label(static_cast<int>(i / count) + step, i % count); }, 0,
             "allgather");
       } else if (kind == 2) {
         TestBuffer recv(&self.allocator, DType::kInt32, count);
         status = comm.Broadcast(comm.rank() == root ? ConstBuffer(send.buffer()) : ConstBuffer(),
                                 recv.buffer(), root, Patience());
-        ExpectElements(recv, [&](size_t i) { return Label(root + step, i); }, 0, "broadcast");
+        ExpectElements(
+            recv, [&](size_t i) { return Label(root + step, i); }, 0, "broadcast");
       } else {
         status = comm.Barrier(Patience());
       }

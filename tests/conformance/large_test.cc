@@ -23,8 +23,8 @@ TEST(LargeTest, OperationsBeyondTwoGiB) {
 
       if (self.rank() == 0) bytes[kCount - 2] = 77;
       ASSERT_TRUE(self.comm
-                      .Broadcast(self.rank() == 0 ? ConstBuffer(buffer) : ConstBuffer(), buffer,
-                                 0, Patience())
+                      .Broadcast(self.rank() == 0 ? ConstBuffer(buffer) : ConstBuffer(), buffer, 0,
+                                 Patience())
                       .ok());
       EXPECT_EQ(bytes[kCount - 2], 77);
     });

@@ -35,7 +35,11 @@ std::vector<std::vector<int64_t>> CountCases(int size) {
   const std::vector<int64_t> even(static_cast<size_t>(size), 40);
   std::vector<int64_t> last(static_cast<size_t>(size), 0);
   last.back() = 12'000;
-  return {none, even, last, UnevenCounts(size, 3), UnevenCounts(size, 2500),
+  return {none,
+          even,
+          last,
+          UnevenCounts(size, 3),
+          UnevenCounts(size, 2500),
           UnevenCounts(size, 50'000)};
 }
 
@@ -56,8 +60,8 @@ TEST_P(MovementsTest, BroadcastOfEveryDtypeFromEveryRoot) {
                                   result.buffer(), root, Patience());
           ASSERT_TRUE(status.ok()) << status;
           ExpectElements(
-              result, [&](size_t i) { return dtype == DType::kBool ? i % 2 : Label(root, i); },
-              0, "broadcast");
+              result, [&](size_t i) { return dtype == DType::kBool ? i % 2 : Label(root, i); }, 0,
+              "broadcast");
         }
       }
     }
@@ -77,8 +81,7 @@ TEST_P(MovementsTest, AllGatherJoinsUnevenParts) {
         ConstBuffer source = send.buffer();
         if (in_place) {
           const Buffer part = recv.Part(begin, static_cast<int64_t>(mine));
-          std::copy_n(static_cast<const float*>(source.data), mine,
-                      static_cast<float*>(part.data));
+          std::copy_n(static_cast<const float*>(source.data), mine, static_cast<float*>(part.data));
           source = part;
         }
         const Status status = self.comm.AllGather(source, recv.buffer(), counts, Patience());
@@ -99,8 +102,8 @@ TEST_P(MovementsTest, GatherJoinsAtTheRoot) {
         TestBuffer recv(&self.allocator, DType::kInt16,
                         is_root ? static_cast<size_t>(Sum(counts)) : 0);
         send.Fill([&](size_t i) { return Label(self.rank(), i); });
-        const Status status = self.comm.Gather(
-            send.buffer(), is_root ? recv.buffer() : Buffer(), counts, root, Patience());
+        const Status status = self.comm.Gather(send.buffer(), is_root ? recv.buffer() : Buffer(),
+                                               counts, root, Patience());
         ASSERT_TRUE(status.ok()) << status;
         if (is_root) ExpectElements(recv, Joined(counts), 0, "gather");
       }
@@ -120,10 +123,11 @@ TEST_P(MovementsTest, ScatterDealsOutFromTheRoot) {
         TestBuffer recv(&self.allocator, DType::kFloat64, mine);
         send.Fill([&](size_t i) { return joined(i); });
         const Status status =
-            self.comm.Scatter(is_root ? ConstBuffer(send.buffer()) : ConstBuffer(),
-                              recv.buffer(), counts, root, Patience());
+            self.comm.Scatter(is_root ? ConstBuffer(send.buffer()) : ConstBuffer(), recv.buffer(),
+                              counts, root, Patience());
         ASSERT_TRUE(status.ok()) << status;
-        ExpectElements(recv, [&](size_t i) { return Label(self.rank(), i); }, 0, "scatter");
+        ExpectElements(
+            recv, [&](size_t i) { return Label(self.rank(), i); }, 0, "scatter");
       }
     }
   });
@@ -151,10 +155,11 @@ TEST_P(MovementsTest, AllToAllOfUnequalParts) {
       TestBuffer send(&self.allocator, DType::kInt32, out.size());
       TestBuffer recv(&self.allocator, DType::kInt32, expected.size());
       send.Fill([&](size_t i) { return out[i]; });
-      const Status status = self.comm.AllToAll(send.buffer(), send_counts, recv.buffer(),
-                                               recv_counts, Patience());
+      const Status status =
+          self.comm.AllToAll(send.buffer(), send_counts, recv.buffer(), recv_counts, Patience());
       ASSERT_TRUE(status.ok()) << status;
-      ExpectElements(recv, [&](size_t i) { return expected[i]; }, 0, "all-to-all");
+      ExpectElements(
+          recv, [&](size_t i) { return expected[i]; }, 0, "all-to-all");
     }
   });
 }
@@ -193,7 +198,8 @@ TEST_P(MovementsTest, RingsOfMessagesDoNotWaitInACircle) {
         const Status status =
             self.comm.SendRecv(send.buffer(), next, recv.buffer(), previous, Patience());
         ASSERT_TRUE(status.ok()) << status;
-        ExpectElements(recv, [&](size_t i) { return Label(previous + round, i); }, 0, "ring");
+        ExpectElements(
+            recv, [&](size_t i) { return Label(previous + round, i); }, 0, "ring");
       }
     }
   });

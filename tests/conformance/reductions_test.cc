@@ -63,17 +63,16 @@ TEST_P(ReductionsTest, LargeAllReduceHasTheSameBitsEverywhere) {
     TestBuffer recv(&self.allocator, DType::kFloat32, kCount);
     // Sums of these depend on their order.
     send.Fill([&](size_t i) { return std::sin(static_cast<double>(i) * (self.rank() + 1)); });
-    ASSERT_TRUE(
-        self.comm.AllReduce(send.buffer(), recv.buffer(), ReduceOp::kSum, Patience()).ok());
+    ASSERT_TRUE(self.comm.AllReduce(send.buffer(), recv.buffer(), ReduceOp::kSum, Patience()).ok());
     const auto* bits = static_cast<const uint32_t*>(recv.buffer().data);
     uint64_t hash = 0;
     for (size_t i = 0; i < kCount; ++i) hash = hash * 31 + bits[i];
     std::vector<uint64_t> hashes(static_cast<size_t>(self.size()));
     const std::vector<int64_t> counts(hashes.size(), 1);
-    ASSERT_TRUE(self.comm
-                    .AllGather(ViewOf(&hash, 1), ViewOf(hashes.data(), hashes.size()), counts,
-                               Patience())
-                    .ok());
+    ASSERT_TRUE(
+        self.comm
+            .AllGather(ViewOf(&hash, 1), ViewOf(hashes.data(), hashes.size()), counts, Patience())
+            .ok());
     for (uint64_t other : hashes) EXPECT_EQ(other, hash);
   });
 }
@@ -85,14 +84,11 @@ TEST_P(ReductionsTest, MemoryOutsideTheBackendsOwnWorksToo) {
       const bool outside = self.rank() % 2 == 0;
       TestBuffer send(outside ? nullptr : &self.allocator, DType::kInt32, count);
       TestBuffer recv(outside ? &self.allocator : nullptr, DType::kInt32, count);
-      send.Fill([&](size_t i) {
-        return Pattern(ReduceOp::kSum, DType::kInt32, self.rank(), i);
-      });
+      send.Fill([&](size_t i) { return Pattern(ReduceOp::kSum, DType::kInt32, self.rank(), i); });
       ASSERT_TRUE(
           self.comm.AllReduce(send.buffer(), recv.buffer(), ReduceOp::kSum, Patience()).ok());
       ExpectElements(
-          recv,
-          [&](size_t i) { return Reduced(ReduceOp::kSum, DType::kInt32, self.size(), i); }, 0,
+          recv, [&](size_t i) { return Reduced(ReduceOp::kSum, DType::kInt32, self.size(), i); }, 0,
           "allreduce outside");
     }
   });
@@ -100,8 +96,8 @@ TEST_P(ReductionsTest, MemoryOutsideTheBackendsOwnWorksToo) {
 
 TEST_P(ReductionsTest, NanSpreadsThroughMinAndMax) {
   OnEveryRank([](RankUnderTest& self) {
-    for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32,
-                              DType::kFloat64}) {
+    for (const DType dtype :
+         {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
       for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
         constexpr size_t kCount = 100;
         TestBuffer data(&self.allocator, dtype, kCount);
@@ -127,13 +123,10 @@ TEST_P(ReductionsTest, ReduceGivesTheRootTheResult) {
         for (const size_t count : {0, 1, 300, 9001}) {
           TestBuffer send(&self.allocator, dtype, count);
           TestBuffer recv(&self.allocator, dtype, count);
-          send.Fill([&](size_t i) {
-            return Pattern(ReduceOp::kSum, dtype, self.rank(), i);
-          });
+          send.Fill([&](size_t i) { return Pattern(ReduceOp::kSum, dtype, self.rank(), i); });
           const bool is_root = self.rank() == root;
-          const Status status =
-              self.comm.Reduce(send.buffer(), is_root ? recv.buffer() : Buffer(),
-                               ReduceOp::kSum, root, Patience());
+          const Status status = self.comm.Reduce(send.buffer(), is_root ? recv.buffer() : Buffer(),
+                                                 ReduceOp::kSum, root, Patience());
           ASSERT_TRUE(status.ok()) << status;
           if (!is_root) continue;
           ExpectElements(
@@ -159,9 +152,8 @@ TEST_P(ReductionsTest, ReduceScatterDealsTheResultOut) {
         const int64_t mine = counts[static_cast<size_t>(self.rank())];
         TestBuffer send(&self.allocator, DType::kFloat32, static_cast<size_t>(total));
         TestBuffer recv(&self.allocator, DType::kFloat32, static_cast<size_t>(mine));
-        send.Fill([&](size_t i) {
-          return Pattern(ReduceOp::kSum, DType::kFloat32, self.rank(), i);
-        });
+        send.Fill(
+            [&](size_t i) { return Pattern(ReduceOp::kSum, DType::kFloat32, self.rank(), i); });
         const std::vector<double> before = send.Read();
         const Buffer result = in_place ? send.Part(begin, mine) : recv.buffer();
         const Status status =

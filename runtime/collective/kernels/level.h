@@ -18,6 +18,15 @@ struct Sum {
 struct Average : Sum {
   static constexpr bool kDivides = true;
 };
+// Of int64, which no wider type holds the sum of: it wraps, and only unsigned numbers may.
+struct WrappingAverage {
+  static constexpr bool kDivides = true;
+  template <typename V>
+  static LOCKSTEP_INLINE V Apply(V a, V b) {
+    using Unsigned = Vec<uint64_t, sizeof(V) / sizeof(uint64_t)>;
+    return reinterpret_cast<V>(reinterpret_cast<Unsigned>(a) + reinterpret_cast<Unsigned>(b));
+  }
+};
 struct Product {
   static constexpr bool kDivides = false;
   template <typename V>
@@ -175,7 +184,8 @@ constexpr Table MakeTable(const char* name) {
            CombineElements<InDouble<uint8_t>, Average>, CombineElements<InDouble<int16_t>, Average>,
            CombineElements<InDouble<uint16_t>, Average>,
            CombineElements<InDouble<int32_t>, Average>,
-           CombineElements<InDouble<uint32_t>, Average>, CombineElements<Plain<int64_t>, Average>,
+           CombineElements<InDouble<uint32_t>, Average>,
+           CombineElements<Plain<int64_t>, WrappingAverage>,
            CombineElements<Plain<uint64_t>, Average>, CombineElements<Float16Lane, Average>,
            CombineElements<BFloat16Lane, Average>, CombineElements<Plain<float>, Average>,
            CombineElements<Plain<double>, Average>, nullptr, nullptr},

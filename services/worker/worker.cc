@@ -81,7 +81,10 @@ void Worker::Run() {
   if (!status.ok()) spdlog::error("worker ends: {}", Message(status));
   std::lock_guard lock(state_mutex_);
   ended_ = true;
-  end_status_ = status;
+  // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
+  end_status_ = status.code() == StatusCode::kDeadlineExceeded
+                    ? Unavailable(Message(status))
+                    : status;
   ended_changed_.notify_all();
 }
 

@@ -37,7 +37,7 @@ class Worker {
   // Ends the worker; a command that runs is finished, collectives are aborted.
   void RequestStop(const std::string& reason);
   // Returns when the worker has ended: OK after an orderly shutdown, else why (refused, controller
-  // lost); kDeadlineExceeded if it has not ended by then.
+  // lost); kDeadlineExceeded if, and only if, it has not ended by then.
   Status Wait(Deadline deadline);
 
  private:

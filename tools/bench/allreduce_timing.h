@@ -50,12 +50,18 @@ class AllReduceTiming {
   void Measure(size_t size_bytes) {
     const size_t count = size_bytes / sizeof(float);
     Verify(count);
-    // The slowest rank's time decides for all how often to repeat.
-    constexpr int kTrials = 3;
     (void)Repeat(count, 1);
+    // The slowest rank's time decides for all how often to repeat. In parts, because a machine that
+    // others use may become many times as slow meanwhile.
     const double one = ranks_.Max(Repeat(count, kTrials).whole / kTrials);
-    const int repeats = static_cast<int>(std::clamp(seconds_ / one, 3.0, 5000.0));
-    const Sums sums = Repeat(count, repeats);
+    const int part =
+        static_cast<int>(std::clamp(seconds_ / one / kParts, 1.0, kMaxRepeats / kParts));
+    Sums sums;
+    int repeats = 0;
+    for (int i = 0; i < kParts && ranks_.Max(sums.whole) < seconds_; ++i) {
+      sums += Repeat(count, part);
+      repeats += part;
+    }
     const double operation = ranks_.Max(sums.operation) / repeats;
     const double and_reading = ranks_.Max(sums.and_reading) / repeats;
     if (ranks_.rank() != 0) return;
@@ -81,6 +87,13 @@ class AllReduceTiming {
     double operation = 0;
     double and_reading = 0;
     double whole = 0;  // rewriting and the barrier too
+
+    Sums& operator+=(const Sums& other) {
+      operation += other.operation;
+      and_reading += other.and_reading;
+      whole += other.whole;
+      return *this;
+    }
   };
 
   Sums Repeat(size_t count, int repeats) {
@@ -109,6 +122,9 @@ class AllReduceTiming {
   }
 
   static constexpr size_t kLineFloats = 16;  // one cache line
+  static constexpr int kTrials = 3;
+  static constexpr int kParts = 8;
+  static constexpr double kMaxRepeats = 5000;
 
   Ranks& ranks_;
   const double seconds_;

@@ -74,10 +74,13 @@ std::vector<ChartLine> DrawChart(const std::vector<double>& losses, int epochs, 
     bottom = std::log(*std::min_element(losses.begin(), losses.end())) - 0.05;
   }
   const auto column_of = [&](size_t epoch) {
-    return epochs < 2 ? 0 : static_cast<int>(epoch * (canvas.columns() - 1.0) / (epochs - 1) + 0.5);
+    return epochs < 2
+               ? 0
+               : static_cast<int>(std::lround(epoch * (canvas.columns() - 1.0) / (epochs - 1)));
   };
   const auto row_of = [&](double loss) {
-    return static_cast<int>((top - std::log(loss)) / (top - bottom) * (canvas.rows() - 1) + 0.5);
+    return static_cast<int>(
+        std::lround((top - std::log(loss)) / (top - bottom) * (canvas.rows() - 1)));
   };
   for (size_t i = 0; i < losses.size(); ++i) {
     int row = row_of(losses[i]);

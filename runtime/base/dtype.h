@@ -56,10 +56,10 @@ inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << 
 // The dtype of a C++ element type (float -> kFloat32, ...). Types without one do not compile.
 template <typename T>
 struct DTypeOf;
-#define LOCKSTEP_DTYPE_OF(type, dtype)             \
-  template <>                                      \
-  struct DTypeOf<type> {                           \
-    static constexpr DType value = DType::dtype;   \
+#define LOCKSTEP_DTYPE_OF(type, dtype)           \
+  template <>                                    \
+  struct DTypeOf<type> {                         \
+    static constexpr DType value = DType::dtype; \
   };
 LOCKSTEP_DTYPE_OF(bool, kBool)
 LOCKSTEP_DTYPE_OF(int8_t, kInt8)

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-// An integer of type `T` that only converts explicitly. `Tag` makes each instantiation its own type.
+// An integer of type `T` that only converts explicitly. `Tag` makes each instantiation its own
+// type.
 template <typename Tag, typename T>
 struct StrongId {
   using Underlying = T;

@@ -111,10 +111,11 @@ inline std::string Backtrace(const Status& status) {
 }  // namespace lockstep
 
 // Returns from the enclosing function if `expression` is not OK.
-#define LOCKSTEP_RETURN_IF_ERROR(expression)                     \
-  do {                                                           \
-    ::lockstep::Status lockstep_status_ = (expression);          \
-    if (!lockstep_status_.ok()) [[unlikely]] return lockstep_status_; \
+#define LOCKSTEP_RETURN_IF_ERROR(expression)            \
+  do {                                                  \
+    ::lockstep::Status lockstep_status_ = (expression); \
+    if (!lockstep_status_.ok()) [[unlikely]]            \
+      return lockstep_status_;                          \
   } while (false)
 
 #define LOCKSTEP_CONCAT_INNER(a, b) a##b
@@ -125,5 +126,6 @@ inline std::string Backtrace(const Status& status) {
   LOCKSTEP_ASSIGN_OR_RETURN_IMPL(LOCKSTEP_CONCAT(lockstep_or_, __LINE__), declaration, expression)
 #define LOCKSTEP_ASSIGN_OR_RETURN_IMPL(result, declaration, expression) \
   auto result = (expression);                                           \
-  if (!result.ok()) [[unlikely]] return std::move(result).status();     \
+  if (!result.ok()) [[unlikely]]                                        \
+    return std::move(result).status();                                  \
   declaration = std::move(result).value()

@@ -21,21 +21,31 @@ namespace lockstep::client {
 class Argument {
  public:
   enum class Kind : uint8_t {
-    kNone, kBool, kInt64, kFloat64, kText, kBytes, kDType, kDevice, kShape, kDRef, kTensor, kValue
+    kNone,
+    kBool,
+    kInt64,
+    kFloat64,
+    kText,
+    kBytes,
+    kDType,
+    kDevice,
+    kShape,
+    kDRef,
+    kTensor,
+    kValue
   };
 
-  // NOLINTBEGIN(google-explicit-constructor): the point is that a call takes its arguments as they are
+  // NOLINTBEGIN(google-explicit-constructor): the point is that a call takes its arguments as they
+  // are
   Argument(std::nullptr_t) : kind_(Kind::kNone) {}
   Argument(None) : kind_(Kind::kNone) {}
   Argument(bool v) : kind_(Kind::kBool) { scalar_.integer = v ? 1 : 0; }
   template <typename T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  Argument(T v) : kind_(Kind::kInt64) {
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Argument(T v) : kind_(Kind::kInt64) {
     scalar_.integer = static_cast<int64_t>(v);
   }
   template <typename T>
-    requires(std::is_floating_point_v<T>)
-  Argument(T v) : kind_(Kind::kFloat64) {
+  requires(std::is_floating_point_v<T>) Argument(T v) : kind_(Kind::kFloat64) {
     scalar_.real = static_cast<double>(v);
   }
   Argument(const char* v) : Argument(std::string_view(v)) {}

@@ -77,8 +77,8 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
   LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(ref, "the register"));
   const RegisterId id = ref.id();
   const auto known = locations_.find(id.index);
-  // A register keeps its memory for life, so a known place stays true; but commands that were issued
-  // and not yet executed may still use what is there.
+  // A register keeps its memory for life, so a known place stays true; but commands that were
+  // issued and not yet executed may still use what is there.
   if (known != locations_.end() && known->second.id == id && known->second.memory != nullptr &&
       core_.WorkerZeroIsIdle()) {
     return known->second;
@@ -97,8 +97,8 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
             location.description.shape,
             control::ReadShape(reader.getShape(), SizeOf(location.description.dtype)));
         location.ticket = reader.getTicket();
-        location.memory = Map(control::ToString(reader.getSegment()), reader.getOffset(),
-                              location.size_bytes());
+        location.memory =
+            Map(control::ToString(reader.getSegment()), reader.getOffset(), location.size_bytes());
         return OkStatus();
       }));
   locations_[id.index] = location;
@@ -175,8 +175,8 @@ Status BulkCopier::WriteChunks(const Location& location, ConstBuffer from) {
          control::Frame::Copy(bytes + offset, std::min(kChunkBytes, total - offset))}));
     ++under_way;
   }
-  LOCKSTEP_RETURN_IF_ERROR(channel->Send(
-      {RequestFrame(location.ticket, 0, [](auto request) { request.setFinish(); })}));
+  LOCKSTEP_RETURN_IF_ERROR(
+      channel->Send({RequestFrame(location.ticket, 0, [](auto request) { request.setFinish(); })}));
   for (++under_way; under_way > 0; --under_way) {
     LOCKSTEP_RETURN_IF_ERROR(NextReply(*channel, location, nullptr, nullptr));
   }
@@ -191,8 +191,8 @@ Status BulkCopier::ReadChunks(Buffer to, const Location& location) {
   for (size_t received = 0; received < total;) {
     while (asked < total && asked - received < kChunksUnderWay * kChunkBytes) {
       const size_t size = std::min(kChunkBytes, total - asked);
-      LOCKSTEP_RETURN_IF_ERROR(channel->Send({RequestFrame(
-          location.ticket, asked, [&](auto request) { request.setRead(size); })}));
+      LOCKSTEP_RETURN_IF_ERROR(channel->Send(
+          {RequestFrame(location.ticket, asked, [&](auto request) { request.setRead(size); })}));
       asked += size;
     }
     control::Frame data;
@@ -205,8 +205,8 @@ Status BulkCopier::ReadChunks(Buffer to, const Location& location) {
     std::copy_n(data.data(), data.size(), bytes + offset);
     received += data.size();
   }
-  LOCKSTEP_RETURN_IF_ERROR(channel->Send(
-      {RequestFrame(location.ticket, 0, [](auto request) { request.setFinish(); })}));
+  LOCKSTEP_RETURN_IF_ERROR(
+      channel->Send({RequestFrame(location.ticket, 0, [](auto request) { request.setFinish(); })}));
   return NextReply(*channel, location, nullptr, nullptr);
 }
 

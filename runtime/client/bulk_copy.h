@@ -19,9 +19,9 @@
 
 namespace lockstep::client {
 
-// Where this process can map worker-0's arena, a copy is one memory copy into or out of the register
-// itself; and as long as no command was issued since the last answer, it needs no message either.
-// Elsewhere the bytes travel in chunks over the bulk socket.
+// Where this process can map worker-0's arena, a copy is one memory copy into or out of the
+// register itself; and as long as no command was issued since the last answer, it needs no message
+// either. Elsewhere the bytes travel in chunks over the bulk socket.
 //
 // Threads: safe; copies of one session take turns.
 class BulkCopier {
@@ -62,8 +62,8 @@ class BulkCopier {
   Status ReadChunks(Buffer to, const Location& location);
   StatusOr<control::ClientChannel*> BulkChannel();
   // Waits for the next reply about `location`; `data`, if not null, receives its second frame.
-  Status NextReply(control::ClientChannel& channel, const Location& location,
-                   control::Frame* data, uint64_t* offset);
+  Status NextReply(control::ClientChannel& channel, const Location& location, control::Frame* data,
+                   uint64_t* offset);
 
   SessionCore& core_;
   const std::shared_ptr<control::ZmqContext> context_;

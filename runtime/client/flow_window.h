@@ -1,4 +1,5 @@
-// How much of a session may be on its way: what keeps every queue between client and workers bounded.
+// How much of a session may be on its way: what keeps every queue between client and workers
+// bounded.
 #pragma once
 
 #include <algorithm>
@@ -6,16 +7,17 @@
 
 namespace lockstep::client {
 
-// Counts what was sent, and what the slowest worker has consumed. Units: FlowCost of runtime/control/
-// batch.h, in bytes.
+// Counts what was sent, and what the slowest worker has consumed. Units: FlowCost of
+// runtime/control/ batch.h, in bytes.
 //
 // Threads: one at a time.
 class FlowWindow {
  public:
   explicit FlowWindow(uint64_t window_bytes) : window_(window_bytes) {}
 
-  // Workers report what they consumed every eighth of the window, so up to that much stays unreported
-  // for ever; a batch larger than the window is let through when nothing else is under way.
+  // Workers report what they consumed every eighth of the window, so up to that much stays
+  // unreported for ever; a batch larger than the window is let through when nothing else is under
+  // way.
   bool MaySend(uint64_t cost) const {
     const uint64_t under_way = sent_ - consumed_;
     return under_way + cost <= window_ || under_way <= window_ / 4;

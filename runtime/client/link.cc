@@ -72,8 +72,9 @@ StatusOr<SessionFacts> ReadOpened(const control::Message& message) {
 StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
                                            std::shared_ptr<control::ZmqContext> context) {
   if (request.endpoint.empty()) {
-    return InvalidArgument("no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
-                           "\"ipc:///run/lockstep/clients.sock\"");
+    return InvalidArgument(
+        "no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
+        "\"ipc:///run/lockstep/clients.sock\"");
   }
   if (request.num_groups < 1) {
     return InvalidArgument("num_groups is at least 1, not ", request.num_groups);

@@ -1,4 +1,5 @@
-// A session's connection to the controller: what was asked, what came back, and whether all is well.
+// A session's connection to the controller: what was asked, what came back, and whether all is
+// well.
 #pragma once
 
 #include <chrono>

@@ -61,8 +61,6 @@ RegisterId DRef::id() const {
   return name_ == nullptr ? RegisterId{} : RegisterId{name_->index, name_->generation};
 }
 
-SessionId DRef::session() const {
-  return name_ == nullptr ? SessionId{} : name_->owner->session();
-}
+SessionId DRef::session() const { return name_ == nullptr ? SessionId{} : name_->owner->session(); }
 
 }  // namespace lockstep

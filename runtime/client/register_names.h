@@ -22,9 +22,9 @@ struct RegisterName {
   RegisterNames* owner = nullptr;
 };
 
-// Chooses ids from a free list, so that a call needs no answer to know its result's name. A name that
-// is dropped goes onto the kill list; its index is used again, under the next generation, once the
-// kill list has been taken for a batch.
+// Chooses ids from a free list, so that a call needs no answer to know its result's name. A name
+// that is dropped goes onto the kill list; its index is used again, under the next generation, once
+// the kill list has been taken for a batch.
 //
 // Threads: safe. Ownership: lives until the session and the last DRef are gone (Unref).
 class RegisterNames {

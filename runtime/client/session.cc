@@ -9,12 +9,13 @@
 namespace lockstep {
 namespace {
 
-// Most bytes of text, bytes and tensors that one command moves by value. More would hold up everybody
-// behind it, and the controller takes no message of any size.
+// Most bytes of text, bytes and tensors that one command moves by value. More would hold up
+// everybody behind it, and the controller takes no message of any size.
 constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
 
 Status CheckPayload(size_t bytes) {
-  if (bytes <= kMaxPayloadBytes) [[likely]] return OkStatus();
+  if (bytes <= kMaxPayloadBytes) [[likely]]
+    return OkStatus();
   return InvalidArgument("at most ", kMaxPayloadBytes, " bytes travel by value, these are ", bytes,
                          "; use CopyToWorker0 and a collective");
 }
@@ -160,7 +161,7 @@ Status Session::CopyFromWorker0(Buffer to, const DRef& from) {
 StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
   LOCKSTEP_ASSIGN_OR_RETURN(client::BulkCopier::Description description,
                             parts_->bulk->Describe(from));
-  HostTensor tensor{description.dtype, std::move(description.shape), {}};
+  HostTensor tensor{description.dtype, description.shape, {}};
   const auto count = static_cast<size_t>(tensor.shape.NumElements());
   tensor.data.resize(count * SizeOf(tensor.dtype));
   LOCKSTEP_RETURN_IF_ERROR(CopyFromWorker0({tensor.data.data(), count, tensor.dtype}, from));

@@ -1,12 +1,12 @@
 // Session: one program's hold on a cluster. Read this header first.
 //
-// A session drives all workers of a cluster as one machine. Its calls are commands that every worker
-// executes, in the order in which they were issued; they return at once with a DRef that names the
-// register their result will be in. Only Sync, DebugGet, DebugSet and the copies wait.
+// A session drives all workers of a cluster as one machine. Its calls are commands that every
+// worker executes, in the order in which they were issued; they return at once with a DRef that
+// names the register their result will be in. Only Sync, DebugGet, DebugSet and the copies wait.
 //
 // Vocabulary: a *worker* has a *rank*; worker-0 sits beside the controller and exchanges data with
-// the client; everything else travels between workers by *collectives*. A *register* exists on every
-// worker under one name, its *DRef*. *Groups* are equal contiguous parts of the ranks.
+// the client; everything else travels between workers by *collectives*. A *register* exists on
+// every worker under one name, its *DRef*. *Groups* are equal contiguous parts of the ranks.
 //
 // Errors: what can be seen here is returned by the call itself (kInvalidArgument: a DRef of another
 // session, a bad rank). What happens on a worker fails the whole session: its work in flight is
@@ -32,8 +32,8 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
-#include "runtime/client/dref.h"
 #include "runtime/client/argument.h"
+#include "runtime/client/dref.h"
 #include "runtime/control/value.h"
 
 namespace lockstep {
@@ -104,8 +104,8 @@ class Session {
   StatusOr<DRef> GetFunction(std::string_view name);
   StatusOr<DRef> GetFunction(const DRef& module, std::string_view name);
 
-  // Calls `function` on every worker. Arguments: nullptr (none), bool, integers, floats, text, Bytes,
-  // DType, Device, Shape, DRef, HostTensor, Value. The DRef names what the function returns.
+  // Calls `function` on every worker. Arguments: nullptr (none), bool, integers, floats, text,
+  // Bytes, DType, Device, Shape, DRef, HostTensor, Value. The DRef names what the function returns.
   template <typename... Args>
   StatusOr<DRef> Call(const DRef& function, const Args&... args) {
     client::ArgumentList<sizeof...(Args)> list{client::Argument(args)...};
@@ -119,8 +119,8 @@ class Session {
   // An uninitialised tensor on every worker (or only on `only_rank`).
   StatusOr<DRef> Empty(const Shape& shape, DType dtype, std::optional<Rank> only_rank = {});
 
-  // Copies `from` into worker-0's tensor `to`; element counts and dtypes match. Returns when the data
-  // is in place. On one host this is a single memory copy.
+  // Copies `from` into worker-0's tensor `to`; element counts and dtypes match. Returns when the
+  // data is in place. On one host this is a single memory copy.
   Status CopyToWorker0(const DRef& to, ConstBuffer from);
   // The same into a new tensor that exists on worker-0 only.
   StatusOr<DRef> CopyToWorker0(const Shape& shape, ConstBuffer from);

@@ -65,12 +65,10 @@ StatusOr<DRef> Session::Reduce(const DRef& source, Reduction op, Rank root,
                                const CollectiveOptions& options) {
   return Collective({.kind = Kind::kReduce, .source = source, .op = op, .root = root}, options);
 }
-StatusOr<DRef> Session::Broadcast(const DRef& source, Rank root,
-                                  const CollectiveOptions& options) {
+StatusOr<DRef> Session::Broadcast(const DRef& source, Rank root, const CollectiveOptions& options) {
   return Collective({.kind = Kind::kBroadcast, .source = source, .root = root}, options);
 }
-StatusOr<DRef> Session::BroadcastFromWorker0(const DRef& source,
-                                             const CollectiveOptions& options) {
+StatusOr<DRef> Session::BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options) {
   return Broadcast(source, 0, options);
 }
 StatusOr<DRef> Session::Scatter(const DRef& source, Rank root, const CollectiveOptions& options) {
@@ -96,8 +94,7 @@ StatusOr<DRef> Session::AllToAll(const DRef& source, const CollectiveOptions& op
   return Collective({.kind = Kind::kAllToAll, .source = source}, options);
 }
 Status Session::Barrier(const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kBarrier, .takes_source = false, .gives_result = false},
-                    options)
+  return Collective({.kind = Kind::kBarrier, .takes_source = false, .gives_result = false}, options)
       .status();
 }
 

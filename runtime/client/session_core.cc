@@ -78,8 +78,7 @@ Status SessionCore::Usable() {
 }
 
 Status SessionCore::SendIfDue() {
-  if (writer_.size_bytes() >= kBatchBytes ||
-      Deadline::Clock::now() - last_send_ >= kPause) {
+  if (writer_.size_bytes() >= kBatchBytes || Deadline::Clock::now() - last_send_ >= kPause) {
     return SendBatch(RequestId(), -1);
   }
   if (!keeper_active_) {
@@ -104,8 +103,8 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from) {
   if (writer_.empty()) return OkStatus();
   const uint64_t cost = control::FlowCost(writer_.size_bytes());
   LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(cost));
-  const control::Frame header = BatchFrame(facts().id, link_->generation(), first_command_,
-                                           request, answer_from, timeout_);
+  const control::Frame header =
+      BatchFrame(facts().id, link_->generation(), first_command_, request, answer_from, timeout_);
   link_->flow().Sent(cost);
   last_send_ = Deadline::Clock::now();
   return link_->Send({header, writer_.Take()});
@@ -113,7 +112,8 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from) {
 
 Status SessionCore::WaitForRoom(uint64_t cost) {
   if (link_->flow().MaySend(cost)) return OkStatus();
-  // What frees names is sent in a failed session too; nothing else is, so a new failure ends the wait.
+  // What frees names is sent in a failed session too; nothing else is, so a new failure ends the
+  // wait.
   const bool had_failed = !link_->Failed().ok();
   const Deadline deadline = Deadline::After(timeout_);
   control::InputWaiter waiter(kPollBeforeSleep);

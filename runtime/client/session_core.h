@@ -25,11 +25,11 @@ namespace lockstep::client {
 
 // Batches commands, sends the batches, and waits for answers.
 //
-// A command that comes after a pause is sent at once; commands in quick succession are collected and
-// sent when the batch is full, when somebody waits, or by the keeper thread a moment later.
+// A command that comes after a pause is sent at once; commands in quick succession are collected
+// and sent when the batch is full, when somebody waits, or by the keeper thread a moment later.
 //
-// Threads: safe; one mutex guards everything. Whoever waits for an answer reads the socket itself, so
-// that an answer wakes nobody in between; an answer to somebody else is handed over to him.
+// Threads: safe; one mutex guards everything. Whoever waits for an answer reads the socket itself,
+// so that an answer wakes nobody in between; an answer to somebody else is handed over to him.
 class SessionCore {
  public:
   static StatusOr<std::shared_ptr<SessionCore>> Open(const OpenRequest& request,
@@ -63,8 +63,8 @@ class SessionCore {
     return result;
   }
 
-  // Appends a command that is answered by `from` (-1: all ranks), sends, and waits. Returns the body
-  // of the answer. After OK from rank 0, WorkerZeroIsIdle() holds until the next command.
+  // Appends a command that is answered by `from` (-1: all ranks), sends, and waits. Returns the
+  // body of the answer. After OK from rank 0, WorkerZeroIsIdle() holds until the next command.
   template <typename Fill>
   StatusOr<control::Frame> Ask(Rank from, Fill&& fill) {
     std::unique_lock lock(mutex_);

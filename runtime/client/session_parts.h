@@ -18,8 +18,7 @@ struct Session::Parts {
 
   Status CheckRank(Rank rank) const {
     if (rank >= 0 && rank < static_cast<Rank>(workers.size())) return OkStatus();
-    return InvalidArgument("there is no rank ", rank, "; the ranks are 0 to ",
-                           workers.size() - 1);
+    return InvalidArgument("there is no rank ", rank, "; the ranks are 0 to ", workers.size() - 1);
   }
 };
 

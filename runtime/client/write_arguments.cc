@@ -42,8 +42,7 @@ void WriteArgument(wire::Value::Builder out, const Argument& argument) {
 
 }  // namespace
 
-void WriteArguments(capnp::List<wire::Value>::Builder list,
-                    absl::Span<const Argument> arguments) {
+void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments) {
   for (unsigned i = 0; i < list.size(); ++i) WriteArgument(list[i], arguments[i]);
 }
 

@@ -14,7 +14,8 @@ Status CheckPeer(Rank peer, Rank rank, int size) {
   if (peer < 0 || peer >= size) {
     return InvalidArgument("peer ", peer, " is not a rank of a group of ", size);
   }
-  if (peer == rank) return InvalidArgument("rank ", rank, " neither sends to nor receives from itself");
+  if (peer == rank)
+    return InvalidArgument("rank ", rank, " neither sends to nor receives from itself");
   return OkStatus();
 }
 
@@ -26,7 +27,8 @@ Status CheckReduction(ReduceOp op, DType dtype) {
     return InvalidArgument(dtype, " is only moved, never computed with: cast it before a ", op);
   }
   if (op == ReduceOp::kAvg && dtype == DType::kBool) {
-    return InvalidArgument("avg is not defined for bool; sum and max are \"or\", prod and min \"and\"");
+    return InvalidArgument(
+        "avg is not defined for bool; sum and max are \"or\", prod and min \"and\"");
   }
   return OkStatus();
 }
@@ -46,8 +48,7 @@ Status CheckBuffer(const char* name, ConstBuffer buffer, size_t count, DType dty
     return InvalidArgument(name, " is ", buffer.dtype, " where ", dtype, " is expected");
   }
   if (buffer.count != count) {
-    return InvalidArgument(name, " has ", buffer.count, " elements where ", count,
-                           " are expected");
+    return InvalidArgument(name, " has ", buffer.count, " elements where ", count, " are expected");
   }
   if (buffer.data == nullptr && count > 0) {
     return InvalidArgument(name, " has ", count, " elements but no memory");
@@ -68,7 +69,8 @@ Status CheckOverlap(ConstBuffer send, ConstBuffer recv, const void* in_place) {
 Status CheckSplit(absl::Span<const Rank> group_ranks, Rank rank, int size) {
   std::vector<bool> named(static_cast<size_t>(size), false);
   for (Rank r : group_ranks) {
-    if (r < 0 || r >= size) return InvalidArgument("rank ", r, " is not one of the ", size, " ranks");
+    if (r < 0 || r >= size)
+      return InvalidArgument("rank ", r, " is not one of the ", size, " ranks");
     if (named[static_cast<size_t>(r)]) return InvalidArgument("rank ", r, " is named twice");
     named[static_cast<size_t>(r)] = true;
   }

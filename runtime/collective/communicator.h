@@ -59,11 +59,11 @@ class Communicator {
   virtual std::string_view backend() const = 0;
 
   // A new communicator among the members named in `group_ranks` (ranks of THIS communicator, no
-  // duplicates, in the order that becomes the new rank order). Exactly those members call Split with
-  // the same list and the same `tag`; the others do nothing. A `tag` is not used twice for the same
-  // list while a communicator made with it lives. Closing the new one leaves this one untouched.
-  // `cancelled`, if given, ends the wait for the others with kAborted as soon as it is true: what
-  // does not exist yet cannot be aborted.
+  // duplicates, in the order that becomes the new rank order). Exactly those members call Split
+  // with the same list and the same `tag`; the others do nothing. A `tag` is not used twice for the
+  // same list while a communicator made with it lives. Closing the new one leaves this one
+  // untouched. `cancelled`, if given, ends the wait for the others with kAborted as soon as it is
+  // true: what does not exist yet cannot be aborted.
   StatusOr<std::unique_ptr<Communicator>> Split(absl::Span<const Rank> group_ranks, uint64_t tag,
                                                 Deadline deadline,
                                                 const std::atomic<bool>* cancelled = nullptr) {
@@ -115,8 +115,7 @@ class Communicator {
   virtual Status Send(ConstBuffer send, Rank to, Deadline deadline) = 0;
   virtual Status Recv(Buffer recv, Rank from, Deadline deadline) = 0;
   // Both at once, so that rings and chains of ranks never wait for each other in a circle.
-  virtual Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
-                          Deadline deadline) = 0;
+  virtual Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) = 0;
 
   // Returns when every rank has called it.
   virtual Status Barrier(Deadline deadline) = 0;

@@ -6,9 +6,9 @@
 namespace lockstep::control {
 
 // Waking a sleeping thread costs tens of microseconds; asking again right away costs less than one.
-// So a waiting thread yields and asks again for a while before it sleeps. Where other work wants the
-// processor, a yield costs that work's whole time slice, while a sleeper would be woken at once: so
-// when yields take long, waits go to sleep without yielding for a while.
+// So a waiting thread yields and asks again for a while before it sleeps. Where other work wants
+// the processor, a yield costs that work's whole time slice, while a sleeper would be woken at
+// once: so when yields take long, waits go to sleep without yielding for a while.
 //
 // Threads: one at a time.
 class AwakePhase {

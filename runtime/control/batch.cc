@@ -75,9 +75,8 @@ kj::ArrayPtr<capnp::word> BatchWriter::CommandBuilder::allocateSegment(unsigned 
     first_ = false;
     // One word in front for the framing of a single segment.
     writer_.EnsureZeroed(1 + std::max<size_t>(minimum_words, kRoomWords));
-    return kj::arrayPtr(
-        reinterpret_cast<capnp::word*>(writer_.words_ + writer_.used_words_ + 1),
-        writer_.zeroed_words_ - writer_.used_words_ - 1);
+    return kj::arrayPtr(reinterpret_cast<capnp::word*>(writer_.words_ + writer_.used_words_ + 1),
+                        writer_.zeroed_words_ - writer_.used_words_ - 1);
   }
   const size_t words = std::max<size_t>(minimum_words, kZeroStepWords);
   void* segment = std::calloc(words, sizeof(uint64_t));

@@ -1,8 +1,8 @@
 // Channels carry messages between processes (or threads) without knowing what they mean.
 //
 // The controller listens with a ServerChannel; workers and clients connect with a ClientChannel.
-// Messages between two peers arrive whole and in order, or not at all. Nothing here blocks: a thread
-// that wants to wait for several things uses an InputWaiter (input_waiter.h).
+// Messages between two peers arrive whole and in order, or not at all. Nothing here blocks: a
+// thread that wants to wait for several things uses an InputWaiter (input_waiter.h).
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ class Channel {
   // True if Receive would return a message.
   virtual bool HasInput() = 0;
 
-  // A descriptor to poll for reading before HasInput() is asked again. It may become readable without
-  // input, and it is edge-like: sleep on it only after HasInput() said no, and look for input after
-  // every Send, which may take the edge away.
+  // A descriptor to poll for reading before HasInput() is asked again. It may become readable
+  // without input, and it is edge-like: sleep on it only after HasInput() said no, and look for
+  // input after every Send, which may take the edge away.
   virtual int wait_fd() const = 0;
 };
 

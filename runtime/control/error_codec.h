@@ -12,12 +12,12 @@ namespace lockstep::control {
 // A failure with the place it happened at.
 struct RemoteError {
   StatusCode code = StatusCode::kOk;
-  Rank rank = -1;           // -1: the controller
+  Rank rank = -1;  // -1: the controller
   SessionId session;
-  uint64_t command = 0;     // number within the session, from 1; 0: none
-  std::string function;     // function or operation; empty if none
+  uint64_t command = 0;  // number within the session, from 1; 0: none
+  std::string function;  // function or operation; empty if none
   std::string message;
-  std::string stack;        // the remote stack; empty if none
+  std::string stack;  // the remote stack; empty if none
 
   bool ok() const { return code == StatusCode::kOk; }
   // What the user reads: "rank 2, command 17, lockstep.fail: <message>" and the stack below it.

@@ -16,7 +16,7 @@ HostIdentity ReadIdentity() {
   identity.name = name;
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::getline(boot, identity.id);
-  struct stat pid_namespace{};
+  struct stat pid_namespace {};
   if (stat("/proc/self/ns/pid", &pid_namespace) == 0) {
     identity.id.append(1, '/').append(std::to_string(pid_namespace.st_ino));
   }

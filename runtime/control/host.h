@@ -15,7 +15,8 @@ inline constexpr char kBuildVersion[] = "0.1.0";
 
 struct HostIdentity {
   std::string name;  // for people
-  // Equal for two processes that see the same process ids: the kernel's boot id and the PID namespace.
+  // Equal for two processes that see the same process ids: the kernel's boot id and the PID
+  // namespace.
   std::string id;
 };
 const HostIdentity& ThisHost();

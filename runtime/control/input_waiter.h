@@ -10,8 +10,8 @@
 
 namespace lockstep::control {
 
-// The thread yields and looks again for `poll_before_sleep`, and only then sleeps (AwakePhase): a busy
-// exchange never sleeps, an idle one costs nothing.
+// The thread yields and looks again for `poll_before_sleep`, and only then sleeps (AwakePhase): a
+// busy exchange never sleeps, an idle one costs nothing.
 //
 // Threads: one thread per waiter.
 class InputWaiter {

@@ -89,9 +89,9 @@ struct Printer {
 }  // namespace
 
 std::string_view TypeName(const Value& value) {
-  static constexpr std::string_view kNames[] = {
-      "none",  "bool",     "int64",  "float64", "text", "bytes", "dtype",
-      "device", "shape", "register", "tensor", "list",    "map",  "object"};
+  static constexpr std::string_view kNames[] = {"none",   "bool",  "int64",  "float64", "text",
+                                                "bytes",  "dtype", "device", "shape",   "register",
+                                                "tensor", "list",  "map",    "object"};
   static_assert(std::size(kNames) == std::variant_size_v<Value::Variant>);
   return kNames[value.variant.index()];
 }

@@ -41,8 +41,7 @@ struct HostTensor {
   template <typename T>
   static HostTensor Of(Shape shape, absl::Span<const T> elements) {
     HostTensor tensor{DTypeOf<T>::value, std::move(shape), std::string()};
-    tensor.data.assign(reinterpret_cast<const char*>(elements.data()),
-                       elements.size() * sizeof(T));
+    tensor.data.assign(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(T));
     return tensor;
   }
   // The elements, if dtype is T's.
@@ -73,23 +72,22 @@ struct Value {
                                Shape, RegisterId, HostTensor, List, Map, RemoteObject>;
 
   Value() = default;
-  Value(bool v) : variant(v) {}                             // NOLINT: values convert freely
-  Value(double v) : variant(v) {}                           // NOLINT
-  Value(float v) : variant(static_cast<double>(v)) {}       // NOLINT
-  Value(const char* v) : variant(std::string(v)) {}         // NOLINT
-  Value(std::string_view v) : variant(std::string(v)) {}    // NOLINT
-  Value(std::string v) : variant(std::move(v)) {}           // NOLINT
+  Value(bool v) : variant(v) {}                           // NOLINT: values convert freely
+  Value(double v) : variant(v) {}                         // NOLINT
+  Value(float v) : variant(static_cast<double>(v)) {}     // NOLINT
+  Value(const char* v) : variant(std::string(v)) {}       // NOLINT
+  Value(std::string_view v) : variant(std::string(v)) {}  // NOLINT
+  Value(std::string v) : variant(std::move(v)) {}         // NOLINT
   // Integers of any width; a uint64 above 2^63 - 1 wraps, as in C++.
   template <typename T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  Value(T v) : variant(static_cast<int64_t>(v)) {}          // NOLINT
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Value(T v)
+      : variant(static_cast<int64_t>(v)) {}  // NOLINT
   template <typename T>
-    requires(std::is_same_v<T, None> || std::is_same_v<T, Bytes> || std::is_same_v<T, DType> ||
-             std::is_same_v<T, Device> || std::is_same_v<T, Shape> ||
-             std::is_same_v<T, RegisterId> || std::is_same_v<T, HostTensor> ||
-             std::is_same_v<T, List> || std::is_same_v<T, Map> ||
-             std::is_same_v<T, RemoteObject>)
-  Value(T v) : variant(std::move(v)) {}                     // NOLINT
+  requires(std::is_same_v<T, None> || std::is_same_v<T, Bytes> || std::is_same_v<T, DType> ||
+           std::is_same_v<T, Device> || std::is_same_v<T, Shape> || std::is_same_v<T, RegisterId> ||
+           std::is_same_v<T, HostTensor> || std::is_same_v<T, List> || std::is_same_v<T, Map> ||
+           std::is_same_v<T, RemoteObject>) Value(T v)
+      : variant(std::move(v)) {}  // NOLINT
 
   template <typename T>
   const T* As() const {

@@ -137,8 +137,7 @@ StatusOr<HostTensor> ReadHostTensor(wire::HostTensor::Reader reader) {
   HostTensor tensor;
   LOCKSTEP_ASSIGN_OR_RETURN(tensor.dtype, FromWire(reader.getDtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(tensor.shape, ReadShape(reader.getShape(), SizeOf(tensor.dtype)));
-  const auto expected =
-      static_cast<uint64_t>(tensor.shape.NumElements()) * SizeOf(tensor.dtype);
+  const auto expected = static_cast<uint64_t>(tensor.shape.NumElements()) * SizeOf(tensor.dtype);
   if (reader.getData().size() != expected) {
     return InvalidArgument("a tensor ", tensor.dtype, " ", tensor.shape, " has ", expected,
                            " bytes, ", reader.getData().size(), " came");

@@ -36,6 +36,8 @@ size_t PayloadBytes(const Value& value);
 
 // A setter that is given a std::string stops at its first zero byte; one given this does not.
 inline capnp::Text::Reader TextOf(const std::string& text) { return {text.c_str(), text.size()}; }
-inline std::string ToString(capnp::Text::Reader text) { return std::string(text.cStr(), text.size()); }
+inline std::string ToString(capnp::Text::Reader text) {
+  return std::string(text.cStr(), text.size());
+}
 
 }  // namespace lockstep::control

@@ -88,7 +88,7 @@ StatusOr<FfiRef> ToFfiTensor(const Tensor& tensor) {
   TVMFFIObjectHandle handle = nullptr;
   LOCKSTEP_RETURN_IF_ERROR(CheckFfi(TVMFFITensorFromDLPackVersioned(
       &managed->dlpack, /*require_alignment=*/0, /*require_contiguous=*/0, &handle)));
-  managed.release();  // the object's now
+  static_cast<void>(managed.release());  // the object's now
   return FfiRef::Adopt(handle);
 }
 

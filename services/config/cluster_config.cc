@@ -26,7 +26,8 @@ Settings ServiceSection(std::string_view section, Settings settings,
 }
 
 Settings WorkerSection(std::string_view section, worker::WorkerOptions& options) {
-  return ServiceSection(section, WorkerSettings(options), {"cluster", "controller_endpoint", "rank"},
+  return ServiceSection(section, WorkerSettings(options),
+                        {"cluster", "controller_endpoint", "rank"},
                         "cannot be given here: each worker gets it from the cluster");
 }
 
@@ -59,9 +60,8 @@ void ApplyRanks(const std::vector<Entry>& entries, ClusterOptions& options, Prob
   }
   for (const int rank : ranks) {
     std::vector<Entry> own;
-    std::copy_if(entries.begin(), entries.end(), std::back_inserter(own), [&](const Entry& entry) {
-      return RankOf(entry, options.workers) == rank;
-    });
+    std::copy_if(entries.begin(), entries.end(), std::back_inserter(own),
+                 [&](const Entry& entry) { return RankOf(entry, options.workers) == rank; });
     const std::string section = std::string(kRanks) + "." + std::to_string(rank);
     Apply(own, WorkerSection(section, options.ranks[rank]), section, problems);
   }
@@ -82,7 +82,8 @@ Settings ClusterSettings(ClusterOptions& options) {
                       "cannot be given here: it is the key of that name at the top")) {
     all.push_back(std::move(setting));
   }
-  for (Setting& setting : WorkerSection("worker", options.worker)) all.push_back(std::move(setting));
+  for (Setting& setting : WorkerSection("worker", options.worker))
+    all.push_back(std::move(setting));
   return all;
 }
 
@@ -161,9 +162,8 @@ StatusOr<FileKind> GuessFileKind(const std::string& path) {
     const Settings settings = Describe(kind);
     const long known = std::count_if(entries.begin(), entries.end(), [&](const Entry& entry) {
       if (kind == FileKind::kCluster && IsForRank(entry)) return true;
-      return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
-        return setting.key == entry.key;
-      });
+      return std::any_of(settings.begin(), settings.end(),
+                         [&](const Setting& setting) { return setting.key == entry.key; });
     });
     if (known > most) {
       most = known;

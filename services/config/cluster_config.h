@@ -21,8 +21,8 @@ struct ClusterOptions {
 
   std::string cluster = "lockstep";
   int workers = 4;
-  // `cluster` and `workers` are filled in. An endpoint that is empty is chosen by whoever starts the
-  // processes: sockets in the run directory.
+  // `cluster` and `workers` are filled in. An endpoint that is empty is chosen by whoever starts
+  // the processes: sockets in the run directory.
   controller::ControllerOptions controller;
   // What every worker starts from.
   worker::WorkerOptions worker;

@@ -12,7 +12,8 @@ namespace lockstep::config {
 // Threads: one at a time.
 class Problems {
  public:
-  // `where` is "FILE:LINE" or "--set KEY=VALUE"; `what` names the key, the value and what is allowed.
+  // `where` is "FILE:LINE" or "--set KEY=VALUE"; `what` names the key, the value and what is
+  // allowed.
   void Add(std::string_view where, std::string_view what);
 
   bool empty() const { return lines_.empty(); }

@@ -43,9 +43,10 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
            "is ahead by more waits."),
       Size("max_batch_bytes", options.max_batch_bytes, 64 * kKiB, 2 * kGiB,
            "Largest batch of commands that is accepted from a client."),
-      Duration("poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
-               "After a message, threads look again at once for this long before they sleep: more is "
-               "quicker and costs more of a core."),
+      Duration(
+          "poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
+          "After a message, threads look again at once for this long before they sleep: more is "
+          "quicker and costs more of a core."),
   };
 }
 

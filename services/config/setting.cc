@@ -64,8 +64,7 @@ Setting TextRow(std::string key, std::string type, std::string allowed, std::str
 template <typename Field>
 Setting IntegerRow(std::string key, Field& field, Field min, Field max, std::string doc) {
   return Row(
-      std::move(key), "integer", std::to_string(min) + " to " + std::to_string(max),
-      std::move(doc),
+      std::move(key), "integer", std::to_string(min) + " to " + std::to_string(max), std::move(doc),
       [&field, min, max](const RawValue& value) {
         LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
         LOCKSTEP_ASSIGN_OR_RETURN(const int64_t number, ParseInteger(text));
@@ -77,7 +76,9 @@ Setting IntegerRow(std::string key, Field& field, Field min, Field max, std::str
 }
 
 bool IsName(std::string_view text) {
-  const auto is_alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const auto is_alphanumeric = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+  };
   if (text.empty() || text.size() > 63 || !is_alphanumeric(text.front())) return false;
   return std::all_of(text.begin(), text.end(), [&](char c) {
     return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
@@ -95,12 +96,13 @@ Setting Choice(std::string key, std::string& field, std::initializer_list<std::s
                std::string doc) {
   std::string list;
   for (std::string_view item : allowed) list += (list.empty() ? "" : ", ") + std::string(item);
-  return TextRow(
-      std::move(key), "text", list, field, std::move(doc),
-      [choices = std::vector<std::string>(allowed.begin(), allowed.end())](const std::string& text) {
-        if (std::find(choices.begin(), choices.end(), text) != choices.end()) return OkStatus();
-        return InvalidArgument("\"", text, "\" is not known");
-      });
+  return TextRow(std::move(key), "text", list, field, std::move(doc),
+                 [choices = std::vector<std::string>(allowed.begin(), allowed.end())](
+                     const std::string& text) {
+                   if (std::find(choices.begin(), choices.end(), text) != choices.end())
+                     return OkStatus();
+                   return InvalidArgument("\"", text, "\" is not known");
+                 });
 }
 
 Setting Name(std::string key, std::string& field, std::string doc) {
@@ -156,7 +158,8 @@ Setting PathList(std::string key, std::vector<std::string>& field, std::string d
 
 Setting Endpoint(std::string key, std::string& field, std::string doc) {
   return TextRow(std::move(key), "endpoint", "tcp://127.0.0.1:PORT, ipc:///PATH, inproc://NAME",
-                 field, std::move(doc), [](const std::string& text) { return CheckEndpoint(text); });
+                 field, std::move(doc),
+                 [](const std::string& text) { return CheckEndpoint(text); });
 }
 
 Setting MicrosecondSetting(std::string key, std::function<void(std::chrono::microseconds)> set,

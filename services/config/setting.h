@@ -1,9 +1,9 @@
 // A setting: one row of the table that a service's configuration is made of.
 //
-// The rows say everything once: `lockstep config validate`, the tables in docs/configuration.md, the
-// checks of files and of --set, and the files that are written for child processes all come from them.
-// A row is bound to the field of an options object that it stores into; what that field held when
-// the row was made is the default.
+// The rows say everything once: `lockstep config validate`, the tables in docs/configuration.md,
+// the checks of files and of --set, and the files that are written for child processes all come
+// from them. A row is bound to the field of an options object that it stores into; what that field
+// held when the row was made is the default.
 #pragma once
 
 #include <chrono>

@@ -19,9 +19,8 @@ const Setting* Find(const Settings& settings, const std::string& key) {
 // True for "controller" if there is a "controller.heartbeat_interval".
 bool IsSection(const Settings& settings, const std::string& key) {
   const std::string prefix = key + ".";
-  return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
-    return setting.key.rfind(prefix, 0) == 0;
-  });
+  return std::any_of(settings.begin(), settings.end(),
+                     [&](const Setting& setting) { return setting.key.rfind(prefix, 0) == 0; });
 }
 
 std::string UnknownKey(const Settings& settings, const std::string& key) {

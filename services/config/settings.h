@@ -20,13 +20,15 @@ struct Sources {
 // The entries of all sources, later ones overriding. A file that cannot be read is a problem too.
 std::vector<Entry> ReadSources(const Sources& sources, Problems& problems);
 
-// Stores `entries` into `settings`. Problems: unknown keys (with the nearest known one), values that a
-// setting refuses, and required settings that no entry gives; the latter are reported at `name`.
+// Stores `entries` into `settings`. Problems: unknown keys (with the nearest known one), values
+// that a setting refuses, and required settings that no entry gives; the latter are reported at
+// `name`.
 void Apply(const std::vector<Entry>& entries, const Settings& settings, const std::string& name,
            Problems& problems);
 
 // A YAML file with every setting's present value, which reads back as the same values. Required
-// settings always have one; others are left out while they hold an empty text, which means "not set".
+// settings always have one; others are left out while they hold an empty text, which means "not
+// set".
 std::string ToYaml(const Settings& settings);
 
 // The rows of a Markdown table: key, type, default, allowed values, meaning.

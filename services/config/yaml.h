@@ -11,8 +11,8 @@
 namespace lockstep::config {
 
 // The entries of the file at `path`, in its order. Its top is a map; maps in it are sections, whose
-// keys are joined by dots; lists hold plain values only. Whatever is wrong, from a file that cannot be
-// read to a key that is given twice, goes to `problems`.
+// keys are joined by dots; lists hold plain values only. Whatever is wrong, from a file that cannot
+// be read to a key that is given twice, goes to `problems`.
 std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems);
 
 // The same for a text. `name` stands for the file in messages; `directory` as in RawValue.

@@ -88,12 +88,11 @@ void Controller::OpenPendingSessions() {
   std::vector<PendingOpen> opens;
   opens.swap(pending_opens_);
   for (const PendingOpen& open : opens) {
-    const Status status =
-        hopeless ? whole
-                 : control::DecodeMessage<wire::ClientMessage>(
-                       open.message[0], [&](wire::ClientMessage::Reader reader) {
-                         return OpenSession(open.client, reader.getOpenSession());
-                       });
+    const Status status = hopeless ? whole
+                                   : control::DecodeMessage<wire::ClientMessage>(
+                                         open.message[0], [&](wire::ClientMessage::Reader reader) {
+                                           return OpenSession(open.client, reader.getOpenSession());
+                                         });
     if (!status.ok()) Refuse(open.client, status);
   }
 }
@@ -104,8 +103,8 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
     return FailedPrecondition("the client (Lockstep ", control::ToString(open.getBuild()),
                               ") speaks protocol versions ", open.getMinVersion(), " to ",
                               open.getMaxVersion(), ", this controller (Lockstep ",
-                              control::kBuildVersion, ") ", control::kOldestProtocolVersion,
-                              " to ", control::kProtocolVersion);
+                              control::kBuildVersion, ") ", control::kOldestProtocolVersion, " to ",
+                              control::kProtocolVersion);
   }
   const uint32_t groups = open.getNumGroups();
   if (groups == 0 || static_cast<uint32_t>(membership_.size()) % groups != 0) {
@@ -177,8 +176,7 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   return OkStatus();
 }
 
-Status Controller::HandleReset(const control::PeerName& client,
-                               wire::ResetSession::Reader reset) {
+Status Controller::HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
                             sessions_.FindOwned(SessionId(reset.getSession()), client));
   // One that was used before would bring aborts and communicators of its first use back to life.
@@ -229,45 +227,46 @@ void Controller::HandleClose(const control::PeerName& client, wire::CloseSession
 }
 
 void Controller::SendStatus(const control::PeerName& client, uint64_t request) {
-  SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-    auto status = message.initClusterStatus();
-    status.setRequest(request);
-    status.setCluster(options_.cluster);
-    status.setBuild(control::kBuildVersion);
-    status.setEpoch(epoch_.value);
-    status.setPid(getpid());
-    status.setUptimeMillis(static_cast<uint64_t>(
-        std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - started_).count()));
-    status.setSequence(sequence_);
-    auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
-    for (Rank rank = 0; rank < membership_.size(); ++rank) {
-      const Membership::Member& member = membership_.member(rank);
-      const Progress progress = liveness_->ProgressOf(rank);
-      auto worker = workers[static_cast<unsigned>(rank)];
-      WritePeer(worker.initPeer(), rank, member);
-      worker.setState(ToWire(member.state));
-      worker.setBackend(member.backend);
-      worker.setReceived(progress.received);
-      worker.setLaunched(progress.launched);
-      worker.setCompleted(progress.completed);
-      worker.setHeartbeatAgeMillis(static_cast<uint64_t>(progress.heartbeat_age.count()));
-      worker.setReason(member.lost_because);
-    }
-    auto sessions = status.initSessions(static_cast<unsigned>(sessions_.all().size()));
-    unsigned i = 0;
-    for (const auto& [id, session] : sessions_.all()) {
-      auto entry = sessions[i++];
-      entry.setSession(id.value);
-      entry.setName(session.name);
-      entry.setHost(session.host);
-      entry.setPid(session.pid);
-      entry.setNumGroups(static_cast<uint32_t>(session.num_groups));
-      entry.setGeneration(session.generation.value);
-      entry.setSentBytes(session.sent_bytes);
-      entry.setConsumedBytes(std::min(session.SlowestConsumed(), session.sent_bytes));
-      if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
-    }
-  })});
+  SendToClient(
+      client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+        auto status = message.initClusterStatus();
+        status.setRequest(request);
+        status.setCluster(options_.cluster);
+        status.setBuild(control::kBuildVersion);
+        status.setEpoch(epoch_.value);
+        status.setPid(getpid());
+        status.setUptimeMillis(static_cast<uint64_t>(
+            std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - started_).count()));
+        status.setSequence(sequence_);
+        auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
+        for (Rank rank = 0; rank < membership_.size(); ++rank) {
+          const Membership::Member& member = membership_.member(rank);
+          const Progress progress = liveness_->ProgressOf(rank);
+          auto worker = workers[static_cast<unsigned>(rank)];
+          WritePeer(worker.initPeer(), rank, member);
+          worker.setState(ToWire(member.state));
+          worker.setBackend(member.backend);
+          worker.setReceived(progress.received);
+          worker.setLaunched(progress.launched);
+          worker.setCompleted(progress.completed);
+          worker.setHeartbeatAgeMillis(static_cast<uint64_t>(progress.heartbeat_age.count()));
+          worker.setReason(member.lost_because);
+        }
+        auto sessions = status.initSessions(static_cast<unsigned>(sessions_.all().size()));
+        unsigned i = 0;
+        for (const auto& [id, session] : sessions_.all()) {
+          auto entry = sessions[i++];
+          entry.setSession(id.value);
+          entry.setName(session.name);
+          entry.setHost(session.host);
+          entry.setPid(session.pid);
+          entry.setNumGroups(static_cast<uint32_t>(session.num_groups));
+          entry.setGeneration(session.generation.value);
+          entry.setSentBytes(session.sent_bytes);
+          entry.setConsumedBytes(std::min(session.SlowestConsumed(), session.sent_bytes));
+          if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
+        }
+      })});
 }
 
 }  // namespace lockstep::controller

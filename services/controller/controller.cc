@@ -32,16 +32,15 @@ Status CheckOptions(const ControllerOptions& options) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Controller>> Controller::Start(
-    const ControllerOptions& options, std::shared_ptr<control::ZmqContext> context) {
+    const ControllerOptions& options, const std::shared_ptr<control::ZmqContext>& context) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
-  const control::ZmqOptions limits{
-      .max_message_bytes = static_cast<int64_t>(options.max_batch_bytes)};
+  const control::ZmqOptions limits{.max_message_bytes =
+                                       static_cast<int64_t>(options.max_batch_bytes)};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
   LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      auto liveness,
-      control::ZmqListen(context, options.liveness_endpoint, {.max_message_bytes = 1 << 16}));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness, control::ZmqListen(context, options.liveness_endpoint,
+                                                              {.max_message_bytes = 1 << 16}));
   return std::unique_ptr<Controller>(
       new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
 }
@@ -200,8 +199,7 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
   session.failure.session = session.id;
   spdlog::warn("session {} failed: {}", session.id.value, Message(cause.ToStatus()));
   liveness_->Abort(session.id, session.generation, session.failure);
-  SendToClient(session.client,
-               {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto failed = message.initSessionFailed();
                  failed.setSession(session.id.value);
                  failed.setGeneration(session.generation.value);

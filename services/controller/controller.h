@@ -37,8 +37,8 @@ class Controller {
  public:
   // Binds the endpoints and starts the threads. kInvalidArgument for bad options; the errors of
   // control::ZmqListen.
-  static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
-                                                     std::shared_ptr<control::ZmqContext> context);
+  static StatusOr<std::unique_ptr<Controller>> Start(
+      const ControllerOptions& options, const std::shared_ptr<control::ZmqContext>& context);
   ~Controller();
 
   // Where it really listens.

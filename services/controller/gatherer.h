@@ -20,10 +20,10 @@ struct PendingRequest {
   SessionId session;
   RequestId request;
   Deadline deadline = Deadline::After({});
-  std::vector<bool> waiting;  // by rank: has not answered yet
-  int missing = 0;            // how many of them
-  control::RemoteError error;   // the first cause among the answers so far
-  control::Frame body;          // of a single rank's answer
+  std::vector<bool> waiting;   // by rank: has not answered yet
+  int missing = 0;             // how many of them
+  control::RemoteError error;  // the first cause among the answers so far
+  control::Frame body;         // of a single rank's answer
 };
 
 // Threads: one at a time.

@@ -1,5 +1,5 @@
-// Liveness: who is alive, apart from the command path, so that a long kernel never looks like a dead
-// worker and an abort reaches a worker that is busy.
+// Liveness: who is alive, apart from the command path, so that a long kernel never looks like a
+// dead worker and an abort reaches a worker that is busy.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ struct Progress {
   std::chrono::milliseconds heartbeat_age{0};
 };
 
-// Listens for heartbeats on a socket and a thread of its own; watches processes on this host, so that
-// a killed worker is noticed at once and not after a time-out.
+// Listens for heartbeats on a socket and a thread of its own; watches processes on this host, so
+// that a killed worker is noticed at once and not after a time-out.
 //
 // Threads: safe. `on_lost` is called on the liveness thread, once per worker.
 class LivenessMonitor {
@@ -90,7 +90,7 @@ class LivenessMonitor {
   mutable std::mutex mutex_;
   std::vector<Watched> workers_;
   std::vector<control::Frame> queued_;  // to be sent to all
-  bool greet_ = false;                  // a worker was heard for the first time and waits for a sign
+  bool greet_ = false;  // a worker was heard for the first time and waits for a sign
 
   std::atomic<bool> stopping_{false};
   std::thread thread_;

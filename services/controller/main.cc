@@ -13,8 +13,8 @@ namespace {
 
 using namespace lockstep;
 
-// Tells whoever started this process where it listens, ports that it chose itself included. Renamed into
-// place, so that a reader sees all of it or nothing.
+// Tells whoever started this process where it listens, ports that it chose itself included. Renamed
+// into place, so that a reader sees all of it or nothing.
 Status WriteEndpoints(const controller::Controller& controller, const std::string& path) {
   const std::string draft = path + ".new";
   std::ofstream file(draft, std::ios::trunc);
@@ -48,8 +48,7 @@ int main(int argc, char** argv) {
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
 
   process::BlockStopSignals();
-  const auto controller =
-      controller::Controller::Start(*options, control::ZmqContext::Create());
+  const auto controller = controller::Controller::Start(*options, control::ZmqContext::Create());
   if (!controller.ok()) return process::Fail(controller.status(), process::kFailed);
   if (!endpoints_file.empty()) {
     const Status written = WriteEndpoints(**controller, endpoints_file);

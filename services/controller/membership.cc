@@ -57,9 +57,8 @@ StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate&
       return AlreadyExists("rank ", rank, " is taken by ", Label(rank));
     }
   } else {
-    const auto free = std::find_if(members_.begin(), members_.end(), [](const Member& m) {
-      return m.state == State::kMissing;
-    });
+    const auto free = std::find_if(members_.begin(), members_.end(),
+                                   [](const Member& m) { return m.state == State::kMissing; });
     if (free == members_.end()) {
       return ResourceExhausted("cluster \"", cluster_, "\" is complete: all ", size(),
                                " ranks have joined");

@@ -29,8 +29,9 @@ SessionEntry* SessionTable::Find(SessionId id) {
 StatusOr<SessionEntry*> SessionTable::FindOwned(SessionId id, const control::PeerName& client) {
   SessionEntry* session = Find(id);
   if (session == nullptr) {
-    return NotFound("session ", id,
-                    " is not open: it was closed, or its lease ran out while the client was silent");
+    return NotFound(
+        "session ", id,
+        " is not open: it was closed, or its lease ran out while the client was silent");
   }
   if (session->client != client) {
     return PermissionDenied("session ", id, " belongs to another client");

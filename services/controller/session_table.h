@@ -28,8 +28,8 @@ struct SessionEntry {
   int pid = 0;
   int num_groups = 1;
   Generation generation;
-  control::RemoteError failure;  // the first cause of this generation; OK: none
-  uint64_t sent_bytes = 0;       // FlowCost of the bodies sent on
+  control::RemoteError failure;          // the first cause of this generation; OK: none
+  uint64_t sent_bytes = 0;               // FlowCost of the bodies sent on
   std::vector<uint64_t> consumed_bytes;  // by rank
   Deadline::Clock::time_point last_heard;
 

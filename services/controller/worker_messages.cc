@@ -52,18 +52,17 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   const Candidate candidate = ReadCandidate(hello);
   const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
   if (!rank.ok()) {
-    spdlog::warn("worker {} is refused: {}",
-                 control::ProcessLabel(candidate.host, candidate.pid), Message(rank.status()));
-    (void)workers_->Send({&peer, 1},
-                         {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                           e.setEpoch(epoch_.value);
-                           control::WriteError(e.initRefused().initError(),
-                                               control::ErrorOf(rank.status()));
-                         })});
+    spdlog::warn("worker {} is refused: {}", control::ProcessLabel(candidate.host, candidate.pid),
+                 Message(rank.status()));
+    (void)workers_->Send(
+        {&peer, 1}, {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+          e.setEpoch(epoch_.value);
+          control::WriteError(e.initRefused().initError(), control::ErrorOf(rank.status()));
+        })});
     return;
   }
-  spdlog::info("rank {} is {} on {}", *rank,
-               control::ProcessLabel(candidate.host, candidate.pid), candidate.device);
+  spdlog::info("rank {} is {} on {}", *rank, control::ProcessLabel(candidate.host, candidate.pid),
+               candidate.device);
   if (membership_.AllJoined() && !welcomed_) {
     welcomed_ = true;
     WelcomeAll();
@@ -101,8 +100,8 @@ void Controller::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   const Generation generation(failure.getGeneration());
   SessionEntry* session = sessions_.Find(error.session);
   if (session == nullptr) {
-    // Closed, but what was sent before is still being executed, and the other ranks may wait for this
-    // one in a collective.
+    // Closed, but what was sent before is still being executed, and the other ranks may wait for
+    // this one in a collective.
     liveness_->Abort(error.session, generation, error);
   } else if (session->generation == generation) {
     FailSession(*session, error);
@@ -120,8 +119,7 @@ void Controller::HandleConsumed(Rank rank, wire::Consumed::Reader consumed) {
 }
 
 void Controller::SendCredit(const SessionEntry& session) {
-  SendToClient(session.client,
-               {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto credit = message.initCredit();
                  credit.setSession(session.id.value);
                  credit.setConsumedBytes(session.SlowestConsumed());

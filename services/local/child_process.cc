@@ -112,8 +112,7 @@ StatusOr<ChildProcess> ChildProcess::Spawn(const ChildOptions& options) {
     log_fd = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
                   0600);
     if (log_fd < 0) {
-      return InvalidArgument("cannot write the log ", options.log_path, ": ",
-                             std::strerror(errno));
+      return InvalidArgument("cannot write the log ", options.log_path, ": ", std::strerror(errno));
     }
   }
   std::vector<char*> argv;

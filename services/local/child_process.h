@@ -34,8 +34,8 @@ struct ChildOptions {
   bool detached = false;
 };
 
-// A child has no standard input, and a process group of its own, so that ^C in a terminal reaches its
-// parent only, which then ends it in order.
+// A child has no standard input, and a process group of its own, so that ^C in a terminal reaches
+// its parent only, which then ends it in order.
 //
 // Threads: one at a time. Ownership: a running child is killed and reaped when its object is
 // destroyed, unless Release() was called.
@@ -78,9 +78,9 @@ class ChildProcess {
   ExitStatus exit_status_;
 };
 
-// Where the program `name` of this installation is: $`variable` if set, else beside the running program,
-// else in `build_directory` of the build tree that the running program lies in
-// ("services/worker" under bazel-bin), else in PATH. kNotFound says where it was looked for.
+// Where the program `name` of this installation is: $`variable` if set, else beside the running
+// program, else in `build_directory` of the build tree that the running program lies in
+// ("services/worker" under build/bin), else in PATH. kNotFound says where it was looked for.
 StatusOr<std::string> FindProgram(const std::string& name, const std::string& variable,
                                   const std::string& build_directory);
 

@@ -18,14 +18,14 @@ using namespace std::chrono_literals;
 
 // How often the start is looked at: short, because that is what a start takes longer on average.
 constexpr auto kLook = 3ms;
-// What a stop may take: until the controller agrees, until all have ended, until SIGTERM has worked.
+// What a stop may take: until the controller agrees, until all have ended, until SIGTERM has
+// worked.
 constexpr auto kShutdownPatience = 1s;
 constexpr auto kEndPatience = 2s;
 constexpr auto kTermPatience = 1s;
 
 bool IsAnyPort(const std::string& endpoint) {
-  return endpoint.rfind("tcp://", 0) == 0 &&
-         (endpoint.ends_with(":*") || endpoint.ends_with(":0"));
+  return endpoint.rfind("tcp://", 0) == 0 && (endpoint.ends_with(":*") || endpoint.ends_with(":0"));
 }
 
 std::string EndpointsFile(const std::string& directory) { return directory + "/endpoints.yaml"; }
@@ -36,9 +36,9 @@ StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
     const ClusterProcessesOptions& options) {
   std::string controller_program = options.controller_program;
   if (controller_program.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(controller_program,
-                              FindProgram("lockstep-controller", "LOCKSTEP_CONTROLLER",
-                                          "services/controller"));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        controller_program,
+        FindProgram("lockstep-controller", "LOCKSTEP_CONTROLLER", "services/controller"));
   }
   std::string worker_program = options.worker_program;
   if (worker_program.empty()) {
@@ -97,13 +97,14 @@ Status ClusterProcesses::StartController(const std::string& program) {
 Status ClusterProcesses::StartWorkers(const std::string& program) {
   for (worker::WorkerOptions& worker : options_.cluster.ranks) {
     worker.controller_endpoint = worker_endpoint_;
-    LOCKSTEP_ASSIGN_OR_RETURN(ServiceProcess process,
-                              ServiceProcess::Start({.role = "worker-" + std::to_string(worker.rank),
-                                                     .program = program,
-                                                     .directory = options_.directory,
-                                                     .settings = config::ToYaml(worker),
-                                                     .arguments = {},
-                                                     .detached = options_.detached}));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        ServiceProcess process,
+        ServiceProcess::Start({.role = "worker-" + std::to_string(worker.rank),
+                               .program = program,
+                               .directory = options_.directory,
+                               .settings = config::ToYaml(worker),
+                               .arguments = {},
+                               .detached = options_.detached}));
     workers_.push_back(std::move(process));
   }
   return OkStatus();

@@ -1,4 +1,5 @@
-// A cluster of real service processes on this host: what `lockstep up` starts and `lockstep down` ends.
+// A cluster of real service processes on this host: what `lockstep up` starts and `lockstep down`
+// ends.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +18,8 @@ namespace lockstep::local {
 
 struct ClusterProcessesOptions {
   config::ClusterOptions cluster;
-  // Exists, and nobody else may enter it: whoever reaches the sockets commands the cluster. Sockets,
-  // logs, and the configuration files of the processes go here.
+  // Exists, and nobody else may enter it: whoever reaches the sockets commands the cluster.
+  // Sockets, logs, and the configuration files of the processes go here.
   std::string directory;
   // The processes outlive this one, after Release().
   bool detached = false;
@@ -32,10 +33,10 @@ struct ClusterProcessesOptions {
 // Threads: one at a time. Ownership: stops everything when destroyed, unless Release() was called.
 class ClusterProcesses {
  public:
-  // Starts all processes at once and returns when the cluster is ready. A process that ends before is
-  // reported at once, with the end of its log; nothing is left running then.
-  // kInvalidArgument: the directory's path is too long for sockets; kNotFound: no such executable;
-  // kUnavailable: a process has ended; kDeadlineExceeded: not ready in time.
+  // Starts all processes at once and returns when the cluster is ready. A process that ends before
+  // is reported at once, with the end of its log; nothing is left running then. kInvalidArgument:
+  // the directory's path is too long for sockets; kNotFound: no such executable; kUnavailable: a
+  // process has ended; kDeadlineExceeded: not ready in time.
   static StatusOr<std::unique_ptr<ClusterProcesses>> Start(const ClusterProcessesOptions& options);
   ~ClusterProcesses();
 
@@ -49,9 +50,9 @@ class ClusterProcesses {
   // kDeadlineExceeded: all still run. kCancelled: `cancel_fd` became readable (-1: none).
   Status WaitForEnd(Deadline deadline, int cancel_fd = -1);
 
-  // Ends the cluster in order: the controller tells clients and workers; what is left by then gets SIGTERM,
-  // then SIGKILL. Idempotent. An error names what did not end well, apart from what WaitForEnd()
-  // has reported.
+  // Ends the cluster in order: the controller tells clients and workers; what is left by then gets
+  // SIGTERM, then SIGKILL. Idempotent. An error names what did not end well, apart from what
+  // WaitForEnd() has reported.
   Status Stop(const std::string& reason);
 
   // Leaves the processes running, for good.

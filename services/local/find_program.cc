@@ -13,15 +13,14 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsExecutable(const fs::path& path) {
-  struct stat info{};
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         access(path.c_str(), X_OK) == 0;
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-// In directories that nobody chose, such as those above the running program, only files of this user or
-// of root are trusted.
+// In directories that nobody chose, such as those above the running program, only files of this
+// user or of root are trusted.
 bool IsTrusted(const fs::path& path) {
-  struct stat info{};
+  struct stat info {};
   return stat(path.c_str(), &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0);
 }
 
@@ -40,7 +39,8 @@ StatusOr<std::string> FindProgram(const std::string& name, const std::string& va
 
   // Programs of the build tree lie two or three folders deep in it.
   fs::path above = self.parent_path();
-  for (int level = 0; level < 4 && above.has_relative_path(); ++level, above = above.parent_path()) {
+  for (int level = 0; level < 4 && above.has_relative_path();
+       ++level, above = above.parent_path()) {
     const fs::path built = above / build_directory / name;
     if (!error && IsExecutable(built) && IsTrusted(built)) return built.string();
   }

@@ -27,8 +27,8 @@ constexpr auto kLook = 100ms;
 constexpr auto kWorkerPatience = 3s;
 constexpr auto kControllerPatience = 2s;
 
-// In somebody else's program, standard output is not ours, and only what goes wrong is news. A program
-// that has set up spdlog itself keeps what it chose.
+// In somebody else's program, standard output is not ours, and only what goes wrong is news. A
+// program that has set up spdlog itself keeps what it chose.
 void QuietLogs() {
   if (!spdlog::default_logger()->name().empty()) return;
   auto logger = spdlog::stderr_logger_mt("lockstep");
@@ -102,8 +102,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
   if (options.mode == Mode::kProcesses) {
     LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerProcesses(ranks, program, directory->path()));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(controller,
-                            controller::Controller::Start(controller_options, context));
+  LOCKSTEP_ASSIGN_OR_RETURN(controller, controller::Controller::Start(controller_options, context));
   endpoint = controller->client_endpoint();
   if (options.mode == Mode::kThreads) {
     LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerThreads(ranks, context));

@@ -1,10 +1,10 @@
 // A whole cluster started by one program: the default of the quick start, and of tests.
 #pragma once
 
+#include <sys/types.h>
 #include <chrono>
 #include <memory>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 #include "runtime/base/status.h"

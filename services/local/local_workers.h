@@ -23,8 +23,8 @@ class LocalWorkers {
   virtual Status CheckRunning() = 0;
 
   // Waits until all have ended, which the controller has told them to do. Those that have not by
-  // `patience` are made to. An error names what did not end well; what CheckRunning() has reported is
-  // not said again.
+  // `patience` are made to. An error names what did not end well; what CheckRunning() has reported
+  // is not said again.
   virtual Status Stop(Deadline patience) = 0;
 
   // Process ids in rank order; none for threads.
@@ -33,7 +33,8 @@ class LocalWorkers {
 
 // As threads of this process. `context` is the one that their inproc endpoints live in.
 StatusOr<std::unique_ptr<LocalWorkers>> StartWorkerThreads(
-    const std::vector<worker::WorkerOptions>& ranks, std::shared_ptr<control::ZmqContext> context);
+    const std::vector<worker::WorkerOptions>& ranks,
+    const std::shared_ptr<control::ZmqContext>& context);
 
 // As child processes that die with this one. Their configuration and logs go to `directory`.
 StatusOr<std::unique_ptr<LocalWorkers>> StartWorkerProcesses(

@@ -34,8 +34,8 @@ class ServiceProcess {
   // True once CheckRunning() has told that it has ended.
   bool reported() const { return reported_; }
 
-  // Waits, then kills it at `patience`. OK if it ended with exit code 0, or if the end is known from
-  // CheckRunning(); else the same error as CheckRunning's.
+  // Waits, then kills it at `patience`. OK if it ended with exit code 0, or if the end is known
+  // from CheckRunning(); else the same error as CheckRunning's.
   Status WaitOrKill(Deadline patience);
 
  private:
@@ -50,8 +50,8 @@ class ServiceProcess {
   bool reported_ = false;
 };
 
-// Ends all of `processes`: SIGTERM to all at once, SIGKILL at `patience` to those that are left. An error
-// lists those that did not end well (see WaitOrKill()).
+// Ends all of `processes`: SIGTERM to all at once, SIGKILL at `patience` to those that are left. An
+// error lists those that did not end well (see WaitOrKill()).
 Status TerminateAll(std::vector<ServiceProcess>& processes, Deadline patience);
 
 // Waits for `processes` to end by themselves; those that do not are left for TerminateAll().

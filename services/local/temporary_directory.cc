@@ -30,8 +30,8 @@ int OpenDirectory(const std::string& path) {
 
 // True if `path` still is the directory that `fd` was opened at.
 bool IsStill(const std::string& path, int fd) {
-  struct stat by_path{};
-  struct stat by_fd{};
+  struct stat by_path {};
+  struct stat by_fd {};
   return lstat(path.c_str(), &by_path) == 0 && fstat(fd, &by_fd) == 0 &&
          by_path.st_ino == by_fd.st_ino && by_path.st_dev == by_fd.st_dev;
 }
@@ -45,7 +45,7 @@ void Sweep(const std::string& base) {
     if (entry->path().filename().string().rfind(kPrefix, 0) != 0) continue;
     const int fd = OpenDirectory(path);
     if (fd < 0) continue;
-    struct stat info{};
+    struct stat info {};
     if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
       std::error_code ignored;
       fs::remove_all(path, ignored);

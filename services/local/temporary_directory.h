@@ -8,11 +8,12 @@
 
 namespace lockstep::local {
 
-// Threads: immutable. Ownership: the directory and all in it are removed when the object is destroyed.
+// Threads: immutable. Ownership: the directory and all in it are removed when the object is
+// destroyed.
 class TemporaryDirectory {
  public:
-  // ${TMPDIR:-/tmp}/lockstep-local-XXXXXX, mode 0700. Also removes such directories of this user whose
-  // process was killed: a live one holds a file lock on its directory.
+  // ${TMPDIR:-/tmp}/lockstep-local-XXXXXX, mode 0700. Also removes such directories of this user
+  // whose process was killed: a live one holds a file lock on its directory.
   static StatusOr<std::unique_ptr<TemporaryDirectory>> Create();
 
   TemporaryDirectory(const TemporaryDirectory&) = delete;
@@ -22,8 +23,7 @@ class TemporaryDirectory {
   const std::string& path() const { return path_; }
 
  private:
-  TemporaryDirectory(std::string path, int lock_fd)
-      : path_(std::move(path)), lock_fd_(lock_fd) {}
+  TemporaryDirectory(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
 
   const std::string path_;
   const int lock_fd_;

@@ -48,13 +48,14 @@ class WorkerThreads : public LocalWorkers {
  private:
   std::vector<std::unique_ptr<worker::Worker>> workers_;
   std::vector<bool> reported_;
-  const std::vector<pid_t> no_pids_;
+  const std::vector<pid_t> no_pids_{};
 };
 
 }  // namespace
 
 StatusOr<std::unique_ptr<LocalWorkers>> StartWorkerThreads(
-    const std::vector<worker::WorkerOptions>& ranks, std::shared_ptr<control::ZmqContext> context) {
+    const std::vector<worker::WorkerOptions>& ranks,
+    const std::shared_ptr<control::ZmqContext>& context) {
   auto workers = std::make_unique<WorkerThreads>();
   LOCKSTEP_RETURN_IF_ERROR(workers->Start(ranks, context));
   return workers;

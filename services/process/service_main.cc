@@ -29,7 +29,8 @@ std::string Footer(const ServiceProgram& program) {
     text += "  " + setting.key + std::string(width - setting.key.size() + 2, ' ') + setting.doc +
             (setting.required ? " Required." : " Default: " + setting.fallback + ".") + "\n";
   }
-  return text + "\nExit codes: 0 stopped in order, 1 failed, 2 wrong command line or configuration.";
+  return text +
+         "\nExit codes: 0 stopped in order, 1 failed, 2 wrong command line or configuration.";
 }
 
 }  // namespace
@@ -42,8 +43,7 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
   app.set_version_flag("--version", program.name + " " + control::kBuildVersion);
   app.add_option("--config", flags->sources.file, "Reads settings from this YAML file")
       ->type_name("FILE");
-  app.add_option("--set", flags->sources.assignments,
-                 "Overrides one setting; may be given often")
+  app.add_option("--set", flags->sources.assignments, "Overrides one setting; may be given often")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->take_all();

@@ -41,8 +41,8 @@ struct ServiceFlags {
   pid_t parent = 0;  // --die-with-parent; 0: not given
 };
 
-// Sets up logging to standard error and reads the command line. An exit code if the program is to end
-// here: after --help and --version, or because of a mistake, which has been printed.
+// Sets up logging to standard error and reads the command line. An exit code if the program is to
+// end here: after --help and --version, or because of a mistake, which has been printed.
 std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, char** argv,
                                     ServiceFlags* flags);
 

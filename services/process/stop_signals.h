@@ -24,11 +24,11 @@ inline constexpr std::chrono::seconds kStopGrace{5};
 // A second signal ends the process at once, with exit code 1.
 class StopSignals {
  public:
-  // `parent`: also stop when this process ends; 0: no matter. kFailedPrecondition if `parent` is not
-  // the parent (any more).
+  // `parent`: also stop when this process ends; 0: no matter. kFailedPrecondition if `parent` is
+  // not the parent (any more).
   //
-  // The parent is watched through its pidfd. prctl(PR_SET_PDEATHSIG) would not do: it fires when the
-  // *thread* that started this process ends, however long the parent itself lives.
+  // The parent is watched through its pidfd. prctl(PR_SET_PDEATHSIG) would not do: it fires when
+  // the *thread* that started this process ends, however long the parent itself lives.
   static StatusOr<std::unique_ptr<StopSignals>> Watch(
       pid_t parent, std::function<void(const std::string& reason)> on_stop);
 

@@ -17,9 +17,7 @@ constexpr uint64_t kMaxChunkBytes = uint64_t{16} << 20;
 }  // namespace
 
 BulkServer::BulkServer(std::unique_ptr<control::ServerChannel> channel)
-    : channel_(std::move(channel)),
-      endpoint_(channel_->endpoint()),
-      thread_([this] { Run(); }) {}
+    : channel_(std::move(channel)), endpoint_(channel_->endpoint()), thread_([this] { Run(); }) {}
 
 BulkServer::~BulkServer() {
   stopping_ = true;
@@ -61,8 +59,8 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
   control::Message answer = {control::Frame()};
   uint64_t ticket = 0;
   uint64_t offset = 0;
-  const Status status = control::DecodeMessage<wire::BulkRequest>(
-      message[0], [&](wire::BulkRequest::Reader request) {
+  const Status status =
+      control::DecodeMessage<wire::BulkRequest>(message[0], [&](wire::BulkRequest::Reader request) {
         ticket = request.getTicket();
         offset = request.getOffset();
         return Serve(request, message, &answer);
@@ -87,8 +85,7 @@ Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Messa
   const uint64_t total = tensor.size_bytes();
   const auto check = [&](uint64_t size) -> Status {
     if (offset <= total && size <= total - offset) return OkStatus();
-    return OutOfRange("bytes ", offset, " to ", offset + size, " of a tensor of ", total,
-                      " bytes");
+    return OutOfRange("bytes ", offset, " to ", offset + size, " of a tensor of ", total, " bytes");
   };
   auto* bytes = static_cast<std::byte*>(tensor.data());
   switch (request.which()) {

@@ -17,8 +17,8 @@
 
 namespace lockstep::worker {
 
-// Serves reads and writes of the tensors that have a ticket, on a thread and a socket of its own, so
-// that a copy never delays a command.
+// Serves reads and writes of the tensors that have a ticket, on a thread and a socket of its own,
+// so that a copy never delays a command.
 //
 // Threads: safe.
 class BulkServer {

@@ -121,9 +121,9 @@ StatusOr<std::vector<Rank>> CollectiveCall::Members() const {
     std::vector<bool> seen(static_cast<size_t>(context_.world_size));
     for (Rank rank : command_.getTeam()) {
       if (rank < 0 || rank >= context_.world_size || seen[static_cast<size_t>(rank)]) {
-        return InvalidArgument("the team has rank ", rank, ", which ",
-                               rank < 0 || rank >= context_.world_size ? "does not exist"
-                                                                       : "it names twice");
+        return InvalidArgument(
+            "the team has rank ", rank, ", which ",
+            rank < 0 || rank >= context_.world_size ? "does not exist" : "it names twice");
       }
       seen[static_cast<size_t>(rank)] = true;
       members.push_back(rank);
@@ -176,8 +176,7 @@ Status CollectiveCall::Keep() {
 Status CollectiveCall::AllReduce() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), source.shape()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      comm_->AllReduce(source.buffer(), result.buffer(), op(), deadline()));
+  LOCKSTEP_RETURN_IF_ERROR(comm_->AllReduce(source.buffer(), result.buffer(), op(), deadline()));
   return Keep();
 }
 
@@ -203,8 +202,8 @@ Status CollectiveCall::Broadcast() {
       const TensorHeader header,
       BroadcastHeader(*comm_, IsRoot() ? &source : nullptr, command_.getRoot(), deadline()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), header.shape()));
-  LOCKSTEP_RETURN_IF_ERROR(comm_->Broadcast(IsRoot() ? source.buffer() : Buffer(),
-                                            result.buffer(), command_.getRoot(), deadline()));
+  LOCKSTEP_RETURN_IF_ERROR(comm_->Broadcast(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
+                                            command_.getRoot(), deadline()));
   return Keep();
 }
 
@@ -301,8 +300,8 @@ Status CollectiveCall::AllToAll() {
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
                             Destination(source.dtype(), WithRows(source.shape(), rows)));
-  LOCKSTEP_RETURN_IF_ERROR(comm_->AllToAll(source.buffer(), send_counts, result.buffer(),
-                                           recv_counts, deadline()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      comm_->AllToAll(source.buffer(), send_counts, result.buffer(), recv_counts, deadline()));
   return Keep();
 }
 

@@ -21,8 +21,8 @@ struct CollectiveContext {
   Deadline deadline;
 };
 
-// Executes `command` as this rank's part. kInvalidArgument for registers that hold no tensor, and for
-// dtypes, shapes or ranks that do not fit together.
+// Executes `command` as this rank's part. kInvalidArgument for registers that hold no tensor, and
+// for dtypes, shapes or ranks that do not fit together.
 Status ExecuteCollective(const CollectiveContext& context,
                          wire::Command::Collective::Reader command);
 

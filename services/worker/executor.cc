@@ -33,8 +33,7 @@ control::RemoteError LocateError(const Status& status, Rank rank, SessionId sess
 Executor::Executor(const WorkerOptions& options, const Place& place,
                    const std::shared_ptr<tensor::Arena>& arena,
                    const module::FunctionTable& functions, collective::Communicator& world,
-                   BulkServer& bulk, ProgressCounters& progress,
-                   control::ClientChannel& controller)
+                   BulkServer& bulk, ProgressCounters& progress, control::ClientChannel& controller)
     : options_(options),
       place_(place),
       arena_(arena),
@@ -58,8 +57,7 @@ std::shared_ptr<SessionState> Executor::FindSession(SessionId id) {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
-void Executor::Abort(SessionId session, Generation generation,
-                     const control::RemoteError& cause) {
+void Executor::Abort(SessionId session, Generation generation, const control::RemoteError& cause) {
   std::shared_ptr<SessionState> state;
   {
     std::lock_guard lock(sessions_mutex_);
@@ -104,8 +102,8 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
       if (command.isRelease()) return Release(*session, command.getRelease()), OkStatus();
       if (batch.generation != session->generation()) return OkStatus();
       if (!session->has_failed()) return ExecuteCommand(*session, command);
-      const bool asks = command.isSync() || command.isFetch() || command.isStore() ||
-                        command.isLocate();
+      const bool asks =
+          command.isSync() || command.isFetch() || command.isStore() || command.isLocate();
       if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == place_.rank)) {
         Reply(session->failure(), control::Frame());
       }
@@ -195,18 +193,17 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   registers::Value result;
   Status status = function.Call(call_context_, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
-    status = session.registers().Write(RegisterId::FromPacked(call.getResult()),
-                                       std::move(result));
+    status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
   }
   if (!status.ok()) running_.function = function.name();
   arguments_.clear();
   return status;
 }
 
-Status Executor::Collective(SessionState& session,
-                            wire::Command::Collective::Reader collective) {
-  const CollectiveContext context{place_.rank, place_.world_size(), world_, *arena_, session,
-                                  Deadline::After(place_.collective_timeout)};
+Status Executor::Collective(SessionState& session, wire::Command::Collective::Reader collective) {
+  const CollectiveContext context{place_.rank, place_.world_size(),
+                                  world_,      *arena_,
+                                  session,     Deadline::After(place_.collective_timeout)};
   const Status status = ExecuteCollective(context, collective);
   if (!status.ok()) running_.function = Name(collective.getKind());
   return status;
@@ -276,8 +273,8 @@ void Executor::FreeOrphans() {
 }
 
 void Executor::FailSession(SessionState& session, const Status& status) {
-  const control::RemoteError error = LocateError(status, place_.rank, session.id(),
-                                                 running_.command, running_.function);
+  const control::RemoteError error =
+      LocateError(status, place_.rank, session.id(), running_.command, running_.function);
   // What comes from elsewhere is known there: only the first cause is reported.
   if (!session.Fail(error)) return;
   spdlog::warn("session {} failed: {}", session.id().value, Message(error.ToStatus()));

@@ -34,7 +34,8 @@ struct BatchContext {
   RequestId request;
 };
 
-// Threads: ExecuteBatch() belongs to the executing thread; Abort() and AbortAll() are safe from any.
+// Threads: ExecuteBatch() belongs to the executing thread; Abort() and AbortAll() are safe from
+// any.
 class Executor {
  public:
   // Everything is borrowed and outlives the executor. Answers go to `controller`, on the executing
@@ -108,8 +109,8 @@ class Executor {
   std::mutex sessions_mutex_;  // guards the map; a session guards itself
   std::map<SessionId, std::shared_ptr<SessionState>> sessions_;
   SessionId last_session_;  // the last that was opened; their ids grow
-  // Aborts of sessions that this worker has yet to open: they travel on another socket, and a worker
-  // that is busy is overtaken by them.
+  // Aborts of sessions that this worker has yet to open: they travel on another socket, and a
+  // worker that is busy is overtaken by them.
   struct EarlyAbort {
     SessionId session;
     Generation generation;

@@ -52,8 +52,8 @@ Place ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
 StatusOr<Place> ReadAnswer(const control::Message& message) {
   if (message.empty()) return Internal("the controller sent an empty message");
   Place place;
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
-      message[0], [&](wire::Envelope::Reader envelope) {
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader envelope) {
         switch (envelope.which()) {
           case wire::Envelope::WELCOME:
             place = ReadWelcome(Epoch(envelope.getEpoch()), envelope.getWelcome());

@@ -37,7 +37,8 @@ struct Offer {
 };
 
 // Sends the hello and waits for the welcome. kDeadlineExceeded if no controller answers, or not all
-// workers join; kAborted once `stopping`, which is signalled by `wake_fd`; else the controller's refusal.
+// workers join; kAborted once `stopping`, which is signalled by `wake_fd`; else the controller's
+// refusal.
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
                      Deadline deadline);

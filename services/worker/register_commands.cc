@@ -42,8 +42,7 @@ Status Executor::LoadModule(SessionState& session, wire::Command::LoadModule::Re
 Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty) {
   running_.function = "empty";
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(empty.getDtype()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape,
-                            control::ReadShape(empty.getShape(), SizeOf(dtype)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, control::ReadShape(empty.getShape(), SizeOf(dtype)));
   LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(*arena_, dtype, shape));
   return session.registers().Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
 }
@@ -51,9 +50,8 @@ Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty
 Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
   running_.function = "fetch";
   constexpr size_t kMaxTensorBytes = size_t{64} << 20;
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const registers::Value* const value,
-      session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
+  LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value,
+                            session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
   Status status;
   const control::Frame body = control::EncodeMessage<wire::Value>(
       [&](wire::Value::Builder builder) { status = ToWire(*value, kMaxTensorBytes, builder); });
@@ -67,8 +65,8 @@ Status Executor::Store(SessionState& session, wire::Command::Store::Reader store
   LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
                             FromWire(store.getValue(), session.registers(), *arena_));
   WithdrawTicket(session, store.getRegister());
-  LOCKSTEP_RETURN_IF_ERROR(session.registers().Write(
-      RegisterId::FromPacked(store.getRegister()), std::move(value)));
+  LOCKSTEP_RETURN_IF_ERROR(
+      session.registers().Write(RegisterId::FromPacked(store.getRegister()), std::move(value)));
   Reply(control::RemoteError(), control::Frame());
   return OkStatus();
 }
@@ -84,8 +82,8 @@ Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader loc
   }
   auto [ticket, is_new] = session.tickets().try_emplace(id.Packed(), 0);
   if (is_new) ticket->second = bulk_.Publish(*tensor);
-  const control::Frame body = control::EncodeMessage<wire::TensorLocation>(
-      [&](wire::TensorLocation::Builder location) {
+  const control::Frame body =
+      control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
         if (arena_->Contains(tensor->data())) {
           location.setSegment(arena_->name());
           location.setOffset(arena_->OffsetOf(tensor->data()));

@@ -27,8 +27,8 @@ struct SessionOwner {
   std::string client_host;  // HostIdentity::id
 };
 
-// A session is usable, or it has failed: then its commands are skipped until it is reset. It fails by
-// an error here, or by an abort that says what happened on another rank.
+// A session is usable, or it has failed: then its commands are skipped until it is reset. It fails
+// by an error here, or by an abort that says what happened on another rank.
 //
 // Threads: the executing thread owns it; Abort() and the failure are safe from any thread.
 class SessionState {
@@ -47,8 +47,9 @@ class SessionState {
   // True if this is the first failure of its generation.
   bool Fail(const control::RemoteError& cause);
 
-  // Fails the session and wakes this rank from its collectives. Ignored for an older generation. One for
-  // a later generation has overtaken the reset, which travels on another socket: it waits for it.
+  // Fails the session and wakes this rank from its collectives. Ignored for an older generation.
+  // One for a later generation has overtaken the reset, which travels on another socket: it waits
+  // for it.
   void Abort(Generation generation, const control::RemoteError& cause);
 
   // Usable again; the old communicators are dropped.

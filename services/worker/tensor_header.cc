@@ -12,16 +12,14 @@ TensorHeader::TensorHeader(const tensor::Tensor& tensor) {
 }
 
 Status TensorHeader::Validate() const {
-  if (words_[0] < 0 || words_[0] >= kDTypeCount || words_[1] < 0 ||
-      words_[1] > Shape::kMaxDims) {
+  if (words_[0] < 0 || words_[0] >= kDTypeCount || words_[1] < 0 || words_[1] > Shape::kMaxDims) {
     return InvalidArgument("a peer sent an impossible tensor header");
   }
   return shape().Validate(SizeOf(dtype()));
 }
 
 StatusOr<std::vector<TensorHeader>> ExchangeHeaders(collective::Communicator& communicator,
-                                                    const tensor::Tensor& own,
-                                                    Deadline deadline) {
+                                                    const tensor::Tensor& own, Deadline deadline) {
   const auto size = static_cast<size_t>(communicator.size());
   TensorHeader mine(own);
   const size_t words = mine.buffer().count;
@@ -56,7 +54,8 @@ Status CheckSameRows(const std::vector<TensorHeader>& headers, absl::Span<const 
   for (size_t r = 0; r < headers.size(); ++r) {
     const Shape shape = headers[r].shape();
     if (shape.ndim() == 0) {
-      return InvalidArgument("rank ", members[r], " has a scalar; rows are dealt out and joined "
+      return InvalidArgument("rank ", members[r],
+                             " has a scalar; rows are dealt out and joined "
                              "along dimension 0, so the tensor needs one");
     }
     if (headers[r].dtype() == first.dtype() && shape.ndim() == first_shape.ndim() &&

@@ -19,8 +19,7 @@ StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, tensor::Allocator& a
   if (data.size() != static_cast<uint64_t>(shape.NumElements()) * SizeOf(dtype)) {
     return InvalidArgument("a tensor ", dtype, " ", shape, " came with ", data.size(), " bytes");
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
-                            tensor::Tensor::Empty(allocator, dtype, shape));
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(allocator, dtype, shape));
   if (data.size() > 0) std::memcpy(tensor.data(), data.begin(), data.size());
   return Value(std::move(tensor));
 }

@@ -30,8 +30,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
   arena_options.capacity_bytes = options.arena_bytes;
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<tensor::Arena> arena,
                             tensor::Arena::Create(arena_options));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto bulk_channel,
-                            control::ZmqListen(context, options.bulk_endpoint));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto bulk_channel, control::ZmqListen(context, options.bulk_endpoint));
   LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
                             control::ZmqConnect(context, options.controller_endpoint));
   return std::unique_ptr<Worker>(new Worker(options, std::move(context), std::move(arena),
@@ -41,8 +40,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
 
 Worker::Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
                std::shared_ptr<tensor::Arena> arena,
-               std::unique_ptr<control::ClientChannel> controller,
-               std::unique_ptr<BulkServer> bulk)
+               std::unique_ptr<control::ClientChannel> controller, std::unique_ptr<BulkServer> bulk)
     : options_(options),
       context_(std::move(context)),
       arena_(std::move(arena)),
@@ -82,17 +80,15 @@ void Worker::Run() {
   std::lock_guard lock(state_mutex_);
   ended_ = true;
   // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
-  end_status_ = status.code() == StatusCode::kDeadlineExceeded
-                    ? Unavailable(Message(status))
-                    : status;
+  end_status_ =
+      status.code() == StatusCode::kDeadlineExceeded ? Unavailable(Message(status)) : status;
   ended_changed_.notify_all();
 }
 
 Status Worker::JoinAndServe() {
   const Deadline deadline = Deadline::After(options_.join_timeout);
-  const StatusOr<Place> place =
-      Join(*controller_, options_, {arena_->name(), bulk_->endpoint()}, wake_up_.fd(), stopping_,
-           deadline);
+  const StatusOr<Place> place = Join(*controller_, options_, {arena_->name(), bulk_->endpoint()},
+                                     wake_up_.fd(), stopping_, deadline);
   if (!place.ok()) return stopping_ ? OkStatus() : place.status();
   place_ = *place;
   // Before the communicator: connecting it may take longer than a silent worker is given.
@@ -164,8 +160,8 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
   uint64_t sequence = 0;
   bool is_batch = false;
   bool shutdown = false;
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
-      message[0], [&](wire::Envelope::Reader envelope) {
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader envelope) {
         if (Epoch(envelope.getEpoch()) != place_.epoch) {
           return Internal("a message of epoch ", envelope.getEpoch(), " in epoch ", place_.epoch);
         }

@@ -19,8 +19,7 @@ class BadInputTest : public SessionFixture {
   void SetUp() override {
     SessionFixture::SetUp();
     bystander_ = std::make_unique<Session>(Open(SharedCluster(GetParam())));
-    bystander_value_ =
-        Unwrap(bystander_->Call(Function(*bystander_, "lockstep.worker_rank")));
+    bystander_value_ = Unwrap(bystander_->Call(Function(*bystander_, "lockstep.worker_rank")));
   }
   void TearDown() override {
     // The bystander's registers are whole, and its collectives work.
@@ -118,9 +117,8 @@ TEST_P(BadInputTest, RegisterThatWasFreed) {
   const RegisterId id = freed.id();
   freed = DRef();
   EXPECT_OK(session_->SyncAll());
-  ExpectFailure(
-      [&] { return session_->Call(Function("lockstep.identity"), Named(id)).status(); },
-      StatusCode::kNotFound, HasSubstr("freed"));
+  ExpectFailure([&] { return session_->Call(Function("lockstep.identity"), Named(id)).status(); },
+                StatusCode::kNotFound, HasSubstr("freed"));
 }
 
 // Its index is somebody else's by now: an error, and never that one's data.
@@ -135,9 +133,8 @@ TEST_P(BadInputTest, RegisterWhosePlaceWasGivenAway) {
     next = Call("lockstep.identity", "new");
     kept.push_back(next);
   } while (next.id().index != id.index);
-  ExpectFailure(
-      [&] { return session_->Call(Function("lockstep.identity"), Named(id)).status(); },
-      StatusCode::kNotFound, HasSubstr("its place now holds"));
+  ExpectFailure([&] { return session_->Call(Function("lockstep.identity"), Named(id)).status(); },
+                StatusCode::kNotFound, HasSubstr("its place now holds"));
 }
 
 TEST_P(BadInputTest, RegisterThatWasNeverWritten) {
@@ -150,7 +147,9 @@ TEST_P(BadInputTest, RegisterThatWasNeverWritten) {
 
 TEST_P(BadInputTest, NameOfNoRegister) {
   ExpectFailure(
-      [&] { return session_->Call(Function("lockstep.identity"), Named({0, 0})).status(); },
+      [&] {
+        return session_->Call(Function("lockstep.identity"), Named({0, 0})).status();
+      },
       StatusCode::kInvalidArgument, HasSubstr("names nothing"));
 }
 
@@ -165,7 +164,8 @@ TEST_P(BadInputTest, RegisterOfAnotherSession) {
   refused(session_->DebugGet(bystander_value_, 0).status());
   refused(session_->DebugSet(bystander_value_, 0, 1));
   refused(session_->AllReduce(bystander_value_, Reduction::kSum).status());
-  refused(session_->AllReduce(function, Reduction::kSum, {.destination = bystander_value_}).status());
+  refused(
+      session_->AllReduce(function, Reduction::kSum, {.destination = bystander_value_}).status());
   refused(session_->CopyFromWorker0(bystander_value_).status());
   refused(session_->GetFunction(bystander_value_, "f").status());
   EXPECT_OK(session_->SyncAll()) << "nothing was sent";
@@ -219,10 +219,9 @@ TEST_P(BadInputTest, BadGroupsAndTeams) {
 }
 
 TEST_P(BadInputTest, ShapesThatCannotBe) {
-  for (const Shape& shape : {Shape{-1}, Shape{int64_t{1} << 40, int64_t{1} << 40},
-                             Shape{0, int64_t{1} << 62, 8}}) {
-    EXPECT_EQ(session_->Empty(shape, DType::kFloat64).status().code(),
-              StatusCode::kInvalidArgument)
+  for (const Shape& shape :
+       {Shape{-1}, Shape{int64_t{1} << 40, int64_t{1} << 40}, Shape{0, int64_t{1} << 62, 8}}) {
+    EXPECT_EQ(session_->Empty(shape, DType::kFloat64).status().code(), StatusCode::kInvalidArgument)
         << shape;
     EXPECT_EQ(session_->CopyToWorker0(shape, ConstBuffer{}).status().code(),
               StatusCode::kInvalidArgument)
@@ -294,9 +293,9 @@ TEST_P(BadInputTest, CollectiveOfWhatIsNoTensor) {
 }
 
 TEST_P(BadInputTest, RanksWithDifferentShapes) {
-  const DRef tensor = PerRank({HostTensor::Of<float>({1}, {{1}}), HostTensor::Of<float>({1}, {{1}}),
-                               HostTensor::Of<float>({2}, {{1, 2}}),
-                               HostTensor::Of<float>({1}, {{1}})});
+  const DRef tensor =
+      PerRank({HostTensor::Of<float>({1}, {{1}}), HostTensor::Of<float>({1}, {{1}}),
+               HostTensor::Of<float>({2}, {{1, 2}}), HostTensor::Of<float>({1}, {{1}})});
   ExpectFailure([&] { return session_->AllReduce(tensor, Reduction::kSum).status(); },
                 StatusCode::kInvalidArgument, AllOf(HasSubstr("allreduce"), HasSubstr("2")));
 }
@@ -306,8 +305,7 @@ TEST_P(BadInputTest, RanksWithDifferentDTypes) {
   const DRef tensor = PerRank({floats, floats, floats, HostTensor::Of<int32_t>({1, 1}, {{1}})});
   for (const auto& gather : std::vector<std::function<StatusOr<DRef>()>>{
            [&] { return session_->AllReduce(tensor, Reduction::kMax); },
-           [&] { return session_->AllGather(tensor); },
-           [&] { return session_->AllToAll(tensor); },
+           [&] { return session_->AllGather(tensor); }, [&] { return session_->AllToAll(tensor); },
            [&] { return session_->Gather(tensor, 0); }}) {
     ExpectFailure([&] { return gather().status(); }, StatusCode::kInvalidArgument,
                   AllOf(HasSubstr("int32"), HasSubstr("float32"), HasSubstr("3")));
@@ -342,7 +340,8 @@ TEST_P(BadInputTest, DestinationThatDoesNotFit) {
   for (const DRef& destination : {wrong_size, wrong_dtype}) {
     ExpectFailure(
         [&] {
-          return session_->AllReduce(source, Reduction::kSum, {.destination = destination}).status();
+          return session_->AllReduce(source, Reduction::kSum, {.destination = destination})
+              .status();
         },
         StatusCode::kInvalidArgument, HasSubstr("destination"));
     EXPECT_OK(session_->Reset());

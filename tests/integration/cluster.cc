@@ -156,8 +156,7 @@ class StopShared : public ::testing::Environment {
     AllShared().clear();
   }
 };
-::testing::Environment* const stop_shared =
-    ::testing::AddGlobalTestEnvironment(new StopShared);
+::testing::Environment* const stop_shared = ::testing::AddGlobalTestEnvironment(new StopShared);
 
 }  // namespace
 
@@ -170,8 +169,7 @@ ClusterOptions::ClusterOptions() {
   worker.bulk_endpoint = kAnyPort;
 }
 
-StatusOr<std::unique_ptr<Cluster>> Cluster::Start(ClusterKind kind,
-                                                  const ClusterOptions& options) {
+StatusOr<std::unique_ptr<Cluster>> Cluster::Start(ClusterKind kind, const ClusterOptions& options) {
   switch (kind) {
     case ClusterKind::kLocalThreads:
       return OwnLocalCluster::Start(local::LocalClusterOptions::Mode::kThreads, options);
@@ -203,7 +201,8 @@ Cluster& SharedCluster(ClusterKind kind) {
 
 std::string ModuleDirectory() {
   const std::string runfiles = std::string(std::getenv("TEST_SRCDIR")) + "/" +
-                               std::getenv("TEST_WORKSPACE") + "/tests/unit/runtime/module/testdata";
+                               std::getenv("TEST_WORKSPACE") +
+                               "/tests/unit/runtime/module/testdata";
   // The files there are links, so the real directory is asked for.
   return std::filesystem::canonical(runfiles + "/test_module.so").parent_path();
 }

@@ -23,15 +23,15 @@ enum class ClusterKind {
   kTcpProcesses,    // the two programs, messages go by tcp
 };
 inline constexpr ClusterKind kAllKinds[] = {ClusterKind::kLocalThreads,
-                                            ClusterKind::kLocalProcesses,
-                                            ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses};
+                                            ClusterKind::kLocalProcesses, ClusterKind::kTcpThreads,
+                                            ClusterKind::kTcpProcesses};
 inline constexpr ClusterKind kProcessKinds[] = {ClusterKind::kLocalProcesses,
                                                 ClusterKind::kTcpProcesses};
 
 struct ClusterOptions {
   int workers = 4;
-  // What every service starts from; endpoints, names and ranks are filled in. LocalCluster takes only
-  // collective_timeout, arena_bytes and module_path.
+  // What every service starts from; endpoints, names and ranks are filled in. LocalCluster takes
+  // only collective_timeout, arena_bytes and module_path.
   controller::ControllerOptions controller;
   worker::WorkerOptions worker;
 
@@ -47,8 +47,8 @@ class Cluster {
 
   // options.endpoint is filled in.
   virtual StatusOr<Session> Connect(SessionOptions options = {}) = 0;
-  // For the functions of admin.h and for clients made by hand; inproc endpoints need the cluster's own
-  // context, so kLocalThreads has none for them.
+  // For the functions of admin.h and for clients made by hand; inproc endpoints need the cluster's
+  // own context, so kLocalThreads has none for them.
   virtual const std::string& endpoint() const = 0;
   // Of the processes' kinds, in rank order.
   virtual std::vector<pid_t> worker_pids() const = 0;

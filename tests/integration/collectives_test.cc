@@ -1,5 +1,5 @@
-// Every collective of a session, on every kind of cluster, checked on every rank against a model of what
-// it should do.
+// Every collective of a session, on every kind of cluster, checked on every rank against a model of
+// what it should do.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -24,9 +24,7 @@ struct Rows {
     return {{elements.begin() + part.begin * kColumns,
              elements.begin() + (part.begin + part.count) * kColumns}};
   }
-  HostTensor ToTensor() const {
-    return HostTensor::Of<float>({count(), kColumns}, elements);
-  }
+  HostTensor ToTensor() const { return HostTensor::Of<float>({count(), kColumns}, elements); }
 };
 
 // Different on every rank, and small enough for exact sums.
@@ -251,10 +249,9 @@ TEST_P(CollectivesTest, RowsBeyondWhatRidesInAMessage) {
 }
 
 TEST_P(CollectivesTest, EveryReductionOfEachKindOfElement) {
-  const DRef floats = PerRank({HostTensor::Of<float>({2}, {{1, -4}}),
-                               HostTensor::Of<float>({2}, {{2, 3}}),
-                               HostTensor::Of<float>({2}, {{3, 2}}),
-                               HostTensor::Of<float>({2}, {{4, 1}})});
+  const DRef floats =
+      PerRank({HostTensor::Of<float>({2}, {{1, -4}}), HostTensor::Of<float>({2}, {{2, 3}}),
+               HostTensor::Of<float>({2}, {{3, 2}}), HostTensor::Of<float>({2}, {{4, 1}})});
   const DRef integers = Call("lockstep.cast", floats, DType::kInt64);
   const DRef halves = Call("lockstep.cast", floats, DType::kFloat16);
   const struct {

@@ -146,8 +146,8 @@ TEST_P(FailuresTest, OtherSessionsAreNotDisturbed) {
   }
 }
 
-// Nobody waits for the session any more when the failure happens; the other ranks still have to get out
-// of their collective, for everybody's sake.
+// Nobody waits for the session any more when the failure happens; the other ranks still have to get
+// out of their collective, for everybody's sake.
 TEST_P(FailuresTest, FailureOfASessionThatIsBeingClosedBlocksNobody) {
   for (int i = 0; i < 10; ++i) {
     Session doomed = Open(SharedCluster(GetParam()));
@@ -164,8 +164,8 @@ TEST_P(FailuresTest, FailureOfASessionThatIsBeingClosedBlocksNobody) {
   }
 }
 
-// Ranks 0, 1 and 3 are busy with another session when this one is opened and fails on rank 2: the abort
-// reaches them before the session itself does.
+// Ranks 0, 1 and 3 are busy with another session when this one is opened and fails on rank 2: the
+// abort reaches them before the session itself does.
 TEST_P(FailuresTest, AbortThatOvertakesItsSessionIsNotForgotten) {
   const auto begin = Deadline::Clock::now();
   const DRef sleep = Function("lockstep.sleep");

@@ -14,8 +14,8 @@
 
 namespace lockstep::testing {
 
-// A session with four workers in two groups. Functions that cannot fail in a test that is right end the
-// test with the status if they do.
+// A session with four workers in two groups. Functions that cannot fail in a test that is right end
+// the test with the status if they do.
 class SessionFixture : public ::testing::TestWithParam<ClusterKind> {
  protected:
   static constexpr int kWorkers = 4;

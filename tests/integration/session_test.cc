@@ -118,8 +118,7 @@ TEST_P(SessionTest, DeepestValueThatIsAllowedPassesAndADeeperOneIsRefused) {
   Value value = HostTensor::Of<float>({1}, {{1}});
   for (int depth = 0; depth < 8; ++depth) value = Value(Value::Map{{"k", value}});
   EXPECT_EQ(Get(Call("lockstep.identity", value), 0), value);
-  const auto refused =
-      session_->Call(Function("lockstep.identity"), Value(Value::List{value}));
+  const auto refused = session_->Call(Function("lockstep.identity"), Value(Value::List{value}));
   EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
   EXPECT_OK(session_->SyncAll());
 }
@@ -192,7 +191,8 @@ TEST_P(SessionTest, ManySmallCallsKeepTheirOrder) {
   const DRef identity = Function("lockstep.identity");
   DRef value = Call("lockstep.identity", 0);
   for (int i = 1; i <= 20'000; ++i) {
-    value = i % 2 == 0 ? Unwrap(session_->Call(identity, i)) : Unwrap(session_->Call(identity, value));
+    value =
+        i % 2 == 0 ? Unwrap(session_->Call(identity, i)) : Unwrap(session_->Call(identity, value));
   }
   EXPECT_EQ(Get(value, 3), Value(20'000));
 }
@@ -227,8 +227,7 @@ TEST_P(SessionTest, CloseEndsTheSession) {
   EXPECT_OK(session_->Close());
   EXPECT_EQ(session_->SyncAll().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(session_->DebugGet(ref, 0).status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(session_->GetFunction("lockstep.nop").status().code(),
-            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session_->GetFunction("lockstep.nop").status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(session_->Reset().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(session_->Flush().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(session_->CopyFromWorker0(ref).status().code(), StatusCode::kFailedPrecondition);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -72,7 +73,7 @@ bool Measure(const Row& row, const Command& command, Report& report) {
   for (size_t i = first_line; i < report.lines().size(); ++i) {
     report.lines()[i].foreign_cores = foreign;
   }
-  std::cerr << ' ' << static_cast<int>(elapsed.count() + 0.5) << " s\n";
+  std::cerr << ' ' << std::lround(elapsed.count()) << " s\n";
   if (!status.ok()) std::cerr << row.name << ": " << Message(status) << '\n';
   return status.ok();
 }

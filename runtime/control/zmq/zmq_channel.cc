@@ -239,8 +239,8 @@ class RouterChannel final : public ServerChannel {
   const std::string endpoint_;
 };
 
-// A name of our own choice, so that a peer keeps it when its connection is made anew. ZeroMQ reserves
-// names that begin with a zero byte.
+// A name of our own choice, so that a peer keeps it when its connection is made anew. ZeroMQ
+// reserves names that begin with a zero byte.
 using RoutingId = std::array<char, 17>;
 RoutingId NewRoutingId() {
   std::random_device random;
@@ -269,8 +269,8 @@ Status CheckMayListen(const std::string& endpoint) {
                           "[::1]), ipc:// and inproc:// are allowed");
 }
 
-// ZeroMQ tells an IPv4 address as an IPv6 one, "[::ffff:127.0.0.1]": the same place, but nothing that
-// people have written into their configuration.
+// ZeroMQ tells an IPv4 address as an IPv6 one, "[::ffff:127.0.0.1]": the same place, but nothing
+// that people have written into their configuration.
 std::string WithPlainIpv4(std::string endpoint) {
   constexpr char kMapped[] = "tcp://[::ffff:";
   const size_t bracket = endpoint.find(']');
@@ -288,8 +288,7 @@ ZmqContext::~ZmqContext() { zmq_ctx_term(handle_); }
 StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> context,
                                                     const std::string& endpoint,
                                                     const ZmqOptions& options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket,
-                            Socket::Open(std::move(context), ZMQ_DEALER, options));
+  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, Socket::Open(std::move(context), ZMQ_DEALER, options));
   const RoutingId id = NewRoutingId();
   zmq_setsockopt(socket.handle(), ZMQ_ROUTING_ID, id.data(), id.size());
   if (zmq_connect(socket.handle(), endpoint.c_str()) != 0) {
@@ -302,8 +301,7 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
                                                    const std::string& endpoint,
                                                    const ZmqOptions& options) {
   LOCKSTEP_RETURN_IF_ERROR(CheckMayListen(endpoint));
-  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket,
-                            Socket::Open(std::move(context), ZMQ_ROUTER, options));
+  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, Socket::Open(std::move(context), ZMQ_ROUTER, options));
   socket.Set(ZMQ_ROUTER_HANDOVER, 1);
   if (zmq_bind(socket.handle(), endpoint.c_str()) != 0) {
     return ZmqError("cannot listen on \"" + endpoint + "\"");

@@ -68,11 +68,11 @@ TEST_F(ClusterProcessesTest, IsReadyWhenItStartsAndGoneWhenItStops) {
 }
 
 TEST_F(ClusterProcessesTest, ListensOnAnyFreePort) {
-  auto cluster = ClusterProcesses::Start(Options({"workers=2",
-                                                  "controller.client_endpoint=tcp://127.0.0.1:*",
-                                                  "controller.worker_endpoint=tcp://127.0.0.1:*",
-                                                  "controller.liveness_endpoint=tcp://127.0.0.1:*",
-                                                  "worker.bulk_endpoint=tcp://127.0.0.1:*"}));
+  auto cluster =
+      ClusterProcesses::Start(Options({"workers=2", "controller.client_endpoint=tcp://127.0.0.1:*",
+                                       "controller.worker_endpoint=tcp://127.0.0.1:*",
+                                       "controller.liveness_endpoint=tcp://127.0.0.1:*",
+                                       "worker.bulk_endpoint=tcp://127.0.0.1:*"}));
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ((*cluster)->endpoint().rfind("tcp://", 0), 0u) << (*cluster)->endpoint();
   const Status synced = Sync((*cluster)->endpoint());

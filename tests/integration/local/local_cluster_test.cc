@@ -181,7 +181,8 @@ TEST_F(LocalProcessesTest, WorkersOutliveTheThreadThatStartedThem) {
   EXPECT_TRUE((*cluster)->Stop().ok());
 }
 
-// This program again, which starts a cluster, prints its workers' process ids, and waits to be killed.
+// This program again, which starts a cluster, prints its workers' process ids, and waits to be
+// killed.
 constexpr char kHoldFlag[] = "--hold-a-cluster";
 int HoldACluster() {
   auto cluster = LocalCluster::Start(Options(Mode::kProcesses, 2));

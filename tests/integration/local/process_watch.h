@@ -19,8 +19,8 @@
 
 namespace lockstep::local {
 
-// True once no process of `pids` runs any more; false if one still does at `deadline`. Zombies of other
-// parents count as ended: only their parent has not looked yet.
+// True once no process of `pids` runs any more; false if one still does at `deadline`. Zombies of
+// other parents count as ended: only their parent has not looked yet.
 inline bool AllGone(const std::vector<pid_t>& pids, Deadline deadline) {
   const auto runs = [](pid_t pid) {
     std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");

@@ -23,10 +23,9 @@ class ServiceMainTest : public testing::Test {
 
   StatusOr<ChildProcess> Start(const std::string& name, std::vector<std::string> arguments) {
     const bool worker = name == "lockstep-worker";
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        const std::string program,
-        FindProgram(name, worker ? "LOCKSTEP_WORKER" : "LOCKSTEP_CONTROLLER",
-                    worker ? "services/worker" : "services/controller"));
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::string program,
+                              FindProgram(name, worker ? "LOCKSTEP_WORKER" : "LOCKSTEP_CONTROLLER",
+                                          worker ? "services/worker" : "services/controller"));
     arguments.insert(arguments.begin(), program);
     return ChildProcess::Spawn({.argv = arguments, .environment = {}, .log_path = LogPath()});
   }
@@ -41,10 +40,14 @@ class ServiceMainTest : public testing::Test {
   }
 
   std::vector<std::string> ControllerArguments() const {
-    return {"--set",  "client_endpoint=ipc://" + tmp_.path() + "/client",
-            "--set",  "worker_endpoint=ipc://" + tmp_.path() + "/worker",
-            "--set",  "liveness_endpoint=ipc://" + tmp_.path() + "/liveness",
-            "--write-endpoints", tmp_.path() + "/endpoints"};
+    return {"--set",
+            "client_endpoint=ipc://" + tmp_.path() + "/client",
+            "--set",
+            "worker_endpoint=ipc://" + tmp_.path() + "/worker",
+            "--set",
+            "liveness_endpoint=ipc://" + tmp_.path() + "/liveness",
+            "--write-endpoints",
+            tmp_.path() + "/endpoints"};
   }
   bool WaitForFile(const std::string& path) const {
     const Deadline deadline = Deadline::After(20s);
@@ -80,9 +83,8 @@ TEST_F(ServiceMainTest, MistakesOfUsageExitWithTwoAndSayWhatIsWrong) {
 }
 
 TEST_F(ServiceMainTest, AWorkerWithoutAControllerFails) {
-  EXPECT_EQ(Run("lockstep-worker",
-                {"--set", "controller_endpoint=ipc://" + tmp_.path() + "/none", "--set",
-                 "join_timeout=200ms", "--set", "arena_bytes=16MiB"}),
+  EXPECT_EQ(Run("lockstep-worker", {"--set", "controller_endpoint=ipc://" + tmp_.path() + "/none",
+                                    "--set", "join_timeout=200ms", "--set", "arena_bytes=16MiB"}),
             1);
 }
 

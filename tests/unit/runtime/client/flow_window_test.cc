@@ -42,8 +42,8 @@ TEST(FlowWindowTest, ReportsOnlyEverGrow) {
   EXPECT_TRUE(window.MaySend(500));
 }
 
-// Taken for what was sent, and no more: a report that is ignored altogether leaves the window full for
-// ever, for there is nothing left that could bring another one.
+// Taken for what was sent, and no more: a report that is ignored altogether leaves the window full
+// for ever, for there is nothing left that could bring another one.
 TEST(FlowWindowTest, MoreThanWasSentCannotBeConsumed) {
   FlowWindow window(1000);
   window.Sent(1000);

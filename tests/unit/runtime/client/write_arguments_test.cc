@@ -37,10 +37,10 @@ TEST(WriteArgumentsTest, LiteralsBecomeTheTypeTheyLookLike) {
 }
 
 TEST(WriteArgumentsTest, IntegersOfAnyWidthKeepTheirValue) {
-  EXPECT_EQ(Encode(std::numeric_limits<int64_t>::min(), uint8_t{255}, int8_t{-1},
-                   std::numeric_limits<uint32_t>::max(), 'a'),
-            (std::vector<Value>{std::numeric_limits<int64_t>::min(), 255, -1,
-                                int64_t{4294967295}, 97}));
+  EXPECT_EQ(
+      Encode(std::numeric_limits<int64_t>::min(), uint8_t{255}, int8_t{-1},
+             std::numeric_limits<uint32_t>::max(), 'a'),
+      (std::vector<Value>{std::numeric_limits<int64_t>::min(), 255, -1, int64_t{4294967295}, 97}));
 }
 
 TEST(WriteArgumentsTest, TextIsTakenFromAnyKindOfString) {

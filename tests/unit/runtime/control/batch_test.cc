@@ -112,8 +112,7 @@ TEST(BatchTest, HugeCommandComesBackAmongSmallOnes) {
   EXPECT_TRUE(
       reader.Next([&](wire::Command::Reader c) { return ExpectCall(c, 1, "before"); }).ok());
   EXPECT_TRUE(reader.Next([&](wire::Command::Reader c) { return ExpectCall(c, 2, huge); }).ok());
-  EXPECT_TRUE(
-      reader.Next([&](wire::Command::Reader c) { return ExpectCall(c, 3, "after"); }).ok());
+  EXPECT_TRUE(reader.Next([&](wire::Command::Reader c) { return ExpectCall(c, 3, "after"); }).ok());
   EXPECT_TRUE(reader.AtEnd());
 }
 
@@ -170,8 +169,8 @@ TEST(BatchTest, ErrorOfOneCommandLeavesTheNextReadable) {
   EXPECT_TRUE(reader.Next([](wire::Command::Reader c) { return ExpectCall(c, 9, "next"); }).ok());
 }
 
-// A body that ends in the middle of a command is an error, and not a shorter batch: the reader would
-// else skip commands that its peers execute.
+// A body that ends in the middle of a command is an error, and not a shorter batch: the reader
+// would else skip commands that its peers execute.
 TEST(BatchTest, EveryCutIsAnError) {
   BatchWriter writer;
   std::vector<size_t> whole = {0};

@@ -106,21 +106,21 @@ TEST(MessageCodecTest, NestingBeyondTheLimitIsRefused) {
 TEST(MessageCodecTest, VisitingMoreWordsThanAllowedIsRefused) {
   const Frame frame = HelloFrame(std::string(8000, 'x'));
   const auto read_often = [&](uint64_t words) {
-    return DecodeMessage<wire::Hello>(
-        frame,
-        [](wire::Hello::Reader hello) {
-          size_t sum = 0;
-          for (int i = 0; i < 100; ++i) sum += hello.getBuild().size();
-          return sum == 800'000 ? OkStatus() : Internal("wrong text");
-        },
-        {.traversal_words = words});
+    return DecodeMessage<wire::Hello>(frame,
+                                      [](wire::Hello::Reader hello) {
+                                        size_t sum = 0;
+                                        for (int i = 0; i < 100; ++i)
+                                          sum += hello.getBuild().size();
+                                        return sum == 800'000 ? OkStatus() : Internal("wrong text");
+                                      },
+                                      {.traversal_words = words});
   };
   EXPECT_TRUE(read_often(1'000'000).ok());
   EXPECT_EQ(read_often(10'000).code(), StatusCode::kInvalidArgument);
 }
 
-// The bits of a valid message, flipped at random: the reader may get other values, never memory that
-// is not its own (AddressSanitizer watches), and no exception gets out.
+// The bits of a valid message, flipped at random: the reader may get other values, never memory
+// that is not its own (AddressSanitizer watches), and no exception gets out.
 TEST(MessageCodecTest, FlippedBitsNeverEscape) {
   std::mt19937 random(20);
   const Frame frame = HelloFrame("some text of the build");

@@ -193,10 +193,9 @@ TEST(ValueCodecTest, UnknownDTypesAndDevicesAreRefused) {
               value.initTensor().setDtype(static_cast<wire::DType>(999));
             }).code(),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(DecodeHandMade([](wire::Value::Builder value) {
-              value.initDevice().setType(200);
-            }).code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      DecodeHandMade([](wire::Value::Builder value) { value.initDevice().setType(200); }).code(),
+      StatusCode::kInvalidArgument);
 }
 
 TEST(ValueCodecTest, MapWithAKeyTwiceIsRefused) {

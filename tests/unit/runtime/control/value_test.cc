@@ -39,9 +39,7 @@ TEST(ValueTest, EveryKindHasItsName) {
   EXPECT_EQ(TypeName(Value(RemoteObject{"f"})), "object");
 }
 
-TEST(ValueTest, TextAndBytesOfTheSameCharactersDiffer) {
-  EXPECT_NE(Value("x"), Value(Bytes{"x"}));
-}
+TEST(ValueTest, TextAndBytesOfTheSameCharactersDiffer) { EXPECT_NE(Value("x"), Value(Bytes{"x"})); }
 
 TEST(ValueTest, IntegersKeepTheirFullRange) {
   EXPECT_EQ(*Value(std::numeric_limits<int64_t>::min()).As<int64_t>(),

@@ -6,19 +6,19 @@ namespace lockstep::config {
 namespace {
 
 TEST(EndpointTest, ThisHostIsAllowed) {
-  for (const char* endpoint : {"tcp://127.0.0.1:7400", "tcp://127.0.0.1:*", "tcp://127.8.9.1:0",
-                               "tcp://[::1]:7400", "tcp://[::ffff:127.0.0.1]:7400",
-                               "tcp://localhost:7400", "tcp://lo:*",
-                               "ipc:///run/lockstep/client", "inproc://a"}) {
+  for (const char* endpoint :
+       {"tcp://127.0.0.1:7400", "tcp://127.0.0.1:*", "tcp://127.8.9.1:0", "tcp://[::1]:7400",
+        "tcp://[::ffff:127.0.0.1]:7400", "tcp://localhost:7400", "tcp://lo:*",
+        "ipc:///run/lockstep/client", "inproc://a"}) {
     EXPECT_TRUE(CheckEndpoint(endpoint).ok()) << endpoint << ": " << CheckEndpoint(endpoint);
   }
 }
 
 TEST(EndpointTest, OtherHostsNeedKeys) {
-  for (const char* endpoint : {"tcp://0.0.0.0:7400", "tcp://*:7400", "tcp://10.1.2.3:7400",
-                               "tcp://[::]:7400", "tcp://[::ffff:10.1.2.3]:7400",
-                               "tcp://[fe80::1]:7400", "tcp://example.org:7400",
-                               "tcp://127.example.org:7400", "tcp://eth0:7400"}) {
+  for (const char* endpoint :
+       {"tcp://0.0.0.0:7400", "tcp://*:7400", "tcp://10.1.2.3:7400", "tcp://[::]:7400",
+        "tcp://[::ffff:10.1.2.3]:7400", "tcp://[fe80::1]:7400", "tcp://example.org:7400",
+        "tcp://127.example.org:7400", "tcp://eth0:7400"}) {
     const Status status = CheckEndpoint(endpoint);
     EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << endpoint;
     EXPECT_NE(Message(status).find("without keys"), std::string::npos) << Message(status);

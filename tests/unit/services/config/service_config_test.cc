@@ -15,7 +15,8 @@ class ServiceConfigTest : public testing::Test {
  protected:
   std::string Write(const std::string& text) {
     const std::string path = testing::TempDir() + "/" +
-                             testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml";
+                             testing::UnitTest::GetInstance()->current_test_info()->name() +
+                             ".yaml";
     std::ofstream(path) << text;
     return path;
   }
@@ -66,7 +67,8 @@ TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed
   has(path + ":5: cluster: \"Über\" is no name; allowed: a lower-case letter");
   has(path + ":6: client_endpoint: \"tcp://0.0.0.0:7400\" is not on this host: without keys");
   has(path + ":7: worker_endpoint: has no value; allowed: tcp://127.0.0.1:PORT");
-  has(path + ":8: flow_window_bytes: [1MiB] is a list, expected one value; allowed: 64KiB to 16GiB");
+  has(path +
+      ":8: flow_window_bytes: [1MiB] is a list, expected one value; allowed: 64KiB to 16GiB");
   has("--set nonsense=1: nonsense: unknown key; allowed: cluster, workers,");
   has(path + ": liveness_endpoint: missing, but required; allowed: tcp://");
 }

@@ -62,7 +62,8 @@ TEST(YamlTest, KeysGivenTwiceNameBothLines) {
 }
 
 TEST(YamlTest, WhatIsNoMapOfPlainValuesIsRefused) {
-  EXPECT_EQ(ProblemsOf("- a\n- b\n"), "x.yaml:1: expected \"key: value\" lines at the top of the file");
+  EXPECT_EQ(ProblemsOf("- a\n- b\n"),
+            "x.yaml:1: expected \"key: value\" lines at the top of the file");
   EXPECT_EQ(ProblemsOf("just words\n"),
             "x.yaml:1: expected \"key: value\" lines at the top of the file");
   EXPECT_EQ(ProblemsOf("a: [[1], 2]\n"), "x.yaml:1: a: the items of a list must be plain values");
@@ -123,7 +124,8 @@ TEST(YamlTest, ScalarsReadBack) {
         std::string("a: b"), std::string("a #b"), std::string("- x"), std::string("---"),
         std::string("*star"), std::string("tcp://127.0.0.1:*"), std::string("/path/with space"),
         std::string("\"quoted\"\n\ttab"), std::string("[1]"), std::string("-1"), std::string("a:"),
-        std::string("gr\xc3\xbc\xc3\x9f" "e")}) {
+        std::string("gr\xc3\xbc\xc3\x9f"
+                    "e")}) {
     Problems problems;
     const std::vector<Entry> entries = Parse("k: " + YamlScalar(text) + "\n", problems);
     ASSERT_EQ(entries.size(), 1u) << text << " " << problems.ToStatus();

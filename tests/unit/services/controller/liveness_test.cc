@@ -164,9 +164,8 @@ TEST_F(LivenessTest, WorkersThatNobodyWatchesAreNeverLost) {
 // Nothing is ever heard from it, and its time-out is far away: only the kernel can tell.
 TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
   Start(1, kNever, kNever);
-  auto child = local::ChildProcess::Spawn({.argv = {"/bin/sh", "-c", "kill -STOP $$"},
-                                           .environment = {},
-                                           .log_path = {}});
+  auto child = local::ChildProcess::Spawn(
+      {.argv = {"/bin/sh", "-c", "kill -STOP $$"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   monitor_->Watch(0, control::ThisHost().id, child->pid());
   EXPECT_EQ(losses(), 0u);
@@ -179,8 +178,8 @@ TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
 
 TEST_F(LivenessTest, ProcessIdsOfOtherHostsMeanNothingHere) {
   Start(1, kNever, kNever);
-  auto child = local::ChildProcess::Spawn(
-      {.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
+  auto child =
+      local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   monitor_->Watch(0, "another host", child->pid());
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
@@ -225,7 +224,8 @@ TEST_F(LivenessTest, AbortQueuedBeforeTheEndIsStillSent) {
   ASSERT_TRUE(worker.WaitForBeacon());
   monitor_->Abort(SessionId(1), Generation(0), control::ErrorOf(Aborted("the end")));
   monitor_->Stop();
-  EXPECT_TRUE(worker.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
+  EXPECT_TRUE(
+      worker.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
 }
 
 TEST_F(LivenessTest, NonsenseIsDropped) {

@@ -50,14 +50,15 @@ class ChildProcessTest : public testing::Test {
 
   // A shell that says "ready" when its traps are set, and then sleeps.
   StatusOr<ChildProcess> SpawnReady(const std::string& prelude, bool detached = false) {
-    ChildOptions options = Shell(prelude + "; mkfifo " + Path("fifo") +
-                                 "; echo ready > " + Path("ready.new") + "; mv " +
-                                 Path("ready.new") + " " + Path("ready") +
-                                 "; while :; do read line < " + Path("fifo") + "; done");
+    ChildOptions options =
+        Shell(prelude + "; mkfifo " + Path("fifo") + "; echo ready > " + Path("ready.new") +
+              "; mv " + Path("ready.new") + " " + Path("ready") + "; while :; do read line < " +
+              Path("fifo") + "; done");
     options.detached = detached;
     StatusOr<ChildProcess> child = ChildProcess::Spawn(options);
     const Deadline deadline = Deadline::After(10s);
-    while (!std::filesystem::exists(Path("ready")) && !deadline.Expired()) std::this_thread::yield();
+    while (!std::filesystem::exists(Path("ready")) && !deadline.Expired())
+      std::this_thread::yield();
     return child;
   }
 

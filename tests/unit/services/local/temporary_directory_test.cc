@@ -38,7 +38,7 @@ TEST_F(TemporaryDirectoryTest, IsPrivateAndRemovedWithAllInIt) {
     ASSERT_TRUE(directory.ok()) << directory.status();
     path = (*directory)->path();
     EXPECT_EQ(fs::path(path).parent_path(), base_);
-    struct stat info{};
+    struct stat info {};
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0700u);
     fs::create_directory(path + "/sub");

@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Runs `body` in a process of its own, where signals may be blocked and the process may end. Returns its
-// wait status.
+// Runs `body` in a process of its own, where signals may be blocked and the process may end.
+// Returns its wait status.
 int InChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -36,8 +36,7 @@ int ExitCode(const std::function<int()>& body) {
 int StopBy(int signal, const std::string& expected) {
   BlockStopSignals();
   std::promise<std::string> reason;
-  auto signals =
-      StopSignals::Watch(0, [&](const std::string& text) { reason.set_value(text); });
+  auto signals = StopSignals::Watch(0, [&](const std::string& text) { reason.set_value(text); });
   if (!signals.ok()) return 2;
   kill(getpid(), signal);
   return reason.get_future().get() == expected ? 0 : 1;

@@ -35,8 +35,7 @@ struct Reply {
 class BulkServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto channel =
-        control::ZmqListen(context_, "inproc://bulk-" + control::RandomHex(4));
+    auto channel = control::ZmqListen(context_, "inproc://bulk-" + control::RandomHex(4));
     ASSERT_TRUE(channel.ok());
     server_ = std::make_unique<BulkServer>(std::move(*channel));
     client_ = std::move(*control::ZmqConnect(context_, server_->endpoint()));
@@ -68,7 +67,8 @@ class BulkServerTest : public testing::Test {
     return Ask(ticket, offset, [&](auto request) { request.setRead(size); });
   }
   Reply Write(uint64_t ticket, uint64_t offset, const std::vector<std::string>& frames) {
-    return Ask(ticket, offset, [](auto request) { request.setWrite(); }, frames);
+    return Ask(
+        ticket, offset, [](auto request) { request.setWrite(); }, frames);
   }
   Reply Receive() {
     control::InputWaiter waiter(0us);
@@ -77,17 +77,15 @@ class BulkServerTest : public testing::Test {
     control::Message message;
     Reply reply;
     if (!client_->Receive(&message) || message.empty()) return reply;
-    EXPECT_TRUE(control::DecodeMessage<wire::BulkReply>(
-                    message[0],
-                    [&](wire::BulkReply::Reader reader) {
-                      reply.ticket = reader.getTicket();
-                      reply.offset = reader.getOffset();
-                      if (reader.hasError()) {
-                        reply.error = control::ReadError(reader.getError()).ToStatus();
-                      }
-                      return OkStatus();
-                    })
-                    .ok());
+    EXPECT_TRUE(
+        control::DecodeMessage<wire::BulkReply>(message[0], [&](wire::BulkReply::Reader reader) {
+          reply.ticket = reader.getTicket();
+          reply.offset = reader.getOffset();
+          if (reader.hasError()) {
+            reply.error = control::ReadError(reader.getError()).ToStatus();
+          }
+          return OkStatus();
+        }).ok());
     if (message.size() > 1) {
       reply.data.assign(reinterpret_cast<const char*>(message[1].data()), message[1].size());
     }

@@ -30,8 +30,7 @@ constexpr auto kLong = 20s;
 class JoinTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = std::move(
-        *control::ZmqListen(context_, "inproc://join-" + control::RandomHex(4)));
+    server_ = std::move(*control::ZmqListen(context_, "inproc://join-" + control::RandomHex(4)));
     client_ = std::move(*control::ZmqConnect(context_, server_->endpoint()));
     options_.controller_endpoint = server_->endpoint();
   }
@@ -50,14 +49,14 @@ class JoinTest : public testing::Test {
     control::PeerName worker;
     control::Message message;
     ASSERT_TRUE(server_->Receive(&worker, &message));
-    ASSERT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
-                    message[0],
-                    [&](wire::WorkerMessage::Reader reader) {
-                      EXPECT_TRUE(reader.isHello());
-                      look(reader.getHello());
-                      return OkStatus();
-                    })
-                    .ok());
+    ASSERT_TRUE(
+        control::DecodeMessage<wire::WorkerMessage>(message[0],
+                                                    [&](wire::WorkerMessage::Reader reader) {
+                                                      EXPECT_TRUE(reader.isHello());
+                                                      look(reader.getHello());
+                                                      return OkStatus();
+                                                    })
+            .ok());
     ASSERT_TRUE(server_->Send({&worker, 1}, {control::EncodeMessage<wire::Envelope>(fill)}).ok());
   }
   // Joins while the controller answers with what `fill` writes.
@@ -175,15 +174,13 @@ TEST_F(JoinTest, ReadySaysRankAndBackend) {
   control::PeerName worker;
   control::Message message;
   ASSERT_TRUE(server_->Receive(&worker, &message));
-  EXPECT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
-                  message[0],
-                  [](wire::WorkerMessage::Reader reader) {
-                    EXPECT_TRUE(reader.isReady());
-                    EXPECT_EQ(reader.getReady().getRank(), 3);
-                    EXPECT_EQ(std::string(reader.getReady().getBackend().cStr()), "shm");
-                    return OkStatus();
-                  })
-                  .ok());
+  EXPECT_TRUE(control::DecodeMessage<wire::WorkerMessage>(message[0], [](wire::WorkerMessage::Reader
+                                                                             reader) {
+                EXPECT_TRUE(reader.isReady());
+                EXPECT_EQ(reader.getReady().getRank(), 3);
+                EXPECT_EQ(std::string(reader.getReady().getBackend().cStr()), "shm");
+                return OkStatus();
+              }).ok());
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ struct Abort {
 class LivenessClientTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = std::move(
-        *control::ZmqListen(context_, "inproc://liveness-" + control::RandomHex(4)));
+    server_ =
+        std::move(*control::ZmqListen(context_, "inproc://liveness-" + control::RandomHex(4)));
   }
   void Start(std::chrono::milliseconds controller_timeout,
              std::chrono::milliseconds interval = 5ms) {
@@ -82,9 +82,8 @@ class LivenessClientTest : public testing::Test {
     ASSERT_TRUE(server_->Send({&worker_, 1}, {frame}).ok());
   }
   void SendBeacon() {
-    Send(control::EncodeMessage<wire::LivenessMessage>([](wire::LivenessMessage::Builder message) {
-      message.initHeartbeat().setRank(-1);
-    }));
+    Send(control::EncodeMessage<wire::LivenessMessage>(
+        [](wire::LivenessMessage::Builder message) { message.initHeartbeat().setRank(-1); }));
   }
 
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
@@ -115,8 +114,7 @@ TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
 
 TEST_F(LivenessClientTest, WaitsForTheFirstSignOfTheController) {
   Start(kNever);
-  EXPECT_EQ(client_->WaitUntilHeard(Deadline::After(10ms)).code(),
-            StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(client_->WaitUntilHeard(Deadline::After(10ms)).code(), StatusCode::kDeadlineExceeded);
   NextHeartbeat();
   SendBeacon();
   EXPECT_TRUE(client_->WaitUntilHeard(Deadline::After(kLong)).ok());
@@ -155,9 +153,8 @@ TEST_F(LivenessClientTest, NonsenseIsDropped) {
   const std::vector<uint64_t> words(8, ~uint64_t{0});
   Send(control::Frame::Copy(words.data(), 64));
   Send(control::Frame::Copy("cut", 3));
-  Send(control::EncodeMessage<wire::LivenessMessage>([](wire::LivenessMessage::Builder message) {
-    message.initAbort().setSession(1);
-  }));
+  Send(control::EncodeMessage<wire::LivenessMessage>(
+      [](wire::LivenessMessage::Builder message) { message.initAbort().setSession(1); }));
   std::unique_lock lock(mutex_);
   ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !aborts_.empty(); }));
   EXPECT_EQ(aborts_.size(), 1u);

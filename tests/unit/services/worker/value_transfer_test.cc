@@ -32,8 +32,8 @@ class ValueTransferTest : public testing::Test {
     const control::Frame frame = control::EncodeMessage<wire::Value>(
         [&](wire::Value::Builder builder) { control::WriteValue(builder, value); });
     registers::Value read;
-    LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Value>(
-        frame, [&](wire::Value::Reader reader) -> Status {
+    LOCKSTEP_RETURN_IF_ERROR(
+        control::DecodeMessage<wire::Value>(frame, [&](wire::Value::Reader reader) -> Status {
           LOCKSTEP_ASSIGN_OR_RETURN(read, FromWire(reader, registers_, *allocator_));
           return OkStatus();
         }));
@@ -42,14 +42,12 @@ class ValueTransferTest : public testing::Test {
   // As a client reads what a worker sends.
   StatusOr<Value> Out(const registers::Value& value) {
     Status written;
-    const control::Frame frame =
-        control::EncodeMessage<wire::Value>([&](wire::Value::Builder builder) {
-          written = ToWire(value, kMaxTensorBytes, builder);
-        });
+    const control::Frame frame = control::EncodeMessage<wire::Value>(
+        [&](wire::Value::Builder builder) { written = ToWire(value, kMaxTensorBytes, builder); });
     LOCKSTEP_RETURN_IF_ERROR(written);
     Value read;
-    LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Value>(
-        frame, [&](wire::Value::Reader reader) -> Status {
+    LOCKSTEP_RETURN_IF_ERROR(
+        control::DecodeMessage<wire::Value>(frame, [&](wire::Value::Reader reader) -> Status {
           LOCKSTEP_ASSIGN_OR_RETURN(read, control::ReadValue(reader));
           return OkStatus();
         }));
@@ -122,8 +120,8 @@ TEST_F(ValueTransferTest, TensorsOfTheWrongSizeAreRefused) {
 }
 
 TEST_F(ValueTransferTest, ObjectsOfAWorkerAreDescribed) {
-  const auto value = Out(registers::Value(std::shared_ptr<registers::Object>(
-      std::make_shared<Thing>())));
+  const auto value =
+      Out(registers::Value(std::shared_ptr<registers::Object>(std::make_shared<Thing>())));
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(value->As<RemoteObject>()->description, "a thing");
 }
@@ -147,16 +145,14 @@ TEST_F(ValueTransferTest, TheLimitIsForAllTensorsOfAValueTogether) {
 }
 
 TEST_F(ValueTransferTest, MapWithAKeyTwiceIsRefused) {
-  const control::Frame frame =
-      control::EncodeMessage<wire::Value>([&](wire::Value::Builder value) {
-        auto map = value.initMap(2);
-        map[0].setKey("same");
-        map[1].setKey("same");
-      });
-  const Status status =
-      control::DecodeMessage<wire::Value>(frame, [&](wire::Value::Reader reader) {
-        return FromWire(reader, registers_, *allocator_).status();
-      });
+  const control::Frame frame = control::EncodeMessage<wire::Value>([&](wire::Value::Builder value) {
+    auto map = value.initMap(2);
+    map[0].setKey("same");
+    map[1].setKey("same");
+  });
+  const Status status = control::DecodeMessage<wire::Value>(frame, [&](wire::Value::Reader reader) {
+    return FromWire(reader, registers_, *allocator_).status();
+  });
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
 }
 

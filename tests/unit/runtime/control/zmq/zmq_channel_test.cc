@@ -216,8 +216,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest, testing::Values("inproc", "
                          [](const auto& info) { return info.param; });
 
 TEST(ZmqListenTest, OnlyLoopbackMayBeBoundOverTcp) {
-  for (const char* endpoint : {"tcp://*:*", "tcp://0.0.0.0:*", "tcp://[::]:*", "tcp://10.1.2.3:4000",
-                               "tcp://example.com:80", "tcp://eth0:*"}) {
+  for (const char* endpoint : {"tcp://*:*", "tcp://0.0.0.0:*", "tcp://[::]:*",
+                               "tcp://10.1.2.3:4000", "tcp://example.com:80", "tcp://eth0:*"}) {
     const auto channel = ZmqListen(ZmqContext::Create(), endpoint);
     EXPECT_EQ(channel.status().code(), StatusCode::kPermissionDenied) << endpoint;
     EXPECT_THAT(lockstep::Message(channel.status()), HasSubstr("only loopback")) << endpoint;
@@ -228,9 +228,8 @@ TEST(ZmqListenTest, OnlyLoopbackMayBeBoundOverTcp) {
 
 // Whatever else ZeroMQ was built with is not checked for who may reach it, so it may not be bound.
 TEST(ZmqListenTest, OtherTransportsAreRefused) {
-  for (const char* endpoint :
-       {"udp://0.0.0.0:5555", "tipc://{5560,0,0}", "ws://0.0.0.0:80", "vmci://*:*",
-        "epgm://eth0;239.192.1.1:5555", "TCP://0.0.0.0:*"}) {
+  for (const char* endpoint : {"udp://0.0.0.0:5555", "tipc://{5560,0,0}", "ws://0.0.0.0:80",
+                               "vmci://*:*", "epgm://eth0;239.192.1.1:5555", "TCP://0.0.0.0:*"}) {
     EXPECT_EQ(ZmqListen(ZmqContext::Create(), endpoint).status().code(),
               StatusCode::kInvalidArgument)
         << endpoint;

@@ -1,0 +1,135 @@
+// Copies of every size to and from worker-0: through shared memory, and through the bulk socket, which is
+// what is left where the client cannot map worker-0's memory.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/base/shared_segment.h"
+#include "tests/integration/session_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+enum class Way { kSharedMemory, kSocket };
+
+class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way>> {
+ protected:
+  void SetUp() override {
+    ClusterOptions options;
+    options.workers = 1;
+    options.worker.arena_bytes = size_t{256} << 20;
+    auto cluster = Cluster::Start(std::get<0>(GetParam()), options);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = std::move(*cluster);
+    if (std::get<1>(GetParam()) == Way::kSocket) HideMemory();
+    auto session = cluster_->Connect();
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = std::make_unique<Session>(std::move(*session));
+  }
+
+  // Takes the name away from the worker's memory: to the client it is as if the worker were elsewhere.
+  void HideMemory() {
+    const std::vector<pid_t> pids = cluster_->worker_pids();
+    const pid_t worker = pids.empty() ? getpid() : pids.front();
+    std::ifstream maps("/proc/" + std::to_string(worker) + "/maps");
+    std::set<std::string> names;
+    for (std::string line; std::getline(maps, line);) {
+      const size_t at = line.find(std::string("/dev/shm/") + SharedSegment::kNamePrefix);
+      if (at == std::string::npos) continue;
+      const std::string path = line.substr(at, line.find(' ', at) - at);
+      names.insert(path.substr(std::string("/dev/shm").size()));
+    }
+    ASSERT_FALSE(names.empty());
+    for (const std::string& name : names) shm_unlink(name.c_str());
+  }
+
+  static std::vector<uint8_t> Pattern(size_t size, uint8_t seed) {
+    std::vector<uint8_t> bytes(size);
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 131 + i / 251 + seed);
+    return bytes;
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Session> session_;
+};
+INSTANTIATE_TEST_SUITE_P(
+    Clusters, BulkCopyTest,
+    ::testing::Combine(::testing::ValuesIn(kAllKinds),
+                       ::testing::Values(Way::kSharedMemory, Way::kSocket)),
+    [](const ::testing::TestParamInfo<std::tuple<ClusterKind, Way>>& info) {
+      return NameOf({std::get<0>(info.param), 0}) +
+             (std::get<1>(info.param) == Way::kSharedMemory ? "SharedMemory" : "Socket");
+    });
+
+TEST_P(BulkCopyTest, EverySizeArrivesWhole) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  uint8_t seed = 0;
+  for (size_t size : {size_t{1}, size_t{7}, size_t{4095}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB,
+                      9 * kMiB + 12345}) {
+    const std::vector<uint8_t> sent = Pattern(size, ++seed);
+    const auto ref =
+        session_->CopyToWorker0({static_cast<int64_t>(size)}, ViewOf(sent.data(), size));
+    ASSERT_TRUE(ref.ok()) << ref.status();
+    std::vector<uint8_t> received(size);
+    EXPECT_OK(session_->CopyFromWorker0(ViewOf(received.data(), size), *ref));
+    EXPECT_TRUE(received == sent) << size;
+
+    const std::vector<uint8_t> again = Pattern(size, ++seed);
+    EXPECT_OK(session_->CopyToWorker0(*ref, ViewOf(again.data(), size)));
+    const auto tensor = session_->CopyFromWorker0(*ref);
+    ASSERT_TRUE(tensor.ok()) << tensor.status();
+    EXPECT_TRUE(*tensor->Elements<uint8_t>() == again) << size;
+  }
+}
+
+TEST_P(BulkCopyTest, CommandsSeeWhatWasCopied) {
+  const std::vector<float> sent(100'001, 2.5f);
+  const auto ref = session_->CopyToWorker0({100'001}, ViewOf(sent.data(), sent.size()));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  const auto cast = session_->Call(*session_->GetFunction("lockstep.cast"), *ref, DType::kInt32);
+  const auto back = session_->CopyFromWorker0(*cast);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back->Elements<int32_t>(), std::vector<int32_t>(100'001, 2));
+}
+
+TEST_P(BulkCopyTest, RegisterThatWasSetAnewIsCopiedAnew) {
+  const auto ref = session_->CopyToWorker0(HostTensor::Of<int32_t>({2}, {{1, 2}}));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  ASSERT_TRUE(session_->CopyFromWorker0(*ref).ok());
+  const HostTensor other = HostTensor::Of<int32_t>({2}, {{3, 4}});
+  EXPECT_OK(session_->DebugSet(*ref, 0, other));
+  const auto read = session_->CopyFromWorker0(*ref);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, other);
+  const std::vector<int32_t> five = {5, 6};
+  EXPECT_OK(session_->CopyToWorker0(*ref, ViewOf(five.data(), 2)));
+  EXPECT_EQ(*session_->DebugGet(*ref, 0), Value(HostTensor::Of<int32_t>({2}, {{5, 6}})));
+}
+
+TEST_P(BulkCopyTest, TensorsThatAreDroppedMeanwhileAreFreed) {
+  constexpr int64_t kSize = 40 << 20;
+  const std::vector<uint8_t> sent = Pattern(kSize, 1);
+  for (int i = 0; i < 10; ++i) {
+    const auto ref = session_->CopyToWorker0({kSize}, ViewOf(sent.data(), sent.size()));
+    ASSERT_TRUE(ref.ok()) << ref.status();
+  }
+}
+
+TEST_P(BulkCopyTest, CopiesAfterTheEndOfTheClusterAreErrors) {
+  const auto ref = session_->CopyToWorker0(HostTensor::Of<int32_t>({2}, {{1, 2}}));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  EXPECT_OK(session_->SyncAll());
+  ASSERT_EQ(cluster_->Stop(), OkStatus());
+  const Status status = session_->CopyFromWorker0(*ref).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), HasSubstr("shut down"));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -1,0 +1,133 @@
+// A client made by hand, which says what no Session would.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/control/batch.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/host.h"
+#include "runtime/control/input_waiter.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/session.capnp.h"
+
+namespace lockstep::testing {
+
+class WireClient {
+ public:
+  explicit WireClient(const std::string& endpoint)
+      : channel_(std::move(*control::ZmqConnect(control::ZmqContext::Create(), endpoint))) {}
+
+  void SendFrames(const control::Message& message) { ASSERT_TRUE(channel_->Send(message).ok()); }
+  template <typename Fill>
+  void Send(Fill fill, control::Frame body = {}) {
+    control::Message message = {control::EncodeMessage<wire::ClientMessage>(fill)};
+    if (body.size() > 0) message.push_back(std::move(body));
+    SendFrames(message);
+  }
+
+  // Waits for a message that `use` returns true for; false if none comes.
+  template <typename Use>
+  bool WaitFor(Use use) {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+    control::InputWaiter waiter{std::chrono::microseconds(0)};
+    control::Channel* const channels[] = {channel_.get()};
+    while (waiter.Wait(channels, {}, deadline)) {
+      control::Message message;
+      while (channel_->Receive(&message)) {
+        bool found = false;
+        EXPECT_TRUE(control::DecodeMessage<wire::ControllerMessage>(
+                        message[0],
+                        [&](wire::ControllerMessage::Reader reader) {
+                          found = use(reader);
+                          return OkStatus();
+                        })
+                        .ok());
+        if (found) return true;
+      }
+    }
+    return false;
+  }
+
+  // Opens a session, with the versions given; OK or why it was refused.
+  Status Open(uint32_t min_version = control::kOldestProtocolVersion,
+              uint32_t max_version = control::kProtocolVersion) {
+    Send([&](wire::ClientMessage::Builder message) {
+      auto open = message.initOpenSession();
+      open.setMinVersion(min_version);
+      open.setMaxVersion(max_version);
+      open.setBuild("7.7.7");
+      open.setName("made by hand");
+      open.initHost().setId(control::ThisHost().id);
+      open.setPid(getpid());
+      open.setTimeoutMillis(20'000);
+    });
+    Status status = DeadlineExceeded("no answer to openSession");
+    WaitFor([&](wire::ControllerMessage::Reader reader) {
+      if (reader.isSessionOpened()) {
+        session_ = SessionId(reader.getSessionOpened().getSession());
+        status = OkStatus();
+      } else if (reader.isRefused()) {
+        status = control::ReadError(reader.getRefused().getError()).ToStatus();
+      }
+      return reader.isSessionOpened() || reader.isRefused();
+    });
+    return status;
+  }
+
+  // Sends a batch to a session (not always one's own).
+  void SendBatch(SessionId session, const control::Frame& body, uint64_t first_command = 1,
+                 uint64_t request = 0, Rank answer_from = -1) {
+    control::Message message = {
+        control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
+          auto batch = builder.initBatch();
+          batch.setSession(session.value);
+          batch.setFirstCommand(first_command);
+          batch.setRequest(request);
+          batch.setAnswerFrom(answer_from);
+          batch.setTimeoutMillis(20'000);
+        }),
+        body};
+    SendFrames(message);
+  }
+
+  // The error of the next refusal, failure of the session, or answer.
+  Status NextVerdict() {
+    Status status = DeadlineExceeded("no verdict came");
+    WaitFor([&](wire::ControllerMessage::Reader reader) {
+      if (reader.isRefused()) {
+        status = control::ReadError(reader.getRefused().getError()).ToStatus();
+        return true;
+      }
+      if (reader.isSessionFailed()) {
+        status = control::ReadError(reader.getSessionFailed().getError()).ToStatus();
+        return true;
+      }
+      if (reader.isAnswer()) {
+        status = reader.getAnswer().hasError()
+                     ? control::ReadError(reader.getAnswer().getError()).ToStatus()
+                     : OkStatus();
+        return true;
+      }
+      return false;
+    });
+    return status;
+  }
+
+  SessionId session() const { return session_; }
+
+ private:
+  std::unique_ptr<control::ClientChannel> channel_;
+  SessionId session_;
+};
+
+}  // namespace lockstep::testing

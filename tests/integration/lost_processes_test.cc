@@ -1,0 +1,280 @@
+// Processes that are killed, stopped, or vanish.
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/shared_segment.h"
+#include "runtime/client/admin.h"
+#include "tests/integration/session_fixture.h"
+#include "tests/integration/wire_client.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kLong = 20s;
+// A lost worker is reported within this (and within more where sanitizers slow everything down).
+constexpr auto kReported = 2s;
+
+// Every test breaks its own cluster.
+class LostProcessesTest : public SessionFixture {
+ protected:
+  void SetUp() override {
+    cluster_ = Unwrap(Cluster::Start(GetParam(), OwnOptions()));
+    session_ = std::make_unique<Session>(Open(*cluster_));
+  }
+  virtual ClusterOptions OwnOptions() {
+    ClusterOptions options;
+    options.controller.heartbeat_interval = 50ms;
+    return options;
+  }
+
+  ClusterStatus Status() { return Unwrap(GetClusterStatus(cluster_->endpoint(), kLong)); }
+
+  // Asks for the cluster's status until `found`; a failure if that takes too long.
+  template <typename Found>
+  void WaitUntil(Found found) {
+    const Deadline deadline = Deadline::After(kLong);
+    while (!found(Status())) {
+      ASSERT_FALSE(deadline.Expired());
+      std::this_thread::yield();
+    }
+  }
+
+  // Rank 2 sleeps while the others wait for it in an allreduce.
+  void StartAllReduceWithoutRankTwo() {
+    const DRef tensor = FullOfRank({1 << 16});
+    (void)Unwrap(session_->AllReduce(tensor, Reduction::kSum));
+    EXPECT_OK(session_->SyncAll());
+    (void)Unwrap(session_->Call(Function("lockstep.sleep"), 3600.0, 2));
+    (void)Unwrap(session_->AllReduce(tensor, Reduction::kSum));
+    EXPECT_OK(session_->Flush());
+    WaitUntil([](const ClusterStatus& status) {
+      for (const WorkerStatus& worker : status.workers) {
+        if (worker.launched == worker.completed) return false;
+      }
+      return true;
+    });
+  }
+
+  void Kill(Rank rank, int signal = SIGKILL) {
+    ASSERT_EQ(kill(cluster_->worker_pids()[static_cast<size_t>(rank)], signal), 0);
+  }
+  static bool IsRunning(pid_t pid) { return kill(pid, 0) == 0; }
+  // How many of the names of shared memory that rank 0 has mapped still exist.
+  size_t LiveSegments() {
+    std::ifstream maps("/proc/" + std::to_string(cluster_->worker_pids()[0]) + "/maps");
+    std::set<std::string> paths;
+    for (std::string line; std::getline(maps, line);) {
+      const size_t at = line.find(std::string("/dev/shm/") + SharedSegment::kNamePrefix);
+      if (at == std::string::npos) continue;
+      const std::string path = line.substr(at, line.find(' ', at) - at);
+      if (std::filesystem::exists(path)) paths.insert(path);
+    }
+    return paths.size();
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, LostProcessesTest, ::testing::ValuesIn(kProcessKinds), NameOf);
+
+TEST_P(LostProcessesTest, WorkerKilledInTheMiddleOfAnAllReduceIsNamedSoon) {
+  StartAllReduceWithoutRankTwo();
+  const auto begin = Deadline::Clock::now();
+  Kill(2);
+  const lockstep::Status status = session_->SyncAll();
+  EXPECT_LT(Deadline::Clock::now() - begin, kReported);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 2"), HasSubstr("ended")));
+
+  // The controller and the other workers live on, and say what is wrong.
+  WaitUntil([](const ClusterStatus& now) { return now.workers[2].state == WorkerState::kLost; });
+  const ClusterStatus now = Status();
+  EXPECT_FALSE(now.IsReady());
+  for (Rank rank : {0, 1, 3}) {
+    EXPECT_EQ(now.workers[static_cast<size_t>(rank)].state, WorkerState::kReady) << rank;
+    EXPECT_TRUE(IsRunning(cluster_->worker_pids()[static_cast<size_t>(rank)])) << rank;
+  }
+  WaitUntil([](const ClusterStatus& later) {
+    // The survivors are out of the collective.
+    return later.workers[0].launched == later.workers[0].completed &&
+           later.workers[1].launched == later.workers[1].completed &&
+           later.workers[3].launched == later.workers[3].completed;
+  });
+}
+
+TEST_P(LostProcessesTest, EverySessionAndEveryNewcomerLearnsOfALoss) {
+  Session other = Open(*cluster_);
+  Kill(1);
+  WaitUntil([](const ClusterStatus& now) { return now.workers[1].state == WorkerState::kLost; });
+  for (Session* session : {session_.get(), &other}) {
+    EXPECT_THAT(Message(session->SyncAll()), HasSubstr("rank 1"));
+    EXPECT_THAT(Message(session->Reset()), HasSubstr("rank 1")) << "the world is not whole";
+  }
+  const auto begin = Deadline::Clock::now();
+  const lockstep::Status refused = cluster_->Connect(Options()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(refused), HasSubstr("rank 1"));
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+}
+
+// The close is on its way when the worker dies, or soon after.
+TEST_P(LostProcessesTest, ClosingDoesNotWaitForTheDead) {
+  const auto begin = Deadline::Clock::now();
+  Kill(3);
+  (void)session_->Close();
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+}
+
+TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
+  const DRef nop = Function("lockstep.nop");
+  const DRef sleep = Function("lockstep.sleep");
+  EXPECT_OK(session_->SyncAll());
+  (void)Unwrap(session_->Call(sleep, 3600.0, 2));
+  EXPECT_OK(session_->Flush());
+  std::thread killer([&] {
+    WaitUntil([](const ClusterStatus& now) {
+      return now.workers[2].launched > now.workers[2].completed &&
+             now.sessions.front().sent_bytes > (4 << 20);
+    });
+    Kill(2);
+  });
+  const Bytes large{std::string(1 << 20, 'x')};
+  lockstep::Status status;
+  const auto begin = Deadline::Clock::now();
+  for (int i = 0; i < 1000 && status.ok(); ++i) status = session_->Call(nop, large).status();
+  killer.join();
+  EXPECT_THAT(Message(status), HasSubstr("rank 2"));
+  (void)session_->Reset();
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+}
+
+TEST_P(LostProcessesTest, MemoryOfAKilledWorkerIsRemoved) {
+  EXPECT_EQ(LiveSegments(), size_t{kWorkers});
+  Kill(2);
+  EXPECT_FALSE(session_->SyncAll().ok());
+  EXPECT_EQ(LiveSegments(), size_t{kWorkers - 1});
+}
+
+// Time-outs short enough to wait for them.
+class SilenceTest : public LostProcessesTest {
+ protected:
+  ClusterOptions OwnOptions() override {
+    ClusterOptions options = LostProcessesTest::OwnOptions();
+    options.workers = 2;
+    options.controller.worker_timeout = 1500ms;
+    options.controller.session_lease = 1500ms;
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, SilenceTest, ::testing::Values(ClusterKind::kTcpProcesses),
+                         NameOf);
+
+TEST_P(SilenceTest, StoppedWorkerIsLost) {
+  Kill(1, SIGSTOP);
+  const lockstep::Status status = session_->SyncAll();
+  Kill(1, SIGCONT);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 1"), HasSubstr("no heartbeat")));
+}
+
+TEST_P(SilenceTest, ClientOfAStoppedControllerGetsAnErrorWithinItsLease) {
+  const auto begin = Deadline::Clock::now();
+  ASSERT_EQ(kill(cluster_->controller_pid(), SIGSTOP), 0);
+  const lockstep::Status status = session_->SyncAll();
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), HasSubstr("silent"));
+  EXPECT_EQ(session_->Flush().code(), StatusCode::kUnavailable);
+  session_.reset();  // closing does not wait for it either
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  ASSERT_EQ(kill(cluster_->controller_pid(), SIGCONT), 0);
+}
+
+TEST_P(SilenceTest, IdleSessionKeepsItsLease) {
+  const DRef kept = Call("lockstep.identity", "kept");
+  EXPECT_OK(session_->SyncAll());
+  const auto begin = Deadline::Clock::now();
+  // Somebody else's time passes; this session says nothing by itself.
+  WireClient other(cluster_->endpoint());
+  ASSERT_EQ(other.Open(), OkStatus());
+  WaitUntil([](const ClusterStatus& now) { return now.sessions.size() == 1; });
+  EXPECT_GE(Deadline::Clock::now() - begin, 1500ms);
+  EXPECT_EQ(Get(kept, 1), Value("kept"));
+}
+
+// A session lease and little memory: what a silent client held is missed.
+class VanishedClientTest : public SilenceTest {
+ protected:
+  ClusterOptions OwnOptions() override {
+    ClusterOptions options = SilenceTest::OwnOptions();
+    options.controller.session_lease = 500ms;
+    options.worker.arena_bytes = size_t{64} << 20;
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, VanishedClientTest,
+                         ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),
+                         NameOf);
+
+TEST_P(VanishedClientTest, RegistersOfASilentClientAreFreedWithinTheLease) {
+  WireClient client(cluster_->endpoint());
+  ASSERT_EQ(client.Open(), OkStatus());
+  control::BatchWriter writer;
+  writer.Add([](wire::Command::Builder command) {
+    auto empty = command.initEmpty();
+    empty.initShape(1).set(0, 40 << 20);
+    empty.setDtype(wire::DType::UINT8);
+    empty.setResult(RegisterId{0, 1}.Packed());
+  });
+  writer.Add([](wire::Command::Builder command) { command.setSync(); });
+  client.SendBatch(client.session(), writer.Take(), 1, 1);
+  ASSERT_EQ(client.NextVerdict(), OkStatus());
+  WaitUntil([](const ClusterStatus& now) { return now.sessions.size() == 1; });
+  const DRef as_large = Unwrap(session_->Empty({40 << 20}, DType::kUInt8));
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(VanishedClientTest, SilentClientCannotHoldTheOthersInACollective) {
+  WireClient client(cluster_->endpoint());
+  ASSERT_EQ(client.Open(), OkStatus());
+  control::BatchWriter writer;
+  writer.Add([](wire::Command::Builder command) {
+    // Rank 0 waits for rank 1, which is not in it.
+    command.setOnlyRank(0);
+    command.initCollective().setKind(wire::CollectiveKind::BARRIER);
+  });
+  const auto begin = Deadline::Clock::now();
+  client.SendBatch(client.session(), writer.Take());
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+}
+
+TEST_P(VanishedClientTest, ShutdownTellsSessionsWhy) {
+  (void)Unwrap(session_->Call(Function("lockstep.sleep"), 3600.0));
+  std::thread stopper([&] {
+    WaitUntil([](const ClusterStatus& now) {
+      return now.workers[0].launched > now.workers[0].completed;
+    });
+    EXPECT_OK(ShutdownCluster(cluster_->endpoint(), "time for maintenance", kLong));
+  });
+  const lockstep::Status status = session_->SyncAll();
+  stopper.join();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), HasSubstr("time for maintenance"));
+  EXPECT_THAT(Message(session_->Flush()), HasSubstr("time for maintenance"));
+  EXPECT_OK(cluster_->Stop());
+}
+
+}  // namespace
+}  // namespace lockstep::testing

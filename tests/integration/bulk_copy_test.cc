@@ -1,5 +1,5 @@
-// Copies of every size to and from worker-0: through shared memory, and through the bulk socket, which is
-// what is left where the client cannot map worker-0's memory.
+// Copies of every size to and from worker-0: through shared memory, and through the bulk socket,
+// which is what is left where the client cannot map worker-0's memory.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -33,7 +33,8 @@ class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way
     session_ = std::make_unique<Session>(std::move(*session));
   }
 
-  // Takes the name away from the worker's memory: to the client it is as if the worker were elsewhere.
+  // Takes the name away from the worker's memory: to the client it is as if the worker were
+  // elsewhere.
   void HideMemory() {
     const std::vector<pid_t> pids = cluster_->worker_pids();
     const pid_t worker = pids.empty() ? getpid() : pids.front();
@@ -58,20 +59,20 @@ class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Session> session_;
 };
-INSTANTIATE_TEST_SUITE_P(
-    Clusters, BulkCopyTest,
-    ::testing::Combine(::testing::ValuesIn(kAllKinds),
-                       ::testing::Values(Way::kSharedMemory, Way::kSocket)),
-    [](const ::testing::TestParamInfo<std::tuple<ClusterKind, Way>>& info) {
-      return NameOf({std::get<0>(info.param), 0}) +
-             (std::get<1>(info.param) == Way::kSharedMemory ? "SharedMemory" : "Socket");
-    });
+INSTANTIATE_TEST_SUITE_P(Clusters, BulkCopyTest,
+                         ::testing::Combine(::testing::ValuesIn(kAllKinds),
+                                            ::testing::Values(Way::kSharedMemory, Way::kSocket)),
+                         [](const ::testing::TestParamInfo<std::tuple<ClusterKind, Way>>& info) {
+                           return NameOf({std::get<0>(info.param), 0}) +
+                                  (std::get<1>(info.param) == Way::kSharedMemory ? "SharedMemory"
+                                                                                 : "Socket");
+                         });
 
 TEST_P(BulkCopyTest, EverySizeArrivesWhole) {
   constexpr size_t kMiB = size_t{1} << 20;
   uint8_t seed = 0;
-  for (size_t size : {size_t{1}, size_t{7}, size_t{4095}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB,
-                      9 * kMiB + 12345}) {
+  for (size_t size :
+       {size_t{1}, size_t{7}, size_t{4095}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB, 9 * kMiB + 12345}) {
     const std::vector<uint8_t> sent = Pattern(size, ++seed);
     const auto ref =
         session_->CopyToWorker0({static_cast<int64_t>(size)}, ViewOf(sent.data(), size));

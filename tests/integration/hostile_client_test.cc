@@ -38,8 +38,7 @@ class HostileClientTest : public SessionFixture {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, HostileClientTest,
-                         ::testing::Values(ClusterKind::kTcpThreads,
-                                           ClusterKind::kLocalProcesses),
+                         ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kLocalProcesses),
                          NameOf);
 
 TEST_P(HostileClientTest, HandMadeClientWorksIfItBehaves) {
@@ -150,9 +149,8 @@ TEST_P(HostileClientTest, CommandsOfTheControllerFailTheSession) {
 }
 
 TEST_P(HostileClientTest, BodiesThatAreCutOffOrJunkFailTheSession) {
-  const control::Frame whole = OneCommand([](wire::Command::Builder command) {
-    command.initGetFunction().setName("lockstep.nop");
-  });
+  const control::Frame whole = OneCommand(
+      [](wire::Command::Builder command) { command.initGetFunction().setName("lockstep.nop"); });
   const std::string junk(64, '\xee');
   for (const control::Frame& body :
        {control::Frame::Copy(whole.data(), whole.size() - 1),

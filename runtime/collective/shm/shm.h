@@ -24,7 +24,7 @@ namespace lockstep::collective::shm {
 // others nothing, but keeps the processor from idling.
 struct WaitPolicy {
   static constexpr int kAutomatic = -1;
-  // Spins before the first yield. Automatic: some 20 µs if every rank of the world has a core of
+  // Spins before the first yield. Automatic: some 4 µs if every rank of the world has a core of
   // its own, else none, because then spinning only keeps the peer from running.
   int spins = kAutomatic;
   std::chrono::microseconds yield_for{2000};

@@ -5,13 +5,34 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 
 namespace lockstep::collective::shm {
 namespace {
 
-// With `pause` taking about 10 ns, 20 µs: half of what waking a sleeper costs.
-constexpr int kSpins = 2000;
+// Peers that run on other cores and come at about the same time are met within this. Longer is
+// worse: should two ranks share a core after all, each round of spinning keeps the peer from
+// coming.
+constexpr auto kSpinFor = std::chrono::microseconds(4);
+
+// How often Pause() fits into kSpinFor: it takes from 10 to 50 ns, depending on the processor.
+int CountPauses() {
+  constexpr int kSample = 32;
+  constexpr int kSamples = 5;
+  auto fastest = Deadline::Clock::duration::max();
+  for (int i = 0; i < kSamples; ++i) {
+    const auto begin = Deadline::Clock::now();
+    for (int k = 0; k < kSample; ++k) Pause();
+    fastest = std::min(fastest, Deadline::Clock::now() - begin);
+  }
+  return static_cast<int>(kSample * kSpinFor / std::max(fastest, Deadline::Clock::duration(1)));
+}
+
+int Spins() {
+  static const int spins = CountPauses();
+  return spins;
+}
 
 int Cores() {
   cpu_set_t set;
@@ -26,7 +47,7 @@ void YieldProcessor() { sched_yield(); }
 
 Waiter::Waiter(const WaitPolicy& policy, int world_size, Attention& attention)
     : spins_(policy.spins != WaitPolicy::kAutomatic ? policy.spins
-             : world_size <= Cores()                ? kSpins
+             : world_size <= Cores()                ? Spins()
                                                     : 0),
       yield_for_(policy.yield_for),
       attention_(attention) {}

@@ -81,7 +81,8 @@ void YieldProcessor();
 
 template <typename Ready, typename Lost>
 Outcome Waiter::Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost) {
-  const auto start = Deadline::Clock::now();
+  // The yielding begins when the clock is first looked at: most waits are over before.
+  Deadline::Clock::time_point sleep_at = Deadline::Clock::time_point::max();
   for (int i = 1;; ++i) {
     if (ready()) return Outcome::kReady;
     if (aborted()) return Outcome::kAborted;
@@ -89,7 +90,8 @@ Outcome Waiter::Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost) 
     if (i % kYieldsPerLook != 0) continue;
     const auto now = Deadline::Clock::now();
     if (now >= deadline.when()) return ready() ? Outcome::kReady : Outcome::kExpired;
-    if (now - start >= yield_for_) break;
+    if (i == kYieldsPerLook) sleep_at = now + yield_for_;
+    if (now >= sleep_at) break;
   }
   for (;;) {
     const uint32_t heard = attention_.bell.load(std::memory_order_acquire);

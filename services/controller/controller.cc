@@ -113,10 +113,11 @@ void Controller::Stop() {
   const control::RemoteError cause =
       control::ErrorOf(Unavailable("the cluster was shut down: ", stop_reason_));
   for (auto& [id, session] : sessions_.all()) {
-    gatherer_.FailAll(id, cause);
-    liveness_->Abort(id, session.generation, cause);
+    // Before the answers: whoever is answered knows why already when he calls again.
     SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>(
                                      [&](auto message) { message.setShutdown(stop_reason_); })});
+    gatherer_.FailAll(id, cause);
+    liveness_->Abort(id, session.generation, cause);
   }
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
   liveness_->Stop();

@@ -28,7 +28,10 @@ std::string RecordPath(const std::string& name) { return RecordDirectory() + "/"
 // Field 22 of /proc/PID/stat. Field 2, the command, is in parentheses and may contain anything.
 std::optional<uint64_t> StartTicks(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // Unlike an iterator, this does not throw if the process ends while it is read.
+  std::ostringstream content;
+  content << file.rdbuf();
+  const std::string text = content.str();
   const size_t command_end = text.rfind(')');
   if (command_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(command_end + 1));

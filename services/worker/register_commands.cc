@@ -49,12 +49,12 @@ Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty
 
 Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
   running_.function = "fetch";
-  constexpr size_t kMaxTensorBytes = size_t{64} << 20;
+  constexpr size_t kMaxValueBytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value,
                             session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
   Status status;
   const control::Frame body = control::EncodeMessage<wire::Value>(
-      [&](wire::Value::Builder builder) { status = ToWire(*value, kMaxTensorBytes, builder); });
+      [&](wire::Value::Builder builder) { status = ToWire(*value, kMaxValueBytes, builder); });
   LOCKSTEP_RETURN_IF_ERROR(status);
   Reply(control::RemoteError(), body);
   return OkStatus();

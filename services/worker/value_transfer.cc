@@ -1,7 +1,9 @@
 #include "services/worker/value_transfer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "runtime/control/value_codec.h"
@@ -26,26 +28,28 @@ StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, tensor::Allocator& a
 
 Status WriteWithin(size_t* room_bytes, const Value& value, wire::Value::Builder builder);
 
+// What an element of a list or map costs, whatever it is.
+constexpr size_t kElementBytes = 32;
+
+// Registers may hold one list many times, which is small here and large on the wire: everything
+// that is written takes from the same room.
 struct Writer {
   wire::Value::Builder& out;
-  size_t* room_bytes;  // what is left for tensors
+  size_t* room_bytes;
 
   Status operator()(registers::None) { return out.setNone(), OkStatus(); }
   Status operator()(bool v) { return out.setBool(v), OkStatus(); }
   Status operator()(int64_t v) { return out.setInt64(v), OkStatus(); }
   Status operator()(double v) { return out.setFloat64(v), OkStatus(); }
-  Status operator()(const std::string& v) { return Plain(lockstep::Value(v)); }
-  Status operator()(const registers::Bytes& v) { return Plain(lockstep::Bytes{v.data}); }
+  Status operator()(const std::string& v) { return Payload(v.size(), v); }
+  Status operator()(const registers::Bytes& v) {
+    return Payload(v.data.size(), lockstep::Bytes{v.data});
+  }
   Status operator()(DType v) { return Plain(v); }
   Status operator()(Device v) { return Plain(v); }
   Status operator()(const Shape& v) { return Plain(v); }
   Status operator()(const tensor::Tensor& v) {
-    if (v.size_bytes() > *room_bytes) {
-      return ResourceExhausted("the tensor ", v.dtype(), " ", v.shape(), " has ", v.size_bytes(),
-                               " bytes, at most ", *room_bytes,
-                               " (more) travel by value; use CopyFromWorker0");
-    }
-    *room_bytes -= v.size_bytes();
+    LOCKSTEP_RETURN_IF_ERROR(Take(v.size_bytes()));
     auto tensor = out.initTensor();
     tensor.setDtype(control::ToWire(v.dtype()));
     control::WriteDims(tensor.initShape(static_cast<unsigned>(v.shape().ndim())), v.shape());
@@ -57,6 +61,7 @@ struct Writer {
     return Plain(RemoteObject{v->Describe()});
   }
   Status operator()(const std::shared_ptr<const registers::List>& v) {
+    LOCKSTEP_RETURN_IF_ERROR(Take(v->size() * kElementBytes));
     auto list = out.initList(static_cast<unsigned>(v->size()));
     for (unsigned i = 0; i < list.size(); ++i) {
       LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, (*v)[i], list[i]));
@@ -64,14 +69,29 @@ struct Writer {
     return OkStatus();
   }
   Status operator()(const std::shared_ptr<const registers::Map>& v) {
+    LOCKSTEP_RETURN_IF_ERROR(Take(v->size() * kElementBytes));
     auto map = out.initMap(static_cast<unsigned>(v->size()));
     unsigned i = 0;
     for (const auto& [key, item] : *v) {
+      LOCKSTEP_RETURN_IF_ERROR(Take(key.size()));
       map[i].setKey(control::TextOf(key));
       LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, item, map[i].initValue()));
       ++i;
     }
     return OkStatus();
+  }
+  Status Take(size_t bytes) {
+    if (bytes > *room_bytes) {
+      return ResourceExhausted("the value is too large to travel as one: ", bytes,
+                               " bytes are left to write where ", *room_bytes,
+                               " more may be; use CopyFromWorker0 for tensors");
+    }
+    *room_bytes -= bytes;
+    return OkStatus();
+  }
+  Status Payload(size_t bytes, const lockstep::Value& v) {
+    LOCKSTEP_RETURN_IF_ERROR(Take(bytes));
+    return Plain(v);
   }
   // The kinds that both sides have in common.
   Status Plain(const lockstep::Value& v) {
@@ -84,6 +104,41 @@ Status WriteWithin(size_t* room_bytes, const Value& value, wire::Value::Builder 
   return std::visit(Writer{builder, room_bytes}, value.variant);
 }
 
+// Levels of lists and maps. `known` has the depth of what was looked at: a value may hold the same
+// list in very many places.
+using KnownDepths = std::unordered_map<const void*, int>;
+int DepthOf(const Value& value, KnownDepths& known) {
+  const auto of_items = [&](const void* container, auto visit_items) {
+    const auto found = known.find(container);
+    if (found != known.end()) return found->second;
+    int deepest = 0;
+    visit_items([&](const Value& item) { deepest = std::max(deepest, DepthOf(item, known)); });
+    return known[container] = deepest + 1;
+  };
+  if (const auto* list = value.As<std::shared_ptr<const registers::List>>()) {
+    return of_items(list->get(), [&](auto visit) {
+      for (const Value& item : **list) visit(item);
+    });
+  }
+  if (const auto* map = value.As<std::shared_ptr<const registers::Map>>()) {
+    return of_items(map->get(), [&](auto visit) {
+      for (const auto& [key, item] : **map) visit(item);
+    });
+  }
+  return 0;
+}
+
+// Lists of registers that hold lists of registers grow without bound, and everything that walks
+// them, if only to free them, would run out of stack.
+StatusOr<Value> WithinDepth(Value value) {
+  KnownDepths known;
+  const int depth = DepthOf(value, known);
+  if (depth <= control::kMaxValueDepth) return value;
+  return InvalidArgument("a value has at most ", control::kMaxValueDepth,
+                         " levels of lists and maps, with what its registers hold this one has ",
+                         depth);
+}
+
 StatusOr<Value> ReadList(capnp::List<wire::Value>::Reader reader,
                          const registers::RegisterFile& registers, tensor::Allocator& allocator) {
   auto list = std::make_shared<registers::List>();
@@ -92,7 +147,7 @@ StatusOr<Value> ReadList(capnp::List<wire::Value>::Reader reader,
     LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(item, registers, allocator));
     list->push_back(std::move(value));
   }
-  return Value(std::shared_ptr<const registers::List>(std::move(list)));
+  return WithinDepth(std::shared_ptr<const registers::List>(std::move(list)));
 }
 
 StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
@@ -104,7 +159,7 @@ StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
       return InvalidArgument("a map has the key \"", control::ToString(entry.getKey()), "\" twice");
     }
   }
-  return Value(std::shared_ptr<const registers::Map>(std::move(map)));
+  return WithinDepth(std::shared_ptr<const registers::Map>(std::move(map)));
 }
 
 }  // namespace
@@ -156,8 +211,8 @@ StatusOr<Value> FromWire(wire::Value::Reader reader, const registers::RegisterFi
   return InvalidArgument("unknown kind of value ", static_cast<int>(reader.which()));
 }
 
-Status ToWire(const Value& value, size_t max_tensor_bytes, wire::Value::Builder builder) {
-  return WriteWithin(&max_tensor_bytes, value, builder);
+Status ToWire(const Value& value, size_t max_bytes, wire::Value::Builder builder) {
+  return WriteWithin(&max_bytes, value, builder);
 }
 
 }  // namespace lockstep::worker

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr size_t kMaxTensorBytes = 1000;
+constexpr size_t kMaxBytes = 1000;
 
 class Thing : public registers::Object {
  public:
@@ -43,7 +43,7 @@ class ValueTransferTest : public testing::Test {
   StatusOr<Value> Out(const registers::Value& value) {
     Status written;
     const control::Frame frame = control::EncodeMessage<wire::Value>(
-        [&](wire::Value::Builder builder) { written = ToWire(value, kMaxTensorBytes, builder); });
+        [&](wire::Value::Builder builder) { written = ToWire(value, kMaxBytes, builder); });
     LOCKSTEP_RETURN_IF_ERROR(written);
     Value read;
     LOCKSTEP_RETURN_IF_ERROR(
@@ -142,6 +142,42 @@ TEST_F(ValueTransferTest, TheLimitIsForAllTensorsOfAValueTogether) {
   const Status status =
       Out(registers::Value(std::shared_ptr<const registers::List>(list))).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+}
+
+// Each register holds the one before it ten times: 20 bytes here, 10^8 elements on the wire.
+TEST_F(ValueTransferTest, ListsThatGrowOnTheWireAreRefused) {
+  Value::List tenfold(10, Value(1));
+  for (uint32_t i = 1; i <= 8; ++i) {
+    const StatusOr<registers::Value> value = In(tenfold);
+    ASSERT_TRUE(value.ok()) << value.status();
+    ASSERT_TRUE(registers_.Write({i, 1}, *value).ok());
+    tenfold.assign(10, Value(RegisterId{i, 1}));
+  }
+  const StatusOr<const registers::Value*> huge = registers_.Read({8, 1});
+  ASSERT_TRUE(huge.ok());
+  EXPECT_EQ(Out(**huge).status().code(), StatusCode::kResourceExhausted);
+}
+
+TEST_F(ValueTransferTest, RegistersCannotNestWithoutBound) {
+  ASSERT_TRUE(registers_.Write({0, 1}, int64_t{1}).ok());
+  uint32_t last = 0;
+  StatusOr<registers::Value> value = registers::Value();
+  do {
+    const Value inner(RegisterId{last, 1});
+    value = last % 2 == 0 ? In(Value::List{inner}) : In(Value::Map{{"k", inner}});
+    if (value.ok()) {
+      ASSERT_TRUE(registers_.Write({++last, 1}, *value).ok());
+    }
+  } while (value.ok() && last < 100);
+  EXPECT_EQ(last, static_cast<uint32_t>(control::kMaxValueDepth));
+  EXPECT_EQ(value.status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(ValueTransferTest, LongTextCountsToo) {
+  EXPECT_TRUE(Out(std::string(1000, 'x')).ok());
+  EXPECT_EQ(Out(std::string(1001, 'x')).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Out(registers::Bytes{std::string(1001, 'x')}).status().code(),
+            StatusCode::kResourceExhausted);
 }
 
 TEST_F(ValueTransferTest, MapWithAKeyTwiceIsRefused) {

@@ -88,8 +88,7 @@ class BatchReader {
     const kj::ArrayPtr<const capnp::word> rest =
         words_.words().slice(position_, words_.words().size());
     try {
-      capnp::FlatArrayMessageReader reader(
-          rest, capnp::ReaderOptions{limits_.traversal_words, limits_.nesting});
+      capnp::FlatArrayMessageReader reader(rest, limits_.For(rest.size()));
       position_ = static_cast<size_t>(reader.getEnd() - words_.words().begin());
       return use(reader.getRoot<wire::Command>());
     } catch (const kj::Exception& exception) {

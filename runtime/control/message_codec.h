@@ -8,6 +8,7 @@
 #include <capnp/serialize.h>
 #include <kj/exception.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -17,9 +18,17 @@
 namespace lockstep::control {
 
 struct ReadLimits {
-  // Words that one message may make a reader visit. Without pointers that overlap this is its size.
+  // Words that one message may make a reader visit, and how often each of them: a few bytes can
+  // claim a list of very many empty elements.
   uint64_t traversal_words = uint64_t{1} << 27;
+  uint64_t visits_per_word = 16;
   int nesting = 32;
+
+  capnp::ReaderOptions For(size_t message_words) const {
+    // Small messages may be read by field, again and again.
+    constexpr uint64_t kAlways = 4096;
+    return {std::min(traversal_words, visits_per_word * message_words + kAlways), nesting};
+  }
 };
 
 // Translates an exception of Cap'n Proto.
@@ -66,8 +75,7 @@ Status DecodeMessage(const Frame& frame, Use&& use, const ReadLimits& limits = {
     return InvalidArgument("a message of ", frame.size(), " bytes is cut off");
   }
   try {
-    capnp::FlatArrayMessageReader reader(
-        aligned.words(), capnp::ReaderOptions{limits.traversal_words, limits.nesting});
+    capnp::FlatArrayMessageReader reader(aligned.words(), limits.For(aligned.words().size()));
     return use(reader.getRoot<Schema>());
   } catch (const kj::Exception& exception) {
     return FromKjException(exception);

@@ -104,19 +104,45 @@ TEST(MessageCodecTest, NestingBeyondTheLimitIsRefused) {
 
 // Few bytes must not make a reader work for long: a pointer may be followed again and again.
 TEST(MessageCodecTest, VisitingMoreWordsThanAllowedIsRefused) {
-  const Frame frame = HelloFrame(std::string(8000, 'x'));
-  const auto read_often = [&](uint64_t words) {
-    return DecodeMessage<wire::Hello>(frame,
-                                      [](wire::Hello::Reader hello) {
-                                        size_t sum = 0;
-                                        for (int i = 0; i < 100; ++i)
-                                          sum += hello.getBuild().size();
-                                        return sum == 800'000 ? OkStatus() : Internal("wrong text");
-                                      },
-                                      {.traversal_words = words});
+  const Frame frame = HelloFrame(std::string(80'000, 'x'));
+  const auto read = [&](int times, const ReadLimits& limits) {
+    return DecodeMessage<wire::Hello>(
+        frame,
+        [&](wire::Hello::Reader hello) {
+          size_t sum = 0;
+          for (int i = 0; i < times; ++i) sum += hello.getBuild().size();
+          return sum == size_t{80'000} * static_cast<size_t>(times) ? OkStatus()
+                                                                    : Internal("wrong text");
+        },
+        limits);
   };
-  EXPECT_TRUE(read_often(1'000'000).ok());
-  EXPECT_EQ(read_often(10'000).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(read(10, {}).ok());
+  EXPECT_EQ(read(100, {}).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(read(100, {.visits_per_word = 200}).ok());
+  EXPECT_EQ(read(10, {.traversal_words = 20'000}).code(), StatusCode::kInvalidArgument);
+}
+
+// Elements without any words cost a message nothing, but its reader memory for each.
+TEST(MessageCodecTest, ListOfVeryManyEmptyElementsIsRefused) {
+  // The last word of an empty list of structs is its tag: number and size of the elements.
+  const Frame empty =
+      EncodeMessage<wire::Value>([](wire::Value::Builder value) { value.initList(0); });
+  const auto list_of = [&](uint64_t count) {
+    std::vector<uint64_t> words(empty.size() / 8);
+    std::memcpy(words.data(), empty.data(), empty.size());
+    words.back() = count << 2;  // elements of no words
+    return words;
+  };
+  const auto read = [&](uint64_t count) {
+    const std::vector<uint64_t> words = list_of(count);
+    return DecodeMessage<wire::Value>(
+        Frame(nullptr, words.data(), words.size() * 8), [&](wire::Value::Reader value) -> Status {
+          if (!value.isList()) return Internal("not a list");
+          return value.getList().size() == count ? OkStatus() : Internal("another size");
+        });
+  };
+  EXPECT_EQ(read(100), OkStatus());
+  EXPECT_EQ(read(100'000'000).code(), StatusCode::kInvalidArgument);
 }
 
 // The bits of a valid message, flipped at random: the reader may get other values, never memory

@@ -102,9 +102,11 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts)
     : channel_(std::move(channel)), facts_(std::move(facts)), flow_(facts_.flow_window_bytes) {}
 
 Status Link::Send(const control::Message& message) {
-  LOCKSTEP_RETURN_IF_ERROR(channel_->Send(message));
+  const Status sent = channel_->Send(message);
   Drain();
-  return OkStatus();
+  // Why nothing can be sent any more may be among what has just arrived.
+  if (!sent.ok()) LOCKSTEP_RETURN_IF_ERROR(Lost());
+  return sent;
 }
 
 Status Link::SendKeepAlive() {

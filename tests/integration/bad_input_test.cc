@@ -379,7 +379,8 @@ TEST_P(BadInputTest, FunctionThatTheModuleDoesNotHave) {
 TEST_P(BadInputTest, FunctionOfAModuleThatThrows) {
   const DRef module = Unwrap(session_->LoadModule("test_module.so"));
   const DRef raise = Unwrap(session_->GetFunction(module, "raise"));
-  // A failure overtakes ranks that are behind; what is to outlive it must have been executed by all.
+  // A failure overtakes ranks that are behind; what is to outlive it must have been executed by
+  // all.
   EXPECT_OK(session_->SyncAll());
   ExpectFailure([&] { return session_->Call(raise, "ValueError", "bad weights").status(); },
                 StatusCode::kInvalidArgument,

@@ -23,8 +23,8 @@ constexpr size_t kCopyBelowBytes = 512;
 constexpr char kExpectedEndpoint[] =
     "expected inproc://<name>, ipc://<path> (at most 107 bytes) or tcp://<host>:<port>";
 
-// ZeroMQ hands memory from the thread that sends to the one that receives. The distribution's library
-// is not instrumented, so ThreadSanitizer is told of it here; otherwise these do nothing.
+// ZeroMQ hands memory from the thread that sends to the one that receives. The distribution's
+// library is not instrumented, so ThreadSanitizer is told of it here; otherwise these do nothing.
 void HandOver([[maybe_unused]] const void* memory) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(const_cast<void*>(memory));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <random>
 #include <utility>
@@ -18,7 +19,12 @@ namespace lockstep::control {
 namespace {
 
 // Small frames are cheaper to copy than to share.
+#ifndef __SANITIZE_THREAD__
 constexpr size_t kCopyBelowBytes = 512;
+#else
+// ZeroMQ counts references where ThreadSanitizer cannot see it, so all frames are copied for it.
+constexpr size_t kCopyBelowBytes = std::numeric_limits<size_t>::max();
+#endif
 
 constexpr char kExpectedEndpoint[] =
     "expected inproc://<name>, ipc://<path> (at most 107 bytes) or tcp://<host>:<port>";

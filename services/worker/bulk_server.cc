@@ -56,6 +56,7 @@ void BulkServer::Run() {
 
 void BulkServer::Handle(const control::PeerName& client, const control::Message& message) {
   if (message.empty()) return;
+  Synchronise();
   control::Message answer = {control::Frame()};
   uint64_t ticket = 0;
   uint64_t offset = 0;
@@ -65,6 +66,7 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
         offset = request.getOffset();
         return Serve(request, message, &answer);
       });
+  Synchronise();
   answer[0] = control::EncodeMessage<wire::BulkReply>([&](wire::BulkReply::Builder reply) {
     reply.setTicket(ticket);
     reply.setOffset(offset);

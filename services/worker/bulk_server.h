@@ -33,6 +33,11 @@ class BulkServer {
   uint64_t Publish(const tensor::Tensor& tensor);
   void Withdraw(uint64_t ticket);
 
+  // Orders the bulk thread's copies with what the calling thread does to the same memory. The
+  // client sees to the order itself, by waiting for one before it asks for the other, but it does
+  // so over two sockets, and memory knows nothing of those.
+  void Synchronise() { synchronised_.fetch_add(1, std::memory_order_acq_rel); }
+
  private:
   void Run();
   void Handle(const control::PeerName& client, const control::Message& message);
@@ -45,6 +50,7 @@ class BulkServer {
   const std::string endpoint_;
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> synchronised_{0};
   std::mutex mutex_;
   uint64_t last_ticket_ = 0;
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;

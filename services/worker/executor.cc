@@ -86,6 +86,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   const bool of_controller = batch.first_command == 0;
   running_.batch = &batch;
   running_.command = batch.first_command;
+  bulk_.Synchronise();
   control::BatchReader reader(body);
   while (!reader.AtEnd()) {
     ProgressCounters::Bump(progress_.launched);

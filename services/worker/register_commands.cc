@@ -82,6 +82,7 @@ Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader loc
   }
   auto [ticket, is_new] = session.tickets().try_emplace(id.Packed(), 0);
   if (is_new) ticket->second = bulk_.Publish(*tensor);
+  bulk_.Synchronise();
   const control::Frame body =
       control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
         if (arena_->Contains(tensor->data())) {

@@ -10,8 +10,8 @@ namespace {
 std::vector<const Table*> FindRunnable() {
   std::vector<const Table*> tables = {&kGenericTable};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
+  // Every processor with AVX2 has F16C, whose name not all compilers know here.
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     tables.push_back(&kAVX2Table);
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
@@ -23,13 +23,13 @@ std::vector<const Table*> FindRunnable() {
 }
 
 // Set before main, because the hot path should not ask whether they are.
-const std::vector<const Table*> g_runnable = FindRunnable();
-const Table* const g_best = g_runnable.back();
+const std::vector<const Table*> kRunnable = FindRunnable();
+const Table* const kBest = kRunnable.back();
 
 }  // namespace
 
-const Table& Best() { return *g_best; }
+const Table& Best() { return *kBest; }
 
-absl::Span<const Table* const> Runnable() { return g_runnable; }
+absl::Span<const Table* const> Runnable() { return kRunnable; }
 
 }  // namespace lockstep::collective::kernels

@@ -172,7 +172,7 @@ StatusOr<Value> ReadValue(wire::Value::Reader reader) {
       return ReadDevice(reader.getDevice());
     case wire::Value::SHAPE: {
       LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, ReadShape(reader.getShape()));
-      return Value(std::move(shape));
+      return Value(shape);
     }
     case wire::Value::REGISTER:
       return Value(RegisterId::FromPacked(reader.getRegister()));

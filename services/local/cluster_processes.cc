@@ -151,7 +151,15 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline) {
 
 Status ClusterProcesses::Watch(std::chrono::milliseconds pause) {
   const Status status = WaitForEnd(Deadline::After(pause));
+  if (status.ok()) return Aborted("somebody shut the cluster down while it was starting");
   return status.code() == StatusCode::kDeadlineExceeded ? OkStatus() : status;
+}
+
+bool ClusterProcesses::WasShutDown(const ServiceProcess& ended) {
+  if (!ended.EndedInOrder()) return false;
+  // The workers end first, and the controller, which waits for them, soon after.
+  const auto controller = controller_.front().child().Wait(Deadline::After(kShutdownPatience));
+  return controller.ok() && controller->ok();
 }
 
 std::vector<pid_t> ClusterProcesses::worker_pids() const {
@@ -166,7 +174,8 @@ Status ClusterProcesses::WaitForEnd(Deadline deadline, int cancel_fd) {
     for (std::vector<ServiceProcess>* processes : {&controller_, &workers_}) {
       for (ServiceProcess& process : *processes) {
         if (process.reported()) continue;
-        LOCKSTEP_RETURN_IF_ERROR(process.CheckRunning());
+        const Status end = process.CheckRunning();
+        if (!end.ok()) return WasShutDown(process) ? OkStatus() : end;
         watched.push_back({process.child().pidfd(), POLLIN, 0});
       }
     }

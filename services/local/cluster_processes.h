@@ -46,8 +46,9 @@ class ClusterProcesses {
   pid_t controller_pid() const { return controller_.front().pid(); }
   std::vector<pid_t> worker_pids() const;
 
-  // Waits until a process ends, and says which and how (kUnavailable); each is reported once.
-  // kDeadlineExceeded: all still run. kCancelled: `cancel_fd` became readable (-1: none).
+  // Waits until a process ends, and says which and how (kUnavailable); each is reported once. OK:
+  // the cluster was shut down in order, by whoever could reach it. kDeadlineExceeded: all still
+  // run. kCancelled: `cancel_fd` became readable (-1: none).
   Status WaitForEnd(Deadline deadline, int cancel_fd = -1);
 
   // Ends the cluster in order: the controller tells clients and workers; what is left by then gets
@@ -67,6 +68,8 @@ class ClusterProcesses {
   // Waits for the file in which the controller says where it listens.
   Status ReadEndpoints(Deadline deadline);
   Status WaitUntilReady(Deadline deadline);
+  // True if the end of `ended` belongs to a shutdown: the controller has ended in order, too.
+  bool WasShutDown(const ServiceProcess& ended);
   // Sleeps for `pause` or until a process ends, which is an error.
   Status Watch(std::chrono::milliseconds pause);
 

@@ -39,14 +39,15 @@ StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& opti
 Status ServiceProcess::CheckRunning() {
   const StatusOr<ExitStatus> status = child_.Wait(Deadline::After(std::chrono::seconds(0)));
   if (status.status().code() == StatusCode::kDeadlineExceeded) return OkStatus();
-  reported_ = true;
-  return status.ok() ? DescribeEnd(*status) : status.status();
+  LOCKSTEP_RETURN_IF_ERROR(status.status());
+  end_ = *status;
+  return DescribeEnd(*status);
 }
 
 Status ServiceProcess::WaitOrKill(Deadline patience) {
   const StatusOr<ExitStatus> status = child_.WaitOrKill(patience);
   if (!status.ok()) return Annotate(status.status(), role_);
-  if (status->ok() || reported_) return OkStatus();
+  if (status->ok() || reported()) return OkStatus();
   return DescribeEnd(*status);
 }
 

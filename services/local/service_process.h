@@ -1,6 +1,7 @@
 // One service of ours as a child process: its configuration file, its log, and how it ended.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,9 @@ class ServiceProcess {
   // OK while it runs. kUnavailable once it has ended: how, and its log's last lines.
   Status CheckRunning();
   // True once CheckRunning() has told that it has ended.
-  bool reported() const { return reported_; }
+  bool reported() const { return end_.has_value(); }
+  // True if that end had exit code 0: somebody asked it to stop.
+  bool EndedInOrder() const { return reported() && end_->ok(); }
 
   // Waits, then kills it at `patience`. OK if it ended with exit code 0, or if the end is known
   // from CheckRunning(); else the same error as CheckRunning's.
@@ -47,7 +50,7 @@ class ServiceProcess {
   std::string role_;
   std::string log_path_;
   ChildProcess child_;
-  bool reported_ = false;
+  std::optional<ExitStatus> end_;  // as CheckRunning() has seen it
 };
 
 // Ends all of `processes`: SIGTERM to all at once, SIGKILL at `patience` to those that are left. An

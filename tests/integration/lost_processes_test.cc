@@ -2,16 +2,13 @@
 #include <signal.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/shared_segment.h"
 #include "runtime/client/admin.h"
+#include "tests/integration/process_watch.h"
 #include "tests/integration/session_fixture.h"
 #include "tests/integration/wire_client.h"
 
@@ -71,18 +68,6 @@ class LostProcessesTest : public SessionFixture {
     ASSERT_EQ(kill(cluster_->worker_pids()[static_cast<size_t>(rank)], signal), 0);
   }
   static bool IsRunning(pid_t pid) { return kill(pid, 0) == 0; }
-  // How many of the names of shared memory that rank 0 has mapped still exist.
-  size_t LiveSegments() {
-    std::ifstream maps("/proc/" + std::to_string(cluster_->worker_pids()[0]) + "/maps");
-    std::set<std::string> paths;
-    for (std::string line; std::getline(maps, line);) {
-      const size_t at = line.find(std::string("/dev/shm/") + SharedSegment::kNamePrefix);
-      if (at == std::string::npos) continue;
-      const std::string path = line.substr(at, line.find(' ', at) - at);
-      if (std::filesystem::exists(path)) paths.insert(path);
-    }
-    return paths.size();
-  }
 
   std::unique_ptr<Cluster> cluster_;
 };
@@ -160,10 +145,10 @@ TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
 }
 
 TEST_P(LostProcessesTest, MemoryOfAKilledWorkerIsRemoved) {
-  EXPECT_EQ(LiveSegments(), size_t{kWorkers});
+  EXPECT_EQ(SegmentsOf(cluster_->worker_pids()[0]).size(), size_t{kWorkers});
   Kill(2);
   EXPECT_FALSE(session_->SyncAll().ok());
-  EXPECT_EQ(LiveSegments(), size_t{kWorkers - 1});
+  EXPECT_EQ(SegmentsOf(cluster_->worker_pids()[0]).size(), size_t{kWorkers - 1});
 }
 
 // Time-outs short enough to wait for them.
@@ -181,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, SilenceTest, ::testing::Values(ClusterKind::k
                          NameOf);
 
 TEST_P(SilenceTest, StoppedWorkerIsLost) {
-  Kill(1, SIGSTOP);
+  Suspend(cluster_->worker_pids()[1]);
   const lockstep::Status status = session_->SyncAll();
   Kill(1, SIGCONT);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
@@ -190,7 +175,7 @@ TEST_P(SilenceTest, StoppedWorkerIsLost) {
 
 TEST_P(SilenceTest, ClientOfAStoppedControllerGetsAnErrorWithinItsLease) {
   const auto begin = Deadline::Clock::now();
-  ASSERT_EQ(kill(cluster_->controller_pid(), SIGSTOP), 0);
+  Suspend(cluster_->controller_pid());
   const lockstep::Status status = session_->SyncAll();
   EXPECT_LT(Deadline::Clock::now() - begin, kLong);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;

@@ -1,18 +1,26 @@
 #include "services/local/cluster_processes.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/eventfd.h>
+
+#include <filesystem>
 
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "tests/integration/local/process_watch.h"
+#include "tests/integration/process_watch.h"
 
 namespace lockstep::local {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllGone;
+using testing::NoneExists;
+using testing::ScopedTmpDir;
+using testing::SegmentsOf;
+using testing::Suspend;
 
-class ClusterProcessesTest : public testing::Test {
+class ClusterProcessesTest : public ::testing::Test {
  protected:
   ClusterProcessesOptions Options(std::vector<std::string> assignments) {
     assignments.push_back("worker.arena_bytes=64MiB");
@@ -97,6 +105,23 @@ TEST_F(ClusterProcessesTest, AProcessThatEndsIsReportedOnceWithItsLog) {
   EXPECT_TRUE(AllGone(pids, Deadline::After(0s)));
 }
 
+TEST_F(ClusterProcessesTest, AShutdownByAnybodyIsAnEndInOrder) {
+  auto cluster = ClusterProcesses::Start(Options({"workers=2"}));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_TRUE(ShutdownCluster((*cluster)->endpoint(), "the test asks", 10s).ok());
+  const Status end = (*cluster)->WaitForEnd(Deadline::After(10s));
+  EXPECT_TRUE(end.ok()) << end;
+}
+
+TEST_F(ClusterProcessesTest, AWorkerThatStopsAloneIsReported) {
+  auto cluster = ClusterProcesses::Start(Options({"workers=2"}));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  ASSERT_EQ(kill((*cluster)->worker_pids()[1], SIGTERM), 0);
+  const Status end = (*cluster)->WaitForEnd(Deadline::After(10s));
+  EXPECT_EQ(end.code(), StatusCode::kUnavailable) << end;
+  EXPECT_NE(Message(end).find("worker-1"), std::string::npos) << end;
+}
+
 TEST_F(ClusterProcessesTest, AWaitCanBeCancelled) {
   auto cluster = ClusterProcesses::Start(Options({"workers=1"}));
   ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -156,7 +181,7 @@ TEST_F(ClusterProcessesTest, AStoppedControllerProcessIsKilled) {
   auto cluster = ClusterProcesses::Start(Options({"workers=1"}));
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   const std::vector<pid_t> pids = AllPids(**cluster);
-  ASSERT_EQ(kill((*cluster)->controller_pid(), SIGSTOP), 0);
+  Suspend((*cluster)->controller_pid());
   const Status stopped = (*cluster)->Stop("the test ends");
   EXPECT_NE(Message(stopped).find("controller"), std::string::npos) << stopped;
   EXPECT_TRUE(AllGone(pids, Deadline::After(0s)));

@@ -1,17 +1,26 @@
 #include "services/local/local_cluster.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <sstream>
+#include <thread>
 
 #include "services/local/child_process.h"
-#include "tests/integration/local/process_watch.h"
+#include "tests/integration/process_watch.h"
 
 namespace lockstep::local {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllGone;
+using testing::NoneExists;
+using testing::ScopedTmpDir;
+using testing::SegmentsOf;
+
 using Mode = LocalClusterOptions::Mode;
 
 LocalClusterOptions Options(Mode mode, int workers) {
@@ -22,7 +31,7 @@ LocalClusterOptions Options(Mode mode, int workers) {
   return options;
 }
 
-class LocalClusterTest : public testing::TestWithParam<Mode> {
+class LocalClusterTest : public ::testing::TestWithParam<Mode> {
  protected:
   ScopedTmpDir tmp_;
 };
@@ -94,12 +103,12 @@ TEST_P(LocalClusterTest, WorkersThatCannotBeAreRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, LocalClusterTest, testing::Values(Mode::kThreads, Mode::kProcesses),
-                         [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Modes, LocalClusterTest,
+                         ::testing::Values(Mode::kThreads, Mode::kProcesses), [](const auto& info) {
                            return info.param == Mode::kThreads ? "Threads" : "Processes";
                          });
 
-class LocalProcessesTest : public testing::Test {
+class LocalProcessesTest : public ::testing::Test {
  protected:
   ScopedTmpDir tmp_;
 };
@@ -232,6 +241,6 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == lockstep::local::kHoldFlag) {
     return lockstep::local::HoldACluster();
   }
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -2,17 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "services/local/child_process.h"
-#include "tests/integration/local/process_watch.h"
+#include "tests/integration/process_watch.h"
 
 namespace lockstep::local {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ScopedTmpDir;
 
-class ServiceMainTest : public testing::Test {
+class ServiceMainTest : public ::testing::Test {
  protected:
   std::string Log() const {
     std::ostringstream text;

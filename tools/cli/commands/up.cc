@@ -129,9 +129,15 @@ void Announce(const UpCommand& command, const ClusterRecord& record,
   std::cout.flush();
 }
 
-// True while `lockstep down` stops the cluster: it holds the lock, and removes everything itself.
-bool IsBeingStopped(const std::string& name) {
-  return ClusterLock::Acquire(name).status().code() == StatusCode::kFailedPrecondition;
+// Removes what is left of a cluster that has ended. If `lockstep down` has ended it, then that
+// holds the lock and removes everything itself, and the name may be another cluster's by now.
+Status TidyUp(const ClusterRecord& record) {
+  const StatusOr<ClusterLock> lock = ClusterLock::Acquire(record.name);
+  if (lock.status().code() == StatusCode::kFailedPrecondition) return OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(lock.status());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> now, ReadRecord(record.name));
+  if (!now.has_value() || now->IsAlive()) return OkStatus();
+  return RemoveCluster(record);
 }
 
 // Until ^C, or until the controller ends. The cluster lives on without a worker that is lost.
@@ -143,10 +149,10 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
     const Status event = processes.WaitForEnd(far_away, interrupt.fd());
     if (event.code() == StatusCode::kCancelled) break;
     if (event.code() == StatusCode::kDeadlineExceeded) continue;
-    if (IsBeingStopped(record.name)) {
-      LOCKSTEP_RETURN_IF_ERROR(processes.Stop("stopped by `lockstep down`"));
-      std::cout << record.name << " was stopped by another command\n";
-      return OkStatus();
+    if (event.ok()) {
+      LOCKSTEP_RETURN_IF_ERROR(processes.Stop("the cluster was shut down"));
+      std::cout << record.name << " was shut down by another command\n";
+      return TidyUp(record);
     }
     if (record.processes.front().IsAlive()) {
       std::cerr << Style::For(STDERR_FILENO).Paint(Tint::kYellow, "warning:") << ' '
@@ -163,7 +169,7 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
   // The logs of a cluster that broke are worth keeping: `down` or the next `up` removes them.
   if (!ended.ok())
     return Annotate(ended, "the cluster has ended; its logs are in " + record.directory);
-  LOCKSTEP_RETURN_IF_ERROR(RemoveCluster(record));
+  LOCKSTEP_RETURN_IF_ERROR(TidyUp(record));
   return stopped;
 }
 

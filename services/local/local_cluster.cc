@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <mutex>
 #include <utility>
 
 #include "runtime/base/deadline.h"
@@ -30,10 +31,13 @@ constexpr auto kControllerPatience = 2s;
 // In somebody else's program, standard output is not ours, and only what goes wrong is news. A
 // program that has set up spdlog itself keeps what it chose.
 void QuietLogs() {
-  if (!spdlog::default_logger()->name().empty()) return;
-  auto logger = spdlog::stderr_logger_mt("lockstep");
-  logger->set_level(spdlog::level::warn);
-  spdlog::set_default_logger(std::move(logger));
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (!spdlog::default_logger()->name().empty()) return;
+    auto logger = spdlog::stderr_logger_mt("lockstep");
+    logger->set_level(spdlog::level::warn);
+    spdlog::set_default_logger(std::move(logger));
+  });
 }
 
 Status Check(const LocalClusterOptions& options) {

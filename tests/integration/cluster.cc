@@ -1,5 +1,8 @@
 #include "tests/integration/cluster.h"
 
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -157,6 +160,13 @@ class StopShared : public ::testing::Environment {
   }
 };
 ::testing::Environment* const stop_shared = ::testing::AddGlobalTestEnvironment(new StopShared);
+
+// Before there are threads: a LocalCluster would set up logging beside another cluster's.
+const bool logs_are_set_up = [] {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("test"));
+  spdlog::set_level(spdlog::level::warn);
+  return true;
+}();
 
 }  // namespace
 

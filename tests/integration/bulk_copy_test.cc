@@ -23,7 +23,7 @@ class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way
   void SetUp() override {
     ClusterOptions options;
     options.workers = 1;
-    options.worker.arena_bytes = size_t{256} << 20;
+    options.worker.arena_bytes = size_t{64} << 20;
     auto cluster = Cluster::Start(std::get<0>(GetParam()), options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     cluster_ = std::move(*cluster);
@@ -72,7 +72,7 @@ TEST_P(BulkCopyTest, EverySizeArrivesWhole) {
   constexpr size_t kMiB = size_t{1} << 20;
   uint8_t seed = 0;
   for (size_t size :
-       {size_t{1}, size_t{7}, size_t{4095}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB, 9 * kMiB + 12345}) {
+       {size_t{1}, size_t{7}, size_t{4095}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB, 6 * kMiB + 12345}) {
     const std::vector<uint8_t> sent = Pattern(size, ++seed);
     const auto ref =
         session_->CopyToWorker0({static_cast<int64_t>(size)}, ViewOf(sent.data(), size));
@@ -114,9 +114,9 @@ TEST_P(BulkCopyTest, RegisterThatWasSetAnewIsCopiedAnew) {
 }
 
 TEST_P(BulkCopyTest, TensorsThatAreDroppedMeanwhileAreFreed) {
-  constexpr int64_t kSize = 40 << 20;
+  constexpr int64_t kSize = 24 << 20;
   const std::vector<uint8_t> sent = Pattern(kSize, 1);
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 5; ++i) {
     const auto ref = session_->CopyToWorker0({kSize}, ViewOf(sent.data(), sent.size()));
     ASSERT_TRUE(ref.ok()) << ref.status();
   }

@@ -19,7 +19,7 @@ size_t LastLevelCacheBytes() {
 }
 
 // Set before main, because the hot path should not ask whether it is.
-const size_t g_cache_bytes = LastLevelCacheBytes();
+const size_t kCacheBytes = LastLevelCacheBytes();
 
 // Above this, source and destination together do not fit into a last-level cache's share.
 constexpr size_t kStreamFrom = size_t{24} << 20;
@@ -44,11 +44,11 @@ bool HasFastRepMovsb() {
 // Below this, starting `rep movsb` costs more than it gains.
 constexpr size_t kRepMovsbFromBytes = 768;
 
-const size_t g_rep_movsb_from_bytes = HasFastRepMovsb() ? kRepMovsbFromBytes : SIZE_MAX;
-const bool g_has_avx512 = __builtin_cpu_supports("avx512f");
+const size_t kRepMovsbFrom = HasFastRepMovsb() ? kRepMovsbFromBytes : SIZE_MAX;
+const bool kHasAvx512 = __builtin_cpu_supports("avx512f");
 
 void CopyCached(void* to, const void* from, size_t size_bytes) {
-  if (size_bytes >= g_rep_movsb_from_bytes) {
+  if (size_bytes >= kRepMovsbFrom) {
     asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size_bytes) : : "memory");
   } else if (size_bytes > 0) {
     std::memcpy(to, from, size_bytes);
@@ -89,7 +89,7 @@ void CopyStreaming(void* to, const void* from, size_t size_bytes) {
   if (size_bytes < head + kStreamBlock) return CopyCached(to, from, size_bytes);
   std::memcpy(target, source, head);
   const size_t body = (size_bytes - head) / kStreamBlock * kStreamBlock;
-  (g_has_avx512 ? StreamAvx512 : StreamSse2)(target + head, source + head, body);
+  (kHasAvx512 ? StreamAvx512 : StreamSse2)(target + head, source + head, body);
   // Streaming stores are not ordered with later ones; this makes them visible first.
   _mm_sfence();
   std::memcpy(target + head + body, source + head + body, size_bytes - head - body);
@@ -118,7 +118,7 @@ void FastCopy(void* to, const void* from, size_t size_bytes) {
 
 bool ExceedsCaches(size_t touched_bytes) {
   // Data that just fits is still better kept: measured, the break-even is at 5/4 of the cache.
-  return touched_bytes > g_cache_bytes / 4 * 5;
+  return touched_bytes > kCacheBytes / 4 * 5;
 }
 
 }  // namespace lockstep

@@ -80,8 +80,9 @@ Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader loc
     return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
                            "; only tensors can be copied");
   }
-  auto [ticket, is_new] = session.tickets().try_emplace(id.Packed(), 0);
-  if (is_new) ticket->second = bulk_.Publish(*tensor);
+  const auto [found, is_new] = session.tickets().try_emplace(id.Packed(), 0);
+  uint64_t& ticket = found->second;
+  if (is_new) ticket = bulk_.Publish(*tensor);
   bulk_.Synchronise();
   const control::Frame body =
       control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
@@ -92,7 +93,7 @@ Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader loc
         location.setDtype(control::ToWire(tensor->dtype()));
         control::WriteDims(location.initShape(static_cast<unsigned>(tensor->shape().ndim())),
                            tensor->shape());
-        location.setTicket(ticket->second);
+        location.setTicket(ticket);
       });
   Reply(control::RemoteError(), body);
   return OkStatus();

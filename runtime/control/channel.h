@@ -24,10 +24,13 @@ class Channel {
   // True if Receive would return a message.
   virtual bool HasInput() = 0;
 
-  // A descriptor to poll for reading before HasInput() is asked again. It may become readable
-  // without input, and it is edge-like: sleep on it only after HasInput() said no, and look for
-  // input after every Send, which may take the edge away.
+  // A descriptor that becomes readable when input may have come. It is edge-like: sleep on it only
+  // while drained(), and ask HasInput() or Receive() once it is readable.
   virtual int wait_fd() const = 0;
+
+  // True if no input can have come without making wait_fd() readable: HasInput() or Receive() has
+  // found nothing, and nothing was sent since (sending may take the edge away).
+  virtual bool drained() const = 0;
 };
 
 class ClientChannel : public Channel {

@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
@@ -12,42 +11,40 @@
 namespace lockstep::control {
 namespace {
 
-bool AnyHasInput(absl::Span<Channel* const> channels) {
-  return std::any_of(channels.begin(), channels.end(),
-                     [](Channel* channel) { return channel->HasInput(); });
-}
-
+// The channels' descriptors, then the others.
 using PollSet = absl::InlinedVector<pollfd, 8>;
 
-// True if one of the plain descriptors (those after the channels') is readable.
-bool Poll(PollSet& set, size_t channels, int timeout_millis) {
+// Sleeps until something is readable. True if a plain descriptor is, or if a channel has input: a
+// channel's descriptor alone may mean less.
+bool Poll(PollSet& set, absl::Span<Channel* const> channels, int timeout_millis) {
   if (poll(set.data(), set.size(), timeout_millis) <= 0) return false;
-  return std::any_of(set.begin() + static_cast<ptrdiff_t>(channels), set.end(),
-                     [](const pollfd& entry) { return entry.revents != 0; });
+  for (size_t i = 0; i < set.size(); ++i) {
+    if (set[i].revents == 0) continue;
+    if (i >= channels.size() || channels[i]->HasInput()) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 bool InputWaiter::Wait(absl::Span<Channel* const> channels, absl::Span<const int> descriptors,
                        Deadline deadline) {
-  if (AnyHasInput(channels)) return true;
   PollSet set;
   for (Channel* channel : channels) set.push_back({channel->wait_fd(), POLLIN, 0});
   for (int descriptor : descriptors) set.push_back({descriptor, POLLIN, 0});
 
-  // Descriptors are looked at once per so many rounds: they carry rare events.
-  constexpr int kDescriptorRounds = 16;
+  // Input that is there already may not make its descriptor readable any more.
+  for (Channel* channel : channels) {
+    if (!channel->drained() && channel->HasInput()) return true;
+  }
   awake_.Begin();
-  for (int round = 1; !deadline.Expired() && awake_.Yield(); ++round) {
-    if (AnyHasInput(channels)) return true;
-    if (round % kDescriptorRounds == 0 && Poll(set, channels.size(), 0)) return true;
+  while (!deadline.Expired() && awake_.Yield()) {
+    if (Poll(set, channels, 0)) return true;
   }
-  while (true) {
-    if (AnyHasInput(channels)) return true;
-    if (Poll(set, channels.size(), deadline.RemainingMillis())) return true;
-    if (AnyHasInput(channels)) return true;
-    if (deadline.Expired()) return false;
-  }
+  do {
+    if (Poll(set, channels, deadline.RemainingMillis())) return true;
+  } while (!deadline.Expired());
+  return false;
 }
 
 // An eventfd can only fail for want of descriptors; then -1 is never readable and waits end at

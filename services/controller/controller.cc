@@ -34,13 +34,15 @@ Status CheckOptions(const ControllerOptions& options) {
 StatusOr<std::unique_ptr<Controller>> Controller::Start(
     const ControllerOptions& options, const std::shared_ptr<control::ZmqContext>& context) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
-  const control::ZmqOptions limits{.max_message_bytes =
-                                       static_cast<int64_t>(options.max_batch_bytes)};
+  const control::ZmqOptions limits{
+      .max_message_bytes = static_cast<int64_t>(options.max_batch_bytes),
+      .also_at = options.inproc_client_endpoint};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
   LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness, control::ZmqListen(context, options.liveness_endpoint,
-                                                              {.max_message_bytes = 1 << 16}));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness,
+                            control::ZmqListen(context, options.liveness_endpoint,
+                                               {.max_message_bytes = 1 << 16, .also_at = {}}));
   return std::unique_ptr<Controller>(
       new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
 }

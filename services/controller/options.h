@@ -18,6 +18,8 @@ struct ControllerOptions {
   std::string client_endpoint;
   std::string worker_endpoint;
   std::string liveness_endpoint;
+  // For clients inside the controller's own process, beside client_endpoint; empty: none.
+  std::string inproc_client_endpoint;
 
   // Workers send a heartbeat this often ...
   std::chrono::milliseconds heartbeat_interval{500};

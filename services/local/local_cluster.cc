@@ -48,6 +48,10 @@ Status Check(const LocalClusterOptions& options) {
   return OkStatus();
 }
 
+std::string InprocEndpoint(const std::string& cluster, const std::string& role) {
+  return "inproc://" + cluster + "." + role;
+}
+
 }  // namespace
 
 struct LocalCluster::Impl {
@@ -55,12 +59,14 @@ struct LocalCluster::Impl {
   std::shared_ptr<control::ZmqContext> context = control::ZmqContext::Create();
   std::unique_ptr<controller::Controller> controller;
   std::unique_ptr<LocalWorkers> workers;
-  std::string endpoint;
+  std::string endpoint;  // for anybody
+  std::string
+      inproc_endpoint;  // for clients of this process: a message takes no way through a kernel
   std::vector<pid_t> worker_pids;
 
   // The endpoint called `role`: a name inside this process, or a socket file.
   StatusOr<std::string> Endpoint(const std::string& cluster, const std::string& role) const {
-    if (directory == nullptr) return "inproc://" + cluster + "." + role;
+    if (directory == nullptr) return InprocEndpoint(cluster, role);
     return config::IpcEndpoint(directory->path() + "/" + role);
   }
 
@@ -101,6 +107,10 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
                               Endpoint(cluster, "bulk-" + std::to_string(rank)));
   }
 
+  inproc_endpoint = InprocEndpoint(cluster, "client");
+  if (options.mode == Mode::kProcesses) {
+    controller_options.inproc_client_endpoint = inproc_endpoint;
+  }
   const Deadline deadline = Deadline::After(options.start_timeout);
   // Child processes take a while to load: they do so while the controller starts.
   if (options.mode == Mode::kProcesses) {
@@ -117,7 +127,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
 
 Status LocalCluster::Impl::WaitUntilReady(Deadline deadline) {
   SessionOptions options;
-  options.endpoint = endpoint;
+  options.endpoint = inproc_endpoint;
   options.name = "start of the cluster";
   while (true) {
     options.connect_timeout = std::min<std::chrono::milliseconds>(
@@ -166,7 +176,7 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LocalClusterOp
 
 StatusOr<Session> LocalCluster::Connect(SessionOptions options) {
   if (impl_->controller == nullptr) return FailedPrecondition("the cluster is stopped");
-  options.endpoint = impl_->endpoint;
+  options.endpoint = impl_->inproc_endpoint;
   return Session::Connect(options, impl_->context);
 }
 

@@ -15,7 +15,7 @@ namespace lockstep::local {
 struct LocalClusterOptions {
   enum class Mode {
     kThreads,    // workers are threads of this process; messages go by inproc
-    kProcesses,  // workers are child processes; messages go by ipc
+    kProcesses,  // workers are child processes; messages to them go by ipc
   };
 
   int workers = 4;

@@ -139,13 +139,18 @@ class Socket {
     return fd;
   }
 
-  bool HasInput() const {
+  bool HasInput() {
     int events = 0;
     size_t size = sizeof events;
-    return zmq_getsockopt(handle_, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN) != 0;
+    const bool has_input =
+        zmq_getsockopt(handle_, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN) != 0;
+    drained_ = !has_input;
+    return has_input;
   }
+  bool drained() const { return drained_; }
 
-  Status SendPart(zmq_msg_t* part, bool more) const {
+  Status SendPart(zmq_msg_t* part, bool more) {
+    drained_ = false;
     while (zmq_msg_send(part, handle_, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
       if (zmq_errno() == EINTR) continue;
       const Status status = ZmqError("cannot send");
@@ -156,11 +161,14 @@ class Socket {
   }
 
   // Takes one part; null if there is none.
-  std::shared_ptr<ReceivedPart> ReceivePart() const {
+  std::shared_ptr<ReceivedPart> ReceivePart() {
     auto part = std::make_shared<ReceivedPart>();
     while (zmq_msg_recv(&part->message, handle_, ZMQ_DONTWAIT) < 0) {
-      if (zmq_errno() != EINTR) return nullptr;
+      if (zmq_errno() == EINTR) continue;
+      drained_ = true;
+      return nullptr;
     }
+    drained_ = false;
     TakeOver(zmq_msg_data(&part->message));
     return part;
   }
@@ -172,7 +180,7 @@ class Socket {
     const size_t size = zmq_msg_size(&part->message);
     return Frame(std::move(part), data, size);
   }
-  void ReceiveFrames(std::shared_ptr<ReceivedPart> part, Message* message) const {
+  void ReceiveFrames(std::shared_ptr<ReceivedPart> part, Message* message) {
     while (part != nullptr) {
       const bool more = More(*part);
       message->push_back(FrameOf(std::move(part)));
@@ -186,6 +194,7 @@ class Socket {
 
   std::shared_ptr<ZmqContext> context_;
   void* handle_;
+  bool drained_ = false;
 };
 
 class DealerChannel final : public ClientChannel {
@@ -194,6 +203,7 @@ class DealerChannel final : public ClientChannel {
 
   bool HasInput() override { return socket_.HasInput(); }
   int wait_fd() const override { return fd_; }
+  bool drained() const override { return socket_.drained(); }
 
   Status Send(const Message& message) override {
     for (size_t i = 0; i < message.size(); ++i) {
@@ -228,6 +238,7 @@ class RouterChannel final : public ServerChannel {
 
   bool HasInput() override { return socket_.HasInput(); }
   int wait_fd() const override { return fd_; }
+  bool drained() const override { return socket_.drained(); }
   const std::string& endpoint() const override { return endpoint_; }
 
   Status Send(absl::Span<const PeerName> peers, const Message& message) override {
@@ -299,6 +310,12 @@ Status CheckMayListen(const std::string& endpoint) {
                           "[::1]), ipc:// and inproc:// are allowed");
 }
 
+Status Bind(const Socket& socket, const std::string& endpoint) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckMayListen(endpoint));
+  if (zmq_bind(socket.handle(), endpoint.c_str()) == 0) return OkStatus();
+  return ZmqError("cannot listen on \"" + endpoint + "\"");
+}
+
 // ZeroMQ tells an IPv4 address as an IPv6 one, "[::ffff:127.0.0.1]": the same place, but nothing
 // that people have written into their configuration.
 std::string WithPlainIpv4(std::string endpoint) {
@@ -330,17 +347,15 @@ StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> 
 StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> context,
                                                    const std::string& endpoint,
                                                    const ZmqOptions& options) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckMayListen(endpoint));
   LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, Socket::Open(std::move(context), ZMQ_ROUTER, options));
   socket.Set(ZMQ_ROUTER_HANDOVER, 1);
-  if (zmq_bind(socket.handle(), endpoint.c_str()) != 0) {
-    return ZmqError("cannot listen on \"" + endpoint + "\"");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(Bind(socket, endpoint));
   char resolved[512];
   size_t size = sizeof resolved;
   if (zmq_getsockopt(socket.handle(), ZMQ_LAST_ENDPOINT, resolved, &size) != 0) {
     return ZmqError("cannot ask for the address of \"" + endpoint + "\"");
   }
+  if (!options.also_at.empty()) LOCKSTEP_RETURN_IF_ERROR(Bind(socket, options.also_at));
   return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved));
 }
 

@@ -40,9 +40,8 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
   LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness,
-                            control::ZmqListen(context, options.liveness_endpoint,
-                                               {.max_message_bytes = 1 << 16, .also_at = {}}));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness, control::ZmqListen(context, options.liveness_endpoint,
+                                                              {.max_message_bytes = 1 << 16}));
   return std::unique_ptr<Controller>(
       new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
 }

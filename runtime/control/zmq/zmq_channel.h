@@ -15,7 +15,7 @@ struct ZmqOptions {
   // Larger messages from outside are dropped with their connection, before anything is allocated.
   int64_t max_message_bytes = int64_t{1} << 30;
   // Of a listener: a second address, as a short cut for threads of its own process (inproc://).
-  std::string also_at;
+  std::string also_at{};
 };
 
 // Connects in the background: the listener may come later. kInvalidArgument for an endpoint that

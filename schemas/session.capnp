@@ -33,6 +33,8 @@ struct SessionOpened {
   flowWindowBytes @6 :UInt64;
   # Most bytes of bodies that may be sent and not yet Consumed.
   cluster @7 :Text;
+  maxBatchBytes @8 :UInt64;
+  # Largest body that is accepted.
 }
 
 struct Batch {

@@ -17,8 +17,8 @@ constexpr size_t kChunkBytes = size_t{1} << 20;
 // Chunks on their way at a time: enough to keep the wire busy, few enough to bound memory.
 constexpr size_t kChunksUnderWay = 8;
 constexpr std::chrono::microseconds kPollBeforeSleep{200};
-// One chunk takes far less than this on any network.
-constexpr std::chrono::seconds kChunkTimeout{30};
+// Whoever waits for worker-0 looks this often whether the session is still well.
+constexpr std::chrono::milliseconds kLookEvery{50};
 
 template <typename Fill>
 control::Frame RequestFrame(uint64_t ticket, uint64_t offset, Fill&& fill) {
@@ -31,12 +31,20 @@ control::Frame RequestFrame(uint64_t ticket, uint64_t offset, Fill&& fill) {
 
 }  // namespace
 
+template <typename Copy>
+Status BulkCopier::InChunks(Copy copy) {
+  const Status status = copy();
+  // Replies to a copy that failed half-way may still come: over a connection that nobody reads.
+  if (!status.ok()) bulk_channel_.reset();
+  return status;
+}
+
 Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
   std::lock_guard lock(mutex_);
   LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(to));
   LOCKSTEP_RETURN_IF_ERROR(CheckMatches(location, from));
   if (from.count == 0) return OkStatus();
-  if (location.memory == nullptr) return WriteChunks(location, from);
+  if (location.memory == nullptr) return InChunks([&] { return WriteChunks(location, from); });
   FastCopy(location.memory, from.data, from.size_bytes());
   return OkStatus();
 }
@@ -46,7 +54,7 @@ Status BulkCopier::Read(Buffer to, const DRef& from) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(from));
   LOCKSTEP_RETURN_IF_ERROR(CheckMatches(location, to));
   if (to.count == 0) return OkStatus();
-  if (location.memory == nullptr) return ReadChunks(to, location);
+  if (location.memory == nullptr) return InChunks([&] { return ReadChunks(to, location); });
   FastCopy(to.data, location.memory, to.size_bytes());
   return OkStatus();
 }
@@ -55,11 +63,6 @@ StatusOr<BulkCopier::Description> BulkCopier::Describe(const DRef& ref) {
   std::lock_guard lock(mutex_);
   LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(ref));
   return location.description;
-}
-
-void BulkCopier::Forget(const DRef& ref) {
-  std::lock_guard lock(mutex_);
-  locations_.erase(ref.id().index);
 }
 
 Status BulkCopier::CheckMatches(const Location& location, ConstBuffer buffer) const {
@@ -134,29 +137,36 @@ Status BulkCopier::NextReply(control::ClientChannel& channel, const Location& lo
                              control::Frame* data, uint64_t* offset) {
   control::InputWaiter waiter(kPollBeforeSleep);
   control::Channel* const channels[] = {&channel};
-  const Deadline deadline = Deadline::After(kChunkTimeout);
-  while (waiter.Wait(channels, {}, deadline)) {
-    control::Message message;
-    if (!channel.Receive(&message) || message.empty()) continue;
-    bool ours = false;
-    LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::BulkReply>(
-        message[0], [&](wire::BulkReply::Reader reply) -> Status {
-          // Replies to a copy that failed half-way may still arrive.
-          ours = reply.getTicket() == location.ticket;
-          if (!ours) return OkStatus();
-          if (offset != nullptr) *offset = reply.getOffset();
-          if (reply.hasError()) return control::ReadError(reply.getError()).ToStatus();
-          return OkStatus();
-        }));
-    if (!ours) continue;
-    if (data != nullptr) {
-      if (message.size() < 2) return Internal("worker-0 sent a bulk reply without data");
-      *data = message[1];
+  const Deadline deadline = Deadline::After(core_.timeout());
+  control::Message message;
+  while (!channel.Receive(&message)) {
+    if (deadline.Expired()) {
+      return DeadlineExceeded("rank 0 has not answered a bulk copy for ", core_.timeout().count(),
+                              " ms");
     }
-    return OkStatus();
+    // A worker that is lost cannot say so here; the controller does.
+    if (!waiter.Wait(channels, {}, deadline.Earlier(Deadline::After(kLookEvery)))) {
+      LOCKSTEP_RETURN_IF_ERROR(core_.Look());
+    }
   }
-  return DeadlineExceeded("worker-0 has not answered a bulk copy for ", kChunkTimeout.count(),
-                          " s");
+  return ReadReply(message, location, data, offset);
+}
+
+Status BulkCopier::ReadReply(const control::Message& message, const Location& location,
+                             control::Frame* data, uint64_t* offset) {
+  if (message.empty()) return Internal("worker-0 sent an empty message");
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::BulkReply>(
+      message[0], [&](wire::BulkReply::Reader reply) -> Status {
+        if (reply.getTicket() != location.ticket) {
+          return Internal("worker-0 answers about another tensor");
+        }
+        if (offset != nullptr) *offset = reply.getOffset();
+        return reply.hasError() ? control::ReadError(reply.getError()).ToStatus() : OkStatus();
+      }));
+  if (data == nullptr) return OkStatus();
+  if (message.size() < 2) return Internal("worker-0 sent a bulk reply without data");
+  *data = message[1];
+  return OkStatus();
 }
 
 Status BulkCopier::WriteChunks(const Location& location, ConstBuffer from) {

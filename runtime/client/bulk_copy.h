@@ -39,8 +39,20 @@ class BulkCopier {
   };
   StatusOr<Description> Describe(const DRef& ref);
 
-  // The register has another value now.
-  void Forget(const DRef& ref);
+  // Runs `store`, which gives the register another value: no copy is under way meanwhile, and none
+  // takes the register to be where it was.
+  template <typename Store>
+  Status Replace(const DRef& ref, Store store) {
+    std::lock_guard lock(mutex_);
+    locations_.erase(ref.id().index);
+    return store();
+  }
+  // Runs `close`, which frees all registers: after the copies that are under way.
+  template <typename Close>
+  Status Finish(Close close) {
+    std::lock_guard lock(mutex_);
+    return close();
+  }
 
  private:
   struct Location {
@@ -58,11 +70,17 @@ class BulkCopier {
   StatusOr<Location> Locate(const DRef& ref);
   std::byte* Map(const std::string& segment, uint64_t offset, size_t size_bytes);
   Status CheckMatches(const Location& location, ConstBuffer buffer) const;
+  // Copies over the bulk socket with one of the two below.
+  template <typename Copy>
+  Status InChunks(Copy copy);
   Status WriteChunks(const Location& location, ConstBuffer from);
   Status ReadChunks(Buffer to, const Location& location);
   StatusOr<control::ClientChannel*> BulkChannel();
-  // Waits for the next reply about `location`; `data`, if not null, receives its second frame.
+  // Waits for the next reply about `location`; `data`, if not null, receives its second frame. Ends
+  // early with the session's error, and after the session's time-out.
   Status NextReply(control::ClientChannel& channel, const Location& location, control::Frame* data,
+                   uint64_t* offset);
+  Status ReadReply(const control::Message& message, const Location& location, control::Frame* data,
                    uint64_t* offset);
 
   SessionCore& core_;

@@ -15,13 +15,11 @@ class FlowWindow {
  public:
   explicit FlowWindow(uint64_t window_bytes) : window_(window_bytes) {}
 
-  // Workers report what they consumed every eighth of the window, so up to that much stays
-  // unreported for ever; a batch larger than the window is let through when nothing else is under
-  // way.
-  bool MaySend(uint64_t cost) const {
-    const uint64_t under_way = sent_ - consumed_;
-    return under_way + cost <= window_ || under_way <= window_ / 4;
-  }
+  // True if another command may join the `open` bytes that are yet to be sent. What is on its way
+  // thus exceeds the window by less than one batch, and a batch larger than the window can be sent.
+  // (Workers report what they consumed every eighth of the window; up to that much stays unreported
+  // for ever.)
+  bool HasRoom(uint64_t open) const { return sent_ - consumed_ + open < window_; }
   void Sent(uint64_t cost) { sent_ += cost; }
   // Reports of several workers may overtake each other, but never what was sent.
   void Consumed(uint64_t total) { consumed_ = std::max(consumed_, std::min(total, sent_)); }

@@ -35,6 +35,7 @@ SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
   facts.epoch = Epoch(reader.getEpoch());
   facts.lease = std::chrono::milliseconds(reader.getLeaseMillis());
   facts.flow_window_bytes = reader.getFlowWindowBytes();
+  facts.max_batch_bytes = reader.getMaxBatchBytes();
   for (auto peer : reader.getWorkers()) {
     facts.workers.push_back({peer.getRank(), control::ToString(peer.getHost().getName()),
                              peer.getPid(), control::ToString(peer.getDevice()),
@@ -104,9 +105,11 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts)
 Status Link::Send(const control::Message& message) {
   const Status sent = channel_->Send(message);
   Drain();
+  if (sent.ok()) return sent;
   // Why nothing can be sent any more may be among what has just arrived.
-  if (!sent.ok()) LOCKSTEP_RETURN_IF_ERROR(Lost());
-  return sent;
+  LOCKSTEP_RETURN_IF_ERROR(Lost());
+  End(Annotate(sent, "the controller cannot be reached"));
+  return gone_;
 }
 
 Status Link::SendKeepAlive() {
@@ -138,6 +141,7 @@ Status Link::Lost() const {
 void Link::StartGeneration(Generation generation) {
   generation_ = generation;
   failure_ = control::RemoteError();
+  WakeRoomSleepers();
 }
 
 void Link::Handle(const control::Message& message) {
@@ -146,7 +150,7 @@ void Link::Handle(const control::Message& message) {
       message[0], [&](wire::ControllerMessage::Reader reader) {
         return HandleControllerMessage(reader, message);
       });
-  if (!status.ok()) gone_ = Annotate(status, "the controller cannot be understood");
+  if (!status.ok()) End(Annotate(status, "the controller cannot be understood"));
 }
 
 Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
@@ -164,21 +168,19 @@ Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
       auto failed = reader.getSessionFailed();
       if (failed.getGeneration() == generation_.value && failure_.ok()) {
         failure_ = control::ReadError(failed.getError());
+        WakeRoomSleepers();
       }
       return OkStatus();
     }
     case wire::ControllerMessage::CREDIT:
       flow_.Consumed(reader.getCredit().getConsumedBytes());
+      WakeRoomSleepers();
       return OkStatus();
-    case wire::ControllerMessage::REFUSED: {
-      const control::RemoteError error = control::ReadError(reader.getRefused().getError());
-      gone_ = error.ToStatus();
-      CompleteAll(error);
+    case wire::ControllerMessage::REFUSED:
+      End(control::ReadError(reader.getRefused().getError()).ToStatus());
       return OkStatus();
-    }
     case wire::ControllerMessage::SHUTDOWN:
-      gone_ = Unavailable("the cluster was shut down: ", control::ToString(reader.getShutdown()));
-      CompleteAll(control::ErrorOf(gone_));
+      End(Unavailable("the cluster was shut down: ", control::ToString(reader.getShutdown())));
       return OkStatus();
     case wire::ControllerMessage::KEEP_ALIVE:
       return OkStatus();
@@ -195,14 +197,24 @@ void Link::Complete(RequestId request, const control::RemoteError& error, contro
   answer.error = error;
   answer.body = std::move(body);
   answer.done = true;
-  if (answer.wake_fd >= 0) {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(answer.wake_fd, &one, sizeof one);
-  }
+  answer.Wake();
 }
 
-void Link::CompleteAll(const control::RemoteError& error) {
+void Link::End(const Status& cause) {
+  gone_ = cause;
+  const control::RemoteError error = control::ErrorOf(cause);
   while (!pending_.empty()) Complete(pending_.begin()->first, error, control::Frame());
+  WakeRoomSleepers();
+}
+
+void Link::WakeRoomSleepers() const {
+  for (const Sleeper* sleeper : room_sleepers_) sleeper->Wake();
+}
+
+void Sleeper::Wake() const {
+  if (wake_fd < 0) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd, &one, sizeof one);
 }
 
 }  // namespace lockstep::client

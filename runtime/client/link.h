@@ -33,6 +33,7 @@ struct SessionFacts {
   Epoch epoch;
   std::chrono::milliseconds lease{0};
   uint64_t flow_window_bytes = 0;
+  uint64_t max_batch_bytes = 0;
   std::vector<Peer> workers;
 };
 
@@ -43,12 +44,18 @@ struct OpenRequest {
   std::chrono::milliseconds timeout{0};
 };
 
+// A thread that waits for what another thread may read from the socket.
+struct Sleeper {
+  void Wake() const;
+
+  int wake_fd = -1;  // an eventfd; -1: the thread is awake
+};
+
 // An answer that somebody waits for.
-struct PendingAnswer {
+struct PendingAnswer : Sleeper {
   bool done = false;
   control::RemoteError error;
   control::Frame body;  // empty if the answer has none
-  int wake_fd = -1;     // written to when done; -1: the waiter is awake
 };
 
 // Threads: none of its own; callers hold the session's lock, except for wait_fd().
@@ -62,7 +69,8 @@ class Link {
   int wait_fd() const { return channel_->wait_fd(); }
   control::ClientChannel& channel() { return *channel_; }
 
-  // Sends, then looks for input (a send may hide its arrival from wait_fd()).
+  // Sends, then looks for input (a send may hide its arrival from wait_fd()). What cannot be sent
+  // is missing for ever: the session is lost then.
   Status Send(const control::Message& message);
   // Takes in everything that has arrived.
   void Drain();
@@ -70,6 +78,11 @@ class Link {
   // `answer` is filled in when the answer to `request` arrives. Forget() before it goes away.
   void Expect(RequestId request, PendingAnswer* answer) { pending_[request] = answer; }
   void Forget(RequestId request) { pending_.erase(request); }
+
+  // `sleeper` waits until more may be sent: it is woken when that, or the session's state, changes.
+  void AwaitRoom(Sleeper* sleeper) { room_sleepers_.push_back(sleeper); }
+  void StopAwaitingRoom(Sleeper* sleeper) { std::erase(room_sleepers_, sleeper); }
+  void WakeRoomSleepers() const;
 
   // Why nothing can be asked any more (controller gone or silent), else OK.
   Status Lost() const;
@@ -88,8 +101,8 @@ class Link {
   Status HandleControllerMessage(wire::ControllerMessage::Reader reader,
                                  const control::Message& message);
   void Complete(RequestId request, const control::RemoteError& error, control::Frame body);
-  // Everybody who waits gets `error`.
-  void CompleteAll(const control::RemoteError& error);
+  // The session is over: everybody who waits gets `cause`.
+  void End(const Status& cause);
 
   const std::unique_ptr<control::ClientChannel> channel_;
   const SessionFacts facts_;
@@ -99,6 +112,7 @@ class Link {
   Status gone_;
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();
   std::unordered_map<RequestId, PendingAnswer*> pending_;
+  std::vector<Sleeper*> room_sleepers_;
 };
 
 }  // namespace lockstep::client

@@ -29,14 +29,15 @@ void RegisterNames::Dropped(RegisterName* name) {
   Unref();
 }
 
-void RegisterNames::TakeKills(std::vector<uint64_t>* kills) {
+void RegisterNames::TakeKills(std::vector<uint64_t>* kills, size_t limit) {
   std::lock_guard lock(mutex_);
-  for (RegisterName* name : kills_) {
+  for (; limit > 0 && !kills_.empty(); --limit) {
+    RegisterName* const name = kills_.back();
+    kills_.pop_back();
     kills->push_back(RegisterId{name->index, name->generation}.Packed());
     // An index whose generations are used up is never used again.
     if (name->generation < std::numeric_limits<uint32_t>::max()) free_.push_back(name);
   }
-  kills_.clear();
 }
 
 void RegisterNames::Unref() {

@@ -35,9 +35,9 @@ class RegisterNames {
 
   // A name that is in use by nobody else.
   DRef Acquire();
-  // Moves the kill list to the end of `kills` (packed ids); their indices may be used again by
-  // commands that come later.
-  void TakeKills(std::vector<uint64_t>* kills);
+  // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
+  // may be used again by commands that come later.
+  void TakeKills(std::vector<uint64_t>* kills, size_t limit);
   // The session is gone: nothing is killed any more.
   void Unref();
 

@@ -209,19 +209,23 @@ Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(value));
   LOCKSTEP_RETURN_IF_ERROR(CheckPayload(control::PayloadBytes(value)));
-  parts_->bulk->Forget(ref);
-  return parts_->core
-      ->Ask(rank,
-            [&](wire::Command::Builder command) {
-              command.setOnlyRank(rank);
-              auto store = command.initStore();
-              store.setRegister(ref.id().Packed());
-              control::WriteValue(store.initValue(), value);
-            })
-      .status();
+  const auto store = [&] {
+    return parts_->core
+        ->Ask(rank,
+              [&](wire::Command::Builder command) {
+                command.setOnlyRank(rank);
+                auto store = command.initStore();
+                store.setRegister(ref.id().Packed());
+                control::WriteValue(store.initValue(), value);
+              })
+        .status();
+  };
+  return rank == 0 ? parts_->bulk->Replace(ref, store) : store();
 }
 
 Status Session::Reset() { return parts_->core->Reset(); }
-Status Session::Close() { return parts_->core->Close(); }
+Status Session::Close() {
+  return parts_->bulk->Finish([&] { return parts_->core->Close(); });
+}
 
 }  // namespace lockstep

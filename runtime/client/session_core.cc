@@ -64,11 +64,13 @@ SessionCore::~SessionCore() {
 
 Status SessionCore::CheckOwn(const DRef& ref, std::string_view what) const {
   if (ref.IsNull()) return InvalidArgument(what, " is a null DRef");
-  if (ref.session() != facts().id) {
-    return InvalidArgument(what, " (", ref.id(), ") belongs to session ", ref.session(),
-                           ", not to this session ", facts().id);
-  }
-  return OkStatus();
+  if (ref.name_->owner == names_) [[likely]]
+    return OkStatus();
+  // Every controller counts its sessions from 1.
+  const bool other_cluster = ref.session() == facts().id;
+  return InvalidArgument(what, " (", ref.id(), ") belongs to session ", ref.session(),
+                         other_cluster ? " of another cluster" : "", ", not to this session ",
+                         facts().id);
 }
 
 Status SessionCore::Usable() {
@@ -89,92 +91,118 @@ Status SessionCore::SendIfDue() {
 }
 
 void SessionCore::AppendKills() {
+  // Names that do not fit stay for a later batch.
+  constexpr uint64_t kFramingBytes = 256;
+  const uint64_t used = writer_.size_bytes() + kFramingBytes;
+  if (used >= facts().max_batch_bytes) return;
   kills_.clear();
-  names_->TakeKills(&kills_);
+  names_->TakeKills(&kills_, (facts().max_batch_bytes - used) / sizeof(uint64_t));
   if (kills_.empty()) return;
-  Append([&](wire::Command::Builder command) {
+  (void)Append([&](wire::Command::Builder command) {
     auto registers = command.initRelease().initRegisters(static_cast<unsigned>(kills_.size()));
     for (unsigned i = 0; i < registers.size(); ++i) registers.set(i, kills_[i]);
   });
 }
 
-Status SessionCore::SendBatch(RequestId request, Rank answer_from) {
+Status SessionCore::RemoveOversized(const control::BatchWriter::Mark& before) {
+  const size_t size_bytes = writer_.size_bytes() - before.used_words * sizeof(uint64_t);
+  writer_.Rollback(before);
+  if (size_bytes > facts().max_batch_bytes) {
+    return InvalidArgument("the command has ", size_bytes, " bytes, but the controller takes ",
+                           facts().max_batch_bytes,
+                           " (max_batch_bytes); move large data with CopyToWorker0 and a "
+                           "collective");
+  }
+  return SendBatch(RequestId(), -1);
+}
+
+Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds timeout) {
   AppendKills();
   if (writer_.empty()) return OkStatus();
-  const uint64_t cost = control::FlowCost(writer_.size_bytes());
-  LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(cost));
   const control::Frame header =
-      BatchFrame(facts().id, link_->generation(), first_command_, request, answer_from, timeout_);
-  link_->flow().Sent(cost);
+      BatchFrame(facts().id, link_->generation(), first_command_, request, answer_from, timeout);
+  link_->flow().Sent(control::FlowCost(writer_.size_bytes()));
   last_send_ = Deadline::Clock::now();
   return link_->Send({header, writer_.Take()});
 }
 
-Status SessionCore::WaitForRoom(uint64_t cost) {
-  if (link_->flow().MaySend(cost)) return OkStatus();
-  // What frees names is sent in a failed session too; nothing else is, so a new failure ends the
-  // wait.
-  const bool had_failed = !link_->Failed().ok();
-  const Deadline deadline = Deadline::After(timeout_);
-  control::InputWaiter waiter(kPollBeforeSleep);
-  control::Channel* const channels[] = {&link_->channel()};
+template <typename Over>
+bool SessionCore::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper, Over over,
+                            Deadline deadline) {
+  thread_local control::AwakePhase awake(kPollBeforeSleep);
+  awake.Begin();
   while (true) {
     link_->Drain();
-    if (link_->flow().MaySend(cost)) return OkStatus();
-    LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
-    if (!had_failed) LOCKSTEP_RETURN_IF_ERROR(link_->Failed());
-    if (deadline.Expired()) {
-      return DeadlineExceeded("the workers have not taken a batch for ", timeout_.count(),
-                              " ms; see `lockstep status` for who is behind");
-    }
-    const Deadline pause = Deadline::After(milliseconds(500)).Earlier(deadline);
-    // The keeper cannot keep the lease while we hold the lock.
-    if (!waiter.Wait(channels, {}, pause)) LOCKSTEP_RETURN_IF_ERROR(link_->SendKeepAlive());
+    if (over()) return true;
+    if (deadline.Expired()) return false;
+    lock.unlock();
+    const bool stay_awake = awake.Yield();
+    lock.lock();
+    if (stay_awake) continue;
+    // Asleep: woken by input, or by another thread that has read what we wait for. Now and then we
+    // look whether the controller is still heard.
+    constexpr int kLookMillis = 500;
+    thread_local control::WakeUp wake_up;
+    sleeper.wake_fd = wake_up.fd();
+    pollfd set[] = {{link_->wait_fd(), POLLIN, 0}, {wake_up.fd(), POLLIN, 0}};
+    lock.unlock();
+    poll(set, 2, std::min(kLookMillis, deadline.RemainingMillis()));
+    lock.lock();
+    sleeper.wake_fd = -1;
+    if (set[1].revents != 0) wake_up.Clear();
   }
 }
 
-StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& lock, Rank from) {
+Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, milliseconds timeout) {
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  // Only what was sent can be consumed.
+  LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
+  const Generation generation = link_->generation();
+  Sleeper sleeper;
+  link_->AwaitRoom(&sleeper);
+  const bool in_time = WaitUntil(
+      lock, sleeper,
+      [&] {
+        return link_->flow().HasRoom(writer_.size_bytes()) || !Usable().ok() ||
+               link_->generation() != generation;
+      },
+      Deadline::After(timeout));
+  link_->StopAwaitingRoom(&sleeper);
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  if (link_->generation() != generation) {
+    return Aborted("session ", facts().id, " was reset while this call waited for the workers");
+  }
+  if (in_time) return OkStatus();
+  return DeadlineExceeded("the workers have not taken what was sent for ", timeout.count(),
+                          " ms; see `lockstep status` for who is behind");
+}
+
+StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& lock, Rank from,
+                                                  Deadline deadline) {
   const RequestId request(next_request_++);
   PendingAnswer answer;
   link_->Expect(request, &answer);
-  const Status sent = SendBatch(request, from);
+  const auto left =
+      std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline.Remaining()));
+  const Status sent = SendBatch(request, from, left);
   if (!sent.ok()) {
     link_->Forget(request);
     return sent;
   }
   const uint64_t commands = next_command_;
-  LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(timeout_ + kGrace)));
+  LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(left + kGrace)));
   if (from <= 0) idle_after_ = std::max(idle_after_, commands);
   return std::move(answer.body);
 }
 
 Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
                           PendingAnswer& answer, Deadline deadline) {
-  thread_local control::AwakePhase awake(kPollBeforeSleep);
-  awake.Begin();
-  while (true) {
-    link_->Drain();
-    if (answer.done) return answer.error.ToStatus();
-    const Status lost = link_->Lost();
-    if (!lost.ok() || deadline.Expired()) {
-      link_->Forget(request);
-      LOCKSTEP_RETURN_IF_ERROR(lost);
-      return DeadlineExceeded("the controller has not answered for ", timeout_.count(), " ms");
-    }
-    lock.unlock();
-    const bool stay_awake = awake.Yield();
-    lock.lock();
-    if (stay_awake) continue;
-    // Asleep: woken by input, or by another thread that received our answer.
-    thread_local control::WakeUp wake_up;
-    wake_up.Clear();
-    answer.wake_fd = wake_up.fd();
-    pollfd set[] = {{link_->wait_fd(), POLLIN, 0}, {wake_up.fd(), POLLIN, 0}};
-    lock.unlock();
-    poll(set, 2, std::min(500, deadline.RemainingMillis()));
-    lock.lock();
-    answer.wake_fd = -1;
-  }
+  (void)WaitUntil(
+      lock, answer, [&] { return answer.done || !link_->Lost().ok(); }, deadline);
+  if (answer.done) return answer.error.ToStatus();
+  link_->Forget(request);
+  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+  return DeadlineExceeded("the controller has not answered for ", timeout_.count(), " ms");
 }
 
 bool SessionCore::WorkerZeroIsIdle() {
@@ -183,6 +211,12 @@ bool SessionCore::WorkerZeroIsIdle() {
   // A failure or a loss that has arrived is news for whoever copies.
   link_->Drain();
   return Usable().ok();
+}
+
+Status SessionCore::Look() {
+  std::lock_guard lock(mutex_);
+  link_->Drain();
+  return Usable();
 }
 
 Status SessionCore::Flush() {
@@ -207,7 +241,7 @@ Status SessionCore::Reset() {
   std::unique_lock lock(mutex_);
   if (closed_) return FailedPrecondition("the session is closed");
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
-  // What was collected belongs to the failed work, but names dropped there must still be freed.
+  // What was collected belongs to the work that ends, but names dropped there must still be freed.
   LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
   const Generation generation(link_->generation().value + 1);
   const RequestId request(next_request_++);
@@ -229,8 +263,7 @@ Status SessionCore::Close() {
     std::unique_lock lock(mutex_);
     if (closed_) return OkStatus();
     closed_ = true;
-    stopping_ = true;
-    keeper_wake_.notify_all();
+    link_->WakeRoomSleepers();
     status = link_->Lost();
     if (status.ok()) {
       const milliseconds timeout = std::min(timeout_, kLongestClose);
@@ -245,6 +278,9 @@ Status SessionCore::Close() {
       status = SendBatch(RequestId(), -1);
       status.Update(AskController(lock, request, message, timeout + kGrace));
     }
+    // Only now: until then the keeper keeps the lease.
+    stopping_ = true;
+    keeper_wake_.notify_all();
   }
   keeper_.join();
   return status;
@@ -262,8 +298,9 @@ void SessionCore::Keep() {
     }
     if (stopping_) return;
     if (keeper_active_) {
-      // An error shows up at the next call, which looks at the same state.
-      keeper_active_ = !writer_.empty() && SendBatch(RequestId(), -1).ok();
+      keeper_active_ = false;
+      // If this fails the session is lost, as the next call will say.
+      (void)SendBatch(RequestId(), -1);
     }
     if (Deadline::Clock::now() >= next_keep_alive) {
       (void)link_->SendKeepAlive();

@@ -43,38 +43,45 @@ class SessionCore {
   // kInvalidArgument if `ref` is null or of another session.
   Status CheckOwn(const DRef& ref, std::string_view what) const;
 
-  // Appends the command that `fill` writes. Returns the session's error if it cannot take any.
+  // Appends the command that `fill` writes (it may be called twice). After an error nothing was
+  // appended: the session's error if it cannot take any, kDeadlineExceeded if the workers are too
+  // far behind for the session's time-out, kInvalidArgument for a command that is too large.
   template <typename Fill>
   Status Issue(Fill&& fill) {
-    std::lock_guard lock(mutex_);
-    LOCKSTEP_RETURN_IF_ERROR(Usable());
-    Append(std::forward<Fill>(fill));
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(Append(fill));
     return SendIfDue();
   }
 
   // The same for a command that gives its result a new name.
   template <typename Fill>
   StatusOr<DRef> IssueNaming(Fill&& fill) {
-    std::lock_guard lock(mutex_);
-    LOCKSTEP_RETURN_IF_ERROR(Usable());
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
     DRef result = names_->Acquire();
-    Append([&](wire::Command::Builder command) { fill(command, result.id()); });
+    LOCKSTEP_RETURN_IF_ERROR(
+        Append([&](wire::Command::Builder command) { fill(command, result.id()); }));
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
     return result;
   }
 
-  // Appends a command that is answered by `from` (-1: all ranks), sends, and waits. Returns the
-  // body of the answer. After OK from rank 0, WorkerZeroIsIdle() holds until the next command.
+  // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the
+  // session's time-out. Returns the body of the answer. After OK from rank 0, WorkerZeroIsIdle()
+  // holds until the next command.
   template <typename Fill>
   StatusOr<control::Frame> Ask(Rank from, Fill&& fill) {
+    const Deadline deadline = Deadline::After(timeout_);
     std::unique_lock lock(mutex_);
-    LOCKSTEP_RETURN_IF_ERROR(Usable());
-    Append(std::forward<Fill>(fill));
-    return SendAndWait(lock, from);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(Append(fill));
+    return SendAndWait(lock, from, deadline);
   }
 
   // True if worker-0 has executed every command issued so far.
   bool WorkerZeroIsIdle();
+  // Takes in what has arrived. The session's error, if it has one.
+  Status Look();
 
   Status Flush();
   Status Reset();
@@ -86,22 +93,43 @@ class SessionCore {
   // All below: with mutex_ held.
   Status Usable();
   template <typename Fill>
-  void Append(Fill&& fill) {
-    if (writer_.empty()) first_command_ = next_command_;
-    writer_.Add(std::forward<Fill>(fill));
+  Status Append(Fill&& fill) {
+    const control::BatchWriter::Mark before = writer_.mark();
+    LOCKSTEP_RETURN_IF_ERROR(writer_.Add(fill));
+    if (writer_.size_bytes() > facts().max_batch_bytes) [[unlikely]] {
+      LOCKSTEP_RETURN_IF_ERROR(RemoveOversized(before));
+      return Append(fill);
+    }
+    if (before.commands == 0) first_command_ = next_command_;
     ++next_command_;
+    return OkStatus();
   }
+  // Takes the command behind `before` back, and makes room for it by sending those before it. An
+  // error if it does not fit into a batch of its own.
+  Status RemoveOversized(const control::BatchWriter::Mark& before);
   Status SendIfDue();
-  Status SendBatch(RequestId request, Rank answer_from);
-  Status WaitForRoom(uint64_t cost);
+  // Never waits: what was appended had room.
+  Status SendBatch(RequestId request, Rank answer_from, std::chrono::milliseconds timeout = {});
+  // Returns when a command may be appended; an error if that takes too long, or if none may be.
+  Status WaitForRoom(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
+    if (link_->flow().HasRoom(writer_.size_bytes())) [[likely]]
+      return Usable();
+    return WaitForCredit(lock, timeout);
+  }
+  Status WaitForCredit(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
   void AppendKills();
-  StatusOr<control::Frame> SendAndWait(std::unique_lock<std::mutex>& lock, Rank from);
+  StatusOr<control::Frame> SendAndWait(std::unique_lock<std::mutex>& lock, Rank from,
+                                       Deadline deadline);
   // Sends `message` that is answered under `request`, and waits.
   Status AskController(std::unique_lock<std::mutex>& lock, RequestId request,
                        const control::Frame& message, std::chrono::milliseconds timeout);
-  // Waits for `answer`; gives the lock up meanwhile.
   Status Await(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer,
                Deadline deadline);
+  // Takes in what arrives until `over()`, or until the deadline (then false); gives the lock up
+  // meanwhile.
+  template <typename Over>
+  bool WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper, Over over,
+                 Deadline deadline);
 
   // The keeper thread: sends what is left over, and keeps the session's lease.
   void Keep();
@@ -117,7 +145,7 @@ class SessionCore {
   uint64_t idle_after_ = 0;      // worker-0 had executed all below this when it last answered
   uint64_t next_request_ = 1;
   Deadline::Clock::time_point last_send_;
-  bool closed_ = false;
+  bool closed_ = false;  // nothing is appended any more
 
   std::condition_variable keeper_wake_;
   bool keeper_active_ = false;

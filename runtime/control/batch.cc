@@ -48,6 +48,13 @@ void BatchWriter::EnsureZeroed(size_t count) {
   zeroed_words_ = end;
 }
 
+void BatchWriter::Rollback(const Mark& mark) {
+  used_words_ = mark.used_words;
+  commands_ = mark.commands;
+  // What was written behind the mark is dirty.
+  zeroed_words_ = used_words_;
+}
+
 Frame BatchWriter::Take() {
   Frame body;
   if (used_words_ < kCopyBelowWords) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -31,13 +32,32 @@ class BatchWriter {
   BatchWriter(const BatchWriter&) = delete;
   BatchWriter& operator=(const BatchWriter&) = delete;
 
-  // Appends one command: `fill` is called with its builder.
+  // Appends one command: `fill` is called with its builder. kInvalidArgument, kResourceExhausted:
+  // the command is larger than any can be, or than memory; the body is what it was.
   template <typename Fill>
-  void Add(Fill&& fill) {
-    CommandBuilder builder(*this);
-    fill(builder.initRoot<wire::Command>());
-    builder.Finish();
+  Status Add(Fill&& fill) {
+    const Mark before = mark();
+    try {
+      CommandBuilder builder(*this);
+      fill(builder.initRoot<wire::Command>());
+      builder.Finish();
+      return OkStatus();
+    } catch (const kj::Exception& exception) {
+      Rollback(before);
+      return FromKjException(exception);
+    } catch (const std::bad_alloc&) {
+      Rollback(before);
+      return ResourceExhausted("there is no memory for a command");
+    }
   }
+
+  // The end of the body so far, and the way back to it.
+  struct Mark {
+    size_t used_words = 0;
+    uint32_t commands = 0;
+  };
+  Mark mark() const { return {used_words_, commands_}; }
+  void Rollback(const Mark& mark);
 
   size_t size_bytes() const { return used_words_ * sizeof(uint64_t); }
   uint32_t commands() const { return commands_; }
@@ -72,6 +92,14 @@ class BatchWriter {
   size_t used_words_ = 0;
   uint32_t commands_ = 0;
 };
+
+// The body of a batch of one command, which is known to be small.
+template <typename Fill>
+Frame OneCommand(Fill&& fill) {
+  BatchWriter writer;
+  const Status added = writer.Add(std::forward<Fill>(fill));
+  return added.ok() ? writer.Take() : Frame();
+}
 
 // Reads a body command by command.
 class BatchReader {

@@ -34,6 +34,13 @@ std::string ProcessLabel(const std::string& host, int pid) {
   return host + ":" + std::to_string(pid);
 }
 
+uint64_t RandomNumber() {
+  std::random_device random;
+  uint64_t number = 0;
+  while (number == 0) number = uint64_t{random()} << 32 | random();
+  return number;
+}
+
 std::string RandomHex(int count) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::random_device random;

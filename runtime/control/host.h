@@ -24,6 +24,9 @@ const HostIdentity& ThisHost();
 // A short name for error messages and logs: "host:pid".
 std::string ProcessLabel(const std::string& host, int pid);
 
+// An unpredictable number that is not 0.
+uint64_t RandomNumber();
+
 // `count` unpredictable bytes, as lower-case hexadecimal digits.
 std::string RandomHex(int count);
 

@@ -67,12 +67,12 @@ struct PayloadCounter {
   size_t operator()(const Bytes& v) const { return v.data.size(); }
   size_t operator()(const HostTensor& v) const { return v.data.size(); }
   size_t operator()(const Value::List& v) const {
-    size_t bytes = 0;
+    size_t bytes = v.size() * kPayloadElementBytes;
     for (const Value& item : v) bytes += PayloadBytes(item);
     return bytes;
   }
   size_t operator()(const Value::Map& v) const {
-    size_t bytes = 0;
+    size_t bytes = v.size() * 2 * kPayloadElementBytes;
     for (const auto& [key, item] : v) bytes += key.size() + PayloadBytes(item);
     return bytes;
   }
@@ -213,6 +213,8 @@ Status CheckDepth(const Value& value) {
   return OkStatus();
 }
 
+static_assert(kPayloadElementBytes ==
+              sizeof(capnp::word) * capnp::_::structSize<wire::Value>().total());
 size_t PayloadBytes(const Value& value) { return std::visit(PayloadCounter(), value.variant); }
 
 }  // namespace lockstep::control

@@ -31,7 +31,9 @@ StatusOr<Value> ReadValue(wire::Value::Reader reader);
 inline constexpr int kMaxValueDepth = 8;
 // kInvalidArgument if `value` is nested deeper than that.
 Status CheckDepth(const Value& value);
-// Bytes of the text, bytes and tensors in `value`: what it costs on the wire, roughly.
+// What an element of a list takes on the wire, whatever it is.
+inline constexpr size_t kPayloadElementBytes = 24;
+// Bytes of the text, bytes, tensors and elements in `value`: what it costs on the wire, roughly.
 size_t PayloadBytes(const Value& value);
 
 // A setter that is given a std::string stops at its first zero byte; one given this does not.

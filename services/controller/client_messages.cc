@@ -120,14 +120,13 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   spdlog::info("session {} \"{}\" opened by {}", session.id.value, session.name,
                control::ProcessLabel(session.host, session.pid));
 
-  control::BatchWriter writer;
-  writer.Add([&](wire::Command::Builder command) {
+  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     auto begin = command.initOpenSession();
     begin.setNumGroups(groups);
     begin.setClientPid(session.pid);
     begin.setClientHost(session.host_id);
   });
-  Broadcast({session.id, session.generation, 0, RequestId()}, writer.Take());
+  Broadcast({session.id, session.generation, 0, RequestId()}, body);
   SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto opened = message.initSessionOpened();
                  opened.setSession(session.id.value);
@@ -141,6 +140,7 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
                  opened.setEpoch(epoch_.value);
                  opened.setLeaseMillis(static_cast<uint32_t>(options_.session_lease.count()));
                  opened.setFlowWindowBytes(options_.flow_window_bytes);
+                 opened.setMaxBatchBytes(options_.max_batch_bytes);
                  opened.setCluster(options_.cluster);
                })});
   return OkStatus();
@@ -192,11 +192,10 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
                    After(reset.getTimeoutMillis()));
   session->generation = Generation(reset.getGeneration());
   session->failure = control::RemoteError();
-  control::BatchWriter writer;
-  writer.Add([&](wire::Command::Builder command) {
+  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     command.initReset().setGeneration(session->generation.value);
   });
-  Broadcast({session->id, session->generation, 0, request}, writer.Take());
+  Broadcast({session->id, session->generation, 0, request}, body);
   const Status whole = membership_.Whole();
   if (!whole.ok()) FailSession(*session, control::ErrorOf(whole));
   return OkStatus();

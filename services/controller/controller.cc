@@ -211,11 +211,10 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
 }
 
 void Controller::EndSession(SessionEntry& session, RequestId request, bool client_lost) {
-  control::BatchWriter writer;
-  writer.Add([&](wire::Command::Builder command) {
+  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     command.initCloseSession().setClientLost(client_lost);
   });
-  Broadcast({session.id, session.generation, 0, request}, writer.Take());
+  Broadcast({session.id, session.generation, 0, request}, body);
   sessions_.Close(session.id);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/control/error_codec.h"
+#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 
 namespace lockstep::worker {
@@ -26,9 +27,10 @@ BulkServer::~BulkServer() {
 }
 
 uint64_t BulkServer::Publish(const tensor::Tensor& tensor) {
+  const uint64_t ticket = control::RandomNumber();
   std::lock_guard lock(mutex_);
-  tensors_.emplace(++last_ticket_, tensor);
-  return last_ticket_;
+  tensors_.insert_or_assign(ticket, tensor);
+  return ticket;
 }
 
 void BulkServer::Withdraw(uint64_t ticket) {

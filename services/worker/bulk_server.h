@@ -29,7 +29,8 @@ class BulkServer {
   // Where clients send their requests.
   const std::string& endpoint() const { return endpoint_; }
 
-  // Lets clients read and write `tensor`; it is kept alive until the ticket is withdrawn.
+  // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
+  // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
   uint64_t Publish(const tensor::Tensor& tensor);
   void Withdraw(uint64_t ticket);
 
@@ -52,7 +53,6 @@ class BulkServer {
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> synchronised_{0};
   std::mutex mutex_;
-  uint64_t last_ticket_ = 0;
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;
   std::thread thread_;
 };

@@ -154,6 +154,23 @@ TEST_P(BadInputTest, NameOfNoRegister) {
       StatusCode::kInvalidArgument, HasSubstr("names nothing"));
 }
 
+TEST_P(BadInputTest, RegisterOfAnotherCluster) {
+  // Which may have the same session's number, and the same register's.
+  const auto elsewhere = Unwrap(Cluster::Start(ClusterKind::kLocalThreads));
+  std::vector<Session> sessions;
+  do {
+    sessions.push_back(Open(*elsewhere));
+  } while (sessions.back().id() < session_->id());
+  const DRef foreign = Unwrap(sessions.back().Empty({1}, DType::kFloat32));
+  for (const Status& status :
+       {session_->DebugGet(foreign, 0).status(), session_->CopyFromWorker0(foreign).status(),
+        session_->AllReduce(foreign, Reduction::kSum).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(Message(status), HasSubstr("of another cluster"));
+  }
+  EXPECT_OK(session_->SyncAll());
+}
+
 TEST_P(BadInputTest, RegisterOfAnotherSession) {
   const auto refused = [&](const Status& status) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;

@@ -1,14 +1,16 @@
 // Copies of every size to and from worker-0: through shared memory, and through the bulk socket,
 // which is what is left where the client cannot map worker-0's memory.
-#include <sys/mman.h>
+#include <signal.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <atomic>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "runtime/base/shared_segment.h"
+#include "runtime/base/deadline.h"
+#include "tests/integration/process_watch.h"
 #include "tests/integration/session_fixture.h"
 
 namespace lockstep::testing {
@@ -38,16 +40,9 @@ class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way
   void HideMemory() {
     const std::vector<pid_t> pids = cluster_->worker_pids();
     const pid_t worker = pids.empty() ? getpid() : pids.front();
-    std::ifstream maps("/proc/" + std::to_string(worker) + "/maps");
-    std::set<std::string> names;
-    for (std::string line; std::getline(maps, line);) {
-      const size_t at = line.find(std::string("/dev/shm/") + SharedSegment::kNamePrefix);
-      if (at == std::string::npos) continue;
-      const std::string path = line.substr(at, line.find(' ', at) - at);
-      names.insert(path.substr(std::string("/dev/shm").size()));
-    }
-    ASSERT_FALSE(names.empty());
-    for (const std::string& name : names) shm_unlink(name.c_str());
+    const std::set<std::string> paths = SegmentsOf(worker);
+    ASSERT_FALSE(paths.empty());
+    for (const std::string& path : paths) unlink(path.c_str());
   }
 
   static std::vector<uint8_t> Pattern(size_t size, uint8_t seed) {
@@ -120,6 +115,39 @@ TEST_P(BulkCopyTest, TensorsThatAreDroppedMeanwhileAreFreed) {
     const auto ref = session_->CopyToWorker0({kSize}, ViewOf(sent.data(), sent.size()));
     ASSERT_TRUE(ref.ok()) << ref.status();
   }
+}
+
+TEST_P(BulkCopyTest, AStoreByAnotherThreadLeavesNoStaleAddress) {
+  const auto tensor = [](int32_t value) { return HostTensor::Of<int32_t>({2}, {{value, value}}); };
+  const auto ref = session_->CopyToWorker0(tensor(0));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  std::atomic<bool> over{false};
+  std::thread copier([&] {
+    while (!over) EXPECT_OK(session_->CopyFromWorker0(*ref).status());
+  });
+  for (int32_t value = 1; value <= 300; ++value) {
+    EXPECT_OK(session_->DebugSet(*ref, 0, tensor(value)));
+    const auto read = session_->CopyFromWorker0(*ref);
+    EXPECT_TRUE(read.ok()) << read.status();
+    if (!read.ok()) break;
+    EXPECT_EQ(*read->Elements<int32_t>(), (std::vector<int32_t>{value, value}));
+  }
+  over = true;
+  copier.join();
+}
+
+TEST_P(BulkCopyTest, ALostWorkerIsToldToWhoCopies) {
+  if (cluster_->worker_pids().empty()) GTEST_SKIP() << "a thread cannot be killed";
+  const std::vector<uint8_t> bytes(size_t{1} << 20);
+  const auto ref = session_->CopyToWorker0({1 << 20}, ViewOf(bytes.data(), bytes.size()));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  ASSERT_EQ(kill(cluster_->worker_pids()[0], SIGKILL), 0);
+  const auto begin = Deadline::Clock::now();
+  lockstep::Status status;
+  while (status.ok()) status = session_->CopyFromWorker0(*ref).status();
+  EXPECT_LT(Deadline::Clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), HasSubstr("rank 0"));
 }
 
 TEST_P(BulkCopyTest, CopiesAfterTheEndOfTheClusterAreErrors) {

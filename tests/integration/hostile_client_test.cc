@@ -30,7 +30,7 @@ class HostileClientTest : public SessionFixture {
   template <typename Fill>
   static control::Frame OneCommand(Fill fill) {
     control::BatchWriter writer;
-    writer.Add(fill);
+    (void)writer.Add(fill);
     return writer.Take();
   }
   static control::Frame Sync() {
@@ -132,11 +132,11 @@ TEST_P(HostileClientTest, CommandsOfTheControllerFailTheSession) {
     WireClient client(endpoint());
     EXPECT_EQ(client.Open(), OkStatus());
     control::BatchWriter writer;
-    writer.Add(fill);
-    writer.Add([](wire::Command::Builder command) {
+    (void)writer.Add(fill);
+    (void)writer.Add([](wire::Command::Builder command) {
       command.initRelease().initRegisters(1).set(0, RegisterId{0, 1}.Packed());
     });
-    writer.Add([](wire::Command::Builder command) { command.setSync(); });
+    (void)writer.Add([](wire::Command::Builder command) { command.setSync(); });
     client.SendBatch(client.session(), writer.Take(), 1, 1);
     return client.NextVerdict().code();
   };
@@ -204,17 +204,17 @@ TEST_P(HostileClientTest, FlippedBitsCostNobodyElseAnything) {
   std::mt19937 random(11);
   control::BatchWriter writer;
   for (uint32_t i = 0; i < 4; ++i) {
-    writer.Add([&](wire::Command::Builder command) {
+    (void)writer.Add([&](wire::Command::Builder command) {
       auto empty = command.initEmpty();
       empty.initShape(1).set(0, 3);
       empty.setResult(RegisterId{i, 1}.Packed());
     });
-    writer.Add([&](wire::Command::Builder command) {
+    (void)writer.Add([&](wire::Command::Builder command) {
       auto get = command.initGetFunction();
       get.setName("lockstep.identity");
       get.setResult(RegisterId{10 + i, 1}.Packed());
     });
-    writer.Add([&](wire::Command::Builder command) {
+    (void)writer.Add([&](wire::Command::Builder command) {
       auto call = command.initCall();
       call.setFunction(RegisterId{10 + i, 1}.Packed());
       call.setResult(RegisterId{20 + i, 1}.Packed());

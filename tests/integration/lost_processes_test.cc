@@ -216,13 +216,13 @@ TEST_P(VanishedClientTest, RegistersOfASilentClientAreFreedWithinTheLease) {
   WireClient client(cluster_->endpoint());
   ASSERT_EQ(client.Open(), OkStatus());
   control::BatchWriter writer;
-  writer.Add([](wire::Command::Builder command) {
+  (void)writer.Add([](wire::Command::Builder command) {
     auto empty = command.initEmpty();
     empty.initShape(1).set(0, 40 << 20);
     empty.setDtype(wire::DType::UINT8);
     empty.setResult(RegisterId{0, 1}.Packed());
   });
-  writer.Add([](wire::Command::Builder command) { command.setSync(); });
+  (void)writer.Add([](wire::Command::Builder command) { command.setSync(); });
   client.SendBatch(client.session(), writer.Take(), 1, 1);
   ASSERT_EQ(client.NextVerdict(), OkStatus());
   WaitUntil([](const ClusterStatus& now) { return now.sessions.size() == 1; });
@@ -234,7 +234,7 @@ TEST_P(VanishedClientTest, SilentClientCannotHoldTheOthersInACollective) {
   WireClient client(cluster_->endpoint());
   ASSERT_EQ(client.Open(), OkStatus());
   control::BatchWriter writer;
-  writer.Add([](wire::Command::Builder command) {
+  (void)writer.Add([](wire::Command::Builder command) {
     // Rank 0 waits for rank 1, which is not in it.
     command.setOnlyRank(0);
     command.initCollective().setKind(wire::CollectiveKind::BARRIER);

@@ -64,7 +64,7 @@ Status MeasureEncode(const Settings& settings, Report& report) {
     control::BatchWriter writer;
     const auto in_place = [&](int i) {
       const auto arguments = arguments_of(i);
-      writer.Add(
+      (void)writer.Add(
           [&](wire::Command::Builder command) { FillCall(command, function, result, arguments); });
       if (writer.size_bytes() >= kBatchBytes) Keep(writer.Take().data());
     };

@@ -5,52 +5,44 @@
 namespace lockstep::client {
 namespace {
 
-TEST(FlowWindowTest, SendsUntilTheWindowIsFull) {
+TEST(FlowWindowTest, WhatIsSentOrYetToBeSentTakesRoom) {
   FlowWindow window(1000);
-  EXPECT_TRUE(window.MaySend(1000));
-  window.Sent(600);
-  EXPECT_TRUE(window.MaySend(400));
-  EXPECT_FALSE(window.MaySend(401));
+  EXPECT_TRUE(window.HasRoom(0));
+  EXPECT_TRUE(window.HasRoom(999));
+  EXPECT_FALSE(window.HasRoom(1000));
+  window.Sent(700);
+  EXPECT_TRUE(window.HasRoom(299));
+  EXPECT_FALSE(window.HasRoom(300));
 }
 
-TEST(FlowWindowTest, ConsumptionMakesRoom) {
+TEST(FlowWindowTest, OneBatchMayOvershoot) {
   FlowWindow window(1000);
-  window.Sent(1000);
-  EXPECT_FALSE(window.MaySend(1));
-  window.Consumed(300);
-  EXPECT_TRUE(window.MaySend(300));
-  EXPECT_FALSE(window.MaySend(301));
-}
-
-// Reports come every eighth of the window, so an eighth may never be reported.
-TEST(FlowWindowTest, BatchLargerThanTheWindowGoesWhenLittleElseIsUnderWay) {
-  FlowWindow window(1000);
-  EXPECT_TRUE(window.MaySend(1'000'000));
-  window.Sent(125);
-  EXPECT_TRUE(window.MaySend(1'000'000));
-  window.Sent(126);
-  EXPECT_FALSE(window.MaySend(1'000'000));
-  window.Consumed(1);
-  EXPECT_TRUE(window.MaySend(1'000'000));
+  window.Sent(999);
+  EXPECT_TRUE(window.HasRoom(0));
+  window.Sent(1'000'000);
+  EXPECT_FALSE(window.HasRoom(0));
+  window.Consumed(999);
+  EXPECT_FALSE(window.HasRoom(0));
+  window.Consumed(1'000'000);
+  EXPECT_TRUE(window.HasRoom(0)) << "999 bytes are under way";
 }
 
 TEST(FlowWindowTest, ReportsOnlyEverGrow) {
   FlowWindow window(1000);
   window.Sent(1000);
-  window.Consumed(500);
-  window.Consumed(200);  // late, of a slower path
-  EXPECT_TRUE(window.MaySend(500));
+  window.Consumed(800);
+  window.Consumed(300);  // an older one
+  EXPECT_TRUE(window.HasRoom(799));
+  EXPECT_FALSE(window.HasRoom(800));
 }
 
-// Taken for what was sent, and no more: a report that is ignored altogether leaves the window full
-// for ever, for there is nothing left that could bring another one.
 TEST(FlowWindowTest, MoreThanWasSentCannotBeConsumed) {
   FlowWindow window(1000);
+  window.Sent(100);
+  window.Consumed(1'000'000);
+  EXPECT_TRUE(window.HasRoom(999));
   window.Sent(1000);
-  window.Consumed(5000);
-  EXPECT_TRUE(window.MaySend(1000));
-  window.Sent(1000);
-  EXPECT_FALSE(window.MaySend(1));
+  EXPECT_FALSE(window.HasRoom(0));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class RegisterNamesTest : public testing::Test {
   }
   std::vector<RegisterId> TakeKills() {
     std::vector<uint64_t> packed;
-    names_->TakeKills(&packed);
+    names_->TakeKills(&packed, std::numeric_limits<size_t>::max());
     std::vector<RegisterId> ids;
     for (uint64_t id : packed) ids.push_back(RegisterId::FromPacked(id));
     return ids;

@@ -61,7 +61,8 @@ TEST(BatchTest, EmptyBodyHasNoCommands) {
 TEST(BatchTest, CommandsComeBackInOrder) {
   BatchWriter writer;
   for (uint64_t i = 0; i < 3; ++i) {
-    writer.Add([&](wire::Command::Builder c) { WriteCall(c, i, "text " + std::to_string(i)); });
+    (void)writer.Add(
+        [&](wire::Command::Builder c) { WriteCall(c, i, "text " + std::to_string(i)); });
   }
   EXPECT_EQ(writer.commands(), 3u);
   const size_t size = writer.size_bytes();
@@ -81,6 +82,37 @@ TEST(BatchTest, CommandsComeBackInOrder) {
   EXPECT_TRUE(reader.AtEnd());
 }
 
+TEST(BatchTest, WhatCannotBeWrittenLeavesTheBodyAsItWas) {
+  BatchWriter writer;
+  ASSERT_TRUE(writer.Add([](wire::Command::Builder c) { WriteCall(c, 1, "before"); }).ok());
+  const size_t size = writer.size_bytes();
+  // More elements than a message can hold, after other writing.
+  const Status status = writer.Add([](wire::Command::Builder c) {
+    WriteCall(c, 2, std::string(100'000, 'x'));
+    c.initCall().initArgs(1u << 29);
+  });
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(writer.size_bytes(), size);
+  EXPECT_EQ(writer.commands(), 1u);
+  ASSERT_TRUE(writer.Add([](wire::Command::Builder c) { WriteCall(c, 3, "after"); }).ok());
+
+  const BatchWriter::Mark mark = writer.mark();
+  ASSERT_TRUE(writer.Add([](wire::Command::Builder c) { WriteCall(c, 4, "too much"); }).ok());
+  writer.Rollback(mark);
+  ASSERT_TRUE(writer.Add([](wire::Command::Builder c) { WriteCall(c, 5, "last"); }).ok());
+
+  const Frame body = writer.Take();
+  BatchReader reader(body);
+  const std::pair<uint64_t, std::string> expected[] = {{1, "before"}, {3, "after"}, {5, "last"}};
+  for (const auto& [number, text] : expected) {
+    ASSERT_FALSE(reader.AtEnd());
+    const Status read = reader.Next(
+        [&](wire::Command::Reader command) { return ExpectCall(command, number, text); });
+    EXPECT_TRUE(read.ok()) << read;
+  }
+  EXPECT_TRUE(reader.AtEnd());
+}
+
 TEST(BatchTest, ManyCommandsOfManySizesComeBack) {
   std::mt19937 random(1);
   std::vector<std::string> texts;
@@ -89,7 +121,7 @@ TEST(BatchTest, ManyCommandsOfManySizesComeBack) {
     // Mostly small; every now and then one that takes the overflow path.
     const size_t size = random() % 100 == 0 ? random() % 40'000 : random() % 60;
     texts.push_back(std::string(size, static_cast<char>('a' + i % 26)));
-    writer.Add([&](wire::Command::Builder c) { WriteCall(c, i, texts.back()); });
+    (void)writer.Add([&](wire::Command::Builder c) { WriteCall(c, i, texts.back()); });
   }
   const Frame body = writer.Take();
   BatchReader reader(body);
@@ -104,9 +136,9 @@ TEST(BatchTest, ManyCommandsOfManySizesComeBack) {
 TEST(BatchTest, HugeCommandComesBackAmongSmallOnes) {
   const std::string huge(3'000'000, 'h');
   BatchWriter writer;
-  writer.Add([&](wire::Command::Builder c) { WriteCall(c, 1, "before"); });
-  writer.Add([&](wire::Command::Builder c) { WriteCall(c, 2, huge); });
-  writer.Add([&](wire::Command::Builder c) { WriteCall(c, 3, "after"); });
+  (void)writer.Add([&](wire::Command::Builder c) { WriteCall(c, 1, "before"); });
+  (void)writer.Add([&](wire::Command::Builder c) { WriteCall(c, 2, huge); });
+  (void)writer.Add([&](wire::Command::Builder c) { WriteCall(c, 3, "after"); });
   const Frame body = writer.Take();
   BatchReader reader(body);
   EXPECT_TRUE(
@@ -120,11 +152,11 @@ TEST(BatchTest, HugeCommandComesBackAmongSmallOnes) {
 TEST(BatchTest, UnsetFieldsAreZeroInAReusedWriter) {
   BatchWriter writer;
   for (int round = 0; round < 20; ++round) {
-    writer.Add([&](wire::Command::Builder c) {
+    (void)writer.Add([&](wire::Command::Builder c) {
       WriteCall(c, ~uint64_t{0} - 1, std::string(static_cast<size_t>(200 * round), '\xff'));
     });
     (void)writer.Take();
-    writer.Add([](wire::Command::Builder c) { c.initCollective(); });
+    (void)writer.Add([](wire::Command::Builder c) { c.initCollective(); });
     const Frame body = writer.Take();
     BatchReader reader(body);
     EXPECT_TRUE(reader
@@ -147,9 +179,9 @@ TEST(BatchTest, TakenBodyOutlivesItsWriter) {
   Frame large;
   {
     BatchWriter writer;
-    writer.Add([](wire::Command::Builder c) { WriteCall(c, 1, "small"); });
+    (void)writer.Add([](wire::Command::Builder c) { WriteCall(c, 1, "small"); });
     small = writer.Take();
-    writer.Add([](wire::Command::Builder c) { WriteCall(c, 2, std::string(100'000, 'l')); });
+    (void)writer.Add([](wire::Command::Builder c) { WriteCall(c, 2, std::string(100'000, 'l')); });
     large = writer.Take();
   }
   int commands = 0;
@@ -161,8 +193,8 @@ TEST(BatchTest, TakenBodyOutlivesItsWriter) {
 
 TEST(BatchTest, ErrorOfOneCommandLeavesTheNextReadable) {
   BatchWriter writer;
-  writer.Add([](wire::Command::Builder c) { c.setSync(); });
-  writer.Add([](wire::Command::Builder c) { WriteCall(c, 9, "next"); });
+  (void)writer.Add([](wire::Command::Builder c) { c.setSync(); });
+  (void)writer.Add([](wire::Command::Builder c) { WriteCall(c, 9, "next"); });
   const Frame body = writer.Take();
   BatchReader reader(body);
   EXPECT_EQ(reader.Next([](wire::Command::Reader) { return NotFound("x"); }), NotFound("x"));
@@ -175,7 +207,7 @@ TEST(BatchTest, EveryCutIsAnError) {
   BatchWriter writer;
   std::vector<size_t> whole = {0};
   for (uint64_t i = 0; i < 3; ++i) {
-    writer.Add([&](wire::Command::Builder c) { WriteCall(c, i, "a text of some length"); });
+    (void)writer.Add([&](wire::Command::Builder c) { WriteCall(c, i, "a text of some length"); });
     whole.push_back(writer.size_bytes());
   }
   const Frame body = writer.Take();
@@ -214,7 +246,7 @@ TEST(BatchTest, FlippedBitsNeverEscapeAndReadingEnds) {
   std::mt19937 random(3);
   BatchWriter writer;
   for (uint64_t i = 0; i < 6; ++i) {
-    writer.Add([&](wire::Command::Builder c) { WriteCall(c, i, "text to be flipped"); });
+    (void)writer.Add([&](wire::Command::Builder c) { WriteCall(c, i, "text to be flipped"); });
   }
   const Frame body = writer.Take();
   int refused = 0;

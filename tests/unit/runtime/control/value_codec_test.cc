@@ -143,7 +143,9 @@ TEST(ValueCodecTest, PayloadIsWhatGrowsWithTheUsersData) {
   EXPECT_EQ(PayloadBytes("four"), 4u);
   EXPECT_EQ(PayloadBytes(Bytes{"fives"}), 5u);
   EXPECT_EQ(PayloadBytes(HostTensor{DType::kInt16, {3}, "123456"}), 6u);
-  EXPECT_EQ(PayloadBytes(Value::List{"a", Value::Map{{"key", Bytes{"bc"}}}, 1.5}), 6u);
+  EXPECT_EQ(PayloadBytes(Value::List{"a", Value::Map{{"key", Bytes{"bc"}}}, 1.5}),
+            6u + 5 * kPayloadElementBytes)
+      << "three elements, and a key and a value";
 }
 
 TEST(ValueCodecTest, TooManyDimensionsAreRefused) {

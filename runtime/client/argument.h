@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -32,16 +33,29 @@ class Argument {
     kShape,
     kDRef,
     kTensor,
-    kValue
+    kValue,
+    kTooLarge,  // an unsigned integer beyond int64; integer() has its bits
   };
 
   // NOLINTBEGIN(google-explicit-constructor): the point is that a call takes its arguments as they
   // are
   Argument(std::nullptr_t) : kind_(Kind::kNone) {}
   Argument(None) : kind_(Kind::kNone) {}
-  Argument(bool v) : kind_(Kind::kBool) { scalar_.integer = v ? 1 : 0; }
+  // Exactly bool: pointers and much else convert to one, but are no truth values.
   template <typename T>
-  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Argument(T v) : kind_(Kind::kInt64) {
+  requires(std::is_same_v<T, bool>) Argument(T v) : kind_(Kind::kBool) {
+    scalar_.integer = v ? 1 : 0;
+  }
+  // A pointer means nothing on another machine: pass what it points to (`*p`), a Bytes, or a
+  // HostTensor.
+  template <typename T>
+  requires(!std::is_same_v<std::remove_cv_t<T>, char>) Argument(T* v)
+  = delete;
+  // One that is beyond int64 is refused by the call that gets it.
+  template <typename T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Argument(T v)
+      : kind_(std::is_signed_v<T> || static_cast<uint64_t>(v) <= kMostInt64 ? Kind::kInt64
+                                                                            : Kind::kTooLarge) {
     scalar_.integer = static_cast<int64_t>(v);
   }
   template <typename T>
@@ -70,6 +84,8 @@ class Argument {
   }
 
  private:
+  static constexpr uint64_t kMostInt64 = std::numeric_limits<int64_t>::max();
+
   Kind kind_;
   union {
     int64_t integer;

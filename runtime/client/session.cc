@@ -1,5 +1,6 @@
 #include "runtime/client/session.h"
 
+#include <limits>
 #include <utility>
 
 #include "runtime/client/session_parts.h"
@@ -104,6 +105,11 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
       LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(argument.object<DRef>(), "an argument"));
     } else if (argument.kind() == client::Argument::Kind::kValue) {
       LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(argument.object<Value>()));
+    } else if (argument.kind() == client::Argument::Kind::kTooLarge) {
+      return InvalidArgument(
+          "argument ", &argument - arguments.data() + 1, " is ",
+          static_cast<uint64_t>(argument.integer()), ", but integers travel as int64, at most ",
+          std::numeric_limits<int64_t>::max(), "; pass a double, or a uint64 tensor");
     }
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckPayload(payload_bytes));

@@ -106,6 +106,7 @@ class Session {
 
   // Calls `function` on every worker. Arguments: nullptr (none), bool, integers, floats, text,
   // Bytes, DType, Device, Shape, DRef, HostTensor, Value. The DRef names what the function returns.
+  // kInvalidArgument: a DRef of another session; an unsigned integer beyond int64; too many bytes.
   template <typename... Args>
   StatusOr<DRef> Call(const DRef& function, const Args&... args) {
     client::ArgumentList<sizeof...(Args)> list{client::Argument(args)...};

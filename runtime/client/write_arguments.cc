@@ -12,6 +12,7 @@ void WriteArgument(wire::Value::Builder out, const Argument& argument) {
       return out.setNone();
     case Argument::Kind::kBool:
       return out.setBool(argument.integer() != 0);
+    case Argument::Kind::kTooLarge:  // refused before anything is written
     case Argument::Kind::kInt64:
       return out.setInt64(argument.integer());
     case Argument::Kind::kFloat64:

@@ -72,7 +72,12 @@ struct Value {
                                Shape, RegisterId, HostTensor, List, Map, RemoteObject>;
 
   Value() = default;
-  Value(bool v) : variant(v) {}                           // NOLINT: values convert freely
+  // Exactly bool: a pointer converts to one, but is no value. Pass what it points to.
+  template <typename T>
+  requires(std::is_same_v<T, bool>) Value(T v) : variant(v) {}  // NOLINT: values convert freely
+  template <typename T>
+  requires(!std::is_same_v<std::remove_cv_t<T>, char>) Value(T* v)
+  = delete;
   Value(double v) : variant(v) {}                         // NOLINT
   Value(float v) : variant(static_cast<double>(v)) {}     // NOLINT
   Value(const char* v) : variant(std::string(v)) {}       // NOLINT

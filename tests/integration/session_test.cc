@@ -67,6 +67,14 @@ TEST_P(SessionTest, EveryRankRunsTheFunctionInItsPlace) {
   }
 }
 
+TEST_P(SessionTest, AnUnsignedNumberBeyondInt64IsRefusedByTheCall) {
+  const DRef identity = Function("lockstep.identity");
+  const Status status = session_->Call(identity, 1, std::numeric_limits<uint64_t>::max()).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(Message(status).find("argument 2 is 18446744073709551615, "), 0u) << status;
+  EXPECT_TRUE(session_->SyncAll().ok()) << "nothing was sent";
+}
+
 TEST_P(SessionTest, EveryKindOfValueIsPassedAndReturned) {
   const DRef identity = Function("lockstep.identity");
   for (const Value& value : EveryKindOfValue()) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/client/argument.h"
@@ -42,6 +43,24 @@ TEST(WriteArgumentsTest, IntegersOfAnyWidthKeepTheirValue) {
              std::numeric_limits<uint32_t>::max(), 'a'),
       (std::vector<Value>{std::numeric_limits<int64_t>::min(), 255, -1, int64_t{4294967295}, 97}));
 }
+
+TEST(WriteArgumentsTest, UnsignedNumbersBeyondInt64AreMarked) {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Argument(kMost).kind(), Argument::Kind::kInt64);
+  EXPECT_EQ(Argument(kMost + 1).kind(), Argument::Kind::kTooLarge);
+  EXPECT_EQ(static_cast<uint64_t>(Argument(kMost + 1).integer()), kMost + 1);
+  EXPECT_EQ(Argument(int64_t{-1}).kind(), Argument::Kind::kInt64);
+}
+
+// What converts to bool is not one.
+static_assert(std::is_constructible_v<Argument, bool>);
+static_assert(std::is_constructible_v<Argument, char*> &&
+              std::is_constructible_v<Argument, const char*>);
+static_assert(!std::is_constructible_v<Argument, int*>);
+static_assert(!std::is_constructible_v<Argument, const HostTensor*>);
+static_assert(!std::is_constructible_v<Argument, void*>);
+static_assert(!std::is_constructible_v<Argument, void (*)()>);
+static_assert(!std::is_constructible_v<Argument, int Argument::*>);
 
 TEST(WriteArgumentsTest, TextIsTakenFromAnyKindOfString) {
   const std::string zero("a\0b", 3);

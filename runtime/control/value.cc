@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "runtime/base/float_convert.h"
+
 namespace lockstep {
 namespace {
 
@@ -11,11 +13,15 @@ void PrintElements(std::ostream& out, const HostTensor& tensor, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     T element;
     std::memcpy(&element, tensor.data.data() + i * sizeof(T), sizeof(T));
-    out << (i > 0 ? ", " : "") << +element;
+    out << (i > 0 ? ", " : "");
+    if constexpr (kIsNarrowFloat<T>) {
+      out << ToFloat(element);
+    } else {
+      out << +element;
+    }
   }
 }
 
-// Elements of the dtypes that C++ can print by itself; the others are shown as raw bits.
 void PrintElements(std::ostream& out, const HostTensor& tensor, size_t count) {
   switch (tensor.dtype) {
     case DType::kInt8:
@@ -36,13 +42,17 @@ void PrintElements(std::ostream& out, const HostTensor& tensor, size_t count) {
       return PrintElements<double>(out, tensor, count);
     case DType::kBool:
     case DType::kUInt8:
-    case DType::kFloat8E4M3:
-    case DType::kFloat8E5M2:
       return PrintElements<uint8_t>(out, tensor, count);
     case DType::kUInt16:
-    case DType::kFloat16:
-    case DType::kBFloat16:
       return PrintElements<uint16_t>(out, tensor, count);
+    case DType::kFloat16:
+      return PrintElements<Float16>(out, tensor, count);
+    case DType::kBFloat16:
+      return PrintElements<BFloat16>(out, tensor, count);
+    case DType::kFloat8E4M3:
+      return PrintElements<Float8E4M3>(out, tensor, count);
+    case DType::kFloat8E5M2:
+      return PrintElements<Float8E5M2>(out, tensor, count);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "runtime/base/dtype.h"
-#include "runtime/tensor/float_convert.h"
+#include "runtime/base/float_convert.h"
 
 namespace lockstep::tensor {
 

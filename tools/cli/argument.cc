@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -105,6 +106,13 @@ StatusOr<Argument> ParseScalar(const std::string& text, const std::string& direc
   if (text == "none" || text == "null" || text == "~") return Value(None{});
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<Number> number, ParseNumber(text));
   if (number.has_value()) {
+    if (std::holds_alternative<uint64_t>(*number)) {
+      return OutOfRange(text, " does not fit into an int64, whose largest is ",
+                        std::numeric_limits<int64_t>::max(),
+                        "; a float64 is written with a point or an exponent, a uint64 as a "
+                        "tensor: u64[]=",
+                        text);
+    }
     return std::visit([](auto value) -> Argument { return Value(value); }, *number);
   }
   if (text.starts_with("text:")) return Value(text.substr(5));

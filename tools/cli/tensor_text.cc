@@ -7,8 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
-#include "runtime/tensor/float_convert.h"
+#include "runtime/base/float_convert.h"
 
 namespace lockstep::cli {
 namespace {
@@ -36,19 +37,19 @@ auto WithElementType(DType dtype, Visitor&& visitor) {
     case DType::kUInt64:
       return visitor(uint64_t{});
     case DType::kFloat16:
-      return visitor(tensor::Float16{});
+      return visitor(Float16{});
     case DType::kBFloat16:
-      return visitor(tensor::BFloat16{});
+      return visitor(BFloat16{});
     case DType::kFloat32:
       return visitor(float{});
     case DType::kFloat64:
       return visitor(double{});
     case DType::kFloat8E4M3:
-      return visitor(tensor::Float8E4M3{});
+      return visitor(Float8E4M3{});
     case DType::kFloat8E5M2:
       break;
   }
-  return visitor(tensor::Float8E5M2{});
+  return visitor(Float8E5M2{});
 }
 
 template <typename T>
@@ -59,23 +60,21 @@ std::optional<T> ConvertTo(const Number& number) {
     if (value != 0 && value != 1) return std::nullopt;
     return value == 1;
   } else if constexpr (std::is_integral_v<T>) {
-    int64_t integer = 0;
+    const auto narrow = [](auto integer) -> std::optional<T> {
+      if (!std::in_range<T>(integer)) return std::nullopt;
+      return static_cast<T>(integer);
+    };
     if (const double* real = std::get_if<double>(&number)) {
       // "2.0" and "1e3" are integers too, as long as a double counts exactly.
       constexpr double kExact = 9007199254740992.0;
-      if (*real != std::trunc(*real) || std::fabs(*real) > kExact) return std::nullopt;
-      integer = static_cast<int64_t>(*real);
-    } else if (const int64_t* exact = std::get_if<int64_t>(&number)) {
-      integer = *exact;
-    } else {
-      integer = std::get<bool>(number) ? 1 : 0;
+      if (*real != std::trunc(*real) || !(std::fabs(*real) <= kExact)) return std::nullopt;
+      return narrow(static_cast<int64_t>(*real));
     }
-    if (std::is_unsigned_v<T> && integer < 0) return std::nullopt;
-    const T narrow = static_cast<T>(integer);
-    if (static_cast<int64_t>(narrow) != integer) return std::nullopt;
-    return narrow;
-  } else if constexpr (tensor::kIsNarrowFloat<T>) {
-    return tensor::NarrowTo<T>(ToDouble(number));
+    if (const uint64_t* large = std::get_if<uint64_t>(&number)) return narrow(*large);
+    if (const int64_t* integer = std::get_if<int64_t>(&number)) return narrow(*integer);
+    return static_cast<T>(std::get<bool>(number));
+  } else if constexpr (kIsNarrowFloat<T>) {
+    return NarrowTo<T>(ToDouble(number));
   } else {
     return static_cast<T>(ToDouble(number));
   }
@@ -101,9 +100,11 @@ StatusOr<std::optional<Number>> ParseNumber(std::string_view text) {
   const auto integer = std::from_chars(integer_digits.data(), end, magnitude, base);
   if (integer.ptr == end && !integer_digits.empty()) {
     constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-    if (integer.ec == std::errc::result_out_of_range || magnitude > kMost + (negative ? 1 : 0)) {
-      return OutOfRange(text, " does not fit into an int64; write ", text, ".0 for a float64");
+    if (integer.ec == std::errc::result_out_of_range || (negative && magnitude > kMost + 1)) {
+      return OutOfRange(text, " does not fit into 64 bits",
+                        base == 16 ? "" : "; write " + std::string(text) + ".0 for a float64");
     }
+    if (!negative && magnitude > kMost) return Number(magnitude);
     return Number(static_cast<int64_t>(negative ? 0 - magnitude : magnitude));
   }
 
@@ -125,6 +126,7 @@ double ToDouble(const Number& number) {
 std::string ToString(const Number& number) {
   if (const bool* flag = std::get_if<bool>(&number)) return *flag ? "true" : "false";
   if (const int64_t* integer = std::get_if<int64_t>(&number)) return std::to_string(*integer);
+  if (const uint64_t* large = std::get_if<uint64_t>(&number)) return std::to_string(*large);
   // As few digits as give the same number back, but no exponent where six digits do.
   const double value = std::get<double>(number);
   const bool is_float = static_cast<double>(static_cast<float>(value)) == value;
@@ -165,12 +167,12 @@ Number ElementAt(const HostTensor& tensor, int64_t index) {
     } else {
       std::memcpy(&element, tensor.data.data() + offset, sizeof(T));
       if constexpr (std::is_same_v<T, uint64_t>) {
-        if (element > std::numeric_limits<int64_t>::max()) return static_cast<double>(element);
+        if (element > std::numeric_limits<int64_t>::max()) return element;
         return static_cast<int64_t>(element);
       } else if constexpr (std::is_integral_v<T>) {
         return static_cast<int64_t>(element);
-      } else if constexpr (tensor::kIsNarrowFloat<T>) {
-        return static_cast<double>(tensor::ToFloat(element));
+      } else if constexpr (kIsNarrowFloat<T>) {
+        return static_cast<double>(ToFloat(element));
       } else {
         return static_cast<double>(element);
       }

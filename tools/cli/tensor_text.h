@@ -15,8 +15,9 @@
 
 namespace lockstep::cli {
 
-// "true", "-3", "0x10", "1.5", "2e-3", "inf", "nan".
-using Number = std::variant<bool, int64_t, double>;
+// "true", "-3", "0x10", "1.5", "2e-3", "inf", "nan". An integer is a uint64_t only if it is beyond
+// int64_t: equal integers are equal alternatives.
+using Number = std::variant<bool, int64_t, uint64_t, double>;
 
 // Nothing if `text` is no number. kOutOfRange: an integer beyond 64 bits.
 StatusOr<std::optional<Number>> ParseNumber(std::string_view text);
@@ -36,8 +37,7 @@ struct NumberArray {
 // rounded.
 StatusOr<HostTensor> MakeTensor(DType dtype, const NumberArray& array);
 
-// Element `index` (row-major); narrow floats are widened, which is exact; a uint64 beyond int64's
-// range becomes the nearest double.
+// Element `index` (row-major); narrow floats are widened, which is exact.
 Number ElementAt(const HostTensor& tensor, int64_t index);
 
 // "[1, 2]": the coordinates of element `index` of `shape`; "" for a scalar.

@@ -63,6 +63,7 @@ class TensorRenderer {
 Json ToJson(const Number& number) {
   if (const bool* flag = std::get_if<bool>(&number)) return *flag;
   if (const int64_t* integer = std::get_if<int64_t>(&number)) return *integer;
+  if (const uint64_t* large = std::get_if<uint64_t>(&number)) return *large;
   const double value = std::get<double>(number);
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

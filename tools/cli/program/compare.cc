@@ -19,9 +19,11 @@ std::string Text(const Parts&... parts) {
 }
 
 bool Equal(const Number& actual, const Number& expected, double tolerance) {
-  const auto* left = std::get_if<int64_t>(&actual);
-  const auto* right = std::get_if<int64_t>(&expected);
-  if (left != nullptr && right != nullptr && tolerance == 0) return *left == *right;
+  // Integers are compared as such: a double would take neighbours beyond 2^53 for equal.
+  const auto is_integer = [](const Number& number) {
+    return std::holds_alternative<int64_t>(number) || std::holds_alternative<uint64_t>(number);
+  };
+  if (is_integer(actual) && is_integer(expected) && tolerance == 0) return actual == expected;
   const double a = ToDouble(actual);
   const double e = ToDouble(expected);
   if (a == e || (std::isnan(a) && std::isnan(e))) return true;

@@ -5,7 +5,10 @@
 
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
+
+#include "runtime/base/float_convert.h"
 
 namespace lockstep {
 namespace {
@@ -78,6 +81,21 @@ TEST(ValueTest, TensorsOfEveryDTypeCanBeShown) {
     EXPECT_THAT(ToString(Value(tensor)), testing::HasSubstr("{0, 0}")) << dtype;
   }
 }
+
+TEST(ValueTest, TensorsOfNarrowFloatsShowNumbers) {
+  const auto show = [](auto narrow) {
+    const std::vector<decltype(narrow)> elements = {narrow};
+    return ToString(Value(HostTensor::Of<decltype(narrow)>({1}, elements)));
+  };
+  EXPECT_EQ(show(ToFloat16(-1.5f)), "float16 [1] {-1.5}");
+  EXPECT_EQ(show(ToBFloat16(-1.5f)), "bfloat16 [1] {-1.5}");
+  EXPECT_EQ(show(ToFloat8E4M3(-1.5f)), "float8_e4m3fn [1] {-1.5}");
+  EXPECT_EQ(show(ToFloat8E5M2(-1.5f)), "float8_e5m2 [1] {-1.5}");
+}
+
+static_assert(!std::is_constructible_v<Value, int*>, "a pointer is no truth value");
+static_assert(!std::is_constructible_v<Value, const void*>);
+static_assert(std::is_constructible_v<Value, char*>, "text");
 
 TEST(HostTensorTest, ElementsComeBackAsTheyWent) {
   const std::vector<int16_t> elements = {-1, 0, 32767};

@@ -29,7 +29,10 @@ TEST(ParseNumberTest, TypeFollowsFromTheWriting) {
 TEST(ParseNumberTest, Int64LimitsAreExact) {
   EXPECT_EQ(Parsed("9223372036854775807"), Number(std::numeric_limits<int64_t>::max()));
   EXPECT_EQ(Parsed("-9223372036854775808"), Number(std::numeric_limits<int64_t>::min()));
-  EXPECT_EQ(ParseNumber("9223372036854775808").status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(Parsed("9223372036854775808"), Number(uint64_t{1} << 63));
+  EXPECT_EQ(Parsed("0xffffffffffffffff"), Number(std::numeric_limits<uint64_t>::max()));
+  EXPECT_EQ(ParseNumber("18446744073709551616").status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(ParseNumber("-9223372036854775809").status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(ParseNumber("99999999999999999999999").status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(ParseNumber("1e999").status().code(), StatusCode::kOutOfRange);
 }
@@ -80,6 +83,9 @@ TEST(MakeTensorTest, NumbersThatTheDTypeCannotHoldAreRefused) {
   EXPECT_TRUE(refused(DType::kInt32, 1.5));
   EXPECT_FALSE(refused(DType::kInt32, 2.0));
   EXPECT_TRUE(refused(DType::kInt64, 1e300));
+  EXPECT_TRUE(refused(DType::kInt64, uint64_t{1} << 63));
+  EXPECT_TRUE(refused(DType::kUInt32, uint64_t{1} << 63));
+  EXPECT_FALSE(refused(DType::kUInt64, uint64_t{1} << 63));
   EXPECT_TRUE(refused(DType::kInt64, std::nan("")));
   EXPECT_TRUE(refused(DType::kBool, int64_t{2}));
 }
@@ -90,10 +96,14 @@ TEST(MakeTensorTest, CountMustMatchShape) {
             "a tensor of shape [2, 2] has 4 elements, but there are 1 numbers");
 }
 
-TEST(ElementAtTest, LargeUnsignedNumbersBecomeDoubles) {
+TEST(ElementAtTest, LargeUnsignedNumbersAreExact) {
   const uint64_t most = std::numeric_limits<uint64_t>::max();
   const HostTensor tensor = HostTensor::Of<uint64_t>(Shape{1}, absl::MakeConstSpan(&most, 1));
-  EXPECT_EQ(ElementAt(tensor, 0), Number(static_cast<double>(most)));
+  EXPECT_EQ(ElementAt(tensor, 0), Number(most));
+  EXPECT_EQ(ToString(ElementAt(tensor, 0)), "18446744073709551615");
+  const auto back = MakeTensor(DType::kUInt64, {Shape{1}, {Number(most)}});
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, tensor);
 }
 
 TEST(CoordinatesTest, AreRowMajor) {

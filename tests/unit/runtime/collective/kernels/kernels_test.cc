@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/base/dtype.h"
-#include "runtime/tensor/float_convert.h"
+#include "runtime/base/float_convert.h"
 
 namespace lockstep::collective::kernels {
 namespace {
@@ -52,8 +52,8 @@ bool IsNan(DType dtype, const std::byte* element) {
     case DType::kBFloat16: {
       uint16_t bits;
       std::memcpy(&bits, element, sizeof(bits));
-      return std::isnan(dtype == DType::kFloat16 ? tensor::ToFloat(tensor::Float16{bits})
-                                                 : tensor::ToFloat(tensor::BFloat16{bits}));
+      return std::isnan(dtype == DType::kFloat16 ? ToFloat(Float16{bits})
+                                                 : ToFloat(BFloat16{bits}));
     }
     case DType::kFloat32: {
       float value;
@@ -153,11 +153,11 @@ void ExpectSumsOf(DType dtype) {
       void* const destination = result.data();
       sum(&destination, 1, sources, 3, kAll, Stores::kCached);
       for (size_t i = 0; i < kAll; ++i) {
-        const float value = tensor::ToFloat(Narrow{all[i]});
-        const float exact = (value + tensor::ToFloat(Narrow{addend})) + value;
-        const auto expected = tensor::NarrowTo<Narrow>(exact);
+        const float value = ToFloat(Narrow{all[i]});
+        const float exact = (value + ToFloat(Narrow{addend})) + value;
+        const auto expected = NarrowTo<Narrow>(exact);
         if (std::isnan(exact)) {
-          ASSERT_TRUE(std::isnan(tensor::ToFloat(Narrow{result[i]}))) << table->name << ' ' << i;
+          ASSERT_TRUE(std::isnan(ToFloat(Narrow{result[i]}))) << table->name << ' ' << i;
         } else {
           ASSERT_EQ(result[i], expected.bits) << table->name << ' ' << i << " + " << addend;
         }
@@ -166,8 +166,8 @@ void ExpectSumsOf(DType dtype) {
   }
 }
 
-TEST(KernelsTest, Float16SumsRoundOnce) { ExpectSumsOf<tensor::Float16>(DType::kFloat16); }
-TEST(KernelsTest, BFloat16SumsRoundOnce) { ExpectSumsOf<tensor::BFloat16>(DType::kBFloat16); }
+TEST(KernelsTest, Float16SumsRoundOnce) { ExpectSumsOf<Float16>(DType::kFloat16); }
+TEST(KernelsTest, BFloat16SumsRoundOnce) { ExpectSumsOf<BFloat16>(DType::kBFloat16); }
 
 TEST(KernelsTest, AveragesOfIntegersNeitherWrapNorRoundUp) {
   const int32_t high[] = {std::numeric_limits<int32_t>::max(), -7, 7, -1};

@@ -1,6 +1,8 @@
 #include "tools/cli/program/compare.h"
 
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -29,6 +31,14 @@ TEST(DifferenceTest, OneNumberStandsForAllElements) {
   EXPECT_EQ(Compare(six, Value(6)), "");
   EXPECT_EQ(Compare(six, Value(7)), "it is 7, expected 6");
   EXPECT_EQ(Compare(six, Value("x")), "it is \"x\", expected a number");
+}
+
+TEST(DifferenceTest, LargeUnsignedNumbersAreNotRounded) {
+  const std::vector<uint64_t> elements = {std::numeric_limits<uint64_t>::max()};
+  const HostTensor most = HostTensor::Of<uint64_t>({1}, elements);
+  EXPECT_EQ(Compare(Numbers({}, {elements[0]}), most), "");
+  EXPECT_EQ(Compare(Numbers({}, {elements[0] - 1}), most),
+            "element [0] is 18446744073709551615, expected 18446744073709551614");
 }
 
 TEST(DifferenceTest, ListsGiveShapeAndElements) {

@@ -17,7 +17,7 @@
 
 #include "runtime/base/dtype.h"
 
-namespace lockstep::tensor {
+namespace lockstep {
 
 // IEEE 754 binary16: 5 bits of exponent, 10 of mantissa.
 struct Float16 {
@@ -36,7 +36,7 @@ struct Float8E5M2 {
   uint8_t bits = 0;
 };
 
-namespace internal {
+namespace float_bits {
 
 inline constexpr uint32_t kFloatInfinity = 0x7f800000;
 inline constexpr uint32_t kFloatQuietBit = 0x00400000;
@@ -99,17 +99,18 @@ constexpr float RoundToOdd(double value) {
   return std::bit_cast<float>(too_small ? bits + 1 : bits - 1);
 }
 
-}  // namespace internal
+}  // namespace float_bits
 
 constexpr float ToFloat(Float16 value) {
   const uint32_t magnitude = value.bits & 0x7fff;
   const bool negative = (value.bits & 0x8000) != 0;
   if (magnitude < 0x7c00) {
-    return internal::WithSign(internal::WidenMagnitude<5, 10>(magnitude), negative);
+    return float_bits::WithSign(float_bits::WidenMagnitude<5, 10>(magnitude), negative);
   }
-  const uint32_t quiet = magnitude > 0x7c00 ? internal::kFloatQuietBit : 0;
-  return internal::WithSign(
-      std::bit_cast<float>(internal::kFloatInfinity | (magnitude & 0x3ff) << 13 | quiet), negative);
+  const uint32_t quiet = magnitude > 0x7c00 ? float_bits::kFloatQuietBit : 0;
+  return float_bits::WithSign(
+      std::bit_cast<float>(float_bits::kFloatInfinity | (magnitude & 0x3ff) << 13 | quiet),
+      negative);
 }
 
 constexpr float ToFloat(BFloat16 value) {
@@ -120,10 +121,10 @@ constexpr float ToFloat(Float8E4M3 value) {
   const uint32_t magnitude = value.bits & 0x7f;
   const bool negative = (value.bits & 0x80) != 0;
   if (magnitude == 0x7f) {
-    return internal::WithSign(
-        std::bit_cast<float>(internal::kFloatInfinity | internal::kFloatQuietBit), negative);
+    return float_bits::WithSign(
+        std::bit_cast<float>(float_bits::kFloatInfinity | float_bits::kFloatQuietBit), negative);
   }
-  return internal::WithSign(internal::WidenMagnitude<4, 3>(magnitude), negative);
+  return float_bits::WithSign(float_bits::WidenMagnitude<4, 3>(magnitude), negative);
 }
 
 constexpr float ToFloat(Float8E5M2 value) {
@@ -134,19 +135,19 @@ constexpr Float16 ToFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffff;
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  if (magnitude > internal::kFloatInfinity) {
+  if (magnitude > float_bits::kFloatInfinity) {
     return {static_cast<uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x1ff))};
   }
   // 2^16 and above round to infinity anyhow; below it the exponent cannot wrap.
   const uint32_t rounded =
-      magnitude >= 0x47800000 ? 0x7c00 : internal::RoundMagnitude<5, 10>(magnitude);
+      magnitude >= 0x47800000 ? 0x7c00 : float_bits::RoundMagnitude<5, 10>(magnitude);
   return {static_cast<uint16_t>(sign | rounded)};
 }
 
 constexpr BFloat16 ToBFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffff) > internal::kFloatInfinity) {
-    return {static_cast<uint16_t>((bits | internal::kFloatQuietBit) >> 16)};
+  if ((bits & 0x7fffffff) > float_bits::kFloatInfinity) {
+    return {static_cast<uint16_t>((bits | float_bits::kFloatQuietBit) >> 16)};
   }
   return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
@@ -157,10 +158,10 @@ constexpr Float8E4M3 ToFloat8E4M3(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffff;
   uint32_t narrow = kLargest;
-  if (magnitude > internal::kFloatInfinity) {
+  if (magnitude > float_bits::kFloatInfinity) {
     narrow = kNan;
   } else if (magnitude < 0x43e00000) {  // 448
-    narrow = internal::RoundMagnitude<4, 3>(magnitude);
+    narrow = float_bits::RoundMagnitude<4, 3>(magnitude);
   }
   return {static_cast<uint8_t>((bits >> 24 & 0x80) | narrow)};
 }
@@ -171,10 +172,10 @@ constexpr Float8E5M2 ToFloat8E5M2(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffff;
   uint32_t narrow = kLargest;
-  if (magnitude > internal::kFloatInfinity) {
+  if (magnitude > float_bits::kFloatInfinity) {
     narrow = kNan;
   } else if (magnitude < 0x47600000) {  // 57344
-    narrow = internal::RoundMagnitude<5, 2>(magnitude);
+    narrow = float_bits::RoundMagnitude<5, 2>(magnitude);
   }
   return {static_cast<uint8_t>((bits >> 24 & 0x80) | narrow)};
 }
@@ -195,7 +196,7 @@ constexpr T NarrowTo(float value) {
 }
 template <typename T>
 constexpr T NarrowTo(double value) {
-  return NarrowTo<T>(internal::RoundToOdd(value));
+  return NarrowTo<T>(float_bits::RoundToOdd(value));
 }
 
 template <typename T>
@@ -203,24 +204,20 @@ inline constexpr bool kIsNarrowFloat =
     std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float8E4M3> ||
     std::is_same_v<T, Float8E5M2>;
 
-}  // namespace lockstep::tensor
-
-namespace lockstep {
-
 template <>
-struct DTypeOf<tensor::Float16> {
+struct DTypeOf<Float16> {
   static constexpr DType value = DType::kFloat16;
 };
 template <>
-struct DTypeOf<tensor::BFloat16> {
+struct DTypeOf<BFloat16> {
   static constexpr DType value = DType::kBFloat16;
 };
 template <>
-struct DTypeOf<tensor::Float8E4M3> {
+struct DTypeOf<Float8E4M3> {
   static constexpr DType value = DType::kFloat8E4M3;
 };
 template <>
-struct DTypeOf<tensor::Float8E5M2> {
+struct DTypeOf<Float8E5M2> {
   static constexpr DType value = DType::kFloat8E5M2;
 };
 

@@ -1,4 +1,4 @@
-#include "runtime/tensor/float_convert.h"
+#include "runtime/base/float_convert.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace lockstep::tensor {
+namespace lockstep {
 namespace {
 
 static_assert(ToFloat16(1.0f).bits == 0x3c00, "usable in constant expressions");
@@ -158,4 +158,4 @@ TEST(FloatConvertTest, Float16AgreesWithTheHardware) {
 #endif
 
 }  // namespace
-}  // namespace lockstep::tensor
+}  // namespace lockstep

@@ -1,6 +1,7 @@
 // Everything that is wrong with one configuration, so that all of it is reported at once.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ class Problems {
   void Add(std::string_view where, std::string_view what);
 
   bool empty() const { return lines_.empty(); }
+  size_t size() const { return lines_.size(); }
 
   // OK, or kInvalidArgument with a line per problem, in the order in which they were added.
   Status ToStatus() const;

@@ -9,7 +9,6 @@
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/program/check.h"
-#include "tools/cli/program/parse.h"
 #include "tools/cli/program/runner.h"
 #include "tools/cli/program/vocabulary.h"
 #include "tools/cli/progress.h"
@@ -172,10 +171,8 @@ Status ListSteps() {
 }
 
 StatusOr<program::Program> ReadChecked(const std::string& file) {
-  StatusOr<program::Program> program = program::ReadProgramFile(file);
+  StatusOr<program::Program> program = program::LoadProgram(file);
   if (!program.ok()) return WithExitCode(program.status(), ExitCode::kUsage);
-  LOCKSTEP_RETURN_IF_ERROR(WithExitCode(
-      program::CheckProgram(*program, program->workers.value_or(0)), ExitCode::kUsage));
   return program;
 }
 

@@ -7,6 +7,7 @@
 
 #include "services/config/problems.h"
 #include "tools/cli/output.h"
+#include "tools/cli/program/parse.h"
 #include "tools/cli/program/placement.h"
 #include "tools/cli/program/step_reader.h"
 
@@ -15,17 +16,20 @@ namespace {
 
 class Checker {
  public:
-  Checker(const Program& program, const World& world) : program_(program), world_(world) {}
+  Checker(const Program& program, const World& world, config::Problems& problems)
+      : program_(program), world_(world), problems_(problems) {}
 
-  Status Run() {
-    Follow(program_.steps);
-    return problems_.ToStatus();
-  }
+  void Run() { Follow(program_.steps); }
 
  private:
   void Follow(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       step_ = &step;
+      if (!step.readable) {
+        // Its mistake is known; what it would have made is not to be missed by later steps as well.
+        Make(RankSet::All(world_.workers));
+        continue;
+      }
       std::visit([this](const auto& action) { Visit(action); }, step.action);
     }
   }
@@ -87,7 +91,8 @@ class Checker {
   }
   void Visit(const RepeatStep& repeat) {
     // What the first round leaves is what the second starts with; later ones change nothing more.
-    const int64_t rounds = std::min<int64_t>(repeat.times, 2);
+    // (None at all is a mistake that has been reported already.)
+    const int64_t rounds = std::clamp<int64_t>(repeat.times, 1, 2);
     for (int64_t round = 0; round < rounds; ++round) Follow(repeat.body);
   }
 
@@ -178,24 +183,40 @@ class Checker {
   std::map<std::string, RankSet> registers_;
   std::map<std::string, int> freed_;  // name -> line
   std::set<std::string> reported_;
-  config::Problems problems_;
+  config::Problems& problems_;
 };
+
+void CheckAll(const Program& program, int workers, config::Problems& problems) {
+  if (workers > 0) {
+    if (program.workers.has_value() && *program.workers != workers) {
+      return problems.Add(program.file,
+                          "the program is written for " +
+                              Plural(static_cast<uint64_t>(*program.workers), "worker") +
+                              ", but the cluster has " + std::to_string(workers));
+    }
+    if (workers % program.groups != 0) {
+      return problems.Add(program.file, std::to_string(program.groups) + " groups do not divide " +
+                                            Plural(static_cast<uint64_t>(workers), "worker") +
+                                            " evenly");
+    }
+  }
+  Checker(program, World{workers, program.groups}, problems).Run();
+}
 
 }  // namespace
 
 Status CheckProgram(const Program& program, int workers) {
-  if (workers > 0) {
-    if (program.workers.has_value() && *program.workers != workers) {
-      return InvalidArgument(program.file, ": the program is written for ",
-                             Plural(static_cast<uint64_t>(*program.workers), "worker"),
-                             ", but the cluster has ", workers);
-    }
-    if (workers % program.groups != 0) {
-      return InvalidArgument(program.file, ": ", program.groups, " groups do not divide ",
-                             Plural(static_cast<uint64_t>(workers), "worker"), " evenly");
-    }
-  }
-  return Checker(program, World{workers, program.groups}).Run();
+  config::Problems problems;
+  CheckAll(program, workers, problems);
+  return problems.ToStatus();
+}
+
+StatusOr<Program> LoadProgram(const std::string& path) {
+  config::Problems problems;
+  LOCKSTEP_ASSIGN_OR_RETURN(Program program, ReadProgramFile(path, problems));
+  CheckAll(program, program.workers.value_or(0), problems);
+  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
+  return program;
 }
 
 }  // namespace lockstep::cli::program

@@ -1,6 +1,8 @@
 // What can be known about a program before anything is executed.
 #pragma once
 
+#include <string>
+
 #include "runtime/base/status.h"
 #include "tools/cli/program/program.h"
 
@@ -12,5 +14,9 @@ namespace lockstep::cli::program {
 //
 // kInvalidArgument with one line per problem: "FILE:LINE: step 3 (allreduce x): ...".
 Status CheckProgram(const Program& program, int workers);
+
+// Reads the file at `path` and checks it as far as it can be read, so that all that is wrong is
+// reported at once; on as many workers as the file says. kNotFound: the file cannot be read.
+StatusOr<Program> LoadProgram(const std::string& path);
 
 }  // namespace lockstep::cli::program

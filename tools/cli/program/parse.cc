@@ -96,9 +96,9 @@ uint64_t CountExecuted(const std::vector<Step>& steps) {
 
 uint64_t Program::NumExecuted() const { return CountExecuted(steps); }
 
-StatusOr<Program> ParseProgram(const std::string& text, const std::string& file_name,
-                               const std::string& directory) {
-  FileContext file{file_name, directory, {}};
+Program ParseProgram(const std::string& text, const std::string& file_name,
+                     const std::string& directory, config::Problems& problems) {
+  FileContext file{file_name, directory, problems};
   Program program;
   program.file = file_name;
   program.name = std::filesystem::path(file_name).stem().string();
@@ -108,11 +108,10 @@ StatusOr<Program> ParseProgram(const std::string& text, const std::string& file_
     const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
     file.problems.Add(file_name + line, "not valid YAML: " + error.msg);
   }
-  LOCKSTEP_RETURN_IF_ERROR(file.problems.ToStatus());
   return program;
 }
 
-StatusOr<Program> ReadProgramFile(const std::string& path) {
+StatusOr<Program> ReadProgramFile(const std::string& path, config::Problems& problems) {
   std::ifstream in(path, std::ios::binary);
   std::error_code error;
   if (!in || std::filesystem::is_directory(path, error)) {
@@ -120,7 +119,8 @@ StatusOr<Program> ReadProgramFile(const std::string& path) {
   }
   std::ostringstream text;
   text << in.rdbuf();
-  return ParseProgram(text.str(), path, std::filesystem::path(path).parent_path().string());
+  return ParseProgram(text.str(), path, std::filesystem::path(path).parent_path().string(),
+                      problems);
 }
 
 }  // namespace lockstep::cli::program

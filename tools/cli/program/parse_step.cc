@@ -274,17 +274,26 @@ std::vector<Step> ParseSteps(const YAML::Node& list, const std::string& prefix, 
   }
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string number = prefix + std::to_string(i + 1);
+    const size_t problems = file.problems.size();
     StepReader reader(list[i], number, file);
-    if (reader.verb() == nullptr) continue;
     Step step;
     step.line = reader.line();
     step.number = number;
+    if (reader.verb() == nullptr) {
+      step.readable = false;
+      step.result = reader.Register("as");
+      steps.push_back(std::move(step));
+      continue;
+    }
     step.summary = std::string(reader.verb()->name);
     if (reader.HasOperand() && reader.operand().IsScalar()) {
       step.summary += " " + reader.operand().Scalar();
     }
     step.action = ParseAction(reader, number, file);
     step.result = ResultName(reader);
+    const bool is_repeat = std::holds_alternative<RepeatStep>(step.action);
+    // The steps of a repeat know themselves which of them are not readable.
+    step.readable = is_repeat || file.problems.size() == problems;
     steps.push_back(std::move(step));
   }
   return steps;

@@ -118,6 +118,9 @@ struct Step {
   std::string number;   // "3", or "3.2" for the second step of a repeat's body
   std::string summary;  // "allreduce x"
   std::string result;   // name of the register that is made; empty: none
+  // False: something is wrong with it, and all that is known is what it would have been called and
+  // what it would have made. Such a program is not executed.
+  bool readable = true;
   std::variant<LoadStep, EmptyStep, ValuesStep, CallStep, CollectiveStep, SetStep, FreeStep,
                SyncStep, PrintStep, ExpectStep, RepeatStep>
       action;

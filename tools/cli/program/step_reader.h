@@ -31,7 +31,7 @@ bool IsRegisterName(std::string_view name);
 struct FileContext {
   std::string file;       // for messages
   std::string directory;  // what relative paths in it start from
-  config::Problems problems;
+  config::Problems& problems;
 
   void Report(const YAML::Node& at, const std::string& title, const std::string& what);
 };

@@ -1,14 +1,26 @@
 #include "tools/cli/program/check.h"
 
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "tools/cli/program/parse.h"
 
 namespace lockstep::cli::program {
 namespace {
 
+StatusOr<Program> Parse(const std::string& text) {
+  config::Problems problems;
+  Program program = ParseProgram(text, "p.yaml", ".", problems);
+  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
+  return program;
+}
+
 Status Check(const std::string& steps, int workers, int groups = 1) {
   const std::string text = "groups: " + std::to_string(groups) + "\nsteps:\n" + steps;
-  const StatusOr<Program> program = ParseProgram(text, "p.yaml", ".");
+  const StatusOr<Program> program = Parse(text);
   EXPECT_TRUE(program.ok()) << program.status();
   return program.ok() ? CheckProgram(*program, workers) : program.status();
 }
@@ -80,8 +92,31 @@ TEST(CheckProgramTest, PerRankHasAValueForEachWorker) {
               "per_rank has 2 values, but there are 4 workers");
 }
 
+TEST(LoadProgramTest, MistakesInStepsDoNotHideThoseBetweenSteps) {
+  const std::string path = testing::TempDir() + "/mistakes.yaml";
+  std::ofstream(path) << "steps:\n"
+                         "  - {ful: [2], value: 1, as: x}\n"
+                         "  - {full: [2], valu: 1, as: y}\n"
+                         "  - repeat: 0\n"
+                         "    steps: [{full: [2], value: 1, as: z}]\n"
+                         "  - {transfer: x, from: 1, as: t}\n"
+                         "  - free: [x, y, z, t]\n"
+                         "  - print: other\n";
+  const StatusOr<Program> program = LoadProgram(path);
+  EXPECT_EQ(program.status().code(), StatusCode::kInvalidArgument);
+  std::vector<std::string> lines;
+  std::istringstream text{std::string(Message(program.status()))};
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(line.substr(path.size(), line.find(' ') - path.size()));
+  }
+  // One for each mistake (two in line 3), and none about what a broken step would have made.
+  EXPECT_EQ(lines, (std::vector<std::string>{":2:", ":3:", ":3:", ":4:", ":6:", ":8:"}))
+      << program.status();
+  EXPECT_EQ(LoadProgram("/nowhere/p.yaml").status().code(), StatusCode::kNotFound);
+}
+
 TEST(CheckProgramTest, TheWorldFitsTheProgram) {
-  const auto program = ParseProgram("workers: 4\nsteps: []", "p.yaml", ".");
+  const auto program = Parse("workers: 4\nsteps: []");
   ASSERT_TRUE(program.ok());
   EXPECT_TRUE(CheckProgram(*program, 4).ok());
   EXPECT_NE(Message(CheckProgram(*program, 3)).find("written for 4 workers"), std::string::npos);

@@ -5,7 +5,12 @@
 namespace lockstep::cli::program {
 namespace {
 
-StatusOr<Program> Parse(const std::string& text) { return ParseProgram(text, "p.yaml", "."); }
+StatusOr<Program> Parse(const std::string& text) {
+  config::Problems problems;
+  Program program = ParseProgram(text, "p.yaml", ".", problems);
+  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
+  return program;
+}
 
 Program Parsed(const std::string& text) {
   StatusOr<Program> program = Parse(text);
@@ -170,7 +175,8 @@ TEST(ParseProgramTest, EveryMistakeIsRefused) {
 }
 
 TEST(ReadProgramFileTest, AMissingFileIsNamed) {
-  const auto program = ReadProgramFile("/nowhere/p.yaml");
+  config::Problems problems;
+  const auto program = ReadProgramFile("/nowhere/p.yaml", problems);
   EXPECT_EQ(program.status().code(), StatusCode::kNotFound);
   EXPECT_NE(Message(program.status()).find("/nowhere/p.yaml"), std::string::npos);
 }

@@ -51,7 +51,7 @@ TEST(ExampleProgramsTest, AreValid) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("examples/programs")) {
     if (entry.path().extension() != ".yaml") continue;
-    const StatusOr<Program> program = ReadProgramFile(entry.path().string());
+    const StatusOr<Program> program = LoadProgram(entry.path().string());
     ASSERT_TRUE(program.ok()) << program.status();
     EXPECT_TRUE(CheckProgram(*program, program->workers.value_or(4)).ok())
         << CheckProgram(*program, program->workers.value_or(4));

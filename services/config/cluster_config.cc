@@ -97,7 +97,7 @@ StatusOr<ClusterOptions> LoadCluster(const Sources& sources) {
   std::partition_copy(entries.begin(), entries.end(), std::back_inserter(by_rank),
                       std::back_inserter(common), IsForRank);
   Apply(common, ClusterSettings(options), name, problems);
-  CheckController(options.controller, name, "controller.", problems);
+  CheckController(options.controller, entries, "controller.", problems);
 
   options.controller.cluster = options.cluster;
   options.controller.workers = options.workers;

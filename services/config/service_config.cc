@@ -1,5 +1,6 @@
 #include "services/config/service_config.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::config {
@@ -15,6 +16,13 @@ constexpr size_t kTiB = size_t{1} << 40;
 // What a configuration is called in problems that belong to no line.
 std::string NameOf(const Sources& sources) {
   return sources.file.empty() ? "settings" : sources.file;
+}
+
+// The entry that decides about `key`: later ones override. Null if nobody gives it.
+const Entry* LastOf(const std::vector<Entry>& entries, const std::string& key) {
+  const auto last = std::find_if(entries.rbegin(), entries.rend(),
+                                 [&](const Entry& entry) { return entry.key == key; });
+  return last == entries.rend() ? nullptr : &*last;
 }
 
 }  // namespace
@@ -77,13 +85,32 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
   };
 }
 
-void CheckController(const controller::ControllerOptions& options, const std::string& name,
-                     const std::string& prefix, Problems& problems) {
-  if (options.worker_timeout < 2 * options.heartbeat_interval) {
-    problems.Add(name, prefix + "worker_timeout: " + FormatDuration(options.worker_timeout) +
-                           " would lose workers between two heartbeats; allowed: at least two " +
-                           prefix + "heartbeat_interval (" +
-                           FormatDuration(2 * options.heartbeat_interval) + ")");
+void CheckController(const controller::ControllerOptions& options,
+                     const std::vector<Entry>& entries, const std::string& prefix,
+                     Problems& problems) {
+  if (options.worker_timeout >= 2 * options.heartbeat_interval) return;
+  const std::string timeout_key = prefix + "worker_timeout";
+  const std::string interval_key = prefix + "heartbeat_interval";
+  const Entry* timeout = LastOf(entries, timeout_key);
+  const Entry* interval = LastOf(entries, interval_key);
+  const auto describe = [](const std::string& key, const Entry* entry,
+                           std::chrono::microseconds value) {
+    return key + " (" + FormatDuration(value) +
+           (entry == nullptr ? ", the default)" : ", at " + entry->where + ")");
+  };
+  // The defaults agree, so at least one of the two is given; the timeout is what depends.
+  if (timeout != nullptr) {
+    problems.Add(timeout->where,
+                 timeout_key + ": \"" + timeout->value.Text() +
+                     "\" would lose workers between two heartbeats; allowed: at least " +
+                     FormatDuration(2 * options.heartbeat_interval) + ", which is two of " +
+                     describe(interval_key, interval, options.heartbeat_interval));
+  } else if (interval != nullptr) {
+    problems.Add(interval->where,
+                 interval_key + ": \"" + interval->value.Text() +
+                     "\" would lose workers between two heartbeats; allowed: at most " +
+                     FormatDuration(options.worker_timeout / 2) + ", which is half of " +
+                     describe(timeout_key, timeout, options.worker_timeout));
   }
 }
 
@@ -91,8 +118,9 @@ StatusOr<controller::ControllerOptions> LoadController(const Sources& sources) {
   Problems problems;
   controller::ControllerOptions options;
   const std::string name = NameOf(sources);
-  Apply(ReadSources(sources, problems), ControllerSettings(options), name, problems);
-  CheckController(options, name, "", problems);
+  const std::vector<Entry> entries = ReadSources(sources, problems);
+  Apply(entries, ControllerSettings(options), name, problems);
+  CheckController(options, entries, "", problems);
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   return options;
 }

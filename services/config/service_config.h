@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "services/config/settings.h"
@@ -17,10 +18,11 @@ inline constexpr int kMaxWorkers = 4096;
 Settings ControllerSettings(controller::ControllerOptions& options);
 Settings WorkerSettings(worker::WorkerOptions& options);
 
-// What no single setting can check, such as two durations that contradict each other. `name` stands
-// for the configuration in the message; keys are named with `prefix` in front.
-void CheckController(const controller::ControllerOptions& options, const std::string& name,
-                     const std::string& prefix, Problems& problems);
+// What no single setting can check, such as two durations that contradict each other. A problem is
+// reported where `entries` give one of the settings; their keys have `prefix` in front.
+void CheckController(const controller::ControllerOptions& options,
+                     const std::vector<Entry>& entries, const std::string& prefix,
+                     Problems& problems);
 
 // kInvalidArgument with all problems, one a line.
 StatusOr<controller::ControllerOptions> LoadController(const Sources& sources);

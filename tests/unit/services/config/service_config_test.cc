@@ -73,13 +73,25 @@ TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed
   has(path + ": liveness_endpoint: missing, but required; allowed: tcp://");
 }
 
-TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreRefused) {
-  const Status status =
-      LoadController({Write(std::string(kEndpoints) + "heartbeat_interval: 2s\n"), {}}).status();
-  EXPECT_NE(Message(status).find("worker_timeout: 2s would lose workers between two heartbeats; "
-                                 "allowed: at least two heartbeat_interval (4s)"),
-            std::string::npos)
-      << status;
+TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreReportedWhereTheyAreGiven) {
+  const auto problem_of = [&](const std::string& text, std::vector<std::string> assignments) {
+    return std::string(
+        Message(LoadController({Write(kEndpoints + text), std::move(assignments)}).status()));
+  };
+  const std::string path = Write("");
+  EXPECT_EQ(problem_of("heartbeat_interval: 2s\n", {}),
+            path +
+                ":4: heartbeat_interval: \"2s\" would lose workers between two heartbeats; "
+                "allowed: at most 1s, which is half of worker_timeout (2s, the default)");
+  EXPECT_EQ(problem_of("worker_timeout: 600ms\n", {}),
+            path +
+                ":4: worker_timeout: \"600ms\" would lose workers between two heartbeats; "
+                "allowed: at least 1s, which is two of heartbeat_interval (500ms, the default)");
+  EXPECT_EQ(problem_of("worker_timeout: 10s\nheartbeat_interval: 2s\n", {"worker_timeout=3s"}),
+            "--set worker_timeout=3s: worker_timeout: \"3s\" would lose workers between two "
+            "heartbeats; allowed: at least 4s, which is two of heartbeat_interval (2s, at " +
+                path + ":5)");
+  EXPECT_EQ(problem_of("worker_timeout: 4s\nheartbeat_interval: 2s\n", {}), "");
 }
 
 TEST_F(ServiceConfigTest, RelativeModulePathsStartAtTheFile) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 
 namespace lockstep::cli {
 
@@ -14,7 +15,9 @@ Style Style::For(int fd) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* terminal = std::getenv("TERM");
   const bool capable = terminal != nullptr && std::string_view(terminal) != "dumb";
-  return Style(isatty(fd) == 1 && capable && (no_color == nullptr || *no_color == '\0'));
+  const bool is_terminal = isatty(fd) == 1;
+  return Style(is_terminal && capable && (no_color == nullptr || *no_color == '\0'),
+               is_terminal ? TerminalWidth(fd) : 0);
 }
 
 std::string Style::Paint(Tint tint, std::string_view text) const {
@@ -69,6 +72,9 @@ void Table::Print(std::ostream& out, const Style& style, int indent) const {
     widths[i] = std::max(widths[i], DisplayWidth(columns_[i].header));
     shown.push_back(i);
   }
+  int line_width = indent - 2;
+  for (size_t i : shown) line_width += widths[i] + 2;
+  const char* const gap = style.width() > 0 && line_width > style.width() ? " " : "  ";
   const auto print_line = [&](auto&& cell_of) {
     std::string line(static_cast<size_t>(indent), ' ');
     for (size_t i : shown) {
@@ -79,7 +85,7 @@ void Table::Print(std::ostream& out, const Style& style, int indent) const {
       line += style.Paint(cell.tint, cell.text);
       if (i == shown.back()) break;
       if (!right) line += padding;
-      line += "  ";
+      line += gap;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out << line << '\n';
@@ -90,6 +96,10 @@ void Table::Print(std::ostream& out, const Style& style, int indent) const {
   for (const auto& row : rows_) {
     print_line([&](size_t i) -> const Cell& { return row[i]; });
   }
+}
+
+void Warn(const std::string& text) {
+  std::cerr << Style::For(STDERR_FILENO).Paint(Tint::kYellow, "warning:") << ' ' << text << '\n';
 }
 
 std::string FormatBytes(uint64_t bytes) {

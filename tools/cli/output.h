@@ -17,15 +17,18 @@ enum class Tint { kPlain, kBold, kDim, kGreen, kYellow, kRed };
 // Colours text for a terminal, or leaves it alone.
 class Style {
  public:
-  explicit Style(bool enabled) : enabled_(enabled) {}
+  explicit Style(bool enabled, int width = 0) : enabled_(enabled), width_(width) {}
   // Colours only if `fd` is a terminal that can show them and NO_COLOR (no-color.org) is not set.
   static Style For(int fd);
 
   bool enabled() const { return enabled_; }
+  // Columns of the terminal; 0: no terminal, lines may have any length.
+  int width() const { return width_; }
   std::string Paint(Tint tint, std::string_view text) const;
 
  private:
   bool enabled_;
+  int width_;
 };
 
 // Columns of a terminal at `fd`; 80 if it is none.
@@ -55,13 +58,17 @@ class Table {
 
   // One cell per column.
   void AddRow(std::vector<Cell> cells);
-  // Columns whose cells are all empty are left out. Each line starts with `indent` spaces.
+  // Columns whose cells are all empty are left out. Each line starts with `indent` spaces. Columns
+  // are two spaces apart, or one where two would not fit the terminal.
   void Print(std::ostream& out, const Style& style, int indent = 0) const;
 
  private:
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
 };
+
+// A line on standard error: "warning: TEXT".
+void Warn(const std::string& text);
 
 // "812 B", "1.5 KiB", "16 GiB"
 std::string FormatBytes(uint64_t bytes);

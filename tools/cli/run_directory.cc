@@ -23,7 +23,30 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// The directory that everything of ours is in.
+std::string Home() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const std::string base = runtime != nullptr && *runtime == '/' ? runtime : "/tmp";
+  return base + "/lockstep-" + std::to_string(getuid());
+}
+
+std::string LockDirectory() { return Home() + "/locks"; }
 std::string RecordPath(const std::string& name) { return RecordDirectory() + "/" + name + ".json"; }
+
+// Makes a directory in Home(), and that first.
+Status MakeDirectoryAtHome(const std::string& path) {
+  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(Home()));
+  return MakePrivateDirectory(path);
+}
+
+// False if there is nothing yet. Records tell where to connect and whom to stop: only our own are
+// believed.
+StatusOr<bool> HaveRecords() {
+  std::error_code error;
+  if (!fs::exists(RecordDirectory(), error)) return false;
+  LOCKSTEP_RETURN_IF_ERROR(MakeDirectoryAtHome(RecordDirectory()));
+  return true;
+}
 
 // Field 22 of /proc/PID/stat. Field 2, the command, is in parentheses and may contain anything.
 std::optional<uint64_t> StartTicks(pid_t pid) {
@@ -44,6 +67,10 @@ std::optional<uint64_t> StartTicks(pid_t pid) {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
+Status NoRecord(const std::string& path, const std::string& why) {
+  return Internal(path, " is no record of a cluster (", why, "); remove it");
+}
+
 StatusOr<ClusterRecord> ParseRecord(const std::string& path, const std::string& text) {
   try {
     const json root = json::parse(text);
@@ -58,7 +85,7 @@ StatusOr<ClusterRecord> ParseRecord(const std::string& path, const std::string& 
     }
     return record;
   } catch (const json::exception& error) {
-    return Internal(path, " is no record of a cluster (", error.what(), "); remove it");
+    return NoRecord(path, error.what());
   }
 }
 
@@ -77,13 +104,8 @@ bool ClusterRecord::IsAlive() const {
                      [](const ProcessRecord& process) { return process.IsAlive(); });
 }
 
-std::string RecordDirectory() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::string base = runtime != nullptr && *runtime == '/' ? runtime : "/tmp";
-  return base + "/lockstep-" + std::to_string(getuid());
-}
-
-std::string DefaultRunDirectory(const std::string& name) { return RecordDirectory() + "/" + name; }
+std::string RecordDirectory() { return Home() + "/records"; }
+std::string DefaultRunDirectory(const std::string& name) { return Home() + "/run/" + name; }
 
 Status MakePrivateDirectory(const std::string& path) {
   std::error_code error;
@@ -105,9 +127,14 @@ Status MakePrivateDirectory(const std::string& path) {
   return OkStatus();
 }
 
+Status MakeDefaultRunDirectory(const std::string& name) {
+  LOCKSTEP_RETURN_IF_ERROR(MakeDirectoryAtHome(Home() + "/run"));
+  return MakePrivateDirectory(DefaultRunDirectory(name));
+}
+
 StatusOr<ClusterLock> ClusterLock::Acquire(const std::string& name) {
-  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
-  const std::string path = RecordDirectory() + "/" + name + ".lock";
+  LOCKSTEP_RETURN_IF_ERROR(MakeDirectoryAtHome(LockDirectory()));
+  const std::string path = LockDirectory() + "/" + name + ".lock";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return Internal("cannot open ", path, ": ", std::strerror(errno));
   ClusterLock lock(fd);
@@ -123,7 +150,7 @@ ClusterLock::~ClusterLock() {
 }
 
 Status WriteRecord(const ClusterRecord& record) {
-  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
+  LOCKSTEP_RETURN_IF_ERROR(MakeDirectoryAtHome(RecordDirectory()));
   json processes = json::array();
   for (const ProcessRecord& process : record.processes) {
     processes.push_back(
@@ -148,37 +175,46 @@ Status WriteRecord(const ClusterRecord& record) {
 
 StatusOr<std::optional<ClusterRecord>> ReadRecord(const std::string& name) {
   LOCKSTEP_RETURN_IF_ERROR(CheckClusterName(name));
-  std::error_code error;
-  if (!fs::exists(RecordDirectory(), error)) return std::optional<ClusterRecord>();
-  // Records tell where to connect and whom to stop: only our own are believed.
-  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool any, HaveRecords());
+  if (!any) return std::optional<ClusterRecord>();
   const std::string path = RecordPath(name);
   std::ifstream file(path);
   if (!file) {
     if (errno == ENOENT) return std::optional<ClusterRecord>();
     return Internal("cannot read ", path, ": ", std::strerror(errno));
   }
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  LOCKSTEP_ASSIGN_OR_RETURN(ClusterRecord record, ParseRecord(path, text));
+  // Unlike an iterator, this does not throw if the path is a directory's.
+  std::ostringstream text;
+  text << file.rdbuf();
+  LOCKSTEP_ASSIGN_OR_RETURN(ClusterRecord record, ParseRecord(path, text.str()));
+  if (record.name != name) return NoRecord(path, "it is one of \"" + record.name + "\"");
   return std::optional<ClusterRecord>(std::move(record));
 }
 
-StatusOr<std::vector<ClusterRecord>> ListRecords() {
-  std::vector<ClusterRecord> records;
+StatusOr<RecordList> ListRecords() {
+  RecordList list;
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool any, HaveRecords());
+  if (!any) return list;
   std::error_code error;
-  if (!fs::exists(RecordDirectory(), error)) return records;
-  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(RecordDirectory()));
   fs::directory_iterator entries(RecordDirectory(), error);
   if (error) return Internal("cannot list ", RecordDirectory(), ": ", error.message());
   for (const fs::directory_entry& entry : entries) {
     if (entry.path().extension() != ".json") continue;
-    LOCKSTEP_ASSIGN_OR_RETURN(std::optional<ClusterRecord> record,
-                              ReadRecord(entry.path().stem().string()));
-    if (record.has_value()) records.push_back(*std::move(record));
+    const std::string name = entry.path().stem().string();
+    if (!CheckClusterName(name).ok()) {
+      list.unreadable.push_back(NoRecord(entry.path().string(), "no cluster has such a name"));
+      continue;
+    }
+    StatusOr<std::optional<ClusterRecord>> record = ReadRecord(name);
+    if (!record.ok()) {
+      list.unreadable.push_back(record.status());
+    } else if (record->has_value()) {
+      list.clusters.push_back(**std::move(record));
+    }
   }
-  std::sort(records.begin(), records.end(),
+  std::sort(list.clusters.begin(), list.clusters.end(),
             [](const ClusterRecord& a, const ClusterRecord& b) { return a.name < b.name; });
-  return records;
+  return list;
 }
 
 Status RemoveCluster(const ClusterRecord& record) {

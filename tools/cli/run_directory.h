@@ -1,9 +1,11 @@
 // Where clusters on this host keep their sockets and logs, and the records by which they are found.
 //
 //     ${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/     0700, ours; everything below is trusted
-//         NAME.json                              the cluster's record
-//         NAME.lock                              held while `up` and `down` work on the cluster
-//         NAME/                                  sockets, logs, generated configuration
+//         records/NAME.json                      the cluster's record
+//         locks/NAME.lock                        held while `up` and `down` work on the cluster
+//         run/NAME/                              sockets, logs, generated configuration
+//
+// Three folders, because a name may end in ".json" or ".lock" itself.
 //
 // Threads: any. Errors: kPermissionDenied a directory that others could write to.
 #pragma once
@@ -46,11 +48,13 @@ std::string RecordDirectory();
 // Where the cluster's run directory is if nobody asks for another.
 std::string DefaultRunDirectory(const std::string& name);
 
-// Makes `path` (and the directory above) with mode 0700. One that exists must be a real directory
-// of ours that nobody else may enter.
+// Makes `path` with mode 0700, and above it what is missing. One that exists must be a real
+// directory of ours that nobody else may enter.
 Status MakePrivateDirectory(const std::string& path);
+// The same for DefaultRunDirectory(), and for the directories above it that are ours, too.
+Status MakeDefaultRunDirectory(const std::string& name);
 
-// Holds NAME.lock, so that two commands do not start or stop one cluster at once.
+// Holds the lock of a name, so that two commands do not start or stop one cluster at once.
 class ClusterLock {
  public:
   // kFailedPrecondition at once if another process holds it.
@@ -68,8 +72,14 @@ class ClusterLock {
 Status WriteRecord(const ClusterRecord& record);
 // Nothing if there is no cluster of this name, dead or alive.
 StatusOr<std::optional<ClusterRecord>> ReadRecord(const std::string& name);
-// All clusters, dead ones too, by name.
-StatusOr<std::vector<ClusterRecord>> ListRecords();
+
+struct RecordList {
+  std::vector<ClusterRecord> clusters;  // dead ones too, by name
+  // What else lies among the records: which file, what is wrong with it, and what to do.
+  std::vector<Status> unreadable;
+};
+// An error only if there is no list at all.
+StatusOr<RecordList> ListRecords();
 // Removes the record and the run directory of a cluster that is dead.
 Status RemoveCluster(const ClusterRecord& record);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tools/cli/exit_code.h"
+#include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
 
@@ -19,7 +20,7 @@ Status Unreachable(const std::string& what) {
   return WithExitCode(Unavailable(what), ExitCode::kUnreachable);
 }
 
-// Wrong groups or a wrong endpoint are the user's to put right.
+// Wrong groups, a wrong name or a wrong endpoint are the user's to put right.
 Status ConnectError(const Status& status) {
   switch (status.code()) {
     case StatusCode::kUnavailable:
@@ -36,7 +37,9 @@ std::chrono::milliseconds Timeout(const TargetOptions& options) {
 }
 
 StatusOr<std::string> EndpointOf(const std::string& name) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> record, ReadRecord(name));
+  const StatusOr<std::optional<ClusterRecord>> found = ReadRecord(name);
+  if (!found.ok()) return ConnectError(found.status());
+  const std::optional<ClusterRecord>& record = *found;
   if (!record.has_value()) {
     return Unreachable("no cluster \"" + name + "\" runs on this host; " + kHowToStart);
   }
@@ -50,10 +53,11 @@ StatusOr<std::string> EndpointOf(const std::string& name) {
 
 // Used where nothing says which cluster is meant.
 StatusOr<std::string> OnlyEndpoint() {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<ClusterRecord> records, ListRecords());
+  LOCKSTEP_ASSIGN_OR_RETURN(const RecordList records, ListRecords());
+  for (const Status& unreadable : records.unreadable) Warn(Message(unreadable));
   std::vector<const ClusterRecord*> alive;
   std::string names;
-  for (const ClusterRecord& record : records) {
+  for (const ClusterRecord& record : records.clusters) {
     if (!record.IsAlive()) continue;
     alive.push_back(&record);
     names += (names.empty() ? "" : ", ") + record.name;

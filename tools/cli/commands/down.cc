@@ -3,6 +3,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,20 +36,27 @@ struct DownCommand {
   }
 };
 
-// The clusters that are meant, dead ones included: their remains are to be removed too.
-StatusOr<std::vector<ClusterRecord>> Choose(const DownCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<ClusterRecord> records, ListRecords());
-  if (command.all) return records;
-  std::vector<ClusterRecord> chosen;
-  std::string names;
-  for (ClusterRecord& record : records) {
-    names += (names.empty() ? "" : ", ") + record.name;
-    if (command.name.empty() || record.name == command.name) chosen.push_back(std::move(record));
+// The cluster that is meant, a dead one included: its remains are to be removed too.
+StatusOr<ClusterRecord> Choose(const DownCommand& command) {
+  if (const Status valid = CheckClusterName(command.name); !command.name.empty() && !valid.ok()) {
+    return WithExitCode(valid, ExitCode::kUsage);
   }
-  if (chosen.size() > 1) {
+  if (!command.name.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::optional<ClusterRecord> record, ReadRecord(command.name));
+    if (record.has_value()) return *std::move(record);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(RecordList records, ListRecords());
+  for (const Status& unreadable : records.unreadable) Warn(Message(unreadable));
+  std::string names;
+  for (const ClusterRecord& record : records.clusters) {
+    names += (names.empty() ? "" : ", ") + record.name;
+  }
+  if (command.name.empty() && records.clusters.size() == 1) {
+    return std::move(records.clusters.front());
+  }
+  if (command.name.empty() && !names.empty()) {
     return UsageError("several clusters are there; name one, or say --all: ", names);
   }
-  if (!chosen.empty()) return chosen;
   const std::string what = command.name.empty()
                                ? "no cluster runs on this host"
                                : "no cluster \"" + command.name + "\" runs on this host" +
@@ -113,16 +121,37 @@ Status StopByEndpoint(const DownCommand& command) {
   return OkStatus();
 }
 
+Status StopAll(const DownCommand& command, Json& report) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const RecordList records, ListRecords());
+  Status first_error;
+  // One that does not stop, or is not known, is no reason to leave the others running.
+  for (const ClusterRecord& record : records.clusters) {
+    const Status stopped = StopOne(command, record, report);
+    if (!first_error.ok() && !stopped.ok()) Warn(Message(stopped));
+    first_error.Update(stopped);
+  }
+  for (const Status& unreadable : records.unreadable) {
+    if (!first_error.ok()) Warn(Message(unreadable));
+    first_error.Update(unreadable);
+  }
+  if (records.clusters.empty() && first_error.ok() && command.format != OutputFormat::kJson) {
+    std::cout << "nothing to stop\n";
+  }
+  return first_error;
+}
+
 Status Down(const DownCommand& command) {
   if (!command.endpoint.empty()) return StopByEndpoint(command);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<ClusterRecord> records, Choose(command));
   Json report = Json::array();
-  Status first_error;
-  // One that does not stop is no reason to leave the others running.
-  for (const ClusterRecord& record : records) first_error.Update(StopOne(command, record, report));
+  Status status;
+  if (command.all) {
+    status = StopAll(command, report);
+  } else {
+    LOCKSTEP_ASSIGN_OR_RETURN(const ClusterRecord record, Choose(command));
+    status = StopOne(command, record, report);
+  }
   if (command.format == OutputFormat::kJson) std::cout << report.dump(2) << '\n';
-  if (records.empty() && command.format != OutputFormat::kJson) std::cout << "nothing to stop\n";
-  return first_error;
+  return status;
 }
 
 }  // namespace

@@ -28,6 +28,18 @@ TEST(TableTest, ColumnsAreAsWideAsTheirWidestCell) {
             "  10  missing  b\n");
 }
 
+TEST(TableTest, ColumnsMoveTogetherOnANarrowTerminal) {
+  Table table({{"AAA"}, {"BBB"}});
+  table.AddRow({"1", "2"});
+  const auto rendered = [&](int width) {
+    std::ostringstream out;
+    table.Print(out, Style(false, width));
+    return out.str();
+  };
+  EXPECT_EQ(rendered(8), "AAA  BBB\n1    2\n");
+  EXPECT_EQ(rendered(7), "AAA BBB\n1   2\n");
+}
+
 TEST(TableTest, EmptyColumnsAreLeftOut) {
   Table table({{"A"}, {"REASON"}, {"B"}});
   table.AddRow({"1", "", "2"});

@@ -57,23 +57,23 @@ TEST_F(RunDirectoryTest, NothingIsThereBeforeTheFirstCluster) {
   EXPECT_FALSE(record->has_value());
   const auto records = ListRecords();
   ASSERT_TRUE(records.ok()) << records.status();
-  EXPECT_TRUE(records->empty());
+  EXPECT_TRUE(records->clusters.empty());
 }
 
 TEST_F(RunDirectoryTest, ListsByNameAndRemoves) {
   ASSERT_TRUE(WriteRecord(Record("b")).ok());
   ASSERT_TRUE(WriteRecord(Record("a")).ok());
-  ASSERT_TRUE(MakePrivateDirectory(DefaultRunDirectory("a")).ok());
+  ASSERT_TRUE(MakeDefaultRunDirectory("a").ok());
   std::ofstream(DefaultRunDirectory("a") + "/log") << "x";
   auto records = ListRecords();
   ASSERT_TRUE(records.ok()) << records.status();
-  ASSERT_EQ(records->size(), 2u);
-  EXPECT_EQ((*records)[0].name, "a");
-  ASSERT_TRUE(RemoveCluster((*records)[0]).ok());
+  ASSERT_EQ(records->clusters.size(), 2u);
+  EXPECT_EQ(records->clusters[0].name, "a");
+  ASSERT_TRUE(RemoveCluster(records->clusters[0]).ok());
   EXPECT_FALSE(std::filesystem::exists(DefaultRunDirectory("a")));
   records = ListRecords();
-  ASSERT_EQ(records->size(), 1u);
-  EXPECT_EQ((*records)[0].name, "b");
+  ASSERT_EQ(records->clusters.size(), 1u);
+  EXPECT_EQ(records->clusters[0].name, "b");
 }
 
 TEST_F(RunDirectoryTest, AProcessWithAnotherStartTimeIsAnotherProcess) {
@@ -134,8 +134,41 @@ TEST_F(RunDirectoryTest, ALockHasOneHolder) {
   EXPECT_TRUE(ClusterLock::Acquire("a").ok());
 }
 
+TEST_F(RunDirectoryTest, NamesMayEndLikeTheFilesBesideThem) {
+  for (const char* name : {"a", "a.json", "a.lock", "a.json.new"}) {
+    const auto lock = ClusterLock::Acquire(name);
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    ASSERT_TRUE(MakeDefaultRunDirectory(name).ok()) << name;
+    ASSERT_TRUE(WriteRecord(Record(name)).ok()) << name;
+  }
+  const auto records = ListRecords();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(records->clusters.size(), 4u);
+  EXPECT_TRUE(records->unreadable.empty()) << records->unreadable.front();
+}
+
+TEST_F(RunDirectoryTest, WhatIsNoRecordDoesNotHideTheOthers) {
+  ASSERT_TRUE(WriteRecord(Record("a")).ok());
+  ASSERT_TRUE(WriteRecord(Record("z")).ok());
+  std::ofstream(RecordDirectory() + "/junk.json") << "{\"name\": 3";
+  std::ofstream(RecordDirectory() + "/No Name.json") << "{}";
+  std::filesystem::create_directory(RecordDirectory() + "/directory.json");
+  std::filesystem::copy(RecordDirectory() + "/a.json", RecordDirectory() + "/copy.json");
+  const auto records = ListRecords();
+  ASSERT_TRUE(records.ok()) << records.status();
+  ASSERT_EQ(records->clusters.size(), 2u);
+  EXPECT_EQ(records->clusters[0].name, "a");
+  EXPECT_EQ(records->clusters[1].name, "z");
+  EXPECT_EQ(records->unreadable.size(), 4u);
+  for (const Status& unreadable : records->unreadable) {
+    EXPECT_NE(Message(unreadable).find(RecordDirectory() + "/"), std::string::npos) << unreadable;
+    EXPECT_NE(Message(unreadable).find("is no record of a cluster"), std::string::npos)
+        << unreadable;
+  }
+}
+
 TEST_F(RunDirectoryTest, ADamagedRecordIsAnErrorThatNamesTheFile) {
-  ASSERT_TRUE(MakePrivateDirectory(RecordDirectory()).ok());
+  ASSERT_TRUE(WriteRecord(Record("b")).ok());
   std::ofstream(RecordDirectory() + "/a.json") << "{\"name\": 3";
   const auto record = ReadRecord("a");
   EXPECT_NE(Message(record.status()).find("a.json"), std::string::npos);

@@ -33,7 +33,7 @@ std::string EndpointsFile(const std::string& directory) { return directory + "/e
 }  // namespace
 
 StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
-    const ClusterProcessesOptions& options) {
+    const ClusterProcessesOptions& options, int cancel_fd) {
   std::string controller_program = options.controller_program;
   if (controller_program.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(
@@ -53,9 +53,9 @@ StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
   // Workers start while the controller does, unless only the controller can tell its port.
   const bool port_unknown = IsAnyPort(cluster->worker_endpoint_);
   if (!port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers(worker_program));
-  LOCKSTEP_RETURN_IF_ERROR(cluster->ReadEndpoints(deadline));
+  LOCKSTEP_RETURN_IF_ERROR(cluster->ReadEndpoints(deadline, cancel_fd));
   if (port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers(worker_program));
-  LOCKSTEP_RETURN_IF_ERROR(cluster->WaitUntilReady(deadline));
+  LOCKSTEP_RETURN_IF_ERROR(cluster->WaitUntilReady(deadline, cancel_fd));
   return cluster;
 }
 
@@ -110,10 +110,10 @@ Status ClusterProcesses::StartWorkers(const std::string& program) {
   return OkStatus();
 }
 
-Status ClusterProcesses::ReadEndpoints(Deadline deadline) {
+Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
   const std::string path = EndpointsFile(options_.directory);
   while (access(path.c_str(), R_OK) != 0) {
-    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook));
+    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook, cancel_fd));
     if (deadline.Expired()) {
       return DeadlineExceeded("the controller did not listen in time; see ", options_.directory,
                               "/controller.log");
@@ -129,13 +129,13 @@ Status ClusterProcesses::ReadEndpoints(Deadline deadline) {
   return OkStatus();
 }
 
-Status ClusterProcesses::WaitUntilReady(Deadline deadline) {
+Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
   while (true) {
     const auto patience = std::min<std::chrono::milliseconds>(
         200ms, std::chrono::ceil<std::chrono::milliseconds>(deadline.Remaining()));
     const StatusOr<ClusterStatus> status = GetClusterStatus(endpoint_, patience);
     if (status.ok() && status->IsReady()) return OkStatus();
-    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook));
+    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook, cancel_fd));
     if (!deadline.Expired()) continue;
     if (!status.ok()) return Annotate(status.status(), "the cluster is not ready in time");
     std::string waiting;
@@ -149,8 +149,8 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline) {
   }
 }
 
-Status ClusterProcesses::Watch(std::chrono::milliseconds pause) {
-  const Status status = WaitForEnd(Deadline::After(pause));
+Status ClusterProcesses::Watch(std::chrono::milliseconds pause, int cancel_fd) {
+  const Status status = WaitForEnd(Deadline::After(pause), cancel_fd);
   if (status.ok()) return Aborted("somebody shut the cluster down while it was starting");
   return status.code() == StatusCode::kDeadlineExceeded ? OkStatus() : status;
 }

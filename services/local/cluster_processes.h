@@ -36,8 +36,10 @@ class ClusterProcesses {
   // Starts all processes at once and returns when the cluster is ready. A process that ends before
   // is reported at once, with the end of its log; nothing is left running then. kInvalidArgument:
   // the directory's path is too long for sockets; kNotFound: no such executable; kUnavailable: a
-  // process has ended; kDeadlineExceeded: not ready in time.
-  static StatusOr<std::unique_ptr<ClusterProcesses>> Start(const ClusterProcessesOptions& options);
+  // process has ended; kDeadlineExceeded: not ready in time; kCancelled: `cancel_fd` became
+  // readable (-1: none), which is noticed within a fraction of a second.
+  static StatusOr<std::unique_ptr<ClusterProcesses>> Start(const ClusterProcessesOptions& options,
+                                                           int cancel_fd = -1);
   ~ClusterProcesses();
 
   // Where clients connect.
@@ -66,12 +68,12 @@ class ClusterProcesses {
   Status StartController(const std::string& program);
   Status StartWorkers(const std::string& program);
   // Waits for the file in which the controller says where it listens.
-  Status ReadEndpoints(Deadline deadline);
-  Status WaitUntilReady(Deadline deadline);
+  Status ReadEndpoints(Deadline deadline, int cancel_fd);
+  Status WaitUntilReady(Deadline deadline, int cancel_fd);
   // True if the end of `ended` belongs to a shutdown: the controller has ended in order, too.
   bool WasShutDown(const ServiceProcess& ended);
-  // Sleeps for `pause` or until a process ends, which is an error.
-  Status Watch(std::chrono::milliseconds pause);
+  // Sleeps for `pause`, or until a process ends or `cancel_fd` is readable, which are errors.
+  Status Watch(std::chrono::milliseconds pause, int cancel_fd);
 
   ClusterProcessesOptions options_;
   std::string endpoint_;

@@ -43,7 +43,9 @@ InterruptGuard::~InterruptGuard() {
 
 bool InterruptGuard::Take() {
   signalfd_siginfo info;
-  return read(fd_, &info, sizeof(info)) == sizeof(info);
+  bool any = false;
+  while (read(fd_, &info, sizeof(info)) == sizeof(info)) any = true;
+  return any;
 }
 
 }  // namespace lockstep::cli

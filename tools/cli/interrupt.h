@@ -17,7 +17,7 @@ class InterruptGuard {
   ~InterruptGuard();
 
   int fd() const { return fd_; }
-  // True if a signal has come since the last call.
+  // True if signals have come since the last call.
   bool Take();
 
  private:

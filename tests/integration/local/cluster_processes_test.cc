@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
@@ -127,6 +128,28 @@ TEST_F(ClusterProcessesTest, AWaitCanBeCancelled) {
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   const int cancel = eventfd(1, EFD_CLOEXEC);
   EXPECT_EQ((*cluster)->WaitForEnd(Deadline::After(60s), cancel).code(), StatusCode::kCancelled);
+  close(cancel);
+}
+
+TEST_F(ClusterProcessesTest, AStartCanBeCancelled) {
+  ClusterProcessesOptions options = Options({"workers=2"});
+  options.worker_program = tmp_.path() + "/hang";
+  std::ofstream(options.worker_program) << "#!/bin/sh\n"
+                                           "echo $$ > \"$0.$$\"\n"
+                                           "exec sleep 600\n";
+  std::filesystem::permissions(options.worker_program, std::filesystem::perms::owner_all);
+  options.start_timeout = 600s;
+  const int cancel = eventfd(1, EFD_CLOEXEC);
+  const Deadline soon = Deadline::After(60s);
+  const Status status = ClusterProcesses::Start(options, cancel).status();
+  EXPECT_FALSE(soon.Expired());
+  EXPECT_EQ(status.code(), StatusCode::kCancelled) << status;
+  std::vector<pid_t> pids;
+  for (const auto& entry : std::filesystem::directory_iterator(tmp_.path())) {
+    if (!entry.path().filename().string().starts_with("hang.")) continue;
+    pids.push_back(std::stoi(entry.path().extension().string().substr(1)));
+  }
+  EXPECT_TRUE(AllGone(pids, Deadline::After(0s)));
   close(cancel);
 }
 

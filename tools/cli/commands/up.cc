@@ -67,7 +67,8 @@ StatusOr<std::string> PrepareRunDirectory(const UpCommand& command, const std::s
   const std::string path = command.run_directory.empty()
                                ? DefaultRunDirectory(name)
                                : std::filesystem::absolute(command.run_directory).string();
-  LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(path));
+  LOCKSTEP_RETURN_IF_ERROR(command.run_directory.empty() ? MakeDefaultRunDirectory(name)
+                                                         : MakePrivateDirectory(path));
   if (command.run_directory.empty()) {
     // Left over from a start that was killed before it wrote its record.
     std::error_code error;
@@ -155,8 +156,7 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
       return TidyUp(record);
     }
     if (record.processes.front().IsAlive()) {
-      std::cerr << Style::For(STDERR_FILENO).Paint(Tint::kYellow, "warning:") << ' '
-                << Message(event) << '\n';
+      Warn(Message(event));
     } else {
       ended = event;
     }
@@ -171,6 +171,19 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
     return Annotate(ended, "the cluster has ended; its logs are in " + record.directory);
   LOCKSTEP_RETURN_IF_ERROR(TidyUp(record));
   return stopped;
+}
+
+// Leaves nothing of a start that ^C has ended, whether it had come to its end or not.
+Status Interrupted(StatusOr<std::unique_ptr<local::ClusterProcesses>> processes,
+                   const std::string& directory, InterruptGuard& interrupt) {
+  if (processes.ok()) LOCKSTEP_RETURN_IF_ERROR((*processes)->Stop("lockstep up was interrupted"));
+  std::error_code error;
+  std::filesystem::remove_all(directory, error);
+  interrupt.Take();  // more of the same while it was being stopped
+  return WithExitCode(Status(StatusCode::kCancelled,
+                             "interrupted while the cluster was starting; what had been started "
+                             "is stopped again"),
+                      ExitCode::kInterrupted);
 }
 
 struct Started {
@@ -189,14 +202,16 @@ StatusOr<Started> Start(const UpCommand& command, config::ClusterOptions cluster
   options.detached = command.detach;
   options.start_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000));
-  Started started;
-  {
+  StatusOr<std::unique_ptr<local::ClusterProcesses>> processes = [&] {
     const Spinner spinner(
         "starting " + Plural(static_cast<uint64_t>(options.cluster.workers), "worker"),
         CanShowProgress());
-    LOCKSTEP_ASSIGN_OR_RETURN(started.processes, local::ClusterProcesses::Start(options));
-  }
-  if (interrupt.Take()) return Aborted("interrupted; the cluster was stopped again");
+    return local::ClusterProcesses::Start(options, interrupt.fd());
+  }();
+  if (interrupt.Take()) return Interrupted(std::move(processes), options.directory, interrupt);
+  LOCKSTEP_RETURN_IF_ERROR(processes.status());
+  Started started;
+  started.processes = *std::move(processes);
   LOCKSTEP_ASSIGN_OR_RETURN(started.record, Record(name, options.directory, *started.processes));
   LOCKSTEP_RETURN_IF_ERROR(WriteRecord(started.record));
   return started;
@@ -253,7 +268,7 @@ void AddUp(CLI::App& app, Invocation& invocation) {
   command
       ->add_option("--run-dir", options->run_directory,
                    "new or empty directory for sockets and logs; without it:\n"
-                   "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/NAME")
+                   "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/run/NAME")
       ->type_name("DIR");
   command->add_option("--timeout", options->timeout_seconds, "seconds to wait until all is ready")
       ->check(CLI::Range(0.001, 86'400.0).description(""))

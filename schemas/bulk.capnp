@@ -9,7 +9,8 @@ $Cxx.namespace("lockstep::wire");
 struct BulkRequest {
   # A client's message; `write` is followed by a frame with the bytes.
   ticket @0 :UInt64;
-  # From the TensorLocation that answered `locate`; valid until `finish` or the session's end.
+  # From the TensorLocation that answered `locate`; valid until the register is freed or replaced, or
+  # its session ends. Any number of copies may use it.
   offset @1 :UInt64;
   # Bytes from the tensor's first.
   union {
@@ -18,7 +19,8 @@ struct BulkRequest {
     read @3 :UInt64;
     # Answered with this many bytes from `offset`.
     finish @4 :Void;
-    # The ticket is given back. Answered, so that the client knows that all writes are done.
+    # The end of a copy. Changes nothing: its answer tells the client that all writes are done. The
+    # ticket stays valid for the next copy.
   }
 }
 

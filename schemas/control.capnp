@@ -182,7 +182,8 @@ struct TensorLocation {
   dtype @2 :V.DType;
   shape @3 :List(Int64);
   ticket @4 :UInt64;
-  # Opens the tensor on the bulk socket (bulk.capnp). Keeps its memory alive until given back.
+  # Opens the tensor on the bulk socket (bulk.capnp). Keeps its memory alive until the register is
+  # freed or replaced, or the session ends.
 }
 
 struct Reply {

@@ -75,7 +75,7 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   if (request.endpoint.empty()) {
     return InvalidArgument(
         "no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
-        "\"ipc:///run/lockstep/clients.sock\"");
+        "\"ipc:///run/user/1000/lockstep-1000/run/demo/client.sock\", which `lockstep up` prints");
   }
   if (request.num_groups < 1) {
     return InvalidArgument("num_groups is at least 1, not ", request.num_groups);

@@ -26,14 +26,23 @@ void ReportError(const Status& status) {
 }
 
 // The command line as CLI11 wants it: last argument first. CLI11 would take "[2, 3]" apart as a
-// list of its own; a blank in front, which means nothing in YAML, leaves it whole.
+// list of its own, and refuses a "--" that stands behind the first of the arguments of `call`.
+// There a blank in front, which means nothing in YAML, tells it what is a value.
 std::vector<std::string> ReversedArguments(int argc, char** argv) {
+  const bool is_call = std::string_view(argv[1]) == "call";
+  bool only_values = false;
   std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) {
+  for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    arguments.emplace_back(argument.starts_with('[') ? " " : "");
+    if (is_call && !only_values && argument == "--") {
+      only_values = true;
+      continue;
+    }
+    const bool is_value = argument.starts_with('[') || (only_values && argument.starts_with('-'));
+    arguments.emplace_back(is_value ? " " : "");
     arguments.back() += argument;
   }
+  std::reverse(arguments.begin(), arguments.end());
   return arguments;
 }
 
@@ -82,9 +91,12 @@ int Main(int argc, char** argv) {
   try {
     app.parse(ReversedArguments(argc, argv));
   } catch (const CLI::ParseError& error) {
-    // --help and --version end here too, with exit code 0.
-    return app.exit(error) == 0 ? static_cast<int>(ExitCode::kOk)
-                                : static_cast<int>(ExitCode::kUsage);
+    // --help and --version end here too.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    const bool has_command = !app.get_subcommands().empty();
+    ReportError(InvalidArgument(error.what(), "; `lockstep ", has_command ? argv[1] : "",
+                                has_command ? " " : "", "--help` tells more"));
+    return static_cast<int>(ExitCode::kUsage);
   }
   const Status status = invocation.run();
   std::cout.flush();

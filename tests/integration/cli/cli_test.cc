@@ -1,117 +1,19 @@
 // The `lockstep` program, driven as people and scripts drive it.
 #include <signal.h>
-#include <sys/stat.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
-#include "runtime/base/deadline.h"
-#include "services/local/child_process.h"
+#include "tests/integration/cli/cli_fixture.h"
 
 namespace lockstep::cli {
 namespace {
-
-namespace fs = std::filesystem;
-using local::ChildProcess;
-using nlohmann::json;
-
-constexpr std::chrono::seconds kPatience{60};
-
-struct Result {
-  int code = -1;
-  std::string output;  // standard output and error
-};
-
-std::string ReadFile(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// Each test has a runtime directory of its own, with a path that is short enough for sockets.
-class CliTest : public testing::Test {
- protected:
-  CliTest() : root_(fs::current_path().string()) {
-    char pattern[] = "/tmp/lockstep-cli-XXXXXX";
-    EXPECT_NE(mkdtemp(pattern), nullptr);
-    scratch_ = pattern;
-  }
-  ~CliTest() override {
-    Run({"down", "--all"});
-    fs::remove_all(scratch_);
-  }
-
-  StatusOr<ChildProcess> Spawn(const std::vector<std::string>& arguments, const std::string& log) {
-    local::ChildOptions options;
-    options.argv = {root_ + "/tools/cli/lockstep"};
-    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-    options.environment = {
-        "XDG_RUNTIME_DIR=" + scratch_,
-        "LOCKSTEP_ENDPOINT=",
-        "LOCKSTEP_CONTROLLER=" + root_ + "/services/controller/lockstep-controller",
-        "LOCKSTEP_WORKER=" + root_ + "/services/worker/lockstep-worker",
-    };
-    options.log_path = log;
-    return ChildProcess::Spawn(options);
-  }
-
-  Result Run(const std::vector<std::string>& arguments) {
-    const std::string log = scratch_ + "/output-" + std::to_string(runs_++);
-    StatusOr<ChildProcess> child = Spawn(arguments, log);
-    EXPECT_TRUE(child.ok()) << child.status();
-    if (!child.ok()) return {};
-    const auto status = child->Wait(Deadline::After(kPatience));
-    EXPECT_TRUE(status.ok()) << status.status() << ReadFile(log);
-    return {status.ok() && status->signal == 0 ? status->code : -1, ReadFile(log)};
-  }
-
-  json RunJson(std::vector<std::string> arguments, int code = 0) {
-    arguments.insert(arguments.end(), {"--output", "json"});
-    const Result result = Run(arguments);
-    EXPECT_EQ(result.code, code) << result.output;
-    // Errors follow the document, on standard error.
-    const size_t error = result.output.find("\nlockstep: ");
-    json document = json::parse(result.output.substr(0, error), nullptr, false);
-    EXPECT_FALSE(document.is_discarded()) << result.output;
-    return document;
-  }
-
-  std::string WriteProgram(const std::string& text) {
-    const std::string path = scratch_ + "/program-" + std::to_string(runs_++) + ".yaml";
-    std::ofstream(path) << text;
-    return path;
-  }
-
-  std::string RecordPath(const std::string& name) {
-    return scratch_ + "/lockstep-" + std::to_string(getuid()) + "/" + name;
-  }
-
-  const std::string root_;
-  std::string scratch_;
-  int runs_ = 0;
-};
-
-// False for a zombie too: an orphan has ended before its new parent gets round to reaping it.
-bool IsRunning(pid_t pid) {
-  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
-  const size_t command_end = stat.rfind(") ");
-  return command_end != std::string::npos && stat[command_end + 2] != 'Z';
-}
 
 TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
   const json up = RunJson({"up", "--detach", "--workers", "3", "--name", "demo"});
   EXPECT_EQ(up["cluster"], "demo");
   ASSERT_EQ(up["worker_pids"].size(), 3u);
   struct stat info {};
-  ASSERT_EQ(stat(RecordPath("demo").c_str(), &info), 0);
+  ASSERT_EQ(stat(RunDirectory("demo").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
 
   const json status = RunJson({"status"});
@@ -128,7 +30,7 @@ TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
   EXPECT_EQ(Run({"down", "demo"}).code, 0);
   EXPECT_FALSE(IsRunning(up["controller_pid"]));
   for (const json& pid : up["worker_pids"]) EXPECT_FALSE(IsRunning(pid)) << pid;
-  EXPECT_FALSE(fs::exists(RecordPath("demo")));
+  EXPECT_FALSE(fs::exists(RunDirectory("demo")));
   EXPECT_EQ(Run({"status", "--name", "demo"}).code, 3);
 }
 
@@ -174,7 +76,67 @@ TEST_F(CliTest, AForegroundClusterStopsAtInterrupt) {
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_TRUE(status->ok()) << status->Describe() << ReadFile(log);
   EXPECT_FALSE(IsRunning(announced["controller_pid"]));
-  EXPECT_FALSE(fs::exists(RecordPath("lockstep")));
+  EXPECT_FALSE(fs::exists(RunDirectory("lockstep")));
+}
+
+TEST_F(CliTest, AnInterruptedStartLeavesNothing) {
+  // Workers that never join.
+  worker_ = scratch_ + "/hang";
+  std::ofstream(worker_) << "#!/bin/sh\n"
+                            "echo $$ > \"$0.$$.new\" && mv \"$0.$$.new\" \"$0.$$.pid\"\n"
+                            "exec sleep 600\n";
+  fs::permissions(worker_, fs::perms::owner_all);
+  const std::string log = NewLog();
+  StatusOr<ChildProcess> up = Spawn({"up", "--workers", "2", "--timeout", "600"}, log);
+  ASSERT_TRUE(up.ok()) << up.status();
+  const Deadline deadline = Deadline::After(kPatience);
+  std::vector<pid_t> workers;
+  while (workers.size() < 2) {
+    ASSERT_TRUE(up->Running()) << ReadFile(log);
+    ASSERT_FALSE(deadline.Expired());
+    workers.clear();
+    for (const auto& entry : fs::directory_iterator(scratch_)) {
+      if (entry.path().extension() != ".pid") continue;
+      workers.push_back(std::stoi(ReadFile(entry.path().string())));
+    }
+    std::this_thread::yield();
+  }
+  up->Signal(SIGINT);
+  const auto status = up->Wait(deadline);
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->code, 130) << status->Describe() << ReadFile(log);
+  EXPECT_NE(ReadFile(log).find("interrupted while the cluster was starting"), std::string::npos)
+      << ReadFile(log);
+  for (pid_t worker : workers) EXPECT_FALSE(IsRunning(worker));
+  EXPECT_FALSE(fs::exists(RunDirectory("lockstep")));
+}
+
+TEST_F(CliTest, ClustersMayBeNamedLikeFilesOfTheirs) {
+  for (const char* name : {"a", "a.json", "a.lock"}) {
+    ASSERT_EQ(Run({"up", "--detach", "--workers", "1", "--name", name}).code, 0) << name;
+  }
+  for (const char* name : {"a", "a.json", "a.lock"}) {
+    EXPECT_EQ(RunJson({"status", "--name", name})["cluster"], name);
+  }
+  EXPECT_EQ(Run({"down", "a.json"}).code, 0);
+  EXPECT_EQ(Run({"down", "--all"}).code, 0);
+}
+
+TEST_F(CliTest, AnUnreadableRecordIsShownAndTheOthersAreFound) {
+  ASSERT_EQ(Run({"up", "--detach", "--workers", "1", "--name", "good"}).code, 0);
+  std::ofstream(RecordPath("bad")) << "junk";
+  const Result status = Run({"status"});
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_NE(status.output.find("warning: " + RecordPath("bad") + " is no record of a cluster"),
+            std::string::npos)
+      << status.output;
+  EXPECT_EQ(Run({"down", "bad"}).code, 1);
+  const Result down = Run({"down", "--all"});
+  EXPECT_EQ(down.code, 1) << "whatever the record was of may still run";
+  EXPECT_NE(down.output.find("stopped   good"), std::string::npos) << down.output;
+  EXPECT_NE(down.output.find(RecordPath("bad")), std::string::npos) << down.output;
+  fs::remove(RecordPath("bad"));
+  EXPECT_EQ(Run({"down", "--all"}).code, 0);
 }
 
 TEST_F(CliTest, AForegroundClusterCanBeStoppedByDown) {
@@ -272,6 +234,15 @@ TEST_F(CliTest, ArgumentsKeepTheirTypes) {
   EXPECT_EQ(echo("[1, \"a\"]"), json::parse("[1, \"a\"]"));
   EXPECT_EQ(echo("bf16"), (json{{"dtype", "bfloat16"}}));
   EXPECT_EQ(echo("i8[2]=1,2")["tensor"]["data"], (json{1, 2}));
+  EXPECT_EQ(echo("u64[1]=18446744073709551615")["tensor"]["data"][0], 18446744073709551615u);
+}
+
+TEST_F(CliTest, BehindTwoDashesNothingIsAnOption) {
+  const Result result = Run(
+      {"call", "--embedded", "--workers", "1", "lockstep.arange", "-3", "--", "-1", "1", "f64"});
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_NE(result.output.find("{-3, -2}"), std::string::npos) << result.output;
+  EXPECT_EQ(Run({"call", "lockstep.identity", "--embedded", "--", "-inf"}).code, 0);
 }
 
 TEST_F(CliTest, WrongUsageIsExitCode2) {
@@ -282,6 +253,9 @@ TEST_F(CliTest, WrongUsageIsExitCode2) {
   EXPECT_NE(unknown.output.find("did you mean \"status\"?"), std::string::npos);
   EXPECT_EQ(Run({"status", "--bogus"}).code, 2);
   EXPECT_EQ(Run({"call", "f", "treu"}).code, 2);
+  EXPECT_EQ(Run({"call", "f", "18446744073709551615"}).code, 2);
+  EXPECT_EQ(Run({"down", "../x"}).code, 2);
+  EXPECT_EQ(Run({"status", "--name", "../x"}).code, 2);
   EXPECT_EQ(Run({"call", "lockstep.worker_rank", "--rank", "9", "--embedded"}).code, 2);
   EXPECT_EQ(Run({"up", "--name", "../x"}).code, 2);
   EXPECT_EQ(Run({"up", "--set", "colour=red"}).code, 2);

@@ -111,12 +111,13 @@ void AddCall(CLI::App& app, Invocation& invocation) {
       ->type_name("R");
   AddSessionOptions(*command, options->target);
   AddOutputOption(*command, options->format);
-  AddExamples(*command,
-              "  lockstep call lockstep.worker_rank\n"
-              "  lockstep call lockstep.full '[2, 3]' 1.5 f32 --rank 0\n"
-              "  lockstep call lockstep.cast i32[3]=1,2,3 bf16 --embedded\n"
-              "  lockstep call add_one f32[4]=0 --module libmath.so\n"
-              "  lockstep call lockstep.fail text:oops -- -1\n");
+  AddExamples(
+      *command,
+      "  lockstep call lockstep.worker_rank\n"
+      "  lockstep call lockstep.full '[2, 3]' 1.5 f32 --rank 0\n"
+      "  lockstep call lockstep.cast i32[3]=1,2,3 bf16 --embedded\n"
+      "  lockstep call add_one f32[4]=0 --module libmath.so\n"
+      "  lockstep call lockstep.identity -- -inf          after --, nothing is an option\n");
   command->callback(
       [&invocation, options] { invocation.run = [options] { return RunCall(*options); }; });
 }

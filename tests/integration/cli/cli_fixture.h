@@ -1,0 +1,126 @@
+// What tests of the `lockstep` program share: running it, each test in a directory of its own.
+#pragma once
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/deadline.h"
+#include "services/local/child_process.h"
+
+namespace lockstep::cli {
+
+namespace fs = std::filesystem;
+using local::ChildProcess;
+using nlohmann::json;
+
+inline constexpr std::chrono::seconds kPatience{60};
+
+struct Result {
+  int code = -1;
+  std::string output;  // standard output and error
+};
+
+inline std::string ReadFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// Each test has a runtime directory of its own, with a path that is short enough for sockets.
+class CliTest : public testing::Test {
+ protected:
+  CliTest() : root_(fs::current_path().string()) {
+    char pattern[] = "/tmp/lockstep-cli-XXXXXX";
+    EXPECT_NE(mkdtemp(pattern), nullptr);
+    scratch_ = pattern;
+  }
+  ~CliTest() override {
+    Run({"down", "--all"});
+    fs::remove_all(scratch_);
+  }
+
+  StatusOr<ChildProcess> Spawn(std::vector<std::string> arguments, const std::string& log) {
+    arguments.insert(arguments.begin(), root_ + "/tools/cli/lockstep");
+    return SpawnProgram(arguments, log);
+  }
+  // Any program, with what `lockstep` needs in its environment.
+  StatusOr<ChildProcess> SpawnProgram(const std::vector<std::string>& argv,
+                                      const std::string& log) {
+    local::ChildOptions options;
+    options.argv = argv;
+    options.environment = {
+        "XDG_RUNTIME_DIR=" + scratch_,
+        "LOCKSTEP_ENDPOINT=",
+        "LOCKSTEP_CONTROLLER=" + root_ + "/services/controller/lockstep-controller",
+        "LOCKSTEP_WORKER=" + worker_,
+    };
+    options.log_path = log;
+    return ChildProcess::Spawn(options);
+  }
+
+  Result Run(const std::vector<std::string>& arguments) {
+    const std::string log = NewLog();
+    return ResultOf(Spawn(arguments, log), log);
+  }
+  Result RunProgram(const std::vector<std::string>& argv) {
+    const std::string log = NewLog();
+    return ResultOf(SpawnProgram(argv, log), log);
+  }
+  std::string NewLog() { return scratch_ + "/output-" + std::to_string(runs_++); }
+
+  Result ResultOf(StatusOr<ChildProcess> child, const std::string& log) {
+    EXPECT_TRUE(child.ok()) << child.status();
+    if (!child.ok()) return {};
+    const auto status = child->Wait(Deadline::After(kPatience));
+    EXPECT_TRUE(status.ok()) << status.status() << ReadFile(log);
+    return {status.ok() && status->signal == 0 ? status->code : -1, ReadFile(log)};
+  }
+
+  json RunJson(std::vector<std::string> arguments, int code = 0) {
+    arguments.insert(arguments.end(), {"--output", "json"});
+    const Result result = Run(arguments);
+    EXPECT_EQ(result.code, code) << result.output;
+    // Errors follow the document, on standard error.
+    const size_t error = result.output.find("\nlockstep: ");
+    json document = json::parse(result.output.substr(0, error), nullptr, false);
+    EXPECT_FALSE(document.is_discarded()) << result.output;
+    return document;
+  }
+
+  std::string WriteProgram(const std::string& text) {
+    const std::string path = scratch_ + "/program-" + std::to_string(runs_++) + ".yaml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  std::string RunDirectory(const std::string& name) {
+    return scratch_ + "/lockstep-" + std::to_string(getuid()) + "/run/" + name;
+  }
+  std::string RecordPath(const std::string& name) {
+    return scratch_ + "/lockstep-" + std::to_string(getuid()) + "/records/" + name + ".json";
+  }
+
+  const std::string root_;
+  std::string worker_ = root_ + "/services/worker/lockstep-worker";
+  std::string scratch_;
+  int runs_ = 0;
+};
+
+// False for a zombie too: an orphan has ended before its new parent gets round to reaping it.
+inline bool IsRunning(pid_t pid) {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+  const size_t command_end = stat.rfind(") ");
+  return command_end != std::string::npos && stat[command_end + 2] != 'Z';
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,142 @@
+// Every example in the help of every command works as it stands there: they are read from the help
+// itself, so that a new one is tested without further ado.
+#include <signal.h>
+
+#include <functional>
+#include <thread>
+
+#include "tests/integration/cli/cli_fixture.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// The first words of the lines of a section: "Subcommands:" and what is indented below it.
+std::vector<std::string> Subcommands(const std::string& help) {
+  std::vector<std::string> names;
+  bool inside = false;
+  for (const std::string& line : Lines(help)) {
+    if (inside && line.starts_with("  ")) {
+      names.push_back(line.substr(2, line.find(' ', 2) - 2));
+    } else {
+      inside = line == "Subcommands:";
+    }
+  }
+  return names;
+}
+
+// The commands below "Examples:", without the words that explain them, which stand apart.
+std::vector<std::string> Examples(const std::string& help) {
+  std::vector<std::string> examples;
+  bool inside = false;
+  for (const std::string& line : Lines(help)) {
+    if (inside && line.starts_with("  ")) {
+      examples.push_back(line.substr(2, line.find("   ", 2) - 2));
+    } else {
+      inside = line == "Examples:";
+    }
+  }
+  return examples;
+}
+
+// `help` of a command and of all below it.
+void Collect(const std::string& help, std::vector<std::string>& examples,
+             const std::function<std::string(const std::string&)>& help_of) {
+  const std::vector<std::string> own = Examples(help);
+  EXPECT_FALSE(own.empty()) << "no examples:\n" << help;
+  examples.insert(examples.end(), own.begin(), own.end());
+  for (const std::string& name : Subcommands(help)) {
+    Collect(help_of(name), examples,
+            [&](const std::string& below) { return help_of(name + " " + below); });
+  }
+}
+
+class HelpExamplesTest : public CliTest {
+ protected:
+  // The files that the examples speak of, in a directory to run them in.
+  void SetUp() override {
+    work_ = scratch_ + "/work";
+    fs::create_directories(work_ + "/bin");
+    fs::create_directories(work_ + "/etc");
+    fs::create_directories(work_ + "/build/modules");
+    fs::create_directories(work_ + "/examples");
+    fs::create_directory_symlink(root_ + "/examples/programs", work_ + "/examples/programs");
+    fs::copy(root_ + "/examples/programs/hello.yaml", work_ + "/program.yaml");
+    fs::copy(fs::canonical(root_ + "/tests/unit/runtime/module/testdata/test_module.so"),
+             work_ + "/build/modules/libmath.so");
+    std::ofstream(work_ + "/cluster.yaml") << "workers: 2\nworker: {arena_bytes: 64MiB}\n";
+    std::ofstream(work_ + "/etc/worker.yaml") << "controller_endpoint: ipc:///run/worker.sock\n";
+    // Behind everything in PATH: stands in where the real one is not installed.
+    std::ofstream(work_ + "/bin/jq") << "#!/bin/sh\nexec cat\n";
+    fs::permissions(work_ + "/bin/jq", fs::perms::owner_all);
+  }
+
+  std::vector<std::string> Shell(const std::string& line) const {
+    return {
+        "/bin/bash", "-o", "pipefail", "-c",
+        "cd " + work_ + " && PATH=" + root_ + "/tools/cli:$PATH:" + work_ + "/bin && exec " + line};
+  }
+
+  // The one cluster that examples find, whichever way they look for it. Returns its endpoint.
+  std::string StartDemo() {
+    return RunJson({"up", "--detach", "--workers", "2", "--name", "demo", "--module-path",
+                    work_ + "/build/modules", "--set", "worker.arena_bytes=64MiB"})["endpoint"];
+  }
+
+  // A cluster in the foreground: ready, and then ^C.
+  void RunForeground(const std::string& example) {
+    const std::string log = NewLog();
+    StatusOr<ChildProcess> up = SpawnProgram(Shell(example), log);
+    ASSERT_TRUE(up.ok()) << up.status();
+    const Deadline deadline = Deadline::After(kPatience);
+    while (ReadFile(log).find("press ^C") == std::string::npos) {
+      ASSERT_TRUE(up->Running()) << ReadFile(log);
+      ASSERT_FALSE(deadline.Expired()) << ReadFile(log);
+      std::this_thread::yield();
+    }
+    up->Signal(SIGINT);
+    const auto status = up->Wait(deadline);
+    ASSERT_TRUE(status.ok()) << status.status();
+    EXPECT_TRUE(status->ok()) << status->Describe() << '\n' << ReadFile(log);
+  }
+
+  std::string work_;
+};
+
+TEST_F(HelpExamplesTest, Work) {
+  std::vector<std::string> examples;
+  const auto help_of = [&](const std::string& command) {
+    const Result help = RunProgram(Shell("lockstep " + command + " --help"));
+    EXPECT_EQ(help.code, 0) << help.output;
+    return help.output;
+  };
+  Collect(help_of(""), examples, help_of);
+  EXPECT_GE(examples.size(), 20u);
+  for (std::string example : examples) {
+    SCOPED_TRACE(example);
+    EXPECT_TRUE(example.starts_with("lockstep "));
+    const bool is_up = example.starts_with("lockstep up");
+    if (is_up && example.find("--detach") == std::string::npos) {
+      RunForeground(example);
+      continue;
+    }
+    if (!is_up) {
+      const std::string some_endpoint = "tcp://127.0.0.1:7000";
+      const std::string endpoint = StartDemo();
+      const size_t at = example.find(some_endpoint);
+      if (at != std::string::npos) example.replace(at, some_endpoint.size(), endpoint);
+    }
+    const Result result = RunProgram(Shell(example));
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_EQ(Run({"down", "--all"}).code, 0);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cli

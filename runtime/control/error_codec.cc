@@ -2,9 +2,15 @@
 
 #include <sstream>
 
+#include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::control {
+namespace {
+
+constexpr char kPartsPayload[] = "lockstep/error";
+
+}  // namespace
 
 Status RemoteError::ToStatus() const {
   if (ok()) return OkStatus();
@@ -25,13 +31,32 @@ Status RemoteError::ToStatus() const {
   if (*separator != '\0') text << ": ";
   text << message;
   if (!stack.empty()) text << "\nremote stack:\n" << stack;
-  return Status(code, text.str());
+  Status status(code, text.str());
+  const Frame parts =
+      EncodeMessage<wire::Error>([&](wire::Error::Builder builder) { WriteError(builder, *this); });
+  status.SetPayload(kPartsPayload, absl::Cord(absl::string_view(
+                                       reinterpret_cast<const char*>(parts.data()), parts.size())));
+  return status;
+}
+
+std::optional<RemoteError> RemoteErrorIn(const Status& status) {
+  const auto payload = status.GetPayload(kPartsPayload);
+  if (!payload.has_value()) return std::nullopt;
+  const std::string bytes(*payload);
+  RemoteError error;
+  const Status read = DecodeMessage<wire::Error>(Frame::Copy(bytes.data(), bytes.size()),
+                                                 [&](wire::Error::Reader reader) {
+                                                   error = ReadError(reader);
+                                                   return OkStatus();
+                                                 });
+  if (!read.ok()) return std::nullopt;
+  return error;
 }
 
 RemoteError ErrorOf(const Status& status) {
   RemoteError error;
   error.code = status.code();
-  error.message = Message(status);
+  error.message = lockstep::Message(status);
   return error;
 }
 

@@ -1,6 +1,7 @@
 // Errors as they cross the wire (schemas/errors.capnp).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runtime/base/ids.h"
@@ -20,9 +21,14 @@ struct RemoteError {
   std::string stack;  // the remote stack; empty if none
 
   bool ok() const { return code == StatusCode::kOk; }
-  // What the user reads: "rank 2, command 17, lockstep.fail: <message>" and the stack below it.
+  // What the user reads: "rank 2, command 17, lockstep.fail: <message>" and the stack below it. The
+  // parts travel along, for RemoteErrorIn().
   Status ToStatus() const;
 };
+
+// The error that `status`, or the one that it was annotated from, was made of; none if it was made
+// otherwise.
+std::optional<RemoteError> RemoteErrorIn(const Status& status);
 
 // An error of the controller itself, or one without a place.
 RemoteError ErrorOf(const Status& status);

@@ -11,7 +11,9 @@ using registers::None;
 using registers::Object;
 using registers::Value;
 
-Status FfiArguments::Convert(absl::Span<const Value> args) {
+Status FfiArguments::Convert(absl::Span<const Value> args, tensor::Allocator* allocator) {
+  args_ = args;
+  allocator_ = allocator;
   anys_.reserve(args.size());
   for (size_t i = 0; i < args.size(); ++i) {
     StatusOr<TVMFFIAny> any = ConvertOne(args[i], Tensors::kLend);
@@ -95,8 +97,15 @@ StatusOr<TVMFFIAny> FfiArguments::ConvertTensor(const tensor::Tensor& tensor, Te
   if (tensor.IsNull()) return InvalidArgument("a null tensor cannot be passed to a function");
   if (tensors == Tensors::kLend) {
     TVMFFIAny any = MakeFfiAny(kTVMFFIDLTensorPtr);
-    any.v_ptr = tensor.dl();
+    LOCKSTEP_ASSIGN_OR_RETURN(any.v_ptr, lent_.Lend(tensor, *allocator_));
     return any;
+  }
+  // It may be kept and changed later, so a copy would not do.
+  if (!IsAlignedForModules(tensor)) {
+    return InvalidArgument("a view that does not begin at a multiple of ",
+                           tensor::Allocator::kAlignment,
+                           " bytes cannot be passed to a module inside a list or map; pass ",
+                           "lockstep.copy of it, or the tensor by itself");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiRef shared, ToFfiTensor(tensor));
   return Keep(std::move(shared));
@@ -132,6 +141,16 @@ StatusOr<TVMFFIAny> FfiArguments::ConvertMap(const Map& map) {
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiAny made, CallFfiGlobal("ffi.Map", items));
   return Keep(std::move(made));
+}
+
+const Value* FfiArguments::FindLent(const void* dl) const {
+  const tensor::Tensor* original = lent_.OriginalOf(dl);
+  for (const Value& arg : args_) {
+    const auto* tensor = arg.As<tensor::Tensor>();
+    if (tensor == nullptr) continue;
+    if (tensor->dl() == (original == nullptr ? dl : original->dl())) return &arg;
+  }
+  return nullptr;
 }
 
 TVMFFIAny FfiArguments::Keep(FfiAny any) {

@@ -1,5 +1,7 @@
 #include "runtime/module/ffi_call.h"
 
+#include <cxxabi.h>
+
 #include <cstring>
 #include <exception>
 #include <string>
@@ -38,6 +40,10 @@ Status CallFfi(TVMFFISafeCallType function, void* self, absl::Span<const TVMFFIA
     return CheckFfi(function(self, args.data(), static_cast<int32_t>(args.size()), result->out()));
   } catch (const std::exception& error) {
     return Internal("threw an exception across the C boundary: ", error.what());
+  } catch (const abi::__forced_unwind&) {
+    throw;  // the thread is being cancelled; who swallows that is ended by the C library
+  } catch (...) {
+    return Internal("threw something that is no std::exception across the C boundary");
   }
 }
 

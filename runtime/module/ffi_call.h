@@ -11,7 +11,7 @@ namespace lockstep::module {
 //
 // Errors: what the function raised, as "raised <kind>: <message>" and with its backtrace (see
 //         base/status.h). TypeError, ValueError and IndexError mean wrong arguments and become
-//         kInvalidArgument; any other kind becomes kInternal, as does an exception that escapes,
+//         kInvalidArgument; any other kind becomes kInternal, as does whatever is thrown across,
 //         which the convention forbids.
 Status CallFfi(TVMFFISafeCallType function, void* self, absl::Span<const TVMFFIAny> args,
                FfiAny* result);

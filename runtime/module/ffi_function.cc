@@ -11,13 +11,15 @@ namespace lockstep::module {
 Status FfiFunction::Call(const CallContext& context, absl::Span<const registers::Value> args,
                          registers::Value* result) {
   FfiArguments arguments;
-  LOCKSTEP_RETURN_IF_ERROR(arguments.Convert(args));
+  LOCKSTEP_RETURN_IF_ERROR(arguments.Convert(args, context.allocator));
   FfiAny returned;
   {
     const FfiAllocatorScope allocator(context.allocator);
-    LOCKSTEP_RETURN_IF_ERROR(CallFfi(call_, object_.get(), arguments.anys(), &returned));
+    const Status status = CallFfi(call_, object_.get(), arguments.anys(), &returned);
+    arguments.BringBack();
+    LOCKSTEP_RETURN_IF_ERROR(status);
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(*result, FromFfi(returned.get(), args));
+  LOCKSTEP_ASSIGN_OR_RETURN(*result, FromFfi(returned.get(), arguments));
   return OkStatus();
 }
 

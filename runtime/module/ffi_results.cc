@@ -20,7 +20,7 @@ using registers::Value;
 // tvm-ffi's mutable lists can contain themselves.
 constexpr int kMaxDepth = 32;
 
-using Args = absl::Span<const Value>;
+using Args = const FfiArguments&;
 
 StatusOr<Value> Convert(const TVMFFIAny& any, Args args, int depth);
 
@@ -34,10 +34,8 @@ StatusOr<Value> ConvertDevice(DLDevice device) {
 
 // A borrowed tensor can only be one that was lent for the call.
 StatusOr<Value> ConvertBorrowedTensor(const void* dl, Args args) {
-  for (const Value& arg : args) {
-    const auto* tensor = arg.As<tensor::Tensor>();
-    if (tensor != nullptr && tensor->dl() == dl) return arg;
-  }
+  const Value* lent = args.FindLent(dl);
+  if (lent != nullptr) return *lent;
   return Internal("returned a borrowed tensor that is none of its arguments; return an owned one");
 }
 
@@ -165,8 +163,8 @@ StatusOr<Value> Convert(const TVMFFIAny& any, Args args, int depth) {
 
 }  // namespace
 
-StatusOr<Value> FromFfi(const TVMFFIAny& any, absl::Span<const Value> args) {
-  return Convert(any, args, 0);
+StatusOr<Value> FromFfi(const TVMFFIAny& any, const FfiArguments& arguments) {
+  return Convert(any, arguments, 0);
 }
 
 }  // namespace lockstep::module

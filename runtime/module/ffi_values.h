@@ -24,23 +24,33 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
+#include "runtime/module/ffi_lent_tensors.h"
 #include "runtime/module/ffi_object.h"
 #include "runtime/registers/value.h"
 
 namespace lockstep::module {
 
 // The arguments of one call as the C convention wants them. Borrows the Values; keeps what it had
-// to make for them until it is destroyed. Scalars, text, bytes and tensors allocate nothing.
+// to make for them until it is destroyed. Scalars, text, bytes and aligned tensors allocate
+// nothing.
 class FfiArguments {
  public:
   FfiArguments() = default;
   FfiArguments(const FfiArguments&) = delete;
   FfiArguments& operator=(const FfiArguments&) = delete;
 
-  // kInvalidArgument names the argument that has no form in tvm-ffi.
-  Status Convert(absl::Span<const registers::Value> args);
+  // kInvalidArgument names the argument that has no form in tvm-ffi. Copies of misaligned tensors
+  // (ffi_lent_tensors.h) come from `allocator`.
+  Status Convert(absl::Span<const registers::Value> args, tensor::Allocator* allocator);
 
   absl::Span<const TVMFFIAny> anys() const { return anys_; }
+
+  // To be called after the function: brings back what it changed in tensors that it was lent as
+  // copies.
+  void BringBack() const { lent_.BringBack(); }
+
+  // The argument that was lent as `dl`; null if none was.
+  const registers::Value* FindLent(const void* dl) const;
 
  private:
   // Tensors at the top are lent for the call; those inside a list or map may be kept by it.
@@ -56,14 +66,17 @@ class FfiArguments {
   TVMFFIAny Keep(FfiAny any);
   TVMFFIAny Keep(FfiRef object);
 
+  absl::Span<const registers::Value> args_;
+  tensor::Allocator* allocator_ = nullptr;
+  LentTensors lent_;
   absl::InlinedVector<TVMFFIAny, 8> anys_;
   std::vector<FfiAny> kept_anys_;
   std::vector<FfiRef> kept_objects_;
   std::forward_list<TVMFFIByteArray> byte_arrays_;  // never move
 };
 
-// What a function returned, as a Value. `args` are the call's arguments, of which a returned
-// DLTensorPtr must be one. kInternal names a result that no register can hold.
-StatusOr<registers::Value> FromFfi(const TVMFFIAny& any, absl::Span<const registers::Value> args);
+// What a function returned, as a Value. `arguments` are the call's, of which a returned DLTensorPtr
+// must be one. kInternal names a result that no register can hold.
+StatusOr<registers::Value> FromFfi(const TVMFFIAny& any, const FfiArguments& arguments);
 
 }  // namespace lockstep::module

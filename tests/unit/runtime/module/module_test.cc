@@ -77,6 +77,9 @@ class ModuleTest : public testing::Test {
     std::copy(elements.begin(), elements.end(), tensor.data_as<T>());
     return tensor;
   }
+  static std::vector<float> ElementsOf(const Tensor& tensor) {
+    return {tensor.data_as<float>(), tensor.data_as<float>() + tensor.NumElements()};
+  }
   void ExpectError(const std::string& name, const std::vector<Value>& args, StatusCode code,
                    const std::string& message) {
     const Status status = Call(name, args).status();
@@ -93,6 +96,64 @@ TEST_F(ModuleTest, FunctionWorksOnATensorInPlace) {
   const Tensor tensor = NewTensor<float>({3}, {1, 2, 3});
   EXPECT_TRUE(Call("add_one", {tensor})->Is<None>());
   EXPECT_EQ(tensor.data_as<float>()[2], 4.0f);
+}
+
+// Compiled kernels load whole vectors from the first element on, and assume where it is.
+TEST_F(ModuleTest, ViewsAreLentAligned) {
+  const Tensor whole = NewTensor<float>({6}, {0, 1, 2, 3, 4, 5});
+  const Tensor view = *whole.Rows(1, 4);
+  EXPECT_EQ(Get<int64_t>("misalignment", {whole}), 0);
+  EXPECT_EQ(Get<int64_t>("misalignment", {view}), 0);
+  EXPECT_EQ(Get<int64_t>("misalignment", {*view.Rows(1, 1)}), 8) << "there is nothing to load";
+}
+
+TEST_F(ModuleTest, ChangesToAViewAreChangesToTheWhole) {
+  const Tensor whole = NewTensor<float>({6}, {0, 1, 2, 3, 4, 5});
+  EXPECT_TRUE(Call("add_one", {*whole.Rows(1, 4)}).ok());
+  EXPECT_EQ(ElementsOf(whole), (std::vector<float>{0, 2, 3, 4, 4, 5}));
+  EXPECT_FALSE(Call("change_and_throw", {*whole.Rows(1, 4)}).ok());
+  EXPECT_EQ(ElementsOf(whole), (std::vector<float>{0, -1, 3, 4, 4, 5}));
+}
+
+TEST_F(ModuleTest, ViewThatIsOnlyReadUndoesNothing) {
+  const Tensor whole = NewTensor<float>({6}, {0, 1, 2, 3, 4, 5});
+  EXPECT_TRUE(Call("add_one_beside", {whole, *whole.Rows(1, 4)}).ok());
+  EXPECT_EQ(ElementsOf(whole), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(Call("add_one_beside", {*whole.Rows(1, 4), *whole.Rows(2, 5)}).ok());
+  EXPECT_EQ(ElementsOf(whole), (std::vector<float>{1, 3, 4, 5, 5, 6}));
+}
+
+TEST_F(ModuleTest, ViewPassedTwiceIsOneTensor) {
+  const Tensor whole = NewTensor<float>({3}, {1, 2, 3});
+  const Tensor view = *whole.Rows(1, 3);
+  EXPECT_TRUE(Call("add_to", {view, view}).ok());
+  EXPECT_EQ(ElementsOf(whole), (std::vector<float>{1, 4, 6}));
+}
+
+TEST_F(ModuleTest, ViewThatComesBackIsTheViewItself) {
+  const Tensor whole = NewTensor<float>({3}, {1, 2, 3});
+  const Tensor view = *whole.Rows(1, 3);
+  EXPECT_EQ(Get<Tensor>("give_back", {view}).data(), view.data());
+  EXPECT_EQ(Get<Tensor>("give_back", {whole}).data(), whole.data());
+}
+
+TEST_F(ModuleTest, MisalignedViewInAListIsRefused) {
+  const Tensor whole = NewTensor<float>({3}, {1, 2, 3});
+  const auto list = [](const Tensor& tensor) {
+    return Value(std::shared_ptr<const List>(std::make_shared<List>(List{tensor})));
+  };
+  EXPECT_TRUE(Call("echo", {list(*whole.Rows(0, 2))}).ok());
+  ExpectError(
+      "echo", {list(*whole.Rows(1, 3))}, StatusCode::kInvalidArgument,
+      "argument 1: a view that does not begin at a multiple of 64 bytes cannot be passed "
+      "to a module inside a list or map; pass lockstep.copy of it, or the tensor by itself");
+}
+
+TEST_F(ModuleTest, TensorOnAnotherDeviceComesAndGoesUnread) {
+  const Tensor tensor = Get<Tensor>("make_cuda_tensor", {});
+  EXPECT_EQ(ToString(tensor.device()), "cuda:0");
+  EXPECT_EQ(Get<Tensor>("give_back", {tensor}).data(), tensor.data());
+  EXPECT_EQ(Get<Tensor>("give_back", {*tensor.Rows(1, 2)}).NumElements(), 1);
 }
 
 TEST_F(ModuleTest, ScalarsAndTextCross) {
@@ -228,6 +289,8 @@ TEST_F(ModuleTest, BacktraceTravelsBesideTheMessage) {
 TEST_F(ModuleTest, BrokenConventionIsAnErrorNotACrash) {
   ExpectError("escape", {}, StatusCode::kInternal,
               "threw an exception across the C boundary: over the wall");
+  ExpectError("escape_int", {}, StatusCode::kInternal,
+              "threw something that is no std::exception across the C boundary");
   ExpectError("silent", {}, StatusCode::kInternal, "failed with code -1 and raised no error");
 }
 

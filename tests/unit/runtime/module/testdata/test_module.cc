@@ -39,6 +39,25 @@ LOCKSTEP_FFI_EXPORT(raise, args, result) {
   throw ffi::Error(std::string(args.Text(0, "kind")), std::string(args.Text(1, "message")));
 }
 
+// Adds 1 to every element of the first tensor; the second is only looked at.
+LOCKSTEP_FFI_EXPORT(add_one_beside, args, result) {
+  for (float& element : args.Tensor<float>(0, "x")) element += 1;
+  result.SetFloat(args.Tensor<float>(1, "y")[0]);
+}
+
+// Adds the second tensor to the first.
+LOCKSTEP_FFI_EXPORT(add_to, args, result) {
+  auto x = args.Tensor<float>(0, "x");
+  const auto y = args.Tensor<float>(1, "y");
+  for (int64_t i = 0; i < x.size(); ++i) x[i] += y[i];
+}
+
+// Changes the first element, and then fails.
+LOCKSTEP_FFI_EXPORT(change_and_throw, args, result) {
+  args.Tensor<float>(0, "x")[0] = -1;
+  throw std::runtime_error("half way");
+}
+
 LOCKSTEP_FFI_EXPORT(throw_std, args, result) { throw std::runtime_error("out of luck"); }
 
 namespace {
@@ -138,6 +157,37 @@ extern "C" int __tvm_ffi_complex_dtype(void*, const TVMFFIAny*, int32_t, TVMFFIA
   return 0;
 }
 
+// How far its argument, a tensor, is from a multiple of 64 bytes.
+extern "C" int __tvm_ffi_misalignment(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  const auto* dl = static_cast<const DLTensor*>(args[0].v_ptr);
+  const auto address = reinterpret_cast<uintptr_t>(dl->data) + dl->byte_offset;
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = static_cast<int64_t>(address % 64);
+  return 0;
+}
+
+// Returns the tensor that it was lent.
+extern "C" int __tvm_ffi_give_back(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  *result = args[0];
+  return 0;
+}
+
+// A tensor float32 [4] on a GPU that is not there, at an address that nothing can be read from.
+extern "C" int __tvm_ffi_make_cuda_tensor(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  static int64_t shape[] = {4};
+  static int64_t strides[] = {1};
+  static DLManagedTensorVersioned managed{};
+  managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  managed.deleter = [](DLManagedTensorVersioned*) {};
+  managed.dl_tensor = {
+      reinterpret_cast<void*>(64), {kDLCUDA, 0}, 1, {kDLFloat, 32, 1}, shape, strides, 0};
+  TVMFFIObjectHandle made = nullptr;
+  const int code = TVMFFITensorFromDLPackVersioned(&managed, 0, 0, &made);
+  result->type_index = kTVMFFITensor;
+  result->v_obj = static_cast<TVMFFIObject*>(made);
+  return code;
+}
+
 // Asks for a tensor where this worker has none.
 extern "C" int __tvm_ffi_allocate_elsewhere(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
   DLTensor prototype{};
@@ -151,6 +201,7 @@ extern "C" int __tvm_ffi_allocate_elsewhere(void*, const TVMFFIAny*, int32_t, TV
 extern "C" int __tvm_ffi_escape(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
   throw std::runtime_error("over the wall");
 }
+extern "C" int __tvm_ffi_escape_int(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { throw 42; }
 // Breaks it too: fails and raises nothing.
 extern "C" int __tvm_ffi_silent(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return -1; }
 

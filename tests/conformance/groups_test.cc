@@ -1,6 +1,10 @@
 // Communicators made from communicators, and long mixed sequences on several of them.
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "tests/conformance/conformance_test.h"
 
@@ -53,6 +57,50 @@ TEST_P(GroupsTest, TheSameTeamAgainUnderTheSameTag) {
       comm->reset();
       ASSERT_TRUE(self.comm.Barrier(Patience()).ok());
     }
+  });
+}
+
+// Whoever is through with all of its operations may close, however far the others are.
+TEST_P(GroupsTest, ARankThatIsThroughLeavesBeforeTheOthersAre) {
+  if (size() < 2) GTEST_SKIP() << "one rank is through when all are";
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<Rank> all;
+    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    for (int round = 0; round < 200; ++round) {
+      auto comm = self.comm.Split(all, static_cast<uint64_t>(round), Patience());
+      ASSERT_TRUE(comm.ok()) << round << ": " << comm.status();
+      EXPECT_EQ(SumOfRanks(**comm, 1), self.size());
+      int64_t word = round;
+      Status status;
+      if (self.rank() == 0) status = (*comm)->Send(ViewOf(&word, 1), 1, Patience());
+      if (self.rank() == 1) status = (*comm)->Recv(ViewOf(&word, 1), 0, Patience());
+      ASSERT_TRUE(status.ok()) << round << ": " << status;
+    }
+  });
+}
+
+// Rank 0 closes its communicators with rank 1, which is slow to do so, and makes more with rank 2
+// than there is room for until then.
+TEST_P(GroupsTest, RoomThatARankBehindStillHoldsIsWaitedFor) {
+  if (size() < 3) GTEST_SKIP() << "it takes a rank that is behind, and one that is not";
+  constexpr uint64_t kMany = 70;
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<std::unique_ptr<Communicator>> held;
+    const auto make = [&](Rank other, uint64_t tag) {
+      auto comm = self.comm.Split({0, other}, tag, Patience());
+      ASSERT_TRUE(comm.ok()) << tag << ": " << comm.status();
+      held.push_back(*std::move(comm));
+    };
+    if (self.rank() <= 1) {
+      for (uint64_t i = 0; i < kMany; ++i) make(1, i);
+    }
+    // Not to order anything: it gives rank 0 the time to run into the wall.
+    if (self.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    held.clear();
+    if (self.rank() == 0 || self.rank() == 2) {
+      for (uint64_t i = 0; i < kMany; ++i) make(2, kMany + i);
+    }
+    ASSERT_TRUE(self.comm.Barrier(Patience()).ok());
   });
 }
 

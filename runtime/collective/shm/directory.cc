@@ -25,7 +25,8 @@ struct alignas(kLineBytes) Directory::Entry {
   std::atomic<uint64_t> key;  // 0: free
   std::atomic<uint64_t> offset;
   std::atomic<uint64_t> block_bytes;
-  std::atomic<uint32_t> users;  // members counted in; kOpen is added until one of them closes it
+  std::atomic<uint32_t> users;     // members counted in; kOpen is added until one of them closes it
+  std::atomic<uint32_t> given_up;  // 1 once the owner has closed it
 };
 
 Directory::Header& Directory::header() const { return *reinterpret_cast<Header*>(control_); }
@@ -79,16 +80,18 @@ StatusOr<Directory::Found> Directory::Open(uint64_t key, size_t block_bytes) {
   if (offset == 0) {
     const auto live = std::count_if(entries(), entries() + num_entries,
                                     [](const Entry& entry) { return entry.key != 0; });
-    return ResourceExhausted("no room for another communicator: ", live,
-                             " are open or were not closed by all their members, in a control area "
-                             "of ",
-                             header().control_bytes.load(),
-                             " bytes; close some, or give the arenas a larger one");
+    const auto given_up = CountGivenUp();
+    return ResourceExhausted(
+        "no room for another communicator in a control area of ", header().control_bytes.load(),
+        " bytes: ", live - given_up, " are open, and ", given_up,
+        " wait for other members to close them; close sessions that are done, or make the area "
+        "larger (a worker's communicator_bytes)");
   }
   Entry& entry = entries()[free];
   std::memset(control_ + offset, 0, block_bytes);
   entry.offset = offset;
   entry.block_bytes = block_bytes;
+  entry.given_up = 0;
   entry.key = key;
   entry.users = kOpen | 1;  // last: from here on the peers find it
   return Found{static_cast<int>(free), control_ + offset};
@@ -107,6 +110,18 @@ std::optional<Directory::Found> Directory::Find(uint64_t key) {
     --entry.users;
   }
   return std::nullopt;
+}
+
+int Directory::CountGivenUp() const {
+  return static_cast<int>(
+      std::count_if(entries(), entries() + header().num_entries, [](const Entry& entry) {
+        return entry.key != 0 && entry.users != 0 && entry.given_up != 0;
+      }));
+}
+
+void Directory::CloseAsOwner(int entry) {
+  entries()[entry].given_up = 1;
+  Close(entry);
 }
 
 void Directory::Close(int entry) {

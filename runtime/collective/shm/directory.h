@@ -44,6 +44,11 @@ class Directory {
 
   // Counts the caller out, and hides the entry: what one member has closed nobody new may join.
   void Close(int entry);
+  // The same for the member that opened it.
+  void CloseAsOwner(int entry);
+
+  // Blocks that the owner has closed and other members have not: room to come.
+  int CountGivenUp() const;
 
  private:
   struct Header;

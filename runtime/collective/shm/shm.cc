@@ -49,7 +49,7 @@ Status Available() {
     return Unavailable("shared memory cannot be used: ", kDirectory, ": ", std::strerror(errno));
   }
   // What an arena sets aside at first; less would fail at once.
-  constexpr unsigned long kLeastBytes = 4ul << 20;
+  constexpr unsigned long kLeastBytes = 5ul << 20;
   const unsigned long free_bytes = info.f_bavail * info.f_frsize;
   if (free_bytes < kLeastBytes) {
     return Unavailable("shared memory cannot be used: ", kDirectory, " has only ", free_bytes,
@@ -58,14 +58,15 @@ Status Available() {
   return OkStatus();
 }
 
-StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline) {
+StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline,
+                                                const std::atomic<bool>* cancelled) {
   LOCKSTEP_RETURN_IF_ERROR(Check(options));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto world, World::Connect(options, deadline));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto world, World::Connect(options, cancelled, deadline));
   std::vector<Rank> members(options.arena_names.size());
   std::iota(members.begin(), members.end(), 0);
   const uint64_t key = std::max<uint64_t>(Mix(Mix(0, options.world), members.size()), 1);
   LOCKSTEP_ASSIGN_OR_RETURN(auto team, Team::Open(std::move(world), key, std::move(members),
-                                                  options.rank, nullptr, nullptr, deadline));
+                                                  options.rank, nullptr, cancelled, deadline));
   return std::make_unique<ShmCommunicator>(std::move(team));
 }
 

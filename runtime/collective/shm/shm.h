@@ -5,6 +5,7 @@
 // README.md beside this file tells how it works, docs/collectives.md what each operation costs.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -38,17 +39,24 @@ struct Options {
   std::vector<std::string> arena_names;
   // Tells worlds apart that share arenas, such as the epochs of one cluster: the same on all ranks.
   uint64_t world = 0;
+  // True if all arenas had been created before anybody learned their names: then one that is not
+  // there is that of a rank that ended, and is not waited for.
+  bool arenas_exist = false;
   WaitPolicy wait;
 };
 
 // OK if this machine has shared memory to work with, else kUnavailable with what is missing.
 Status Available();
 
-// Connects this rank with all others. They may come later, in any order.
+// Connects this rank with all others. They may come later, in any order. `cancelled`, if given,
+// ends the wait as soon as it is true.
 //
 // Errors: kInvalidArgument    options that cannot be
 //         kDeadlineExceeded   names the ranks that did not come
+//         kUnavailable        a rank ended; the message names it
+//         kAborted            `cancelled`
 //         kResourceExhausted  the arena's control area is full: too many communicators live
-StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline);
+StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline,
+                                                const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace lockstep::collective::shm

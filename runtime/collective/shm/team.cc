@@ -28,7 +28,9 @@ Team::~Team() {
   own().attention().left.store(1, std::memory_order_seq_cst);
   for (int r = 0; r < size_; ++r) {
     if (!HasKnownBlock(r)) continue;
-    world_->peer(WorldRank(r)).directory().Close(entries_[static_cast<size_t>(r)]);
+    Directory directory = world_->peer(WorldRank(r)).directory();
+    const int entry = entries_[static_cast<size_t>(r)];
+    r == rank_ ? directory.CloseAsOwner(entry) : directory.Close(entry);
   }
 }
 
@@ -36,12 +38,22 @@ StatusOr<std::unique_ptr<Team>> Team::Open(std::shared_ptr<World> world, uint64_
                                            std::vector<Rank> members, int rank, const Team* parent,
                                            const std::atomic<bool>* cancelled, Deadline deadline) {
   const size_t block_bytes = Block::SizeBytes(static_cast<int>(members.size()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Directory::Found own, world->home().OpenBlock(key, block_bytes));
-  std::unique_ptr<Team> team(new Team(std::move(world), key, std::move(members), rank, own));
   const auto gives_up = [&] {
     return (parent != nullptr && parent->waiter_.aborted()) ||
            (cancelled != nullptr && cancelled->load(std::memory_order_acquire));
   };
+  // A rank that is behind still has blocks open that this one has closed. It closes them on its
+  // way, for which it needs nothing of this rank; and the one that is behind all others finds room.
+  StatusOr<Directory::Found> own = ResourceExhausted("");
+  Poll(
+      [&] {
+        const bool may_get_room = world->home().MayGetRoom();
+        own = world->home().OpenBlock(key, block_bytes);
+        return own.ok() || !may_get_room || gives_up();
+      },
+      deadline);
+  LOCKSTEP_RETURN_IF_ERROR(own.status());
+  std::unique_ptr<Team> team(new Team(std::move(world), key, std::move(members), rank, *own));
   // First all blocks are found; then, all ranks have found all blocks.
   Status status = team->Assemble([&](int r) { return team->FindBlock(r); }, gives_up, deadline);
   if (status.ok()) {
@@ -70,7 +82,11 @@ Status Team::Assemble(Came came, Cancelled cancelled, Deadline deadline) {
   };
   while (!Poll(is_over, deadline.Earlier(Deadline::After(kLookAfter)))) {
     if (deadline.Expired()) return Explain(Outcome::kExpired, missing, kWhat);
-    if (IsAnyLost(missing)) return Explain(Outcome::kLost, missing, kWhat);
+    // Whoever came and left since the last look has not failed: it was through before this rank.
+    const auto is_lost = [&](int r) { return IsAnyLost({r}) && !came(r); };
+    if (std::any_of(missing.begin(), missing.end(), is_lost)) {
+      return Explain(Outcome::kLost, missing, kWhat);
+    }
   }
   return missing.empty() ? OkStatus() : Aborted(kWhat, " was cancelled");
 }

@@ -35,6 +35,17 @@ uint64_t ProcessToken() {
   return Mix(random, static_cast<uint64_t>(getpid()));
 }
 
+// False once the process that made the segment has ended: it holds a lock on its segment for as
+// long as it lives, and removes the name at its end.
+bool IsOwned(const std::string& segment_name) {
+  const int fd = open(("/dev/shm/" + segment_name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  // Anything else, such as too many open files, says nothing about the owner.
+  if (fd < 0) return errno != ENOENT;
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
+  close(fd);
+  return locked;
+}
+
 }  // namespace
 
 Home::Home(std::shared_ptr<tensor::Arena> arena)
@@ -74,50 +85,61 @@ StatusOr<Directory::Found> Home::OpenBlock(uint64_t key, size_t block_bytes) {
   return directory_.Open(key, block_bytes);
 }
 
+bool Home::MayGetRoom() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return directory_.CountGivenUp() > 0;
+}
+
 Peer::Peer(std::shared_ptr<Home> home) : base_(home->arena().base()), home_(std::move(home)) {}
 Peer::Peer(std::unique_ptr<SharedSegment> segment)
     : base_(segment->data()), segment_(std::move(segment)) {}
 
-StatusOr<Peer> Peer::Map(const std::string& arena_name, Deadline deadline) {
+StatusOr<Peer> Peer::Map(const std::string& arena_name, bool must_exist,
+                         const std::atomic<bool>* cancelled, Deadline deadline) {
+  constexpr auto kLookAfter = std::chrono::milliseconds(200);
   std::shared_ptr<Home> home;
   std::unique_ptr<SharedSegment> segment;
   Status failure;
-  const bool came = Poll(
-      [&] {
-        home = Home::Find(arena_name);
-        if (home != nullptr) return true;
-        if (segment == nullptr) {
-          StatusOr<std::unique_ptr<SharedSegment>> opened = SharedSegment::Open(arena_name);
-          if (opened.ok()) {
-            segment = *std::move(opened);
-          } else if (opened.status().code() != StatusCode::kNotFound &&
-                     opened.status().code() != StatusCode::kFailedPrecondition) {
-            failure = opened.status();
-            return true;
-          }
-        }
-        // What is initialised by this very process has a Home, found in the next round.
-        return segment != nullptr && Directory(segment->data()).IsReady() &&
-               Directory(segment->data()).process() != ProcessToken();
-      },
-      deadline);
+  const auto came = [&] {
+    home = Home::Find(arena_name);
+    if (home != nullptr) return true;
+    if (segment == nullptr) {
+      StatusOr<std::unique_ptr<SharedSegment>> opened = SharedSegment::Open(arena_name);
+      if (opened.ok()) {
+        segment = *std::move(opened);
+      } else if (opened.status().code() == StatusCode::kNotFound) {
+        if (must_exist) failure = Unavailable("ended: ", arena_name, " is gone from /dev/shm");
+      } else if (opened.status().code() != StatusCode::kFailedPrecondition) {
+        failure = opened.status();
+      }
+    }
+    // What is initialised by this very process has a Home, found in the next round.
+    return segment != nullptr && Directory(segment->data()).IsReady() &&
+           Directory(segment->data()).process() != ProcessToken();
+  };
+  const auto is_cancelled = [&] {
+    return cancelled != nullptr && cancelled->load(std::memory_order_acquire);
+  };
+  const auto is_over = [&] { return came() || !failure.ok() || is_cancelled(); };
+  while (!Poll(is_over, deadline.Earlier(Deadline::After(kLookAfter)))) {
+    if (deadline.Expired()) {
+      return DeadlineExceeded(arena_name, " did not appear in /dev/shm, or is not in use");
+    }
+    if (segment != nullptr && !IsOwned(arena_name)) {
+      return Unavailable("ended: nobody holds ", arena_name, " any more");
+    }
+  }
   LOCKSTEP_RETURN_IF_ERROR(failure);
-  if (!came) return DeadlineExceeded(arena_name, " did not appear in /dev/shm");
-  return home != nullptr ? Peer(std::move(home)) : Peer(std::move(segment));
+  if (home != nullptr) return Peer(std::move(home));
+  if (segment != nullptr && !is_cancelled()) return Peer(std::move(segment));
+  return Aborted("connecting the ranks was cancelled");
 }
 
-bool Peer::IsAlive() const {
-  if (segment_ == nullptr) return true;
-  // The owner holds a lock on its segment for as long as it lives, and removes the name at its end.
-  const int fd = open(("/dev/shm/" + segment_->name()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  // Anything else, such as too many open files, says nothing about the owner.
-  if (fd < 0) return errno != ENOENT;
-  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
-  close(fd);
-  return locked;
-}
+bool Peer::IsAlive() const { return segment_ == nullptr || IsOwned(segment_->name()); }
 
-StatusOr<std::shared_ptr<World>> World::Connect(const Options& options, Deadline deadline) {
+StatusOr<std::shared_ptr<World>> World::Connect(const Options& options,
+                                                const std::atomic<bool>* cancelled,
+                                                Deadline deadline) {
   std::shared_ptr<Home> home = Home::Of(options.arena);
   std::vector<Peer> peers;
   std::vector<Rank> missing;
@@ -127,13 +149,14 @@ StatusOr<std::shared_ptr<World>> World::Connect(const Options& options, Deadline
       peers.emplace_back(home);
       continue;
     }
-    StatusOr<Peer> peer = Peer::Map(options.arena_names[static_cast<size_t>(r)], deadline);
+    StatusOr<Peer> peer = Peer::Map(options.arena_names[static_cast<size_t>(r)],
+                                    options.arenas_exist, cancelled, deadline);
     if (peer.ok()) {
       peers.push_back(*std::move(peer));
     } else if (peer.status().code() == StatusCode::kDeadlineExceeded) {
       missing.push_back(r);  // the others are still looked for, once, so that all are named
     } else {
-      return Annotate(peer.status(), "rank " + std::to_string(r));
+      return Annotate(peer.status(), NameRanks({r}));
     }
   }
   if (!missing.empty()) {

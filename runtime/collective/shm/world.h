@@ -1,6 +1,7 @@
 // The ranks of one world as one process sees them: the own arena, and everybody's arena mapped.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,8 @@ class Home {
   const Directory& directory() const { return directory_; }
 
   StatusOr<Directory::Found> OpenBlock(uint64_t key, size_t block_bytes);
+  // True if a block that does not fit now may fit once ranks that are behind have closed theirs.
+  bool MayGetRoom();
 
  private:
   const std::shared_ptr<tensor::Arena> arena_;
@@ -44,8 +47,11 @@ class Home {
 // address where the arena already is; those of others are mapped.
 class Peer {
  public:
-  // Waits until the rank has initialised its arena.
-  static StatusOr<Peer> Map(const std::string& arena_name, Deadline deadline);
+  // Waits until the rank has initialised its arena. Errors: kDeadlineExceeded; kAborted once
+  // `cancelled` (may be null) is true; kUnavailable if the arena's owner has ended, of which a name
+  // that does not exist is a sign only where it `must_exist`.
+  static StatusOr<Peer> Map(const std::string& arena_name, bool must_exist,
+                            const std::atomic<bool>* cancelled, Deadline deadline);
   explicit Peer(std::shared_ptr<Home> home);
 
   std::byte* base() const { return base_; }
@@ -64,7 +70,9 @@ class Peer {
 // Threads: immutable.
 class World {
  public:
-  static StatusOr<std::shared_ptr<World>> Connect(const Options& options, Deadline deadline);
+  static StatusOr<std::shared_ptr<World>> Connect(const Options& options,
+                                                  const std::atomic<bool>* cancelled,
+                                                  Deadline deadline);
 
   int size() const { return static_cast<int>(peers_.size()); }
   Home& home() const { return *home_; }

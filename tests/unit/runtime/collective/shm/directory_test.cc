@@ -49,6 +49,22 @@ TEST_F(DirectoryTest, SaysWhoseItIs) {
   EXPECT_EQ(directory_.process(), 42u);
 }
 
+// While there are such, a rank that finds no room waits for it.
+TEST_F(DirectoryTest, CountsWhatOthersHaveYetToClose) {
+  const auto opened = directory_.Open(7, kBlockBytes);
+  ASSERT_TRUE(opened.ok() && directory_.Find(7).has_value());
+  EXPECT_EQ(directory_.CountGivenUp(), 0);
+  directory_.CloseAsOwner(opened->entry);
+  EXPECT_EQ(directory_.CountGivenUp(), 1);
+  directory_.Close(opened->entry);
+  EXPECT_EQ(directory_.CountGivenUp(), 0);
+  // The other way round, the room waits for the owner.
+  const auto again = directory_.Open(8, kBlockBytes);
+  ASSERT_TRUE(again.ok() && directory_.Find(8).has_value());
+  directory_.Close(again->entry);
+  EXPECT_EQ(directory_.CountGivenUp(), 0);
+}
+
 TEST_F(DirectoryTest, FindsWhatIsOpenAndNothingElse) {
   EXPECT_FALSE(directory_.Find(7).has_value());
   const auto opened = directory_.Open(7, kBlockBytes);

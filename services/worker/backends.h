@@ -1,6 +1,7 @@
 // The list of communicator backends: the one place that names them.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "runtime/base/deadline.h"
@@ -12,8 +13,10 @@
 namespace lockstep::worker {
 
 // Connects this rank with all others by the first backend that can serve them. kUnavailable lists
-// what each backend lacks.
+// what each backend lacks, or names a rank that ended; kDeadlineExceeded names the ranks that did
+// not come; kAborted once `cancelled` is true.
 StatusOr<std::unique_ptr<collective::Communicator>> ConnectWorld(
-    const Place& place, const std::shared_ptr<tensor::Arena>& arena, Deadline deadline);
+    const Place& place, const std::shared_ptr<tensor::Arena>& arena,
+    const std::atomic<bool>& cancelled, Deadline deadline);
 
 }  // namespace lockstep::worker

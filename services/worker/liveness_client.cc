@@ -21,11 +21,14 @@ LivenessClient::~LivenessClient() {
   thread_.join();
 }
 
-Status LivenessClient::WaitUntilHeard(Deadline deadline) {
-  std::unique_lock lock(heard_mutex_);
-  if (heard_changed_.wait_until(lock, deadline.when(), [this] { return heard_; })) {
-    return OkStatus();
+Status LivenessClient::WaitUntilHeard(int wake_fd, const std::atomic<bool>& stopping,
+                                      Deadline deadline) {
+  control::InputWaiter waiter{std::chrono::microseconds(0)};
+  const int descriptors[] = {wake_fd, heard_signal_.fd()};
+  while (!heard_ && waiter.Wait({}, descriptors, deadline)) {
+    if (stopping) return Aborted("the worker was stopped while it waited for the controller");
   }
+  if (heard_) return OkStatus();
   return DeadlineExceeded("the controller's liveness socket does not answer");
 }
 
@@ -76,9 +79,7 @@ void LivenessClient::Receive() {
           }
           return OkStatus();
         });
-    std::lock_guard lock(heard_mutex_);
-    heard_ = true;
-    heard_changed_.notify_all();
+    if (!heard_.exchange(true)) heard_signal_.Signal();
   }
 }
 

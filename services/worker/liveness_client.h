@@ -3,11 +3,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "runtime/base/deadline.h"
@@ -53,8 +51,9 @@ class LivenessClient {
                  const ProgressCounters& progress, Callbacks callbacks);
   ~LivenessClient();
 
-  // Waits for the controller's first sign of life: from then on its aborts arrive.
-  Status WaitUntilHeard(Deadline deadline);
+  // Waits for the controller's first sign of life: from then on its aborts arrive. kAborted once
+  // `stopping` is true, which a readable `wake_fd` asks to look at; kDeadlineExceeded. One thread.
+  Status WaitUntilHeard(int wake_fd, const std::atomic<bool>& stopping, Deadline deadline);
 
  private:
   void Run();
@@ -69,9 +68,8 @@ class LivenessClient {
   std::atomic<bool> stopping_{false};
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
 
-  std::mutex heard_mutex_;
-  std::condition_variable heard_changed_;
-  bool heard_ = false;
+  std::atomic<bool> heard_{false};
+  control::WakeUp heard_signal_;
 
   std::thread thread_;
 };

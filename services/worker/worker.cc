@@ -109,10 +109,14 @@ Status Worker::JoinAndServe() {
          }
          RequestStop("the controller is silent");
        }});
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<collective::Communicator> world,
-                            ConnectWorld(place_, arena_, deadline));
-  LOCKSTEP_RETURN_IF_ERROR(liveness.WaitUntilHeard(deadline));
-  LOCKSTEP_RETURN_IF_ERROR(ServeWith(*world));
+  const StatusOr<std::unique_ptr<collective::Communicator>> world =
+      ConnectWorld(place_, arena_, stopping_, deadline);
+  Status status = world.status();
+  if (status.ok()) status = liveness.WaitUntilHeard(wake_up_.fd(), stopping_, deadline);
+  // A wait that a stop interrupts is no failure; why the stop was asked for may be one.
+  const bool interrupted = status.code() == StatusCode::kAborted && stopping_;
+  if (status.ok()) status = ServeWith(**world);
+  if (!status.ok() && !interrupted) return status;
   std::lock_guard lock(state_mutex_);
   return orderly_ ? OkStatus()
                   : Unavailable("the controller has been silent for ",

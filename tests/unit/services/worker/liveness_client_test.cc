@@ -86,6 +86,12 @@ class LivenessClientTest : public testing::Test {
         [](wire::LivenessMessage::Builder message) { message.initHeartbeat().setRank(-1); }));
   }
 
+  Status Wait(Deadline deadline) {
+    return client_->WaitUntilHeard(stop_.fd(), stopping_, deadline);
+  }
+
+  control::WakeUp stop_;
+  std::atomic<bool> stopping_{false};
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
   std::unique_ptr<control::ServerChannel> server_;
   control::PeerName worker_;
@@ -114,10 +120,22 @@ TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
 
 TEST_F(LivenessClientTest, WaitsForTheFirstSignOfTheController) {
   Start(kNever);
-  EXPECT_EQ(client_->WaitUntilHeard(Deadline::After(10ms)).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Wait(Deadline::After(10ms)).code(), StatusCode::kDeadlineExceeded);
   NextHeartbeat();
   SendBeacon();
-  EXPECT_TRUE(client_->WaitUntilHeard(Deadline::After(kLong)).ok());
+  EXPECT_TRUE(Wait(Deadline::After(kLong)).ok());
+  EXPECT_TRUE(Wait(Deadline::After(kLong)).ok()) << "once heard, always heard";
+}
+
+TEST_F(LivenessClientTest, WaitForTheControllerEndsWithAStop) {
+  Start(kNever);
+  std::thread stopper([&] {
+    NextHeartbeat();
+    stopping_ = true;
+    stop_.Signal();
+  });
+  EXPECT_EQ(Wait(Deadline::After(kLong)).code(), StatusCode::kAborted);
+  stopper.join();
 }
 
 TEST_F(LivenessClientTest, AbortsAreHandedOn) {

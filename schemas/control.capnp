@@ -176,7 +176,8 @@ struct Envelope {
 struct TensorLocation {
   # Where a register's tensor lies, for a client on the same host that copies it in place.
   segment @0 :Text;
-  # The shared-memory segment; empty if the tensor is not in one (use the bulk socket).
+  # The shared-memory segment; empty if the tensor is not in one, or the worker cannot watch the
+  # client's process (use the bulk socket).
   offset @1 :UInt64;
   # Bytes from the segment's start.
   dtype @2 :V.DType;

@@ -71,6 +71,9 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
                "Directories that modules may be loaded from; without any, none can be loaded."),
       Size("arena_bytes", options.arena_bytes, 16 * kMiB, 64 * kTiB,
            "Most memory that this worker's tensors take; it is taken as it is needed."),
+      Size("communicator_bytes", options.communicator_bytes, 256 * kKiB, 256 * kMiB,
+           "The part of arena_bytes that communicators take, at once: about 10KiB for each; a "
+           "session has up to 18 on a worker."),
       Count("max_registers", options.max_registers, 16, size_t{1} << 30,
             "Most live registers of one session."),
       Endpoint("bulk_endpoint", options.bulk_endpoint,

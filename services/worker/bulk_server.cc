@@ -6,6 +6,7 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
+#include "services/worker/host_tensor.h"
 
 namespace lockstep::worker {
 namespace {
@@ -85,6 +86,7 @@ Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Messa
     return NotFound("bulk ticket ", request.getTicket(),
                     " is not valid: the register was freed, or its session ended");
   }
+  LOCKSTEP_RETURN_IF_ERROR(RequireHost(tensor, "the tensor to copy"));
   const uint64_t offset = request.getOffset();
   const uint64_t total = tensor.size_bytes();
   const auto check = [&](uint64_t size) -> Status {

@@ -1,11 +1,13 @@
 #include "services/worker/collective_command.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "runtime/base/shape.h"
 #include "runtime/collective/groups.h"
 #include "runtime/tensor/tensor.h"
+#include "services/worker/host_tensor.h"
 #include "services/worker/tensor_header.h"
 
 namespace lockstep::worker {
@@ -26,11 +28,10 @@ class CollectiveCall {
   Status Execute();
 
  private:
+  // What the command calls its ranks; an error is the same on every rank.
+  StatusOr<TeamName> Team() const;
   // The world ranks that take part with this one; empty if this rank does not.
-  StatusOr<std::vector<Rank>> Members() const;
-  StatusOr<Communicator*> Connect(const std::vector<Rank>& members) {
-    return context_.session.CommunicatorAmong(members, context_.world, context_.deadline);
-  }
+  StatusOr<std::vector<Rank>> MembersOf(const TeamName& team) const;
 
   Status AllReduce();
   Status Reduce();
@@ -79,13 +80,16 @@ Shape WithRows(Shape shape, int64_t rows) {
 }
 
 Status CollectiveCall::Execute() {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Rank> members, Members());
+  LOCKSTEP_ASSIGN_OR_RETURN(const TeamName team, Team());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Rank> members, MembersOf(team));
+  // Asked for by ranks without a part in it, too, so that all keep the same communicators.
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      comm_, context_.session.CommunicatorOf(team, members, context_.world, context_.deadline));
   if (members.empty()) return OkStatus();
   if (command_.getRoot() < 0 || command_.getRoot() >= static_cast<int>(members.size())) {
     return InvalidArgument("the root ", command_.getRoot(), " is not among the ", members.size(),
                            " ranks of the collective");
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(comm_, Connect(members));
   switch (command_.getKind()) {
     case wire::CollectiveKind::ALL_REDUCE:
       return AllReduce();
@@ -115,30 +119,44 @@ Status CollectiveCall::Execute() {
   return Unimplemented("unknown collective ", static_cast<int>(command_.getKind()));
 }
 
-StatusOr<std::vector<Rank>> CollectiveCall::Members() const {
-  std::vector<Rank> members;
-  if (command_.hasTeam() && command_.getTeam().size() > 0) {
-    std::vector<bool> seen(static_cast<size_t>(context_.world_size));
-    for (Rank rank : command_.getTeam()) {
-      if (rank < 0 || rank >= context_.world_size || seen[static_cast<size_t>(rank)]) {
-        return InvalidArgument(
-            "the team has rank ", rank, ", which ",
-            rank < 0 || rank >= context_.world_size ? "does not exist" : "it names twice");
-      }
-      seen[static_cast<size_t>(rank)] = true;
-      members.push_back(rank);
+StatusOr<TeamName> CollectiveCall::Team() const {
+  if (!command_.hasTeam() || command_.getTeam().size() == 0) {
+    return TeamName{command_.getInGroup() ? TeamName::Kind::kGroups : TeamName::Kind::kWorld};
+  }
+  TeamName team{TeamName::Kind::kTeam};
+  std::vector<bool> seen(static_cast<size_t>(context_.world_size));
+  for (Rank rank : command_.getTeam()) {
+    const bool exists = rank >= 0 && rank < context_.world_size;
+    if (!exists || seen[static_cast<size_t>(rank)]) {
+      return InvalidArgument("the team has rank ", rank, ", which ",
+                             exists ? "it names twice" : "does not exist");
     }
-    if (!seen[static_cast<size_t>(context_.rank)]) members.clear();
-    return members;
+    seen[static_cast<size_t>(rank)] = true;
+    team.ranks.push_back(rank);
   }
-  if (command_.getInGroup()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        const collective::Groups groups,
-        collective::Groups::Split(context_.world_size, context_.session.owner().num_groups));
-    return groups.Members(groups.GroupOf(context_.rank));
+  return team;
+}
+
+StatusOr<std::vector<Rank>> CollectiveCall::MembersOf(const TeamName& team) const {
+  std::vector<Rank> members;
+  switch (team.kind) {
+    case TeamName::Kind::kTeam:
+      if (std::find(team.ranks.begin(), team.ranks.end(), context_.rank) != team.ranks.end()) {
+        members = team.ranks;
+      }
+      break;
+    case TeamName::Kind::kGroups: {
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          const collective::Groups groups,
+          collective::Groups::Split(context_.world_size, context_.session.owner().num_groups));
+      members = groups.Members(groups.GroupOf(context_.rank));
+      break;
+    }
+    case TeamName::Kind::kWorld:
+      members.resize(static_cast<size_t>(context_.world_size));
+      std::iota(members.begin(), members.end(), 0);
+      break;
   }
-  members.resize(static_cast<size_t>(context_.world_size));
-  std::iota(members.begin(), members.end(), 0);
   return members;
 }
 
@@ -151,6 +169,7 @@ StatusOr<Tensor> CollectiveCall::TensorIn(uint64_t packed, const char* role) con
     return InvalidArgument("the ", role, " (register ", id, ") holds ",
                            registers::Describe(**value), ", not a tensor");
   }
+  LOCKSTEP_RETURN_IF_ERROR(RequireHost(*tensor, std::string("the ") + role));
   return *tensor;
 }
 

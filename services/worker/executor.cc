@@ -1,12 +1,11 @@
 #include "services/worker/executor.h"
 
-#include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
@@ -136,6 +135,11 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
 
 Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader command) {
   const Rank only = command.getOnlyRank();
+  // Refused by all: what they keep between collectives must not differ.
+  if (only >= 0 && command.isCollective()) {
+    return InvalidArgument("a collective for rank ", only,
+                           " alone: every rank executes them; name a team instead");
+  }
   if (only >= 0 && only != place_.rank) return OkStatus();
   switch (command.which()) {
     case wire::Command::CALL:
@@ -180,7 +184,8 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   const std::shared_ptr<registers::Object> held = *object;
   auto& function = static_cast<module::Function&>(*held);
 
-  arguments_.clear();
+  // However the call ends: what stays here would outlive its registers, and its session.
+  const absl::Cleanup forget_arguments = [this] { arguments_.clear(); };
   for (auto argument : call.getArgs()) {
     StatusOr<registers::Value> read = FromWire(argument, session.registers(), *arena_);
     if (!read.ok()) {
@@ -197,7 +202,6 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
     status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
   }
   if (!status.ok()) running_.function = function.name();
-  arguments_.clear();
   return status;
 }
 
@@ -227,7 +231,7 @@ void Executor::WithdrawTicket(SessionState& session, uint64_t packed) {
 }
 
 void Executor::OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open) {
-  FreeOrphans();
+  orphans_.FreeEnded();
   const SessionOwner owner{static_cast<int>(open.getNumGroups()), open.getClientPid(),
                            control::ToString(open.getClientHost())};
   const StatusOr<registers::RegisterFile*> file = registers_.Open(batch.session);
@@ -246,16 +250,15 @@ void Executor::OpenSession(const BatchContext& batch, wire::Command::OpenSession
 }
 
 void Executor::CloseSession(SessionState& session, bool client_lost) {
-  Orphans orphans;
-  orphans.client_pid = session.owner().client_pid;
+  std::vector<registers::Value> located;
   for (const auto& [packed, ticket] : session.tickets()) {
     bulk_.Withdraw(ticket);
     const auto value = session.registers().Read(RegisterId::FromPacked(packed));
-    if (value.ok()) orphans.tensors.push_back(**value);
+    if (value.ok()) located.push_back(**value);
   }
-  if (client_lost && !orphans.tensors.empty() &&
-      session.owner().client_host == control::ThisHost().id) {
-    orphans_.push_back(std::move(orphans));
+  std::optional<ClientProcess> client = session.TakeClientProcess();
+  if (client_lost && !located.empty() && client.has_value()) {
+    orphans_.Keep(*std::move(client), std::move(located));
   }
   const SessionId id = session.id();
   const Status status = registers_.Close(id);
@@ -264,13 +267,7 @@ void Executor::CloseSession(SessionState& session, bool client_lost) {
     std::lock_guard lock(sessions_mutex_);
     sessions_.erase(id);
   }
-  FreeOrphans();
-}
-
-void Executor::FreeOrphans() {
-  std::erase_if(orphans_, [](const Orphans& orphans) {
-    return kill(orphans.client_pid, 0) != 0 && errno == ESRCH;
-  });
+  orphans_.FreeEnded();
 }
 
 void Executor::FailSession(SessionState& session, const Status& status) {

@@ -22,6 +22,7 @@
 #include "services/worker/join.h"
 #include "services/worker/liveness_client.h"
 #include "services/worker/options.h"
+#include "services/worker/orphans.h"
 #include "services/worker/session_state.h"
 
 namespace lockstep::worker {
@@ -34,8 +35,8 @@ struct BatchContext {
   RequestId request;
 };
 
-// Threads: ExecuteBatch() belongs to the executing thread; Abort() and AbortAll() are safe from
-// any.
+// Threads: ExecuteBatch() and orphans() belong to the executing thread; Abort() and AbortAll() are
+// safe from any.
 class Executor {
  public:
   // Everything is borrowed and outlives the executor. Answers go to `controller`, on the executing
@@ -50,6 +51,9 @@ class Executor {
   // Ends the session's work of that generation, on the cause that another rank gave.
   void Abort(SessionId session, Generation generation, const control::RemoteError& cause);
   void AbortAll(const control::RemoteError& cause);
+
+  // What is kept for clients that are lost; whoever waits for batches waits for their ends, too.
+  Orphans& orphans() { return orphans_; }
 
  private:
   // What an error is attributed to.
@@ -77,8 +81,6 @@ class Executor {
 
   void OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open);
   void CloseSession(SessionState& session, bool client_lost);
-  // Memory that lost clients may still write to is kept until their processes end.
-  void FreeOrphans();
 
   std::shared_ptr<SessionState> FindSession(SessionId id);
   void FailSession(SessionState& session, const Status& status);
@@ -100,11 +102,7 @@ class Executor {
   std::vector<registers::Value> arguments_;  // of the running call; kept for its capacity
   Running running_;
 
-  struct Orphans {
-    int client_pid = 0;
-    std::vector<registers::Value> tensors;
-  };
-  std::vector<Orphans> orphans_;
+  Orphans orphans_;
 
   std::mutex sessions_mutex_;  // guards the map; a session guards itself
   std::map<SessionId, std::shared_ptr<SessionState>> sessions_;

@@ -22,6 +22,9 @@ struct WorkerOptions {
   std::vector<std::string> module_path;
   // Upper bound of the arena that tensors live in; memory is taken as it is needed.
   size_t arena_bytes = size_t{16} << 30;
+  // Shared memory for communicators, part of the arena and taken at once: about 10 KiB (in worlds
+  // of some ten ranks) for each that this rank is in.
+  size_t communicator_bytes = size_t{2} << 20;
   // Most live registers of one session.
   size_t max_registers = size_t{1} << 20;
   // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://...".

@@ -5,6 +5,7 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/module/module.h"
 #include "services/worker/executor.h"
+#include "services/worker/host_tensor.h"
 #include "services/worker/value_transfer.h"
 
 namespace lockstep::worker {
@@ -80,13 +81,16 @@ Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader loc
     return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
                            "; only tensors can be copied");
   }
+  LOCKSTEP_RETURN_IF_ERROR(RequireHost(*tensor, "the tensor to copy"));
   const auto [found, is_new] = session.tickets().try_emplace(id.Packed(), 0);
   uint64_t& ticket = found->second;
   if (is_new) ticket = bulk_.Publish(*tensor);
   bulk_.Synchronise();
   const control::Frame body =
       control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
-        if (arena_->Contains(tensor->data())) {
+        // Only whom we can watch is let at the memory: should we lose such a client, the tensor is
+        // kept until it has ended. Others copy by socket.
+        if (arena_->Contains(tensor->data()) && session.client_process() != nullptr) {
           location.setSegment(arena_->name());
           location.setOffset(arena_->OffsetOf(tensor->data()));
         }

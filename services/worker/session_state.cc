@@ -1,8 +1,25 @@
 #include "services/worker/session_state.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
+#include "runtime/control/host.h"
+
 namespace lockstep::worker {
+namespace {
+
+// Never the same for two sessions, for two generations of one, or for two communicators of one
+// generation: those that share a tag are 2^24 sessions, 2^16 resets or 2^24 communicators apart.
+uint64_t TagOf(SessionId session, uint32_t generation, uint32_t serial) {
+  constexpr int kSerialBits = 24;
+  constexpr int kGenerationBits = 16;
+  const uint64_t in_session = uint64_t{generation & ((1u << kGenerationBits) - 1)} << kSerialBits |
+                              (serial & ((1u << kSerialBits) - 1));
+  return uint64_t{session.value} << (kGenerationBits + kSerialBits) | in_session;
+}
+
+}  // namespace
 
 control::RemoteError SessionState::failure() const {
   std::lock_guard lock(mutex_);
@@ -27,7 +44,8 @@ void SessionState::Abort(Generation generation, const control::RemoteError& caus
     failed_.store(true, std::memory_order_release);
   }
   const Status status = failure_.ToStatus();
-  for (auto& [members, communicator] : communicators_) communicator->Abort(status);
+  communicators_.ForEach(
+      [&](collective::Communicator& communicator) { communicator.Abort(status); });
 }
 
 void SessionState::Reset(Generation generation) {
@@ -35,28 +53,50 @@ void SessionState::Reset(Generation generation) {
   generation_.store(generation.value, std::memory_order_release);
   failure_ = control::RemoteError();
   failed_.store(false, std::memory_order_release);
-  communicators_.clear();
+  communicators_.Clear();
   if (early_abort_.has_value() && early_abort_->generation == generation) {
     failure_ = early_abort_->cause;
     failed_.store(true, std::memory_order_release);
   }
 }
 
-StatusOr<collective::Communicator*> SessionState::CommunicatorAmong(
-    const std::vector<Rank>& members, collective::Communicator& world, Deadline deadline) {
+StatusOr<collective::Communicator*> SessionState::CommunicatorOf(const TeamName& name,
+                                                                 const std::vector<Rank>& members,
+                                                                 collective::Communicator& world,
+                                                                 Deadline deadline) {
+  CommunicatorCache::Entry* entry = nullptr;
+  CommunicatorCache::Evicted evicted;
   {
     std::lock_guard lock(mutex_);
-    const auto found = communicators_.find(members);
-    if (found != communicators_.end()) return found->second.get();
+    entry = &communicators_.Use(name, &evicted);
+    if (entry->communicator != nullptr || members.empty()) return entry->communicator.get();
   }
-  // Never the same for two sessions, or for two generations of one.
-  const uint64_t tag = uint64_t{id_.value} << 32 | generation_.load(std::memory_order_relaxed);
+  // Before another one is made: it needs the room.
+  evicted.clear();
+  const uint64_t tag = TagOf(id_, generation_.load(std::memory_order_relaxed), entry->serial);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<collective::Communicator> made,
                             world.Split(members, tag, deadline, &failed_));
   std::lock_guard lock(mutex_);
   // An abort that came meanwhile has not seen it.
   if (failed_.load(std::memory_order_relaxed)) made->Abort(failure_.ToStatus());
-  return communicators_.emplace(members, std::move(made)).first->second.get();
+  entry->communicator = std::move(made);
+  return entry->communicator.get();
+}
+
+ClientProcess* SessionState::client_process() {
+  if (!looked_for_client_) {
+    looked_for_client_ = true;
+    if (owner_.client_host == control::ThisHost().id) {
+      StatusOr<ClientProcess> process = ClientProcess::Watch(owner_.client_pid);
+      if (process.ok()) {
+        client_process_ = *std::move(process);
+      } else {
+        spdlog::warn("session {} copies by socket: its client cannot be watched: {}", id_.value,
+                     Message(process.status()));
+      }
+    }
+  }
+  return client_process_.has_value() ? &*client_process_ : nullptr;
 }
 
 }  // namespace lockstep::worker

@@ -3,12 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -17,6 +17,8 @@
 #include "runtime/collective/communicator.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/registers/register_file.h"
+#include "services/worker/client_process.h"
+#include "services/worker/communicator_cache.h"
 
 namespace lockstep::worker {
 
@@ -55,11 +57,19 @@ class SessionState {
   // Usable again; the old communicators are dropped.
   void Reset(Generation generation);
 
-  // This session's communicator among `members` (world ranks, this one included), made from `world`
-  // at first use. Every member asks for it in the same command.
-  StatusOr<collective::Communicator*> CommunicatorAmong(const std::vector<Rank>& members,
-                                                        collective::Communicator& world,
-                                                        Deadline deadline);
+  // This session's communicator of the team `name`, whose members are, for this rank, `members`
+  // (world ranks, this one included); made from `world` when it is new. Null if `members` is empty:
+  // this rank has no part in it, but all ranks ask in the same command (see CommunicatorCache).
+  // Valid until the next call.
+  StatusOr<collective::Communicator*> CommunicatorOf(const TeamName& name,
+                                                     const std::vector<Rank>& members,
+                                                     collective::Communicator& world,
+                                                     Deadline deadline);
+
+  // The client's process, if it is one of this host that can be watched; else null. Only to such a
+  // process memory may be lent. Looked for once.
+  ClientProcess* client_process();
+  std::optional<ClientProcess> TakeClientProcess() { return std::move(client_process_); }
 
   // Bulk tickets of registers that the client has located.
   std::unordered_map<uint64_t, uint64_t>& tickets() { return tickets_; }
@@ -73,6 +83,8 @@ class SessionState {
   const SessionOwner owner_;
   registers::RegisterFile* const registers_;
   std::unordered_map<uint64_t, uint64_t> tickets_;
+  bool looked_for_client_ = false;
+  std::optional<ClientProcess> client_process_;
 
   std::atomic<uint32_t> generation_{0};
   std::atomic<bool> failed_{false};
@@ -83,7 +95,7 @@ class SessionState {
     control::RemoteError cause;
   };
   std::optional<EarlyAbort> early_abort_;
-  std::map<std::vector<Rank>, std::unique_ptr<collective::Communicator>> communicators_;
+  CommunicatorCache communicators_;
 };
 
 }  // namespace lockstep::worker

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/control/value_codec.h"
+#include "services/worker/host_tensor.h"
 
 namespace lockstep::worker {
 namespace {
@@ -49,6 +50,7 @@ struct Writer {
   Status operator()(Device v) { return Plain(v); }
   Status operator()(const Shape& v) { return Plain(v); }
   Status operator()(const tensor::Tensor& v) {
+    LOCKSTEP_RETURN_IF_ERROR(RequireHost(v, "the tensor to send"));
     LOCKSTEP_RETURN_IF_ERROR(Take(v.size_bytes()));
     auto tensor = out.initTensor();
     tensor.setDtype(control::ToWire(v.dtype()));

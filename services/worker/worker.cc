@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -28,6 +29,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
   tensor::ArenaOptions arena_options;
   arena_options.name = SharedSegment::kNamePrefix + control::RandomHex(8);
   arena_options.capacity_bytes = options.arena_bytes;
+  arena_options.control_bytes = options.communicator_bytes;
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<tensor::Arena> arena,
                             tensor::Arena::Create(arena_options));
   LOCKSTEP_ASSIGN_OR_RETURN(auto bulk_channel, control::ZmqListen(context, options.bulk_endpoint));
@@ -144,7 +146,6 @@ Status Worker::ServeWith(collective::Communicator& world) {
 Status Worker::Serve(Executor& executor) {
   control::InputWaiter waiter(options_.poll_before_sleep);
   control::Channel* const channels[] = {controller_.get()};
-  const int descriptors[] = {wake_up_.fd()};
   control::Message message;
   while (!stopping_) {
     while (controller_->Receive(&message)) {
@@ -152,6 +153,11 @@ Status Worker::Serve(Executor& executor) {
       if (!go_on) return OkStatus();
       if (stopping_) break;
     }
+    Orphans& orphans = executor.orphans();
+    orphans.FreeEnded();
+    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd()};
+    descriptors.insert(descriptors.end(), orphans.descriptors().begin(),
+                       orphans.descriptors().end());
     waiter.Wait(channels, descriptors, Deadline::After(kUntilWoken));
   }
   spdlog::info("rank {} stops: {}", place_.rank, stop_reason_);

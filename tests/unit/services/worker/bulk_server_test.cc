@@ -16,6 +16,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/heap_allocator.h"
+#include "tests/unit/services/worker/cuda_tensor.h"
 
 namespace lockstep::worker {
 namespace {
@@ -128,6 +129,12 @@ TEST_F(BulkServerTest, NothingOutsideOfTheTensorCanBeReached) {
   EXPECT_EQ(Write(ticket_, 99, {"XY"}).error.code(), StatusCode::kOutOfRange);
   EXPECT_EQ(Write(ticket_, ~uint64_t{0}, {"XY"}).error.code(), StatusCode::kOutOfRange);
   EXPECT_EQ(tensor_.data_as<char>()[99], 99);
+}
+
+TEST_F(BulkServerTest, TensorsOutsideOfHostMemoryAreNotTouched) {
+  const uint64_t ticket = server_->Publish(CudaTensor());
+  EXPECT_THAT(Message(Read(ticket, 0, 4).error), HasSubstr("cuda:3"));
+  EXPECT_THAT(Message(Write(ticket, 0, {"abcd"}).error), HasSubstr("cuda:3"));
 }
 
 TEST_F(BulkServerTest, HugeReadIsRefusedBeforeAnythingIsAllocated) {

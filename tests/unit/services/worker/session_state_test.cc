@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -10,66 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/services/worker/fake_communicator.h"
+
 namespace lockstep::worker {
 namespace {
 
 using namespace std::chrono_literals;
-using collective::Counts;
-using collective::ReduceOp;
 
 constexpr auto kLong = 20s;
-
-// Counts what the session does with its communicators; operations are not what is tested here.
-class FakeCommunicator : public collective::Communicator {
- public:
-  struct Log {
-    std::vector<uint64_t> tags;
-    std::atomic<int> live{0};
-    std::atomic<int> aborts{0};
-    std::atomic<bool> in_split{false};
-    // If set, Split returns when this is, or it was cancelled.
-    std::atomic<bool>* let_split = nullptr;
-  };
-  explicit FakeCommunicator(Log& log) : log_(log) { ++log_.live; }
-  ~FakeCommunicator() override { --log_.live; }
-
-  Rank rank() const override { return 0; }
-  int size() const override { return 1; }
-  absl::Span<const Rank> members() const override { return {}; }
-  std::string_view backend() const override { return "fake"; }
-  Status AllReduce(ConstBuffer, Buffer, ReduceOp, Deadline) override { return OkStatus(); }
-  Status Reduce(ConstBuffer, Buffer, ReduceOp, Rank, Deadline) override { return OkStatus(); }
-  Status Broadcast(ConstBuffer, Buffer, Rank, Deadline) override { return OkStatus(); }
-  Status AllGather(ConstBuffer, Buffer, Counts, Deadline) override { return OkStatus(); }
-  Status Gather(ConstBuffer, Buffer, Counts, Rank, Deadline) override { return OkStatus(); }
-  Status ReduceScatter(ConstBuffer, Buffer, Counts, ReduceOp, Deadline) override {
-    return OkStatus();
-  }
-  Status Scatter(ConstBuffer, Buffer, Counts, Rank, Deadline) override { return OkStatus(); }
-  Status AllToAll(ConstBuffer, Counts, Buffer, Counts, Deadline) override { return OkStatus(); }
-  Status Send(ConstBuffer, Rank, Deadline) override { return OkStatus(); }
-  Status Recv(Buffer, Rank, Deadline) override { return OkStatus(); }
-  Status SendRecv(ConstBuffer, Rank, Buffer, Rank, Deadline) override { return OkStatus(); }
-  Status Barrier(Deadline) override { return OkStatus(); }
-  void Abort(const Status&) override { ++log_.aborts; }
-
- protected:
-  StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank>, uint64_t tag,
-                                                  Deadline deadline,
-                                                  const std::atomic<bool>* cancelled) override {
-    log_.tags.push_back(tag);
-    log_.in_split = true;
-    while (log_.let_split != nullptr && !*log_.let_split) {
-      if (cancelled != nullptr && *cancelled) return Aborted("cancelled");
-      if (deadline.Expired()) return DeadlineExceeded("nobody came");
-      std::this_thread::yield();
-    }
-    return std::make_unique<FakeCommunicator>(log_);
-  }
-
- private:
-  Log& log_;
-};
 
 control::RemoteError Error(StatusCode code, Rank rank) {
   control::RemoteError error;
@@ -82,7 +31,8 @@ control::RemoteError Error(StatusCode code, Rank rank) {
 class SessionStateTest : public testing::Test {
  protected:
   StatusOr<collective::Communicator*> Connect(const std::vector<Rank>& members) {
-    return state_.CommunicatorAmong(members, world_, Deadline::After(kLong));
+    return state_.CommunicatorOf({TeamName::Kind::kTeam, members}, members, world_,
+                                 Deadline::After(kLong));
   }
 
   registers::RegisterTotals totals_;
@@ -155,11 +105,43 @@ TEST_F(SessionStateTest, TagsDifferBetweenSessionsAndGenerations) {
   state_.Reset(Generation(1));
   ASSERT_TRUE(Connect({0}).ok());
   SessionState other(SessionId(8), SessionOwner{}, &registers_);
-  ASSERT_TRUE(other.CommunicatorAmong({0}, world_, Deadline::After(kLong)).ok());
+  ASSERT_TRUE(other.CommunicatorOf({}, {0}, world_, Deadline::After(kLong)).ok());
   ASSERT_EQ(log_.tags.size(), 3u);
   EXPECT_NE(log_.tags[0], log_.tags[1]);
   EXPECT_NE(log_.tags[0], log_.tags[2]);
   EXPECT_NE(log_.tags[1], log_.tags[2]);
+}
+
+// Who is in a team is the same on all ranks, "each rank's group" is not: the two are told apart
+// even where they are the same ranks here.
+TEST_F(SessionStateTest, GroupsAndTeamsOfTheSameRanksAreTwo) {
+  const auto team = Connect({0, 1});
+  const auto group =
+      state_.CommunicatorOf({TeamName::Kind::kGroups}, {0, 1}, world_, Deadline::After(kLong));
+  ASSERT_TRUE(team.ok() && group.ok());
+  EXPECT_NE(*team, *group);
+  EXPECT_NE(log_.tags[0], log_.tags[1]);
+}
+
+TEST_F(SessionStateTest, TeamsOfOthersAreNotedAndNotMade) {
+  const auto made =
+      state_.CommunicatorOf({TeamName::Kind::kTeam, {1, 2}}, {}, world_, Deadline::After(kLong));
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(*made, nullptr);
+  EXPECT_TRUE(log_.tags.empty());
+}
+
+TEST_F(SessionStateTest, TeamsThatComeAgainAndAgainAreKeptWithinBounds) {
+  constexpr int kTeams = 3 * CommunicatorCache::kMaxTeamsOfARank;
+  for (int round = 0; round < 3; ++round) {
+    for (Rank other = 1; other <= kTeams; ++other) {
+      ASSERT_TRUE(Connect({0, other}).ok());
+      EXPECT_LE(log_.live, 1 + CommunicatorCache::kMaxTeamsOfARank);
+    }
+  }
+  std::sort(log_.tags.begin(), log_.tags.end());
+  EXPECT_EQ(std::unique(log_.tags.begin(), log_.tags.end()), log_.tags.end())
+      << "a peer may still have the old one";
 }
 
 TEST_F(SessionStateTest, AbortReachesAllCommunicatorsOfTheSession) {

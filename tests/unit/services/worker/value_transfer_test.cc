@@ -11,6 +11,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/tensor/heap_allocator.h"
+#include "tests/unit/services/worker/cuda_tensor.h"
 
 namespace lockstep::worker {
 namespace {
@@ -124,6 +125,12 @@ TEST_F(ValueTransferTest, ObjectsOfAWorkerAreDescribed) {
       Out(registers::Value(std::shared_ptr<registers::Object>(std::make_shared<Thing>())));
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(value->As<RemoteObject>()->description, "a thing");
+}
+
+TEST_F(ValueTransferTest, TensorsOutsideOfHostMemoryAreNotRead) {
+  const Status status = Out(CudaTensor()).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), HasSubstr("cuda:3"));
 }
 
 TEST_F(ValueTransferTest, LargeTensorsDoNotTravelByValue) {

@@ -1,0 +1,23 @@
+#include "services/worker/orphans.h"
+
+#include <utility>
+
+namespace lockstep::worker {
+
+void Orphans::Keep(ClientProcess client, std::vector<registers::Value> tensors) {
+  entries_.push_back({std::move(client), std::move(tensors)});
+  ListDescriptors();
+}
+
+void Orphans::FreeEnded() {
+  if (std::erase_if(entries_, [](const Entry& entry) { return entry.client.HasEnded(); }) > 0) {
+    ListDescriptors();
+  }
+}
+
+void Orphans::ListDescriptors() {
+  descriptors_.clear();
+  for (const Entry& entry : entries_) descriptors_.push_back(entry.client.fd());
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,79 @@
+// A communicator that does nothing, for tests of those who keep communicators.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "runtime/collective/communicator.h"
+
+namespace lockstep::worker {
+
+// Counts how many there are, and what is done to them; operations are not what is tested with it.
+class FakeCommunicator : public collective::Communicator {
+ public:
+  struct Log {
+    std::vector<uint64_t> tags;
+    std::atomic<int> live{0};
+    std::atomic<int> aborts{0};
+    std::atomic<bool> in_split{false};
+    // If set, Split returns when this is, or it was cancelled.
+    std::atomic<bool>* let_split = nullptr;
+  };
+  explicit FakeCommunicator(Log& log) : log_(log) { ++log_.live; }
+  ~FakeCommunicator() override { --log_.live; }
+
+  Rank rank() const override { return 0; }
+  int size() const override { return 1; }
+  absl::Span<const Rank> members() const override { return {}; }
+  std::string_view backend() const override { return "fake"; }
+  Status AllReduce(ConstBuffer, Buffer, collective::ReduceOp, Deadline) override {
+    return OkStatus();
+  }
+  Status Reduce(ConstBuffer, Buffer, collective::ReduceOp, Rank, Deadline) override {
+    return OkStatus();
+  }
+  Status Broadcast(ConstBuffer, Buffer, Rank, Deadline) override { return OkStatus(); }
+  Status AllGather(ConstBuffer, Buffer, collective::Counts, Deadline) override {
+    return OkStatus();
+  }
+  Status Gather(ConstBuffer, Buffer, collective::Counts, Rank, Deadline) override {
+    return OkStatus();
+  }
+  Status ReduceScatter(ConstBuffer, Buffer, collective::Counts, collective::ReduceOp,
+                       Deadline) override {
+    return OkStatus();
+  }
+  Status Scatter(ConstBuffer, Buffer, collective::Counts, Rank, Deadline) override {
+    return OkStatus();
+  }
+  Status AllToAll(ConstBuffer, collective::Counts, Buffer, collective::Counts, Deadline) override {
+    return OkStatus();
+  }
+  Status Send(ConstBuffer, Rank, Deadline) override { return OkStatus(); }
+  Status Recv(Buffer, Rank, Deadline) override { return OkStatus(); }
+  Status SendRecv(ConstBuffer, Rank, Buffer, Rank, Deadline) override { return OkStatus(); }
+  Status Barrier(Deadline) override { return OkStatus(); }
+  void Abort(const Status&) override { ++log_.aborts; }
+
+ protected:
+  StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank>, uint64_t tag,
+                                                  Deadline deadline,
+                                                  const std::atomic<bool>* cancelled) override {
+    log_.tags.push_back(tag);
+    log_.in_split = true;
+    while (log_.let_split != nullptr && !*log_.let_split) {
+      if (cancelled != nullptr && *cancelled) return Aborted("cancelled");
+      if (deadline.Expired()) return DeadlineExceeded("nobody came");
+      std::this_thread::yield();
+    }
+    return std::make_unique<FakeCommunicator>(log_);
+  }
+
+ private:
+  Log& log_;
+};
+
+}  // namespace lockstep::worker

@@ -1,6 +1,5 @@
 #include "runtime/control/zmq/zmq_channel.h"
 
-#include <unistd.h>
 #include <zmq.h>
 
 #include <array>
@@ -10,6 +9,9 @@
 #include <new>
 #include <random>
 #include <utility>
+#include <vector>
+
+#include "runtime/control/zmq/ipc_claim.h"
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -229,12 +231,11 @@ class DealerChannel final : public ClientChannel {
 
 class RouterChannel final : public ServerChannel {
  public:
-  RouterChannel(Socket socket, std::string endpoint)
-      : socket_(std::move(socket)), fd_(socket_.wait_fd()), endpoint_(std::move(endpoint)) {}
-  ~RouterChannel() override {
-    // ZeroMQ leaves the socket's file behind; a later listener would only replace it.
-    if (endpoint_.rfind("ipc:///", 0) == 0) unlink(endpoint_.c_str() + 6);
-  }
+  RouterChannel(Socket socket, std::string endpoint, std::vector<IpcClaim> claims)
+      : claims_(std::move(claims)),
+        socket_(std::move(socket)),
+        fd_(socket_.wait_fd()),
+        endpoint_(std::move(endpoint)) {}
 
   bool HasInput() override { return socket_.HasInput(); }
   int wait_fd() const override { return fd_; }
@@ -275,6 +276,7 @@ class RouterChannel final : public ServerChannel {
     return OkStatus();
   }
 
+  const std::vector<IpcClaim> claims_;  // let go of when the socket is closed
   Socket socket_;
   const int fd_;
   const std::string endpoint_;
@@ -310,10 +312,14 @@ Status CheckMayListen(const std::string& endpoint) {
                           "[::1]), ipc:// and inproc:// are allowed");
 }
 
-Status Bind(const Socket& socket, const std::string& endpoint) {
+StatusOr<IpcClaim> Bind(const Socket& socket, const std::string& endpoint) {
   LOCKSTEP_RETURN_IF_ERROR(CheckMayListen(endpoint));
-  if (zmq_bind(socket.handle(), endpoint.c_str()) == 0) return OkStatus();
-  return ZmqError("cannot listen on \"" + endpoint + "\"");
+  LOCKSTEP_ASSIGN_OR_RETURN(IpcClaim claim, IpcClaim::Take(endpoint));
+  if (zmq_bind(socket.handle(), endpoint.c_str()) != 0) {
+    return ZmqError("cannot listen on \"" + endpoint + "\"");
+  }
+  claim.Bound();
+  return claim;
 }
 
 // ZeroMQ tells an IPv4 address as an IPv6 one, "[::ffff:127.0.0.1]": the same place, but nothing
@@ -349,14 +355,18 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
                                                    const ZmqOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, Socket::Open(std::move(context), ZMQ_ROUTER, options));
   socket.Set(ZMQ_ROUTER_HANDOVER, 1);
-  LOCKSTEP_RETURN_IF_ERROR(Bind(socket, endpoint));
+  std::vector<IpcClaim> claims;
+  LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, endpoint));
   char resolved[512];
   size_t size = sizeof resolved;
   if (zmq_getsockopt(socket.handle(), ZMQ_LAST_ENDPOINT, resolved, &size) != 0) {
     return ZmqError("cannot ask for the address of \"" + endpoint + "\"");
   }
-  if (!options.also_at.empty()) LOCKSTEP_RETURN_IF_ERROR(Bind(socket, options.also_at));
-  return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved));
+  if (!options.also_at.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, options.also_at));
+  }
+  return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved),
+                                         std::move(claims));
 }
 
 }  // namespace lockstep::control

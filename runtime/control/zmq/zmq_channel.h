@@ -26,6 +26,8 @@ StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> 
 
 // Listens. kInvalidArgument for a bad endpoint, kAlreadyExists if the address is in use,
 // kPermissionDenied for a tcp address that is not loopback: without keys nobody else may reach it.
+// The socket that a dead process left at an ipc:// path is replaced, a live one's never is (see
+// ipc_claim.h).
 StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> context,
                                                    const std::string& endpoint,
                                                    const ZmqOptions& options = {});

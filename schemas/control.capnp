@@ -151,7 +151,8 @@ struct Command {
 struct Envelope {
   # The first frame of everything that goes to a worker on its command socket.
   epoch @0 :UInt64;
-  # The membership this was sent under; a worker of another epoch refuses it.
+  # The controller this was sent by: every start of a controller has one of its own, greater than all
+  # before it (Unix time in milliseconds). A worker that another one welcomed refuses it.
   sequence @1 :UInt64;
   # Place in the total order over all sessions, without gaps; 0 outside it (welcome, refusal).
   session @2 :UInt32;
@@ -218,5 +219,7 @@ struct WorkerMessage {
     reply @2 :Reply;
     failure @3 :Failure;
     consumed @4 :Consumed;
+    goodbye @5 :Text;
+    # The worker ends, and why. Before the welcome its rank is free again, after it the worker is lost.
   }
 }

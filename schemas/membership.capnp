@@ -18,7 +18,8 @@ struct Host {
 }
 
 struct Hello {
-  # A worker's first message.
+  # A worker's first message. Said again every half second until it is answered, as a sign of life:
+  # the rank of a worker that waits and is silent for long is given to another.
   minVersion @0 :UInt32;
   maxVersion @1 :UInt32;
   build @2 :Text;
@@ -81,6 +82,8 @@ struct Heartbeat {
   rank @0 :Int32;
   # The sender; -1: the controller.
   epoch @1 :UInt64;
+  # The sender's, see Envelope. One of another epoch counts for nothing; the controller answers it with
+  # its own, by which a worker learns that its controller was replaced: it ends.
   received @2 :UInt64;
   # Batches taken from the command socket since start.
   launched @3 :UInt64;

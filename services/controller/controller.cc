@@ -6,6 +6,7 @@
 
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
+#include "services/controller/epoch.h"
 
 namespace lockstep::controller {
 namespace {
@@ -16,6 +17,8 @@ constexpr int kMessagesPerTurn = 64;
 constexpr std::chrono::milliseconds kTimerResolution{10};
 // ... and at least this often, for leases.
 constexpr std::chrono::milliseconds kTimerInterval{500};
+// A worker that waits for its welcome says hello again about ten times in this time.
+constexpr std::chrono::milliseconds kJoiningTimeout{5000};
 
 Status CheckOptions(const ControllerOptions& options) {
   if (options.workers < 1 || options.workers > 4096) {
@@ -51,6 +54,7 @@ Controller::Controller(const ControllerOptions& options,
                        std::unique_ptr<control::ServerChannel> workers,
                        std::unique_ptr<control::ServerChannel> liveness)
     : options_(options),
+      epoch_(NewEpoch()),
       client_endpoint_(clients->endpoint()),
       worker_endpoint_(workers->endpoint()),
       liveness_endpoint_(liveness->endpoint()),
@@ -58,13 +62,16 @@ Controller::Controller(const ControllerOptions& options,
       workers_(std::move(workers)),
       membership_(options.cluster, options.workers),
       sessions_(options.workers),
-      gatherer_([this](const PendingRequest& request) { SendAnswer(request); }) {
+      gatherer_([this](const PendingRequest& request) { SendAnswer(request); }),
+      watches_(static_cast<size_t>(options.workers)) {
   liveness_ = std::make_unique<LivenessMonitor>(
       std::move(liveness), options.workers,
-      LivenessMonitor::Options{epoch_, options.heartbeat_interval, options.worker_timeout},
-      [this](Rank rank, const std::string& reason) {
+      LivenessMonitor::Options{epoch_, options.heartbeat_interval,
+                               std::max(kJoiningTimeout, options.worker_timeout),
+                               options.worker_timeout},
+      [this](const LivenessMonitor::Loss& loss) {
         std::lock_guard lock(events_mutex_);
-        lost_events_.emplace_back(rank, reason);
+        lost_events_.push_back(loss);
         has_events_ = true;
         wake_up_.Signal();
       });
@@ -154,7 +161,7 @@ bool Controller::ReceiveSome() {
 }
 
 bool Controller::HandleEvents() {
-  std::vector<std::pair<Rank, std::string>> lost;
+  std::vector<LivenessMonitor::Loss> lost;
   bool go_on = true;
   {
     std::lock_guard lock(events_mutex_);
@@ -163,7 +170,11 @@ bool Controller::HandleEvents() {
     lost.swap(lost_events_);
     go_on = !stop_requested_;
   }
-  for (const auto& [rank, reason] : lost) HandleLost(rank, reason);
+  for (const LivenessMonitor::Loss& loss : lost) {
+    // The rank may be somebody else's by now.
+    if (watches_[static_cast<size_t>(loss.rank)] != loss.watch) continue;
+    HandleLost(loss.rank, loss.reason);
+  }
   return go_on;
 }
 

@@ -73,6 +73,9 @@ class Controller {
   Status HandleWorker(const control::PeerName& peer, const control::Message& message);
   void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
   void WelcomeAll();
+  // Before the welcome: the rank of a worker that has left is free again.
+  void FreeRank(Rank rank, const std::string& reason);
+  void FreeRanksOfTheDead();
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
   void HandleConsumed(Rank rank, wire::Consumed::Reader consumed);
   void SendCredit(const SessionEntry& session);
@@ -106,7 +109,7 @@ class Controller {
 
   const ControllerOptions options_;
   const Deadline::Clock::time_point started_ = Deadline::Clock::now();
-  const Epoch epoch_{1};
+  const Epoch epoch_;
   std::string client_endpoint_;
   std::string worker_endpoint_;
   std::string liveness_endpoint_;
@@ -118,6 +121,7 @@ class Controller {
   SessionTable sessions_;
   Gatherer gatherer_;
   std::vector<PendingOpen> pending_opens_;
+  std::vector<WatchId> watches_;  // by rank: the watching of its present worker
   uint64_t sequence_ = 0;
   bool welcomed_ = false;
 
@@ -125,7 +129,7 @@ class Controller {
   control::WakeUp wake_up_;
   std::atomic<bool> has_events_{false};
   std::mutex events_mutex_;
-  std::vector<std::pair<Rank, std::string>> lost_events_;
+  std::vector<LivenessMonitor::Loss> lost_events_;
   bool stop_requested_ = false;
   std::string stop_reason_;
 

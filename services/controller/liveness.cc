@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "runtime/control/host.h"
@@ -13,7 +14,7 @@
 namespace lockstep::controller {
 namespace {
 
-bool HasEnded(int pidfd) {
+bool IsReadable(int pidfd) {
   pollfd entry{pidfd, POLLIN, 0};
   return poll(&entry, 1, 0) > 0;
 }
@@ -39,19 +40,47 @@ void LivenessMonitor::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid) {
+WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid) {
   std::lock_guard lock(mutex_);
   Watched& watched = workers_[static_cast<size_t>(rank)];
   Unwatch(watched);
   watched = Watched();
   watched.watching = true;
+  watched.id = last_watch_ = WatchId(last_watch_.value + 1);
   watched.last_heard = Deadline::Clock::now();
   watched.pid = pid;
   if (host_id == control::ThisHost().id && pid != getpid()) {
-    // Where the kernel cannot (an old one, a process that has already ended), heartbeats must do.
+    // Where the kernel cannot (an old one), heartbeats must do.
     watched.pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    watched.had_ended = watched.pidfd < 0 && errno == ESRCH;
   }
   wake_up_.Signal();
+  return watched.id;
+}
+
+void LivenessMonitor::NoteAlive(Rank rank) {
+  std::lock_guard lock(mutex_);
+  workers_[static_cast<size_t>(rank)].last_heard = Deadline::Clock::now();
+}
+
+void LivenessMonitor::ExpectHeartbeats(Rank rank) {
+  std::lock_guard lock(mutex_);
+  Watched& watched = workers_[static_cast<size_t>(rank)];
+  watched.welcome = true;
+  watched.last_heard = Deadline::Clock::now();
+}
+
+void LivenessMonitor::Forget(Rank rank) {
+  std::lock_guard lock(mutex_);
+  Watched& watched = workers_[static_cast<size_t>(rank)];
+  Unwatch(watched);
+  watched = Watched();
+}
+
+bool LivenessMonitor::HasEnded(Rank rank) const {
+  std::lock_guard lock(mutex_);
+  const Watched& watched = workers_[static_cast<size_t>(rank)];
+  return watched.had_ended || (watched.pidfd >= 0 && IsReadable(watched.pidfd));
 }
 
 void LivenessMonitor::Unwatch(Watched& watched) {
@@ -103,10 +132,15 @@ void LivenessMonitor::Run() {
     SendQueued();
     if (greet_ || Deadline::Clock::now() >= next_beacon) {
       greet_ = false;
-      SendBeacons();
+      std::vector<control::PeerName> peers;
+      {
+        std::lock_guard lock(mutex_);
+        peers = Peers();
+      }
+      SendBeacon(peers);
       next_beacon = Deadline::Clock::now() + options_.heartbeat_interval;
     }
-    for (const Loss& loss : FindLost()) on_lost_(loss.rank, loss.reason);
+    for (const Loss& loss : FindLost()) on_lost_(loss);
   }
   SendQueued();
 }
@@ -127,12 +161,12 @@ void LivenessMonitor::ReceiveAll() {
 
 void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
                                       wire::Heartbeat::Reader heartbeat) {
+  // A worker of an earlier controller at this endpoint. It must not take the place of this one's
+  // worker of the same rank, and wants to know that its own controller is no more.
+  if (heartbeat.getEpoch() != options_.epoch.value) return SendBeacon({from});
   std::lock_guard lock(mutex_);
   const Rank rank = heartbeat.getRank();
-  if (rank < 0 || rank >= static_cast<Rank>(workers_.size()) ||
-      heartbeat.getEpoch() != options_.epoch.value) {
-    return;
-  }
+  if (rank < 0 || rank >= static_cast<Rank>(workers_.size())) return;
   Watched& watched = workers_[static_cast<size_t>(rank)];
   if (!watched.watching) return;
   if (watched.peer != from) greet_ = true;
@@ -163,18 +197,13 @@ void LivenessMonitor::SendQueued() {
   for (const control::Frame& frame : frames) (void)channel_->Send(peers, {frame});
 }
 
-void LivenessMonitor::SendBeacons() {
+void LivenessMonitor::SendBeacon(const std::vector<control::PeerName>& peers) {
   const control::Frame frame =
       control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
         auto heartbeat = message.initHeartbeat();
         heartbeat.setRank(-1);
         heartbeat.setEpoch(options_.epoch.value);
       });
-  std::vector<control::PeerName> peers;
-  {
-    std::lock_guard lock(mutex_);
-    peers = Peers();
-  }
   (void)channel_->Send(peers, {frame});
 }
 
@@ -185,10 +214,12 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
   for (size_t i = 0; i < workers_.size(); ++i) {
     Watched& watched = workers_[i];
     if (!watched.watching) continue;
+    const auto patience = watched.welcome ? options_.worker_timeout : options_.joining_timeout;
     std::string reason;
-    if (watched.pidfd >= 0 && HasEnded(watched.pidfd)) {
+    if (watched.had_ended || (watched.pidfd >= 0 && IsReadable(watched.pidfd))) {
+      watched.had_ended = true;
       reason = "its process " + std::to_string(watched.pid) + " has ended";
-    } else if (now - watched.last_heard > options_.worker_timeout) {
+    } else if (now - watched.last_heard > patience) {
       const auto silence =
           std::chrono::duration_cast<std::chrono::milliseconds>(now - watched.last_heard);
       reason = "no heartbeat for " + std::to_string(silence.count()) + " ms";
@@ -196,7 +227,7 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
       continue;
     }
     Unwatch(watched);
-    losses.push_back({static_cast<Rank>(i), reason});
+    losses.push_back({static_cast<Rank>(i), watched.id, reason});
   }
   return losses;
 }

@@ -30,26 +30,47 @@ struct Progress {
   std::chrono::milliseconds heartbeat_age{0};
 };
 
+// One watching of one worker: a rank whose worker has left may be watched again, for the next one.
+using WatchId = StrongId<struct WatchIdTag, uint64_t>;
+
 // Listens for heartbeats on a socket and a thread of its own; watches processes on this host, so
-// that a killed worker is noticed at once and not after a time-out.
+// that a killed worker is noticed at once and not after a time-out. Heartbeats of workers that
+// another controller welcomed count for nothing, and are answered with this one's epoch.
 //
-// Threads: safe. `on_lost` is called on the liveness thread, once per worker.
+// Threads: safe. `on_lost` is called on the liveness thread, once per watching; news of one that
+// has been given up meanwhile may still come.
 class LivenessMonitor {
  public:
   struct Options {
     Epoch epoch;
     std::chrono::milliseconds heartbeat_interval{500};
+    // How long a worker may be silent before its welcome, ...
+    std::chrono::milliseconds joining_timeout{5000};
+    // ... and after it.
     std::chrono::milliseconds worker_timeout{2000};
   };
-  using OnLost = std::function<void(Rank, const std::string& reason)>;
+  struct Loss {
+    Rank rank = 0;
+    WatchId watch;
+    std::string reason;
+  };
+  using OnLost = std::function<void(const Loss&)>;
 
   LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers, Options options,
                   OnLost on_lost);
   ~LivenessMonitor();
 
-  // From now on `rank` is expected to send heartbeats. `pid` is watched too if it is a process of
-  // this host (same `host_id`) and not this one.
-  void Watch(Rank rank, const std::string& host_id, int pid);
+  // `rank` has asked to join, and is expected to show signs of life now and then. `pid` is watched
+  // too if it is a process of this host (same `host_id`) and not this one.
+  WatchId Watch(Rank rank, const std::string& host_id, int pid);
+  // A sign of life that came another way.
+  void NoteAlive(Rank rank);
+  // `rank` is welcome, and sends heartbeats from now on.
+  void ExpectHeartbeats(Rank rank);
+  // `rank` is not expected to live any more.
+  void Forget(Rank rank);
+  // True if the process of `rank` is known to have ended. Costs a system call.
+  bool HasEnded(Rank rank) const;
 
   // Tells all workers that the session's work of this generation is aborted.
   void Abort(SessionId session, Generation generation, const control::RemoteError& cause);
@@ -62,25 +83,24 @@ class LivenessMonitor {
  private:
   struct Watched {
     bool watching = false;
+    bool welcome = false;
+    WatchId id;
     control::PeerName peer;  // empty before the first heartbeat
     Deadline::Clock::time_point last_heard;
     Progress progress;
     int pid = 0;
-    int pidfd = -1;  // -1: not watched as a process
-  };
-  struct Loss {
-    Rank rank;
-    std::string reason;
+    int pidfd = -1;          // -1: not watched as a process
+    bool had_ended = false;  // the process; known without the descriptor
   };
 
   void Run();
   void ReceiveAll();
   void HandleHeartbeat(const control::PeerName& from, wire::Heartbeat::Reader heartbeat);
   void SendQueued();
-  void SendBeacons();
+  void SendBeacon(const std::vector<control::PeerName>& peers);
   std::vector<Loss> FindLost();
   std::vector<control::PeerName> Peers() const;  // with mutex_ held
-  void Unwatch(Watched& watched);
+  static void Unwatch(Watched& watched);
 
   const Options options_;
   const OnLost on_lost_;
@@ -89,6 +109,7 @@ class LivenessMonitor {
 
   mutable std::mutex mutex_;
   std::vector<Watched> workers_;
+  WatchId last_watch_;
   std::vector<control::Frame> queued_;  // to be sent to all
   bool greet_ = false;  // a worker was heard for the first time and waits for a sign
 

@@ -99,6 +99,13 @@ void Membership::MarkLost(Rank rank, const std::string& reason) {
   UpdatePeers();
 }
 
+void Membership::Free(Rank rank) {
+  Member& gone = members_[static_cast<size_t>(rank)];
+  ranks_.erase(gone.peer);
+  gone = Member();
+  UpdatePeers();
+}
+
 void Membership::UpdatePeers() {
   peers_.clear();
   for (const Member& m : members_) {

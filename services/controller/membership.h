@@ -59,6 +59,8 @@ class Membership {
   // The state change of `rank`; the caller got the rank from FindPeer.
   void MarkReady(Rank rank, const std::string& backend);
   void MarkLost(Rank rank, const std::string& reason);
+  // The worker of `rank` has left before anybody was welcomed: the rank is as if nobody had asked.
+  void Free(Rank rank);
 
   // -1 if no member has this name.
   Rank FindPeer(const control::PeerName& peer) const;
@@ -79,7 +81,7 @@ class Membership {
   const std::string cluster_;
   std::vector<Member> members_;
   std::vector<control::PeerName> peers_;
-  std::unordered_map<control::PeerName, Rank> ranks_;  // of everybody who ever joined
+  std::unordered_map<control::PeerName, Rank> ranks_;  // of all members, the lost ones too
 };
 
 // Fills in a Peer for `member`.

@@ -8,6 +8,16 @@
 #include "services/controller/controller.h"
 
 namespace lockstep::controller {
+namespace {
+
+// Removes what a killed worker left in this host's memory; a live one's is not touched.
+void SweepMemoryOf(const Membership::Member& member) {
+  if (!member.facts.segment.empty() && member.facts.host_id == control::ThisHost().id) {
+    SharedSegment::Sweep(member.facts.segment);
+  }
+}
+
+}  // namespace
 
 Status Controller::HandleWorker(const control::PeerName& peer, const control::Message& message) {
   if (message.empty()) return InvalidArgument("an empty message");
@@ -18,6 +28,11 @@ Status Controller::HandleWorker(const control::PeerName& peer, const control::Me
           return OkStatus();
         }
         const Rank rank = membership_.FindPeer(peer);
+        if (reader.isGoodbye()) {
+          // One that was refused says it, too.
+          if (rank >= 0) HandleLost(rank, "it left: " + control::ToString(reader.getGoodbye()));
+          return OkStatus();
+        }
         if (rank < 0) return FailedPrecondition("its sender has not joined");
         switch (reader.which()) {
           case wire::WorkerMessage::READY:
@@ -50,7 +65,18 @@ Status Controller::HandleWorker(const control::PeerName& peer, const control::Me
 
 void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader hello) {
   const Candidate candidate = ReadCandidate(hello);
-  const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
+  // Said again while it waits, as a sign of life.
+  const Rank known = membership_.FindPeer(peer);
+  if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
+    liveness_->NoteAlive(known);
+    return;
+  }
+  StatusOr<Rank> rank = membership_.Admit(peer, candidate);
+  if (!rank.ok() && !welcomed_) {
+    // Whoever is in the way may have been killed a moment ago.
+    FreeRanksOfTheDead();
+    rank = membership_.Admit(peer, candidate);
+  }
   if (!rank.ok()) {
     spdlog::warn("worker {} is refused: {}", control::ProcessLabel(candidate.host, candidate.pid),
                  Message(rank.status()));
@@ -63,16 +89,34 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   }
   spdlog::info("rank {} is {} on {}", *rank, control::ProcessLabel(candidate.host, candidate.pid),
                candidate.device);
-  if (membership_.AllJoined() && !welcomed_) {
-    welcomed_ = true;
-    WelcomeAll();
+  watches_[static_cast<size_t>(*rank)] = liveness_->Watch(*rank, candidate.host_id, candidate.pid);
+  if (!membership_.AllJoined() || welcomed_) return;
+  // After the welcome a hole cannot be filled any more.
+  FreeRanksOfTheDead();
+  if (membership_.AllJoined()) WelcomeAll();
+}
+
+void Controller::FreeRanksOfTheDead() {
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if (liveness_->HasEnded(rank)) FreeRank(rank, "its process has ended");
   }
 }
 
+void Controller::FreeRank(Rank rank, const std::string& reason) {
+  const Membership::Member& member = membership_.member(rank);
+  spdlog::warn("rank {} ({}) is free again, its worker is gone before all had joined: {}", rank,
+               control::ProcessLabel(member.facts.host, member.facts.pid), reason);
+  SweepMemoryOf(member);
+  liveness_->Forget(rank);
+  watches_[static_cast<size_t>(rank)] = WatchId();
+  membership_.Free(rank);
+}
+
 void Controller::WelcomeAll() {
+  welcomed_ = true;
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const Membership::Member& member = membership_.member(rank);
-    liveness_->Watch(rank, member.facts.host_id, member.facts.pid);
+    liveness_->ExpectHeartbeats(rank);
     const control::Frame frame =
         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
           envelope.setEpoch(epoch_.value);
@@ -128,12 +172,12 @@ void Controller::SendCredit(const SessionEntry& session) {
 
 void Controller::HandleLost(Rank rank, const std::string& reason) {
   const Membership::Member& member = membership_.member(rank);
+  if (member.state == Membership::State::kLost) return;
+  if (!welcomed_) return FreeRank(rank, reason);
   const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
   spdlog::error("rank {} ({}) is lost: {}", rank, label, reason);
   membership_.MarkLost(rank, reason);
-  if (!member.facts.segment.empty() && member.facts.host_id == control::ThisHost().id) {
-    SharedSegment::Sweep(member.facts.segment);
-  }
+  SweepMemoryOf(member);
   control::RemoteError cause =
       control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason));
   cause.rank = rank;

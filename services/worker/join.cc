@@ -16,6 +16,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// A worker that waits says hello again this often: the controller learns that it still waits, and
+// one that was restarted learns of it at all.
+constexpr milliseconds kHelloInterval{500};
+
 control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
   return control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto hello = message.initHello();
@@ -79,17 +83,26 @@ StatusOr<Place> ReadAnswer(const control::Message& message) {
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
                      Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(channel.Send({HelloFrame(options, offer)}));
+  const control::Frame hello = HelloFrame(options, offer);
   control::InputWaiter waiter{milliseconds(0)};
   control::Channel* const channels[] = {&channel};
-  while (waiter.Wait(channels, {&wake_fd, 1}, deadline)) {
-    if (stopping) return Aborted("the worker was stopped while it joined");
-    control::Message message;
-    if (channel.Receive(&message)) return ReadAnswer(message);
-  }
+  do {
+    LOCKSTEP_RETURN_IF_ERROR(channel.Send({hello}));
+    const Deadline next_hello = Deadline::After(kHelloInterval).Earlier(deadline);
+    while (waiter.Wait(channels, {&wake_fd, 1}, next_hello)) {
+      if (stopping) return Aborted("the worker was stopped while it joined");
+      control::Message message;
+      if (channel.Receive(&message)) return ReadAnswer(message);
+    }
+  } while (!deadline.Expired());
   return DeadlineExceeded("no welcome from the controller at ", options.controller_endpoint,
                           " within ", options.join_timeout.count(),
                           " ms: it does not run there, or not all workers have joined");
+}
+
+Status SendGoodbye(control::ClientChannel& channel, const std::string& reason) {
+  return channel.Send({control::EncodeMessage<wire::WorkerMessage>(
+      [&](wire::WorkerMessage::Builder message) { message.setGoodbye(reason); })});
 }
 
 Status SendReady(control::ClientChannel& channel, Rank rank, std::string_view backend) {

@@ -36,14 +36,17 @@ struct Offer {
   std::string bulk_endpoint;
 };
 
-// Sends the hello and waits for the welcome. kDeadlineExceeded if no controller answers, or not all
-// workers join; kAborted once `stopping`, which is signalled by `wake_fd`; else the controller's
-// refusal.
+// Says hello, again and again, and waits for the welcome. kDeadlineExceeded if no controller
+// answers, or not all workers join; kAborted once `stopping`, which is signalled by `wake_fd`; else
+// the controller's refusal.
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
                      Deadline deadline);
 
 // Tells the controller that the communicator stands.
 Status SendReady(control::ClientChannel& channel, Rank rank, std::string_view backend);
+
+// Tells the controller that this worker ends, whether it was welcome or not.
+Status SendGoodbye(control::ClientChannel& channel, const std::string& reason);
 
 }  // namespace lockstep::worker

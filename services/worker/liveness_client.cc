@@ -37,7 +37,6 @@ void LivenessClient::Run() {
   control::Channel* const channels[] = {channel_.get()};
   const int descriptors[] = {wake_up_.fd()};
   auto next_heartbeat = Deadline::Clock::now();
-  bool lost = false;
   while (!stopping_) {
     const auto now = Deadline::Clock::now();
     if (now >= next_heartbeat) {
@@ -45,12 +44,17 @@ void LivenessClient::Run() {
       next_heartbeat = now + options_.heartbeat_interval;
     }
     Receive();
-    if (!lost && now - last_heard_ > options_.controller_timeout) {
-      lost = true;
-      callbacks_.controller_lost();
+    if (now - last_heard_ > options_.controller_timeout) {
+      ControllerLost(Unavailable("the controller has been silent for ",
+                                 options_.controller_timeout.count(), " ms"));
     }
     waiter.Wait(channels, descriptors, Deadline::At(next_heartbeat));
   }
+}
+
+void LivenessClient::ControllerLost(const Status& why) {
+  if (std::exchange(lost_, true)) return;
+  callbacks_.controller_lost(why);
 }
 
 void LivenessClient::SendHeartbeat() {
@@ -72,6 +76,13 @@ void LivenessClient::Receive() {
     last_heard_ = Deadline::Clock::now();
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
+          if (reader.isHeartbeat() && reader.getHeartbeat().getEpoch() != options_.epoch.value) {
+            ControllerLost(Unavailable("the controller was restarted: epoch ",
+                                       reader.getHeartbeat().getEpoch(), " answers where epoch ",
+                                       options_.epoch,
+                                       " welcomed this worker; what its sessions "
+                                       "held is gone, start the worker again to join"));
+          }
           if (reader.isAbort()) {
             auto abort = reader.getAbort();
             callbacks_.abort(SessionId(abort.getSession()), Generation(abort.getGeneration()),

@@ -43,8 +43,9 @@ class LivenessClient {
   };
   struct Callbacks {
     std::function<void(SessionId, Generation, const control::RemoteError&)> abort;
-    // The controller has been silent for controller_timeout. Called once.
-    std::function<void()> controller_lost;
+    // The controller has been silent for controller_timeout, or another one has taken its place.
+    // Called once.
+    std::function<void(const Status& why)> controller_lost;
   };
 
   LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
@@ -59,6 +60,7 @@ class LivenessClient {
   void Run();
   void SendHeartbeat();
   void Receive();
+  void ControllerLost(const Status& why);
 
   const Options options_;
   const ProgressCounters& progress_;
@@ -67,6 +69,7 @@ class LivenessClient {
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
+  bool lost_ = false;                                                // the thread's own
 
   std::atomic<bool> heard_{false};
   control::WakeUp heard_signal_;

@@ -80,6 +80,8 @@ void Worker::Run() {
   const Status status = JoinAndServe();
   if (!status.ok()) spdlog::error("worker ends: {}", Message(status));
   std::lock_guard lock(state_mutex_);
+  // Nobody should have to wait until the silence of a worker is noticed.
+  (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
   ended_ = true;
   // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
   end_status_ =
@@ -104,13 +106,7 @@ Status Worker::JoinAndServe() {
          std::lock_guard lock(state_mutex_);
          if (executor_ != nullptr) executor_->Abort(session, generation, cause);
        },
-       [this] {
-         {
-           std::lock_guard lock(state_mutex_);
-           orderly_ = false;
-         }
-         RequestStop("the controller is silent");
-       }});
+       [this](const Status& why) { OnControllerLost(why); }});
   const StatusOr<std::unique_ptr<collective::Communicator>> world =
       ConnectWorld(place_, arena_, stopping_, deadline);
   Status status = world.status();
@@ -120,9 +116,15 @@ Status Worker::JoinAndServe() {
   if (status.ok()) status = ServeWith(**world);
   if (!status.ok() && !interrupted) return status;
   std::lock_guard lock(state_mutex_);
-  return orderly_ ? OkStatus()
-                  : Unavailable("the controller has been silent for ",
-                                options_.controller_timeout.count(), " ms");
+  return controller_lost_;
+}
+
+void Worker::OnControllerLost(const Status& why) {
+  {
+    std::lock_guard lock(state_mutex_);
+    controller_lost_ = why;
+  }
+  RequestStop(Message(why));
 }
 
 Status Worker::ServeWith(collective::Communicator& world) {

@@ -47,6 +47,9 @@ class Worker {
 
   void Run();
   Status JoinAndServe();
+  // What becomes of a worker whose controller is silent or was replaced is decided here alone: it
+  // ends. Comes on the liveness thread.
+  void OnControllerLost(const Status& why);
   Status ServeWith(collective::Communicator& world);
   Status Serve(Executor& executor);
   // False when it is time to stop.
@@ -68,7 +71,7 @@ class Worker {
   std::condition_variable ended_changed_;
   std::string stop_reason_;
   Executor* executor_ = nullptr;  // while it serves; for RequestStop
-  bool orderly_ = true;           // RequestStop was asked for by our own side
+  Status controller_lost_;        // why there is no controller any more; OK: there is
   bool ended_ = false;
   Status end_status_;
 

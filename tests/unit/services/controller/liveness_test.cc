@@ -87,18 +87,25 @@ class LivenessTest : public testing::Test {
         std::move(*control::ZmqListen(context_, "inproc://liveness-" + control::RandomHex(4)));
     endpoint_ = channel->endpoint();
     monitor_ = std::make_unique<LivenessMonitor>(
-        std::move(channel), workers, LivenessMonitor::Options{kEpoch, interval, timeout},
-        [this](Rank rank, const std::string& reason) {
+        std::move(channel), workers,
+        LivenessMonitor::Options{kEpoch, interval, joining_timeout_, timeout},
+        [this](const LivenessMonitor::Loss& loss) {
           std::lock_guard lock(mutex_);
-          lost_.emplace_back(rank, reason);
+          lost_.push_back(loss);
           changed_.notify_all();
         });
+  }
+  // A worker that has been welcomed.
+  WatchId Watch(Rank rank, const std::string& host_id, int pid) {
+    const WatchId watch = monitor_->Watch(rank, host_id, pid);
+    monitor_->ExpectHeartbeats(rank);
+    return watch;
   }
   void TearDown() override { monitor_.reset(); }
 
   FakeWorker Connect() { return FakeWorker(context_, endpoint_); }
   // The losses, once there are `count`.
-  std::vector<std::pair<Rank, std::string>> WaitForLosses(size_t count) {
+  std::vector<LivenessMonitor::Loss> WaitForLosses(size_t count) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kLong, [&] { return lost_.size() >= count; }));
     return lost_;
@@ -113,12 +120,13 @@ class LivenessTest : public testing::Test {
   std::unique_ptr<LivenessMonitor> monitor_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::pair<Rank, std::string>> lost_;
+  std::vector<LivenessMonitor::Loss> lost_;
+  std::chrono::milliseconds joining_timeout_ = kNever;
 };
 
 TEST_F(LivenessTest, FirstHeartbeatIsAnsweredAtOnce) {
   Start(1, kNever, kNever);  // no beacon comes by itself
-  monitor_->Watch(0, "elsewhere", 1);
+  Watch(0, "elsewhere", 1);
   FakeWorker worker = Connect();
   worker.SendHeartbeat(0);
   EXPECT_TRUE(worker.WaitForBeacon());
@@ -126,8 +134,8 @@ TEST_F(LivenessTest, FirstHeartbeatIsAnsweredAtOnce) {
 
 TEST_F(LivenessTest, HeartbeatsCarryProgress) {
   Start(2, kNever);
-  monitor_->Watch(0, "elsewhere", 1);
-  monitor_->Watch(1, "elsewhere", 2);
+  Watch(0, "elsewhere", 1);
+  Watch(1, "elsewhere", 2);
   FakeWorker worker = Connect();
   worker.SendHeartbeat(1, 40);
   ASSERT_TRUE(worker.WaitForBeacon());
@@ -139,8 +147,8 @@ TEST_F(LivenessTest, HeartbeatsCarryProgress) {
 
 TEST_F(LivenessTest, SilentWorkerIsLostOnceAndTheOthersAreNot) {
   Start(2, 150ms);
-  monitor_->Watch(0, "elsewhere", 1);
-  monitor_->Watch(1, "elsewhere", 2);
+  Watch(0, "elsewhere", 1);
+  Watch(1, "elsewhere", 2);
   FakeWorker worker = Connect();
   const Deadline deadline = Deadline::After(kLong);
   while (losses() == 0 && !deadline.Expired()) {
@@ -148,16 +156,16 @@ TEST_F(LivenessTest, SilentWorkerIsLostOnceAndTheOthersAreNot) {
     ASSERT_TRUE(worker.WaitForBeacon());
   }
   const auto lost = WaitForLosses(1);
-  EXPECT_EQ(lost[0].first, 1);
-  EXPECT_THAT(lost[0].second, HasSubstr("no heartbeat for"));
+  EXPECT_EQ(lost[0].rank, 1);
+  EXPECT_THAT(lost[0].reason, HasSubstr("no heartbeat for"));
   // From now on rank 0 is silent too; rank 1 is not lost again.
-  EXPECT_EQ(WaitForLosses(2)[1].first, 0);
+  EXPECT_EQ(WaitForLosses(2)[1].rank, 0);
 }
 
 TEST_F(LivenessTest, WorkersThatNobodyWatchesAreNeverLost) {
   Start(3, 50ms);
-  monitor_->Watch(2, "elsewhere", 1);
-  EXPECT_EQ(WaitForLosses(1)[0].first, 2);
+  Watch(2, "elsewhere", 1);
+  EXPECT_EQ(WaitForLosses(1)[0].rank, 2);
   EXPECT_EQ(losses(), 1u);
 }
 
@@ -167,12 +175,12 @@ TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
   auto child = local::ChildProcess::Spawn(
       {.argv = {"/bin/sh", "-c", "kill -STOP $$"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
-  monitor_->Watch(0, control::ThisHost().id, child->pid());
+  Watch(0, control::ThisHost().id, child->pid());
   EXPECT_EQ(losses(), 0u);
   child->Signal(SIGKILL);
   const auto lost = WaitForLosses(1);
-  EXPECT_EQ(lost[0].first, 0);
-  EXPECT_THAT(lost[0].second,
+  EXPECT_EQ(lost[0].rank, 0);
+  EXPECT_THAT(lost[0].reason,
               HasSubstr("its process " + std::to_string(child->pid()) + " has ended"));
 }
 
@@ -181,7 +189,7 @@ TEST_F(LivenessTest, ProcessIdsOfOtherHostsMeanNothingHere) {
   auto child =
       local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
-  monitor_->Watch(0, "another host", child->pid());
+  Watch(0, "another host", child->pid());
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
   FakeWorker worker = Connect();
   worker.SendHeartbeat(0);
@@ -193,7 +201,7 @@ TEST_F(LivenessTest, AbortReachesEveryWorkerThatWasHeard) {
   Start(3, kNever);
   std::vector<FakeWorker> workers;
   for (Rank rank = 0; rank < 3; ++rank) {
-    monitor_->Watch(rank, "elsewhere", rank + 1);
+    Watch(rank, "elsewhere", rank + 1);
     workers.push_back(Connect());
     workers.back().SendHeartbeat(rank);
     ASSERT_TRUE(workers.back().WaitForBeacon());
@@ -218,7 +226,7 @@ TEST_F(LivenessTest, AbortReachesEveryWorkerThatWasHeard) {
 
 TEST_F(LivenessTest, AbortQueuedBeforeTheEndIsStillSent) {
   Start(1, kNever, kNever);
-  monitor_->Watch(0, "elsewhere", 1);
+  Watch(0, "elsewhere", 1);
   FakeWorker worker = Connect();
   worker.SendHeartbeat(0);
   ASSERT_TRUE(worker.WaitForBeacon());
@@ -228,9 +236,74 @@ TEST_F(LivenessTest, AbortQueuedBeforeTheEndIsStillSent) {
       worker.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
 }
 
+TEST_F(LivenessTest, WorkerThatWaitsForItsWelcomeHasAPatienceOfItsOwn) {
+  joining_timeout_ = 150ms;
+  Start(2, kNever);
+  const WatchId silent = monitor_->Watch(0, "elsewhere", 1);
+  monitor_->Watch(1, "elsewhere", 2);
+  const Deadline deadline = Deadline::After(kLong);
+  while (losses() == 0 && !deadline.Expired()) monitor_->NoteAlive(1);
+  const auto lost = WaitForLosses(1);
+  EXPECT_EQ(lost[0].rank, 0);
+  EXPECT_EQ(lost[0].watch, silent);
+  EXPECT_THAT(lost[0].reason, HasSubstr("no heartbeat for"));
+}
+
+TEST_F(LivenessTest, EveryWatchingHasANameOfItsOwn) {
+  Start(2, kNever);
+  const WatchId first = monitor_->Watch(0, "elsewhere", 1);
+  EXPECT_NE(monitor_->Watch(1, "elsewhere", 1), first);
+  EXPECT_NE(monitor_->Watch(0, "elsewhere", 1), first);
+}
+
+TEST_F(LivenessTest, ForgottenWorkerIsNotLost) {
+  Start(2, 50ms);
+  Watch(0, "elsewhere", 1);
+  monitor_->Forget(0);
+  Watch(1, "elsewhere", 2);
+  EXPECT_EQ(WaitForLosses(1)[0].rank, 1);
+  EXPECT_EQ(losses(), 1u);
+}
+
+// Its hello was still on its way when it ended.
+TEST_F(LivenessTest, ProcessThatHadEndedBeforeItWasWatchedIsLost) {
+  Start(1, kNever, kNever);
+  auto child =
+      local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
+  monitor_->Watch(0, control::ThisHost().id, child->pid());
+  EXPECT_TRUE(monitor_->HasEnded(0));
+  EXPECT_THAT(WaitForLosses(1)[0].reason, HasSubstr("has ended"));
+  EXPECT_TRUE(monitor_->HasEnded(0)) << "also after it was reported";
+}
+
+TEST_F(LivenessTest, OnlyProcessesCanBeKnownToHaveEnded) {
+  Start(3, kNever);
+  monitor_->Watch(0, "elsewhere", 1);
+  monitor_->Watch(1, control::ThisHost().id, getpid());
+  for (Rank rank : {0, 1, 2}) EXPECT_FALSE(monitor_->HasEnded(rank));
+}
+
+// Workers of a controller that was killed still speak to its endpoint.
+TEST_F(LivenessTest, WorkerOfAnEarlierControllerCountsForNothingAndIsTold) {
+  Start(1, kNever, kNever);
+  Watch(0, "elsewhere", 1);
+  FakeWorker ours = Connect();
+  ours.SendHeartbeat(0, 7);
+  ASSERT_TRUE(ours.WaitForBeacon());
+  FakeWorker theirs = Connect();
+  theirs.SendHeartbeat(0, 99, Epoch(kEpoch.value - 1));
+  EXPECT_TRUE(theirs.WaitForBeacon()) << "by the epoch in it they know";
+  EXPECT_EQ(monitor_->ProgressOf(0).completed, 7u);
+  // Aborts still go to ours.
+  monitor_->Abort(SessionId(1), Generation(0), control::ErrorOf(Aborted("the end")));
+  EXPECT_TRUE(ours.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
+}
+
 TEST_F(LivenessTest, NonsenseIsDropped) {
   Start(1, kNever);
-  monitor_->Watch(0, "elsewhere", 1);
+  Watch(0, "elsewhere", 1);
   FakeWorker hostile = Connect();
   hostile.SendHeartbeat(-1);
   hostile.SendHeartbeat(1);

@@ -139,6 +139,22 @@ TEST(MembershipTest, LostWorkerLeavesAHoleThatNobodyFills) {
   EXPECT_EQ(members.member(1).state, Membership::State::kLost);
 }
 
+TEST(MembershipTest, FreedRankIsAsIfNobodyHadAsked) {
+  Membership members("c", 2);
+  ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
+  ASSERT_TRUE(members.Admit("b", MakeCandidate(1)).ok());
+  members.Free(0);
+  EXPECT_FALSE(members.AllJoined());
+  EXPECT_EQ(members.FindPeer("a"), -1);
+  EXPECT_EQ(members.member(0).state, Membership::State::kMissing);
+  EXPECT_EQ(members.member(0).facts.pid, 0);
+  EXPECT_THAT(members.peers(), ElementsAre("b"));
+  EXPECT_THAT(Message(members.Whole()), HasSubstr("waiting for rank 0, 1 (joining)"));
+  EXPECT_EQ(*members.Admit("c", MakeCandidate(-1)), 0);
+  members.Free(0);
+  EXPECT_EQ(*members.Admit("a", MakeCandidate(0)), 0) << "the same peer may come again";
+}
+
 TEST(MembershipTest, CandidateIsReadFromItsHelloAndShownAsAPeer) {
   capnp::MallocMessageBuilder message;
   auto hello = message.initRoot<wire::Hello>();

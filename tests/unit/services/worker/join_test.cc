@@ -166,6 +166,38 @@ TEST_F(JoinTest, StoppingEndsTheWait) {
   stopper.join();
 }
 
+// A controller that was restarted, or that has given the rank away, hears of the worker again.
+TEST_F(JoinTest, HelloIsSaidAgainUntilItIsAnswered) {
+  std::thread controller([&] {
+    control::InputWaiter waiter(0us);
+    control::Channel* const channels[] = {server_.get()};
+    control::PeerName worker;
+    control::Message message;
+    ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    ASSERT_TRUE(server_->Receive(&worker, &message));
+    Answer([](wire::Hello::Reader hello) { EXPECT_EQ(hello.getPid(), getpid()); },
+           [](wire::Envelope::Builder envelope) { WriteWelcome(envelope, 0, 1); });
+  });
+  EXPECT_TRUE(RunJoin().ok());
+  controller.join();
+}
+
+TEST_F(JoinTest, GoodbyeSaysWhy) {
+  ASSERT_TRUE(SendGoodbye(*client_, "enough").ok());
+  control::InputWaiter waiter(0us);
+  control::Channel* const channels[] = {server_.get()};
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  control::PeerName worker;
+  control::Message message;
+  ASSERT_TRUE(server_->Receive(&worker, &message));
+  EXPECT_TRUE(control::DecodeMessage<wire::WorkerMessage>(message[0], [](wire::WorkerMessage::Reader
+                                                                             reader) {
+                EXPECT_TRUE(reader.isGoodbye());
+                EXPECT_EQ(std::string(reader.getGoodbye().cStr()), "enough");
+                return OkStatus();
+              }).ok());
+}
+
 TEST_F(JoinTest, ReadySaysRankAndBackend) {
   ASSERT_TRUE(SendReady(*client_, 3, "shm").ok());
   control::InputWaiter waiter(0us);

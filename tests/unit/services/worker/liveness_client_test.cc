@@ -21,6 +21,8 @@ namespace lockstep::worker {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
 
 constexpr auto kLong = 20s;
 constexpr auto kNever = std::chrono::milliseconds(1h);
@@ -48,9 +50,10 @@ class LivenessClientTest : public testing::Test {
               aborts_.push_back({session, generation, cause});
               changed_.notify_all();
             },
-            [this] {
+            [this](const Status& why) {
               std::lock_guard lock(mutex_);
               ++times_lost_;
+              why_lost_ = why;
               changed_.notify_all();
             }});
   }
@@ -81,9 +84,12 @@ class LivenessClientTest : public testing::Test {
   void Send(const control::Frame& frame) {
     ASSERT_TRUE(server_->Send({&worker_, 1}, {frame}).ok());
   }
-  void SendBeacon() {
-    Send(control::EncodeMessage<wire::LivenessMessage>(
-        [](wire::LivenessMessage::Builder message) { message.initHeartbeat().setRank(-1); }));
+  void SendBeacon(Epoch epoch = Epoch(6)) {
+    Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+      auto heartbeat = message.initHeartbeat();
+      heartbeat.setRank(-1);
+      heartbeat.setEpoch(epoch.value);
+    }));
   }
 
   Status Wait(Deadline deadline) {
@@ -100,6 +106,7 @@ class LivenessClientTest : public testing::Test {
   std::condition_variable changed_;
   std::vector<Abort> aborts_;
   int times_lost_ = 0;
+  Status why_lost_;
   std::unique_ptr<LivenessClient> client_;
 };
 
@@ -163,6 +170,25 @@ TEST_F(LivenessClientTest, SilentControllerIsReportedOnce) {
   for (int i = 0; i < 5; ++i) NextHeartbeat();  // it goes on all the same
   lock.lock();
   EXPECT_EQ(times_lost_, 1);
+  EXPECT_THAT(Message(why_lost_), HasSubstr("silent"));
+}
+
+TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced) {
+  Start(kNever);
+  NextHeartbeat();
+  SendBeacon();
+  ASSERT_TRUE(client_->WaitUntilHeard(Deadline::After(kLong)).ok());
+  {
+    std::lock_guard lock(mutex_);
+    EXPECT_EQ(times_lost_, 0);
+  }
+  SendBeacon(Epoch(7));
+  SendBeacon(Epoch(7));
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return times_lost_ > 0; }));
+  EXPECT_EQ(why_lost_.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(why_lost_),
+              AllOf(HasSubstr("restarted"), HasSubstr("epoch 7"), HasSubstr("epoch 6")));
 }
 
 TEST_F(LivenessClientTest, NonsenseIsDropped) {

@@ -1,0 +1,252 @@
+// Workers that leave before their cluster is complete, and controllers that come again: whoever is
+// gone is in nobody's way.
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
+#include "runtime/client/session.h"
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/control.capnp.h"
+#include "services/controller/controller.h"
+#include "services/local/child_process.h"
+#include "services/local/temporary_directory.h"
+#include "services/worker/worker.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kLong = 30s;
+
+class JoiningTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto directory = local::TemporaryDirectory::Create();
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    directory_ = std::move(*directory);
+  }
+  void TearDown() override {
+    if (controller_ != nullptr) {
+      controller_->RequestStop("the test is over");
+      EXPECT_EQ(controller_->Wait(Deadline::After(kLong)), OkStatus());
+    }
+    workers_.clear();
+  }
+
+  std::string Endpoint(const std::string& role) const {
+    return "ipc://" + directory_->path() + "/" + role;
+  }
+  static std::string Program(const std::string& role) {
+    return *local::FindProgram("lockstep-" + role, "NOT_SET", "services/" + role);
+  }
+  void StartController(int workers) {
+    controller::ControllerOptions options;
+    options.workers = workers;
+    options.client_endpoint = Endpoint("clients");
+    options.worker_endpoint = Endpoint("workers");
+    options.liveness_endpoint = Endpoint("liveness");
+    options.worker_timeout = 5s;
+    auto controller = controller::Controller::Start(options, context_);
+    ASSERT_TRUE(controller.ok()) << controller.status();
+    controller_ = std::move(*controller);
+  }
+  worker::Worker& StartWorker(int rank) {
+    worker::WorkerOptions options;
+    options.rank = rank;
+    options.controller_endpoint = Endpoint("workers");
+    options.arena_bytes = size_t{64} << 20;
+    options.join_timeout = kLong;
+    options.controller_timeout = kLong;
+    auto worker = worker::Worker::Start(options, context_);
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    workers_.push_back(std::move(*worker));
+    return *workers_.back();
+  }
+  local::ChildProcess StartProcess(const std::string& role, std::vector<std::string> settings) {
+    local::ChildOptions options;
+    options.argv = {Program(role)};
+    for (const std::string& setting : settings) {
+      options.argv.push_back("--set");
+      options.argv.push_back(setting);
+    }
+    auto child = local::ChildProcess::Spawn(options);
+    EXPECT_TRUE(child.ok()) << child.status();
+    return std::move(*child);
+  }
+  local::ChildProcess StartWorkerProcess(int rank) {
+    return StartProcess("worker", {"controller_endpoint=" + Endpoint("workers"),
+                                   "rank=" + std::to_string(rank), "arena_bytes=64MiB"});
+  }
+
+  local::ChildProcess StartControllerProcess() {
+    return StartProcess("controller",
+                        {"workers=2", "client_endpoint=" + Endpoint("clients"),
+                         "worker_endpoint=" + Endpoint("workers"),
+                         "liveness_endpoint=" + Endpoint("liveness"), "worker_timeout=30s"});
+  }
+
+  void WaitForRankZero(WorkerState state) { WaitForState(0, state); }
+  // Asks for the cluster's status until `rank` is in `state`.
+  void WaitForState(size_t rank, WorkerState state) {
+    const Deadline deadline = Deadline::After(kLong);
+    while (true) {
+      const auto status = GetClusterStatus(Endpoint("clients"), kLong);
+      ASSERT_TRUE(status.ok()) << status.status();
+      if (status->workers[rank].state == state) return;
+      ASSERT_FALSE(deadline.Expired());
+      std::this_thread::yield();
+    }
+  }
+  StatusOr<Session> Connect() {
+    SessionOptions options;
+    options.endpoint = Endpoint("clients");
+    options.connect_timeout = kLong;
+    return Session::Connect(options, context_);
+  }
+  void ExpectWorks() {
+    auto session = Connect();
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ(session->SyncAll(), OkStatus());
+    EXPECT_EQ(session->Barrier(), OkStatus());
+    EXPECT_EQ(session->SyncAll(), OkStatus());
+  }
+
+  std::unique_ptr<local::TemporaryDirectory> directory_;
+  std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
+  std::unique_ptr<controller::Controller> controller_;
+  std::vector<std::unique_ptr<worker::Worker>> workers_;
+};
+
+// The parameter is the rank that the workers ask for.
+class EarlyDeathTest : public JoiningTest, public ::testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EarlyDeathTest, ::testing::Values(0, -1),
+                         [](const auto& info) { return info.param < 0 ? "Any" : "Explicit"; });
+
+TEST_P(EarlyDeathTest, RankOfAKilledWorkerIsFreeAgain) {
+  StartController(2);
+  local::ChildProcess victim = StartWorkerProcess(GetParam());
+  WaitForRankZero(WorkerState::kJoining);
+  victim.Signal(SIGKILL);
+  ASSERT_TRUE(victim.Wait(Deadline::After(kLong)).ok());
+  // At once, whether the controller has noticed yet or not.
+  StartWorker(GetParam());
+  StartWorker(1);
+  ExpectWorks();
+}
+
+TEST_P(EarlyDeathTest, StatusShowsThatNobodyHasTheRank) {
+  StartController(2);
+  local::ChildProcess victim = StartWorkerProcess(GetParam());
+  WaitForRankZero(WorkerState::kJoining);
+  victim.Signal(SIGKILL);
+  WaitForRankZero(WorkerState::kMissing);
+}
+
+// The last one to join finds that an earlier one has died: nobody is welcomed into a broken world.
+TEST_P(EarlyDeathTest, ClusterWithADeadWorkerIsNotComplete) {
+  StartController(2);
+  local::ChildProcess victim = StartWorkerProcess(GetParam());
+  WaitForRankZero(WorkerState::kJoining);
+  victim.Signal(SIGKILL);
+  ASSERT_TRUE(victim.Wait(Deadline::After(kLong)).ok());
+  StartWorker(1);
+  WaitForRankZero(WorkerState::kMissing);
+  StartWorker(GetParam());
+  ExpectWorks();
+}
+
+// A thread of this process: no process ends, so the worker has to say it.
+TEST_P(EarlyDeathTest, WorkerThatLeavesSaysGoodbye) {
+  StartController(2);
+  StartWorker(GetParam());
+  WaitForRankZero(WorkerState::kJoining);
+  workers_.back()->RequestStop("it has better things to do");
+  WaitForRankZero(WorkerState::kMissing);
+  StartWorker(GetParam());
+  StartWorker(1);
+  ExpectWorks();
+}
+
+// Of another host, which lost its power: it neither says goodbye nor ends before our eyes. One that
+// has waited for longer, but lives, keeps its rank.
+TEST_P(EarlyDeathTest, RankOfASilentWorkerIsFreeAgain) {
+  StartController(3);
+  StartWorker(1);
+  WaitForState(1, WorkerState::kJoining);
+  auto silent = control::ZmqConnect(context_, Endpoint("workers"));
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  ASSERT_TRUE((*silent)
+                  ->Send({control::EncodeMessage<wire::WorkerMessage>(
+                      [](wire::WorkerMessage::Builder message) {
+                        auto hello = message.initHello();
+                        hello.setMinVersion(control::kOldestProtocolVersion);
+                        hello.setMaxVersion(control::kProtocolVersion);
+                        hello.setRank(GetParam());
+                        hello.initHost().setId("elsewhere");
+                        hello.setPid(1);
+                      })})
+                  .ok());
+  WaitForRankZero(WorkerState::kJoining);
+  WaitForRankZero(WorkerState::kMissing);
+  WaitForState(1, WorkerState::kJoining);
+  StartWorker(GetParam());
+  StartWorker(2);
+  ExpectWorks();
+}
+
+TEST_F(JoiningTest, WorkerThatWaitsFindsARestartedController) {
+  local::ChildProcess first = StartControllerProcess();
+  StartWorker(0);
+  WaitForRankZero(WorkerState::kJoining);
+  first.Signal(SIGKILL);
+  ASSERT_TRUE(first.Wait(Deadline::After(kLong)).ok());
+  StartController(2);
+  StartWorker(1);
+  ExpectWorks();
+}
+
+TEST_F(JoiningTest, WorkersOfAKilledControllerEndAndHarmNobody) {
+  local::ChildProcess first = StartControllerProcess();
+  worker::Worker& old_zero = StartWorker(0);
+  worker::Worker& old_one = StartWorker(1);
+  ExpectWorks();
+  first.Signal(SIGKILL);
+  ASSERT_TRUE(first.Wait(Deadline::After(kLong)).ok());
+
+  StartController(2);
+  StartWorker(0);
+  StartWorker(1);
+  ExpectWorks();
+  for (worker::Worker* old : {&old_zero, &old_one}) {
+    const Status status = old->Wait(Deadline::After(kLong));
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+    EXPECT_THAT(Message(status),
+                AllOf(HasSubstr("restarted"), HasSubstr("start the worker again")));
+  }
+  // Aborts reach the new ones.
+  auto session = Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(session->Call(*session->GetFunction("lockstep.fail"), "on purpose", 0).ok());
+  ASSERT_EQ(session->Barrier(), OkStatus());
+  EXPECT_THAT(Message(session->SyncAll()), HasSubstr("on purpose"));
+  EXPECT_EQ(session->Reset(), OkStatus());
+  EXPECT_EQ(session->SyncAll(), OkStatus());
+}
+
+}  // namespace
+}  // namespace lockstep::testing

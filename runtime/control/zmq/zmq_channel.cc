@@ -111,7 +111,7 @@ class Socket {
     if (handle == nullptr) return ZmqError("cannot open a socket");
     Socket socket(std::move(context), handle);
     // Queues are bounded by credit (see runtime/client/flow_window.h), not by dropping messages.
-    socket.Set(ZMQ_SNDHWM, 0);
+    socket.Set(ZMQ_SNDHWM, options.max_unread);
     socket.Set(ZMQ_RCVHWM, 0);
     socket.Set(ZMQ_IPV6, 1);
     // The last words (a refusal, a shutdown) still go out after the socket is closed.
@@ -182,12 +182,16 @@ class Socket {
     const size_t size = zmq_msg_size(&part->message);
     return Frame(std::move(part), data, size);
   }
-  void ReceiveFrames(std::shared_ptr<ReceivedPart> part, Message* message) {
+  // False if there are more than kMaxFrames: they are taken from the socket, and dropped.
+  bool ReceiveFrames(std::shared_ptr<ReceivedPart> part, Message* message) {
+    bool few = true;
     while (part != nullptr) {
       const bool more = More(*part);
-      message->push_back(FrameOf(std::move(part)));
+      few = few && message->size() < kMaxFrames;
+      if (few) message->push_back(FrameOf(std::move(part)));
       part = more ? ReceivePart() : nullptr;
     }
+    return few;
   }
 
  private:
@@ -217,11 +221,11 @@ class DealerChannel final : public ClientChannel {
   }
 
   bool Receive(Message* message) override {
-    std::shared_ptr<ReceivedPart> part = socket_.ReceivePart();
-    if (part == nullptr) return false;
-    message->clear();
-    socket_.ReceiveFrames(std::move(part), message);
-    return true;
+    while (std::shared_ptr<ReceivedPart> part = socket_.ReceivePart()) {
+      message->clear();
+      if (socket_.ReceiveFrames(std::move(part), message)) return true;
+    }
+    return false;
   }
 
  private:
@@ -254,13 +258,14 @@ class RouterChannel final : public ServerChannel {
   }
 
   bool Receive(PeerName* from, Message* message) override {
-    std::shared_ptr<ReceivedPart> part = socket_.ReceivePart();
-    if (part == nullptr) return false;
-    message->clear();
-    from->assign(static_cast<const char*>(zmq_msg_data(&part->message)),
-                 zmq_msg_size(&part->message));
-    if (Socket::More(*part)) socket_.ReceiveFrames(socket_.ReceivePart(), message);
-    return true;
+    while (const std::shared_ptr<ReceivedPart> part = socket_.ReceivePart()) {
+      message->clear();
+      from->assign(static_cast<const char*>(zmq_msg_data(&part->message)),
+                   zmq_msg_size(&part->message));
+      if (!Socket::More(*part) || socket_.ReceiveFrames(socket_.ReceivePart(), message))
+        return true;
+    }
+    return false;
   }
 
  private:

@@ -11,9 +11,14 @@
 
 namespace lockstep::control {
 
+// Messages of more frames are nothing that we say to one another, and are dropped.
+inline constexpr size_t kMaxFrames = 8;
+
 struct ZmqOptions {
-  // Larger messages from outside are dropped with their connection, before anything is allocated.
+  // Larger frames from outside are dropped with their connection, before anything is allocated.
   int64_t max_message_bytes = int64_t{1} << 30;
+  // Messages that wait for one peer that does not read; further ones to it are lost. 0: any number.
+  int max_unread = 0;
   // Of a listener: a second address, as a short cut for threads of its own process (inproc://).
   std::string also_at{};
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include <filesystem>
 #include <fstream>
@@ -343,6 +344,51 @@ TEST(ZmqLimitsTest, OversizedMessageIsDroppedAndOthersGoOn) {
   EXPECT_EQ(TextOf(ReceiveFrom(**server, &from)[0]), std::string(900, 'y'));
   Message message;
   EXPECT_FALSE((*server)->Receive(&from, &message));
+}
+
+TEST(ZmqLimitsTest, MessageOfTooManyFramesIsDroppedAndOthersGoOn) {
+  auto server = ZmqListen(ZmqContext::Create(), "tcp://127.0.0.1:*");
+  ASSERT_TRUE(server.ok());
+  auto client = ZmqConnect(ZmqContext::Create(), (*server)->endpoint());
+  for (const size_t frames : {kMaxFrames, kMaxFrames + 1, size_t{1000}, size_t{1}}) {
+    ASSERT_TRUE((*client)->Send(lockstep::control::Message(frames, FrameOf("frame"))).ok());
+  }
+  PeerName from;
+  EXPECT_EQ(ReceiveFrom(**server, &from).size(), kMaxFrames);
+  EXPECT_EQ(ReceiveFrom(**server, &from).size(), 1u);
+  ASSERT_TRUE((*server)->Send({&from, 1}, lockstep::control::Message(20, FrameOf("no"))).ok());
+  ASSERT_TRUE((*server)->Send({&from, 1}, {FrameOf("yes")}).ok());
+  EXPECT_EQ(TextOf(ReceiveFrom(**client)[0]), "yes");
+}
+
+// Whoever asks and never reads the answers costs a bounded amount of memory.
+TEST(ZmqLimitsTest, PeerThatDoesNotReadLosesMessagesAndOthersDoNot) {
+  auto server = ZmqListen(ZmqContext::Create(), "tcp://127.0.0.1:*", {.max_unread = 10});
+  ASSERT_TRUE(server.ok());
+  // Unlike ours, it takes nothing from the wire that nobody reads.
+  const auto context = ZmqContext::Create();
+  void* lazy = zmq_socket(context->handle(), ZMQ_DEALER);
+  const int one = 1;
+  const int none = 0;
+  zmq_setsockopt(lazy, ZMQ_RCVHWM, &one, sizeof one);
+  zmq_setsockopt(lazy, ZMQ_LINGER, &none, sizeof none);
+  ASSERT_EQ(zmq_connect(lazy, (*server)->endpoint().c_str()), 0);
+  ASSERT_EQ(zmq_send(lazy, "lazy", 4, 0), 4);
+  auto busy = ZmqConnect(ZmqContext::Create(), (*server)->endpoint());
+  PeerName lazy_name;
+  (void)ReceiveFrom(**server, &lazy_name);
+  ASSERT_TRUE((*busy)->Send({FrameOf("busy")}).ok());
+  PeerName busy_name;
+  (void)ReceiveFrom(**server, &busy_name);
+  const auto bytes = std::make_shared<std::string>(100'000, 'b');
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(
+        (*server)->Send({&lazy_name, 1}, {Frame(bytes, bytes->data(), bytes->size())}).ok());
+  }
+  EXPECT_LE(bytes.use_count(), 1 + 100) << "the messages that are kept";
+  ASSERT_TRUE((*server)->Send({&busy_name, 1}, {FrameOf("still here")}).ok());
+  EXPECT_EQ(TextOf(ReceiveFrom(**busy)[0]), "still here");
+  zmq_close(lazy);
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ struct SessionOpened {
   leaseMillis @5 :UInt32;
   # The session ends if the client is silent for this long.
   flowWindowBytes @6 :UInt64;
-  # Most bytes of bodies that may be sent and not yet Consumed.
+  # Most bytes of bodies that may be sent and not yet Consumed. A session of a client that does not keep
+  # to it fails for good: at two of the largest batches and 8 MiB more nothing is sent on.
   cluster @7 :Text;
   maxBatchBytes @8 :UInt64;
   # Largest body that is accepted.
@@ -49,13 +50,18 @@ struct Batch {
   # The rank that answers; -1: all.
   timeoutMillis @5 :UInt64;
   # The controller answers in the workers' place when this has passed, naming those that are late.
+  commandCount @6 :UInt32;
+  # How many commands the body has, at least 1. The next batch begins with firstCommand + commandCount:
+  # after a gap (a batch was lost on its way) the session fails for good, resets do not mend it.
 }
 
 struct CloseSession {
-  # What was sent before is executed; then all is freed, and the request answered.
+  # What was sent before is executed; then all is freed, and the request answered. Until then keep-alives
+  # are answered, and the client's silence aborts the work that is left.
   session @0 :UInt32;
   request @1 :UInt64;
   timeoutMillis @2 :UInt64;
+  # When this has passed, the work that is left is aborted and the request answered with an error.
 }
 
 struct ResetSession {
@@ -133,6 +139,8 @@ struct SessionStatus {
   consumedBytes @7 :UInt64;
   error @8 :E.Error;
   # The first cause if the session has failed, else null.
+  closing @9 :Bool;
+  # It was closed, or its client is lost, and some worker has yet to execute that.
 }
 
 struct ClusterStatus {

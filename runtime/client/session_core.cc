@@ -30,12 +30,14 @@ constexpr milliseconds kGrace{2000};
 constexpr milliseconds kLongestClose{30'000};
 
 control::Frame BatchFrame(SessionId session, Generation generation, uint64_t first_command,
-                          RequestId request, Rank answer_from, milliseconds timeout) {
+                          uint32_t command_count, RequestId request, Rank answer_from,
+                          milliseconds timeout) {
   return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
     auto batch = message.initBatch();
     batch.setSession(session.value);
     batch.setGeneration(generation.value);
     batch.setFirstCommand(first_command);
+    batch.setCommandCount(command_count);
     batch.setRequest(request.value);
     batch.setAnswerFrom(answer_from);
     batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
@@ -119,8 +121,8 @@ Status SessionCore::RemoveOversized(const control::BatchWriter::Mark& before) {
 Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds timeout) {
   AppendKills();
   if (writer_.empty()) return OkStatus();
-  const control::Frame header =
-      BatchFrame(facts().id, link_->generation(), first_command_, request, answer_from, timeout);
+  const control::Frame header = BatchFrame(facts().id, link_->generation(), first_command_,
+                                           writer_.commands(), request, answer_from, timeout);
   link_->flow().Sent(control::FlowCost(writer_.size_bytes()));
   last_send_ = Deadline::Clock::now();
   return link_->Send({header, writer_.Take()});

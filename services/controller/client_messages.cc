@@ -14,12 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The longest that a client may ask the controller to wait; more is cut to this.
-constexpr uint64_t kLongestWaitMillis = uint64_t{24} * 3600 * 1000;
-
-Deadline After(uint64_t millis) {
-  return Deadline::After(milliseconds(std::min(millis, kLongestWaitMillis)));
-}
+// Only a body may be large.
+constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
+// The names of a million registers: a client gives names back whether it has room or not.
+constexpr uint64_t kNamesBytes = uint64_t{8} << 20;
 
 wire::WorkerStatus::State ToWire(Membership::State state) {
   switch (state) {
@@ -39,6 +37,10 @@ wire::WorkerStatus::State ToWire(Membership::State state) {
 
 Status Controller::HandleClient(const control::PeerName& client, const control::Message& message) {
   if (message.empty()) return InvalidArgument("an empty message");
+  if (message[0].size() > kMaxHeaderBytes) {
+    return InvalidArgument("a message's first frame has at most ", kMaxHeaderBytes,
+                           " bytes, this one ", message[0].size());
+  }
   return control::DecodeMessage<wire::ClientMessage>(
       message[0], [&](wire::ClientMessage::Reader reader) -> Status {
         switch (reader.which()) {
@@ -46,8 +48,8 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
             return HandleBatch(client, reader.getBatch(), message);
           case wire::ClientMessage::OPEN_SESSION: {
             // Opened at once, or when all workers are ready: one path for both.
-            const Deadline deadline = After(reader.getOpenSession().getTimeoutMillis());
-            pending_opens_.push_back({client, message, deadline});
+            const Deadline deadline = Timer(reader.getOpenSession().getTimeoutMillis());
+            pending_opens_.push_back({client, {message[0]}, deadline});
             OpenPendingSessions();
             return OkStatus();
           }
@@ -150,6 +152,14 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
                                const control::Message& message) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
                             sessions_.FindOwned(SessionId(batch.getSession()), client));
+  const RequestId request(batch.getRequest());
+  if (session->ending.has_value()) {
+    // Names that are given back meanwhile are free soon enough; whoever asks is answered.
+    if (request != RequestId()) {
+      Answer(client, session->id, request, control::ErrorOf(BeingClosed(session->id)));
+    }
+    return OkStatus();
+  }
   if (message.size() != 2) {
     return InvalidArgument("a batch has two frames, this message has ", message.size());
   }
@@ -159,26 +169,60 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
                            membership_.size() - 1);
   }
   // Batches with number 0 are the controller's own: they may open, reset and close sessions.
-  if (batch.getFirstCommand() == 0) {
-    return InvalidArgument("the commands of a batch are counted from 1");
+  if (batch.getFirstCommand() == 0 || batch.getCommandCount() == 0) {
+    return InvalidArgument("the commands of a batch are counted from 1, and there is at least one");
+  }
+  if (request == SessionEntry::kEndRequest) {
+    return InvalidArgument("request ", request, " is the controller's own");
   }
   session->last_heard = Deadline::Clock::now();
-  session->sent_bytes += control::FlowCost(message[1].size());
-  const RequestId request(batch.getRequest());
   if (request != RequestId()) {
     gatherer_.Expect(client, session->id, request, membership_.size(), from,
-                     After(batch.getTimeoutMillis()));
+                     Timer(batch.getTimeoutMillis()));
   }
-  Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request},
-            message[1]);
+  const Status admitted = Admit(*session, batch, control::FlowCost(message[1].size()));
+  if (!admitted.ok() && session->broken.ok()) BreakSession(*session, admitted);
+  if (admitted.ok()) {
+    Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request},
+              message[1]);
+  }
   // The workers skip the commands of a failed session, but nobody has to wait for that.
   if (!session->failure.ok()) gatherer_.FailAll(session->id, session->failure);
   return OkStatus();
 }
 
+// Both errors mean that the client and the controller do not agree any more on what was sent, so
+// the session is broken for good.
+Status Controller::Admit(SessionEntry& session, wire::Batch::Reader batch, uint64_t cost) {
+  if (!session.broken.ok()) return session.broken.ToStatus();
+  if (batch.getFirstCommand() != session.next_command) {
+    return MakeStatus(StatusCode::kDataLoss, "session ", session.id,
+                      " sent a batch that begins with", " command ", batch.getFirstCommand(),
+                      " where command ", session.next_command,
+                      " was expected: what is between was lost. A batch larger than max_batch_bytes"
+                      " (",
+                      options_.max_batch_bytes,
+                      ") is dropped on its way: send smaller ones, or"
+                      " raise it; then open a new session");
+  }
+  // What a client of ours can have under way at most: it sends as long as the window is not full,
+  // perhaps one batch to make room for a large command, and that command.
+  const uint64_t limit =
+      options_.flow_window_bytes + 2 * control::FlowCost(options_.max_batch_bytes) + kNamesBytes;
+  if (session.UnderWay() + cost > limit) {
+    return ResourceExhausted("session ", session.id, " has ", session.UnderWay() + cost,
+                             " bytes under way, more than any client may have that keeps to its"
+                             " window of ",
+                             options_.flow_window_bytes, " bytes and waits for credit");
+  }
+  session.next_command += batch.getCommandCount();
+  session.sent_bytes += cost;
+  return OkStatus();
+}
+
 Status Controller::HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
-                            sessions_.FindOwned(SessionId(reset.getSession()), client));
+                            FindOpen(SessionId(reset.getSession()), client));
   // One that was used before would bring aborts and communicators of its first use back to life.
   if (reset.getGeneration() != session->generation.value + 1) {
     return InvalidArgument("generation ", reset.getGeneration(), " does not follow ",
@@ -189,7 +233,7 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   FailSession(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
   const RequestId request(reset.getRequest());
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
-                   After(reset.getTimeoutMillis()));
+                   Timer(reset.getTimeoutMillis()));
   session->generation = Generation(reset.getGeneration());
   session->failure = control::RemoteError();
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
@@ -198,31 +242,8 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   Broadcast({session->id, session->generation, 0, request}, body);
   const Status whole = membership_.Whole();
   if (!whole.ok()) FailSession(*session, control::ErrorOf(whole));
+  if (!session->broken.ok()) FailSession(*session, session->broken);
   return OkStatus();
-}
-
-void Controller::HandleClose(const control::PeerName& client, wire::CloseSession::Reader close) {
-  const RequestId request(close.getRequest());
-  const StatusOr<SessionEntry*> session =
-      sessions_.FindOwned(SessionId(close.getSession()), client);
-  if (!session.ok()) {
-    PendingRequest answer;
-    answer.client = client;
-    answer.session = SessionId(close.getSession());
-    answer.request = request;
-    answer.error = control::ErrorOf(session.status());
-    return SendAnswer(answer);
-  }
-  spdlog::info("session {} closed", (*session)->id.value);
-  gatherer_.Expect(client, (*session)->id, request, membership_.size(), -1,
-                   After(close.getTimeoutMillis()));
-  // Lost workers will not answer, and hold nothing any more.
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    if (membership_.member(rank).state == Membership::State::kLost) {
-      gatherer_.Answer((*session)->id, request, rank, control::RemoteError(), control::Frame());
-    }
-  }
-  EndSession(**session, request, /*client_lost=*/false);
 }
 
 void Controller::SendStatus(const control::PeerName& client, uint64_t request) {
@@ -262,7 +283,8 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request) {
           entry.setNumGroups(static_cast<uint32_t>(session.num_groups));
           entry.setGeneration(session.generation.value);
           entry.setSentBytes(session.sent_bytes);
-          entry.setConsumedBytes(std::min(session.SlowestConsumed(), session.sent_bytes));
+          entry.setConsumedBytes(session.sent_bytes - session.UnderWay());
+          entry.setClosing(session.ending.has_value());
           if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
         }
       })});

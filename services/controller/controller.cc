@@ -17,6 +17,10 @@ constexpr int kMessagesPerTurn = 64;
 constexpr std::chrono::milliseconds kTimerResolution{10};
 // ... and at least this often, for leases.
 constexpr std::chrono::milliseconds kTimerInterval{500};
+// The longest that a client may ask the controller to wait; more is cut to this.
+constexpr uint64_t kLongestWaitMillis = uint64_t{24} * 3600 * 1000;
+// Unread messages of one client. One that behaves waits for a few answers at a time.
+constexpr int kMaxUnread = 10'000;
 // A worker that waits for its welcome says hello again about ten times in this time.
 constexpr std::chrono::milliseconds kJoiningTimeout{5000};
 
@@ -39,6 +43,7 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
   const control::ZmqOptions limits{
       .max_message_bytes = static_cast<int64_t>(options.max_batch_bytes),
+      .max_unread = kMaxUnread,
       .also_at = options.inproc_client_endpoint};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
@@ -106,12 +111,12 @@ void Controller::Run() {
   control::InputWaiter waiter(options_.poll_before_sleep);
   control::Channel* const channels[] = {clients_.get(), workers_.get()};
   const int descriptors[] = {wake_up_.fd()};
-  Deadline next_timer = HandleTimers();
+  HandleTimers();
   while (true) {
     // Busy clients must not keep a lost worker or a lease from being noticed.
-    if (!ReceiveSome()) waiter.Wait(channels, descriptors, next_timer);
+    if (!ReceiveSome()) waiter.Wait(channels, descriptors, next_timer_);
     if (has_events_ && !HandleEvents()) break;
-    if (next_timer.Expired()) next_timer = HandleTimers();
+    if (next_timer_.Expired()) HandleTimers();
   }
   Stop();
 }
@@ -125,6 +130,7 @@ void Controller::Stop() {
     SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>(
                                      [&](auto message) { message.setShutdown(stop_reason_); })});
     gatherer_.FailAll(id, cause);
+    if (session.ending.has_value()) AbortEnding(session, cause);
     liveness_->Abort(id, session.generation, cause);
   }
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
@@ -178,8 +184,17 @@ bool Controller::HandleEvents() {
   return go_on;
 }
 
-Deadline Controller::HandleTimers() {
+Deadline Controller::Timer(uint64_t millis) {
+  const Deadline deadline =
+      Deadline::After(std::chrono::milliseconds(std::min(millis, kLongestWaitMillis)));
+  next_timer_ = next_timer_.Earlier(
+      Deadline::At(std::max(deadline.when(), timers_handled_ + kTimerResolution)));
+  return deadline;
+}
+
+void Controller::HandleTimers() {
   const auto now = Deadline::Clock::now();
+  timers_handled_ = now;
   Deadline next = Deadline::At(now + kTimerInterval).Earlier(gatherer_.Expire(now));
   for (size_t i = 0; i < pending_opens_.size();) {
     if (pending_opens_[i].deadline.when() > now) {
@@ -191,19 +206,17 @@ Deadline Controller::HandleTimers() {
            Annotate(membership_.Whole(), "the cluster was not ready in time"));
     pending_opens_.erase(pending_opens_.begin() + static_cast<ptrdiff_t>(i));
   }
-  std::vector<SessionId> silent;
-  for (auto& [id, session] : sessions_.all()) {
-    if (now - session.last_heard > options_.session_lease) silent.push_back(id);
-  }
-  for (SessionId id : silent) {
+  for (const SessionId id : sessions_.Ids()) {
     SessionEntry& session = *sessions_.Find(id);
-    spdlog::warn("session {} of {} (pid {}) ends: its client was silent for {} ms", id.value,
-                 session.host, session.pid, options_.session_lease.count());
-    // Nobody waits for its work any more.
-    liveness_->Abort(id, session.generation, control::ErrorOf(Aborted("its client is gone")));
-    EndSession(session, RequestId(), /*client_lost=*/true);
+    const bool may_end_late = session.ending.has_value() && !session.ending->aborted;
+    if (may_end_late && session.ending->deadline.when() > now) {
+      next = next.Earlier(session.ending->deadline);
+    } else if (may_end_late) {
+      AbortLateEnding(session);
+    }
+    if (now - session.last_heard > options_.session_lease) HandleSilentClient(session);
   }
-  return Deadline::At(std::max(next.when(), now + kTimerResolution));
+  next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
 }
 
 void Controller::FailSession(SessionEntry& session, const control::RemoteError& cause) {
@@ -219,14 +232,6 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
                  control::WriteError(failed.initError(), session.failure);
                })});
   gatherer_.FailAll(session.id, session.failure);
-}
-
-void Controller::EndSession(SessionEntry& session, RequestId request, bool client_lost) {
-  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
-    command.initCloseSession().setClientLost(client_lost);
-  });
-  Broadcast({session.id, session.generation, 0, request}, body);
-  sessions_.Close(session.id);
 }
 
 void Controller::Broadcast(const Order& order, const control::Frame& body) {
@@ -247,6 +252,16 @@ void Controller::Broadcast(const Order& order, const control::Frame& body) {
 void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
   const Status status = clients_->Send({&client, 1}, message);
   if (!status.ok()) spdlog::warn("a client cannot be answered: {}", Message(status));
+}
+
+void Controller::Answer(const control::PeerName& client, SessionId session, RequestId request,
+                        const control::RemoteError& error) {
+  PendingRequest answer;
+  answer.client = client;
+  answer.session = session;
+  answer.request = request;
+  answer.error = error;
+  SendAnswer(answer);
 }
 
 void Controller::SendAnswer(const PendingRequest& request) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -67,7 +68,9 @@ class Controller {
   // False when it is time to stop.
   bool HandleEvents();
   void Stop();
-  Deadline HandleTimers();
+  void HandleTimers();
+  // The deadline that a client asks for; the timers are handled when it has passed.
+  Deadline Timer(uint64_t millis);
 
   // From workers (worker_messages.cc).
   Status HandleWorker(const control::PeerName& peer, const control::Message& message);
@@ -87,14 +90,32 @@ class Controller {
   void OpenPendingSessions();
   Status HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,
                      const control::Message& message);
+  // OK, or why the batch is not sent on. `cost` is its FlowCost.
+  Status Admit(SessionEntry& session, wire::Batch::Reader batch, uint64_t cost);
   Status HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset);
-  void HandleClose(const control::PeerName& client, wire::CloseSession::Reader close);
   void SendStatus(const control::PeerName& client, uint64_t request);
   void Refuse(const control::PeerName& client, const Status& why);
 
   // The session's work of its generation has failed: everybody learns the first cause.
   void FailSession(SessionEntry& session, const control::RemoteError& cause);
-  void EndSession(SessionEntry& session, RequestId request, bool client_lost);
+
+  // The ends of sessions (session_ends.cc). Those that may take a session out of the table say so.
+  StatusOr<SessionEntry*> FindOpen(SessionId id, const control::PeerName& client);
+  static Status BeingClosed(SessionId id);
+  // It fails, and goes on failing after every reset.
+  void BreakSession(SessionEntry& session, const Status& why);
+  void HandleClose(const control::PeerName& client, wire::CloseSession::Reader close);
+  void HandleSilentClient(SessionEntry& session);  // may take it out
+  // Has it closed by all ranks. `request` is answered then, or at the deadline.
+  void EndSession(SessionEntry& session, std::optional<RequestId> request, Deadline deadline,
+                  bool client_lost);  // may take it out
+  // `rank` has closed it, or is lost.
+  void NoteEnded(SessionEntry& session, Rank rank,
+                 const control::RemoteError& error);  // may take it out
+  void FinishIfEnded(SessionEntry& session);          // may take it out
+  // What it still does is aborted on all ranks, and nobody waits for the close any more.
+  void AbortEnding(SessionEntry& session, const control::RemoteError& cause);
+  void AbortLateEnding(SessionEntry& session);
 
   // Gives `body` the next place in the total order and sends it to all workers.
   struct Order {
@@ -106,6 +127,8 @@ class Controller {
   void Broadcast(const Order& order, const control::Frame& body);
   void SendToClient(const control::PeerName& client, const control::Message& message);
   void SendAnswer(const PendingRequest& request);
+  void Answer(const control::PeerName& client, SessionId session, RequestId request,
+              const control::RemoteError& error);
 
   const ControllerOptions options_;
   const Deadline::Clock::time_point started_ = Deadline::Clock::now();
@@ -123,6 +146,8 @@ class Controller {
   std::vector<PendingOpen> pending_opens_;
   std::vector<WatchId> watches_;  // by rank: the watching of its present worker
   uint64_t sequence_ = 0;
+  Deadline next_timer_ = Deadline::After({});
+  Deadline::Clock::time_point timers_handled_;
   bool welcomed_ = false;
 
   // What other threads tell the controller's thread.

@@ -49,13 +49,6 @@ void Gatherer::FailAll(SessionId session, const control::RemoteError& error) {
   }
 }
 
-void Gatherer::LoseRank(Rank rank, const control::RemoteError& error) {
-  for (auto it = pending_.begin(); it != pending_.end();) {
-    const Key key = (it++)->first;
-    Answer(key.first, key.second, rank, error, control::Frame());
-  }
-}
-
 Deadline Gatherer::Expire(Deadline::Clock::time_point now) {
   Deadline next = Deadline::At(now + std::chrono::hours(1));
   for (auto it = pending_.begin(); it != pending_.end();) {

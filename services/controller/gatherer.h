@@ -42,8 +42,6 @@ class Gatherer {
               control::Frame body);
   // Completes all requests of `session` with `error`.
   void FailAll(SessionId session, const control::RemoteError& error);
-  // `rank` will not answer any more: `error` is its answer to whatever it was asked.
-  void LoseRank(Rank rank, const control::RemoteError& error);
   // Completes what is late with an error that names the late ranks. Returns the next deadline, or
   // one far away.
   Deadline Expire(Deadline::Clock::time_point now);

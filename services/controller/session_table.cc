@@ -39,4 +39,11 @@ StatusOr<SessionEntry*> SessionTable::FindOwned(SessionId id, const control::Pee
   return session;
 }
 
+std::vector<SessionId> SessionTable::Ids() const {
+  std::vector<SessionId> ids;
+  ids.reserve(sessions_.size());
+  for (const auto& [id, session] : sessions_) ids.push_back(id);
+  return ids;
+}
+
 }  // namespace lockstep::controller

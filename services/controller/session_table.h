@@ -1,9 +1,11 @@
 // The sessions of a controller.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,17 @@ namespace lockstep::controller {
 struct SessionEntry {
   // Stands for what a lost worker has consumed: nobody waits for it.
   static constexpr uint64_t kConsumesNothing = std::numeric_limits<uint64_t>::max();
+  // Under which workers say that they have closed the session; clients may not use it.
+  static constexpr RequestId kEndRequest{std::numeric_limits<uint64_t>::max()};
+
+  // The end of a session, from the close until every rank has executed it.
+  struct Ending {
+    std::optional<RequestId> request;         // of the client that closed it; none: nobody waits
+    Deadline deadline = Deadline::After({});  // when the work that is left is aborted ...
+    bool aborted = false;                     // ... which happens once
+    std::vector<bool> waiting;                // by rank: has not closed it yet
+    control::RemoteError error;               // the first that a rank answered with
+  };
 
   SessionId id;
   control::PeerName client;
@@ -29,11 +42,16 @@ struct SessionEntry {
   int num_groups = 1;
   Generation generation;
   control::RemoteError failure;          // the first cause of this generation; OK: none
+  control::RemoteError broken;           // why no reset can mend it; OK: a reset can
+  uint64_t next_command = 1;             // number of the command that the next batch begins with
   uint64_t sent_bytes = 0;               // FlowCost of the bodies sent on
   std::vector<uint64_t> consumed_bytes;  // by rank
   Deadline::Clock::time_point last_heard;
+  std::optional<Ending> ending;
 
   uint64_t SlowestConsumed() const;
+  // What was sent and the slowest worker has not consumed; lost workers do not count.
+  uint64_t UnderWay() const { return sent_bytes - std::min(SlowestConsumed(), sent_bytes); }
 };
 
 // Threads: one at a time.
@@ -52,6 +70,8 @@ class SessionTable {
   SessionEntry* Find(SessionId id);
 
   std::map<SessionId, SessionEntry>& all() { return sessions_; }
+  // For loops that may close some of them.
+  std::vector<SessionId> Ids() const;
 
  private:
   const int workers_;

@@ -47,6 +47,13 @@ Status Controller::HandleWorker(const control::PeerName& peer, const control::Me
             auto reply = reader.getReply();
             control::RemoteError error;
             if (reply.hasError()) error = control::ReadError(reply.getError());
+            if (RequestId(reply.getRequest()) == SessionEntry::kEndRequest) {
+              SessionEntry* session = sessions_.Find(SessionId(reply.getSession()));
+              if (session != nullptr && session->ending.has_value()) {
+                NoteEnded(*session, rank, error);
+              }
+              return OkStatus();
+            }
             gatherer_.Answer(SessionId(reply.getSession()), RequestId(reply.getRequest()), rank,
                              error, message.size() > 1 ? message[1] : control::Frame());
             return OkStatus();
@@ -143,13 +150,7 @@ void Controller::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   error.rank = rank;
   const Generation generation(failure.getGeneration());
   SessionEntry* session = sessions_.Find(error.session);
-  if (session == nullptr) {
-    // Closed, but what was sent before is still being executed, and the other ranks may wait for
-    // this one in a collective.
-    liveness_->Abort(error.session, generation, error);
-  } else if (session->generation == generation) {
-    FailSession(*session, error);
-  }
+  if (session != nullptr && session->generation == generation) FailSession(*session, error);
 }
 
 void Controller::HandleConsumed(Rank rank, wire::Consumed::Reader consumed) {
@@ -181,16 +182,16 @@ void Controller::HandleLost(Rank rank, const std::string& reason) {
   control::RemoteError cause =
       control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason));
   cause.rank = rank;
-  for (auto& [id, session] : sessions_.all()) {
+  for (const SessionId id : sessions_.Ids()) {
+    SessionEntry& session = *sessions_.Find(id);
     // A loss outlives a reset, so it replaces a lesser cause only for those who still wait.
     FailSession(session, cause);
     gatherer_.FailAll(id, cause);
     // A client that waits for room must not wait for the dead.
     session.consumed_bytes[static_cast<size_t>(rank)] = SessionEntry::kConsumesNothing;
     SendCredit(session);
+    if (session.ending.has_value()) NoteEnded(session, rank, cause);
   }
-  // Sessions that are being closed are in no table any more.
-  gatherer_.LoseRank(rank, cause);
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, membership_.Whole());
   pending_opens_.clear();
 }

@@ -71,6 +71,14 @@ TEST_P(HostileClientTest, BytesThatAreNoMessageAreRefused) {
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_P(HostileClientTest, OnlyABodyMayBeLarge) {
+  WireClient client(endpoint());
+  client.Send([](wire::ClientMessage::Builder message) {
+    message.initOpenSession().setName(std::string(100'000, 'x'));
+  });
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_P(HostileClientTest, SessionsOfOthersCannotBeTouched) {
   WireClient client(endpoint());
   ASSERT_EQ(client.Open(), OkStatus());
@@ -103,6 +111,10 @@ TEST_P(HostileClientTest, BatchesThatAreNotWholeAreRefused) {
   EXPECT_EQ(refused(0, -1), StatusCode::kInvalidArgument) << "such batches are the controller's";
   EXPECT_EQ(refused(1, kWorkers), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused(1, -2), StatusCode::kInvalidArgument);
+  client.SendBatch(client.session(), Sync(), 1, 1, -1, /*command_count=*/0);
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument);
+  client.SendBatch(client.session(), Sync(), 1, ~uint64_t{0});
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument) << "the controller's own";
   client.Send([&](wire::ClientMessage::Builder message) {
     auto batch = message.initBatch();
     batch.setSession(client.session().value);
@@ -232,7 +244,8 @@ TEST_P(HostileClientTest, FlippedBitsCostNobodyElseAnything) {
     for (unsigned flips = 1 + random() % 4; flips > 0; --flips) {
       words[random() % words.size()] ^= uint64_t{1} << (random() % 64);
     }
-    client.SendBatch(client.session(), control::Frame::Copy(words.data(), whole.size()));
+    client.SendBatch(client.session(), control::Frame::Copy(words.data(), whole.size()), 1, 0, -1,
+                     999);
     client.SendBatch(client.session(), Sync(), 1000, 1);
     EXPECT_NE(client.NextVerdict().code(), StatusCode::kDeadlineExceeded);
     client.Send([&](wire::ClientMessage::Builder message) {

@@ -37,8 +37,8 @@ class WireClient {
 
   // Waits for a message that `use` returns true for; false if none comes.
   template <typename Use>
-  bool WaitFor(Use use) {
-    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+  bool WaitFor(Use use, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
+    const Deadline deadline = Deadline::After(patience);
     control::InputWaiter waiter{std::chrono::microseconds(0)};
     control::Channel* const channels[] = {channel_.get()};
     while (waiter.Wait(channels, {}, deadline)) {
@@ -86,18 +86,56 @@ class WireClient {
 
   // Sends a batch to a session (not always one's own).
   void SendBatch(SessionId session, const control::Frame& body, uint64_t first_command = 1,
-                 uint64_t request = 0, Rank answer_from = -1) {
+                 uint64_t request = 0, Rank answer_from = -1, uint32_t command_count = 1,
+                 std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
     control::Message message = {
         control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
           auto batch = builder.initBatch();
           batch.setSession(session.value);
           batch.setFirstCommand(first_command);
+          batch.setCommandCount(command_count);
           batch.setRequest(request);
           batch.setAnswerFrom(answer_from);
-          batch.setTimeoutMillis(20'000);
+          batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
         }),
         body};
     SendFrames(message);
+  }
+
+  void SendClose(uint64_t request, std::chrono::milliseconds timeout) {
+    Send([&](wire::ClientMessage::Builder message) {
+      auto close = message.initCloseSession();
+      close.setSession(session_.value);
+      close.setRequest(request);
+      close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
+    });
+  }
+  void SendReset(uint32_t generation, uint64_t request) {
+    Send([&](wire::ClientMessage::Builder message) {
+      auto reset = message.initResetSession();
+      reset.setSession(session_.value);
+      reset.setGeneration(generation);
+      reset.setRequest(request);
+      reset.setTimeoutMillis(20'000);
+    });
+  }
+  // What the controller says of this session when it has handled all that was sent before; `look`
+  // gets its SessionStatus. False if it says nothing.
+  template <typename Look>
+  bool Inspect(Look look, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
+    constexpr uint64_t kInspection = 4711;
+    Send([](wire::ClientMessage::Builder message) { message.setStatus(kInspection); });
+    bool found = false;
+    const auto find = [&](wire::ControllerMessage::Reader reader) {
+      if (!reader.isClusterStatus()) return false;
+      for (auto session : reader.getClusterStatus().getSessions()) {
+        if (session.getSession() != session_.value) continue;
+        found = true;
+        look(session);
+      }
+      return true;
+    };
+    return WaitFor(find, patience) && found;
   }
 
   // The error of the next refusal, failure of the session, or answer.

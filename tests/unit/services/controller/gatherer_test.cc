@@ -146,20 +146,5 @@ TEST_F(GathererTest, NothingPendingMeansAFarDeadline) {
   EXPECT_GE(gatherer_.Expire(now_).when(), now_ + 1min);
 }
 
-// Without this, whoever waits for a worker that has just died waits until the deadline: closing a
-// session is waited for when the session itself is gone already.
-TEST_F(GathererTest, LostRankIsNotWaitedFor) {
-  Expect(-1, RequestId(1));
-  Expect(1, RequestId(2));
-  Expect(0, RequestId(3), SessionId(5));
-  gatherer_.LoseRank(1, Error(StatusCode::kUnavailable, 1, "lost"));
-  ASSERT_EQ(finished_.size(), 1u) << "the one that only rank 1 was asked for";
-  EXPECT_EQ(finished_[0].request, RequestId(2));
-  EXPECT_EQ(finished_[0].error.code, StatusCode::kUnavailable);
-  for (Rank rank : {0, 2, 3}) gatherer_.Answer(kSession, RequestId(1), rank, {}, {});
-  ASSERT_EQ(finished_.size(), 2u);
-  EXPECT_EQ(finished_[1].error.message, "lost");
-}
-
 }  // namespace
 }  // namespace lockstep::controller

@@ -64,5 +64,24 @@ TEST(SessionTableTest, SlowestWorkerCounts) {
   EXPECT_EQ(session.SlowestConsumed(), 100u);
 }
 
+TEST(SessionTableTest, UnderWayIsWhatTheSlowestLivingWorkerHasYetToConsume) {
+  SessionTable table(2);
+  SessionEntry& session = table.Open("a");
+  EXPECT_EQ(session.UnderWay(), 0u);
+  session.sent_bytes = 500;
+  EXPECT_EQ(session.UnderWay(), 500u);
+  session.consumed_bytes = {SessionEntry::kConsumesNothing, 200};
+  EXPECT_EQ(session.UnderWay(), 300u);
+  session.consumed_bytes = {SessionEntry::kConsumesNothing, SessionEntry::kConsumesNothing};
+  EXPECT_EQ(session.UnderWay(), 0u);
+}
+
+TEST(SessionTableTest, SessionsMayBeClosedWhileTheirIdsAreGoneThrough) {
+  SessionTable table(1);
+  for (int i = 0; i < 3; ++i) table.Open("a");
+  for (const SessionId id : table.Ids()) table.Close(id);
+  EXPECT_TRUE(table.all().empty());
+}
+
 }  // namespace
 }  // namespace lockstep::controller

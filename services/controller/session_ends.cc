@@ -1,0 +1,109 @@
+// How sessions fail for good, and how they end.
+//
+// A session that ends stays in the table until every rank has executed what was sent before and has
+// freed what it held: until then its work may hold other sessions up, so it must be possible to
+// abort it, and its client is told that the controller lives.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "services/controller/controller.h"
+
+namespace lockstep::controller {
+
+StatusOr<SessionEntry*> Controller::FindOpen(SessionId id, const control::PeerName& client) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session, sessions_.FindOwned(id, client));
+  if (session->ending.has_value()) {
+    return BeingClosed(id);
+  }
+  return session;
+}
+
+Status Controller::BeingClosed(SessionId id) {
+  return FailedPrecondition("session ", id, " is being closed");
+}
+
+void Controller::BreakSession(SessionEntry& session, const Status& why) {
+  session.broken = control::ErrorOf(why);
+  FailSession(session, session.broken);
+}
+
+void Controller::HandleClose(const control::PeerName& client, wire::CloseSession::Reader close) {
+  const SessionId id(close.getSession());
+  const RequestId request(close.getRequest());
+  const StatusOr<SessionEntry*> session = FindOpen(id, client);
+  if (!session.ok()) return Answer(client, id, request, control::ErrorOf(session.status()));
+  spdlog::info("session {} is closed by its client", id.value);
+  (*session)->last_heard = Deadline::Clock::now();
+  EndSession(**session, request, Timer(close.getTimeoutMillis()), /*client_lost=*/false);
+}
+
+void Controller::HandleSilentClient(SessionEntry& session) {
+  const control::RemoteError cause = control::ErrorOf(Aborted("its client is gone"));
+  if (session.ending.has_value()) return AbortEnding(session, cause);
+  spdlog::warn("session {} of {} (pid {}) ends: its client was silent for {} ms", session.id.value,
+               session.host, session.pid, options_.session_lease.count());
+  // Nobody waits for its work any more.
+  liveness_->Abort(session.id, session.generation, cause);
+  EndSession(session, std::nullopt, Deadline::After({}), /*client_lost=*/true);
+}
+
+void Controller::EndSession(SessionEntry& session, std::optional<RequestId> request,
+                            Deadline deadline, bool client_lost) {
+  SessionEntry::Ending& ending = session.ending.emplace();
+  ending.request = request;
+  ending.deadline = deadline;
+  ending.aborted = client_lost;
+  // Lost workers will not answer, and hold nothing any more.
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    ending.waiting.push_back(membership_.member(rank).state != Membership::State::kLost);
+  }
+  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
+    command.initCloseSession().setClientLost(client_lost);
+  });
+  Broadcast({session.id, session.generation, 0, SessionEntry::kEndRequest}, body);
+  FinishIfEnded(session);
+}
+
+void Controller::NoteEnded(SessionEntry& session, Rank rank, const control::RemoteError& error) {
+  SessionEntry::Ending& ending = *session.ending;
+  ending.waiting[static_cast<size_t>(rank)] = false;
+  if (ending.error.ok()) ending.error = error;
+  FinishIfEnded(session);
+}
+
+void Controller::FinishIfEnded(SessionEntry& session) {
+  const SessionEntry::Ending ending = *session.ending;
+  if (std::find(ending.waiting.begin(), ending.waiting.end(), true) != ending.waiting.end()) return;
+  const SessionId id = session.id;
+  const control::PeerName client = session.client;
+  spdlog::info("session {} has ended", id.value);
+  gatherer_.FailAll(id, control::ErrorOf(Aborted("session ", id, " was closed")));
+  sessions_.Close(id);
+  if (ending.request.has_value()) Answer(client, id, *ending.request, ending.error);
+}
+
+void Controller::AbortEnding(SessionEntry& session, const control::RemoteError& cause) {
+  SessionEntry::Ending& ending = *session.ending;
+  if (std::exchange(ending.aborted, true)) return;
+  spdlog::warn("session {} is aborted while it is closed: {}", session.id.value, cause.message);
+  liveness_->Abort(session.id, session.generation, cause);
+  const auto request = std::exchange(ending.request, std::nullopt);
+  if (request.has_value()) Answer(session.client, session.id, *request, cause);
+}
+
+void Controller::AbortLateEnding(SessionEntry& session) {
+  std::string late;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if (!session.ending->waiting[static_cast<size_t>(rank)]) continue;
+    late += (late.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  AbortEnding(session, control::ErrorOf(DeadlineExceeded(
+                           "session ", session.id, " was not closed in time: rank ", late,
+                           " had not finished its work, which is aborted now; see `lockstep "
+                           "status` for what the workers are doing")));
+}
+
+}  // namespace lockstep::controller

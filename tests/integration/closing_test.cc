@@ -1,0 +1,152 @@
+// Sessions that are closed while they still work: they are answered, kept alive, and aborted when
+// nobody waits for them any more. And time-outs: they are kept.
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
+#include "tests/integration/session_fixture.h"
+#include "tests/integration/wire_client.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr auto kLong = 20s;
+
+class ClosingTest : public SessionFixture {
+ protected:
+  void SetUp() override { Start(kLong); }
+
+  void TearDown() override {
+    // Or else the others wait for the stuck session here.
+    if (session_ != nullptr) {
+      (void)ShutdownCluster(cluster_->endpoint(), "the test is over", kLong);
+    }
+    SessionFixture::TearDown();
+  }
+
+  // By itself a rank leaves a collective, and a lost client is noticed, long after the test.
+  void Start(std::chrono::milliseconds lease) {
+    session_.reset();
+    cluster_.reset();
+    ClusterOptions options;
+    options.controller.collective_timeout = 10min;
+    options.controller.session_lease = lease;
+    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
+    session_ = std::make_unique<Session>(Open(*cluster_));
+  }
+
+  // A session whose rank 0 waits for the others in a barrier that they never enter.
+  WireClient Stuck() {
+    WireClient client(cluster_->endpoint());
+    EXPECT_EQ(client.Open(), OkStatus());
+    client.SendBatch(client.session(), control::OneCommand([](wire::Command::Builder command) {
+                       command.setOnlyRank(0);
+                       command.initCollective().setKind(wire::CollectiveKind::BARRIER);
+                     }));
+    return client;
+  }
+  static bool IsClosing(WireClient& client) {
+    bool closing = false;
+    return client.Inspect([&](wire::SessionStatus::Reader now) { closing = now.getClosing(); }) &&
+           closing;
+  }
+  void ExpectOthersWork() {
+    const auto begin = Deadline::Clock::now();
+    EXPECT_OK(session_->SyncAll());
+    EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, ClosingTest,
+                         ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),
+                         NameOf);
+
+// What was sent before is executed, however long the lease is.
+TEST_P(ClosingTest, CloseMayTakeLongerThanTheLease) {
+  Start(1s);
+  (void)Unwrap(session_->Call(Function("lockstep.sleep"), 3.0, 1));
+  EXPECT_OK(session_->Close());
+}
+
+TEST_P(ClosingTest, KeepAlivesAreAnsweredUntilTheEnd) {
+  WireClient client = Stuck();
+  client.SendClose(1, kLong);
+  client.Send([&](wire::ClientMessage::Builder m) { m.setKeepAlive(client.session().value); });
+  EXPECT_TRUE(
+      client.WaitFor([](wire::ControllerMessage::Reader reader) { return reader.isKeepAlive(); }));
+  EXPECT_TRUE(IsClosing(client));
+}
+
+TEST_P(ClosingTest, WorkThatIsLeftAtTheDeadlineIsAborted) {
+  WireClient client = Stuck();
+  client.SendClose(1, 100ms);
+  const lockstep::Status late = client.NextVerdict();
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late;
+  EXPECT_THAT(Message(late), HasSubstr("rank 0"));
+  ExpectOthersWork();
+  const Deadline deadline = Deadline::After(kLong);
+  while (Unwrap(GetClusterStatus(cluster_->endpoint(), kLong)).sessions.size() > 1) {
+    ASSERT_FALSE(deadline.Expired()) << "the session has ended on all ranks";
+    std::this_thread::yield();
+  }
+}
+
+TEST_P(ClosingTest, WorkOfAClientThatIsLostWhileItClosesIsAborted) {
+  Start(1s);
+  WireClient client = Stuck();
+  client.SendClose(1, 10min);
+  ASSERT_TRUE(IsClosing(client));
+  ExpectOthersWork();
+}
+
+TEST_P(ClosingTest, ShutdownAnswersACloseAndAbortsItsWork) {
+  WireClient client = Stuck();
+  client.SendClose(1, 10min);
+  ASSERT_TRUE(IsClosing(client));
+  const auto begin = Deadline::Clock::now();
+  EXPECT_OK(ShutdownCluster(cluster_->endpoint(), "time for maintenance", kLong));
+  const lockstep::Status answer = client.NextVerdict();
+  EXPECT_EQ(answer.code(), StatusCode::kUnavailable) << answer;
+  EXPECT_THAT(Message(answer), HasSubstr("time for maintenance"));
+  session_.reset();
+  EXPECT_OK(cluster_->Stop());
+  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+}
+
+TEST_P(ClosingTest, ClosedSessionTakesNothingMore) {
+  WireClient client = Stuck();
+  client.SendClose(1, kLong);
+  client.SendBatch(client.session(), control::Frame::Copy("12345678", 8), 2, 2);
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
+  client.SendReset(1, 3);
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
+  client.SendClose(4, kLong);
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
+}
+
+// The first wait may by chance end with another timer; the others would all take half a second.
+TEST_P(ClosingTest, ShortTimeOutsAreKept) {
+  WireClient client = Stuck();
+  const control::Frame sync =
+      control::OneCommand([](wire::Command::Builder command) { command.setSync(); });
+  auto shortest = Deadline::Clock::duration::max();
+  client.SendBatch(client.session(), sync, 2, 1, -1, 1, 20ms);
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDeadlineExceeded);
+  for (uint64_t i = 0; i < 5; ++i) {
+    const auto begin = Deadline::Clock::now();
+    client.SendBatch(client.session(), sync, 3 + i, 2 + i, -1, 1, 20ms);
+    EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDeadlineExceeded);
+    shortest = std::min(shortest, Deadline::Clock::now() - begin);
+  }
+  EXPECT_LT(shortest, 300ms);
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -87,7 +87,9 @@ SharedSegment::SharedSegment(std::string name, int fd, std::byte* data, size_t c
 
 SharedSegment::~SharedSegment() {
   munmap(data_, capacity_bytes_);
-  if (owner_) unlink(PathOf(name_).c_str());
+  // If somebody removed the name, it may be another segment's by now.
+  struct stat info {};
+  if (owner_ && fstat(fd_, &info) == 0 && info.st_nlink > 0) unlink(PathOf(name_).c_str());
   close(fd_);
 }
 
@@ -158,6 +160,17 @@ int SharedSegment::Sweep(const std::string& prefix) {
   }
   closedir(directory);
   return removed;
+}
+
+bool SharedSegment::OwnerLives() const {
+  // The descriptor's own description of the open file may be the owner's, whose locks are its own:
+  // only another one can ask. By way of the descriptor, because the name may be gone.
+  const std::string path = "/proc/self/fd/" + std::to_string(fd_);
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return true;
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
+  close(fd);
+  return locked;
 }
 
 Status SharedSegment::Reserve(size_t size_bytes) {

@@ -3,6 +3,9 @@
 // The creator holds a file lock for as long as it lives, so a segment whose owner was killed can be
 // told from one in use, and is removed by the next process that sweeps. Names work across PID
 // namespaces, wherever /dev/shm itself is shared.
+//
+// The name is only for finding it. A segment that is mapped goes on working when somebody removes
+// its name, as cleaners of temporary files do.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +18,8 @@
 namespace lockstep {
 
 // Threads: immutable after creation, except Reserve(), which one thread calls at a time.
-// Ownership: unmaps when destroyed; the creator's object removes the name too.
+// Ownership: unmaps when destroyed; the creator's object removes the name too, if it is its own
+//            still.
 class SharedSegment {
  public:
   // Creates `name` (no slashes, starts with kNamePrefix) with room for `capacity_bytes` of address
@@ -37,6 +41,11 @@ class SharedSegment {
   // Makes the first `size_bytes` usable: the kernel sets the pages aside now, so that a full
   // /dev/shm is kResourceExhausted here and not a SIGBUS later. Never shrinks.
   Status Reserve(size_t size_bytes);
+
+  // False once the process that created the segment has ended, or has destroyed its object. Works
+  // for nameless segments too. Where the kernel cannot be asked (no file descriptor is left), true:
+  // that says nothing about the owner. Takes a few system calls; safe from any thread.
+  bool OwnerLives() const;
 
   const std::string& name() const { return name_; }
   std::byte* data() const { return data_; }

@@ -1,10 +1,7 @@
 #include "runtime/collective/shm/world.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <map>
 #include <optional>
 #include <random>
@@ -33,17 +30,6 @@ Homes& AllHomes() {
 uint64_t ProcessToken() {
   static const uint64_t random = std::random_device()() | uint64_t{std::random_device()()} << 32;
   return Mix(random, static_cast<uint64_t>(getpid()));
-}
-
-// False once the process that made the segment has ended: it holds a lock on its segment for as
-// long as it lives, and removes the name at its end.
-bool IsOwned(const std::string& segment_name) {
-  const int fd = open(("/dev/shm/" + segment_name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  // Anything else, such as too many open files, says nothing about the owner.
-  if (fd < 0) return errno != ENOENT;
-  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
-  close(fd);
-  return locked;
 }
 
 }  // namespace
@@ -125,7 +111,7 @@ StatusOr<Peer> Peer::Map(const std::string& arena_name, bool must_exist,
     if (deadline.Expired()) {
       return DeadlineExceeded(arena_name, " did not appear in /dev/shm, or is not in use");
     }
-    if (segment != nullptr && !IsOwned(arena_name)) {
+    if (segment != nullptr && !segment->OwnerLives()) {
       return Unavailable("ended: nobody holds ", arena_name, " any more");
     }
   }
@@ -135,7 +121,7 @@ StatusOr<Peer> Peer::Map(const std::string& arena_name, bool must_exist,
   return Aborted("connecting the ranks was cancelled");
 }
 
-bool Peer::IsAlive() const { return segment_ == nullptr || IsOwned(segment_->name()); }
+bool Peer::IsAlive() const { return segment_ == nullptr || segment_->OwnerLives(); }
 
 StatusOr<std::shared_ptr<World>> World::Connect(const Options& options,
                                                 const std::atomic<bool>* cancelled,

@@ -56,7 +56,8 @@ class Peer {
 
   std::byte* base() const { return base_; }
   Directory directory() const { return Directory(base_); }
-  // False once the process that made the arena has ended. Takes a few system calls.
+  // False once the process that made the arena has ended, whether or not its name is there. Takes a
+  // few system calls.
   bool IsAlive() const;
 
  private:

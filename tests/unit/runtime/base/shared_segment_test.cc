@@ -1,6 +1,8 @@
 #include "runtime/base/shared_segment.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +126,71 @@ TEST(SharedSegmentTest, SweepRemovesWhatDeadOwnersLeftAndNothingElse) {
   EXPECT_EQ(SharedSegment::Sweep(prefix), 1);
   EXPECT_FALSE(ExistsInFileSystem(dead));
   EXPECT_TRUE(ExistsInFileSystem(prefix + "-living"));
+}
+
+// A process that owns a segment, until it is told to end.
+class OwnerProcess {
+ public:
+  explicit OwnerProcess(const std::string& name) {
+    int made[2];
+    EXPECT_EQ(pipe(made), 0);
+    child_ = fork();
+    EXPECT_GE(child_, 0);
+    if (child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      auto segment = SharedSegment::Create(name, kMegabyte);
+      const char ok = segment.ok() ? 1 : 0;
+      if (write(made[1], &ok, 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    char ok = 0;
+    EXPECT_EQ(read(made[0], &ok, 1), 1);
+    EXPECT_EQ(ok, 1);
+    close(made[0]);
+    close(made[1]);
+  }
+  ~OwnerProcess() { Kill(); }
+  OwnerProcess(const OwnerProcess&) = delete;
+  OwnerProcess& operator=(const OwnerProcess&) = delete;
+
+  // Returns when it has ended.
+  void Kill() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    EXPECT_EQ(waitpid(child_, nullptr, 0), child_);
+    child_ = -1;
+  }
+
+ private:
+  pid_t child_ = -1;
+};
+
+// Whether or not the name is there still: cleaners of temporary files remove it under a live owner.
+TEST(SharedSegmentTest, TheOwnerLivesUntilItsProcessEnds) {
+  for (const bool nameless : {false, true}) {
+    const std::string name = UniqueName();
+    OwnerProcess owner(name);
+    auto peer = SharedSegment::Open(name);
+    ASSERT_TRUE(peer.ok()) << peer.status();
+    if (nameless) {
+      ASSERT_EQ(unlink(("/dev/shm/" + name).c_str()), 0);
+    }
+    EXPECT_TRUE((*peer)->OwnerLives()) << "nameless: " << nameless;
+    owner.Kill();
+    EXPECT_FALSE((*peer)->OwnerLives()) << "nameless: " << nameless;
+    SharedSegment::Sweep(name);
+  }
+}
+
+TEST(SharedSegmentTest, ASegmentThatLostItsNameLeavesItsSuccessorsAlone) {
+  const std::string name = UniqueName();
+  auto first = SharedSegment::Create(name, kMegabyte);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(unlink(("/dev/shm/" + name).c_str()), 0);
+  auto second = SharedSegment::Create(name, kMegabyte);
+  ASSERT_TRUE(second.ok()) << second.status();
+  first->reset();
+  EXPECT_TRUE(ExistsInFileSystem(name));
 }
 
 // Every worker sweeps when it starts, while others create their segments.

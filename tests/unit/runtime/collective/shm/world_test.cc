@@ -1,87 +1,133 @@
 #include "runtime/collective/shm/world.h"
 
-#include <fcntl.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
+#include <utility>
+#include <vector>
 
 namespace lockstep::collective::shm {
 namespace {
 
-using namespace std::chrono_literals;
-using testing::HasSubstr;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
-constexpr auto kLong = 20s;
+std::string UniqueName() {
+  std::random_device random;
+  return SharedSegment::kNamePrefix + std::string("world-test-") + std::to_string(random()) + "-" +
+         std::to_string(random());
+}
 
-class WorldTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::random_device random;
-    prefix_ = std::string(SharedSegment::kNamePrefix) + "world-test-" + std::to_string(random()) +
-              std::to_string(random()) + "-";
-    auto arena = tensor::Arena::Create({.name = prefix_ + "0", .capacity_bytes = 16 << 20});
-    ASSERT_TRUE(arena.ok()) << arena.status();
-    options_.arena = *arena;
-    options_.arena_names = {prefix_ + "0", prefix_ + "1"};
+std::shared_ptr<tensor::Arena> NewArena(const std::string& name) {
+  auto arena = tensor::Arena::Create({.name = name, .capacity_bytes = size_t{16} << 20});
+  EXPECT_TRUE(arena.ok()) << arena.status();
+  return *std::move(arena);
+}
+
+Deadline Patience() { return Deadline::After(seconds(60)); }
+
+// A rank in a process of its own, which does nothing but have an arena.
+class RankProcess {
+ public:
+  explicit RankProcess(const std::string& arena_name) : arena_name_(arena_name) {
+    child_ = fork();
+    EXPECT_GE(child_, 0);
+    if (child_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto home = Home::Of(NewArena(arena_name));
+    for (;;) pause();
   }
-  void TearDown() override { unlink(("/dev/shm/" + prefix_ + "1").c_str()); }
+  ~RankProcess() { Kill(); }
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
 
-  Status Connect(Deadline deadline) {
-    return World::Connect(options_, &cancelled_, deadline).status();
+  // Returns when it has ended.
+  void Kill() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    EXPECT_EQ(waitpid(child_, nullptr, 0), child_);
+    child_ = -1;
+    SharedSegment::Sweep(arena_name_);
   }
 
-  std::string prefix_;
-  Options options_;
-  std::atomic<bool> cancelled_{false};
+ private:
+  const std::string arena_name_;
+  pid_t child_ = -1;
 };
 
-TEST_F(WorldTest, ArenaThatIsNotThereYetIsWaitedFor) {
-  const Status status = Connect(Deadline::After(20ms));
-  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-  EXPECT_THAT(Message(status), HasSubstr("rank 1"));
+TEST(HomeTest, ThereIsOneForEachArena) {
+  const auto arena = NewArena(UniqueName());
+  EXPECT_EQ(Home::Find(arena->name()), nullptr);
+  auto home = Home::Of(arena);
+  EXPECT_EQ(Home::Of(arena), home);
+  EXPECT_EQ(Home::Find(arena->name()), home);
+  EXPECT_TRUE(home->directory().IsReady());
+  home.reset();
+  EXPECT_EQ(Home::Find(arena->name()), nullptr);
+  // What was in the control area stays for the next one.
+  EXPECT_TRUE(Home::Of(arena)->directory().IsReady());
 }
 
-TEST_F(WorldTest, ArenaThatWasThereIsNot) {
-  options_.arenas_exist = true;
-  const Status status = Connect(Deadline::After(1h));
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(Message(status), HasSubstr("rank 1: ended"));
-}
-
-// What a killed process leaves behind, unless it has been swept meanwhile.
-TEST_F(WorldTest, ArenaThatNobodyHoldsIsNotWaitedFor) {
-  const int fd = open(("/dev/shm/" + prefix_ + "1").c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(ftruncate(fd, 16 << 20), 0);
-  close(fd);
-  options_.arenas_exist = true;
-  const Status status = Connect(Deadline::After(1h));
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(Message(status), HasSubstr("rank 1: ended"));
-}
-
-TEST_F(WorldTest, WaitCanBeCancelled) {
-  std::thread canceller([&] { cancelled_ = true; });
-  EXPECT_EQ(Connect(Deadline::After(1h)).code(), StatusCode::kAborted);
-  canceller.join();
-}
-
-TEST_F(WorldTest, RankThatIsThereButHasNotConnectedCanBeLeftWaiting) {
-  const auto peer = tensor::Arena::Create({.name = prefix_ + "1", .capacity_bytes = 16 << 20});
+TEST(PeerTest, RanksOfThisProcessAreReachedWhereTheyAre) {
+  const auto home = Home::Of(NewArena(UniqueName()));
+  const auto peer = Peer::Map(home->arena().name(), Patience());
   ASSERT_TRUE(peer.ok()) << peer.status();
-  options_.arenas_exist = true;
-  // Longer than a look at whether it lives: it does.
-  EXPECT_EQ(Connect(Deadline::After(500ms)).code(), StatusCode::kDeadlineExceeded);
-  std::thread canceller([&] { cancelled_ = true; });
-  EXPECT_EQ(Connect(Deadline::After(1h)).code(), StatusCode::kAborted);
-  canceller.join();
+  EXPECT_EQ(peer->base(), home->arena().base());
+  EXPECT_TRUE(peer->IsAlive());
+}
+
+// systemd-logind with RemoveIPC, and cleaners of temporary files, remove names of what is in use.
+TEST(PeerTest, ARankLivesUntilItsProcessEndsWhateverBecomesOfTheName) {
+  for (const bool nameless : {false, true}) {
+    const std::string name = UniqueName();
+    RankProcess rank(name);
+    const auto peer = Peer::Map(name, Patience());
+    ASSERT_TRUE(peer.ok()) << peer.status();
+    if (nameless) {
+      ASSERT_EQ(unlink(("/dev/shm/" + name).c_str()), 0);
+    }
+    EXPECT_TRUE(peer->IsAlive()) << "nameless: " << nameless;
+    rank.Kill();
+    EXPECT_FALSE(peer->IsAlive()) << "nameless: " << nameless;
+  }
+}
+
+Options OptionsOf(Rank rank, std::shared_ptr<tensor::Arena> arena,
+                  std::vector<std::string> arena_names) {
+  Options options;
+  options.rank = rank;
+  options.arena = std::move(arena);
+  options.arena_names = std::move(arena_names);
+  return options;
+}
+
+TEST(WorldTest, ThoseThatDoNotComeAreAllNamed) {
+  const auto arena = NewArena(UniqueName());
+  const auto world =
+      World::Connect(OptionsOf(1, arena, {UniqueName(), arena->name(), UniqueName()}),
+                     Deadline::After(milliseconds(20)));
+  ASSERT_EQ(world.status().code(), StatusCode::kDeadlineExceeded) << world.status();
+  EXPECT_NE(Message(world.status()).find("ranks 0, 2"), std::string::npos) << world.status();
+}
+
+TEST(WorldTest, HasEverybodysArenaInRankOrder) {
+  const std::string other_name = UniqueName();
+  RankProcess other(other_name);
+  const auto arena = NewArena(UniqueName());
+  const auto world = World::Connect(OptionsOf(1, arena, {other_name, arena->name()}), Patience());
+  ASSERT_TRUE(world.ok()) << world.status();
+  EXPECT_EQ((*world)->size(), 2);
+  EXPECT_EQ((*world)->peer(1).base(), arena->base());
+  EXPECT_NE((*world)->peer(0).base(), arena->base());
+  EXPECT_TRUE((*world)->peer(0).directory().IsReady());
+  EXPECT_NE((*world)->peer(0).directory().process(), (*world)->peer(1).directory().process());
 }
 
 }  // namespace

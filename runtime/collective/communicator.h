@@ -72,8 +72,13 @@ class Communicator {
 
   // Combines `send` over all ranks; every rank gets the result in `recv`.
   // Shapes: send [count], recv [count]. In place: recv is send.
-  // The result has the same bits on every rank. f16 and bf16 accumulate in f32.
-  // min and max give NaN if any input is NaN. avg is sum / size; integers truncate towards zero.
+  // The result has the same bits on every rank (but which NaN a NaN is): inputs are combined in
+  // rank order. f16 and bf16 accumulate in f32.
+  // min and max do not depend on that order: NaN if any input is, and -0 is less than +0.
+  // Sums and products of integers wrap. avg is sum / size; integers truncate towards zero. Those of
+  // up to 32 bits never wrap on the way; of 64-bit integers, avg divides a sum that may have
+  // wrapped. Of bool, sum and max are "or", prod and min "and", and avg is not defined. Any byte
+  // but 0 is true; a result is 0 or 1.
   virtual Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) = 0;
 
   // As AllReduce, but only `root` gets the result; the others' `recv` is ignored (pass {}).

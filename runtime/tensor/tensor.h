@@ -56,8 +56,8 @@ class Tensor {
 
   // Same memory, same number of elements, another shape.
   StatusOr<Tensor> Reshaped(const Shape& shape) const;
-  // Rows [begin, end) along dimension 0, sharing the memory; aligned as the elements are, not as the
-  // storage is.
+  // Rows [begin, end) along dimension 0, sharing the memory; aligned as the elements are, not as
+  // the storage is.
   StatusOr<Tensor> Rows(int64_t begin, int64_t end) const;
 
  private:

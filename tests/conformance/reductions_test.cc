@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <sstream>
 
 #include "tests/conformance/conformance_test.h"
@@ -94,44 +95,114 @@ TEST_P(ReductionsTest, MemoryOutsideTheBackendsOwnWorksToo) {
   });
 }
 
-TEST_P(ReductionsTest, NanSpreadsThroughMinAndMax) {
+constexpr DType kFloats[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+
+// Small enough for one rendezvous, and too large for it.
+constexpr size_t kTwoSizes[] = {100, 10'000};
+
+// Whichever rank has it: the first and the last are combined differently from the others.
+TEST_P(ReductionsTest, NanSpreadsThroughMinAndMaxFromAnyRank) {
   OnEveryRank([](RankUnderTest& self) {
-    for (const DType dtype :
-         {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    for (const DType dtype : kFloats) {
       for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
-        constexpr size_t kCount = 100;
-        TestBuffer data(&self.allocator, dtype, kCount);
-        const int poisoned = self.size() - 1;
-        data.Fill([&](size_t i) {
-          const bool nan = i % 10 == 0 && self.rank() == poisoned;
-          return nan ? std::numeric_limits<double>::quiet_NaN() : 1.0;
-        });
-        ASSERT_TRUE(self.comm.AllReduce(data.buffer(), data.buffer(), op, Patience()).ok());
-        const std::vector<double> values = data.Read();
-        for (size_t i = 0; i < kCount; ++i) {
-          EXPECT_EQ(std::isnan(values[i]), i % 10 == 0) << dtype << ' ' << op << ' ' << i;
+        for (const size_t count : kTwoSizes) {
+          for (Rank poisoned = 0; poisoned < self.size(); ++poisoned) {
+            TestBuffer data(&self.allocator, dtype, count);
+            data.Fill([&](size_t i) {
+              const bool nan = i % 10 == 0 && self.rank() == poisoned;
+              return nan ? std::numeric_limits<double>::quiet_NaN() : self.rank();
+            });
+            ASSERT_TRUE(self.comm.AllReduce(data.buffer(), data.buffer(), op, Patience()).ok());
+            const std::vector<double> values = data.Read();
+            for (size_t i = 0; i < count; ++i) {
+              ASSERT_EQ(std::isnan(values[i]), i % 10 == 0)
+                  << dtype << ' ' << op << " with rank " << poisoned << "'s NaN: element " << i;
+            }
+          }
         }
       }
     }
   });
 }
 
+TEST_P(ReductionsTest, MinusZeroIsLessThanZeroFromAnyRank) {
+  if (size() < 2) GTEST_SKIP() << "one rank has nothing to compare with";
+  OnEveryRank([](RankUnderTest& self) {
+    for (const DType dtype : kFloats) {
+      for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
+        for (const size_t count : kTwoSizes) {
+          for (Rank odd = 0; odd < self.size(); ++odd) {
+            // One rank has another zero than the others: of either sign, by turns.
+            TestBuffer data(&self.allocator, dtype, count);
+            data.Fill([&](size_t i) { return (i % 2 == 0) == (self.rank() == odd) ? -0.0 : 0.0; });
+            ASSERT_TRUE(self.comm.AllReduce(data.buffer(), data.buffer(), op, Patience()).ok());
+            const std::vector<double> values = data.Read();
+            for (size_t i = 0; i < count; ++i) {
+              ASSERT_EQ(values[i], 0);
+              ASSERT_EQ(std::signbit(values[i]), op == ReduceOp::kMin)
+                  << dtype << ' ' << op << " with rank " << odd << "'s zero: element " << i;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+// As memory filled by other programs may have it.
+TEST_P(ReductionsTest, AnyByteButZeroIsTrue) {
+  OnEveryRank([](RankUnderTest& self) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax}) {
+      const bool any = op == ReduceOp::kSum || op == ReduceOp::kMax;
+      for (const size_t count : kTwoSizes) {
+        TestBuffer data(&self.allocator, DType::kBool, count);
+        auto* bytes = static_cast<uint8_t*>(data.buffer().data);
+        // No two ranks' bytes share a bit, and every third element has a rank that says false.
+        for (size_t i = 0; i < count; ++i) {
+          const bool no = i % 3 == 0 &&
+                          static_cast<size_t>(self.rank()) == i % static_cast<size_t>(self.size());
+          bytes[i] = no ? 0 : static_cast<uint8_t>(1 << self.rank());
+        }
+        ASSERT_TRUE(self.comm.AllReduce(data.buffer(), data.buffer(), op, Patience()).ok());
+        for (size_t i = 0; i < count; ++i) {
+          const bool expected = i % 3 != 0 || (any && self.size() > 1);
+          ASSERT_EQ(bytes[i], expected) << op << " of bool: element " << i;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(ReductionsTest, AveragesOf64BitIntegersDivideASumThatWraps) {
+  if (size() != 2) GTEST_SKIP() << "two ranks are enough to overflow";
+  OnEveryRank([](RankUnderTest& self) {
+    const int64_t most = std::numeric_limits<int64_t>::max();
+    int64_t value = most - self.rank();
+    ASSERT_TRUE(
+        self.comm.AllReduce(ViewOf(&value, 1), ViewOf(&value, 1), ReduceOp::kAvg, Patience()).ok());
+    EXPECT_EQ(value, -1);  // 2 * most - 1 is -3, which is halved
+  });
+}
+
 TEST_P(ReductionsTest, ReduceGivesTheRootTheResult) {
   OnEveryRank([](RankUnderTest& self) {
-    for (Rank root = 0; root < self.size(); ++root) {
-      for (const DType dtype : {DType::kUInt8, DType::kFloat16, DType::kFloat64}) {
+    for (const ReduceOp op : kOps) {
+      for (const DType dtype : Arithmetic(op)) {
         for (const size_t count : {0, 1, 300, 9001}) {
+          // Every rank is the root of some.
+          const Rank root = static_cast<Rank>((count + static_cast<size_t>(dtype)) %
+                                              static_cast<size_t>(self.size()));
           TestBuffer send(&self.allocator, dtype, count);
           TestBuffer recv(&self.allocator, dtype, count);
-          send.Fill([&](size_t i) { return Pattern(ReduceOp::kSum, dtype, self.rank(), i); });
+          send.Fill([&](size_t i) { return Pattern(op, dtype, self.rank(), i); });
           const bool is_root = self.rank() == root;
           const Status status = self.comm.Reduce(send.buffer(), is_root ? recv.buffer() : Buffer(),
-                                                 ReduceOp::kSum, root, Patience());
+                                                 op, root, Patience());
           ASSERT_TRUE(status.ok()) << status;
           if (!is_root) continue;
           ExpectElements(
-              recv, [&](size_t i) { return Reduced(ReduceOp::kSum, dtype, self.size(), i); }, 0,
-              "reduce");
+              recv, [&](size_t i) { return Reduced(op, dtype, self.size(), i); },
+              Tolerance(op, dtype), Describe("reduce", op, dtype, count, false));
         }
       }
     }
@@ -140,34 +211,45 @@ TEST_P(ReductionsTest, ReduceGivesTheRootTheResult) {
 
 TEST_P(ReductionsTest, ReduceScatterDealsTheResultOut) {
   OnEveryRank([](RankUnderTest& self) {
-    for (const int64_t base : {0, 1, 70, 5000}) {
-      for (const bool in_place : {false, true}) {
-        const std::vector<int64_t> counts = UnevenCounts(self.size(), base);
-        int64_t total = 0;
-        int64_t begin = 0;
-        for (int r = 0; r < self.size(); ++r) {
-          if (r == self.rank()) begin = total;
-          total += counts[static_cast<size_t>(r)];
-        }
-        const int64_t mine = counts[static_cast<size_t>(self.rank())];
-        TestBuffer send(&self.allocator, DType::kFloat32, static_cast<size_t>(total));
-        TestBuffer recv(&self.allocator, DType::kFloat32, static_cast<size_t>(mine));
-        send.Fill(
-            [&](size_t i) { return Pattern(ReduceOp::kSum, DType::kFloat32, self.rank(), i); });
-        const std::vector<double> before = send.Read();
-        const Buffer result = in_place ? send.Part(begin, mine) : recv.buffer();
-        const Status status =
-            self.comm.ReduceScatter(send.buffer(), result, counts, ReduceOp::kSum, Patience());
-        ASSERT_TRUE(status.ok()) << status;
-        const auto* values = static_cast<const float*>(result.data);
-        for (int64_t i = 0; i < mine; ++i) {
-          ASSERT_EQ(values[i], Reduced(ReduceOp::kSum, DType::kFloat32, self.size(),
-                                       static_cast<size_t>(begin + i)));
-        }
-        const std::vector<double> after = send.Read();
-        for (int64_t i = 0; i < total; ++i) {
-          if (in_place && i >= begin && i < begin + mine) continue;
-          ASSERT_EQ(after[static_cast<size_t>(i)], before[static_cast<size_t>(i)]) << i;
+    for (const ReduceOp op : kOps) {
+      for (const DType dtype : Arithmetic(op)) {
+        for (const int64_t base : {0, 1, 70, 5000}) {
+          for (const bool in_place : {false, true}) {
+            const std::string what =
+                Describe("reduce-scatter", op, dtype, static_cast<size_t>(base), in_place);
+            const std::vector<int64_t> counts = UnevenCounts(self.size(), base);
+            const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+            const int64_t begin =
+                std::accumulate(counts.begin(), counts.begin() + self.rank(), int64_t{0});
+            const int64_t mine = counts[static_cast<size_t>(self.rank())];
+            TestBuffer send(&self.allocator, dtype, static_cast<size_t>(total));
+            TestBuffer recv(&self.allocator, dtype, static_cast<size_t>(mine));
+            send.Fill([&](size_t i) { return Pattern(op, dtype, self.rank(), i); });
+            const std::vector<double> before = send.Read();
+            const Buffer result = in_place ? send.Part(begin, mine) : recv.buffer();
+            const Status status =
+                self.comm.ReduceScatter(send.buffer(), result, counts, op, Patience());
+            ASSERT_TRUE(status.ok()) << what << ": " << status;
+            const auto is_own = [&](size_t i) {
+              return i >= static_cast<size_t>(begin) && i < static_cast<size_t>(begin + mine);
+            };
+            if (in_place) {
+              ExpectElements(
+                  send,
+                  [&](size_t i) {
+                    return is_own(i) ? Reduced(op, dtype, self.size(), i) : before[i];
+                  },
+                  Tolerance(op, dtype), what);
+            } else {
+              ASSERT_EQ(send.Read(), before) << what << " leaves its input as it is";
+              ExpectElements(
+                  recv,
+                  [&](size_t i) {
+                    return Reduced(op, dtype, self.size(), static_cast<size_t>(begin) + i);
+                  },
+                  Tolerance(op, dtype), what);
+            }
+          }
         }
       }
     }

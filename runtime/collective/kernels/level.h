@@ -34,12 +34,25 @@ struct Product {
     return a * b;
   }
 };
-// A comparison with NaN is false, so `b` wins if it is NaN; the second choice keeps a NaN in `a`.
+template <typename V>
+constexpr bool kIsFloating = std::is_floating_point_v<std::remove_cvref_t<decltype(V{}[0])>>;
+// The lanes of a comparison's result: all bits or none.
+template <typename V>
+using MaskOf = decltype(V{} == V{});
+
+// IEEE 754-2019's minimum and maximum, which do not depend on the order of the inputs: NaN if any
+// is, and -0 is less than +0. A comparison with NaN is false, so `b` wins if it is NaN; the last
+// choice keeps a NaN in `a`. Equal numbers have equal bits but for zeros: there `or` finds a minus,
+// and `and` a plus.
 struct Minimum {
   static constexpr bool kDivides = false;
   template <typename V>
   static LOCKSTEP_INLINE V Apply(V a, V b) {
-    const V smaller = a < b ? a : b;
+    V smaller = a < b ? a : b;
+    if constexpr (kIsFloating<V>) {
+      const auto minus = reinterpret_cast<MaskOf<V>>(a) & (a == b);
+      smaller = reinterpret_cast<V>(reinterpret_cast<MaskOf<V>>(smaller) | minus);
+    }
     return a != a ? a : smaller;
   }
 };
@@ -47,7 +60,11 @@ struct Maximum {
   static constexpr bool kDivides = false;
   template <typename V>
   static LOCKSTEP_INLINE V Apply(V a, V b) {
-    const V larger = a > b ? a : b;
+    V larger = a > b ? a : b;
+    if constexpr (kIsFloating<V>) {
+      const auto plus = reinterpret_cast<MaskOf<V>>(a) | (a != b);
+      larger = reinterpret_cast<V>(reinterpret_cast<MaskOf<V>>(larger) & plus);
+    }
     return a != a ? a : larger;
   }
 };
@@ -56,13 +73,6 @@ struct Or {
   template <typename V>
   static LOCKSTEP_INLINE V Apply(V a, V b) {
     return a | b;
-  }
-};
-struct And {
-  static constexpr bool kDivides = false;
-  template <typename V>
-  static LOCKSTEP_INLINE V Apply(V a, V b) {
-    return a & b;
   }
 };
 
@@ -148,7 +158,7 @@ constexpr Table MakeTable(const char* name) {
       name,
       {
           // sum: bool i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2
-          {CombineElements<Plain<uint8_t>, Or>, CombineElements<Plain<uint8_t>, Sum>,
+          {CombineElements<BoolLane, Or>, CombineElements<Plain<uint8_t>, Sum>,
            CombineElements<Plain<uint8_t>, Sum>, CombineElements<Plain<uint16_t>, Sum>,
            CombineElements<Plain<uint16_t>, Sum>, CombineElements<Plain<uint32_t>, Sum>,
            CombineElements<Plain<uint32_t>, Sum>, CombineElements<Plain<uint64_t>, Sum>,
@@ -156,7 +166,7 @@ constexpr Table MakeTable(const char* name) {
            CombineElements<BFloat16Lane, Sum>, CombineElements<Plain<float>, Sum>,
            CombineElements<Plain<double>, Sum>, nullptr, nullptr},
           // prod
-          {CombineElements<Plain<uint8_t>, And>, CombineElements<Plain<uint8_t>, Product>,
+          {CombineElements<BoolLane, Minimum>, CombineElements<Plain<uint8_t>, Product>,
            CombineElements<Plain<uint8_t>, Product>, CombineElements<Plain<uint16_t>, Product>,
            CombineElements<Plain<uint16_t>, Product>, CombineElements<Plain<uint32_t>, Product>,
            CombineElements<Plain<uint32_t>, Product>, CombineElements<Plain<uint64_t>, Product>,
@@ -164,7 +174,7 @@ constexpr Table MakeTable(const char* name) {
            CombineElements<BFloat16Lane, Product>, CombineElements<Plain<float>, Product>,
            CombineElements<Plain<double>, Product>, nullptr, nullptr},
           // min
-          {CombineElements<Plain<uint8_t>, And>, CombineElements<Plain<int8_t>, Minimum>,
+          {CombineElements<BoolLane, Minimum>, CombineElements<Plain<int8_t>, Minimum>,
            CombineElements<Plain<uint8_t>, Minimum>, CombineElements<Plain<int16_t>, Minimum>,
            CombineElements<Plain<uint16_t>, Minimum>, CombineElements<Plain<int32_t>, Minimum>,
            CombineElements<Plain<uint32_t>, Minimum>, CombineElements<Plain<int64_t>, Minimum>,
@@ -172,7 +182,7 @@ constexpr Table MakeTable(const char* name) {
            CombineElements<BFloat16Lane, Minimum>, CombineElements<Plain<float>, Minimum>,
            CombineElements<Plain<double>, Minimum>, nullptr, nullptr},
           // max
-          {CombineElements<Plain<uint8_t>, Or>, CombineElements<Plain<int8_t>, Maximum>,
+          {CombineElements<BoolLane, Or>, CombineElements<Plain<int8_t>, Maximum>,
            CombineElements<Plain<uint8_t>, Maximum>, CombineElements<Plain<int16_t>, Maximum>,
            CombineElements<Plain<uint16_t>, Maximum>, CombineElements<Plain<int32_t>, Maximum>,
            CombineElements<Plain<uint32_t>, Maximum>, CombineElements<Plain<int64_t>, Maximum>,

@@ -83,6 +83,22 @@ struct Plain {
   }
 };
 
+// A bool: any byte but 0 is true, and 1 is written. The minimum of bytes is their "and", `|` and
+// the maximum their "or", whichever bytes stand for true.
+struct BoolLane {
+  using Stored = uint8_t;
+  using Computed = uint8_t;
+  template <int kLanes>
+  static LOCKSTEP_INLINE Vec<uint8_t, kLanes> Widen(Vec<uint8_t, kLanes> v) {
+    return v;
+  }
+  template <int kLanes>
+  static LOCKSTEP_INLINE Vec<uint8_t, kLanes> Narrow(Vec<uint8_t, kLanes> v) {
+    const Vec<uint8_t, kLanes> yes = Vec<uint8_t, kLanes>{} + 1;
+    return v < yes ? v : yes;
+  }
+};
+
 // Integers up to 32 bits whose sum must not wrap: a double holds it exactly.
 template <typename T>
 struct InDouble {

@@ -111,7 +111,7 @@ Options OptionsOf(Rank rank, std::shared_ptr<tensor::Arena> arena,
 TEST(WorldTest, ThoseThatDoNotComeAreAllNamed) {
   const auto arena = NewArena(UniqueName());
   const auto world =
-      World::Connect(OptionsOf(1, arena, {UniqueName(), arena->name(), UniqueName()}),
+      World::Connect(OptionsOf(1, arena, {UniqueName(), arena->name(), UniqueName()}), nullptr,
                      Deadline::After(milliseconds(20)));
   ASSERT_EQ(world.status().code(), StatusCode::kDeadlineExceeded) << world.status();
   EXPECT_NE(Message(world.status()).find("ranks 0, 2"), std::string::npos) << world.status();
@@ -121,7 +121,8 @@ TEST(WorldTest, HasEverybodysArenaInRankOrder) {
   const std::string other_name = UniqueName();
   RankProcess other(other_name);
   const auto arena = NewArena(UniqueName());
-  const auto world = World::Connect(OptionsOf(1, arena, {other_name, arena->name()}), Patience());
+  const auto world =
+      World::Connect(OptionsOf(1, arena, {other_name, arena->name()}), nullptr, Patience());
   ASSERT_TRUE(world.ok()) << world.status();
   EXPECT_EQ((*world)->size(), 2);
   EXPECT_EQ((*world)->peer(1).base(), arena->base());

@@ -60,8 +60,14 @@ std::vector<std::string> ArenaNames(int size) {
   return names;
 }
 
-void RunShmRank(int rank, const std::vector<std::string>& names, const Body& body) {
+// Waits that end by nothing but what they wait for: a wake-up that is missing is a deadline missed.
+constexpr shm::WaitPolicy kAsleep = {
+    .spins = 0, .yield_for = std::chrono::microseconds(0), .look_after = std::chrono::hours(1)};
+
+void RunShmRank(int rank, const std::vector<std::string>& names, const shm::WaitPolicy& wait,
+                const Body& body) {
   shm::Options options;
+  options.wait = wait;
   options.rank = rank;
   options.arena_names = names;
   options.world = 1;
@@ -74,25 +80,38 @@ void RunShmRank(int rank, const std::vector<std::string>& names, const Body& bod
   body(under_test);
 }
 
-void RunShm(int size, const Body& body) {
-  const std::vector<std::string> names = ArenaNames(size);
-  RunThreads(size, [&](int rank) { RunShmRank(rank, names, body); });
+auto ShmThreads(const shm::WaitPolicy& wait) {
+  return [wait](int size, const Body& body) {
+    const std::vector<std::string> names = ArenaNames(size);
+    RunThreads(size, [&](int rank) { RunShmRank(rank, names, wait, body); });
+  };
 }
 
-void RunShmProcesses(int size, const Body& body) {
-  const std::vector<std::string> names = ArenaNames(size);
-  RunProcesses(size, [&](int rank) { RunShmRank(rank, names, body); });
-  // A rank that was killed leaves its arena behind.
-  for (const std::string& name : names) SharedSegment::Sweep(name);
+auto ShmProcesses(const shm::WaitPolicy& wait) {
+  return [wait](int size, const Body& body) {
+    const std::vector<std::string> names = ArenaNames(size);
+    RunProcesses(size, [&](int rank) { RunShmRank(rank, names, wait, body); });
+    // A rank that was killed leaves its arena behind.
+    for (const std::string& name : names) SharedSegment::Sweep(name);
+  };
 }
 
 }  // namespace
 
 const std::vector<BackendUnderTest>& Backends() {
   static const std::vector<BackendUnderTest> backends = {
-      {.name = "shm", .run = RunShm, .sizes = {1, 2, 3, 4, 7}},
+      {.name = "shm", .run = ShmThreads(shm::WaitPolicy()), .sizes = {2, 4}},
+      {.name = "shm_asleep", .run = ShmThreads(kAsleep), .sizes = {1, 2, 3, 7}},
       // The same code as with threads; what differs is mapping, dying and waking.
-      {.name = "shm_processes", .run = RunShmProcesses, .sizes = {3}, .processes = true},
+      {.name = "shm_processes",
+       .run = ShmProcesses(shm::WaitPolicy()),
+       .sizes = {3},
+       .processes = true,
+       .notices_death = true},
+      {.name = "shm_processes_asleep",
+       .run = ShmProcesses(kAsleep),
+       .sizes = {3},
+       .processes = true},
   };
   return backends;
 }

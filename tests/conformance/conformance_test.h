@@ -34,9 +34,12 @@ class ConformanceTest : public testing::TestWithParam<Case> {
  protected:
   int size() const { return GetParam().size; }
   bool ranks_are_processes() const { return GetParam().backend.processes; }
-  // Runs `body` on every rank.
+  bool notices_death() const { return GetParam().backend.notices_death; }
+  // Runs `body` on every rank. A wake-up that is missed may still end well, at the deadline.
   void OnEveryRank(const std::function<void(RankUnderTest&)>& body) {
+    const auto begin = Deadline::Clock::now();
     GetParam().backend.run(size(), body);
+    EXPECT_LT(Deadline::Clock::now() - begin, kPatience) << "somebody slept until the deadline";
   }
 };
 

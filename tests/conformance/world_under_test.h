@@ -36,6 +36,8 @@ struct BackendUnderTest {
   // True if every rank is a process. Then what a body writes to captured variables is seen by its
   // own rank only.
   bool processes = false;
+  // True if ranks find out by themselves, while they wait, that another one was killed.
+  bool notices_death = false;
 
   friend std::ostream& operator<<(std::ostream& out, const BackendUnderTest& backend) {
     return out << backend.name;
@@ -44,7 +46,8 @@ struct BackendUnderTest {
 const std::vector<BackendUnderTest>& Backends();
 
 // What no operation of these tests takes, even on a busy machine; reaching it is a failure.
-inline Deadline Patience() { return Deadline::After(std::chrono::seconds(60)); }
+constexpr auto kPatience = std::chrono::seconds(100);
+inline Deadline Patience() { return Deadline::After(kPatience); }
 
 // Elements in memory, written and read as doubles.
 class TestBuffer {

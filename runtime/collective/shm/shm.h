@@ -29,6 +29,9 @@ struct WaitPolicy {
   // its own, else none, because then spinning only keeps the peer from running.
   int spins = kAutomatic;
   std::chrono::microseconds yield_for{2000};
+  // How often a sleeper looks whether the processes that it waits for still live, which takes a few
+  // system calls each. Whatever else may happen to it wakes it.
+  std::chrono::milliseconds look_after{200};
 };
 
 struct Options {

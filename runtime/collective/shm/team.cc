@@ -25,7 +25,7 @@ Team::Team(std::shared_ptr<World> world, uint64_t key, std::vector<Rank> members
 
 Team::~Team() {
   // Peers that still wait for this rank need not wait for their deadlines.
-  own().attention().left.store(1, std::memory_order_seq_cst);
+  SayLeft();
   for (int r = 0; r < size_; ++r) {
     if (!HasKnownBlock(r)) continue;
     Directory directory = world_->peer(WorldRank(r)).directory();
@@ -71,7 +71,6 @@ StatusOr<std::unique_ptr<Team>> Team::Open(std::shared_ptr<World> world, uint64_
 template <typename Came, typename Cancelled>
 Status Team::Assemble(Came came, Cancelled cancelled, Deadline deadline) {
   constexpr char kWhat[] = "the making of a communicator";
-  constexpr auto kLookAfter = std::chrono::milliseconds(200);
   std::vector<int> missing;
   const auto is_over = [&] {
     missing.clear();
@@ -80,10 +79,10 @@ Status Team::Assemble(Came came, Cancelled cancelled, Deadline deadline) {
     }
     return missing.empty() || cancelled();
   };
-  while (!Poll(is_over, deadline.Earlier(Deadline::After(kLookAfter)))) {
+  while (!Poll(is_over, deadline.Earlier(Deadline::After(world_->wait().look_after)))) {
     if (deadline.Expired()) return Explain(Outcome::kExpired, missing, kWhat);
     // Whoever came and left since the last look has not failed: it was through before this rank.
-    const auto is_lost = [&](int r) { return IsAnyLost({r}) && !came(r); };
+    const auto is_lost = [&](int r) { return IsAnyLost({r}, Look::kClosely) && !came(r); };
     if (std::any_of(missing.begin(), missing.end(), is_lost)) {
       return Explain(Outcome::kLost, missing, kWhat);
     }
@@ -128,7 +127,7 @@ Status Team::AwaitAll(Arrived arrived, Deadline deadline) {
   NotifyAll();
   for (; left > 0; --left, step()) {
     const Outcome outcome = waiter_.Sleep([&] { return arrived(r); }, NumberOf(r), deadline,
-                                          [&] { return IsAnyLost({r}); });
+                                          [&](Look look) { return IsAnyLost({r}, look); });
     if (outcome == Outcome::kReady) continue;
     std::vector<int> missing;
     for (int q = 0; q < size_; ++q) {
@@ -202,11 +201,21 @@ bool Team::IsOff(int r) const {
              (inbox.taken.load(std::memory_order_seq_cst) & ~kRefused);
 }
 
+void Team::SayLeft() const {
+  own().attention().left.store(1, std::memory_order_seq_cst);
+  // As in NotifyAll.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const uint32_t self = NumberOf(rank_);
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_ && HasKnownBlock(r)) Waiter::Wake(block(r).attention(), self);
+  }
+}
+
 void Team::Leave() {
   // A peer that is copying finishes soon, unless it was stopped or killed in the middle of it.
   constexpr auto kLongest = std::chrono::seconds(10);
   constexpr auto kLookAfter = std::chrono::milliseconds(20);
-  own().attention().left.store(1, std::memory_order_seq_cst);
+  SayLeft();
   const Deadline last = Deadline::After(kLongest);
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
@@ -222,9 +231,10 @@ std::string Team::DescribeCall(int r) const {
                   WorldRank(slot.call.root));
 }
 
-bool Team::IsAnyLost(absl::Span<const int> ranks) const {
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [&](int r) { return (HasKnownBlock(r) && HasLeft(r)) || IsDead(r); });
+bool Team::IsAnyLost(absl::Span<const int> ranks, Look look) const {
+  return std::any_of(ranks.begin(), ranks.end(), [&](int r) {
+    return (HasKnownBlock(r) && HasLeft(r)) || (look == Look::kClosely && IsDead(r));
+  });
 }
 
 Status Team::Explain(Outcome outcome, absl::Span<const int> missing,
@@ -236,7 +246,6 @@ Status Team::Explain(Outcome outcome, absl::Span<const int> missing,
   for (int r : missing) {
     const Rank world_rank = WorldRank(r);
     late.push_back(world_rank);
-    if (outcome != Outcome::kLost) continue;
     if (IsDead(r)) {
       dead.push_back(world_rank);
     } else if (HasKnownBlock(r) && HasLeft(r)) {

@@ -91,7 +91,7 @@ class Team {
     if (waiter_.Spin(ready)) return OkStatus();
     const uint32_t whom = awaited.size() == 1 ? NumberOf(awaited[0]) : kAnybody;
     const Outcome outcome =
-        waiter_.Sleep(ready, whom, deadline, [&] { return IsAnyLost(awaited); });
+        waiter_.Sleep(ready, whom, deadline, [&](Look look) { return IsAnyLost(awaited, look); });
     return outcome == Outcome::kReady ? OkStatus() : Fail(Explain(outcome, awaited, what));
   }
 
@@ -112,14 +112,17 @@ class Team {
   template <typename Arrived>
   Status AwaitAll(Arrived arrived, Deadline deadline);
   void NotifyAll() const;
+  // Tells everybody that this rank takes part in nothing any more.
+  void SayLeft() const;
   void Leave();
   // True once rank `r` does not touch this rank's tensors any more.
   bool IsOff(int r) const;
   std::string DescribeCall(int r) const;
-  // True if waiting for one of `ranks` is in vain: its process has ended, or it left the team.
-  bool IsAnyLost(absl::Span<const int> ranks) const;
+  // True if waiting for one of `ranks` is in vain: it left the team, or its process has ended.
+  bool IsAnyLost(absl::Span<const int> ranks, Look look) const;
   bool IsDead(int r) const { return !world_->peer(WorldRank(r)).IsAlive(); }
   bool HasKnownBlock(int r) const { return entries_[static_cast<size_t>(r)] != kUnknown; }
+  // Why waiting for the ranks in `missing` ended: by those that are lost, if any is.
   Status Explain(Outcome outcome, absl::Span<const int> missing, const std::string& what) const;
 
   const std::shared_ptr<World> world_;

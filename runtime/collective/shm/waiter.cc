@@ -50,6 +50,7 @@ Waiter::Waiter(const WaitPolicy& policy, int world_size, Attention& attention)
              : world_size <= Cores()                ? Spins()
                                                     : 0),
       yield_for_(policy.yield_for),
+      look_after_(policy.look_after),
       attention_(attention) {}
 
 void Waiter::Ring(Attention& attention) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
@@ -15,6 +16,12 @@
 namespace lockstep::collective::shm {
 
 enum class Outcome { kReady, kExpired, kAborted, kLost };
+
+// How hard to look for peers that are lost.
+enum class Look {
+  kGlance,   // memory only: those that gave up
+  kClosely,  // with system calls: those whose processes have ended, too
+};
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -41,8 +48,9 @@ class Waiter {
   }
 
   // Waits without wasting time of others. `whom` is who rings this rank's bell when it makes
-  // `ready()` true (its rank + 1, or kAnybody). `lost()` is asked now and then whether waiting is
-  // in vain.
+  // `ready()` true, or gives up (its rank + 1, or kAnybody). `lost(look)` says whether waiting is
+  // in vain; it is asked for a glance whenever the bell has rung, and to look closely now and then,
+  // and once before the deadline ends the wait.
   template <typename Ready, typename Lost>
   Outcome Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost);
 
@@ -60,17 +68,19 @@ class Waiter {
   }
 
  private:
-  // How often a sleeper looks whether its peer still lives.
-  static constexpr auto kLookAfter = std::chrono::milliseconds(200);
   // Looking at the clock costs as much as a yield: only now and then.
   static constexpr int kYieldsPerLook = 8;
 
   static void Ring(Attention& attention);
+  // What becomes of a wait that is over for lack of time, or of a peer.
+  template <typename Ready, typename Lost>
+  static Outcome Conclude(Ready ready, Lost lost, Outcome otherwise);
   // Sleeps until the bell's value is not `heard`, at most `timeout`.
   void WaitForBell(uint32_t heard, Deadline::Clock::duration timeout);
 
   const int spins_;
   const std::chrono::microseconds yield_for_;
+  const Deadline::Clock::duration look_after_;
   Attention& attention_;
   std::atomic<bool> aborted_ = false;
   mutable std::mutex mutex_;
@@ -78,6 +88,14 @@ class Waiter {
 };
 
 void YieldProcessor();
+
+template <typename Ready, typename Lost>
+Outcome Waiter::Conclude(Ready ready, Lost lost, Outcome otherwise) {
+  const bool in_vain = lost(Look::kClosely);
+  // A peer that did its part and then left has not left anybody waiting.
+  if (ready()) return Outcome::kReady;
+  return in_vain ? Outcome::kLost : otherwise;
+}
 
 template <typename Ready, typename Lost>
 Outcome Waiter::Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost) {
@@ -89,7 +107,7 @@ Outcome Waiter::Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost) 
     YieldProcessor();
     if (i % kYieldsPerLook != 0) continue;
     const auto now = Deadline::Clock::now();
-    if (now >= deadline.when()) return ready() ? Outcome::kReady : Outcome::kExpired;
+    if (now >= deadline.when()) return Conclude(ready, lost, Outcome::kExpired);
     if (i == kYieldsPerLook) sleep_at = now + yield_for_;
     if (now >= sleep_at) break;
   }
@@ -98,23 +116,25 @@ Outcome Waiter::Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost) 
     attention_.waiting_for.store(whom, std::memory_order_relaxed);
     // Either the peer sees that we wait, or we see what it did: both have a full fence between.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    Outcome outcome = Outcome::kReady;
-    bool over = true;
+    std::optional<Outcome> outcome;
     if (ready()) {
       outcome = Outcome::kReady;
     } else if (aborted()) {
       outcome = Outcome::kAborted;
+    } else if (lost(Look::kGlance)) {
+      outcome = ready() ? Outcome::kReady : Outcome::kLost;
     } else if (deadline.Expired()) {
-      outcome = Outcome::kExpired;
+      outcome = Conclude(ready, lost, Outcome::kExpired);
     } else {
       const Deadline::Clock::duration left = deadline.Remaining();
-      WaitForBell(heard, std::min<Deadline::Clock::duration>(left, kLookAfter));
-      over = left >= kLookAfter && attention_.bell.load(std::memory_order_relaxed) == heard &&
-             lost() && !ready();
-      outcome = Outcome::kLost;
+      WaitForBell(heard, std::min(left, look_after_));
+      const bool rang = attention_.bell.load(std::memory_order_relaxed) != heard;
+      if (!rang && left >= look_after_ && lost(Look::kClosely)) {
+        outcome = ready() ? Outcome::kReady : Outcome::kLost;
+      }
     }
     attention_.waiting_for.store(kNobody, std::memory_order_relaxed);
-    if (over) return outcome;
+    if (outcome.has_value()) return *outcome;
   }
 }
 

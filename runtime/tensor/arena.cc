@@ -1,8 +1,10 @@
 #include "runtime/tensor/arena.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "runtime/tensor/block_pool.h"
 
@@ -37,28 +39,49 @@ class ArenaImpl final : public Arena {
   size_t control_bytes() const override { return control_bytes_; }
 
   StatusOr<std::shared_ptr<Storage>> Allocate(size_t size_bytes) override;
+  void HoldBack(const void* address, std::function<bool()> in_use) override;
   AllocatorStats Stats() const override;
 
  private:
   class BlockStorage;
 
+  // A reason to keep a block. A block may have several.
+  struct Hold {
+    BlockPool::Block* block;
+    std::function<bool()> in_use;
+    bool released;  // its storage has gone
+  };
+
   size_t HeapCapacity() const { return capacity_bytes() - control_bytes_; }
   std::byte* Heap() const { return base() + control_bytes_; }
 
-  // These three want mutex_ held.
+  // These want mutex_ held.
   Status Grow(size_t size_bytes);
+  // Frees what was held back for users that are through. Returns their holds, which are destroyed
+  // without the lock.
+  std::vector<Hold> DropHolds();
+  bool IsHeld(const BlockPool::Block* block) const {
+    return std::any_of(holds_.begin(), holds_.end(),
+                       [&](const Hold& hold) { return hold.block == block; });
+  }
   StatusOr<BlockPool::Block*> GrowAndAllocate(size_t size_bytes);
+  // The same from the last bytes there are, without rounding up. `reason` is why more cannot be
+  // had.
+  StatusOr<BlockPool::Block*> AllocateLast(size_t size_bytes, const std::string& reason);
   Status Exhausted(size_t size_bytes, const std::string& reason) const;
 
   void Release(BlockPool::Block* block) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    pool_.Free(block);
+    if (!IsHeld(block)) [[likely]]
+      return pool_.Free(block);
+    for (Hold& hold : holds_) hold.released |= hold.block == block;
   }
 
   const std::unique_ptr<SharedSegment> segment_;
   const size_t control_bytes_;
   mutable std::mutex mutex_;
-  BlockPool pool_;  // offsets count from Heap()
+  BlockPool pool_;           // offsets count from Heap()
+  std::vector<Hold> holds_;  // hardly ever any
   size_t peak_bytes_ = 0;
   size_t allocations_ = 0;
 };
@@ -77,10 +100,15 @@ class ArenaImpl::BlockStorage final : public Storage {
 
 StatusOr<std::shared_ptr<Storage>> ArenaImpl::Allocate(size_t size_bytes) {
   BlockPool::Block* block = nullptr;
+  std::vector<Hold> dropped;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (size_bytes > HeapCapacity()) return Exhausted(size_bytes, "");
     block = pool_.Allocate(size_bytes);
+    if (block == nullptr && !holds_.empty()) [[unlikely]] {
+      dropped = DropHolds();
+      block = pool_.Allocate(size_bytes);
+    }
     if (block == nullptr) [[unlikely]] {
       LOCKSTEP_ASSIGN_OR_RETURN(block, GrowAndAllocate(size_bytes));
     }
@@ -89,6 +117,30 @@ StatusOr<std::shared_ptr<Storage>> ArenaImpl::Allocate(size_t size_bytes) {
   }
   return std::make_shared<BlockStorage>(std::static_pointer_cast<ArenaImpl>(shared_from_this()),
                                         block, Heap() + block->offset, size_bytes);
+}
+
+void ArenaImpl::HoldBack(const void* address, std::function<bool()> in_use) {
+  std::vector<Hold> dropped;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  dropped = DropHolds();
+  if (!Contains(address) || address < Heap()) return;
+  BlockPool::Block* block = pool_.Find(OffsetOf(address) - control_bytes_);
+  if (block != nullptr) holds_.push_back({block, std::move(in_use), false});
+}
+
+std::vector<ArenaImpl::Hold> ArenaImpl::DropHolds() {
+  const auto over =
+      std::partition(holds_.begin(), holds_.end(), [](const Hold& hold) { return hold.in_use(); });
+  std::vector<Hold> dropped(std::make_move_iterator(over), std::make_move_iterator(holds_.end()));
+  holds_.erase(over, holds_.end());
+  std::vector<BlockPool::Block*> free;
+  for (const Hold& hold : dropped) {
+    if (hold.released && !IsHeld(hold.block)) free.push_back(hold.block);
+  }
+  std::sort(free.begin(), free.end());
+  free.erase(std::unique(free.begin(), free.end()), free.end());
+  for (BlockPool::Block* block : free) pool_.Free(block);
+  return dropped;
 }
 
 Status ArenaImpl::Grow(size_t size_bytes) {
@@ -100,7 +152,7 @@ Status ArenaImpl::Grow(size_t size_bytes) {
 StatusOr<BlockPool::Block*> ArenaImpl::GrowAndAllocate(size_t size_bytes) {
   const size_t room = HeapCapacity() - pool_.range_bytes();
   const size_t missing = RoundUpToPage(pool_.MissingFor(size_bytes));
-  if (missing > room) return Exhausted(size_bytes, "");
+  if (missing > room) return AllocateLast(size_bytes, "");
   const size_t step = std::min(RoundUpToPage(pool_.range_bytes()), kLargestStepBytes);
   const size_t generous = std::min(std::max(missing, step), room);
   Status status = Grow(generous);
@@ -108,16 +160,30 @@ StatusOr<BlockPool::Block*> ArenaImpl::GrowAndAllocate(size_t size_bytes) {
   if (!status.ok() && generous > missing) status = Grow(missing);
   if (!status.ok()) {
     if (status.code() != StatusCode::kResourceExhausted) return status;
-    return Exhausted(size_bytes, Message(status));
+    return AllocateLast(size_bytes, Message(status));
   }
   return pool_.Allocate(size_bytes);
+}
+
+StatusOr<BlockPool::Block*> ArenaImpl::AllocateLast(size_t size_bytes, const std::string& reason) {
+  if (BlockPool::Block* block = pool_.AllocateTight(size_bytes)) return block;
+  const size_t missing = RoundUpToPage(pool_.MissingForTight(size_bytes));
+  if (missing > HeapCapacity() - pool_.range_bytes()) return Exhausted(size_bytes, reason);
+  const Status status = Grow(missing);
+  if (!status.ok()) {
+    if (status.code() != StatusCode::kResourceExhausted) return status;
+    return Exhausted(size_bytes, Message(status));
+  }
+  return pool_.AllocateTight(size_bytes);
 }
 
 Status ArenaImpl::Exhausted(size_t size_bytes, const std::string& reason) const {
   return ResourceExhausted("arena ", name(), " cannot allocate ", size_bytes,
                            " bytes: ", pool_.live_bytes(), " bytes are live in ",
                            pool_.live_blocks(), " blocks, ", pool_.range_bytes(), " reserved, ",
-                           HeapCapacity(), " is the capacity", reason.empty() ? "" : "; ", reason);
+                           HeapCapacity(), " is the capacity",
+                           holds_.empty() ? "" : "; some are held back for peers that were stopped",
+                           reason.empty() ? "" : "; ", reason);
 }
 
 AllocatorStats ArenaImpl::Stats() const {

@@ -31,7 +31,20 @@ BlockPool::Block* BlockPool::FindFree(Class smallest) const {
 BlockPool::Block* BlockPool::Allocate(size_t size) {
   const size_t wanted = RoundUp(size);
   Block* block = FindFree(ClassOf(wanted));
-  if (block == nullptr) return nullptr;
+  return block == nullptr ? nullptr : Take(block, wanted);
+}
+
+BlockPool::Block* BlockPool::AllocateTight(size_t size) {
+  const size_t wanted = RoundUpToGranule(size);
+  // Blocks of this class may be smaller; all of the larger classes are large enough.
+  const Class c = ClassOf(wanted);
+  Block* block = heads_[c.level][c.slot];
+  while (block != nullptr && block->size < wanted) block = block->next;
+  if (block == nullptr) block = FindFree(ClassOf(RoundUp(wanted)));
+  return block == nullptr ? nullptr : Take(block, wanted);
+}
+
+BlockPool::Block* BlockPool::Take(Block* block, size_t wanted) {
   RemoveFree(block);
   if (block->size > wanted) {
     // The front is handed out: it is the part that was used, and is warm, more often.
@@ -48,6 +61,13 @@ BlockPool::Block* BlockPool::Allocate(size_t size) {
   live_bytes_ += wanted;
   ++live_blocks_;
   return block;
+}
+
+BlockPool::Block* BlockPool::Find(size_t offset) const {
+  if (offset >= range_bytes_) return nullptr;
+  Block* block = last_;
+  while (block->offset > offset) block = block->before;
+  return block->free ? nullptr : block;
 }
 
 void BlockPool::Free(Block* block) {
@@ -80,8 +100,9 @@ void BlockPool::Extend(size_t size) {
   Free(block);
 }
 
-size_t BlockPool::MissingFor(size_t size) const {
-  const size_t wanted = RoundUp(size);
+size_t BlockPool::MissingFor(size_t size) const { return MissingOf(RoundUp(size)); }
+
+size_t BlockPool::MissingOf(size_t wanted) const {
   const size_t have = last_ != nullptr && last_->free ? last_->size : 0;
   return wanted > have ? wanted - have : 0;
 }

@@ -48,6 +48,16 @@ class BlockPool {
   // MissingFor(size) makes it succeed.
   Block* Allocate(size_t size);
 
+  // As Allocate(), but the block is no larger than `size` needs: for the last memory there is,
+  // where rounding up to a class would refuse what is there. Takes time in proportion to the free
+  // blocks of about this size.
+  Block* AllocateTight(size_t size);
+  size_t MissingForTight(size_t size) const { return MissingOf(RoundUpToGranule(size)); }
+
+  // The block that Allocate() returned and that holds the byte at `offset`; null if that is free.
+  // Takes time in proportion to the number of blocks.
+  Block* Find(size_t offset) const;
+
   // Takes `block`, which Allocate() returned, back.
   void Free(Block* block);
 
@@ -77,7 +87,14 @@ class BlockPool {
   };
   static Class ClassOf(size_t size);
 
+  static size_t RoundUpToGranule(size_t size) {
+    return size == 0 ? kGranule : (size + kGranule - 1) / kGranule * kGranule;
+  }
+
   Block* FindFree(Class smallest) const;
+  // Hands out the first `wanted` bytes of the free block.
+  Block* Take(Block* block, size_t wanted);
+  size_t MissingOf(size_t wanted) const;
   void InsertFree(Block* block);
   void RemoveFree(Block* block);
   Block* NewBlock();

@@ -70,9 +70,58 @@ TEST(ArenaTest, StartsSmallAndGrowsInSteps) {
 
 TEST(ArenaTest, WholeCapacityCanBeUsed) {
   const auto arena = NewArena(64 * kMegabyte);
-  const auto all = arena->Allocate(63 * kMegabyte - 3 * kMegabyte);
-  ASSERT_TRUE(all.ok()) << all.status();
-  std::memset((*all)->data(), 1, (*all)->size_bytes());
+  for (int round = 0; round < 2; ++round) {
+    const auto all = arena->Allocate(63 * kMegabyte);
+    ASSERT_TRUE(all.ok()) << all.status();
+    std::memset((*all)->data(), 1, (*all)->size_bytes());
+    EXPECT_FALSE(arena->Allocate(1).ok());
+  }
+}
+
+TEST(ArenaTest, WhatIsLeftCanBeUsedToTheLastByte) {
+  const auto arena = NewArena(64 * kMegabyte);
+  for (const size_t size : {size_t{1}, size_t{5000}, 17 * kMegabyte + 1, 40 * kMegabyte}) {
+    const auto first = arena->Allocate(size);
+    ASSERT_TRUE(first.ok()) << first.status();
+    const size_t left = 63 * kMegabyte - arena->Stats().live_bytes;
+    EXPECT_FALSE(arena->Allocate(left + 1).ok());
+    const auto second = arena->Allocate(left);
+    ASSERT_TRUE(second.ok()) << size << ": " << second.status();
+    std::memset((*second)->data(), 1, left);
+  }
+}
+
+TEST(ArenaTest, WhatIsHeldBackIsNotHandedOutAgain) {
+  const auto arena = NewArena(16 * kMegabyte);
+  auto held = *arena->Allocate(10 * kMegabyte);
+  const void* const data = held->data();
+  bool first_writes = true;
+  bool second_writes = true;
+  // By any address inside, and for several reasons at once.
+  arena->HoldBack(static_cast<const char*>(data) + 5000, [&] { return first_writes; });
+  arena->HoldBack(data, [&] { return second_writes; });
+  held.reset();
+  EXPECT_FALSE(arena->Allocate(10 * kMegabyte).ok());
+  const auto other = arena->Allocate(5 * kMegabyte);
+  ASSERT_TRUE(other.ok()) << other.status();
+  first_writes = false;
+  EXPECT_FALSE(arena->Allocate(10 * kMegabyte).ok());
+  EXPECT_EQ(arena->Stats().live_blocks, 2u);
+  second_writes = false;
+  const auto again = arena->Allocate(10 * kMegabyte);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->data(), data);
+}
+
+TEST(ArenaTest, WhatIsHeldBackAndStillInUseStaysItsOwners) {
+  const auto arena = NewArena(16 * kMegabyte);
+  auto owned = *arena->Allocate(10 * kMegabyte);
+  arena->HoldBack(owned->data(), [] { return false; });
+  arena->HoldBack(arena->base(), [] { return true; });  // the control area: nothing to hold
+  EXPECT_FALSE(arena->Allocate(10 * kMegabyte).ok());
+  EXPECT_EQ(arena->Stats().live_blocks, 1u);
+  owned.reset();
+  EXPECT_TRUE(arena->Allocate(10 * kMegabyte).ok());
 }
 
 TEST(ArenaTest, ExhaustionNamesTheSizes) {

@@ -49,6 +49,40 @@ TEST(BlockPoolTest, ExtendingByWhatIsMissingIsEnough) {
   }
 }
 
+TEST(BlockPoolTest, ATightBlockTakesNoMoreThanItNeeds) {
+  for (const size_t size : {size_t{1}, size_t{64}, size_t{5000}, (size_t{1} << 20) + 64}) {
+    BlockPool pool;
+    pool.Extend(256);
+    const size_t missing = pool.MissingForTight(size);
+    EXPECT_EQ(missing, size <= 256 ? 0 : (size + 63) / 64 * 64 - 256);
+    if (missing > 0) {
+      EXPECT_EQ(pool.AllocateTight(size), nullptr);
+      pool.Extend(missing);
+    }
+    Block* block = pool.AllocateTight(size);
+    ASSERT_NE(block, nullptr) << size;
+    EXPECT_EQ(block->size, (size + 63) / 64 * 64);
+    EXPECT_TRUE(pool.CheckConsistency());
+    pool.Free(block);
+    EXPECT_TRUE(pool.CheckConsistency());
+  }
+}
+
+TEST(BlockPoolTest, BlocksAreFoundByTheirBytes) {
+  BlockPool pool;
+  EXPECT_EQ(pool.Find(0), nullptr);
+  pool.Extend(4096);
+  Block* first = pool.Allocate(1024);
+  Block* second = pool.Allocate(512);
+  EXPECT_EQ(pool.Find(0), first);
+  EXPECT_EQ(pool.Find(1023), first);
+  EXPECT_EQ(pool.Find(1024), second);
+  EXPECT_EQ(pool.Find(1536), nullptr) << "free";
+  EXPECT_EQ(pool.Find(4096), nullptr) << "beyond the range";
+  pool.Free(first);
+  EXPECT_EQ(pool.Find(0), nullptr);
+}
+
 TEST(BlockPoolTest, FreedBlockIsReusedForTheSameSize) {
   BlockPool pool;
   pool.Extend(1 << 20);

@@ -6,7 +6,8 @@
 // Threads: one caller at a time, and every rank of the group issues the same sequence of
 //          operations. Only Abort() may be called from another thread at any time.
 // Ownership: buffers are borrowed until the call returns; when it returns with OK, `recv` holds the
-//          result and `send` may be reused.
+//          result and `send` may be reused. After an error `recv` is undefined; see
+//          RecvMayStillChange().
 // Buffers: `count` is in elements. Sending and receiving memory is either identical (in place,
 //          where the operation says what that means) or does not overlap.
 // Errors:  kInvalidArgument   bad count, dtype, root, or ranks that disagree about the operation:
@@ -124,6 +125,12 @@ class Communicator {
 
   // Returns when every rank has called it.
   virtual Status Barrier(Deadline deadline) = 0;
+
+  // After an operation that failed: true if a peer was writing to its `recv` and was not waited for
+  // to finish, because its process was stopped, say. It may go on at any later time, so nothing of
+  // worth may be kept in that memory: release it. The allocator that the backend works with (shm:
+  // the rank's arena) does not hand it out again before the peer is through, or has ended.
+  virtual bool RecvMayStillChange() const = 0;
 
   // Makes the running operation of this rank, and every later one, return kAborted with `cause`'s
   // message. Any thread, at any time; the first cause wins. Does not touch the other ranks: each is

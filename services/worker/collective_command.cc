@@ -1,7 +1,10 @@
 #include "services/worker/collective_command.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "runtime/base/shape.h"
@@ -26,6 +29,8 @@ class CollectiveCall {
       : context_(context), command_(command) {}
 
   Status Execute();
+  // After a failure: what a peer may still write to does not become a value again by a reset.
+  void DropDestination();
 
  private:
   // What the command calls its ranks; an error is the same on every rank.
@@ -117,6 +122,15 @@ Status CollectiveCall::Execute() {
       return ReceiveFromPreviousGroup();
   }
   return Unimplemented("unknown collective ", static_cast<int>(command_.getKind()));
+}
+
+void CollectiveCall::DropDestination() {
+  if (comm_ == nullptr || !comm_->RecvMayStillChange() || command_.getMakeDestination()) return;
+  const RegisterId id = RegisterId::FromPacked(command_.getDestination());
+  const Status killed = context_.session.registers().Kill(id);
+  spdlog::warn(
+      "register {} holds no value any more: a rank that was stopped may still write to it{}",
+      id.Packed(), killed.ok() ? "" : "; " + Message(killed));
 }
 
 StatusOr<TeamName> CollectiveCall::Team() const {
@@ -367,7 +381,10 @@ Status CollectiveCall::ReceiveFromPreviousGroup() {
 
 Status ExecuteCollective(const CollectiveContext& context,
                          wire::Command::Collective::Reader command) {
-  return CollectiveCall(context, command).Execute();
+  CollectiveCall call(context, command);
+  const Status status = call.Execute();
+  if (!status.ok()) call.DropDestination();
+  return status;
 }
 
 }  // namespace lockstep::worker

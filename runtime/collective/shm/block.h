@@ -59,6 +59,9 @@ static_assert(sizeof(Slot) == kLineBytes);
 struct alignas(kLineBytes) Progress {
   std::atomic<uint64_t> phase;     // the phases that this rank has finished
   std::atomic<uint64_t> touching;  // 1 while it reads or writes tensors of its peers
+  // 1 once a peer has given up waiting for it to finish that, and may use its tensors for something
+  // else: what was read is worth nothing. Written by any peer.
+  std::atomic<uint64_t> abandoned;
 };
 
 struct alignas(kLineBytes) Attention {

@@ -124,6 +124,8 @@ void Directory::CloseAsOwner(int entry) {
   Close(entry);
 }
 
+void Directory::CountIn(int entry) { ++entries()[entry].users; }
+
 void Directory::Close(int entry) {
   entries()[entry].users &= ~kOpen;
   --entries()[entry].users;

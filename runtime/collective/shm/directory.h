@@ -42,6 +42,9 @@ class Directory {
   // The entry of `key`, if its owner has opened it and nobody has closed it. Counts the caller in.
   std::optional<Found> Find(uint64_t key);
 
+  // Counts somebody in who keeps what the caller, who is counted in, has found.
+  void CountIn(int entry);
+
   // Counts the caller out, and hides the entry: what one member has closed nobody new may join.
   void Close(int entry);
   // The same for the member that opened it.

@@ -78,13 +78,16 @@ Status Exchange::PlaceSend(Slot& slot) {
 }
 
 Status Exchange::PlaceRecv(Slot& slot) {
+  team_.Expose(nullptr);
   if (call_.recv == Place::kArena) {
+    team_.Expose(recv_.data);
     slot.payload.at.recv_offset = team_.arena().OffsetOf(recv_.data);
   } else if (call_.recv == Place::kStaged) {
     StatusOr<std::shared_ptr<tensor::Storage>> stage =
         team_.arena().Allocate(std::min(recv_.count, StageLength()) * element_bytes_);
     if (!stage.ok()) return team_.Fail(stage.status());
     recv_stage_ = *std::move(stage);
+    team_.Expose(recv_stage_->data());
     slot.payload.at.recv_offset = team_.arena().OffsetOf(recv_stage_->data());
   }
   return OkStatus();

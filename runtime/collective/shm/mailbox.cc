@@ -133,14 +133,13 @@ class Mailbox::Incoming {
       // Sequentially consistent, as in Team::Leave(): either we see that the sender left, or it
       // waits.
       inbox_.reading.store(received_, std::memory_order_seq_cst);
-      const bool left = team_.HasLeft(from_);
-      if (left) {
-        inbox_.taken.store(received_, std::memory_order_release);
-        return team_.Fail(Unavailable("rank ", team_.WorldRank(from_), " gave up sending to rank ",
-                                      team_.WorldRank(team_.rank())));
-      }
+      if (team_.HasLeft(from_)) return SenderLeft();
       FastCopy(to, team_.At(from_, outbox_.payload.at.send_offset), size_bytes,
                ExceedsCaches(2 * size_bytes) ? Stores::kStream : Stores::kCached);
+      // It does not wait for long: it may have used the memory for something else meanwhile. The
+      // fence: if we read that, we see that it left.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (team_.HasLeft(from_)) return SenderLeft();
     }
     next_ += count;
     done_ = next_ == recv_.count;
@@ -150,6 +149,12 @@ class Mailbox::Incoming {
   }
 
  private:
+  Status SenderLeft() {
+    inbox_.taken.store(received_, std::memory_order_release);
+    return team_.Fail(Unavailable("rank ", team_.WorldRank(from_), " gave up sending to rank ",
+                                  team_.WorldRank(team_.rank())));
+  }
+
   Status Refuse() {
     inbox_.call = Call{.dtype = recv_.dtype};
     inbox_.count = recv_.count;

@@ -40,6 +40,7 @@ class ShmCommunicator final : public Communicator {
   Status Recv(Buffer recv, Rank from, Deadline deadline) override;
   Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
   Status Barrier(Deadline deadline) override;
+  bool RecvMayStillChange() const override { return team_->WasAbandonedWriting(); }
   void Abort(const Status& cause) override { team_->Abort(cause); }
 
  protected:

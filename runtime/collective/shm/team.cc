@@ -1,13 +1,14 @@
 #include "runtime/collective/shm/team.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <utility>
 
 #include "runtime/collective/shm/poll.h"
+#include "runtime/collective/shm/straggler.h"
 
 namespace lockstep::collective::shm {
-
 Team::Team(std::shared_ptr<World> world, uint64_t key, std::vector<Rank> members, int rank,
            Directory::Found own)
     : world_(std::move(world)),
@@ -169,6 +170,10 @@ Status Team::BeginTouching() {
   for (int r = 0; r < size_; ++r) all_here &= !HasLeft(r);
   if (all_here) [[likely]]
     return OkStatus();
+  return FailTouching();
+}
+
+Status Team::FailTouching() {
   own().progress().touching.store(0, std::memory_order_release);
   std::vector<int> others(static_cast<size_t>(size_));
   std::iota(others.begin(), others.end(), 0);
@@ -179,6 +184,11 @@ Status Team::BeginTouching() {
 Status Team::FinishPhase(Deadline deadline) {
   const uint64_t phase = ++phase_;
   Progress& mine = own().progress();
+  // Whoever abandons us says so before it uses its tensors for something else. The fence: if we
+  // read that, we see this.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (mine.abandoned.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return FailTouching();
   mine.touching.store(0, std::memory_order_release);
   mine.phase.store(phase, std::memory_order_release);
   return AwaitAll(
@@ -213,16 +223,32 @@ void Team::SayLeft() const {
 
 void Team::Leave() {
   // A peer that is copying finishes soon, unless it was stopped or killed in the middle of it.
-  constexpr auto kLongest = std::chrono::seconds(10);
+  constexpr auto kLongest = std::chrono::milliseconds(200);
   constexpr auto kLookAfter = std::chrono::milliseconds(20);
   SayLeft();
   const Deadline last = Deadline::After(kLongest);
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
     while (!Poll([&] { return IsOff(r); }, last.Earlier(Deadline::After(kLookAfter)))) {
-      if (last.Expired() || !world_->peer(WorldRank(r)).IsAlive()) break;
+      if (IsDead(r)) break;
+      if (last.Expired()) {
+        Abandon(r);
+        break;
+      }
     }
   }
+}
+
+void Team::Abandon(int r) {
+  // One that reads a message looks itself whether its sender has left, when it has read it.
+  Progress& progress = block(r).progress();
+  if (progress.touching.load(std::memory_order_seq_cst) == 0) return;
+  progress.abandoned.store(1, std::memory_order_seq_cst);
+  if (exposed_ == nullptr) return;
+  abandoned_writing_ = true;
+  const auto straggler = std::make_shared<const Straggler>(
+      world_->peer(WorldRank(r)), entries_[static_cast<size_t>(r)], progress);
+  arena().HoldBack(exposed_, [straggler] { return straggler->IsTouching(); });
 }
 
 std::string Team::DescribeCall(int r) const {

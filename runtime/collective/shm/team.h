@@ -7,8 +7,10 @@
 // Two slots per rank suffice: a rank fills slot n+2 only after it met all others in n+1, and they
 // published n+1 only after they were through with n.
 //
-// A rank that fails leaves the team: nobody touches its tensors from then on, and it does not
-// return before those that do already are through.
+// A rank that fails leaves the team: nobody touches its tensors from then on, and it waits for
+// those that do already. One that does not finish soon (its process was stopped) is abandoned: what
+// it may still write to is held back in the arena until it is through or has ended, and its own
+// operation will fail, because what it reads may have changed.
 #pragma once
 
 #include <atomic>
@@ -71,6 +73,11 @@ class Team {
   // The byte at `offset` of the arena of rank `r`.
   std::byte* At(int r, uint64_t offset) const { return bases_[static_cast<size_t>(r)] + offset; }
 
+  // Where in the own arena peers may write to during the next operation; null if nowhere.
+  void Expose(const void* recv) { exposed_ = recv; }
+  // True once the team has failed while a peer wrote there, and left it unfinished.
+  bool WasAbandonedWriting() const { return abandoned_writing_; }
+
   // From here to FinishPhase() the tensors of the others may be touched.
   Status BeginTouching();
   // Returns when all ranks have finished as many phases.
@@ -115,6 +122,10 @@ class Team {
   // Tells everybody that this rank takes part in nothing any more.
   void SayLeft() const;
   void Leave();
+  // Gives up waiting for rank `r`, which is in the middle of touching this rank's tensors.
+  void Abandon(int r);
+  // Ends the touching without a result.
+  Status FailTouching();
   // True once rank `r` does not touch this rank's tensors any more.
   bool IsOff(int r) const;
   std::string DescribeCall(int r) const;
@@ -137,6 +148,8 @@ class Team {
   uint64_t seq_ = 0;
   uint64_t phase_ = 0;
   Status failure_;
+  const void* exposed_ = nullptr;
+  bool abandoned_writing_ = false;
 
   static constexpr int kUnknown = -1;
 };

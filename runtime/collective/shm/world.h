@@ -44,7 +44,7 @@ class Home {
 };
 
 // A rank's arena as this process sees it. Ranks that are threads of this process are reached at the
-// address where the arena already is; those of others are mapped.
+// address where the arena already is; those of others are mapped. A copy shares the mapping.
 class Peer {
  public:
   // Waits until the rank has initialised its arena. Errors: kDeadlineExceeded; kAborted once
@@ -65,7 +65,7 @@ class Peer {
 
   std::byte* base_;
   std::shared_ptr<Home> home_;
-  std::unique_ptr<SharedSegment> segment_;  // null for a rank of this process
+  std::shared_ptr<SharedSegment> segment_;  // null for a rank of this process
 };
 
 // Threads: immutable.

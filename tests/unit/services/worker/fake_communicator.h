@@ -56,6 +56,7 @@ class FakeCommunicator : public collective::Communicator {
   Status Recv(Buffer, Rank, Deadline) override { return OkStatus(); }
   Status SendRecv(ConstBuffer, Rank, Buffer, Rank, Deadline) override { return OkStatus(); }
   Status Barrier(Deadline) override { return OkStatus(); }
+  bool RecvMayStillChange() const override { return false; }
   void Abort(const Status&) override { ++log_.aborts; }
 
  protected:

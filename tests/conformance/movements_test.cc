@@ -4,6 +4,7 @@
 #include <atomic>
 #include <new>
 #include <numeric>
+#include <string>
 
 #include "tests/conformance/conformance_test.h"
 
@@ -160,6 +161,71 @@ TEST_P(MovementsTest, AllToAllOfUnequalParts) {
       ASSERT_TRUE(status.ok()) << status;
       ExpectElements(
           recv, [&](size_t i) { return expected[i]; }, 0, "all-to-all");
+    }
+  });
+}
+
+// What rank `from` gives to rank `to`, for any dtype.
+double Given(DType dtype, int from, int to, size_t i) {
+  return dtype == DType::kBool ? (i + static_cast<size_t>(from + to)) % 2 : Label(from + 3 * to, i);
+}
+
+TEST_P(MovementsTest, EveryDtypeIsMovedByEveryOperation) {
+  OnEveryRank([](RankUnderTest& self) {
+    const auto size = static_cast<size_t>(self.size());
+    for (int d = 0; d < kDTypeCount; ++d) {
+      const auto dtype = static_cast<DType>(d);
+      // Some parts ride along, and some are fetched, whatever the size of an element.
+      for (const size_t part : {size_t{3}, size_t{700}, size_t{5000}}) {
+        const std::string what = std::string(Name(dtype)) + " in parts of " + std::to_string(part);
+        const std::vector<int64_t> counts(size, static_cast<int64_t>(part));
+        const Rank root = static_cast<Rank>(static_cast<size_t>(d) % size);
+        const bool is_root = self.rank() == root;
+        TestBuffer one(&self.allocator, dtype, part);
+        TestBuffer all(&self.allocator, dtype, part * size);
+        TestBuffer result(&self.allocator, dtype, part * size);
+
+        one.Fill([&](size_t i) { return Given(dtype, self.rank(), 0, i); });
+        const auto joined = [&](size_t i) {
+          return Given(dtype, static_cast<int>(i / part), 0, i % part);
+        };
+        ASSERT_TRUE(self.comm.AllGather(one.buffer(), result.buffer(), counts, Patience()).ok());
+        ExpectElements(result, joined, 0, "allgather of " + what);
+        result.Fill([](size_t) { return 0; });
+        ASSERT_TRUE(self.comm
+                        .Gather(one.buffer(), is_root ? result.buffer() : Buffer(), counts, root,
+                                Patience())
+                        .ok());
+        if (is_root) ExpectElements(result, joined, 0, "gather of " + what);
+
+        all.Fill([&](size_t i) {
+          return Given(dtype, self.rank(), static_cast<int>(i / part), i % part);
+        });
+        ASSERT_TRUE(self.comm
+                        .Scatter(is_root ? ConstBuffer(all.buffer()) : ConstBuffer(), one.buffer(),
+                                 counts, root, Patience())
+                        .ok());
+        ExpectElements(
+            one, [&](size_t i) { return Given(dtype, root, self.rank(), i); }, 0,
+            "scatter of " + what);
+        ASSERT_TRUE(
+            self.comm.AllToAll(all.buffer(), counts, result.buffer(), counts, Patience()).ok());
+        ExpectElements(
+            result,
+            [&](size_t i) {
+              return Given(dtype, static_cast<int>(i / part), self.rank(), i % part);
+            },
+            0, "all-to-all of " + what);
+
+        if (size < 2) continue;
+        const Rank next = (self.rank() + 1) % self.size();
+        const Rank previous = (self.rank() + self.size() - 1) % self.size();
+        ASSERT_TRUE(
+            self.comm.SendRecv(all.Part(0, counts[0]), next, one.buffer(), previous, Patience())
+                .ok());
+        ExpectElements(
+            one, [&](size_t i) { return Given(dtype, previous, 0, i); }, 0, "ring of " + what);
+      }
     }
   });
 }

@@ -106,6 +106,17 @@ TEST_F(DirectoryTest, ABlockIsUsedAgainWhenAllThatFoundItHaveClosedIt) {
   EXPECT_EQ(next->block, opened->block);
 }
 
+TEST_F(DirectoryTest, WhoIsCountedInForAnotherKeepsTheBlock) {
+  const auto opened = directory_.Open(7, kBlockBytes);
+  ASSERT_TRUE(opened.ok());
+  directory_.CountIn(opened->entry);
+  Fill();
+  directory_.Close(opened->entry);
+  EXPECT_FALSE(directory_.Open(8, kBlockBytes).ok());
+  directory_.Close(opened->entry);
+  EXPECT_TRUE(directory_.Open(8, kBlockBytes).ok());
+}
+
 TEST_F(DirectoryTest, WhoNeverCameHoldsNothingUp) {
   for (uint64_t key = 1; key <= 1000; ++key) {
     const auto opened = directory_.Open(key, kBlockBytes);

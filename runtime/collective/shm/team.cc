@@ -9,6 +9,7 @@
 #include "runtime/collective/shm/straggler.h"
 
 namespace lockstep::collective::shm {
+
 Team::Team(std::shared_ptr<World> world, uint64_t key, std::vector<Rank> members, int rank,
            Directory::Found own)
     : world_(std::move(world)),

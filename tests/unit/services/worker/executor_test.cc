@@ -68,7 +68,7 @@ class ExecutorTest : public testing::Test {
   template <typename Fill>
   void Run(Fill fill, bool of_controller = false) {
     control::BatchWriter writer;
-    writer.Add(fill);
+    (void)writer.Add(fill);
     BatchContext batch;
     batch.session = kSession;
     batch.first_command = of_controller ? 0 : ++command_;

@@ -177,7 +177,7 @@ TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced
   Start(kNever);
   NextHeartbeat();
   SendBeacon();
-  ASSERT_TRUE(client_->WaitUntilHeard(Deadline::After(kLong)).ok());
+  ASSERT_TRUE(Wait(Deadline::After(kLong)).ok());
   {
     std::lock_guard lock(mutex_);
     EXPECT_EQ(times_lost_, 0);

@@ -57,7 +57,7 @@ inline Seat TakeSeat(int rank, const std::vector<std::string>& arena_names) {
   options.arena = seat.arena;
   options.arena_names = arena_names;
   options.wait = Asleep();
-  auto world = World::Connect(options, Patience());
+  auto world = World::Connect(options, nullptr, Patience());
   EXPECT_TRUE(world.ok()) << world.status();
   std::vector<Rank> members(arena_names.size());
   std::iota(members.begin(), members.end(), 0);

@@ -77,7 +77,7 @@ TEST(HomeTest, ThereIsOneForEachArena) {
 
 TEST(PeerTest, RanksOfThisProcessAreReachedWhereTheyAre) {
   const auto home = Home::Of(NewArena(UniqueName()));
-  const auto peer = Peer::Map(home->arena().name(), Patience());
+  const auto peer = Peer::Map(home->arena().name(), true, nullptr, Patience());
   ASSERT_TRUE(peer.ok()) << peer.status();
   EXPECT_EQ(peer->base(), home->arena().base());
   EXPECT_TRUE(peer->IsAlive());
@@ -88,7 +88,7 @@ TEST(PeerTest, ARankLivesUntilItsProcessEndsWhateverBecomesOfTheName) {
   for (const bool nameless : {false, true}) {
     const std::string name = UniqueName();
     RankProcess rank(name);
-    const auto peer = Peer::Map(name, Patience());
+    const auto peer = Peer::Map(name, false, nullptr, Patience());
     ASSERT_TRUE(peer.ok()) << peer.status();
     if (nameless) {
       ASSERT_EQ(unlink(("/dev/shm/" + name).c_str()), 0);

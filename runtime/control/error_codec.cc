@@ -1,55 +1,70 @@
 #include "runtime/control/error_codec.h"
 
+#include <cstring>
 #include <sstream>
 
-#include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::control {
 namespace {
 
-constexpr char kPartsPayload[] = "lockstep/error";
+// Readable, because Abseil prints payloads with their status; without what the message says anyway.
+constexpr char kPartsPayload[] = "lockstep/failure";
+constexpr char kStackHeading[] = "\nremote stack:\n";
+
+// "rank 2, command 17, lockstep.fail: "
+std::string PlaceOf(const RemoteError& error) {
+  std::ostringstream text;
+  const char* separator = "";
+  if (error.rank >= 0) {
+    text << "rank " << error.rank;
+    separator = ", ";
+  }
+  if (error.command > 0) {
+    text << separator << "command " << error.command;
+    separator = ", ";
+  }
+  if (!error.function.empty()) {
+    text << separator << error.function;
+    separator = ", ";
+  }
+  if (*separator != '\0') text << ": ";
+  return text.str();
+}
 
 }  // namespace
 
 Status RemoteError::ToStatus() const {
   if (ok()) return OkStatus();
-  std::ostringstream text;
-  const char* separator = "";
-  if (rank >= 0) {
-    text << "rank " << rank;
-    separator = ", ";
-  }
-  if (command > 0) {
-    text << separator << "command " << command;
-    separator = ", ";
-  }
-  if (!function.empty()) {
-    text << separator << function;
-    separator = ", ";
-  }
-  if (*separator != '\0') text << ": ";
-  text << message;
-  if (!stack.empty()) text << "\nremote stack:\n" << stack;
-  Status status(code, text.str());
-  const Frame parts =
-      EncodeMessage<wire::Error>([&](wire::Error::Builder builder) { WriteError(builder, *this); });
-  status.SetPayload(kPartsPayload, absl::Cord(absl::string_view(
-                                       reinterpret_cast<const char*>(parts.data()), parts.size())));
+  std::string text = PlaceOf(*this) + message;
+  if (!stack.empty()) text += kStackHeading + stack;
+  Status status(code, text);
+  std::ostringstream parts;
+  parts << "session " << session.value << ", rank " << rank << ", command " << command
+        << ", function " << function;
+  status.SetPayload(kPartsPayload, absl::Cord(parts.str()));
   return status;
 }
 
 std::optional<RemoteError> RemoteErrorIn(const Status& status) {
   const auto payload = status.GetPayload(kPartsPayload);
   if (!payload.has_value()) return std::nullopt;
-  const std::string bytes(*payload);
+  std::istringstream parts{std::string(*payload)};
   RemoteError error;
-  const Status read = DecodeMessage<wire::Error>(Frame::Copy(bytes.data(), bytes.size()),
-                                                 [&](wire::Error::Reader reader) {
-                                                   error = ReadError(reader);
-                                                   return OkStatus();
-                                                 });
-  if (!read.ok()) return std::nullopt;
+  std::string word;
+  parts >> word >> error.session.value >> word >> word >> error.rank >> word >> word >>
+      error.command >> word >> word >> error.function;
+  error.code = status.code();
+  // Behind what the status was annotated with, and the place.
+  const std::string place = PlaceOf(error);
+  error.message = lockstep::Message(status);
+  const size_t at = error.message.find(place);
+  if (at != std::string::npos) error.message.erase(0, at + place.size());
+  const size_t heading = error.message.find(kStackHeading);
+  if (heading != std::string::npos) {
+    error.stack = error.message.substr(heading + std::strlen(kStackHeading));
+    error.message.erase(heading);
+  }
   return error;
 }
 

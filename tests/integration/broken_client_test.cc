@@ -98,15 +98,13 @@ TEST_P(BrokenClientTest, ClientThatDoesNotWaitForCreditIsCutOff) {
   const uint64_t most_under_way = kLimit + 2 * control::FlowCost(kLimit) + (uint64_t{8} << 20);
   WireClient client(cluster_->endpoint());
   ASSERT_EQ(client.Open(), OkStatus());
-  // Rank 0 waits for the others, and consumes nothing.
-  client.SendBatch(client.session(), control::OneCommand([](wire::Command::Builder command) {
-                     command.setOnlyRank(0);
-                     command.initCollective().setKind(wire::CollectiveKind::BARRIER);
-                   }));
+  // Nobody consumes anything after this.
+  client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);
   const control::Frame body = control::OneCommand([](wire::Command::Builder command) {
     command.initRelease().initRegisters(kLimit / 8 - 100);
   });
-  for (uint64_t i = 0; i < 1000; ++i) client.SendBatch(client.session(), body, 2 + i);
+  for (uint64_t i = 0; i < 1000; ++i)
+    client.SendBatch(client.session(), body, 1 + kStuckCommands + i);
   const lockstep::Status status = client.NextVerdict();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(Message(status), AllOf(HasSubstr("window of 65536"), HasSubstr("credit")));

@@ -41,14 +41,11 @@ class ClosingTest : public SessionFixture {
     session_ = std::make_unique<Session>(Open(*cluster_));
   }
 
-  // A session whose rank 0 waits for the others in a barrier that they never enter.
+  // A session whose ranks wait in a barrier for one that never comes.
   WireClient Stuck() {
     WireClient client(cluster_->endpoint());
     EXPECT_EQ(client.Open(), OkStatus());
-    client.SendBatch(client.session(), control::OneCommand([](wire::Command::Builder command) {
-                       command.setOnlyRank(0);
-                       command.initCollective().setKind(wire::CollectiveKind::BARRIER);
-                     }));
+    client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);
     return client;
   }
   static bool IsClosing(WireClient& client) {
@@ -123,7 +120,7 @@ TEST_P(ClosingTest, ShutdownAnswersACloseAndAbortsItsWork) {
 TEST_P(ClosingTest, ClosedSessionTakesNothingMore) {
   WireClient client = Stuck();
   client.SendClose(1, kLong);
-  client.SendBatch(client.session(), control::Frame::Copy("12345678", 8), 2, 2);
+  client.SendBatch(client.session(), control::Frame::Copy("12345678", 8), kStuckCommands + 1, 2);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
   client.SendReset(1, 3);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
@@ -137,11 +134,11 @@ TEST_P(ClosingTest, ShortTimeOutsAreKept) {
   const control::Frame sync =
       control::OneCommand([](wire::Command::Builder command) { command.setSync(); });
   auto shortest = Deadline::Clock::duration::max();
-  client.SendBatch(client.session(), sync, 2, 1, -1, 1, 20ms);
+  client.SendBatch(client.session(), sync, kStuckCommands + 1, 1, -1, 1, 20ms);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDeadlineExceeded);
   for (uint64_t i = 0; i < 5; ++i) {
     const auto begin = Deadline::Clock::now();
-    client.SendBatch(client.session(), sync, 3 + i, 2 + i, -1, 1, 20ms);
+    client.SendBatch(client.session(), sync, kStuckCommands + 2 + i, 2 + i, -1, 1, 20ms);
     EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDeadlineExceeded);
     shortest = std::min(shortest, Deadline::Clock::now() - begin);
   }

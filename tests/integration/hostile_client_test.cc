@@ -27,14 +27,8 @@ class HostileClientTest : public SessionFixture {
   }
   const std::string& endpoint() { return SharedCluster(GetParam()).endpoint(); }
 
-  template <typename Fill>
-  static control::Frame OneCommand(Fill fill) {
-    control::BatchWriter writer;
-    (void)writer.Add(fill);
-    return writer.Take();
-  }
   static control::Frame Sync() {
-    return OneCommand([](wire::Command::Builder command) { command.setSync(); });
+    return control::OneCommand([](wire::Command::Builder command) { command.setSync(); });
   }
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, HostileClientTest,
@@ -161,7 +155,7 @@ TEST_P(HostileClientTest, CommandsOfTheControllerFailTheSession) {
 }
 
 TEST_P(HostileClientTest, BodiesThatAreCutOffOrJunkFailTheSession) {
-  const control::Frame whole = OneCommand(
+  const control::Frame whole = control::OneCommand(
       [](wire::Command::Builder command) { command.initGetFunction().setName("lockstep.nop"); });
   const std::string junk(64, '\xee');
   for (const control::Frame& body :
@@ -179,7 +173,7 @@ TEST_P(HostileClientTest, ImpossibleNumbersInCommandsFailTheSession) {
   const auto verdict = [&](auto fill) {
     WireClient client(endpoint());
     EXPECT_EQ(client.Open(), OkStatus());
-    client.SendBatch(client.session(), OneCommand(fill));
+    client.SendBatch(client.session(), control::OneCommand(fill));
     return client.NextVerdict().code();
   };
   const auto collective = [](auto fill) {

@@ -233,14 +233,8 @@ TEST_P(VanishedClientTest, RegistersOfASilentClientAreFreedWithinTheLease) {
 TEST_P(VanishedClientTest, SilentClientCannotHoldTheOthersInACollective) {
   WireClient client(cluster_->endpoint());
   ASSERT_EQ(client.Open(), OkStatus());
-  control::BatchWriter writer;
-  (void)writer.Add([](wire::Command::Builder command) {
-    // Rank 0 waits for rank 1, which is not in it.
-    command.setOnlyRank(0);
-    command.initCollective().setKind(wire::CollectiveKind::BARRIER);
-  });
   const auto begin = Deadline::Clock::now();
-  client.SendBatch(client.session(), writer.Take());
+  client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);
   EXPECT_OK(session_->SyncAll());
   EXPECT_LT(Deadline::Clock::now() - begin, kLong);
 }

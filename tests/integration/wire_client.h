@@ -22,6 +22,36 @@
 
 namespace lockstep::testing {
 
+// A batch after which rank 1 sleeps for an hour, and the others wait for it in a barrier, until
+// they are aborted.
+inline constexpr uint32_t kStuckCommands = 3;
+inline control::Frame StuckBody() {
+  const uint64_t sleep = RegisterId{0, 1}.Packed();
+  control::BatchWriter writer;
+  EXPECT_TRUE(writer
+                  .Add([&](wire::Command::Builder command) {
+                    auto get = command.initGetFunction();
+                    get.setName("lockstep.sleep");
+                    get.setResult(sleep);
+                  })
+                  .ok());
+  EXPECT_TRUE(writer
+                  .Add([&](wire::Command::Builder command) {
+                    auto call = command.initCall();
+                    call.setFunction(sleep);
+                    auto args = call.initArgs(2);
+                    args[0].setFloat64(3600);
+                    args[1].setInt64(1);
+                  })
+                  .ok());
+  EXPECT_TRUE(writer
+                  .Add([](wire::Command::Builder command) {
+                    command.initCollective().setKind(wire::CollectiveKind::BARRIER);
+                  })
+                  .ok());
+  return writer.Take();
+}
+
 class WireClient {
  public:
   explicit WireClient(const std::string& endpoint)

@@ -93,11 +93,16 @@ struct Heartbeat {
 }
 
 struct Abort {
-  # The session's work in flight ends now, on this worker too.
+  # The session has failed. What comes before the failing command is still executed on every worker,
+  # so that its results are the same everywhere; the rest ends now.
   session @0 :UInt32;
   generation @1 :UInt32;
   # Ignored if the session has moved on to a later one.
   cause @2 :E.Error;
+  fromCommand @3 :UInt64;
+  # The failing command: this one and all later ones are not executed, and ended if they are under
+  # way. 0: all, whatever their number. May come again with a smaller number: a worker that was
+  # behind has failed earlier in the program.
 }
 
 struct LivenessMessage {

@@ -229,8 +229,11 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
                            session->generation);
   }
   session->last_heard = Deadline::Clock::now();
-  // What is in flight ends even if nothing has failed: a reset is also how a client gives up.
-  FailSession(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
+  // What is in flight ends even if nothing has failed: a reset is also how a client gives up. What
+  // comes before a failure is still executed, so that all ranks have its results.
+  if (session->failure.ok()) {
+    FailSession(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
+  }
   const RequestId request(reset.getRequest());
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));

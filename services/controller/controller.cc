@@ -131,7 +131,7 @@ void Controller::Stop() {
                                      [&](auto message) { message.setShutdown(stop_reason_); })});
     gatherer_.FailAll(id, cause);
     if (session.ending.has_value()) AbortEnding(session, cause);
-    liveness_->Abort(id, session.generation, cause);
+    liveness_->Abort(id, session.generation, 0, cause);
   }
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
   liveness_->Stop();
@@ -219,12 +219,20 @@ void Controller::HandleTimers() {
   next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
 }
 
-void Controller::FailSession(SessionEntry& session, const control::RemoteError& cause) {
-  if (!session.failure.ok()) return;  // the first cause wins
+void Controller::FailSession(SessionEntry& session, const control::RemoteError& cause,
+                             uint64_t from_command) {
+  if (!session.failure.ok()) {
+    // The first cause wins. But a worker that was behind may have failed at an earlier command.
+    if (from_command >= session.failed_from) return;
+    session.failed_from = from_command;
+    liveness_->Abort(session.id, session.generation, from_command, session.failure);
+    return;
+  }
   session.failure = cause;
+  session.failed_from = from_command;
   session.failure.session = session.id;
   spdlog::warn("session {} failed: {}", session.id.value, Message(cause.ToStatus()));
-  liveness_->Abort(session.id, session.generation, session.failure);
+  liveness_->Abort(session.id, session.generation, from_command, session.failure);
   SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto failed = message.initSessionFailed();
                  failed.setSession(session.id.value);

@@ -97,7 +97,9 @@ class Controller {
   void Refuse(const control::PeerName& client, const Status& why);
 
   // The session's work of its generation has failed: everybody learns the first cause.
-  void FailSession(SessionEntry& session, const control::RemoteError& cause);
+  // The session's work ends from a command on; 0: all that is in flight.
+  void FailSession(SessionEntry& session, const control::RemoteError& cause,
+                   uint64_t from_command = 0);
 
   // The ends of sessions (session_ends.cc). Those that may take a session out of the table say so.
   StatusOr<SessionEntry*> FindOpen(SessionId id, const control::PeerName& client);

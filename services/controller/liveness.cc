@@ -89,13 +89,14 @@ void LivenessMonitor::Unwatch(Watched& watched) {
   watched.watching = false;
 }
 
-void LivenessMonitor::Abort(SessionId session, Generation generation,
+void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t from_command,
                             const control::RemoteError& cause) {
   control::Frame frame =
       control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
         auto abort = message.initAbort();
         abort.setSession(session.value);
         abort.setGeneration(generation.value);
+        abort.setFromCommand(from_command);
         control::WriteError(abort.initCause(), cause);
       });
   std::lock_guard lock(mutex_);

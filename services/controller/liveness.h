@@ -72,8 +72,10 @@ class LivenessMonitor {
   // True if the process of `rank` is known to have ended. Costs a system call.
   bool HasEnded(Rank rank) const;
 
-  // Tells all workers that the session's work of this generation is aborted.
-  void Abort(SessionId session, Generation generation, const control::RemoteError& cause);
+  // Tells all workers that the session's work of this generation is aborted, from a command on (0:
+  // all of it).
+  void Abort(SessionId session, Generation generation, uint64_t from_command,
+             const control::RemoteError& cause);
 
   Progress ProgressOf(Rank rank) const;
 

@@ -46,7 +46,7 @@ void Controller::HandleSilentClient(SessionEntry& session) {
   spdlog::warn("session {} of {} (pid {}) ends: its client was silent for {} ms", session.id.value,
                session.host, session.pid, options_.session_lease.count());
   // Nobody waits for its work any more.
-  liveness_->Abort(session.id, session.generation, cause);
+  liveness_->Abort(session.id, session.generation, 0, cause);
   EndSession(session, std::nullopt, Deadline::After({}), /*client_lost=*/true);
 }
 
@@ -89,7 +89,7 @@ void Controller::AbortEnding(SessionEntry& session, const control::RemoteError& 
   SessionEntry::Ending& ending = *session.ending;
   if (std::exchange(ending.aborted, true)) return;
   spdlog::warn("session {} is aborted while it is closed: {}", session.id.value, cause.message);
-  liveness_->Abort(session.id, session.generation, cause);
+  liveness_->Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) Answer(session.client, session.id, *request, cause);
 }

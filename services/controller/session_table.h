@@ -42,6 +42,7 @@ struct SessionEntry {
   int num_groups = 1;
   Generation generation;
   control::RemoteError failure;          // the first cause of this generation; OK: none
+  uint64_t failed_from = 0;              // with `failure`: the first command that is not executed
   control::RemoteError broken;           // why no reset can mend it; OK: a reset can
   uint64_t next_command = 1;             // number of the command that the next batch begins with
   uint64_t sent_bytes = 0;               // FlowCost of the bodies sent on

@@ -150,7 +150,8 @@ void Controller::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   error.rank = rank;
   const Generation generation(failure.getGeneration());
   SessionEntry* session = sessions_.Find(error.session);
-  if (session != nullptr && session->generation == generation) FailSession(*session, error);
+  if (session == nullptr || session->generation != generation) return;
+  FailSession(*session, error, error.command);
 }
 
 void Controller::HandleConsumed(Rank rank, wire::Consumed::Reader consumed) {

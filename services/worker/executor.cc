@@ -56,7 +56,7 @@ std::shared_ptr<SessionState> Executor::FindSession(SessionId id) {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
-void Executor::Abort(SessionId session, Generation generation, const control::RemoteError& cause) {
+void Executor::Abort(SessionId session, const AbortOrder& abort) {
   std::shared_ptr<SessionState> state;
   {
     std::lock_guard lock(sessions_mutex_);
@@ -64,10 +64,10 @@ void Executor::Abort(SessionId session, Generation generation, const control::Re
     if (found != sessions_.end()) {
       state = found->second;
     } else if (session > last_session_) {
-      early_aborts_.push_back({session, generation, cause});
+      early_aborts_.push_back({session, abort});
     }
   }
-  if (state != nullptr) state->Abort(generation, cause);
+  if (state != nullptr) state->Abort(abort);
 }
 
 void Executor::AbortAll(const control::RemoteError& cause) {
@@ -76,7 +76,7 @@ void Executor::AbortAll(const control::RemoteError& cause) {
     std::lock_guard lock(sessions_mutex_);
     for (const auto& [id, session] : sessions_) sessions.push_back(session);
   }
-  for (const auto& session : sessions) session->Abort(session->generation(), cause);
+  for (const auto& session : sessions) session->Abort({session->generation(), 0, cause});
 }
 
 void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& body) {
@@ -101,7 +101,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
       if (of_controller) return ExecuteForController(*session, command);
       if (command.isRelease()) return Release(*session, command.getRelease()), OkStatus();
       if (batch.generation != session->generation()) return OkStatus();
-      if (!session->has_failed()) return ExecuteCommand(*session, command);
+      if (!session->Skips(running_.command)) return ExecuteCommand(*session, command);
       const bool asks =
           command.isSync() || command.isFetch() || command.isStore() || command.isLocate();
       if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == place_.rank)) {
@@ -209,7 +209,9 @@ Status Executor::Collective(SessionState& session, wire::Command::Collective::Re
   const CollectiveContext context{place_.rank, place_.world_size(),
                                   world_,      *arena_,
                                   session,     Deadline::After(place_.collective_timeout)};
+  if (!session.BeginCollective(running_.command)) return OkStatus();
   const Status status = ExecuteCollective(context, collective);
+  session.EndCollective();
   if (!status.ok()) running_.function = Name(collective.getKind());
   return status;
 }
@@ -244,7 +246,7 @@ void Executor::OpenSession(const BatchContext& batch, wire::Command::OpenSession
   sessions_[batch.session] = session;
   last_session_ = batch.session;
   std::erase_if(early_aborts_, [&](const EarlyAbort& abort) {
-    if (abort.session == batch.session) session->Abort(abort.generation, abort.cause);
+    if (abort.session == batch.session) session->Abort(abort.abort);
     return abort.session <= batch.session;
   });
 }
@@ -271,6 +273,8 @@ void Executor::CloseSession(SessionState& session, bool client_lost) {
 }
 
 void Executor::FailSession(SessionState& session, const Status& status) {
+  // Work that was given up because of a failure is no failure of its own.
+  if (status.code() == StatusCode::kAborted && session.has_failed()) return;
   const control::RemoteError error =
       LocateError(status, place_.rank, session.id(), running_.command, running_.function);
   // What comes from elsewhere is known there: only the first cause is reported.

@@ -48,8 +48,9 @@ class Executor {
 
   void ExecuteBatch(const BatchContext& batch, const control::Frame& body);
 
-  // Ends the session's work of that generation, on the cause that another rank gave.
-  void Abort(SessionId session, Generation generation, const control::RemoteError& cause);
+  // Ends the session's work of that generation from a command on, for the cause that another rank
+  // gave.
+  void Abort(SessionId session, const AbortOrder& abort);
   void AbortAll(const control::RemoteError& cause);
 
   // What is kept for clients that are lost; whoever waits for batches waits for their ends, too.
@@ -111,8 +112,7 @@ class Executor {
   // worker that is busy is overtaken by them.
   struct EarlyAbort {
     SessionId session;
-    Generation generation;
-    control::RemoteError cause;
+    AbortOrder abort;
   };
   std::vector<EarlyAbort> early_aborts_;
 };

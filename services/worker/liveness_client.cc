@@ -85,8 +85,9 @@ void LivenessClient::Receive() {
           }
           if (reader.isAbort()) {
             auto abort = reader.getAbort();
-            callbacks_.abort(SessionId(abort.getSession()), Generation(abort.getGeneration()),
-                             control::ReadError(abort.getCause()));
+            callbacks_.abort(SessionId(abort.getSession()),
+                             {Generation(abort.getGeneration()), abort.getFromCommand(),
+                              control::ReadError(abort.getCause())});
           }
           return OkStatus();
         });

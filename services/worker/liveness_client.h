@@ -14,6 +14,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
+#include "services/worker/abort_order.h"
 
 namespace lockstep::worker {
 
@@ -42,7 +43,7 @@ class LivenessClient {
     std::chrono::milliseconds controller_timeout{10'000};
   };
   struct Callbacks {
-    std::function<void(SessionId, Generation, const control::RemoteError&)> abort;
+    std::function<void(SessionId, const AbortOrder&)> abort;
     // The controller has been silent for controller_timeout, or another one has taken its place.
     // Called once.
     std::function<void(const Status& why)> controller_lost;

@@ -26,37 +26,56 @@ control::RemoteError SessionState::failure() const {
   return failure_;
 }
 
-bool SessionState::Fail(const control::RemoteError& cause) {
-  std::lock_guard lock(mutex_);
-  if (failed_.load(std::memory_order_relaxed)) return false;
+bool SessionState::FailFrom(uint64_t command, const control::RemoteError& cause) {
+  if (command >= fail_from_.load(std::memory_order_relaxed)) return false;
   failure_ = cause;
-  failed_.store(true, std::memory_order_release);
+  fail_from_.store(command, std::memory_order_release);
   return true;
 }
 
-void SessionState::Abort(Generation generation, const control::RemoteError& cause) {
+bool SessionState::Fail(const control::RemoteError& cause) {
+  std::lock_guard lock(mutex_);
+  return FailFrom(cause.command, cause);
+}
+
+void SessionState::Abort(const AbortOrder& abort) {
   std::lock_guard lock(mutex_);
   const uint32_t current = generation_.load(std::memory_order_relaxed);
-  if (generation.value > current) early_abort_ = EarlyAbort{generation, cause};
-  if (generation.value != current) return;
-  if (!failed_.load(std::memory_order_relaxed)) {
-    failure_ = cause;
-    failed_.store(true, std::memory_order_release);
-  }
+  const bool is_earliest = !early_abort_.has_value() ||
+                           abort.generation > early_abort_->generation ||
+                           abort.from_command < early_abort_->from_command;
+  if (abort.generation.value > current && is_earliest) early_abort_ = abort;
+  if (abort.generation.value != current) return;
+  FailFrom(abort.from_command, abort.cause);
+  if (collective_ == 0 || !Skips(collective_)) return;
+  cancelled_.store(true, std::memory_order_release);
   const Status status = failure_.ToStatus();
   communicators_.ForEach(
       [&](collective::Communicator& communicator) { communicator.Abort(status); });
+}
+
+bool SessionState::BeginCollective(uint64_t command) {
+  std::lock_guard lock(mutex_);
+  if (Skips(command)) return false;
+  collective_ = command;
+  return true;
+}
+
+void SessionState::EndCollective() {
+  std::lock_guard lock(mutex_);
+  collective_ = 0;
 }
 
 void SessionState::Reset(Generation generation) {
   std::lock_guard lock(mutex_);
   generation_.store(generation.value, std::memory_order_release);
   failure_ = control::RemoteError();
-  failed_.store(false, std::memory_order_release);
+  fail_from_.store(kNever, std::memory_order_release);
+  cancelled_.store(false, std::memory_order_release);
   communicators_.Clear();
   if (early_abort_.has_value() && early_abort_->generation == generation) {
-    failure_ = early_abort_->cause;
-    failed_.store(true, std::memory_order_release);
+    FailFrom(early_abort_->from_command, early_abort_->cause);
+    early_abort_.reset();
   }
 }
 
@@ -75,10 +94,10 @@ StatusOr<collective::Communicator*> SessionState::CommunicatorOf(const TeamName&
   evicted.clear();
   const uint64_t tag = TagOf(id_, generation_.load(std::memory_order_relaxed), entry->serial);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<collective::Communicator> made,
-                            world.Split(members, tag, deadline, &failed_));
+                            world.Split(members, tag, deadline, &cancelled_));
   std::lock_guard lock(mutex_);
   // An abort that came meanwhile has not seen it.
-  if (failed_.load(std::memory_order_relaxed)) made->Abort(failure_.ToStatus());
+  if (cancelled_.load(std::memory_order_relaxed)) made->Abort(failure_.ToStatus());
   entry->communicator = std::move(made);
   return entry->communicator.get();
 }

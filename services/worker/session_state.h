@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "runtime/collective/communicator.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/registers/register_file.h"
+#include "services/worker/abort_order.h"
 #include "services/worker/client_process.h"
 #include "services/worker/communicator_cache.h"
 
@@ -29,8 +31,10 @@ struct SessionOwner {
   std::string client_host;  // HostIdentity::id
 };
 
-// A session is usable, or it has failed: then its commands are skipped until it is reset. It fails
-// by an error here, or by an abort that says what happened on another rank.
+// A session is usable, or it has failed at one of its commands: then that and all later ones are
+// skipped until it is reset. It fails by an error here, or by an abort that says what happened on
+// another rank. A rank that is behind still executes what comes before the failing command: its
+// peers have done so, and none of them is missing in a collective there.
 //
 // Threads: the executing thread owns it; Abort() and the failure are safe from any thread.
 class SessionState {
@@ -43,16 +47,25 @@ class SessionState {
   registers::RegisterFile& registers() { return *registers_; }
   Generation generation() const { return Generation(generation_.load(std::memory_order_acquire)); }
 
-  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
-  // The first cause; only when it has failed.
+  bool has_failed() const { return fail_from_.load(std::memory_order_acquire) != kNever; }
+  // True if the command of this number is not to be executed.
+  bool Skips(uint64_t command) const {
+    return command >= fail_from_.load(std::memory_order_acquire);
+  }
+  // The cause; only when it has failed.
   control::RemoteError failure() const;
-  // True if this is the first failure of its generation.
+  // The command `cause.command` has failed here. True if no earlier one is known to have failed.
   bool Fail(const control::RemoteError& cause);
 
-  // Fails the session and wakes this rank from its collectives. Ignored for an older generation.
-  // One for a later generation has overtaken the reset, which travels on another socket: it waits
-  // for it.
-  void Abort(Generation generation, const control::RemoteError& cause);
+  // Fails the session from a command on, and wakes this rank if it is in a collective of that
+  // number or a later one. Ignored for an older generation. One for a later generation has
+  // overtaken the reset, which travels on another socket: it waits for it.
+  void Abort(const AbortOrder& abort);
+
+  // Around the execution of a collective, which an abort is to end. Begin: false if the session
+  // skips it by now.
+  bool BeginCollective(uint64_t command);
+  void EndCollective();
 
   // Usable again; the old communicators are dropped.
   void Reset(Generation generation);
@@ -87,14 +100,16 @@ class SessionState {
   std::optional<ClientProcess> client_process_;
 
   std::atomic<uint32_t> generation_{0};
-  std::atomic<bool> failed_{false};
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  // With mutex_ held: the session fails from a command on, unless it did from an earlier one.
+  bool FailFrom(uint64_t command, const control::RemoteError& cause);
+
+  std::atomic<uint64_t> fail_from_{kNever};
   mutable std::mutex mutex_;
   control::RemoteError failure_;
-  struct EarlyAbort {
-    Generation generation;
-    control::RemoteError cause;
-  };
-  std::optional<EarlyAbort> early_abort_;
+  std::optional<AbortOrder> early_abort_;
+  uint64_t collective_ = 0;             // the collective under way; 0: none
+  std::atomic<bool> cancelled_{false};  // ... is to end
   CommunicatorCache communicators_;
 };
 

@@ -102,9 +102,9 @@ Status Worker::JoinAndServe() {
       std::move(liveness_channel),
       {place_.rank, place_.epoch, place_.heartbeat_interval, options_.controller_timeout},
       progress_,
-      {[this](SessionId session, Generation generation, const control::RemoteError& cause) {
+      {[this](SessionId session, const AbortOrder& abort) {
          std::lock_guard lock(state_mutex_);
-         if (executor_ != nullptr) executor_->Abort(session, generation, cause);
+         if (executor_ != nullptr) executor_->Abort(session, abort);
        },
        [this](const Status& why) { OnControllerLost(why); }});
   const StatusOr<std::unique_ptr<collective::Communicator>> world =

@@ -93,11 +93,51 @@ TEST_P(FailuresTest, EveryPendingWaitGetsTheCause) {
 
 TEST_P(FailuresTest, RegistersKeepTheirValuesThroughAFailure) {
   const DRef before = Call("lockstep.identity", "kept");
-  EXPECT_OK(session_->SyncAll());  // a rank that is behind skips what it has not executed yet
   FailOnRankTwo(*session_);
   EXPECT_FALSE(session_->SyncAll().ok());
   EXPECT_OK(session_->Reset());
   for (Rank rank = 0; rank < kWorkers; ++rank) EXPECT_EQ(Get(before, rank), Value("kept"));
+}
+
+// Rank 2 fails while rank 1 has yet to execute much of what comes before: collectives, too.
+TEST_P(FailuresTest, RanksThatAreBehindCatchUpWithTheFailure) {
+  const DRef identity = Function("lockstep.identity");
+  const DRef tensor = FullOfRank({4});
+  for (int round = 0; round < 10; ++round) {
+    (void)Unwrap(session_->Call(Function("lockstep.sleep"), 0.02, 1));
+    std::vector<DRef> before;
+    for (int i = 0; i < 50; ++i) before.push_back(Unwrap(session_->Call(identity, i)));
+    // Rank 2 gets its part without waiting for rank 1 to come back from its sleep.
+    const DRef gathered = Unwrap(session_->Transfer(tensor, 2, 1));
+    FailOnRankTwo(*session_);
+    const auto after = session_->Call(identity, 50);
+    ExpectFirstCause(session_->SyncAll());
+    ASSERT_EQ(session_->Reset(), OkStatus());
+    for (Rank rank = 0; rank < kWorkers; ++rank) {
+      for (int i : {0, 20, 49}) EXPECT_EQ(Get(before[static_cast<size_t>(i)], rank), Value(i));
+    }
+    EXPECT_EQ(Elements<float>(gathered, 1), std::vector<float>(4, 2.f));
+    if (!after.ok()) continue;  // the failure was known by then
+    EXPECT_EQ(session_->DebugGet(*after, 1).status().code(), StatusCode::kNotFound);
+    ASSERT_EQ(session_->Reset(), OkStatus());
+  }
+}
+
+// The failure that is found first need not be the first in the program.
+TEST_P(FailuresTest, ARankThatIsBehindFailsEarlier) {
+  const DRef identity = Function("lockstep.identity");
+  const DRef fail = Function("lockstep.fail");
+  for (int round = 0; round < 10; ++round) {
+    const DRef before = Unwrap(session_->Call(identity, "kept"));
+    (void)Unwrap(session_->Call(Function("lockstep.sleep"), 0.02, 1));
+    (void)Unwrap(session_->Call(fail, "earlier in the program", 1));
+    for (int i = 0; i < 20; ++i) (void)session_->Call(identity, i);
+    (void)session_->Call(fail, "earlier in time", 2);
+    EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("earlier in"));
+    ASSERT_EQ(session_->Reset(), OkStatus());
+    for (Rank rank = 0; rank < kWorkers; ++rank) EXPECT_EQ(Get(before, rank), Value("kept"));
+    ExpectWorks(*session_);
+  }
 }
 
 TEST_P(FailuresTest, NamesDroppedInAFailedSessionAreFreed) {

@@ -210,12 +210,13 @@ TEST_F(LivenessTest, AbortReachesEveryWorkerThatWasHeard) {
   cause.code = StatusCode::kInternal;
   cause.rank = 2;
   cause.message = "the first cause";
-  monitor_->Abort(SessionId(7), Generation(3), cause);
+  monitor_->Abort(SessionId(7), Generation(3), 12, cause);
   for (FakeWorker& worker : workers) {
     EXPECT_TRUE(worker.WaitFor([](wire::LivenessMessage::Reader reader) {
       if (!reader.isAbort()) return false;
       EXPECT_EQ(reader.getAbort().getSession(), 7u);
       EXPECT_EQ(reader.getAbort().getGeneration(), 3u);
+      EXPECT_EQ(reader.getAbort().getFromCommand(), 12u);
       const control::RemoteError read = control::ReadError(reader.getAbort().getCause());
       EXPECT_EQ(read.rank, 2);
       EXPECT_EQ(read.message, "the first cause");
@@ -230,7 +231,7 @@ TEST_F(LivenessTest, AbortQueuedBeforeTheEndIsStillSent) {
   FakeWorker worker = Connect();
   worker.SendHeartbeat(0);
   ASSERT_TRUE(worker.WaitForBeacon());
-  monitor_->Abort(SessionId(1), Generation(0), control::ErrorOf(Aborted("the end")));
+  monitor_->Abort(SessionId(1), Generation(0), 0, control::ErrorOf(Aborted("the end")));
   monitor_->Stop();
   EXPECT_TRUE(
       worker.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
@@ -297,7 +298,7 @@ TEST_F(LivenessTest, WorkerOfAnEarlierControllerCountsForNothingAndIsTold) {
   EXPECT_TRUE(theirs.WaitForBeacon()) << "by the epoch in it they know";
   EXPECT_EQ(monitor_->ProgressOf(0).completed, 7u);
   // Aborts still go to ours.
-  monitor_->Abort(SessionId(1), Generation(0), control::ErrorOf(Aborted("the end")));
+  monitor_->Abort(SessionId(1), Generation(0), 0, control::ErrorOf(Aborted("the end")));
   EXPECT_TRUE(ours.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
 }
 

@@ -27,12 +27,6 @@ using testing::HasSubstr;
 constexpr auto kLong = 20s;
 constexpr auto kNever = std::chrono::milliseconds(1h);
 
-struct Abort {
-  SessionId session;
-  Generation generation;
-  control::RemoteError cause;
-};
-
 class LivenessClientTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -44,18 +38,17 @@ class LivenessClientTest : public testing::Test {
     client_ = std::make_unique<LivenessClient>(
         std::move(*control::ZmqConnect(context_, server_->endpoint())),
         LivenessClient::Options{2, Epoch(6), interval, controller_timeout}, progress_,
-        LivenessClient::Callbacks{
-            [this](SessionId session, Generation generation, const control::RemoteError& cause) {
-              std::lock_guard lock(mutex_);
-              aborts_.push_back({session, generation, cause});
-              changed_.notify_all();
-            },
-            [this](const Status& why) {
-              std::lock_guard lock(mutex_);
-              ++times_lost_;
-              why_lost_ = why;
-              changed_.notify_all();
-            }});
+        LivenessClient::Callbacks{[this](SessionId session, const AbortOrder& abort) {
+                                    std::lock_guard lock(mutex_);
+                                    aborts_.emplace_back(session, abort);
+                                    changed_.notify_all();
+                                  },
+                                  [this](const Status& why) {
+                                    std::lock_guard lock(mutex_);
+                                    ++times_lost_;
+                                    why_lost_ = why;
+                                    changed_.notify_all();
+                                  }});
   }
 
   // The next heartbeat; also learns the worker's name.
@@ -104,7 +97,7 @@ class LivenessClientTest : public testing::Test {
   ProgressCounters progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Abort> aborts_;
+  std::vector<std::pair<SessionId, AbortOrder>> aborts_;
   int times_lost_ = 0;
   Status why_lost_;
   std::unique_ptr<LivenessClient> client_;
@@ -152,14 +145,16 @@ TEST_F(LivenessClientTest, AbortsAreHandedOn) {
     auto abort = message.initAbort();
     abort.setSession(8);
     abort.setGeneration(2);
+    abort.setFromCommand(17);
     control::WriteError(abort.initCause(), control::ErrorOf(Internal("rank 1 broke")));
   }));
   std::unique_lock lock(mutex_);
   ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !aborts_.empty(); }));
-  EXPECT_EQ(aborts_[0].session, SessionId(8));
-  EXPECT_EQ(aborts_[0].generation, Generation(2));
-  EXPECT_EQ(aborts_[0].cause.code, StatusCode::kInternal);
-  EXPECT_EQ(aborts_[0].cause.message, "rank 1 broke");
+  EXPECT_EQ(aborts_[0].first, SessionId(8));
+  EXPECT_EQ(aborts_[0].second.generation, Generation(2));
+  EXPECT_EQ(aborts_[0].second.from_command, 17u);
+  EXPECT_EQ(aborts_[0].second.cause.code, StatusCode::kInternal);
+  EXPECT_EQ(aborts_[0].second.cause.message, "rank 1 broke");
 }
 
 TEST_F(LivenessClientTest, SilentControllerIsReportedOnce) {
@@ -203,7 +198,7 @@ TEST_F(LivenessClientTest, NonsenseIsDropped) {
   ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !aborts_.empty(); }));
   EXPECT_EQ(aborts_.size(), 1u);
   // An abort without a cause is one all the same.
-  EXPECT_FALSE(aborts_[0].cause.ok());
+  EXPECT_FALSE(aborts_[0].second.cause.ok());
 }
 
 TEST_F(LivenessClientTest, EndsAtOnceWhileItWaits) {

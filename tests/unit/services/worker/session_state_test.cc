@@ -20,10 +20,11 @@ using namespace std::chrono_literals;
 
 constexpr auto kLong = 20s;
 
-control::RemoteError Error(StatusCode code, Rank rank) {
+control::RemoteError Error(StatusCode code, Rank rank, uint64_t command = 10) {
   control::RemoteError error;
   error.code = code;
   error.rank = rank;
+  error.command = command;
   error.message = "why";
   return error;
 }
@@ -53,14 +54,46 @@ TEST_F(SessionStateTest, FirstFailureIsKept) {
 
 TEST_F(SessionStateTest, AbortAfterAFailureKeepsTheCause) {
   state_.Fail(Error(StatusCode::kInternal, 2));
-  state_.Abort(Generation(0), Error(StatusCode::kUnavailable, 3));
+  state_.Abort({Generation(0), 0, Error(StatusCode::kUnavailable, 3)});
   EXPECT_EQ(state_.failure().rank, 2);
 }
 
 TEST_F(SessionStateTest, FailureAfterAnAbortIsNoNews) {
-  state_.Abort(Generation(0), Error(StatusCode::kUnavailable, 3));
+  state_.Abort({Generation(0), 0, Error(StatusCode::kUnavailable, 3)});
   EXPECT_FALSE(state_.Fail(Error(StatusCode::kAborted, 0)));
   EXPECT_EQ(state_.failure().rank, 3);
+}
+
+TEST_F(SessionStateTest, WhatComesBeforeTheFailureIsNotSkipped) {
+  state_.Abort({Generation(0), 7, Error(StatusCode::kUnavailable, 3)});
+  EXPECT_TRUE(state_.has_failed());
+  EXPECT_FALSE(state_.Skips(6));
+  EXPECT_TRUE(state_.Skips(7));
+  EXPECT_TRUE(state_.Skips(8));
+  state_.Abort({Generation(0), 9, Error(StatusCode::kUnavailable, 2)});
+  EXPECT_FALSE(state_.Skips(6));
+  EXPECT_TRUE(state_.Skips(7)) << "what is given up once is not taken up again";
+}
+
+TEST_F(SessionStateTest, AnEarlierFailureIsNews) {
+  EXPECT_TRUE(state_.Fail(Error(StatusCode::kInternal, 2, 10)));
+  EXPECT_FALSE(state_.Fail(Error(StatusCode::kInternal, 2, 11)));
+  EXPECT_TRUE(state_.Fail(Error(StatusCode::kNotFound, 2, 5)));
+  EXPECT_TRUE(state_.Skips(5));
+  EXPECT_EQ(state_.failure().code, StatusCode::kNotFound);
+}
+
+TEST_F(SessionStateTest, ACollectiveBeforeTheFailureGoesOn) {
+  ASSERT_TRUE(Connect({0, 1}).ok());
+  EXPECT_TRUE(state_.BeginCollective(6));
+  state_.Abort({Generation(0), 7, Error(StatusCode::kInternal, 2)});
+  EXPECT_EQ(log_.aborts, 0) << "its peers have been there";
+  ASSERT_TRUE(Connect({0, 2}).ok()) << "a new communicator is no different";
+  EXPECT_EQ(log_.aborts, 0);
+  state_.Abort({Generation(0), 6, Error(StatusCode::kInternal, 2)});
+  EXPECT_EQ(log_.aborts, 2);
+  state_.EndCollective();
+  EXPECT_FALSE(state_.BeginCollective(6));
 }
 
 TEST_F(SessionStateTest, ResetForgetsTheFailureAndTheCommunicators) {
@@ -74,14 +107,14 @@ TEST_F(SessionStateTest, ResetForgetsTheFailureAndTheCommunicators) {
 
 TEST_F(SessionStateTest, AbortOfAnOlderGenerationComesTooLate) {
   state_.Reset(Generation(2));
-  state_.Abort(Generation(1), Error(StatusCode::kInternal, 2));
+  state_.Abort({Generation(1), 0, Error(StatusCode::kInternal, 2)});
   EXPECT_FALSE(state_.has_failed());
 }
 
 // The abort travels on another socket than the reset, and may overtake it. Were it forgotten, this
 // rank would go into collectives that its peers skip.
 TEST_F(SessionStateTest, AbortOfALaterGenerationIsKeptUntilItsReset) {
-  state_.Abort(Generation(1), Error(StatusCode::kInternal, 2));
+  state_.Abort({Generation(1), 0, Error(StatusCode::kInternal, 2)});
   EXPECT_FALSE(state_.has_failed()) << "this generation is not meant";
   state_.Reset(Generation(1));
   EXPECT_TRUE(state_.has_failed());
@@ -147,7 +180,8 @@ TEST_F(SessionStateTest, TeamsThatComeAgainAndAgainAreKeptWithinBounds) {
 TEST_F(SessionStateTest, AbortReachesAllCommunicatorsOfTheSession) {
   ASSERT_TRUE(Connect({0}).ok());
   ASSERT_TRUE(Connect({0, 1}).ok());
-  state_.Abort(Generation(0), Error(StatusCode::kInternal, 2));
+  ASSERT_TRUE(state_.BeginCollective(3));
+  state_.Abort({Generation(0), 0, Error(StatusCode::kInternal, 2)});
   EXPECT_EQ(log_.aborts, 2);
 }
 
@@ -155,9 +189,10 @@ TEST_F(SessionStateTest, CommunicatorMadeWhileAnAbortComesIsAbortedOrCancelled) 
   std::atomic<bool> let_split{false};
   log_.let_split = &let_split;
   StatusOr<collective::Communicator*> made = nullptr;
+  ASSERT_TRUE(state_.BeginCollective(3));
   std::thread executor([&] { made = Connect({0, 1}); });
   while (!log_.in_split) std::this_thread::yield();
-  state_.Abort(Generation(0), Error(StatusCode::kInternal, 2));
+  state_.Abort({Generation(0), 0, Error(StatusCode::kInternal, 2)});
   executor.join();
   EXPECT_EQ(made.status().code(), StatusCode::kAborted) << "its peers do not come any more";
 }
@@ -167,7 +202,7 @@ TEST_F(SessionStateTest, AbortsRaceWithResets) {
   std::atomic<bool> done{false};
   std::thread aborter([&] {
     for (uint32_t i = 0; !done; i = (i + 1) % kGenerations) {
-      state_.Abort(Generation(i), Error(StatusCode::kInternal, 2));
+      state_.Abort({Generation(i), 0, Error(StatusCode::kInternal, 2)});
     }
   });
   for (uint32_t generation = 1; generation < kGenerations; ++generation) {

@@ -53,8 +53,7 @@ class WorkerTest : public testing::Test {
     EXPECT_TRUE(channel.Receive(&worker_name_, &message));
     return message;
   }
-  // Welcomes the worker as rank 0; the arenas of the other ranks are `others`. Returns when it has
-  // begun to connect.
+  // Welcomes the worker as rank 0; the arenas of the other ranks are `others`.
   void Welcome(const std::vector<std::string>& others) {
     std::string own;
     ASSERT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
@@ -76,8 +75,9 @@ class WorkerTest : public testing::Test {
           welcome.setCollectiveTimeoutMillis(20'000);
         });
     ASSERT_TRUE(commands_->Send({&worker_name_, 1}, {frame}).ok());
-    Next(*liveness_);  // its heartbeats begin before it connects
   }
+  // Returns when it has begun to connect: its heartbeats begin before.
+  void AwaitHeartbeat() { Next(*liveness_); }
   static std::string NewName() {
     return std::string(SharedSegment::kNamePrefix) + "worker-test-" + control::RandomHex(8);
   }
@@ -95,6 +95,7 @@ TEST_F(WorkerTest, StopEndsTheWaitForPeers) {
   const auto peer = tensor::Arena::Create({.name = NewName(), .capacity_bytes = 16 << 20});
   ASSERT_TRUE(peer.ok()) << peer.status();
   Welcome({(*peer)->name()});
+  AwaitHeartbeat();
   EXPECT_EQ(worker_->Wait(Deadline::After(0s)).code(), StatusCode::kDeadlineExceeded);
   worker_->RequestStop("the test says so");
   EXPECT_EQ(worker_->Wait(Deadline::After(kLong)), OkStatus());
@@ -102,6 +103,7 @@ TEST_F(WorkerTest, StopEndsTheWaitForPeers) {
 
 TEST_F(WorkerTest, StopEndsTheWaitForTheControllersSignOfLife) {
   Welcome({});
+  AwaitHeartbeat();
   worker_->RequestStop("the test says so");
   EXPECT_EQ(worker_->Wait(Deadline::After(kLong)), OkStatus());
 }

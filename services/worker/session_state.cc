@@ -28,7 +28,7 @@ control::RemoteError SessionState::failure() const {
 
 bool SessionState::FailFrom(uint64_t command, const control::RemoteError& cause) {
   if (command >= fail_from_.load(std::memory_order_relaxed)) return false;
-  failure_ = cause;
+  if (failure_.ok()) failure_ = cause;  // the first cause wins
   fail_from_.store(command, std::memory_order_release);
   return true;
 }

@@ -104,22 +104,19 @@ TEST_P(FailuresTest, RanksThatAreBehindCatchUpWithTheFailure) {
   const DRef identity = Function("lockstep.identity");
   const DRef tensor = FullOfRank({4});
   for (int round = 0; round < 10; ++round) {
+    (void)Unwrap(session_->Transfer(tensor, 2, 1));  // makes the communicator, which takes both
     (void)Unwrap(session_->Call(Function("lockstep.sleep"), 0.02, 1));
     std::vector<DRef> before;
     for (int i = 0; i < 50; ++i) before.push_back(Unwrap(session_->Call(identity, i)));
     // Rank 2 gets its part without waiting for rank 1 to come back from its sleep.
     const DRef gathered = Unwrap(session_->Transfer(tensor, 2, 1));
     FailOnRankTwo(*session_);
-    const auto after = session_->Call(identity, 50);
     ExpectFirstCause(session_->SyncAll());
     ASSERT_EQ(session_->Reset(), OkStatus());
     for (Rank rank = 0; rank < kWorkers; ++rank) {
       for (int i : {0, 20, 49}) EXPECT_EQ(Get(before[static_cast<size_t>(i)], rank), Value(i));
     }
     EXPECT_EQ(Elements<float>(gathered, 1), std::vector<float>(4, 2.f));
-    if (!after.ok()) continue;  // the failure was known by then
-    EXPECT_EQ(session_->DebugGet(*after, 1).status().code(), StatusCode::kNotFound);
-    ASSERT_EQ(session_->Reset(), OkStatus());
   }
 }
 

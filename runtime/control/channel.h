@@ -21,7 +21,7 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // True if Receive would return a message.
+  // True if a message has come, though Receive may yet drop it for being no good.
   virtual bool HasInput() = 0;
 
   // A descriptor that becomes readable when input may have come. It is edge-like: sleep on it only

@@ -80,7 +80,9 @@ TEST_F(MailboxTest, AMessageInTheArenaIsReadWhereItIs) {
   ExpectWoken(
       teams_, [&] { return first_.Send(ViewOf(data, kCount), 1, Patience()); },
       [&] {
-        EXPECT_EQ(teams_[0].own().outbox(1).payload.at.send_offset, teams_.arena(0).OffsetOf(data));
+        const Outbox& outbox = teams_[0].own().outbox(1);
+        EXPECT_GE(outbox.seq.load(std::memory_order_acquire), 1u) << "the rest belongs to it";
+        EXPECT_EQ(outbox.payload.at.send_offset, teams_.arena(0).OffsetOf(data));
         EXPECT_TRUE(second_.Recv(BufferOf(received), 0, Patience()).ok());
       });
   EXPECT_EQ(received, Counting(kCount));

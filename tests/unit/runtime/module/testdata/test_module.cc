@@ -176,11 +176,15 @@ extern "C" int __tvm_ffi_give_back(void*, const TVMFFIAny* args, int32_t, TVMFFI
 extern "C" int __tvm_ffi_make_cuda_tensor(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   static int64_t shape[] = {4};
   static int64_t strides[] = {1};
-  static DLManagedTensorVersioned managed{};
-  managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-  managed.deleter = [](DLManagedTensorVersioned*) {};
-  managed.dl_tensor = {
-      reinterpret_cast<void*>(64), {kDLCUDA, 0}, 1, {kDLFloat, 32, 1}, shape, strides, 0};
+  // Made once: workers that are threads share it.
+  static DLManagedTensorVersioned managed = [] {
+    DLManagedTensorVersioned tensor{};
+    tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    tensor.deleter = [](DLManagedTensorVersioned*) {};
+    tensor.dl_tensor = {
+        reinterpret_cast<void*>(64), {kDLCUDA, 0}, 1, {kDLFloat, 32, 1}, shape, strides, 0};
+    return tensor;
+  }();
   TVMFFIObjectHandle made = nullptr;
   const int code = TVMFFITensorFromDLPackVersioned(&managed, 0, 0, &made);
   result->type_index = kTVMFFITensor;

@@ -52,7 +52,7 @@ void Controller::HandleSilentClient(SessionEntry& session) {
 
 void Controller::EndSession(SessionEntry& session, std::optional<RequestId> request,
                             Deadline deadline, bool client_lost) {
-  SessionEntry::Ending& ending = session.ending.emplace();
+  SessionEntry::Ending& ending = session.ending.emplace(SessionEntry::Ending());
   ending.request = request;
   ending.deadline = deadline;
   ending.aborted = client_lost;

@@ -55,6 +55,7 @@ SessionStatus ReadSession(wire::SessionStatus::Reader reader) {
   session.num_groups = static_cast<int>(reader.getNumGroups());
   session.sent_bytes = reader.getSentBytes();
   session.consumed_bytes = reader.getConsumedBytes();
+  session.closing = reader.getClosing();
   if (reader.hasError()) {
     session.error = Message(control::ReadError(reader.getError()).ToStatus());
   }

@@ -38,6 +38,7 @@ struct SessionStatus {
   uint64_t sent_bytes = 0;      // bodies sent to the workers
   uint64_t consumed_bytes = 0;  // executed by the slowest worker
   std::string error;            // the first cause if the session has failed
+  bool closing = false;  // closed, or its client is lost, and some worker has yet to execute that
 };
 
 struct ClusterStatus {

@@ -2,14 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "runtime/base/shape.h"
-#include "runtime/collective/groups.h"
 #include "runtime/tensor/tensor.h"
+#include "services/worker/collective_members.h"
 #include "services/worker/host_tensor.h"
 #include "services/worker/tensor_header.h"
 
@@ -33,11 +31,6 @@ class CollectiveCall {
   void DropDestination();
 
  private:
-  // What the command calls its ranks; an error is the same on every rank.
-  StatusOr<TeamName> Team() const;
-  // The world ranks that take part with this one; empty if this rank does not.
-  StatusOr<std::vector<Rank>> MembersOf(const TeamName& team) const;
-
   Status AllReduce();
   Status Reduce();
   Status Broadcast();
@@ -85,8 +78,10 @@ Shape WithRows(Shape shape, int64_t rows) {
 }
 
 Status CollectiveCall::Execute() {
-  LOCKSTEP_ASSIGN_OR_RETURN(const TeamName team, Team());
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Rank> members, MembersOf(team));
+  LOCKSTEP_ASSIGN_OR_RETURN(const TeamName team, TeamOf(command_, context_.world_size));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<Rank> members,
+      MembersOf(team, context_.rank, context_.world_size, context_.session.owner().num_groups));
   // Asked for by ranks without a part in it, too, so that all keep the same communicators.
   LOCKSTEP_ASSIGN_OR_RETURN(
       comm_, context_.session.CommunicatorOf(team, members, context_.world, context_.deadline));
@@ -131,47 +126,6 @@ void CollectiveCall::DropDestination() {
   spdlog::warn(
       "register {} holds no value any more: a rank that was stopped may still write to it{}",
       id.Packed(), killed.ok() ? "" : "; " + Message(killed));
-}
-
-StatusOr<TeamName> CollectiveCall::Team() const {
-  if (!command_.hasTeam() || command_.getTeam().size() == 0) {
-    return TeamName{command_.getInGroup() ? TeamName::Kind::kGroups : TeamName::Kind::kWorld};
-  }
-  TeamName team{TeamName::Kind::kTeam};
-  std::vector<bool> seen(static_cast<size_t>(context_.world_size));
-  for (Rank rank : command_.getTeam()) {
-    const bool exists = rank >= 0 && rank < context_.world_size;
-    if (!exists || seen[static_cast<size_t>(rank)]) {
-      return InvalidArgument("the team has rank ", rank, ", which ",
-                             exists ? "it names twice" : "does not exist");
-    }
-    seen[static_cast<size_t>(rank)] = true;
-    team.ranks.push_back(rank);
-  }
-  return team;
-}
-
-StatusOr<std::vector<Rank>> CollectiveCall::MembersOf(const TeamName& team) const {
-  std::vector<Rank> members;
-  switch (team.kind) {
-    case TeamName::Kind::kTeam:
-      if (std::find(team.ranks.begin(), team.ranks.end(), context_.rank) != team.ranks.end()) {
-        members = team.ranks;
-      }
-      break;
-    case TeamName::Kind::kGroups: {
-      LOCKSTEP_ASSIGN_OR_RETURN(
-          const collective::Groups groups,
-          collective::Groups::Split(context_.world_size, context_.session.owner().num_groups));
-      members = groups.Members(groups.GroupOf(context_.rank));
-      break;
-    }
-    case TeamName::Kind::kWorld:
-      members.resize(static_cast<size_t>(context_.world_size));
-      std::iota(members.begin(), members.end(), 0);
-      break;
-  }
-  return members;
 }
 
 StatusOr<Tensor> CollectiveCall::TensorIn(uint64_t packed, const char* role) const {

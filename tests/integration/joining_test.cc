@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,10 +18,8 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
-#include "services/controller/controller.h"
 #include "services/local/child_process.h"
-#include "services/local/temporary_directory.h"
-#include "services/worker/worker.h"
+#include "tests/integration/services_fixture.h"
 
 namespace lockstep::testing {
 namespace {
@@ -31,26 +28,9 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 30s;
-
-class JoiningTest : public ::testing::Test {
+class JoiningTest : public ServicesFixture {
  protected:
-  void SetUp() override {
-    auto directory = local::TemporaryDirectory::Create();
-    ASSERT_TRUE(directory.ok()) << directory.status();
-    directory_ = std::move(*directory);
-  }
-  void TearDown() override {
-    if (controller_ != nullptr) {
-      controller_->RequestStop("the test is over");
-      EXPECT_EQ(controller_->Wait(Deadline::After(kLong)), OkStatus());
-    }
-    workers_.clear();
-  }
-
-  std::string Endpoint(const std::string& role) const {
-    return "ipc://" + directory_->path() + "/" + role;
-  }
+  std::string Endpoint(const std::string& role) const { return IpcEndpoint(role); }
   static std::string Program(const std::string& role) {
     return *local::FindProgram("lockstep-" + role, "NOT_SET", "services/" + role);
   }
@@ -61,21 +41,13 @@ class JoiningTest : public ::testing::Test {
     options.worker_endpoint = Endpoint("workers");
     options.liveness_endpoint = Endpoint("liveness");
     options.worker_timeout = 5s;
-    auto controller = controller::Controller::Start(options, context_);
-    ASSERT_TRUE(controller.ok()) << controller.status();
-    controller_ = std::move(*controller);
+    ServicesFixture::StartController(options);
   }
   worker::Worker& StartWorker(int rank) {
-    worker::WorkerOptions options;
-    options.rank = rank;
+    worker::WorkerOptions options = SmallWorker(rank);
     options.controller_endpoint = Endpoint("workers");
-    options.arena_bytes = size_t{64} << 20;
-    options.join_timeout = kLong;
     options.controller_timeout = kLong;
-    auto worker = worker::Worker::Start(options, context_);
-    EXPECT_TRUE(worker.ok()) << worker.status();
-    workers_.push_back(std::move(*worker));
-    return *workers_.back();
+    return ServicesFixture::StartWorker(options);
   }
   local::ChildProcess StartProcess(const std::string& role, std::vector<std::string> settings) {
     local::ChildOptions options;
@@ -112,12 +84,7 @@ class JoiningTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
-  StatusOr<Session> Connect() {
-    SessionOptions options;
-    options.endpoint = Endpoint("clients");
-    options.connect_timeout = kLong;
-    return Session::Connect(options, context_);
-  }
+  StatusOr<Session> Connect() { return ConnectTo(Endpoint("clients")); }
   void ExpectWorks() {
     auto session = Connect();
     ASSERT_TRUE(session.ok()) << session.status();
@@ -125,11 +92,6 @@ class JoiningTest : public ::testing::Test {
     EXPECT_EQ(session->Barrier(), OkStatus());
     EXPECT_EQ(session->SyncAll(), OkStatus());
   }
-
-  std::unique_ptr<local::TemporaryDirectory> directory_;
-  std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
-  std::unique_ptr<controller::Controller> controller_;
-  std::vector<std::unique_ptr<worker::Worker>> workers_;
 };
 
 // The parameter is the rank that the workers ask for.

@@ -1,9 +1,7 @@
 // How workers and clients find a cluster, in any order, and who is turned away.
 #include <chrono>
-#include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -18,9 +16,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
-#include "services/controller/controller.h"
-#include "services/local/temporary_directory.h"
-#include "services/worker/worker.h"
+#include "tests/integration/services_fixture.h"
 
 namespace lockstep::testing {
 namespace {
@@ -29,29 +25,13 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 20s;
-
 // The parameter is the transport: "inproc", "ipc" or "tcp".
-class MembershipTest : public ::testing::TestWithParam<std::string> {
+class MembershipTest : public ServicesFixture, public ::testing::WithParamInterface<std::string> {
  protected:
-  void SetUp() override {
-    auto directory = local::TemporaryDirectory::Create();
-    ASSERT_TRUE(directory.ok()) << directory.status();
-    directory_ = std::move(*directory);
-  }
-  void TearDown() override {
-    if (controller_ != nullptr) {
-      controller_->RequestStop("the test is over");
-      EXPECT_EQ(controller_->Wait(Deadline::After(kLong)), OkStatus());
-    }
-    workers_.clear();
-    controller_.reset();
-  }
-
   // Known before anybody listens there, but for tcp, whose ports are chosen by the listener.
   std::string Endpoint(const std::string& role) const {
     if (GetParam() == "tcp") return "tcp://127.0.0.1:*";
-    if (GetParam() == "ipc") return "ipc://" + directory_->path() + "/" + role;
+    if (GetParam() == "ipc") return IpcEndpoint(role);
     return "inproc://" + unique_ + "-" + role;
   }
   void StartController(int workers) {
@@ -62,35 +42,22 @@ class MembershipTest : public ::testing::TestWithParam<std::string> {
     options.worker_endpoint = Endpoint("workers");
     options.liveness_endpoint = Endpoint("liveness");
     options.worker_timeout = kLong;
-    auto controller = controller::Controller::Start(options, context_);
-    ASSERT_TRUE(controller.ok()) << controller.status();
-    controller_ = std::move(*controller);
+    ServicesFixture::StartController(options);
   }
   std::string WorkerEndpoint() const {
     return controller_ != nullptr ? controller_->worker_endpoint() : Endpoint("workers");
   }
   worker::WorkerOptions WorkerOptions(int rank) {
-    worker::WorkerOptions options;
-    options.rank = rank;
+    worker::WorkerOptions options = SmallWorker(rank);
     options.controller_endpoint = WorkerEndpoint();
     options.bulk_endpoint = Endpoint("bulk" + std::to_string(++bulks_));
-    options.arena_bytes = size_t{64} << 20;
-    options.join_timeout = kLong;
     return options;
   }
-  worker::Worker& StartWorker(const worker::WorkerOptions& options) {
-    auto worker = worker::Worker::Start(options, context_);
-    EXPECT_TRUE(worker.ok()) << worker.status();
-    workers_.push_back(std::move(*worker));
-    return *workers_.back();
-  }
+  using ServicesFixture::StartWorker;
   worker::Worker& StartWorker(int rank) { return StartWorker(WorkerOptions(rank)); }
 
   StatusOr<Session> Connect(std::chrono::milliseconds timeout = kLong) {
-    SessionOptions options;
-    options.endpoint = controller_->client_endpoint();
-    options.connect_timeout = timeout;
-    return Session::Connect(options, context_);
+    return ConnectTo(controller_->client_endpoint(), timeout);
   }
   // The sum of all ranks, computed by all ranks.
   void ExpectWorks(int64_t sum) {
@@ -105,10 +72,6 @@ class MembershipTest : public ::testing::TestWithParam<std::string> {
   }
 
   const std::string unique_ = "membership-" + control::RandomHex(6);
-  std::unique_ptr<local::TemporaryDirectory> directory_;
-  std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
-  std::unique_ptr<controller::Controller> controller_;
-  std::vector<std::unique_ptr<worker::Worker>> workers_;
   int bulks_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Transports, MembershipTest, ::testing::Values("inproc", "ipc", "tcp"),

@@ -3,7 +3,9 @@
 
 # A cluster of service processes, and a client that trains on it.
 cmd_demo() {
-  cmd_build
+  cmd_setup
+  # What runs, and no tests: a newcomer waits for this.
+  build_targets //services/... //tools/cli/... //examples/... || exit 1
   local bin lockstep endpoint cluster="demo-$$"
   bin="$(binaries)"
   lockstep="$bin/tools/cli/lockstep"
@@ -17,6 +19,7 @@ cmd_demo() {
 }
 
 cmd_bench() {
-  cmd_build
+  cmd_setup
+  build_targets //tools/bench || exit 1
   "$(binaries)/tools/bench/bench" "$@"
 }

@@ -75,6 +75,17 @@ TEST(ClusterTextTest, SessionsShowWhatIsWaiting) {
             "      7  train  box:200       1  4 KiB    2 KiB\n");
 }
 
+TEST(ClusterTextTest, SessionsThatAreClosingSaySo) {
+  ClusterStatus status = SomeCluster();
+  status.sessions[0].closing = true;
+  std::ostringstream out;
+  PrintSessions(out, Style(false), status.sessions);
+  EXPECT_EQ(out.str(),
+            "SESSION  NAME   CLIENT   STATE    GROUPS   SENT  WAITING\n"
+            "      7  train  box:200  closing       1  4 KiB    2 KiB\n");
+  EXPECT_EQ(ClusterToJson(status, "ipc:///x")["sessions"][0]["closing"], true);
+}
+
 TEST(ClusterTextTest, JsonHasEverythingAndNullWhereNothingIsWrong) {
   const Json json = ClusterToJson(SomeCluster(), "ipc:///x");
   EXPECT_EQ(json["cluster"], "demo");

@@ -1,0 +1,22 @@
+// Addresses: which ones we understand, where we may listen, and how they read.
+// Private to this folder.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::control {
+
+inline constexpr char kExpectedEndpoint[] =
+    "expected inproc://<name>, ipc://<path> (at most 107 bytes) or tcp://<host>:<port>";
+
+// Without keys, only this host may reach us: kPermissionDenied for a tcp address that is not
+// loopback. kInvalidArgument for a transport that is none of ours.
+Status CheckMayListen(const std::string& endpoint);
+
+// ZeroMQ tells an IPv4 address as an IPv6 one, "[::ffff:127.0.0.1]": the same place, but nothing
+// that people have written into their configuration.
+std::string WithPlainIpv4(std::string endpoint);
+
+}  // namespace lockstep::control

@@ -77,6 +77,33 @@ struct Ready {
   # "shm", ...
 }
 
+struct Activity {
+  # What a worker is doing.
+  received @0 :UInt64;
+  # Batches taken from the command socket since start.
+  launched @1 :UInt64;
+  # Commands begun.
+  completed @2 :UInt64;
+  # Commands finished, failed or skipped.
+  kind @3 :Kind;
+  session @4 :UInt32;
+  # Of what is executed, like the rest; without meaning for `none`.
+  command @5 :UInt64;
+  what @6 :Text;
+  # The function or collective, for people.
+  sinceMillis @7 :UInt64;
+  # How long it has been executed. Long, and the kind is `command`: a stuck worker, or a slow function.
+
+  enum Kind {
+    none @0;
+    # It waits for commands.
+    command @1;
+    # Something of its own.
+    collective @2;
+    # It works with its peers, and may be waiting for them.
+  }
+}
+
 struct Heartbeat {
   # On the liveness socket, in both directions.
   rank @0 :Int32;
@@ -84,12 +111,20 @@ struct Heartbeat {
   epoch @1 :UInt64;
   # The sender's, see Envelope. One of another epoch counts for nothing; the controller answers it with
   # its own, by which a worker learns that its controller was replaced: it ends.
-  received @2 :UInt64;
-  # Batches taken from the command socket since start.
-  launched @3 :UInt64;
-  # Commands begun.
-  completed @4 :UInt64;
-  # Commands finished, failed or skipped. launched - completed > 0 for long: a stuck worker.
+  activity @2 :Activity;
+  # The sender's; null from the controller.
+}
+
+struct Report {
+  # A worker's answer to a probe.
+  probe @0 :UInt64;
+  rank @1 :Int32;
+  epoch @2 :UInt64;
+  activity @3 :Activity;
+  stack @4 :List(Text);
+  # Of the thread that executes commands, innermost frame first. Empty if it executes nothing.
+  noStack @5 :Text;
+  # Why there is none although it executes something.
 }
 
 struct Abort {
@@ -109,5 +144,8 @@ struct LivenessMessage {
   union {
     heartbeat @0 :Heartbeat;
     abort @1 :Abort;
+    probe @2 :UInt64;
+    # From the controller: what are you doing? Answered with a report of the same number.
+    report @3 :Report;
   }
 }

@@ -84,6 +84,8 @@ struct ClientMessage {
     # A request number. Answered with ClusterStatus; needs no session.
     shutdown @6 :Text;
     # Stops the whole cluster; the text says why. Needs no session.
+    explain @7 :UInt64;
+    # As `status`, but the workers are asked first what they are doing, and for their stacks.
   }
 }
 
@@ -112,12 +114,15 @@ struct WorkerStatus {
   peer @0 :M.Peer;
   state @1 :State;
   backend @2 :Text;
-  received @3 :UInt64;
-  launched @4 :UInt64;
-  completed @5 :UInt64;
-  heartbeatAgeMillis @6 :UInt64;
-  reason @7 :Text;
+  activity @3 :M.Activity;
+  # As its last heartbeat told it, or its report; of a lost worker: what it was doing last.
+  heartbeatAgeMillis @4 :UInt64;
+  reason @5 :Text;
   # Why it is lost.
+  stuck @6 :Bool;
+  # It lives, but has been executing one command of its own for longer than `stuck_after`.
+  report @7 :M.Report;
+  # Only in the answer to `explain`; null if it has not answered.
 
   enum State {
     missing @0;

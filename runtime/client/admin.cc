@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/deadline.h"
+#include "runtime/control/activity_codec.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
@@ -38,11 +39,17 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.device = ToString(peer.getDevice());
   worker.state = StateOf(reader.getState());
   worker.backend = ToString(reader.getBackend());
-  worker.received = reader.getReceived();
-  worker.launched = reader.getLaunched();
-  worker.completed = reader.getCompleted();
+  worker.activity = control::ReadActivity(reader.getActivity());
   worker.heartbeat_age = std::chrono::milliseconds(reader.getHeartbeatAgeMillis());
   worker.reason = ToString(reader.getReason());
+  worker.stuck = reader.getStuck();
+  if (!reader.hasReport()) return worker;
+  // Younger than the last heartbeat.
+  auto report = reader.getReport();
+  worker.reported = true;
+  worker.activity = control::ReadActivity(report.getActivity());
+  for (auto frame : report.getStack()) worker.stack.push_back(ToString(frame));
+  worker.no_stack = ToString(report.getNoStack());
   return worker;
 }
 
@@ -92,6 +99,25 @@ StatusOr<control::Message> Exchange(const std::string& endpoint, const control::
   return answer;
 }
 
+StatusOr<ClusterStatus> AskForStatus(const std::string& endpoint, const control::Frame& question,
+                                     std::chrono::milliseconds timeout) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer, Exchange(endpoint, question, timeout));
+  ClusterStatus status;
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
+      answer[0], [&](wire::ControllerMessage::Reader reader) {
+        if (reader.isShutdown()) {
+          return Unavailable("the cluster is shutting down: ", ToString(reader.getShutdown()));
+        }
+        if (!reader.isClusterStatus()) {
+          return Internal("the controller answered a status request with message kind ",
+                          static_cast<int>(reader.which()));
+        }
+        status = ReadCluster(reader.getClusterStatus());
+        return OkStatus();
+      }));
+  return status;
+}
+
 }  // namespace
 
 std::string_view Name(WorkerState state) {
@@ -117,26 +143,18 @@ bool ClusterStatus::IsReady() const {
 
 StatusOr<ClusterStatus> GetClusterStatus(const std::string& endpoint,
                                          std::chrono::milliseconds timeout) {
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const control::Message answer,
-      Exchange(endpoint,
-               control::EncodeMessage<wire::ClientMessage>(
-                   [](wire::ClientMessage::Builder message) { message.setStatus(1); }),
-               timeout));
-  ClusterStatus status;
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
-      answer[0], [&](wire::ControllerMessage::Reader reader) {
-        if (reader.isShutdown()) {
-          return Unavailable("the cluster is shutting down: ", ToString(reader.getShutdown()));
-        }
-        if (!reader.isClusterStatus()) {
-          return Internal("the controller answered a status request with message kind ",
-                          static_cast<int>(reader.which()));
-        }
-        status = ReadCluster(reader.getClusterStatus());
-        return OkStatus();
-      }));
-  return status;
+  return AskForStatus(endpoint,
+                      control::EncodeMessage<wire::ClientMessage>(
+                          [](wire::ClientMessage::Builder message) { message.setStatus(1); }),
+                      timeout);
+}
+
+StatusOr<ClusterStatus> ExplainCluster(const std::string& endpoint,
+                                       std::chrono::milliseconds timeout) {
+  return AskForStatus(endpoint,
+                      control::EncodeMessage<wire::ClientMessage>(
+                          [](wire::ClientMessage::Builder message) { message.setExplain(1); }),
+                      timeout);
 }
 
 Status ShutdownCluster(const std::string& endpoint, const std::string& reason,

@@ -8,6 +8,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/control/activity.h"
 
 namespace lockstep {
 
@@ -20,13 +21,17 @@ struct WorkerStatus {
   std::string host;
   int pid = 0;
   std::string device;
-  std::string backend;  // "shm"; empty before it is ready
-  // Progress since the worker's start.
-  uint64_t received = 0;   // batches taken from the command socket
-  uint64_t launched = 0;   // commands begun
-  uint64_t completed = 0;  // commands finished
+  std::string backend;      // "shm"; empty before it is ready
+  WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};
   std::string reason;  // why it is lost
+  // It lives, but has been executing one command of its own for longer than `stuck_after`.
+  bool stuck = false;
+
+  // From ExplainCluster() alone.
+  bool reported = false;           // it has answered
+  std::vector<std::string> stack;  // of the thread that executes, innermost frame first
+  std::string no_stack;            // why there is none although it executes something
 };
 
 struct SessionStatus {
@@ -57,6 +62,11 @@ struct ClusterStatus {
 // Asks the controller at `endpoint`. kUnavailable if nobody answers within `timeout`.
 StatusOr<ClusterStatus> GetClusterStatus(const std::string& endpoint,
                                          std::chrono::milliseconds timeout);
+
+// As GetClusterStatus, but every worker is asked what it is doing at this moment, and for its
+// stack. Takes up to a second longer if one does not answer.
+StatusOr<ClusterStatus> ExplainCluster(const std::string& endpoint,
+                                       std::chrono::milliseconds timeout);
 
 // Asks the controller to stop the whole cluster; returns when it has agreed to.
 Status ShutdownCluster(const std::string& endpoint, const std::string& reason,

@@ -42,6 +42,8 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
                "How often workers send a heartbeat."),
       Duration("worker_timeout", options.worker_timeout, 50ms, 10min,
                "A worker is lost after this long without a heartbeat; at least two intervals."),
+      Duration("stuck_after", options.stuck_after, 50ms, 24h,
+               "A worker that executes one command of its own for longer is reported as stuck."),
       Duration("session_lease", options.session_lease, 500ms, 24h,
                "A session ends when its client is silent for this long."),
       Duration("collective_timeout", options.collective_timeout, 100ms, 24h,

@@ -1,8 +1,5 @@
 // What the controller does with the clients' messages.
 #include <spdlog/spdlog.h>
-#include <unistd.h>
-
-#include <algorithm>
 
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
@@ -12,26 +9,10 @@
 namespace lockstep::controller {
 namespace {
 
-using std::chrono::milliseconds;
-
 // Only a body may be large.
 constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
 // The names of a million registers: a client gives names back whether it has room or not.
 constexpr uint64_t kNamesBytes = uint64_t{8} << 20;
-
-wire::WorkerStatus::State ToWire(Membership::State state) {
-  switch (state) {
-    case Membership::State::kMissing:
-      return wire::WorkerStatus::State::MISSING;
-    case Membership::State::kJoining:
-      return wire::WorkerStatus::State::JOINING;
-    case Membership::State::kReady:
-      return wire::WorkerStatus::State::READY;
-    case Membership::State::kLost:
-      return wire::WorkerStatus::State::LOST;
-  }
-  return wire::WorkerStatus::State::MISSING;
-}
 
 }  // namespace
 
@@ -68,7 +49,10 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
             return OkStatus();
           }
           case wire::ClientMessage::STATUS:
-            SendStatus(client, reader.getStatus());
+            SendStatus(client, reader.getStatus(), {});
+            return OkStatus();
+          case wire::ClientMessage::EXPLAIN:
+            Explain(client, reader.getExplain());
             return OkStatus();
           case wire::ClientMessage::SHUTDOWN: {
             const std::string reason = control::ToString(reader.getShutdown());
@@ -247,50 +231,6 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   if (!whole.ok()) FailSession(*session, control::ErrorOf(whole));
   if (!session->broken.ok()) FailSession(*session, session->broken);
   return OkStatus();
-}
-
-void Controller::SendStatus(const control::PeerName& client, uint64_t request) {
-  SendToClient(
-      client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-        auto status = message.initClusterStatus();
-        status.setRequest(request);
-        status.setCluster(options_.cluster);
-        status.setBuild(control::kBuildVersion);
-        status.setEpoch(epoch_.value);
-        status.setPid(getpid());
-        status.setUptimeMillis(static_cast<uint64_t>(
-            std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - started_).count()));
-        status.setSequence(sequence_);
-        auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
-        for (Rank rank = 0; rank < membership_.size(); ++rank) {
-          const Membership::Member& member = membership_.member(rank);
-          const Progress progress = liveness_->ProgressOf(rank);
-          auto worker = workers[static_cast<unsigned>(rank)];
-          WritePeer(worker.initPeer(), rank, member);
-          worker.setState(ToWire(member.state));
-          worker.setBackend(member.backend);
-          worker.setReceived(progress.received);
-          worker.setLaunched(progress.launched);
-          worker.setCompleted(progress.completed);
-          worker.setHeartbeatAgeMillis(static_cast<uint64_t>(progress.heartbeat_age.count()));
-          worker.setReason(member.lost_because);
-        }
-        auto sessions = status.initSessions(static_cast<unsigned>(sessions_.all().size()));
-        unsigned i = 0;
-        for (const auto& [id, session] : sessions_.all()) {
-          auto entry = sessions[i++];
-          entry.setSession(id.value);
-          entry.setName(session.name);
-          entry.setHost(session.host);
-          entry.setPid(session.pid);
-          entry.setNumGroups(static_cast<uint32_t>(session.num_groups));
-          entry.setGeneration(session.generation.value);
-          entry.setSentBytes(session.sent_bytes);
-          entry.setConsumedBytes(session.sent_bytes - session.UnderWay());
-          entry.setClosing(session.ending.has_value());
-          if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
-        }
-      })});
 }
 
 }  // namespace lockstep::controller

@@ -68,7 +68,11 @@ Controller::Controller(const ControllerOptions& options,
       membership_(options.cluster, options.workers),
       sessions_(options.workers),
       gatherer_([this](const PendingRequest& request) { SendAnswer(request); }),
-      watches_(static_cast<size_t>(options.workers)) {
+      inquiries_([this](const Inquiry& inquiry) {
+        SendStatus(inquiry.client, inquiry.request, inquiry.reports);
+      }),
+      watches_(static_cast<size_t>(options.workers)),
+      stuck_(static_cast<size_t>(options.workers)) {
   liveness_ = std::make_unique<LivenessMonitor>(
       std::move(liveness), options.workers,
       LivenessMonitor::Options{epoch_, options.heartbeat_interval,
@@ -77,6 +81,12 @@ Controller::Controller(const ControllerOptions& options,
       [this](const LivenessMonitor::Loss& loss) {
         std::lock_guard lock(events_mutex_);
         lost_events_.push_back(loss);
+        has_events_ = true;
+        wake_up_.Signal();
+      },
+      [this](const LivenessMonitor::Report& report) {
+        std::lock_guard lock(events_mutex_);
+        report_events_.push_back(report);
         has_events_ = true;
         wake_up_.Signal();
       });
@@ -168,14 +178,17 @@ bool Controller::ReceiveSome() {
 
 bool Controller::HandleEvents() {
   std::vector<LivenessMonitor::Loss> lost;
+  std::vector<LivenessMonitor::Report> reports;
   bool go_on = true;
   {
     std::lock_guard lock(events_mutex_);
     wake_up_.Clear();
     has_events_ = false;
     lost.swap(lost_events_);
+    reports.swap(report_events_);
     go_on = !stop_requested_;
   }
+  for (const auto& report : reports) inquiries_.Add(report.probe, report.rank, report.frame);
   for (const LivenessMonitor::Loss& loss : lost) {
     // The rank may be somebody else's by now.
     if (watches_[static_cast<size_t>(loss.rank)] != loss.watch) continue;
@@ -195,7 +208,10 @@ Deadline Controller::Timer(uint64_t millis) {
 void Controller::HandleTimers() {
   const auto now = Deadline::Clock::now();
   timers_handled_ = now;
-  Deadline next = Deadline::At(now + kTimerInterval).Earlier(gatherer_.Expire(now));
+  Deadline next = Deadline::At(now + kTimerInterval)
+                      .Earlier(gatherer_.Expire(now))
+                      .Earlier(inquiries_.Expire(now));
+  NoticeStuckWorkers();
   for (size_t i = 0; i < pending_opens_.size();) {
     if (pending_opens_[i].deadline.when() > now) {
       next = next.Earlier(pending_opens_[i].deadline);

@@ -18,6 +18,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/control/activity.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
@@ -25,6 +26,7 @@
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/gatherer.h"
+#include "services/controller/inquiries.h"
 #include "services/controller/liveness.h"
 #include "services/controller/membership.h"
 #include "services/controller/options.h"
@@ -93,8 +95,19 @@ class Controller {
   // OK, or why the batch is not sent on. `cost` is its FlowCost.
   Status Admit(SessionEntry& session, wire::Batch::Reader batch, uint64_t cost);
   Status HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset);
-  void SendStatus(const control::PeerName& client, uint64_t request);
   void Refuse(const control::PeerName& client, const Status& why);
+
+  // What it tells of the cluster (status.cc).
+  // Of a rank, up to now.
+  WorkerActivity ActivityOf(Rank rank) const;
+  bool IsStuck(const WorkerActivity& activity) const;
+  // Says so in the log, once per command.
+  void NoticeStuckWorkers();
+  // Asks the workers for reports, then sends the status with them.
+  void Explain(const control::PeerName& client, uint64_t request);
+  // `reports` by rank, or none.
+  void SendStatus(const control::PeerName& client, uint64_t request,
+                  const std::vector<control::Frame>& reports);
 
   // The session's work of its generation has failed: everybody learns the first cause.
   // The session's work ends from a command on; 0: all that is in flight.
@@ -145,8 +158,10 @@ class Controller {
   Membership membership_;
   SessionTable sessions_;
   Gatherer gatherer_;
+  Inquiries inquiries_;
   std::vector<PendingOpen> pending_opens_;
   std::vector<WatchId> watches_;  // by rank: the watching of its present worker
+  std::vector<uint64_t> stuck_;   // by rank: the command, counted from its start, told to be stuck
   uint64_t sequence_ = 0;
   Deadline next_timer_ = Deadline::After({});
   Deadline::Clock::time_point timers_handled_;
@@ -157,6 +172,7 @@ class Controller {
   std::atomic<bool> has_events_{false};
   std::mutex events_mutex_;
   std::vector<LivenessMonitor::Loss> lost_events_;
+  std::vector<LivenessMonitor::Report> report_events_;
   bool stop_requested_ = false;
   std::string stop_reason_;
 

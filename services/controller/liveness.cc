@@ -1,38 +1,37 @@
 #include "services/controller/liveness.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
+#include "runtime/control/activity_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 
 namespace lockstep::controller {
 namespace {
 
-bool IsReadable(int pidfd) {
-  pollfd entry{pidfd, POLLIN, 0};
-  return poll(&entry, 1, 0) > 0;
+// How the process of a worker ended, for people. Not OK even with exit code 0: it was not asked to.
+std::string Describe(int pid, const std::optional<WatchedProcess>& process) {
+  const std::string name = "its process " + std::to_string(pid) + " ";
+  const ExitStatus status =
+      process.has_value() ? process->HowItEnded() : ExitStatus{.known = false};
+  return name + (status.known ? status.Describe() : "has ended");
 }
 
 }  // namespace
 
 LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers,
-                                 Options options, OnLost on_lost)
+                                 Options options, OnLost on_lost, OnReport on_report)
     : options_(options),
       on_lost_(std::move(on_lost)),
+      on_report_(std::move(on_report)),
       channel_(std::move(channel)),
       workers_(static_cast<size_t>(workers)),
       thread_([this] { Run(); }) {}
 
-LivenessMonitor::~LivenessMonitor() {
-  Stop();
-  for (Watched& watched : workers_) Unwatch(watched);
-}
+LivenessMonitor::~LivenessMonitor() { Stop(); }
 
 void LivenessMonitor::Stop() {
   stopping_ = true;
@@ -43,7 +42,6 @@ void LivenessMonitor::Stop() {
 WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid) {
   std::lock_guard lock(mutex_);
   Watched& watched = workers_[static_cast<size_t>(rank)];
-  Unwatch(watched);
   watched = Watched();
   watched.watching = true;
   watched.id = last_watch_ = WatchId(last_watch_.value + 1);
@@ -51,8 +49,9 @@ WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid) {
   watched.pid = pid;
   if (host_id == control::ThisHost().id && pid != getpid()) {
     // Where the kernel cannot (an old one), heartbeats must do.
-    watched.pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    watched.had_ended = watched.pidfd < 0 && errno == ESRCH;
+    StatusOr<WatchedProcess> process = WatchedProcess::Watch(pid);
+    watched.had_ended = process.status().code() == StatusCode::kNotFound;
+    if (process.ok()) watched.process = *std::move(process);
   }
   wake_up_.Signal();
   return watched.id;
@@ -72,21 +71,12 @@ void LivenessMonitor::ExpectHeartbeats(Rank rank) {
 
 void LivenessMonitor::Forget(Rank rank) {
   std::lock_guard lock(mutex_);
-  Watched& watched = workers_[static_cast<size_t>(rank)];
-  Unwatch(watched);
-  watched = Watched();
+  workers_[static_cast<size_t>(rank)] = Watched();
 }
 
 bool LivenessMonitor::HasEnded(Rank rank) const {
   std::lock_guard lock(mutex_);
-  const Watched& watched = workers_[static_cast<size_t>(rank)];
-  return watched.had_ended || (watched.pidfd >= 0 && IsReadable(watched.pidfd));
-}
-
-void LivenessMonitor::Unwatch(Watched& watched) {
-  if (watched.pidfd >= 0) close(watched.pidfd);
-  watched.pidfd = -1;
-  watched.watching = false;
+  return workers_[static_cast<size_t>(rank)].HasEnded();
 }
 
 void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t from_command,
@@ -99,20 +89,29 @@ void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t f
         abort.setFromCommand(from_command);
         control::WriteError(abort.initCause(), cause);
       });
+  SendToAll(std::move(frame));
+}
+
+void LivenessMonitor::Probe(uint64_t probe) {
+  SendToAll(control::EncodeMessage<wire::LivenessMessage>(
+      [&](wire::LivenessMessage::Builder message) { message.setProbe(probe); }));
+}
+
+void LivenessMonitor::SendToAll(control::Frame frame) {
   std::lock_guard lock(mutex_);
   queued_.push_back(std::move(frame));
   wake_up_.Signal();
 }
 
-Progress LivenessMonitor::ProgressOf(Rank rank) const {
+LastHeard LivenessMonitor::LastHeardOf(Rank rank) const {
   std::lock_guard lock(mutex_);
   const Watched& watched = workers_[static_cast<size_t>(rank)];
-  Progress progress = watched.progress;
+  LastHeard heard{watched.activity};
   if (watched.watching) {
-    progress.heartbeat_age = std::chrono::duration_cast<std::chrono::milliseconds>(
+    heard.heartbeat_age = std::chrono::duration_cast<std::chrono::milliseconds>(
         Deadline::Clock::now() - watched.last_heard);
   }
-  return progress;
+  return heard;
 }
 
 void LivenessMonitor::Run() {
@@ -124,10 +123,10 @@ void LivenessMonitor::Run() {
     {
       std::lock_guard lock(mutex_);
       for (const Watched& watched : workers_) {
-        if (watched.pidfd >= 0) descriptors.push_back(watched.pidfd);
+        if (watched.process.has_value()) descriptors.push_back(watched.process->fd());
       }
     }
-    waiter.Wait(channels, descriptors, Deadline::At(next_beacon));
+    waiter.Wait(channels, descriptors, Deadline::At(std::min(next_beacon, next_loss_)));
     wake_up_.Clear();
     ReceiveAll();
     SendQueued();
@@ -155,6 +154,7 @@ void LivenessMonitor::ReceiveAll() {
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
           if (reader.isHeartbeat()) HandleHeartbeat(from, reader.getHeartbeat());
+          if (reader.isReport()) HandleReport(reader.getReport(), message[0]);
           return OkStatus();
         });
   }
@@ -173,9 +173,23 @@ void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
   if (watched.peer != from) greet_ = true;
   watched.peer = from;
   watched.last_heard = Deadline::Clock::now();
-  watched.progress.received = heartbeat.getReceived();
-  watched.progress.launched = heartbeat.getLaunched();
-  watched.progress.completed = heartbeat.getCompleted();
+  watched.activity = control::ReadActivity(heartbeat.getActivity());
+}
+
+void LivenessMonitor::HandleReport(wire::Report::Reader report, const control::Frame& frame) {
+  const Rank rank = report.getRank();
+  if (report.getEpoch() != options_.epoch.value || rank < 0 ||
+      rank >= static_cast<Rank>(workers_.size())) {
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    Watched& watched = workers_[static_cast<size_t>(rank)];
+    if (!watched.watching) return;
+    watched.last_heard = Deadline::Clock::now();
+    watched.activity = control::ReadActivity(report.getActivity());
+  }
+  on_report_({report.getProbe(), rank, frame});
 }
 
 std::vector<control::PeerName> LivenessMonitor::Peers() const {
@@ -212,22 +226,28 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
   std::vector<Loss> losses;
   std::lock_guard lock(mutex_);
   const auto now = Deadline::Clock::now();
+  next_loss_ = now + options_.heartbeat_interval;
   for (size_t i = 0; i < workers_.size(); ++i) {
     Watched& watched = workers_[i];
     if (!watched.watching) continue;
     const auto patience = watched.welcome ? options_.worker_timeout : options_.joining_timeout;
     std::string reason;
-    if (watched.had_ended || (watched.pidfd >= 0 && IsReadable(watched.pidfd))) {
+    if (watched.HasEnded()) {
       watched.had_ended = true;
-      reason = "its process " + std::to_string(watched.pid) + " has ended";
-    } else if (now - watched.last_heard > patience) {
+      reason = Describe(watched.pid, watched.process);
+    } else if (now - watched.last_heard >= patience) {
       const auto silence =
           std::chrono::duration_cast<std::chrono::milliseconds>(now - watched.last_heard);
       reason = "no heartbeat for " + std::to_string(silence.count()) + " ms";
+      if (watched.process.has_value() && watched.process->IsStopped()) {
+        reason += "; its process " + std::to_string(watched.pid) + " is stopped";
+      }
     } else {
+      next_loss_ = std::min(next_loss_, watched.last_heard + patience);
       continue;
     }
-    Unwatch(watched);
+    watched.process.reset();
+    watched.watching = false;
     losses.push_back({static_cast<Rank>(i), watched.id, reason});
   }
   return losses;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/base/watched_process.h"
+#include "runtime/control/activity.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
@@ -22,11 +25,9 @@
 
 namespace lockstep::controller {
 
-// What a worker reports with each heartbeat, since its start.
-struct Progress {
-  uint64_t received = 0;   // batches
-  uint64_t launched = 0;   // commands begun
-  uint64_t completed = 0;  // commands finished
+// What a worker was doing when it was heard last, and when that was.
+struct LastHeard {
+  WorkerActivity activity;
   std::chrono::milliseconds heartbeat_age{0};
 };
 
@@ -37,8 +38,8 @@ using WatchId = StrongId<struct WatchIdTag, uint64_t>;
 // that a killed worker is noticed at once and not after a time-out. Heartbeats of workers that
 // another controller welcomed count for nothing, and are answered with this one's epoch.
 //
-// Threads: safe. `on_lost` is called on the liveness thread, once per watching; news of one that
-// has been given up meanwhile may still come.
+// Threads: safe. The callbacks come on the liveness thread: `on_lost` once per watching; news of
+// one that has been given up meanwhile may still come.
 class LivenessMonitor {
  public:
   struct Options {
@@ -55,9 +56,15 @@ class LivenessMonitor {
     std::string reason;
   };
   using OnLost = std::function<void(const Loss&)>;
+  struct Report {
+    uint64_t probe = 0;
+    Rank rank = 0;
+    control::Frame frame;  // a LivenessMessage with the report, which can be read
+  };
+  using OnReport = std::function<void(const Report&)>;
 
   LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers, Options options,
-                  OnLost on_lost);
+                  OnLost on_lost, OnReport on_report);
   ~LivenessMonitor();
 
   // `rank` has asked to join, and is expected to show signs of life now and then. `pid` is watched
@@ -77,7 +84,10 @@ class LivenessMonitor {
   void Abort(SessionId session, Generation generation, uint64_t from_command,
              const control::RemoteError& cause);
 
-  Progress ProgressOf(Rank rank) const;
+  // Asks all workers what they are doing; their reports come by `on_report`.
+  void Probe(uint64_t probe);
+
+  LastHeard LastHeardOf(Rank rank) const;
 
   // Sends what is queued and ends the thread.
   void Stop();
@@ -89,30 +99,35 @@ class LivenessMonitor {
     WatchId id;
     control::PeerName peer;  // empty before the first heartbeat
     Deadline::Clock::time_point last_heard;
-    Progress progress;
+    WorkerActivity activity;
     int pid = 0;
-    int pidfd = -1;          // -1: not watched as a process
-    bool had_ended = false;  // the process; known without the descriptor
+    std::optional<WatchedProcess> process;  // none: not watched as a process
+    bool had_ended = false;                 // before it could be watched
+
+    bool HasEnded() const { return had_ended || (process.has_value() && process->HasEnded()); }
   };
 
   void Run();
   void ReceiveAll();
+  void HandleReport(wire::Report::Reader report, const control::Frame& frame);
   void HandleHeartbeat(const control::PeerName& from, wire::Heartbeat::Reader heartbeat);
+  void SendToAll(control::Frame frame);
   void SendQueued();
   void SendBeacon(const std::vector<control::PeerName>& peers);
   std::vector<Loss> FindLost();
   std::vector<control::PeerName> Peers() const;  // with mutex_ held
-  static void Unwatch(Watched& watched);
 
   const Options options_;
   const OnLost on_lost_;
+  const OnReport on_report_;
   const std::unique_ptr<control::ServerChannel> channel_;  // the liveness thread's
   control::WakeUp wake_up_;
 
   mutable std::mutex mutex_;
   std::vector<Watched> workers_;
   WatchId last_watch_;
-  std::vector<control::Frame> queued_;  // to be sent to all
+  Deadline::Clock::time_point next_loss_;  // when somebody is lost at the earliest: look again then
+  std::vector<control::Frame> queued_;     // to be sent to all
   bool greet_ = false;  // a worker was heard for the first time and waits for a sign
 
   std::atomic<bool> stopping_{false};

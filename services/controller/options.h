@@ -24,7 +24,9 @@ struct ControllerOptions {
   // Workers send a heartbeat this often ...
   std::chrono::milliseconds heartbeat_interval{500};
   // ... and are lost after this long without one.
-  std::chrono::milliseconds worker_timeout{2'000};
+  std::chrono::milliseconds worker_timeout{1'800};
+  // A worker that executes one command of its own for longer than this is reported as stuck.
+  std::chrono::milliseconds stuck_after{1'000};
   // A session ends when its client is silent for this long.
   std::chrono::milliseconds session_lease{10'000};
   // How long a rank waits for its peers in one collective.

@@ -99,12 +99,6 @@ class SpawnPlan {
 
 }  // namespace
 
-std::string ExitStatus::Describe() const {
-  if (!known) return "ended, nobody knows how: this program ignores SIGCHLD or reaps all children";
-  if (signal == 0) return "ended with exit code " + std::to_string(code);
-  return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
-}
-
 StatusOr<ChildProcess> ChildProcess::Spawn(const ChildOptions& options) {
   if (options.argv.empty()) return InvalidArgument("a child process needs a program");
   int log_fd = -1;
@@ -166,15 +160,16 @@ StatusOr<ExitStatus> ChildProcess::Wait(Deadline deadline) {
     const pid_t reaped = waitpid(pid_, &status, WNOHANG);
     if (reaped == pid_) {
       ended_ = true;
-      if (WIFSIGNALED(status)) exit_status_.signal = WTERMSIG(status);
-      if (WIFEXITED(status)) exit_status_.code = WEXITSTATUS(status);
+      exit_status_ = ExitStatus::FromWaitStatus(status);
       break;
     }
     if (reaped < 0 && errno == ECHILD) {
       pollfd watched{pidfd_, POLLIN, 0};
       ended_ = poll(&watched, 1, deadline.RemainingMillis()) > 0;
-      exit_status_.known = !ended_;
-      if (ended_) break;
+      if (ended_) {
+        exit_status_ = ExitStatusOf(pidfd_, pid_);
+        break;
+      }
     }
     if (deadline.Expired()) return DeadlineExceeded("process ", pid_, " still runs");
     pollfd watched{pidfd_, POLLIN, 0};

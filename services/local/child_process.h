@@ -7,21 +7,10 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/exit_status.h"
 #include "runtime/base/status.h"
 
 namespace lockstep::local {
-
-// How a process ended.
-struct ExitStatus {
-  int code = 0;    // its exit code, if no signal ended it
-  int signal = 0;  // the signal that ended it; 0: none
-  // False if another part of this program reaped the child, or the kernel did (SIGCHLD is ignored).
-  bool known = true;
-
-  bool ok() const { return known && code == 0 && signal == 0; }
-  // "ended with exit code 3", "was killed by signal 9 (Killed)"
-  std::string Describe() const;
-};
 
 struct ChildOptions {
   // argv[0] is a path; PATH is not searched.
@@ -53,7 +42,9 @@ class ChildProcess {
   // Becomes readable when the child ends: for poll(). Owned by this object; -1 after Release().
   int pidfd() const { return pidfd_; }
 
-  // How it ended; kDeadlineExceeded if it still runs then. May be asked again.
+  // How it ended; kDeadlineExceeded if it still runs then. May be asked again. Not known if another
+  // part of this program reaped the child, or the kernel did (SIGCHLD is ignored), and the kernel
+  // does not tell either.
   StatusOr<ExitStatus> Wait(Deadline deadline);
   bool Running() { return !Wait(Deadline::After(std::chrono::seconds(0))).ok(); }
 

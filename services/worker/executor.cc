@@ -32,14 +32,14 @@ control::RemoteError LocateError(const Status& status, Rank rank, SessionId sess
 Executor::Executor(const WorkerOptions& options, const Place& place,
                    const std::shared_ptr<tensor::Arena>& arena,
                    const module::FunctionTable& functions, collective::Communicator& world,
-                   BulkServer& bulk, ProgressCounters& progress, control::ClientChannel& controller)
+                   BulkServer& bulk, Activity& activity, control::ClientChannel& controller)
     : options_(options),
       place_(place),
       arena_(arena),
       functions_(functions),
       world_(world),
       bulk_(bulk),
-      progress_(progress),
+      activity_(activity),
       controller_(controller),
       registers_(static_cast<uint32_t>(options.max_registers)) {
   call_context_.rank = place.rank;
@@ -88,7 +88,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   bulk_.Synchronise();
   control::BatchReader reader(body);
   while (!reader.AtEnd()) {
-    ProgressCounters::Bump(progress_.launched);
+    activity_.Launch(batch.session, running_.command);
     const Status status = reader.Next([&](wire::Command::Reader command) -> Status {
       if (session == nullptr) {
         // What does not open one came after its end.
@@ -112,7 +112,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     if (!status.ok() && session != nullptr) FailSession(*session, status);
     ++running_.command;
     running_.function.clear();
-    ProgressCounters::Bump(progress_.completed);
+    activity_.Complete();
   }
   // A client's window counts what the client sent.
   if (session != nullptr && !of_controller) ReportConsumed(*session, body.size());
@@ -131,6 +131,11 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
   }
   Reply(control::RemoteError(), control::Frame());
   return OkStatus();
+}
+
+void Executor::Doing(const char* what) {
+  running_.function = what;
+  activity_.Name(what, Activity::Kind::kCommand);
 }
 
 Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader command) {
@@ -197,6 +202,7 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   call_context_.num_groups = session.owner().num_groups;
   call_context_.aborted_state = &session;
   registers::Value result;
+  activity_.Name(function.name(), Activity::Kind::kCommand);
   Status status = function.Call(call_context_, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
     status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
@@ -210,6 +216,7 @@ Status Executor::Collective(SessionState& session, wire::Command::Collective::Re
                                   world_,      *arena_,
                                   session,     Deadline::After(place_.collective_timeout)};
   if (!session.BeginCollective(running_.command)) return OkStatus();
+  activity_.Name(Name(collective.getKind()), Activity::Kind::kCollective);
   const Status status = ExecuteCollective(context, collective);
   session.EndCollective();
   if (!status.ok()) running_.function = Name(collective.getKind());
@@ -258,7 +265,7 @@ void Executor::CloseSession(SessionState& session, bool client_lost) {
     const auto value = session.registers().Read(RegisterId::FromPacked(packed));
     if (value.ok()) located.push_back(**value);
   }
-  std::optional<ClientProcess> client = session.TakeClientProcess();
+  std::optional<WatchedProcess> client = session.TakeClientProcess();
   if (client_lost && !located.empty() && client.has_value()) {
     orphans_.Keep(*std::move(client), std::move(located));
   }

@@ -18,9 +18,10 @@
 #include "runtime/registers/register_file.h"
 #include "runtime/tensor/arena.h"
 #include "schemas/control.capnp.h"
+#include "services/worker/abort_order.h"
+#include "services/worker/activity.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/join.h"
-#include "services/worker/liveness_client.h"
 #include "services/worker/options.h"
 #include "services/worker/orphans.h"
 #include "services/worker/session_state.h"
@@ -43,7 +44,7 @@ class Executor {
   // thread.
   Executor(const WorkerOptions& options, const Place& place,
            const std::shared_ptr<tensor::Arena>& arena, const module::FunctionTable& functions,
-           collective::Communicator& world, BulkServer& bulk, ProgressCounters& progress,
+           collective::Communicator& world, BulkServer& bulk, Activity& activity,
            control::ClientChannel& controller);
 
   void ExecuteBatch(const BatchContext& batch, const control::Frame& body);
@@ -64,6 +65,8 @@ class Executor {
     std::string function;
   };
 
+  // Names what is executed now, for errors and for whoever asks what this worker is doing.
+  void Doing(const char* what);
   Status ExecuteCommand(SessionState& session, wire::Command::Reader command);
   // The controller's own commands, which are executed in failed sessions too.
   Status ExecuteForController(SessionState& session, wire::Command::Reader command);
@@ -95,7 +98,7 @@ class Executor {
   const module::FunctionTable& functions_;
   collective::Communicator& world_;
   BulkServer& bulk_;
-  ProgressCounters& progress_;
+  Activity& activity_;
   control::ClientChannel& controller_;
 
   registers::SessionRegisters registers_;

@@ -2,15 +2,25 @@
 
 #include <utility>
 
+#include "runtime/control/activity_codec.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/membership.capnp.h"
+#include "services/worker/stack_sampler.h"
 
 namespace lockstep::worker {
+namespace {
+
+// How long the executing thread may take to show its stack.
+constexpr std::chrono::milliseconds kPatience{200};
+
+}  // namespace
 
 LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
-                               const ProgressCounters& progress, Callbacks callbacks)
+                               const Activity& activity, pthread_t executing_thread,
+                               Callbacks callbacks)
     : options_(options),
-      progress_(progress),
+      activity_(activity),
+      executing_thread_(executing_thread),
       callbacks_(std::move(callbacks)),
       channel_(std::move(channel)),
       thread_([this] { Run(); }) {}
@@ -63,9 +73,24 @@ void LivenessClient::SendHeartbeat() {
         auto heartbeat = message.initHeartbeat();
         heartbeat.setRank(options_.rank);
         heartbeat.setEpoch(options_.epoch.value);
-        heartbeat.setReceived(progress_.received.load(std::memory_order_relaxed));
-        heartbeat.setLaunched(progress_.launched.load(std::memory_order_relaxed));
-        heartbeat.setCompleted(progress_.completed.load(std::memory_order_relaxed));
+        control::WriteActivity(activity_.Now(), heartbeat.initActivity());
+      })});
+}
+
+void LivenessClient::SendReport(uint64_t probe) {
+  const WorkerActivity activity = activity_.Now();
+  StatusOr<std::vector<std::string>> stack = std::vector<std::string>();
+  if (activity.kind != Activity::Kind::kNone) stack = SampleStack(executing_thread_, kPatience);
+  (void)channel_->Send(
+      {control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+        auto report = message.initReport();
+        report.setProbe(probe);
+        report.setRank(options_.rank);
+        report.setEpoch(options_.epoch.value);
+        control::WriteActivity(activity, report.initActivity());
+        if (!stack.ok()) return report.setNoStack(Message(stack.status()));
+        auto frames = report.initStack(static_cast<unsigned>(stack->size()));
+        for (unsigned i = 0; i < frames.size(); ++i) frames.set(i, (*stack)[i]);
       })});
 }
 
@@ -83,6 +108,7 @@ void LivenessClient::Receive() {
                                        " welcomed this worker; what its sessions "
                                        "held is gone, start the worker again to join"));
           }
+          if (reader.isProbe()) SendReport(reader.getProbe());
           if (reader.isAbort()) {
             auto abort = reader.getAbort();
             callbacks_.abort(SessionId(abort.getSession()),

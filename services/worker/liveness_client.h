@@ -1,5 +1,7 @@
-// The worker's end of liveness: heartbeats out, aborts in.
+// The worker's end of liveness: heartbeats and reports out, aborts and probes in.
 #pragma once
+
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,20 +17,9 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "services/worker/abort_order.h"
+#include "services/worker/activity.h"
 
 namespace lockstep::worker {
-
-// How far a worker has come since its start. Written by the executing thread, read by any.
-struct ProgressCounters {
-  std::atomic<uint64_t> received{0};   // batches taken from the command socket
-  std::atomic<uint64_t> launched{0};   // commands begun
-  std::atomic<uint64_t> completed{0};  // commands finished, failed or skipped
-
-  // There is one writer, so no atomic addition is needed.
-  static void Bump(std::atomic<uint64_t>& counter) {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-};
 
 // A socket and a thread of its own, so that it works while the executing thread is in a long kernel
 // or a collective.
@@ -49,8 +40,9 @@ class LivenessClient {
     std::function<void(const Status& why)> controller_lost;
   };
 
+  // `executing_thread` is the one that writes `activity`; both outlive this object.
   LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
-                 const ProgressCounters& progress, Callbacks callbacks);
+                 const Activity& activity, pthread_t executing_thread, Callbacks callbacks);
   ~LivenessClient();
 
   // Waits for the controller's first sign of life: from then on its aborts arrive. kAborted once
@@ -60,11 +52,13 @@ class LivenessClient {
  private:
   void Run();
   void SendHeartbeat();
+  void SendReport(uint64_t probe);
   void Receive();
   void ControllerLost(const Status& why);
 
   const Options options_;
-  const ProgressCounters& progress_;
+  const Activity& activity_;
+  const pthread_t executing_thread_;
   const Callbacks callbacks_;
   const std::unique_ptr<control::ClientChannel> channel_;
   control::WakeUp wake_up_;

@@ -4,7 +4,7 @@
 
 namespace lockstep::worker {
 
-void Orphans::Keep(ClientProcess client, std::vector<registers::Value> tensors) {
+void Orphans::Keep(WatchedProcess client, std::vector<registers::Value> tensors) {
   entries_.push_back({std::move(client), std::move(tensors)});
   ListDescriptors();
 }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "runtime/base/watched_process.h"
 #include "runtime/registers/value.h"
-#include "services/worker/client_process.h"
 
 namespace lockstep::worker {
 
@@ -14,7 +14,7 @@ namespace lockstep::worker {
 // Threads: one.
 class Orphans {
  public:
-  void Keep(ClientProcess client, std::vector<registers::Value> tensors);
+  void Keep(WatchedProcess client, std::vector<registers::Value> tensors);
   // Frees what belonged to processes that have ended since.
   void FreeEnded();
 
@@ -25,7 +25,7 @@ class Orphans {
 
  private:
   struct Entry {
-    ClientProcess client;
+    WatchedProcess client;
     std::vector<registers::Value> tensors;
   };
   void ListDescriptors();

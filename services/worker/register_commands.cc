@@ -11,7 +11,7 @@
 namespace lockstep::worker {
 
 Status Executor::GetFunction(SessionState& session, wire::Command::GetFunction::Reader get) {
-  running_.function = "get function";
+  Doing("get function");
   const std::string name = control::ToString(get.getName());
   std::shared_ptr<module::Function> function;
   if (get.getModule() == 0) {
@@ -32,7 +32,7 @@ Status Executor::GetFunction(SessionState& session, wire::Command::GetFunction::
 }
 
 Status Executor::LoadModule(SessionState& session, wire::Command::LoadModule::Reader load) {
-  running_.function = "load module";
+  Doing("load module");
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::shared_ptr<module::Module> loaded,
       module::LoadModule(control::ToString(load.getPath()), options_.module_path));
@@ -41,7 +41,7 @@ Status Executor::LoadModule(SessionState& session, wire::Command::LoadModule::Re
 }
 
 Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty) {
-  running_.function = "empty";
+  Doing("empty");
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(empty.getDtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, control::ReadShape(empty.getShape(), SizeOf(dtype)));
   LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(*arena_, dtype, shape));
@@ -49,7 +49,7 @@ Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty
 }
 
 Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
-  running_.function = "fetch";
+  Doing("fetch");
   constexpr size_t kMaxValueBytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value,
                             session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
@@ -62,7 +62,7 @@ Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch
 }
 
 Status Executor::Store(SessionState& session, wire::Command::Store::Reader store) {
-  running_.function = "store";
+  Doing("store");
   LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
                             FromWire(store.getValue(), session.registers(), *arena_));
   WithdrawTicket(session, store.getRegister());
@@ -73,7 +73,7 @@ Status Executor::Store(SessionState& session, wire::Command::Store::Reader store
 }
 
 Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader locate) {
-  running_.function = "locate";
+  Doing("locate");
   const RegisterId id = RegisterId::FromPacked(locate.getRegister());
   LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
   const auto* tensor = value->As<tensor::Tensor>();

@@ -102,11 +102,11 @@ StatusOr<collective::Communicator*> SessionState::CommunicatorOf(const TeamName&
   return entry->communicator.get();
 }
 
-ClientProcess* SessionState::client_process() {
+WatchedProcess* SessionState::client_process() {
   if (!looked_for_client_) {
     looked_for_client_ = true;
     if (owner_.client_host == control::ThisHost().id) {
-      StatusOr<ClientProcess> process = ClientProcess::Watch(owner_.client_pid);
+      StatusOr<WatchedProcess> process = WatchedProcess::Watch(owner_.client_pid);
       if (process.ok()) {
         client_process_ = *std::move(process);
       } else {

@@ -15,11 +15,11 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/base/watched_process.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/registers/register_file.h"
 #include "services/worker/abort_order.h"
-#include "services/worker/client_process.h"
 #include "services/worker/communicator_cache.h"
 
 namespace lockstep::worker {
@@ -81,8 +81,8 @@ class SessionState {
 
   // The client's process, if it is one of this host that can be watched; else null. Only to such a
   // process memory may be lent. Looked for once.
-  ClientProcess* client_process();
-  std::optional<ClientProcess> TakeClientProcess() { return std::move(client_process_); }
+  WatchedProcess* client_process();
+  std::optional<WatchedProcess> TakeClientProcess() { return std::move(client_process_); }
 
   // Bulk tickets of registers that the client has located.
   std::unordered_map<uint64_t, uint64_t>& tickets() { return tickets_; }
@@ -97,7 +97,7 @@ class SessionState {
   registers::RegisterFile* const registers_;
   std::unordered_map<uint64_t, uint64_t> tickets_;
   bool looked_for_client_ = false;
-  std::optional<ClientProcess> client_process_;
+  std::optional<WatchedProcess> client_process_;
 
   std::atomic<uint32_t> generation_{0};
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();

@@ -101,7 +101,7 @@ Status Worker::JoinAndServe() {
   LivenessClient liveness(
       std::move(liveness_channel),
       {place_.rank, place_.epoch, place_.heartbeat_interval, options_.controller_timeout},
-      progress_,
+      activity_, pthread_self(),
       {[this](SessionId session, const AbortOrder& abort) {
          std::lock_guard lock(state_mutex_);
          if (executor_ != nullptr) executor_->Abort(session, abort);
@@ -128,7 +128,7 @@ void Worker::OnControllerLost(const Status& why) {
 }
 
 Status Worker::ServeWith(collective::Communicator& world) {
-  Executor executor(options_, place_, arena_, functions_, world, *bulk_, progress_, *controller_);
+  Executor executor(options_, place_, arena_, functions_, world, *bulk_, activity_, *controller_);
   // Other threads reach the executor from here until this function returns.
   const auto publish = [this](Executor* current) {
     std::lock_guard lock(state_mutex_);
@@ -208,7 +208,7 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
                     "; some were lost on the way");
   }
   last_sequence_ = sequence;
-  ProgressCounters::Bump(progress_.received);
+  activity_.Receive();
   executor.ExecuteBatch(batch, message[1]);
   return true;
 }

@@ -16,6 +16,7 @@
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/module/function_table.h"
 #include "runtime/tensor/arena.h"
+#include "services/worker/activity.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/executor.h"
 #include "services/worker/join.h"
@@ -61,7 +62,7 @@ class Worker {
   const std::unique_ptr<control::ClientChannel> controller_;
   const std::unique_ptr<BulkServer> bulk_;
   module::FunctionTable functions_;
-  ProgressCounters progress_;
+  Activity activity_;
   Place place_;
   uint64_t last_sequence_ = 0;
 

@@ -58,7 +58,7 @@ class LostProcessesTest : public SessionFixture {
     EXPECT_OK(session_->Flush());
     WaitUntil([](const ClusterStatus& status) {
       for (const WorkerStatus& worker : status.workers) {
-        if (worker.launched == worker.completed) return false;
+        if (worker.activity.launched == worker.activity.completed) return false;
       }
       return true;
     });
@@ -80,7 +80,7 @@ TEST_P(LostProcessesTest, WorkerKilledInTheMiddleOfAnAllReduceIsNamedSoon) {
   const lockstep::Status status = session_->SyncAll();
   EXPECT_LT(Deadline::Clock::now() - begin, kReported);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 2"), HasSubstr("ended")));
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 2"), HasSubstr("killed by signal 9")));
 
   // The controller and the other workers live on, and say what is wrong.
   WaitUntil([](const ClusterStatus& now) { return now.workers[2].state == WorkerState::kLost; });
@@ -92,9 +92,9 @@ TEST_P(LostProcessesTest, WorkerKilledInTheMiddleOfAnAllReduceIsNamedSoon) {
   }
   WaitUntil([](const ClusterStatus& later) {
     // The survivors are out of the collective.
-    return later.workers[0].launched == later.workers[0].completed &&
-           later.workers[1].launched == later.workers[1].completed &&
-           later.workers[3].launched == later.workers[3].completed;
+    return later.workers[0].activity.launched == later.workers[0].activity.completed &&
+           later.workers[1].activity.launched == later.workers[1].activity.completed &&
+           later.workers[3].activity.launched == later.workers[3].activity.completed;
   });
 }
 
@@ -129,7 +129,7 @@ TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
   EXPECT_OK(session_->Flush());
   std::thread killer([&] {
     WaitUntil([](const ClusterStatus& now) {
-      return now.workers[2].launched > now.workers[2].completed &&
+      return now.workers[2].activity.launched > now.workers[2].activity.completed &&
              now.sessions.front().sent_bytes > (4 << 20);
     });
     Kill(2);
@@ -243,7 +243,7 @@ TEST_P(VanishedClientTest, ShutdownTellsSessionsWhy) {
   (void)Unwrap(session_->Call(Function("lockstep.sleep"), 3600.0));
   std::thread stopper([&] {
     WaitUntil([](const ClusterStatus& now) {
-      return now.workers[0].launched > now.workers[0].completed;
+      return now.workers[0].activity.launched > now.workers[0].activity.completed;
     });
     EXPECT_OK(ShutdownCluster(cluster_->endpoint(), "time for maintenance", kLong));
   });

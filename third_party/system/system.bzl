@@ -31,6 +31,7 @@ _REQUIRED = {
         "absl_statusor",
         "absl_strings",
     ],
+    "symbolize": ["absl_symbolize"],
     "yaml_cpp": ["yaml-cpp"],
     "zmq": ["libzmq"],
 }

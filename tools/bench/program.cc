@@ -36,7 +36,7 @@ StatusOr<std::string> RunProgram(const ProgramRun& run) {
       local::ChildProcess child,
       local::ChildProcess::Spawn(
           {.argv = run.argv, .environment = run.environment, .log_path = path}));
-  const StatusOr<local::ExitStatus> status = child.Wait(Deadline::After(run.timeout));
+  const StatusOr<ExitStatus> status = child.Wait(Deadline::After(run.timeout));
   if (status.status().code() == StatusCode::kDeadlineExceeded) {
     (void)child.Terminate(Deadline::After(kTermPatience));
     return DeadlineExceeded(run.argv[0], " has not ended within ", run.timeout.count(), " s",

@@ -20,6 +20,14 @@ Tint TintOf(WorkerState state) {
 
 std::string NumberIfAny(int number) { return number == 0 ? "" : std::to_string(number); }
 
+// Only what lasts: commands of a moment come and go between two heartbeats.
+std::string Doing(const WorkerStatus& worker) {
+  constexpr std::chrono::milliseconds kLasts{200};
+  const WorkerActivity& activity = worker.activity;
+  const bool lasts = activity.kind != WorkerActivity::Kind::kNone && activity.since >= kLasts;
+  return lasts ? activity.Describe() : "";
+}
+
 Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
   Json list = Json::array();
   for (const SessionStatus& session : sessions) {
@@ -72,19 +80,22 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
                {"LAUNCHED", Align::kRight},
                {"COMPLETED", Align::kRight},
                {"HEARTBEAT", Align::kRight},
+               {"DOING"},
                {"REASON"}});
   for (const WorkerStatus& worker : workers) {
     const bool joined = worker.state != WorkerState::kMissing;
     table.AddRow({std::to_string(worker.rank),
-                  {std::string(Name(worker.state)), TintOf(worker.state)},
+                  {worker.stuck ? "stuck" : std::string(Name(worker.state)),
+                   worker.stuck ? Tint::kYellow : TintOf(worker.state)},
                   worker.host,
                   NumberIfAny(worker.pid),
                   worker.device,
                   worker.backend,
-                  joined ? FormatCount(worker.received) : "",
-                  joined ? FormatCount(worker.launched) : "",
-                  joined ? FormatCount(worker.completed) : "",
+                  joined ? FormatCount(worker.activity.received) : "",
+                  joined ? FormatCount(worker.activity.launched) : "",
+                  joined ? FormatCount(worker.activity.completed) : "",
                   joined ? FormatDuration(worker.heartbeat_age) + " ago" : "",
+                  {Doing(worker), worker.stuck ? Tint::kYellow : Tint::kPlain},
                   {worker.reason, Tint::kRed}});
   }
   table.Print(out, style);
@@ -125,10 +136,12 @@ Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
                     {"pid", worker.pid},
                     {"device", worker.device},
                     {"backend", worker.backend},
-                    {"received", worker.received},
-                    {"launched", worker.launched},
-                    {"completed", worker.completed},
+                    {"received", worker.activity.received},
+                    {"launched", worker.activity.launched},
+                    {"completed", worker.activity.completed},
                     {"heartbeat_age_ms", worker.heartbeat_age.count()},
+                    {"stuck", worker.stuck},
+                    {"doing", Doing(worker)},
                     {"reason", worker.reason.empty() ? Json() : Json(worker.reason)}});
   }
   return list;

@@ -75,6 +75,7 @@ int Main(int argc, char** argv) {
   AddDown(app, invocation);
   AddStatus(app, invocation);
   AddWorkers(app, invocation);
+  AddWhy(app, invocation);
   AddCall(app, invocation);
   AddRun(app, invocation);
   AddConfig(app, invocation);

@@ -103,6 +103,14 @@ StatusOr<ClusterStatus> QueryCluster(const std::string& endpoint, const TargetOp
   return status.ok() ? status : ConnectError(status.status());
 }
 
+StatusOr<ClusterStatus> QueryWhy(const std::string& endpoint, const TargetOptions& options) {
+  // The controller waits a second for workers that do not answer.
+  constexpr std::chrono::milliseconds kForReports{1500};
+  const Spinner spinner("asking the workers of " + endpoint, CanShowProgress());
+  StatusOr<ClusterStatus> status = ExplainCluster(endpoint, Timeout(options) + kForReports);
+  return status.ok() ? status : ConnectError(status.status());
+}
+
 void AddSessionOptions(CLI::App& app, SessionTarget& target) {
   AddTargetOptions(app, target.cluster);
   CLI::Option* embedded = app.add_flag("--embedded", target.embedded,

@@ -32,6 +32,9 @@ StatusOr<std::string> ResolveEndpoint(const TargetOptions& options);
 // The cluster's status, by ResolveEndpoint(). Exit code 3 if nobody answers.
 StatusOr<ClusterStatus> QueryCluster(const std::string& endpoint, const TargetOptions& options);
 
+// The same, with what every worker is doing at this moment.
+StatusOr<ClusterStatus> QueryWhy(const std::string& endpoint, const TargetOptions& options);
+
 // Where `call` and `run` execute: on a cluster, or on one inside this process.
 struct SessionTarget {
   TargetOptions cluster;

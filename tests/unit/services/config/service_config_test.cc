@@ -82,7 +82,7 @@ TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreReportedWhereTheyAre
   EXPECT_EQ(problem_of("heartbeat_interval: 2s\n", {}),
             path +
                 ":4: heartbeat_interval: \"2s\" would lose workers between two heartbeats; "
-                "allowed: at most 1s, which is half of worker_timeout (2s, the default)");
+                "allowed: at most 900ms, which is half of worker_timeout (1800ms, the default)");
   EXPECT_EQ(problem_of("worker_timeout: 600ms\n", {}),
             path +
                 ":4: worker_timeout: \"600ms\" would lose workers between two heartbeats; "

@@ -40,9 +40,15 @@ class FakeWorker {
       auto heartbeat = m.initHeartbeat();
       heartbeat.setRank(rank);
       heartbeat.setEpoch(epoch.value);
-      heartbeat.setReceived(completed + 2);
-      heartbeat.setLaunched(completed + 1);
-      heartbeat.setCompleted(completed);
+      auto activity = heartbeat.initActivity();
+      activity.setReceived(completed + 2);
+      activity.setLaunched(completed + 1);
+      activity.setCompleted(completed);
+      activity.setKind(wire::Activity::Kind::COMMAND);
+      activity.setSession(3);
+      activity.setCommand(17);
+      activity.setWhat("sleep");
+      activity.setSinceMillis(250);
     }));
   }
   void Send(const control::Frame& frame) { ASSERT_TRUE(channel_->Send({frame}).ok()); }
@@ -93,6 +99,11 @@ class LivenessTest : public testing::Test {
           std::lock_guard lock(mutex_);
           lost_.push_back(loss);
           changed_.notify_all();
+        },
+        [this](const LivenessMonitor::Report& report) {
+          std::lock_guard lock(mutex_);
+          reports_.push_back(report);
+          changed_.notify_all();
         });
   }
   // A worker that has been welcomed.
@@ -121,6 +132,7 @@ class LivenessTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<LivenessMonitor::Loss> lost_;
+  std::vector<LivenessMonitor::Report> reports_;
   std::chrono::milliseconds joining_timeout_ = kNever;
 };
 
@@ -139,10 +151,12 @@ TEST_F(LivenessTest, HeartbeatsCarryProgress) {
   FakeWorker worker = Connect();
   worker.SendHeartbeat(1, 40);
   ASSERT_TRUE(worker.WaitForBeacon());
-  EXPECT_EQ(monitor_->ProgressOf(1).received, 42u);
-  EXPECT_EQ(monitor_->ProgressOf(1).launched, 41u);
-  EXPECT_EQ(monitor_->ProgressOf(1).completed, 40u);
-  EXPECT_EQ(monitor_->ProgressOf(0).completed, 0u);
+  const WorkerActivity activity = monitor_->LastHeardOf(1).activity;
+  EXPECT_EQ(activity.received, 42u);
+  EXPECT_EQ(activity.launched, 41u);
+  EXPECT_EQ(activity.completed, 40u);
+  EXPECT_EQ(activity.Describe(), "command 17 (sleep) of session 3 for 0.2 s");
+  EXPECT_EQ(monitor_->LastHeardOf(0).activity.completed, 0u);
 }
 
 TEST_F(LivenessTest, SilentWorkerIsLostOnceAndTheOthersAreNot) {
@@ -180,8 +194,8 @@ TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
   child->Signal(SIGKILL);
   const auto lost = WaitForLosses(1);
   EXPECT_EQ(lost[0].rank, 0);
-  EXPECT_THAT(lost[0].reason,
-              HasSubstr("its process " + std::to_string(child->pid()) + " has ended"));
+  EXPECT_THAT(lost[0].reason, HasSubstr("its process " + std::to_string(child->pid()) +
+                                        " was killed by signal 9 (Killed)"));
 }
 
 TEST_F(LivenessTest, ProcessIdsOfOtherHostsMeanNothingHere) {
@@ -286,6 +300,46 @@ TEST_F(LivenessTest, OnlyProcessesCanBeKnownToHaveEnded) {
   for (Rank rank : {0, 1, 2}) EXPECT_FALSE(monitor_->HasEnded(rank));
 }
 
+TEST_F(LivenessTest, ReportsOfWorkersAnswerProbes) {
+  Start(2, kNever);
+  Watch(1, "elsewhere", 1);
+  FakeWorker worker = Connect();
+  worker.SendHeartbeat(1);
+  ASSERT_TRUE(worker.WaitForBeacon());
+  monitor_->Probe(9);
+  ASSERT_TRUE(worker.WaitFor([](wire::LivenessMessage::Reader reader) {
+    return reader.isProbe() && reader.getProbe() == 9;
+  }));
+  const auto report = [&](Rank rank, Epoch epoch) {
+    worker.Send(
+        control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder m) {
+          auto body = m.initReport();
+          body.setProbe(9);
+          body.setRank(rank);
+          body.setEpoch(epoch.value);
+        }));
+  };
+  report(0, kEpoch);  // nobody watches it
+  report(7, kEpoch);
+  report(1, Epoch(kEpoch.value - 1));
+  report(1, kEpoch);
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !reports_.empty(); }));
+  ASSERT_EQ(reports_.size(), 1u);
+  EXPECT_EQ(reports_[0].probe, 9u);
+  EXPECT_EQ(reports_[0].rank, 1);
+}
+
+TEST_F(LivenessTest, StoppedProcessesAreToldFromDeadOnes) {
+  Start(1, 300ms, 50ms);
+  auto child = local::ChildProcess::Spawn(
+      {.argv = {"/bin/sh", "-c", "kill -STOP $$"}, .environment = {}, .log_path = {}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  Watch(0, control::ThisHost().id, child->pid());
+  EXPECT_THAT(WaitForLosses(1)[0].reason,
+              testing::AllOf(HasSubstr("no heartbeat for"), HasSubstr("is stopped")));
+}
+
 // Workers of a controller that was killed still speak to its endpoint.
 TEST_F(LivenessTest, WorkerOfAnEarlierControllerCountsForNothingAndIsTold) {
   Start(1, kNever, kNever);
@@ -296,7 +350,7 @@ TEST_F(LivenessTest, WorkerOfAnEarlierControllerCountsForNothingAndIsTold) {
   FakeWorker theirs = Connect();
   theirs.SendHeartbeat(0, 99, Epoch(kEpoch.value - 1));
   EXPECT_TRUE(theirs.WaitForBeacon()) << "by the epoch in it they know";
-  EXPECT_EQ(monitor_->ProgressOf(0).completed, 7u);
+  EXPECT_EQ(monitor_->LastHeardOf(0).activity.completed, 7u);
   // Aborts still go to ours.
   monitor_->Abort(SessionId(1), Generation(0), 0, control::ErrorOf(Aborted("the end")));
   EXPECT_TRUE(ours.WaitFor([](wire::LivenessMessage::Reader reader) { return reader.isAbort(); }));
@@ -317,7 +371,7 @@ TEST_F(LivenessTest, NonsenseIsDropped) {
   FakeWorker worker = Connect();
   worker.SendHeartbeat(0, 7);
   EXPECT_TRUE(worker.WaitForBeacon());
-  EXPECT_EQ(monitor_->ProgressOf(0).completed, 7u);
+  EXPECT_EQ(monitor_->LastHeardOf(0).activity.completed, 7u);
   EXPECT_EQ(losses(), 0u);
 }
 

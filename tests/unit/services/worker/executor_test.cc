@@ -17,11 +17,13 @@
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
 #include "services/worker/bulk_server.h"
-#include "tests/unit/services/worker/child.h"
+#include "tests/support/child.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 
 namespace lockstep::worker {
 namespace {
+
+using support::Child;
 
 using testing::HasSubstr;
 
@@ -61,7 +63,7 @@ class ExecutorTest : public testing::Test {
     place_.flow_window_bytes = 1 << 20;
     module::AddBuiltins(functions_);
     executor_ = std::make_unique<Executor>(options_, place_, arena_, functions_, world_, *bulk_,
-                                           progress_, channel_);
+                                           activity_, channel_);
   }
 
   // Executes one command of the client (or of the controller).
@@ -141,7 +143,7 @@ class ExecutorTest : public testing::Test {
   module::FunctionTable functions_;
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
-  ProgressCounters progress_;
+  Activity activity_;
   FakeChannel channel_;
   uint64_t command_ = 0;
   std::unique_ptr<Executor> executor_;

@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/control/activity_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/membership.capnp.h"
 
@@ -37,7 +39,8 @@ class LivenessClientTest : public testing::Test {
              std::chrono::milliseconds interval = 5ms) {
     client_ = std::make_unique<LivenessClient>(
         std::move(*control::ZmqConnect(context_, server_->endpoint())),
-        LivenessClient::Options{2, Epoch(6), interval, controller_timeout}, progress_,
+        LivenessClient::Options{2, Epoch(6), interval, controller_timeout}, activity_,
+        pthread_self(),
         LivenessClient::Callbacks{[this](SessionId session, const AbortOrder& abort) {
                                     std::lock_guard lock(mutex_);
                                     aborts_.emplace_back(session, abort);
@@ -54,7 +57,8 @@ class LivenessClientTest : public testing::Test {
   // The next heartbeat; also learns the worker's name.
   struct Beat {
     Rank rank = -2;
-    uint64_t epoch = 0, received = 0, launched = 0, completed = 0;
+    uint64_t epoch = 0;
+    WorkerActivity activity;
   };
   Beat NextHeartbeat() {
     Beat beat;
@@ -67,8 +71,8 @@ class LivenessClientTest : public testing::Test {
                     message[0],
                     [&](wire::LivenessMessage::Reader reader) {
                       auto heartbeat = reader.getHeartbeat();
-                      beat = {heartbeat.getRank(), heartbeat.getEpoch(), heartbeat.getReceived(),
-                              heartbeat.getLaunched(), heartbeat.getCompleted()};
+                      beat = {heartbeat.getRank(), heartbeat.getEpoch(),
+                              control::ReadActivity(heartbeat.getActivity())};
                       return OkStatus();
                     })
                     .ok());
@@ -94,7 +98,7 @@ class LivenessClientTest : public testing::Test {
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
   std::unique_ptr<control::ServerChannel> server_;
   control::PeerName worker_;
-  ProgressCounters progress_;
+  Activity activity_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::pair<SessionId, AbortOrder>> aborts_;
@@ -104,18 +108,55 @@ class LivenessClientTest : public testing::Test {
 };
 
 TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
-  ProgressCounters::Bump(progress_.received);
-  for (int i = 0; i < 3; ++i) ProgressCounters::Bump(progress_.launched);
-  for (int i = 0; i < 2; ++i) ProgressCounters::Bump(progress_.completed);
+  activity_.Receive();
+  for (uint64_t command : {1, 2, 3}) {
+    if (command > 1) activity_.Complete();
+    activity_.Launch(SessionId(4), command);
+  }
+  activity_.Name("allreduce", Activity::Kind::kCollective);
   Start(kNever);
   for (int i = 0; i < 3; ++i) {
     const Beat beat = NextHeartbeat();
     EXPECT_EQ(beat.rank, 2);
     EXPECT_EQ(beat.epoch, 6u);
-    EXPECT_EQ(beat.received, 1u);
-    EXPECT_EQ(beat.launched, 3u);
-    EXPECT_EQ(beat.completed, 2u);
+    EXPECT_EQ(beat.activity.received, 1u);
+    EXPECT_EQ(beat.activity.launched, 3u);
+    EXPECT_EQ(beat.activity.completed, 2u);
+    EXPECT_EQ(beat.activity.kind, Activity::Kind::kCollective);
+    EXPECT_THAT(beat.activity.Describe(), HasSubstr("command 3 (allreduce) of session 4"));
   }
+}
+
+// The test's own thread is the one that executes: it is in this function meanwhile.
+TEST_F(LivenessClientTest, ProbesAreAnsweredWithTheStack) {
+  activity_.Launch(SessionId(4), 7);
+  activity_.Name("sleep", Activity::Kind::kCommand);
+  Start(kNever, kNever);
+  NextHeartbeat();
+  Send(control::EncodeMessage<wire::LivenessMessage>(
+      [](wire::LivenessMessage::Builder message) { message.setProbe(42); }));
+  control::InputWaiter waiter(0us);
+  control::Channel* const channels[] = {server_.get()};
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  control::Message message;
+  ASSERT_TRUE(server_->Receive(&worker_, &message));
+  std::string stack;
+  ASSERT_TRUE(control::DecodeMessage<wire::LivenessMessage>(
+                  message[0],
+                  [&](wire::LivenessMessage::Reader reader) {
+                    EXPECT_TRUE(reader.isReport());
+                    auto report = reader.getReport();
+                    EXPECT_EQ(report.getProbe(), 42u);
+                    EXPECT_EQ(report.getRank(), 2);
+                    EXPECT_EQ(report.getEpoch(), 6u);
+                    EXPECT_EQ(control::ToString(report.getNoStack()), "");
+                    EXPECT_THAT(control::ReadActivity(report.getActivity()).Describe(),
+                                HasSubstr("command 7 (sleep) of session 4"));
+                    for (auto frame : report.getStack()) stack += control::ToString(frame) + "\n";
+                    return OkStatus();
+                  })
+                  .ok());
+  EXPECT_THAT(stack, HasSubstr("ProbesAreAnsweredWithTheStack"));
 }
 
 TEST_F(LivenessClientTest, WaitsForTheFirstSignOfTheController) {

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "runtime/tensor/heap_allocator.h"
-#include "tests/unit/services/worker/child.h"
+#include "tests/support/child.h"
 
 namespace lockstep::worker {
 namespace {
+
+using support::Child;
 
 class OrphansTest : public testing::Test {
  protected:
@@ -18,7 +20,7 @@ class OrphansTest : public testing::Test {
   void Keep(const Child& client) {
     std::vector<registers::Value> tensors;
     tensors.emplace_back(*tensor::Tensor::Empty(*allocator_, DType::kUInt8, {10}));
-    orphans_.Keep(*ClientProcess::Watch(client.pid()), std::move(tensors));
+    orphans_.Keep(*WatchedProcess::Watch(client.pid()), std::move(tensors));
   }
   size_t live() const { return allocator_->Stats().live_blocks; }
 

@@ -21,7 +21,7 @@ ClusterStatus SomeCluster() {
   ready.pid = 101;
   ready.device = "cpu:0";
   ready.backend = "shm";
-  ready.completed = 12345;
+  ready.activity.completed = 12345;
   ready.heartbeat_age = std::chrono::milliseconds(20);
   WorkerStatus missing;
   missing.rank = 1;

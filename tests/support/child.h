@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace lockstep::worker {
+namespace lockstep::support {
 
 class Child {
  public:
@@ -34,4 +34,4 @@ class Child {
   pid_t pid_;
 };
 
-}  // namespace lockstep::worker
+}  // namespace lockstep::support

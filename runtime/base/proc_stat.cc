@@ -1,0 +1,40 @@
+#include "runtime/base/proc_stat.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <sstream>
+#include <string>
+
+namespace lockstep {
+
+std::optional<ProcStat> ReadProcStat(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  char text[2048];
+  const ssize_t size = read(fd, text, sizeof text - 1);
+  struct stat owner = {};
+  const bool has_owner = fstat(fd, &owner) == 0;
+  close(fd);
+  if (size <= 0) return std::nullopt;
+  text[size] = '\0';
+  // The program's name, in parentheses, may hold anything.
+  const char* after_name = std::strrchr(text, ')');
+  if (after_name == nullptr) return std::nullopt;
+  std::istringstream fields(after_name + 1);
+  constexpr int kState = 3;
+  constexpr int kExitCode = 52;
+  ProcStat stat;
+  fields >> stat.state;
+  std::string field;
+  for (int i = kState + 1; i <= kExitCode && fields >> field; ++i) {
+    if (i == kExitCode) stat.exit_status = std::stoi(field);
+  }
+  stat.may_see = has_owner && (geteuid() == 0 || owner.st_uid == geteuid());
+  return stat;
+}
+
+}  // namespace lockstep

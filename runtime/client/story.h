@@ -1,0 +1,41 @@
+// What holds a cluster up, made out of what its workers say: the answer to "why does it not go on?"
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/client/admin.h"
+
+namespace lockstep {
+
+// Somebody that others may be waiting for.
+struct Culprit {
+  enum class Kind {
+    kLost,    // its process has ended, or it is silent for too long
+    kSilent,  // it is not lost yet, but does not answer
+    kBusy,    // it executes something of its own
+  };
+  Kind kind = Kind::kBusy;
+  Rank rank = 0;
+  bool stuck = false;         // busy for longer than `stuck_after`
+  std::vector<Rank> waiting;  // who is in a collective meanwhile, and waits
+};
+
+struct ClusterStory {
+  // Those who hold up most others come first.
+  std::vector<Culprit> culprits;
+  // In a collective although there is no culprit: they work, or wait for one another.
+  std::vector<Rank> together;
+
+  // What to tell people in one line: "rank 2 is stuck", "nothing is executed", ...
+  std::string summary;
+};
+
+// `status` as ExplainCluster() gave it.
+ClusterStory TellStory(const ClusterStatus& status);
+
+// "rank 2", "ranks 0, 1 and 3"
+std::string Ranks(const std::vector<Rank>& ranks);
+
+}  // namespace lockstep

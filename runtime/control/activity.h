@@ -1,0 +1,34 @@
+// What a worker is doing, as it tells others.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/ids.h"
+
+namespace lockstep {
+
+struct WorkerActivity {
+  enum class Kind : uint8_t {
+    kNone,        // it waits for commands
+    kCommand,     // something of its own: nobody else can end it sooner
+    kCollective,  // it works with its peers, and may be waiting for them
+  };
+
+  // Progress since the worker's start.
+  uint64_t received = 0;   // batches taken from the command socket
+  uint64_t launched = 0;   // commands begun
+  uint64_t completed = 0;  // commands finished, failed or skipped
+  Kind kind = Kind::kNone;
+  // What is executed; only with a kind.
+  SessionId session;
+  uint64_t command = 0;
+  std::string what;                    // the function or collective
+  std::chrono::milliseconds since{0};  // how long ago it began
+
+  // "command 17 (allreduce) of session 3 for 2.4 s", "nothing"
+  std::string Describe() const;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,67 @@
+#include "runtime/control/activity_codec.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::control {
+namespace {
+
+using Kind = WorkerActivity::Kind;
+
+wire::Activity::Kind ToWire(Kind kind) {
+  switch (kind) {
+    case Kind::kNone:
+      return wire::Activity::Kind::NONE;
+    case Kind::kCommand:
+      return wire::Activity::Kind::COMMAND;
+    case Kind::kCollective:
+      return wire::Activity::Kind::COLLECTIVE;
+  }
+  return wire::Activity::Kind::NONE;
+}
+
+// What a newer peer may say besides is taken for nothing.
+Kind FromWire(wire::Activity::Kind kind) {
+  switch (kind) {
+    case wire::Activity::Kind::NONE:
+      return Kind::kNone;
+    case wire::Activity::Kind::COMMAND:
+      return Kind::kCommand;
+    case wire::Activity::Kind::COLLECTIVE:
+      return Kind::kCollective;
+  }
+  return Kind::kNone;
+}
+
+}  // namespace
+
+void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder builder) {
+  builder.setReceived(activity.received);
+  builder.setLaunched(activity.launched);
+  builder.setCompleted(activity.completed);
+  builder.setKind(ToWire(activity.kind));
+  if (activity.kind == Kind::kNone) return;
+  builder.setSession(activity.session.value);
+  builder.setCommand(activity.command);
+  builder.setWhat(activity.what);
+  builder.setSinceMillis(static_cast<uint64_t>(activity.since.count()));
+}
+
+WorkerActivity ReadActivity(wire::Activity::Reader reader) {
+  constexpr uint64_t kLongest = std::numeric_limits<int32_t>::max();
+  WorkerActivity activity;
+  activity.received = reader.getReceived();
+  activity.launched = reader.getLaunched();
+  activity.completed = reader.getCompleted();
+  activity.kind = FromWire(reader.getKind());
+  if (activity.kind == Kind::kNone) return activity;
+  activity.session = SessionId(reader.getSession());
+  activity.command = reader.getCommand();
+  activity.what = ToString(reader.getWhat());
+  activity.since = std::chrono::milliseconds(std::min(reader.getSinceMillis(), kLongest));
+  return activity;
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,49 @@
+#include "services/controller/inquiries.h"
+
+#include <algorithm>
+
+namespace lockstep::controller {
+
+uint64_t Inquiries::Begin(const control::PeerName& client, uint64_t request,
+                          std::vector<bool> waiting, Deadline deadline) {
+  const uint64_t probe = ++last_probe_;
+  Inquiry inquiry;
+  inquiry.client = client;
+  inquiry.request = request;
+  inquiry.deadline = deadline;
+  inquiry.reports.resize(waiting.size());
+  inquiry.waiting = std::move(waiting);
+  pending_.emplace(probe, std::move(inquiry));
+  return probe;
+}
+
+void Inquiries::Add(uint64_t probe, Rank rank, const control::Frame& report) {
+  const auto found = pending_.find(probe);
+  if (found == pending_.end()) return;
+  Inquiry& inquiry = found->second;
+  inquiry.reports[static_cast<size_t>(rank)] = report;
+  inquiry.waiting[static_cast<size_t>(rank)] = false;
+  const auto& waiting = inquiry.waiting;
+  if (std::find(waiting.begin(), waiting.end(), true) == waiting.end()) Complete(found);
+}
+
+Deadline Inquiries::Expire(Deadline::Clock::time_point now) {
+  Deadline next = Deadline::At(now + std::chrono::hours(1));
+  for (auto it = pending_.begin(); it != pending_.end();) {
+    const auto inquiry = it++;
+    if (inquiry->second.deadline.when() <= now) {
+      Complete(inquiry);
+    } else {
+      next = next.Earlier(inquiry->second.deadline);
+    }
+  }
+  return next;
+}
+
+void Inquiries::Complete(std::map<uint64_t, Inquiry>::iterator inquiry) {
+  const Inquiry done = std::move(inquiry->second);
+  pending_.erase(inquiry);
+  finish_(done);
+}
+
+}  // namespace lockstep::controller

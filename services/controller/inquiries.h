@@ -1,0 +1,50 @@
+// Clients that want to know what the workers are doing, and the workers' reports for them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/frame.h"
+
+namespace lockstep::controller {
+
+struct Inquiry {
+  control::PeerName client;
+  uint64_t request = 0;
+  Deadline deadline = Deadline::After({});
+  std::vector<bool> waiting;  // by rank: has not reported yet
+  // By rank: a LivenessMessage with its report; empty: it has not reported.
+  std::vector<control::Frame> reports;
+};
+
+// Threads: one at a time.
+class Inquiries {
+ public:
+  using Finish = std::function<void(const Inquiry&)>;
+
+  // `finish` is called once per inquiry: when all have reported, or at its deadline.
+  explicit Inquiries(Finish finish) : finish_(std::move(finish)) {}
+
+  // Starts waiting for the ranks in `waiting`. Returns the number of the probe to send them.
+  uint64_t Begin(const control::PeerName& client, uint64_t request, std::vector<bool> waiting,
+                 Deadline deadline);
+  // A report of `rank`. One that nobody waits for is ignored.
+  void Add(uint64_t probe, Rank rank, const control::Frame& report);
+  // Completes what is late. Returns the next deadline, or one far away.
+  Deadline Expire(Deadline::Clock::time_point now);
+
+ private:
+  void Complete(std::map<uint64_t, Inquiry>::iterator inquiry);
+
+  const Finish finish_;
+  uint64_t last_probe_ = 0;
+  std::map<uint64_t, Inquiry> pending_;  // by probe
+};
+
+}  // namespace lockstep::controller

@@ -1,0 +1,125 @@
+// What the controller tells of the cluster: who is there, what they do, and who is stuck.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "runtime/control/activity_codec.h"
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "services/controller/controller.h"
+
+namespace lockstep::controller {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long the workers may take to report. They answer from a thread of their own, at once.
+constexpr milliseconds kReportPatience{1000};
+
+wire::WorkerStatus::State ToWire(Membership::State state) {
+  switch (state) {
+    case Membership::State::kMissing:
+      return wire::WorkerStatus::State::MISSING;
+    case Membership::State::kJoining:
+      return wire::WorkerStatus::State::JOINING;
+    case Membership::State::kReady:
+      return wire::WorkerStatus::State::READY;
+    case Membership::State::kLost:
+      return wire::WorkerStatus::State::LOST;
+  }
+  return wire::WorkerStatus::State::MISSING;
+}
+
+void WriteReport(const control::Frame& frame, wire::WorkerStatus::Builder worker) {
+  if (frame.size() == 0) return;
+  // It was read before, when it came.
+  (void)control::DecodeMessage<wire::LivenessMessage>(frame,
+                                                      [&](wire::LivenessMessage::Reader message) {
+                                                        worker.setReport(message.getReport());
+                                                        return OkStatus();
+                                                      });
+}
+
+}  // namespace
+
+WorkerActivity Controller::ActivityOf(Rank rank) const {
+  LastHeard heard = liveness_->LastHeardOf(rank);
+  heard.activity.since += heard.heartbeat_age;
+  return heard.activity;
+}
+
+bool Controller::IsStuck(const WorkerActivity& activity) const {
+  return activity.kind == WorkerActivity::Kind::kCommand && activity.since >= options_.stuck_after;
+}
+
+void Controller::NoticeStuckWorkers() {
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const Membership::Member& member = membership_.member(rank);
+    if (member.state != Membership::State::kReady) continue;
+    const WorkerActivity activity = ActivityOf(rank);
+    uint64_t& told = stuck_[static_cast<size_t>(rank)];
+    if (!IsStuck(activity) || told == activity.launched) continue;
+    told = activity.launched;
+    spdlog::warn("rank {} ({}) is stuck, or slow: it executes {}", rank,
+                 control::ProcessLabel(member.facts.host, member.facts.pid), activity.Describe());
+  }
+}
+
+void Controller::Explain(const control::PeerName& client, uint64_t request) {
+  std::vector<bool> alive;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    alive.push_back(membership_.member(rank).state == Membership::State::kReady);
+  }
+  const uint64_t probe = inquiries_.Begin(client, request, std::move(alive),
+                                          Timer(static_cast<uint64_t>(kReportPatience.count())));
+  liveness_->Probe(probe);
+}
+
+void Controller::SendStatus(const control::PeerName& client, uint64_t request,
+                            const std::vector<control::Frame>& reports) {
+  SendToClient(
+      client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+        auto status = message.initClusterStatus();
+        status.setRequest(request);
+        status.setCluster(options_.cluster);
+        status.setBuild(control::kBuildVersion);
+        status.setEpoch(epoch_.value);
+        status.setPid(getpid());
+        status.setUptimeMillis(static_cast<uint64_t>(
+            std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - started_).count()));
+        status.setSequence(sequence_);
+        auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
+        for (Rank rank = 0; rank < membership_.size(); ++rank) {
+          const Membership::Member& member = membership_.member(rank);
+          const WorkerActivity activity = ActivityOf(rank);
+          auto worker = workers[static_cast<unsigned>(rank)];
+          WritePeer(worker.initPeer(), rank, member);
+          worker.setState(ToWire(member.state));
+          worker.setBackend(member.backend);
+          control::WriteActivity(activity, worker.initActivity());
+          worker.setHeartbeatAgeMillis(
+              static_cast<uint64_t>(liveness_->LastHeardOf(rank).heartbeat_age.count()));
+          worker.setReason(member.lost_because);
+          worker.setStuck(member.state == Membership::State::kReady && IsStuck(activity));
+          if (!reports.empty()) WriteReport(reports[static_cast<size_t>(rank)], worker);
+        }
+        auto sessions = status.initSessions(static_cast<unsigned>(sessions_.all().size()));
+        unsigned i = 0;
+        for (const auto& [id, session] : sessions_.all()) {
+          auto entry = sessions[i++];
+          entry.setSession(id.value);
+          entry.setName(session.name);
+          entry.setHost(session.host);
+          entry.setPid(session.pid);
+          entry.setNumGroups(static_cast<uint32_t>(session.num_groups));
+          entry.setGeneration(session.generation.value);
+          entry.setSentBytes(session.sent_bytes);
+          entry.setConsumedBytes(session.sent_bytes - session.UnderWay());
+          entry.setClosing(session.ending.has_value());
+          if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
+        }
+      })});
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,25 @@
+// The stack of another thread of this process, while it runs: what `lockstep why` shows of a
+// worker.
+#pragma once
+
+#include <pthread.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::worker {
+
+// Interrupts `thread` by a signal (SIGURG, which nobody minds), has it note down its return
+// addresses, and names them; the innermost frame first. A thread in a system call that cannot be
+// restarted sees EINTR. `thread` is one of this process that has not ended.
+//
+// kDeadlineExceeded if the thread takes no signal within `patience`: it hangs in the kernel, or its
+// process is stopped. kFailedPrecondition if the program has a handler of its own for the signal.
+// Threads: safe; one sample of this process is taken at a time.
+StatusOr<std::vector<std::string>> SampleStack(pthread_t thread,
+                                               std::chrono::milliseconds patience);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,75 @@
+#include "runtime/base/exit_status.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+// A process of this program that ends by `end`, and a descriptor for it.
+class Ending {
+ public:
+  template <typename F>
+  explicit Ending(F end) : pid_(fork()) {
+    if (pid_ == 0) {
+      end();
+      _exit(99);
+    }
+    pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+    EXPECT_GE(pidfd_, 0);
+    pollfd entry{pidfd_, POLLIN, 0};
+    EXPECT_EQ(poll(&entry, 1, 10'000), 1);
+  }
+  ~Ending() {
+    Reap();
+    close(pidfd_);
+  }
+  void Reap() {
+    if (!reaped_) waitpid(pid_, nullptr, 0);
+    reaped_ = true;
+  }
+  ExitStatus Ask() const { return ExitStatusOf(pidfd_, pid_); }
+
+ private:
+  pid_t pid_;
+  int pidfd_ = -1;
+  bool reaped_ = false;
+};
+
+TEST(ExitStatusTest, ZombiesTellTheirExitCode) {
+  Ending ending([] { _exit(3); });
+  EXPECT_EQ(ending.Ask().Describe(), "ended with exit code 3");
+  EXPECT_FALSE(ending.Ask().ok());
+}
+
+TEST(ExitStatusTest, ZombiesTellTheirSignal) {
+  Ending ending([] { raise(SIGKILL); });
+  EXPECT_EQ(ending.Ask().Describe(), "was killed by signal 9 (Killed)");
+}
+
+TEST(ExitStatusTest, SuccessIsKnownToBeOne) {
+  Ending ending([] { _exit(0); });
+  EXPECT_TRUE(ending.Ask().ok());
+}
+
+// Linux before 6.15 forgets it then; what must not happen is a wrong answer.
+TEST(ExitStatusTest, ReapedProcessesAreNeverToldWrong) {
+  Ending ending([] { raise(SIGTERM); });
+  ending.Reap();
+  const ExitStatus status = ending.Ask();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(!status.known || status.signal == SIGTERM) << status.Describe();
+}
+
+TEST(ExitStatusTest, ProcessesThatRunAreNotKnown) {
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  EXPECT_FALSE(ExitStatusOf(pidfd, getpid()).known);
+  close(pidfd);
+}
+
+}  // namespace
+}  // namespace lockstep

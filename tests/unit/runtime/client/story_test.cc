@@ -1,0 +1,100 @@
+#include "runtime/client/story.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Kind = WorkerActivity::Kind;
+
+// Four workers that wait for commands, and have answered.
+ClusterStatus Idle() {
+  ClusterStatus status;
+  for (Rank rank = 0; rank < 4; ++rank) {
+    WorkerStatus worker;
+    worker.rank = rank;
+    worker.state = WorkerState::kReady;
+    worker.reported = true;
+    worker.activity.received = 9;
+    status.workers.push_back(worker);
+  }
+  return status;
+}
+
+void Execute(WorkerStatus& worker, Kind kind, uint64_t command) {
+  worker.activity.kind = kind;
+  worker.activity.session = SessionId(3);
+  worker.activity.command = command;
+}
+
+TEST(StoryTest, NobodyIsTheCulpritOfAnIdleCluster) {
+  const ClusterStory story = TellStory(Idle());
+  EXPECT_THAT(story.culprits, IsEmpty());
+  EXPECT_THAT(story.together, IsEmpty());
+  EXPECT_EQ(story.summary, "nothing is executed: the workers wait for commands");
+}
+
+TEST(StoryTest, WhoeverIsBehindHoldsUpThoseInTheCollective) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1, 3})
+    Execute(status.workers[static_cast<size_t>(rank)], Kind::kCollective, 18);
+  Execute(status.workers[2], Kind::kCommand, 17);
+  status.workers[2].stuck = true;
+  const ClusterStory story = TellStory(status);
+  ASSERT_EQ(story.culprits.size(), 1u);
+  EXPECT_EQ(story.culprits[0].rank, 2);
+  EXPECT_EQ(story.culprits[0].kind, Culprit::Kind::kBusy);
+  EXPECT_THAT(story.culprits[0].waiting, ElementsAre(0, 1, 3));
+  EXPECT_EQ(story.summary, "rank 2 is stuck");
+}
+
+// A rank may be in a later batch than its peers, and have nothing to do with what they wait for.
+TEST(StoryTest, WhoeverIsAheadHoldsUpNobody) {
+  ClusterStatus status = Idle();
+  Execute(status.workers[0], Kind::kCollective, 18);
+  Execute(status.workers[1], Kind::kCommand, 30);
+  Execute(status.workers[2], Kind::kCommand, 17);
+  Execute(status.workers[3], Kind::kCommand, 2);
+  status.workers[3].activity.received = 10;
+  const ClusterStory story = TellStory(status);
+  ASSERT_EQ(story.culprits.size(), 3u);
+  EXPECT_EQ(story.culprits[0].rank, 2);
+  EXPECT_THAT(story.culprits[0].waiting, ElementsAre(0));
+  EXPECT_THAT(story.culprits[1].waiting, IsEmpty());
+  EXPECT_THAT(story.culprits[2].waiting, IsEmpty());
+}
+
+TEST(StoryTest, LostAndSilentWorkersAreToldApart) {
+  ClusterStatus status = Idle();
+  Execute(status.workers[0], Kind::kCollective, 18);
+  status.workers[1].reported = false;
+  status.workers[3].state = WorkerState::kLost;
+  const ClusterStory story = TellStory(status);
+  ASSERT_EQ(story.culprits.size(), 2u);
+  EXPECT_EQ(story.culprits[0].kind, Culprit::Kind::kLost);
+  EXPECT_EQ(story.culprits[0].rank, 3);
+  EXPECT_EQ(story.culprits[1].kind, Culprit::Kind::kSilent);
+  EXPECT_EQ(story.culprits[1].rank, 1);
+  EXPECT_THAT(story.culprits[1].waiting, ElementsAre(0));
+  EXPECT_EQ(story.summary, "rank 3 is lost");
+}
+
+TEST(StoryTest, RanksMayWorkTogether) {
+  ClusterStatus status = Idle();
+  for (WorkerStatus& worker : status.workers) Execute(worker, Kind::kCollective, 18);
+  const ClusterStory story = TellStory(status);
+  EXPECT_THAT(story.culprits, IsEmpty());
+  EXPECT_EQ(story.summary, "ranks 0, 1, 2 and 3 are in a collective, nobody is late");
+}
+
+TEST(StoryTest, ClustersThatAreNotCompleteSaySo) {
+  ClusterStatus status = Idle();
+  status.workers[1].state = WorkerState::kJoining;
+  EXPECT_EQ(TellStory(status).summary, "the cluster is not complete");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/story_text.h"
+#include "tools/cli/target.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct WhyCommand {
+  TargetOptions target;
+  OutputFormat format = OutputFormat::kTable;
+};
+
+Status Why(const WhyCommand& command) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, ResolveEndpoint(command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryWhy(endpoint, command.target));
+  const ClusterStory story = TellStory(status);
+  if (command.format == OutputFormat::kJson) {
+    std::cout << StoryToJson(status, story).dump(2) << '\n';
+  } else {
+    PrintStory(std::cout, Style::For(STDOUT_FILENO), status, story);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddWhy(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("why", "Explain why a cluster does not go on");
+  auto options = std::make_shared<WhyCommand>();
+  AddTargetOptions(*command, options->target);
+  AddOutputOption(*command, options->format);
+  AddExamples(
+      *command,
+      "  lockstep why\n"
+      "  lockstep why --name demo\n"
+      "  lockstep why --output json | jq -r .summary\n\n"
+      "Asks every worker what it is doing at this moment, and for the stack of the thread that\n"
+      "does it (which is interrupted by a signal for that). Tells who holds the others up.\n");
+  command->callback(
+      [&invocation, options] { invocation.run = [options] { return Why(*options); }; });
+}
+
+}  // namespace lockstep::cli

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tools/dev test: every suite in every configuration, then lint; the last line counts the tests.
+# tools/dev test: every suite in every configuration; the last line counts the tests.
 
 # Totals over all suites; a lint step counts as one test, a build that fails as one failed test.
 PASSED=0 FAILED=0 SKIPPED=0
@@ -7,11 +7,12 @@ PASSED=0 FAILED=0 SKIPPED=0
 NAMED=0
 
 cmd_test() {
-  local fast=0
-  local -a names=() targets=(//...) tsan=(--config=tsan) not_in_asan=() not_in_tsan=()
+  local fast=0 lint=0
+  local -a names=() targets=(//...) tsan=(--config=tsan) not_sanitized=()
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --fast) fast=1 ;;
+      --lint) lint=1 ;;
       -*) usage_error "test: unknown option $1" ;;
       *) names+=("$1") ;;
     esac
@@ -25,10 +26,8 @@ cmd_test() {
     [[ ${#targets[@]} -gt 0 ]] || fail_and_report "no test's label contains: ${names[*]}"
   else
     # Building for a sanitizer takes longer than running. What measures is not what users run; what
-    # has no threads of its own has no races.
-    not_in_asan=(-//tests/unit/tools/bench/...)
-    not_in_tsan=(-//tests/unit/tools/... -//tests/integration/cli/... -//tests/unit/examples/...
-      -//tests/unit/services/config/...)
+    # only reads and prints text, in one thread, has its integration tests.
+    not_sanitized=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...)
   fi
   build_targets "${targets[@]}" || fail_and_report "the build failed"
 
@@ -36,11 +35,12 @@ cmd_test() {
     run_suite "Tests" --test_tag_filters=-slow -- "${targets[@]}"
   else
     run_suite "Tests" -- "${targets[@]}"
-    run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}" "${not_in_asan[@]}"
+    run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
     ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
-    run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}" "${not_in_tsan[@]}"
-    [[ $NAMED == 1 ]] || lint_as_tests
+    run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}" "${not_sanitized[@]}" \
+      -//tests/integration/cli/...
   fi
+  [[ $lint == 0 ]] || lint_as_tests
   report
 }
 

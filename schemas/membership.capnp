@@ -63,6 +63,8 @@ struct Welcome {
   collectiveTimeoutMillis @6 :UInt64;
   # How long a rank waits for its peers in one collective.
   cluster @7 :Text;
+  watch @8 :UInt64;
+  # Names this joining of this worker: said in every heartbeat.
 }
 
 struct Refusal {
@@ -113,6 +115,9 @@ struct Heartbeat {
   # its own, by which a worker learns that its controller was replaced: it ends.
   activity @2 :Activity;
   # The sender's; null from the controller.
+  watch @3 :UInt64;
+  # The worker's, from its welcome. One that the controller has given up, and that lives after all, is
+  # dismissed.
 }
 
 struct Report {
@@ -147,5 +152,7 @@ struct LivenessMessage {
     probe @2 :UInt64;
     # From the controller: what are you doing? Answered with a report of the same number.
     report @3 :Report;
+    dismissed @4 :Text;
+    # From the controller: you are not counted on any more, for this reason; end.
   }
 }

@@ -19,6 +19,9 @@ struct OpenSession {
   # Must divide the number of workers.
   timeoutMillis @7 :UInt64;
   # How long the controller may wait for workers before it refuses.
+  commandTimeoutMillis @8 :UInt64;
+  # The session fails when a worker executes one of its commands, other than a collective, for longer.
+  # 0: never.
 }
 
 struct SessionOpened {

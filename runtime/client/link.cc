@@ -26,6 +26,7 @@ control::Frame OpenSessionFrame(const OpenRequest& request) {
     open.setPid(getpid());
     open.setNumGroups(static_cast<uint32_t>(request.num_groups));
     open.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
+    open.setCommandTimeoutMillis(static_cast<uint64_t>(request.command_timeout.count()));
   });
 }
 
@@ -79,6 +80,10 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   }
   if (request.num_groups < 1) {
     return InvalidArgument("num_groups is at least 1, not ", request.num_groups);
+  }
+  if (request.command_timeout.count() < 0) {
+    return InvalidArgument("command_timeout is 0 (none) or longer, not ",
+                           request.command_timeout.count(), " ms");
   }
   const Deadline deadline = Deadline::After(request.timeout);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,

@@ -42,6 +42,7 @@ struct OpenRequest {
   std::string name;
   int num_groups = 1;
   std::chrono::milliseconds timeout{0};
+  std::chrono::milliseconds command_timeout{0};
 };
 
 // A thread that waits for what another thread may read from the socket.

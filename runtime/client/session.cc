@@ -52,7 +52,7 @@ StatusOr<Session> Session::Connect(const SessionOptions& options,
   auto parts = std::make_unique<Parts>();
   LOCKSTEP_ASSIGN_OR_RETURN(
       parts->core, client::SessionCore::Open({options.endpoint, options.name, options.num_groups,
-                                              options.connect_timeout},
+                                              options.connect_timeout, options.command_timeout},
                                              options.timeout, context));
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context));
   parts->num_groups = options.num_groups;

@@ -53,6 +53,10 @@ struct SessionOptions {
   std::chrono::milliseconds connect_timeout{30'000};
   // How long any later call may wait for workers.
   std::chrono::milliseconds timeout{600'000};
+  // The session fails (kDeadlineExceeded, naming rank, command and function) when a worker executes
+  // one of its commands for longer; collectives have the cluster's collective_timeout instead.
+  // Noticed within a second. 0: a command may take as long as it likes.
+  std::chrono::milliseconds command_timeout{0};
 };
 
 // The reductions of AllReduce, Reduce and ReduceScatter.

@@ -1,6 +1,9 @@
 // What the controller does with the clients' messages.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -103,6 +106,8 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   session.host_id = control::ToString(open.getHost().getId());
   session.pid = open.getPid();
   session.num_groups = static_cast<int>(groups);
+  session.command_timeout = std::chrono::milliseconds(
+      std::min<uint64_t>(open.getCommandTimeoutMillis(), std::numeric_limits<int32_t>::max()));
   spdlog::info("session {} \"{}\" opened by {}", session.id.value, session.name,
                control::ProcessLabel(session.host, session.pid));
 
@@ -222,6 +227,7 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));
   session->generation = Generation(reset.getGeneration());
+  session->reset_at = session->next_command;
   session->failure = control::RemoteError();
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     command.initReset().setGeneration(session->generation.value);

@@ -67,7 +67,8 @@ Controller::Controller(const ControllerOptions& options,
       workers_(std::move(workers)),
       membership_(options.cluster, options.workers),
       sessions_(options.workers),
-      gatherer_([this](const PendingRequest& request) { SendAnswer(request); }),
+      gatherer_([this](const PendingRequest& request) { SendAnswer(request); },
+                [this](const std::vector<Rank>& late) { return LateError(late); }),
       inquiries_([this](const Inquiry& inquiry) {
         SendStatus(inquiry.client, inquiry.request, inquiry.reports);
       }),

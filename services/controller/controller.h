@@ -98,11 +98,12 @@ class Controller {
   void Refuse(const control::PeerName& client, const Status& why);
 
   // What it tells of the cluster (status.cc).
-  // Of a rank, up to now.
-  WorkerActivity ActivityOf(Rank rank) const;
   bool IsStuck(const WorkerActivity& activity) const;
-  // Says so in the log, once per command.
+  // Says so in the log, once per command, and fails sessions whose command_timeout has passed.
   void NoticeStuckWorkers();
+  void FailIfOverdue(Rank rank, const WorkerActivity& activity);
+  // Why ranks have not answered: what they are doing instead.
+  control::RemoteError LateError(const std::vector<Rank>& late) const;
   // Asks the workers for reports, then sends the status with them.
   void Explain(const control::PeerName& client, uint64_t request);
   // `reports` by rank, or none.

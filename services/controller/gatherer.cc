@@ -1,7 +1,6 @@
 #include "services/controller/gatherer.h"
 
 #include <algorithm>
-#include <string>
 
 namespace lockstep::controller {
 
@@ -58,13 +57,11 @@ Deadline Gatherer::Expire(Deadline::Clock::time_point now) {
       next = next.Earlier(pending.deadline);
       continue;
     }
-    std::string late;
+    std::vector<Rank> late;
     for (size_t rank = 0; rank < pending.waiting.size(); ++rank) {
-      if (pending.waiting[rank]) late += (late.empty() ? "" : ", ") + std::to_string(rank);
+      if (pending.waiting[rank]) late.push_back(static_cast<Rank>(rank));
     }
-    pending.error = control::ErrorOf(
-        DeadlineExceeded("no answer in time from rank ", late,
-                         "; see `lockstep status` for what the workers are doing"));
+    pending.error = late_(late);
     Complete(request);
   }
   return next;

@@ -30,9 +30,11 @@ struct PendingRequest {
 class Gatherer {
  public:
   using Finish = std::function<void(const PendingRequest&)>;
+  // The error of a request that these ranks have not answered in time.
+  using Late = std::function<control::RemoteError(const std::vector<Rank>&)>;
 
   // `finish` is called once per request, when it is complete.
-  explicit Gatherer(Finish finish) : finish_(std::move(finish)) {}
+  Gatherer(Finish finish, Late late) : finish_(std::move(finish)), late_(std::move(late)) {}
 
   // Starts waiting for `from` (-1: all `workers` ranks).
   void Expect(const control::PeerName& client, SessionId session, RequestId request, int workers,
@@ -42,8 +44,8 @@ class Gatherer {
               control::Frame body);
   // Completes all requests of `session` with `error`.
   void FailAll(SessionId session, const control::RemoteError& error);
-  // Completes what is late with an error that names the late ranks. Returns the next deadline, or
-  // one far away.
+  // Completes what is late with the error that `late` makes of the late ranks. Returns the next
+  // deadline, or one far away.
   Deadline Expire(Deadline::Clock::time_point now);
 
  private:
@@ -52,6 +54,7 @@ class Gatherer {
   void Complete(std::map<Key, PendingRequest>::iterator request);
 
   const Finish finish_;
+  const Late late_;
   std::map<Key, PendingRequest> pending_;
 };
 

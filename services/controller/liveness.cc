@@ -169,7 +169,12 @@ void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
   const Rank rank = heartbeat.getRank();
   if (rank < 0 || rank >= static_cast<Rank>(workers_.size())) return;
   Watched& watched = workers_[static_cast<size_t>(rank)];
-  if (!watched.watching) return;
+  // It lives after all, but its sessions have failed without it, and its rank may be another's.
+  if (!watched.watching || watched.id.value != heartbeat.getWatch()) {
+    const bool is_last = watched.id.value == heartbeat.getWatch();
+    return Dismiss(from, is_last && !watched.lost_because.empty() ? watched.lost_because
+                                                                  : "another has its rank");
+  }
   if (watched.peer != from) greet_ = true;
   watched.peer = from;
   watched.last_heard = Deadline::Clock::now();
@@ -222,6 +227,12 @@ void LivenessMonitor::SendBeacon(const std::vector<control::PeerName>& peers) {
   (void)channel_->Send(peers, {frame});
 }
 
+void LivenessMonitor::Dismiss(const control::PeerName& worker, const std::string& why) {
+  (void)channel_->Send({&worker, 1},
+                       {control::EncodeMessage<wire::LivenessMessage>(
+                           [&](wire::LivenessMessage::Builder m) { m.setDismissed(why); })});
+}
+
 std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
   std::vector<Loss> losses;
   std::lock_guard lock(mutex_);
@@ -248,6 +259,7 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
     }
     watched.process.reset();
     watched.watching = false;
+    watched.lost_because = reason;
     losses.push_back({static_cast<Rank>(i), watched.id, reason});
   }
   return losses;

@@ -36,7 +36,8 @@ using WatchId = StrongId<struct WatchIdTag, uint64_t>;
 
 // Listens for heartbeats on a socket and a thread of its own; watches processes on this host, so
 // that a killed worker is noticed at once and not after a time-out. Heartbeats of workers that
-// another controller welcomed count for nothing, and are answered with this one's epoch.
+// another controller welcomed count for nothing, and are answered with this one's epoch; those of
+// workers that this one has given up are told to end.
 //
 // Threads: safe. The callbacks come on the liveness thread: `on_lost` once per watching; news of
 // one that has been given up meanwhile may still come.
@@ -103,6 +104,7 @@ class LivenessMonitor {
     int pid = 0;
     std::optional<WatchedProcess> process;  // none: not watched as a process
     bool had_ended = false;                 // before it could be watched
+    std::string lost_because;               // once it is lost
 
     bool HasEnded() const { return had_ended || (process.has_value() && process->HasEnded()); }
   };
@@ -114,6 +116,7 @@ class LivenessMonitor {
   void SendToAll(control::Frame frame);
   void SendQueued();
   void SendBeacon(const std::vector<control::PeerName>& peers);
+  void Dismiss(const control::PeerName& worker, const std::string& why);
   std::vector<Loss> FindLost();
   std::vector<control::PeerName> Peers() const;  // with mutex_ held
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -40,7 +41,9 @@ struct SessionEntry {
   std::string host_id;
   int pid = 0;
   int num_groups = 1;
+  std::chrono::milliseconds command_timeout{0};  // 0: a command may take as long as it likes
   Generation generation;
+  uint64_t reset_at = 1;                 // the first command of this generation
   control::RemoteError failure;          // the first cause of this generation; OK: none
   uint64_t failed_from = 0;              // with `failure`: the first command that is not executed
   control::RemoteError broken;           // why no reset can mend it; OK: a reset can

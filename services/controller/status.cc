@@ -43,12 +43,6 @@ void WriteReport(const control::Frame& frame, wire::WorkerStatus::Builder worker
 
 }  // namespace
 
-WorkerActivity Controller::ActivityOf(Rank rank) const {
-  LastHeard heard = liveness_->LastHeardOf(rank);
-  heard.activity.since += heard.heartbeat_age;
-  return heard.activity;
-}
-
 bool Controller::IsStuck(const WorkerActivity& activity) const {
   return activity.kind == WorkerActivity::Kind::kCommand && activity.since >= options_.stuck_after;
 }
@@ -57,13 +51,60 @@ void Controller::NoticeStuckWorkers() {
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const Membership::Member& member = membership_.member(rank);
     if (member.state != Membership::State::kReady) continue;
-    const WorkerActivity activity = ActivityOf(rank);
+    const WorkerActivity activity = liveness_->LastHeardOf(rank).activity;
+    FailIfOverdue(rank, activity);
     uint64_t& told = stuck_[static_cast<size_t>(rank)];
     if (!IsStuck(activity) || told == activity.launched) continue;
     told = activity.launched;
     spdlog::warn("rank {} ({}) is stuck, or slow: it executes {}", rank,
                  control::ProcessLabel(member.facts.host, member.facts.pid), activity.Describe());
   }
+}
+
+void Controller::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
+  if (activity.kind != WorkerActivity::Kind::kCommand) return;
+  SessionEntry* session = sessions_.Find(activity.session);
+  // What a rank still executes of the time before a reset has failed already.
+  if (session == nullptr || !session->failure.ok() || activity.command < session->reset_at) return;
+  if (session->command_timeout.count() == 0 || activity.since < session->command_timeout) return;
+  const Membership::Member& member = membership_.member(rank);
+  control::RemoteError error = control::ErrorOf(DeadlineExceeded(
+      "worker rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
+      ") has been executing it for ", activity.since.count(), " ms, longer than the ",
+      session->command_timeout.count(), " ms that the session gives its commands"));
+  error.rank = rank;
+  error.command = activity.command;
+  error.function = activity.what;
+  FailSession(*session, error, activity.command);
+}
+
+control::RemoteError Controller::LateError(const std::vector<Rank>& late) const {
+  std::string text;
+  // Whoever executes something of his own is nearer to the cause than who waits in a collective.
+  const WorkerActivity* cause = nullptr;
+  Rank culprit = -1;
+  std::vector<WorkerActivity> activities;
+  activities.reserve(late.size());
+  for (const Rank rank : late) {
+    const WorkerActivity& activity = activities.emplace_back(liveness_->LastHeardOf(rank).activity);
+    const Membership::Member& member = membership_.member(rank);
+    text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
+            control::ProcessLabel(member.facts.host, member.facts.pid) + ") executes " +
+            activity.Describe();
+    if (cause == nullptr && activity.kind == WorkerActivity::Kind::kCommand) {
+      cause = &activity;
+      culprit = rank;
+    }
+  }
+  control::RemoteError error = control::ErrorOf(
+      DeadlineExceeded("no answer in time: ", text, "; `lockstep why` tells more"));
+  if (cause != nullptr) {
+    error.rank = culprit;
+    error.session = cause->session;
+    error.command = cause->command;
+    error.function = cause->what;
+  }
+  return error;
 }
 
 void Controller::Explain(const control::PeerName& client, uint64_t request) {
@@ -92,16 +133,15 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
         auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
         for (Rank rank = 0; rank < membership_.size(); ++rank) {
           const Membership::Member& member = membership_.member(rank);
-          const WorkerActivity activity = ActivityOf(rank);
+          const LastHeard heard = liveness_->LastHeardOf(rank);
           auto worker = workers[static_cast<unsigned>(rank)];
           WritePeer(worker.initPeer(), rank, member);
           worker.setState(ToWire(member.state));
           worker.setBackend(member.backend);
-          control::WriteActivity(activity, worker.initActivity());
-          worker.setHeartbeatAgeMillis(
-              static_cast<uint64_t>(liveness_->LastHeardOf(rank).heartbeat_age.count()));
+          control::WriteActivity(heard.activity, worker.initActivity());
+          worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
           worker.setReason(member.lost_because);
-          worker.setStuck(member.state == Membership::State::kReady && IsStuck(activity));
+          worker.setStuck(member.state == Membership::State::kReady && IsStuck(heard.activity));
           if (!reports.empty()) WriteReport(reports[static_cast<size_t>(rank)], worker);
         }
         auto sessions = status.initSessions(static_cast<unsigned>(sessions_.all().size()));

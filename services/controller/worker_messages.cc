@@ -140,6 +140,7 @@ void Controller::WelcomeAll() {
           welcome.setCollectiveTimeoutMillis(
               static_cast<uint64_t>(options_.collective_timeout.count()));
           welcome.setCluster(options_.cluster);
+          welcome.setWatch(watches_[static_cast<size_t>(rank)].value);
         });
     (void)workers_->Send({&member.peer, 1}, {frame});
   }
@@ -180,11 +181,17 @@ void Controller::HandleLost(Rank rank, const std::string& reason) {
   spdlog::error("rank {} ({}) is lost: {}", rank, label, reason);
   membership_.MarkLost(rank, reason);
   SweepMemoryOf(member);
+  const WorkerActivity last = liveness_->LastHeardOf(rank).activity;
+  const bool idle = last.kind == WorkerActivity::Kind::kNone;
   control::RemoteError cause =
-      control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason));
+      control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason,
+                                   idle ? "" : "; it was last seen executing " + last.Describe()));
   cause.rank = rank;
   for (const SessionId id : sessions_.Ids()) {
     SessionEntry& session = *sessions_.Find(id);
+    const bool was_in_it = !idle && last.session == id;
+    cause.command = was_in_it ? last.command : 0;
+    cause.function = was_in_it ? last.what : "";
     // A loss outlives a reset, so it replaces a lesser cause only for those who still wait.
     FailSession(session, cause);
     gatherer_.FailAll(id, cause);

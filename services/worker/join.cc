@@ -47,6 +47,7 @@ Place ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
     place.segments.push_back(control::ToString(peer.getSegment()));
   }
   place.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
+  place.watch = welcome.getWatch();
   place.heartbeat_interval = milliseconds(welcome.getHeartbeatMillis());
   place.collective_timeout = milliseconds(welcome.getCollectiveTimeoutMillis());
   place.flow_window_bytes = welcome.getFlowWindowBytes();

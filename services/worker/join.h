@@ -20,6 +20,7 @@ namespace lockstep::worker {
 struct Place {
   Rank rank = 0;
   Epoch epoch;
+  uint64_t watch = 0;  // names this joining in heartbeats
   std::string cluster;
   std::vector<std::string> segments;  // the arenas' names, by rank; empty: none
   std::string liveness_endpoint;

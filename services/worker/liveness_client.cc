@@ -4,6 +4,7 @@
 
 #include "runtime/control/activity_codec.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
 #include "schemas/membership.capnp.h"
 #include "services/worker/stack_sampler.h"
 
@@ -73,6 +74,7 @@ void LivenessClient::SendHeartbeat() {
         auto heartbeat = message.initHeartbeat();
         heartbeat.setRank(options_.rank);
         heartbeat.setEpoch(options_.epoch.value);
+        heartbeat.setWatch(options_.watch);
         control::WriteActivity(activity_.Now(), heartbeat.initActivity());
       })});
 }
@@ -107,6 +109,11 @@ void LivenessClient::Receive() {
                                        options_.epoch,
                                        " welcomed this worker; what its sessions "
                                        "held is gone, start the worker again to join"));
+          }
+          if (reader.isDismissed()) {
+            ControllerLost(Aborted("the controller has given this worker up, though it lives: ",
+                                   control::ToString(reader.getDismissed()),
+                                   "; start the worker again"));
           }
           if (reader.isProbe()) SendReport(reader.getProbe());
           if (reader.isAbort()) {

@@ -30,13 +30,14 @@ class LivenessClient {
   struct Options {
     Rank rank = 0;
     Epoch epoch;
+    uint64_t watch = 0;  // from the welcome
     std::chrono::milliseconds heartbeat_interval{500};
     std::chrono::milliseconds controller_timeout{10'000};
   };
   struct Callbacks {
     std::function<void(SessionId, const AbortOrder&)> abort;
-    // The controller has been silent for controller_timeout, or another one has taken its place.
-    // Called once.
+    // The controller has been silent for controller_timeout, another one has taken its place, or it
+    // has given this worker up. Called once.
     std::function<void(const Status& why)> controller_lost;
   };
 

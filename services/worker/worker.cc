@@ -80,8 +80,9 @@ void Worker::Run() {
   const Status status = JoinAndServe();
   if (!status.ok()) spdlog::error("worker ends: {}", Message(status));
   std::lock_guard lock(state_mutex_);
-  // Nobody should have to wait until the silence of a worker is noticed.
-  (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
+  // Nobody should have to wait until the silence of a worker is noticed. A controller that has sent
+  // its workers away listens no more.
+  if (!sent_away_) (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
   ended_ = true;
   // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
   end_status_ =
@@ -97,16 +98,17 @@ Status Worker::JoinAndServe() {
   place_ = *place;
   // Before the communicator: connecting it may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
-                            control::ZmqConnect(context_, place_.liveness_endpoint));
-  LivenessClient liveness(
-      std::move(liveness_channel),
-      {place_.rank, place_.epoch, place_.heartbeat_interval, options_.controller_timeout},
-      activity_, pthread_self(),
-      {[this](SessionId session, const AbortOrder& abort) {
-         std::lock_guard lock(state_mutex_);
-         if (executor_ != nullptr) executor_->Abort(session, abort);
-       },
-       [this](const Status& why) { OnControllerLost(why); }});
+                            control::ZmqConnect(context_, place_.liveness_endpoint,
+                                                {.linger = std::chrono::milliseconds(0)}));
+  LivenessClient liveness(std::move(liveness_channel),
+                          {place_.rank, place_.epoch, place_.watch, place_.heartbeat_interval,
+                           options_.controller_timeout},
+                          activity_, pthread_self(),
+                          {[this](SessionId session, const AbortOrder& abort) {
+                             std::lock_guard lock(state_mutex_);
+                             if (executor_ != nullptr) executor_->Abort(session, abort);
+                           },
+                           [this](const Status& why) { OnControllerLost(why); }});
   const StatusOr<std::unique_ptr<collective::Communicator>> world =
       ConnectWorld(place_, arena_, stopping_, deadline);
   Status status = world.status();
@@ -188,6 +190,7 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
             return OkStatus();
           case wire::Envelope::SHUTDOWN:
             shutdown = true;
+            sent_away_ = true;
             spdlog::info("rank {} stops: {}", place_.rank,
                          control::ToString(envelope.getShutdown()));
             return OkStatus();

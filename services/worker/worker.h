@@ -65,6 +65,7 @@ class Worker {
   Activity activity_;
   Place place_;
   uint64_t last_sequence_ = 0;
+  bool sent_away_ = false;  // by the controller's shutdown; the executing thread's
 
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};

@@ -170,7 +170,17 @@ TEST_P(SilenceTest, StoppedWorkerIsLost) {
   const lockstep::Status status = session_->SyncAll();
   Kill(1, SIGCONT);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 1"), HasSubstr("no heartbeat")));
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("rank 1"), HasSubstr("no heartbeat"), HasSubstr("is stopped")));
+}
+
+TEST_P(SilenceTest, WorkerThatWasGivenUpEndsWhenItLivesAgain) {
+  const pid_t worker = cluster_->worker_pids()[1];
+  Suspend(worker);
+  EXPECT_FALSE(session_->SyncAll().ok());
+  Kill(1, SIGCONT);
+  // By itself it would wait for twice as long before it takes the controller's silence for its end.
+  EXPECT_TRUE(AllGone({worker}, Deadline::After(5s)));
 }
 
 TEST_P(SilenceTest, ClientOfAStoppedControllerGetsAnErrorWithinItsLease) {

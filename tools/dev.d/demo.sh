@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tools/dev demo and bench: the built programs, run directly.
+# tools/dev demo, bench and chaos: the built programs, run directly.
 
 # A cluster of service processes, and a client that trains on it.
 cmd_demo() {
@@ -22,4 +22,10 @@ cmd_bench() {
   cmd_setup
   build_targets //tools/bench || exit 1
   "$(binaries)/tools/bench/bench" "$@"
+}
+
+cmd_chaos() {
+  cmd_setup
+  build_targets //tests/chaos:chaos_test || exit 1
+  "$(binaries)/tests/chaos/chaos_test" "$@"
 }

@@ -94,7 +94,7 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   socket.Set(ZMQ_RCVHWM, 0);
   socket.Set(ZMQ_IPV6, 1);
   // The last words (a refusal, a shutdown) still go out after the socket is closed.
-  socket.Set(ZMQ_LINGER, 500);
+  socket.Set(ZMQ_LINGER, static_cast<int>(options.linger.count()));
   socket.Set(ZMQ_RECONNECT_IVL, 5);
   socket.Set(ZMQ_RECONNECT_IVL_MAX, 500);
   const int64_t max_bytes = options.max_message_bytes;

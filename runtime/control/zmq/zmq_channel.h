@@ -2,6 +2,7 @@
 // ipc:// and tcp:// endpoints.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,8 @@ struct ZmqOptions {
   int64_t max_message_bytes = int64_t{1} << 30;
   // Messages that wait for one peer that does not read; further ones to it are lost. 0: any number.
   int max_unread = 0;
+  // How long what was sent last may still take to go out once the channel is closed.
+  std::chrono::milliseconds linger{500};
   // Of a listener: a second address, as a short cut for threads of its own process (inproc://).
   std::string also_at{};
 };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "services/local/child_process.h"
 
@@ -32,14 +34,18 @@ constexpr Epoch kEpoch(5);
 // A worker's end of the socket, driven by the test.
 class FakeWorker {
  public:
-  FakeWorker(const std::shared_ptr<control::ZmqContext>& context, const std::string& endpoint)
-      : channel_(std::move(*control::ZmqConnect(context, endpoint))) {}
+  // `watches`: what the workers were told in their welcomes, by rank.
+  FakeWorker(const std::shared_ptr<control::ZmqContext>& context, const std::string& endpoint,
+             const std::map<Rank, WatchId>& watches)
+      : channel_(std::move(*control::ZmqConnect(context, endpoint))), watches_(watches) {}
 
   void SendHeartbeat(Rank rank, uint64_t completed = 0, Epoch epoch = kEpoch) {
     Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder m) {
       auto heartbeat = m.initHeartbeat();
       heartbeat.setRank(rank);
       heartbeat.setEpoch(epoch.value);
+      const auto watch = watches_.find(rank);
+      if (watch != watches_.end()) heartbeat.setWatch(watch->second.value);
       auto activity = heartbeat.initActivity();
       activity.setReceived(completed + 2);
       activity.setLaunched(completed + 1);
@@ -83,6 +89,7 @@ class FakeWorker {
 
  private:
   std::unique_ptr<control::ClientChannel> channel_;
+  const std::map<Rank, WatchId>& watches_;
 };
 
 class LivenessTest : public testing::Test {
@@ -110,11 +117,12 @@ class LivenessTest : public testing::Test {
   WatchId Watch(Rank rank, const std::string& host_id, int pid) {
     const WatchId watch = monitor_->Watch(rank, host_id, pid);
     monitor_->ExpectHeartbeats(rank);
+    watches_[rank] = watch;
     return watch;
   }
   void TearDown() override { monitor_.reset(); }
 
-  FakeWorker Connect() { return FakeWorker(context_, endpoint_); }
+  FakeWorker Connect() { return FakeWorker(context_, endpoint_, watches_); }
   // The losses, once there are `count`.
   std::vector<LivenessMonitor::Loss> WaitForLosses(size_t count) {
     std::unique_lock lock(mutex_);
@@ -132,6 +140,7 @@ class LivenessTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<LivenessMonitor::Loss> lost_;
+  std::map<Rank, WatchId> watches_;
   std::vector<LivenessMonitor::Report> reports_;
   std::chrono::milliseconds joining_timeout_ = kNever;
 };
@@ -338,6 +347,30 @@ TEST_F(LivenessTest, StoppedProcessesAreToldFromDeadOnes) {
   Watch(0, control::ThisHost().id, child->pid());
   EXPECT_THAT(WaitForLosses(1)[0].reason,
               testing::AllOf(HasSubstr("no heartbeat for"), HasSubstr("is stopped")));
+}
+
+TEST_F(LivenessTest, WorkersThatWereGivenUpAreDismissed) {
+  Start(1, 50ms);
+  Watch(0, "elsewhere", 1);
+  WaitForLosses(1);
+  FakeWorker frozen = Connect();
+  frozen.SendHeartbeat(0, 99);
+  std::string why;
+  const auto dismissed = [&](wire::LivenessMessage::Reader reader) {
+    if (reader.isDismissed()) why = control::ToString(reader.getDismissed());
+    return reader.isDismissed();
+  };
+  ASSERT_TRUE(frozen.WaitFor(dismissed));
+  EXPECT_THAT(why, HasSubstr("no heartbeat for"));
+  EXPECT_EQ(monitor_->LastHeardOf(0).activity.completed, 0u) << "it counts for nothing";
+  // Another one has joined in its place: that one's heartbeats count, the first one's do not.
+  const std::map<Rank, WatchId> old = watches_;
+  FakeWorker first(context_, endpoint_, old);
+  monitor_->Watch(0, "elsewhere", 2);
+  first.SendHeartbeat(0, 99);
+  ASSERT_TRUE(first.WaitFor(dismissed));
+  EXPECT_THAT(why, HasSubstr("another"));
+  EXPECT_EQ(monitor_->LastHeardOf(0).activity.completed, 0u);
 }
 
 // Workers of a controller that was killed still speak to its endpoint.

@@ -39,7 +39,7 @@ class LivenessClientTest : public testing::Test {
              std::chrono::milliseconds interval = 5ms) {
     client_ = std::make_unique<LivenessClient>(
         std::move(*control::ZmqConnect(context_, server_->endpoint())),
-        LivenessClient::Options{2, Epoch(6), interval, controller_timeout}, activity_,
+        LivenessClient::Options{2, Epoch(6), 8, interval, controller_timeout}, activity_,
         pthread_self(),
         LivenessClient::Callbacks{[this](SessionId session, const AbortOrder& abort) {
                                     std::lock_guard lock(mutex_);
@@ -58,6 +58,7 @@ class LivenessClientTest : public testing::Test {
   struct Beat {
     Rank rank = -2;
     uint64_t epoch = 0;
+    uint64_t watch = 0;
     WorkerActivity activity;
   };
   Beat NextHeartbeat() {
@@ -71,7 +72,7 @@ class LivenessClientTest : public testing::Test {
                     message[0],
                     [&](wire::LivenessMessage::Reader reader) {
                       auto heartbeat = reader.getHeartbeat();
-                      beat = {heartbeat.getRank(), heartbeat.getEpoch(),
+                      beat = {heartbeat.getRank(), heartbeat.getEpoch(), heartbeat.getWatch(),
                               control::ReadActivity(heartbeat.getActivity())};
                       return OkStatus();
                     })
@@ -119,6 +120,7 @@ TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
     const Beat beat = NextHeartbeat();
     EXPECT_EQ(beat.rank, 2);
     EXPECT_EQ(beat.epoch, 6u);
+    EXPECT_EQ(beat.watch, 8u);
     EXPECT_EQ(beat.activity.received, 1u);
     EXPECT_EQ(beat.activity.launched, 3u);
     EXPECT_EQ(beat.activity.completed, 2u);
@@ -157,6 +159,17 @@ TEST_F(LivenessClientTest, ProbesAreAnsweredWithTheStack) {
                   })
                   .ok());
   EXPECT_THAT(stack, HasSubstr("ProbesAreAnsweredWithTheStack"));
+}
+
+TEST_F(LivenessClientTest, WorkersThatAreGivenUpAreToldWhy) {
+  Start(kNever);
+  NextHeartbeat();
+  Send(control::EncodeMessage<wire::LivenessMessage>(
+      [](wire::LivenessMessage::Builder message) { message.setDismissed("too late"); }));
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return times_lost_ == 1; }));
+  EXPECT_EQ(why_lost_.code(), StatusCode::kAborted);
+  EXPECT_THAT(Message(why_lost_), HasSubstr("too late"));
 }
 
 TEST_F(LivenessClientTest, WaitsForTheFirstSignOfTheController) {

@@ -1,0 +1,145 @@
+// Workers that live but do not go on: found, named, and told from lost ones.
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
+#include "runtime/client/failure.h"
+#include "runtime/client/story.h"
+#include "tests/integration/session_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr auto kLong = 20s;
+constexpr double kForEver = 3600;  // seconds; lockstep.sleep ends when its session fails
+
+class StuckTest : public SessionFixture {
+ protected:
+  void SetUp() override {
+    ClusterOptions options;
+    options.controller.heartbeat_interval = 50ms;
+    options.controller.stuck_after = 200ms;
+    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
+    session_ = std::make_unique<Session>(Open(*cluster_));
+  }
+
+  // Rank 2 sleeps; the others wait for it in an allreduce.
+  static void HoldUp(Session& session) {
+    const DRef tensor = Unwrap(session.Empty({16}, DType::kFloat32));
+    (void)Unwrap(session.Call(Function(session, "lockstep.sleep"), kForEver, 2));
+    (void)Unwrap(session.AllReduce(tensor, Reduction::kSum));
+    EXPECT_OK(session.Flush());
+  }
+  // The cluster's status once `found`.
+  template <typename Found>
+  ClusterStatus StatusOnce(Found found) {
+    const Deadline deadline = Deadline::After(kLong);
+    while (true) {
+      ClusterStatus status = Unwrap(GetClusterStatus(cluster_->endpoint(), kLong));
+      if (found(status)) return status;
+      if (deadline.Expired()) {
+        ADD_FAILURE() << "not found in time";
+        return status;
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, StuckTest,
+                         ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),
+                         NameOf);
+
+TEST_P(StuckTest, AStuckWorkerIsNamedAndNotLost) {
+  HoldUp(*session_);
+  const ClusterStatus status =
+      StatusOnce([](const ClusterStatus& now) { return now.workers[2].stuck; });
+  EXPECT_EQ(status.workers[2].state, WorkerState::kReady);
+  EXPECT_EQ(status.workers[2].activity.what, "lockstep.sleep");
+  EXPECT_EQ(status.workers[2].activity.session, session_->id());
+  EXPECT_GE(status.workers[2].activity.since, 200ms);
+  for (Rank rank : {0, 1, 3}) {
+    const WorkerStatus& other = status.workers[static_cast<size_t>(rank)];
+    EXPECT_FALSE(other.stuck) << rank;
+  }
+}
+
+TEST_P(StuckTest, TheStoryTellsWhoWaitsForWhomAndWhere) {
+  HoldUp(*session_);
+  StatusOnce([](const ClusterStatus& now) {
+    int waiting = 0;
+    for (const WorkerStatus& worker : now.workers) {
+      if (worker.activity.kind == WorkerActivity::Kind::kCollective) ++waiting;
+    }
+    return now.workers[2].stuck && waiting == 3;
+  });
+  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->endpoint(), kLong));
+  const ClusterStory story = TellStory(status);
+  EXPECT_EQ(story.summary, "rank 2 is stuck");
+  ASSERT_EQ(story.culprits.size(), 1u);
+  EXPECT_EQ(story.culprits[0].rank, 2);
+  EXPECT_THAT(story.culprits[0].waiting, ElementsAre(0, 1, 3));
+  EXPECT_THAT(status.workers[2].stack, Contains(HasSubstr("Sleep"))) << status.workers[2].no_stack;
+  EXPECT_THAT(status.workers[0].stack, Contains(HasSubstr("ExecuteCollective")))
+      << status.workers[0].no_stack;
+  // Being asked has disturbed nobody.
+  EXPECT_OK(session_->Reset());
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(StuckTest, CommandTimeoutFailsTheSessionAndNoOther) {
+  SessionOptions options = Options();
+  options.command_timeout = 300ms;
+  Session impatient = Open(*cluster_, options);
+  const DRef kept = Unwrap(impatient.Call(Function(impatient, "lockstep.identity"), "kept"));
+  const auto begin = Deadline::Clock::now();
+  HoldUp(impatient);
+  const lockstep::Status status = impatient.SyncAll();
+  EXPECT_GE(Deadline::Clock::now() - begin, 300ms);
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+  const auto failure = FailureOf(status);
+  ASSERT_TRUE(failure.has_value()) << status;
+  EXPECT_EQ(failure->rank, 2);
+  EXPECT_EQ(failure->session, impatient.id());
+  EXPECT_EQ(failure->function, "lockstep.sleep");
+  EXPECT_GT(failure->command, 0u);
+  EXPECT_THAT(failure->message, AllOf(HasSubstr("rank 2"), HasSubstr("300 ms")));
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(impatient.Reset());
+  EXPECT_OK(impatient.SyncAll());
+  EXPECT_EQ(Unwrap(impatient.DebugGet(kept, 2)), Value("kept"));
+}
+
+TEST_P(StuckTest, WaitsThatEndTellWhatTheLateAreDoing) {
+  SessionOptions options = Options();
+  options.timeout = 700ms;
+  Session impatient = Open(*cluster_, options);
+  HoldUp(impatient);
+  const lockstep::Status status = impatient.SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("lockstep.sleep"), HasSubstr("allreduce"),
+                                     HasSubstr("lockstep why")));
+  const auto failure = FailureOf(status);
+  ASSERT_TRUE(failure.has_value()) << status;
+  EXPECT_EQ(failure->rank, 2);
+  EXPECT_EQ(failure->function, "lockstep.sleep");
+  EXPECT_OK(impatient.Reset());
+}
+
+TEST_P(StuckTest, NegativeCommandTimeoutsAreRefused) {
+  SessionOptions options = Options();
+  options.command_timeout = -1ms;
+  EXPECT_EQ(cluster_->Connect(options).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace lockstep::testing

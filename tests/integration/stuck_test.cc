@@ -31,6 +31,11 @@ class StuckTest : public SessionFixture {
     session_ = std::make_unique<Session>(Open(*cluster_));
   }
 
+  void TearDown() override {
+    EXPECT_OK(session_->Reset());  // closing would wait for what still sleeps
+    SessionFixture::TearDown();
+  }
+
   // Rank 2 sleeps; the others wait for it in an allreduce.
   static void HoldUp(Session& session) {
     const DRef tensor = Unwrap(session.Empty({16}, DType::kFloat32));

@@ -8,7 +8,7 @@ NAMED=0
 
 cmd_test() {
   local fast=0 lint=0
-  local -a names=() targets=(//...) tsan=(--config=tsan) not_sanitized=()
+  local -a names=() targets=(//...) tsan=(--config=tsan) not_sanitized=() not_in_tsan=()
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --fast) fast=1 ;;
@@ -28,6 +28,9 @@ cmd_test() {
     # Building for a sanitizer takes longer than running. What measures is not what users run; what
     # only reads and prints text, in one thread, has its integration tests.
     not_sanitized=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...)
+    # What a worker's one executing thread does, and programs whose parts are tested elsewhere.
+    not_in_tsan=(-//tests/unit/runtime/module/... -//tests/unit/runtime/registers/...
+      -//tests/integration/cli/... -//tests/integration/examples/...)
   fi
   build_targets "${targets[@]}" || fail_and_report "the build failed"
 
@@ -37,8 +40,7 @@ cmd_test() {
     run_suite "Tests" -- "${targets[@]}"
     run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
     ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
-    run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}" "${not_sanitized[@]}" \
-      -//tests/integration/cli/...
+    run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
   fi
   [[ $lint == 0 ]] || lint_as_tests
   report

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,8 +21,8 @@ constexpr size_t kMegabyte = size_t{1} << 20;
 // A name that no other test, and no other run of this one, uses.
 std::string UniqueName() {
   static int count = 0;
-  return SharedSegment::kNamePrefix + std::string("segment-test-") + std::to_string(getpid()) +
-         "-" + std::to_string(count++);
+  return SharedSegment::kNamePrefix + std::string("segment-test-") +
+         std::to_string(std::random_device()()) + "-" + std::to_string(count++);
 }
 
 bool ExistsInFileSystem(const std::string& name) {

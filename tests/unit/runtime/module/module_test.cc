@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <random>
 
 #include <cstdlib>
 #include <filesystem>
@@ -34,7 +35,8 @@ std::string ModuleDirectory() {
 StatusOr<std::shared_ptr<tensor::Arena>> NewArena() {
   static int count = 0;
   return tensor::Arena::Create({.name = SharedSegment::kNamePrefix + std::string("module-test-") +
-                                        std::to_string(getpid()) + "-" + std::to_string(count++),
+                                        std::to_string(std::random_device()()) + "-" +
+                                        std::to_string(count++),
                                 .capacity_bytes = size_t{64} << 20});
 }
 

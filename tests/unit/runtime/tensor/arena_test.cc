@@ -17,10 +17,11 @@ constexpr size_t kMegabyte = size_t{1} << 20;
 std::shared_ptr<Arena> NewArena(size_t capacity_bytes = 256 * kMegabyte,
                                 size_t control_bytes = kMegabyte) {
   static int count = 0;
-  auto arena = Arena::Create({.name = SharedSegment::kNamePrefix + std::string("arena-test-") +
-                                      std::to_string(getpid()) + "-" + std::to_string(count++),
-                              .capacity_bytes = capacity_bytes,
-                              .control_bytes = control_bytes});
+  auto arena =
+      Arena::Create({.name = SharedSegment::kNamePrefix + std::string("arena-test-") +
+                             std::to_string(std::random_device()()) + "-" + std::to_string(count++),
+                     .capacity_bytes = capacity_bytes,
+                     .control_bytes = control_bytes});
   EXPECT_TRUE(arena.ok()) << arena.status();
   return *std::move(arena);
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,7 +61,8 @@ Message ReceiveFrom(ServerChannel& channel, PeerName* from) {
 // An endpoint of each kind, not yet used by anybody.
 std::string NewEndpoint(const std::string& transport) {
   static int counter = 0;
-  const std::string unique = std::to_string(getpid()) + "-" + std::to_string(++counter);
+  const std::string unique =
+      std::to_string(std::random_device()()) + "-" + std::to_string(++counter);
   if (transport == "tcp") return "tcp://127.0.0.1:*";
   // Sockets' paths are short: the test's own directory may be too long.
   if (transport == "ipc") return "ipc:///tmp/zmq_channel_test-" + unique;

@@ -18,11 +18,16 @@ namespace {
 
 constexpr size_t kMegabyte = size_t{1} << 20;
 
-// A name that no other test, and no other run of this one, uses.
+// What no other test, and no other run of this one, uses.
+const std::string& ProgramPrefix() {
+  static const std::string prefix = SharedSegment::kNamePrefix + std::string("segment-test-") +
+                                    std::to_string(std::random_device()());
+  return prefix;
+}
+
 std::string UniqueName() {
   static int count = 0;
-  return SharedSegment::kNamePrefix + std::string("segment-test-") +
-         std::to_string(std::random_device()()) + "-" + std::to_string(count++);
+  return ProgramPrefix() + "-" + std::to_string(count++);
 }
 
 bool ExistsInFileSystem(const std::string& name) {
@@ -200,7 +205,7 @@ TEST(SharedSegmentTest, SweepersDoNotTakeANewSegmentForADeadOwners) {
   std::vector<std::thread> sweepers;
   for (int i = 0; i < 2; ++i) {
     sweepers.emplace_back([&] {
-      while (!stop) SharedSegment::Sweep(SharedSegment::kNamePrefix + std::string("segment-test-"));
+      while (!stop) SharedSegment::Sweep(ProgramPrefix());
     });
   }
   for (int i = 0; i < 2000; ++i) {

@@ -79,31 +79,23 @@ void Controller::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
 }
 
 control::RemoteError Controller::LateError(const std::vector<Rank>& late) const {
+  control::RemoteError error;
   std::string text;
-  // Whoever executes something of his own is nearer to the cause than who waits in a collective.
-  const WorkerActivity* cause = nullptr;
-  Rank culprit = -1;
-  std::vector<WorkerActivity> activities;
-  activities.reserve(late.size());
   for (const Rank rank : late) {
-    const WorkerActivity& activity = activities.emplace_back(liveness_->LastHeardOf(rank).activity);
+    const WorkerActivity activity = liveness_->LastHeardOf(rank).activity;
     const Membership::Member& member = membership_.member(rank);
     text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
             control::ProcessLabel(member.facts.host, member.facts.pid) + ") executes " +
             activity.Describe();
-    if (cause == nullptr && activity.kind == WorkerActivity::Kind::kCommand) {
-      cause = &activity;
-      culprit = rank;
-    }
+    // Whoever executes something of his own is nearer to the cause than who waits in a collective.
+    if (error.rank >= 0 || activity.kind != WorkerActivity::Kind::kCommand) continue;
+    error.rank = rank;
+    error.session = activity.session;
+    error.command = activity.command;
+    error.function = activity.what;
   }
-  control::RemoteError error = control::ErrorOf(
-      DeadlineExceeded("no answer in time: ", text, "; `lockstep why` tells more"));
-  if (cause != nullptr) {
-    error.rank = culprit;
-    error.session = cause->session;
-    error.command = cause->command;
-    error.function = cause->what;
-  }
+  error.code = StatusCode::kDeadlineExceeded;
+  error.message = "no answer in time: " + text + "; `lockstep why` tells more";
   return error;
 }
 

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
@@ -96,18 +95,13 @@ class Client {
   // Runs `work` on a thread of the client's own.
   template <typename Work>
   void Run(Work work) {
-    thread_ = std::thread([this, work] {
-      const auto begin = Deadline::Clock::now();
-      result_ = work(*this);
-      took_ = Deadline::Clock::now() - begin;
-    });
+    thread_ = std::thread([this, work] { result_ = work(*this); });
   }
   // What the work returned.
   Status Join() {
     thread_.join();
     return result_;
   }
-  Deadline::Clock::duration took() const { return took_; }
 
   // Some steps; an error of the session, or of the model, ends them.
   Status TakeSteps(int steps) {
@@ -139,7 +133,6 @@ class Client {
 
   std::thread thread_;
   Status result_;
-  Deadline::Clock::duration took_{};
 };
 
 // The program goes on to its end, and everything that it made is right.

@@ -78,12 +78,10 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
     liveness_->NoteAlive(known);
     return;
   }
-  StatusOr<Rank> rank = membership_.Admit(peer, candidate);
-  if (!rank.ok() && !welcomed_) {
-    // Whoever is in the way may have been killed a moment ago.
-    FreeRanksOfTheDead();
-    rank = membership_.Admit(peer, candidate);
-  }
+  // Whoever is in the way may have been killed a moment ago, and must not push others to ranks that
+  // somebody else will ask for.
+  if (!welcomed_) FreeRanksOfTheDead();
+  const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
   if (!rank.ok()) {
     spdlog::warn("worker {} is refused: {}", control::ProcessLabel(candidate.host, candidate.pid),
                  Message(rank.status()));

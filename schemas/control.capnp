@@ -125,23 +125,18 @@ struct Command {
       # The kill list: these names are dropped, in failed sessions too.
     }
 
-    openSession :group {
-      numGroups @27 :UInt32;
-      # Ranks are split into this many equal contiguous groups. Sent by the controller alone.
-      clientPid @28 :Int32;
-      clientHost @29 :Text;
-      # Who owns the session (see membership.capnp, Host.id).
-    }
+    openSession @27 :M.SessionRecord;
+    # Sent by the controller alone.
 
     closeSession :group {
       # Frees all registers and communicators of the session. Sent by the controller alone.
-      clientLost @30 :Bool;
+      clientLost @28 :Bool;
       # The client did not close it but fell silent: it may still write to tensors that it located,
       # so their memory is not used again while its process lives.
     }
 
     reset :group {
-      generation @31 :UInt32;
+      generation @29 :UInt32;
       # The session works again, under this generation; registers keep their values. Sent by the
       # controller alone.
     }
@@ -151,8 +146,8 @@ struct Command {
 struct Envelope {
   # The first frame of everything that goes to a worker on its command socket.
   epoch @0 :UInt64;
-  # The controller this was sent by: every start of a controller has one of its own, greater than all
-  # before it (Unix time in milliseconds). A worker that another one welcomed refuses it.
+  # The incarnation of the cluster's membership. It is greater than all before it with every start of a
+  # controller (Unix time in milliseconds) and with every welcome. Only a welcome changes the worker's.
   sequence @1 :UInt64;
   # Place in the total order over all sessions, without gaps; 0 outside it (welcome, refusal).
   session @2 :UInt32;

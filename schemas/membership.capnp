@@ -36,6 +36,43 @@ struct Hello {
   # Name of its arena's shared-memory segment; empty if it has none.
   bulkEndpoint @9 :Text;
   # Where it takes bulk copies from clients.
+  resume @10 :Resume;
+  # Of a worker whose controller was lost: what it has kept. Null: it comes with nothing.
+}
+
+struct Resume {
+  # A worker's inventory, for the controller that is started again.
+  controller @0 :UInt64;
+  # The one that was lost, by the epoch in which it was started.
+  epoch @1 :UInt64;
+  # Of the last welcome.
+  worldSize @2 :UInt32;
+  sessions @3 :List(SessionRecord);
+  # Open here, with their registers.
+}
+
+struct SessionRecord {
+  # What must be known of a session by whoever takes it over: a worker that joins while it is open, or
+  # a controller that is started again.
+  session @0 :UInt32;
+  token @1 :Text;
+  # Proves ownership of the session when a client comes back to it. 16 random bytes, in hexadecimal.
+  name @2 :Text;
+  # For people: the client program.
+  clientHost @3 :Host;
+  clientPid @4 :Int32;
+  # Who owns the session.
+  numGroups @5 :UInt32 = 1;
+  # Ranks are split into this many equal contiguous groups.
+  generation @6 :UInt32;
+  nextCommand @7 :UInt64 = 1;
+  # From a worker: the one after the last that it has executed well. From the controller: the first that
+  # it has not sent on yet.
+  consumedBytes @8 :UInt64;
+  # As in Consumed: where the count begins.
+  commandTimeoutMillis @9 :UInt64;
+  failure @10 :E.Error;
+  # From the controller: why commands of this generation are not executed; null: they are.
 }
 
 struct Peer {
@@ -48,7 +85,10 @@ struct Peer {
 }
 
 struct Welcome {
-  # Sent to every worker when the last one has joined.
+  # Sent to every worker when the last one has joined, and again, under a greater epoch (that of the
+  # envelope), when a lost one was replaced: the worker gives up all communicators, connects anew with
+  # `peers`, and says ready again. It keeps the sessions named here with their registers, opens those
+  # that it does not have, and closes all others.
   version @0 :UInt32;
   # The protocol version chosen.
   rank @1 :Int32;
@@ -65,11 +105,21 @@ struct Welcome {
   cluster @7 :Text;
   watch @8 :UInt64;
   # Names this joining of this worker: said in every heartbeat.
+  controller @9 :UInt64;
+  # The epoch in which this controller was started: said in every heartbeat.
+  sequence @10 :UInt64;
+  # Of the last batch that was ordered before: the next one is the first after this welcome.
+  sessions @11 :List(SessionRecord);
 }
 
 struct Refusal {
-  # Why a worker or client may not join.
+  # Why a worker or client may not join, or why a client's message was dropped.
   error @0 :E.Error;
+  controller @1 :UInt64;
+  # The epoch in which the controller was started. A client that another one opened a session for learns
+  # from it that it has to resume the session.
+  resume @2 :Bool;
+  # Answers resumeSession: it cannot be.
 }
 
 struct Ready {
@@ -77,6 +127,8 @@ struct Ready {
   rank @0 :Int32;
   backend @1 :Text;
   # "shm", ...
+  epoch @2 :UInt64;
+  # Of the welcome that this answers.
 }
 
 struct Activity {
@@ -110,9 +162,10 @@ struct Heartbeat {
   # On the liveness socket, in both directions.
   rank @0 :Int32;
   # The sender; -1: the controller.
-  epoch @1 :UInt64;
-  # The sender's, see Envelope. One of another epoch counts for nothing; the controller answers it with
-  # its own, by which a worker learns that its controller was replaced: it ends.
+  controller @1 :UInt64;
+  # The epoch in which the controller was started that welcomed the sender, or that the sender is. One
+  # of another controller counts for nothing; this one answers with its own, by which a worker learns
+  # that its controller was replaced.
   activity @2 :Activity;
   # The sender's; null from the controller.
   watch @3 :UInt64;
@@ -124,7 +177,8 @@ struct Report {
   # A worker's answer to a probe.
   probe @0 :UInt64;
   rank @1 :Int32;
-  epoch @2 :UInt64;
+  controller @2 :UInt64;
+  # As in Heartbeat.
   activity @3 :Activity;
   stack @4 :List(Text);
   # Of the thread that executes commands, innermost frame first. Empty if it executes nothing.
@@ -154,5 +208,8 @@ struct LivenessMessage {
     report @3 :Report;
     dismissed @4 :Text;
     # From the controller: you are not counted on any more, for this reason; end.
+    broken @5 :UInt64;
+    # From the controller: the world of this epoch, and of all before it, has lost a worker. Nobody is
+    # to wait for it any more while he connects; there will be another welcome.
   }
 }

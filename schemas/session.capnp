@@ -24,13 +24,30 @@ struct OpenSession {
   # 0: never.
 }
 
+struct ResumeSession {
+  # To a controller that was started after the one that opened the session. Answered with SessionOpened
+  # when all workers are ready, and then with SessionFailed: what was under way is lost. Sent and received
+  # bytes are counted from 0 again.
+  minVersion @0 :UInt32;
+  maxVersion @1 :UInt32;
+  build @2 :Text;
+  session @3 :UInt32;
+  token @4 :Text;
+  generation @5 :UInt32;
+  nextCommand @6 :UInt64;
+  # The number of the first command that the client has not sent.
+  timeoutMillis @7 :UInt64;
+}
+
 struct SessionOpened {
+  # Answers openSession and resumeSession.
   session @0 :UInt32;
-  token @1 :Data;
-  # Proves ownership of the session when the client reconnects. 16 random bytes.
+  token @1 :Text;
+  # See SessionRecord.
   version @2 :UInt32;
   workers @3 :List(M.Peer);
-  epoch @4 :UInt64;
+  controller @4 :UInt64;
+  # The epoch in which the controller was started.
   leaseMillis @5 :UInt32;
   # The session ends if the client is silent for this long.
   flowWindowBytes @6 :UInt64;
@@ -75,6 +92,13 @@ struct ResetSession {
   timeoutMillis @3 :UInt64;
 }
 
+struct AwaitWorkers {
+  # Answered when all workers are ready: lost ones have been replaced, or have not by then.
+  session @0 :UInt32;
+  request @1 :UInt64;
+  timeoutMillis @2 :UInt64;
+}
+
 struct ClientMessage {
   union {
     openSession @0 :OpenSession;
@@ -89,6 +113,8 @@ struct ClientMessage {
     # Stops the whole cluster; the text says why. Needs no session.
     explain @7 :UInt64;
     # As `status`, but the workers are asked first what they are doing, and for their stacks.
+    awaitWorkers @8 :AwaitWorkers;
+    resumeSession @9 :ResumeSession;
   }
 }
 
@@ -164,6 +190,22 @@ struct ClusterStatus {
   # Batches ordered so far.
 }
 
+struct Replacement {
+  rank @0 :Int32;
+  fromCommand @1 :UInt64;
+  # The first command of the session that the rank's present worker was sent. What registers were given
+  # before, on this rank, was lost with the worker that had it.
+}
+
+struct WorkersReplaced {
+  # The cluster is whole again. Sent before anything that the new workers had a part in.
+  session @0 :UInt32;
+  workers @1 :List(M.Peer);
+  # All, in rank order.
+  replaced @2 :List(Replacement);
+  # All that were since the session was opened, the last of each rank.
+}
+
 struct ControllerMessage {
   # The first frame of everything the controller sends to a client.
   union {
@@ -177,5 +219,6 @@ struct ControllerMessage {
     # The cluster is going down; the text says why.
     keepAlive @7 :UInt32;
     # The controller is alive, and the session too.
+    workersReplaced @8 :WorkersReplaced;
   }
 }

@@ -83,7 +83,7 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
   // A register keeps its memory for life, so a known place stays true; but commands that were
   // issued and not yet executed may still use what is there.
   if (known != locations_.end() && known->second.id == id && known->second.memory != nullptr &&
-      core_.WorkerZeroIsIdle()) {
+      core_.WorkerZeroIsIdle() && !NoticeReplacement()) {
     return known->second;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
@@ -91,6 +91,8 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
                               command.setOnlyRank(0);
                               command.initLocate().setRegister(id.Packed());
                             }));
+  // Before its memory is mapped: what is known of another worker-0 may have the same names.
+  NoticeReplacement();
   Location location;
   location.id = id;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
@@ -106,6 +108,15 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
       }));
   locations_[id.index] = location;
   return location;
+}
+
+bool BulkCopier::NoticeReplacement() {
+  const uint64_t since = core_.FirstCommandOfWorkerZero();
+  if (std::exchange(worker_zero_since_, since) == since) return false;
+  locations_.clear();
+  segments_.clear();
+  bulk_channel_.reset();
+  return true;
 }
 
 std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t size_bytes) {
@@ -126,7 +137,7 @@ std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t s
 
 StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
   if (bulk_channel_ == nullptr) {
-    const std::string& endpoint = core_.facts().workers.front().bulk_endpoint;
+    const std::string endpoint = core_.BulkEndpoint();
     if (endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
     LOCKSTEP_ASSIGN_OR_RETURN(bulk_channel_, control::ZmqConnect(context_, endpoint));
   }

@@ -76,6 +76,8 @@ class BulkCopier {
   Status WriteChunks(const Location& location, ConstBuffer from);
   Status ReadChunks(Buffer to, const Location& location);
   StatusOr<control::ClientChannel*> BulkChannel();
+  // Forgets where things are if worker-0 is another one than before; true if it is.
+  bool NoticeReplacement();
   // Waits for the next reply about `location`; `data`, if not null, receives its second frame. Ends
   // early with the session's error, and after the session's time-out.
   Status NextReply(control::ClientChannel& channel, const Location& location, control::Frame* data,
@@ -86,6 +88,7 @@ class BulkCopier {
   SessionCore& core_;
   const std::shared_ptr<control::ZmqContext> context_;
   std::mutex mutex_;
+  uint64_t worker_zero_since_ = 1;  // tells the worker-0 apart whose memory is known below
   // By register index: a name used again replaces the old entry.
   std::unordered_map<uint32_t, Location> locations_;
   std::map<std::string, std::unique_ptr<SharedSegment>> segments_;

@@ -25,7 +25,7 @@ class FlowWindow {
   void Consumed(uint64_t total) { consumed_ = std::max(consumed_, std::min(total, sent_)); }
 
  private:
-  const uint64_t window_;
+  uint64_t window_;
   uint64_t sent_ = 0;
   uint64_t consumed_ = 0;
 };

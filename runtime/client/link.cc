@@ -30,31 +30,56 @@ control::Frame OpenSessionFrame(const OpenRequest& request) {
   });
 }
 
+// How long a restarted controller may wait for its workers to come back.
+constexpr std::chrono::milliseconds kResumePatience{60'000};
+
+control::Frame ResumeFrame(const SessionFacts& facts, Generation generation,
+                           uint64_t next_command) {
+  return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+    auto resume = message.initResumeSession();
+    resume.setMinVersion(control::kOldestProtocolVersion);
+    resume.setMaxVersion(control::kProtocolVersion);
+    resume.setBuild(control::kBuildVersion);
+    resume.setSession(facts.id.value);
+    resume.setToken(facts.token);
+    resume.setGeneration(generation.value);
+    resume.setNextCommand(next_command);
+    resume.setTimeoutMillis(static_cast<uint64_t>(kResumePatience.count()));
+  });
+}
+
+std::vector<Peer> ReadPeers(capnp::List<wire::Peer>::Reader list) {
+  std::vector<Peer> peers;
+  for (auto peer : list) {
+    peers.push_back({peer.getRank(), control::ToString(peer.getHost().getName()), peer.getPid(),
+                     control::ToString(peer.getDevice()),
+                     control::ToString(peer.getBulkEndpoint())});
+  }
+  return peers;
+}
+
 SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
   SessionFacts facts;
   facts.id = SessionId(reader.getSession());
-  facts.epoch = Epoch(reader.getEpoch());
+  facts.token = control::ToString(reader.getToken());
+  facts.controller = Epoch(reader.getController());
   facts.lease = std::chrono::milliseconds(reader.getLeaseMillis());
   facts.flow_window_bytes = reader.getFlowWindowBytes();
   facts.max_batch_bytes = reader.getMaxBatchBytes();
-  for (auto peer : reader.getWorkers()) {
-    facts.workers.push_back({peer.getRank(), control::ToString(peer.getHost().getName()),
-                             peer.getPid(), control::ToString(peer.getDevice()),
-                             control::ToString(peer.getBulkEndpoint())});
-  }
+  facts.num_workers = static_cast<int>(reader.getWorkers().size());
   return facts;
 }
 
 // The controller's answer to openSession.
-StatusOr<SessionFacts> ReadOpened(const control::Message& message) {
+StatusOr<SessionFacts> ReadOpened(const control::Message& message, std::vector<Peer>* workers) {
   SessionFacts facts;
-  Status refused;
   if (message.empty()) return Internal("the controller sent an empty message");
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
       message[0], [&](wire::ControllerMessage::Reader reader) {
         switch (reader.which()) {
           case wire::ControllerMessage::SESSION_OPENED:
             facts = ReadFacts(reader.getSessionOpened());
+            *workers = ReadPeers(reader.getSessionOpened().getWorkers());
             return OkStatus();
           case wire::ControllerMessage::REFUSED:
             return control::ReadError(reader.getRefused().getError()).ToStatus();
@@ -100,12 +125,17 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   }
   control::Message message;
   channel->Receive(&message);
-  LOCKSTEP_ASSIGN_OR_RETURN(SessionFacts facts, ReadOpened(message));
-  return std::unique_ptr<Link>(new Link(std::move(channel), std::move(facts)));
+  std::vector<Peer> workers;
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionFacts facts, ReadOpened(message, &workers));
+  return std::unique_ptr<Link>(new Link(std::move(channel), std::move(facts), std::move(workers)));
 }
 
-Link::Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts)
-    : channel_(std::move(channel)), facts_(std::move(facts)), flow_(facts_.flow_window_bytes) {}
+Link::Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts,
+           std::vector<Peer> workers)
+    : channel_(std::move(channel)),
+      facts_(std::move(facts)),
+      workers_(std::move(workers)),
+      flow_(facts_.flow_window_bytes) {}
 
 Status Link::Send(const control::Message& message) {
   const Status sent = channel_->Send(message);
@@ -134,6 +164,10 @@ void Link::Drain() {
 
 Status Link::Lost() const {
   if (!gone_.ok()) return gone_;
+  if (resuming_ != Epoch()) {
+    return Unavailable("the controller was restarted; session ", facts_.id,
+                       " waits for its workers to come back (AwaitWorkers)");
+  }
   const auto silence = Deadline::Clock::now() - last_heard_;
   if (silence < facts_.lease) return OkStatus();
   return Unavailable(
@@ -182,13 +216,22 @@ Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
       WakeRoomSleepers();
       return OkStatus();
     case wire::ControllerMessage::REFUSED:
-      End(control::ReadError(reader.getRefused().getError()).ToStatus());
+      HandleRefusal(reader.getRefused());
+      return OkStatus();
+    case wire::ControllerMessage::SESSION_OPENED:
+      HandleResumed(reader.getSessionOpened());
       return OkStatus();
     case wire::ControllerMessage::SHUTDOWN:
       End(Unavailable("the cluster was shut down: ", control::ToString(reader.getShutdown())));
       return OkStatus();
     case wire::ControllerMessage::KEEP_ALIVE:
       return OkStatus();
+    case wire::ControllerMessage::WORKERS_REPLACED: {
+      auto news = reader.getWorkersReplaced();
+      workers_ = ReadPeers(news.getWorkers());
+      for (auto one : news.getReplaced()) replaced_[one.getRank()] = one.getFromCommand();
+      return OkStatus();
+    }
     default:
       return Internal("unexpected message kind ", static_cast<int>(reader.which()));
   }
@@ -205,11 +248,43 @@ void Link::Complete(RequestId request, const control::RemoteError& error, contro
   answer.Wake();
 }
 
-void Link::End(const Status& cause) {
-  gone_ = cause;
+void Link::HandleRefusal(wire::Refusal::Reader refusal) {
+  const Epoch controller(refusal.getController());
+  const Status why = control::ReadError(refusal.getError()).ToStatus();
+  // Several messages may have reached a controller that does not know the session.
+  if (refusal.getResume()) {
+    if (controller == resuming_) End(why);
+  } else if (controller == facts_.controller) {
+    End(why);
+  } else if (controller != resuming_) {
+    Resume(controller);
+  }
+}
+
+void Link::Resume(Epoch controller) {
+  resuming_ = controller;
+  FailPending(Unavailable("the controller was restarted: what was under way is lost"));
+  // If it cannot be sent, the next refusal asks again.
+  if (!channel_->Send({ResumeFrame(facts_, generation_, next_command_)}).ok()) resuming_ = Epoch();
+}
+
+void Link::HandleResumed(wire::SessionOpened::Reader opened) {
+  facts_.controller = Epoch(opened.getController());
+  workers_ = ReadPeers(opened.getWorkers());
+  flow_ = FlowWindow(facts_.flow_window_bytes);
+  resuming_ = Epoch();
+  WakeRoomSleepers();
+}
+
+void Link::FailPending(const Status& cause) {
   const control::RemoteError error = control::ErrorOf(cause);
   while (!pending_.empty()) Complete(pending_.begin()->first, error, control::Frame());
   WakeRoomSleepers();
+}
+
+void Link::End(const Status& cause) {
+  gone_ = cause;
+  FailPending(cause);
 }
 
 void Link::WakeRoomSleepers() const {

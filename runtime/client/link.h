@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -20,21 +21,24 @@
 
 namespace lockstep::client {
 
-// The facts that the controller told when it opened the session.
+// A worker, as clients see it.
+struct Peer {
+  Rank rank = 0;
+  std::string host;
+  int pid = 0;
+  std::string device;
+  std::string bulk_endpoint;
+};
+
+// The facts that the controller told when it opened the session, and that do not change.
 struct SessionFacts {
-  struct Peer {
-    Rank rank = 0;
-    std::string host;
-    int pid = 0;
-    std::string device;
-    std::string bulk_endpoint;
-  };
   SessionId id;
-  Epoch epoch;
+  std::string token;
+  Epoch controller;  // in which it was started
   std::chrono::milliseconds lease{0};
   uint64_t flow_window_bytes = 0;
   uint64_t max_batch_bytes = 0;
-  std::vector<Peer> workers;
+  int num_workers = 0;
 };
 
 struct OpenRequest {
@@ -66,6 +70,11 @@ class Link {
                                               std::shared_ptr<control::ZmqContext> context);
 
   const SessionFacts& facts() const { return facts_; }
+  // In rank order.
+  const std::vector<Peer>& workers() const { return workers_; }
+  // Ranks whose worker was replaced since the session was opened: the first command that the
+  // present one was sent.
+  const std::map<Rank, uint64_t>& replaced() const { return replaced_; }
   FlowWindow& flow() { return flow_; }
   int wait_fd() const { return channel_->wait_fd(); }
   control::ClientChannel& channel() { return *channel_; }
@@ -85,8 +94,11 @@ class Link {
   void StopAwaitingRoom(Sleeper* sleeper) { std::erase(room_sleepers_, sleeper); }
   void WakeRoomSleepers() const;
 
-  // Why nothing can be asked any more (controller gone or silent), else OK.
+  // Why nothing can be asked (controller gone or silent, or restarted and not resumed yet), else
+  // OK.
   Status Lost() const;
+  // Why nothing can ever be asked again, else OK.
+  Status Over() const { return gone_; }
   // The first cause if the session's work of this generation has failed, else OK.
   Status Failed() const { return failure_.ToStatus(); }
   Generation generation() const { return generation_; }
@@ -95,20 +107,34 @@ class Link {
 
   Status SendKeepAlive();
 
+  // The number of the first command that has not been sent: where a session is resumed.
+  void SetNextCommand(uint64_t number) { next_command_ = number; }
+
  private:
-  Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts);
+  Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts,
+       std::vector<Peer> workers);
 
   void Handle(const control::Message& message);
   Status HandleControllerMessage(wire::ControllerMessage::Reader reader,
                                  const control::Message& message);
   void Complete(RequestId request, const control::RemoteError& error, control::Frame body);
-  // The session is over: everybody who waits gets `cause`.
+  // Everybody who waits for an answer gets `cause`.
+  void FailPending(const Status& cause);
+  // The session is over.
   void End(const Status& cause);
+  void HandleRefusal(wire::Refusal::Reader refusal);
+  // Another controller has taken the place of ours: asks it to go on with the session.
+  void Resume(Epoch controller);
+  void HandleResumed(wire::SessionOpened::Reader opened);
 
   const std::unique_ptr<control::ClientChannel> channel_;
-  const SessionFacts facts_;
+  SessionFacts facts_;
+  std::vector<Peer> workers_;
+  std::map<Rank, uint64_t> replaced_;
   FlowWindow flow_;
   Generation generation_;
+  uint64_t next_command_ = 1;
+  Epoch resuming_;  // the controller that was asked to resume; none: the session has its controller
   control::RemoteError failure_;
   Status gone_;
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();

@@ -4,7 +4,7 @@
 
 namespace lockstep::client {
 
-DRef RegisterNames::Acquire() {
+DRef RegisterNames::Acquire(uint64_t command) {
   references_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   RegisterName* name = nullptr;
@@ -17,6 +17,7 @@ DRef RegisterNames::Acquire() {
     name->owner = this;
   }
   ++name->generation;
+  name->named_by = command;
   name->references.store(1, std::memory_order_relaxed);
   return DRef(name);
 }

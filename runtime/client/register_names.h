@@ -19,6 +19,7 @@ struct RegisterName {
   std::atomic<uint32_t> references{0};
   uint32_t index = 0;
   uint32_t generation = 0;
+  uint64_t named_by = 0;  // the command that gives the register its first value
   RegisterNames* owner = nullptr;
 };
 
@@ -33,8 +34,8 @@ class RegisterNames {
   RegisterNames(const RegisterNames&) = delete;
   RegisterNames& operator=(const RegisterNames&) = delete;
 
-  // A name that is in use by nobody else.
-  DRef Acquire();
+  // A name that is in use by nobody else, for what the command of this number makes.
+  DRef Acquire(uint64_t command);
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
   // may be used again by commands that come later.
   void TakeKills(std::vector<uint64_t>* kills, size_t limit);

@@ -56,9 +56,6 @@ StatusOr<Session> Session::Connect(const SessionOptions& options,
                                              options.timeout, context));
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context));
   parts->num_groups = options.num_groups;
-  for (const auto& peer : parts->core->facts().workers) {
-    parts->workers.push_back({peer.rank, peer.host, peer.pid, peer.device});
-  }
   return Session(std::move(parts));
 }
 
@@ -68,9 +65,15 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 SessionId Session::id() const { return parts_->core->facts().id; }
-int Session::num_workers() const { return static_cast<int>(parts_->workers.size()); }
+int Session::num_workers() const { return parts_->core->facts().num_workers; }
 int Session::num_groups() const { return parts_->num_groups; }
-const std::vector<WorkerInfo>& Session::workers() const { return parts_->workers; }
+std::vector<WorkerInfo> Session::workers() const {
+  std::vector<WorkerInfo> workers;
+  for (const client::Peer& peer : parts_->core->Workers()) {
+    workers.push_back({peer.rank, peer.host, peer.pid, peer.device});
+  }
+  return workers;
+}
 
 // --- Functions ---------------------------------------------------------------------------------
 
@@ -230,6 +233,16 @@ Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
 }
 
 Status Session::Reset() { return parts_->core->Reset(); }
+
+Status Session::AwaitWorkers(std::chrono::milliseconds timeout) {
+  return parts_->core->AwaitWorkers(timeout);
+}
+
+StatusOr<std::vector<Rank>> Session::RanksThatLost(const DRef& ref) const {
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
+  return parts_->core->RanksThatLost(ref);
+}
+
 Status Session::Close() {
   return parts_->bulk->Finish([&] { return parts_->core->Close(); });
 }

@@ -14,7 +14,7 @@
 // rank that failed first, with its rank, command number and function in the message) until Reset().
 // Registers written before the failure keep their values. Other sessions notice nothing.
 // kFailedPrecondition: the session is closed. kDeadlineExceeded: a wait was longer than allowed.
-// kUnavailable: the controller or a worker is lost.
+// kUnavailable: the controller or a worker is lost; AwaitWorkers() tells how to go on.
 //
 // Threads: safe; the order of commands of several threads is the order in which their calls take
 // the session's lock.
@@ -97,7 +97,8 @@ class Session {
   SessionId id() const;
   int num_workers() const;
   int num_groups() const;
-  const std::vector<WorkerInfo>& workers() const;
+  // Who has the ranks now, in rank order.
+  std::vector<WorkerInfo> workers() const;
 
   // --- Functions -------------------------------------------------------------------------------
 
@@ -179,7 +180,17 @@ class Session {
   Status DebugSet(const DRef& ref, Rank rank, const Value& value);
 
   // Makes a failed session usable again. DRefs of commands that were skipped hold no value.
+  // kUnavailable while a worker is lost: another one has to take its rank first.
   Status Reset();
+  // Waits until there is a controller and every rank has a worker that is ready: what to do before
+  // a Reset() after a loss. A worker that replaces a lost one has none of its registers; the others
+  // keep theirs, also when the controller was started again. kUnavailable names who is missing;
+  // kDataLoss: a restarted controller has found nothing of this session.
+  Status AwaitWorkers(std::chrono::milliseconds timeout);
+  // The ranks that have another worker now than when `ref` was named: what it was given there
+  // before is lost, and reading it there fails. (That DebugSet gave it a value since is not seen.)
+  StatusOr<std::vector<Rank>> RanksThatLost(const DRef& ref) const;
+
   // Frees all registers on all workers. Every later call is kFailedPrecondition.
   Status Close();
 

@@ -39,7 +39,7 @@ Status Session::CheckPlace(const CollectiveCall& call, const CollectiveOptions& 
   if (options.in_group && !options.team.empty()) {
     return InvalidArgument("a collective is either in_group or in a team, not both");
   }
-  std::vector<bool> seen(parts_->workers.size());
+  std::vector<bool> seen(static_cast<size_t>(parts_->core->facts().num_workers));
   for (Rank rank : options.team) {
     LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->CheckRank(rank), "the team"));
     if (seen[static_cast<size_t>(rank)]) {

@@ -121,6 +121,9 @@ Status SessionCore::RemoveOversized(const control::BatchWriter::Mark& before) {
 Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds timeout) {
   AppendKills();
   if (writer_.empty()) return OkStatus();
+  // A restarted controller would drop it, and it would count as lost.
+  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+  link_->SetNextCommand(first_command_ + writer_.commands());
   const control::Frame header = BatchFrame(facts().id, link_->generation(), first_command_,
                                            writer_.commands(), request, answer_from, timeout);
   link_->flow().Sent(control::FlowCost(writer_.size_bytes()));
@@ -227,16 +230,37 @@ Status SessionCore::Flush() {
   return SendBatch(RequestId(), -1);
 }
 
-Status SessionCore::AskController(std::unique_lock<std::mutex>& lock, RequestId request,
-                                  const control::Frame& message, milliseconds timeout) {
+template <typename Fill>
+Status SessionCore::AskController(std::unique_lock<std::mutex>& lock, milliseconds timeout,
+                                  Fill&& fill) {
+  const RequestId request(next_request_++);
   PendingAnswer answer;
   link_->Expect(request, &answer);
-  const Status sent = link_->Send({message});
+  const Status sent = link_->Send({control::EncodeMessage<wire::ClientMessage>(
+      [&](wire::ClientMessage::Builder message) { fill(message, request); })});
   if (!sent.ok()) {
     link_->Forget(request);
     return sent;
   }
-  return Await(lock, request, answer, Deadline::After(timeout));
+  return Await(lock, request, answer, Deadline::After(timeout + kGrace));
+}
+
+Status SessionCore::AwaitWorkers(milliseconds timeout) {
+  const Deadline deadline = Deadline::After(timeout);
+  std::unique_lock lock(mutex_);
+  if (closed_) return FailedPrecondition("the session is closed");
+  // A controller that is gone may be started again.
+  Sleeper sleeper;
+  (void)WaitUntil(
+      lock, sleeper, [&] { return link_->Lost().ok() || !link_->Over().ok(); }, deadline);
+  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+  const auto left = std::chrono::ceil<milliseconds>(deadline.Remaining());
+  return AskController(lock, left, [&](wire::ClientMessage::Builder message, RequestId request) {
+    auto await = message.initAwaitWorkers();
+    await.setSession(facts().id.value);
+    await.setRequest(request.value);
+    await.setTimeoutMillis(static_cast<uint64_t>(left.count()));
+  });
 }
 
 Status SessionCore::Reset() {
@@ -246,17 +270,15 @@ Status SessionCore::Reset() {
   // What was collected belongs to the work that ends, but names dropped there must still be freed.
   LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
   const Generation generation(link_->generation().value + 1);
-  const RequestId request(next_request_++);
-  const control::Frame message =
-      control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
-        auto reset = builder.initResetSession();
-        reset.setSession(facts().id.value);
-        reset.setGeneration(generation.value);
-        reset.setRequest(request.value);
-        reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
-      });
   link_->StartGeneration(generation);
-  return AskController(lock, request, message, timeout_ + kGrace);
+  return AskController(lock, timeout_,
+                       [&](wire::ClientMessage::Builder message, RequestId request) {
+                         auto reset = message.initResetSession();
+                         reset.setSession(facts().id.value);
+                         reset.setGeneration(generation.value);
+                         reset.setRequest(request.value);
+                         reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+                       });
 }
 
 Status SessionCore::Close() {
@@ -269,16 +291,14 @@ Status SessionCore::Close() {
     status = link_->Lost();
     if (status.ok()) {
       const milliseconds timeout = std::min(timeout_, kLongestClose);
-      const RequestId request(next_request_++);
-      const control::Frame message =
-          control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
-            auto close = builder.initCloseSession();
-            close.setSession(facts().id.value);
-            close.setRequest(request.value);
-            close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
-          });
       status = SendBatch(RequestId(), -1);
-      status.Update(AskController(lock, request, message, timeout + kGrace));
+      status.Update(AskController(lock, timeout,
+                                  [&](wire::ClientMessage::Builder message, RequestId request) {
+                                    auto close = message.initCloseSession();
+                                    close.setSession(facts().id.value);
+                                    close.setRequest(request.value);
+                                    close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
+                                  }));
     }
     // Only now: until then the keeper keeps the lease.
     stopping_ = true;
@@ -286,6 +306,33 @@ Status SessionCore::Close() {
   }
   keeper_.join();
   return status;
+}
+
+std::vector<Peer> SessionCore::Workers() {
+  std::lock_guard lock(mutex_);
+  link_->Drain();
+  return link_->workers();
+}
+
+uint64_t SessionCore::FirstCommandOfWorkerZero() {
+  std::lock_guard lock(mutex_);
+  const auto replaced = link_->replaced().find(0);
+  return replaced == link_->replaced().end() ? 1 : replaced->second;
+}
+
+std::string SessionCore::BulkEndpoint() {
+  std::lock_guard lock(mutex_);
+  return link_->workers().front().bulk_endpoint;
+}
+
+std::vector<Rank> SessionCore::RanksThatLost(const DRef& ref) {
+  std::vector<Rank> ranks;
+  std::lock_guard lock(mutex_);
+  link_->Drain();
+  for (const auto& [rank, first_command] : link_->replaced()) {
+    if (ref.name_->named_by < first_command) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 void SessionCore::Keep() {

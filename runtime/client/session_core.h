@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -38,6 +40,8 @@ class SessionCore {
   ~SessionCore();
 
   const SessionFacts& facts() const { return link_->facts(); }
+  // In rank order, as they are now.
+  std::vector<Peer> Workers();
   std::chrono::milliseconds timeout() const { return timeout_; }
 
   // kInvalidArgument if `ref` is null or of another session.
@@ -59,7 +63,7 @@ class SessionCore {
   StatusOr<DRef> IssueNaming(Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    DRef result = names_->Acquire();
+    DRef result = names_->Acquire(next_command_);
     LOCKSTEP_RETURN_IF_ERROR(
         Append([&](wire::Command::Builder command) { fill(command, result.id()); }));
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
@@ -78,12 +82,20 @@ class SessionCore {
     return SendAndWait(lock, from, deadline);
   }
 
+  // The first command that worker-0 was sent: another one than before means another worker.
+  uint64_t FirstCommandOfWorkerZero();
+  // Where worker-0 takes bulk copies; empty: nowhere.
+  std::string BulkEndpoint();
+  // Ranks whose worker is a later one than the name of `ref`.
+  std::vector<Rank> RanksThatLost(const DRef& ref);
+
   // True if worker-0 has executed every command issued so far.
   bool WorkerZeroIsIdle();
   // Takes in what has arrived. The session's error, if it has one.
   Status Look();
 
   Status Flush();
+  Status AwaitWorkers(std::chrono::milliseconds timeout);
   Status Reset();
   Status Close();
 
@@ -120,9 +132,11 @@ class SessionCore {
   void AppendKills();
   StatusOr<control::Frame> SendAndWait(std::unique_lock<std::mutex>& lock, Rank from,
                                        Deadline deadline);
-  // Sends `message` that is answered under `request`, and waits.
-  Status AskController(std::unique_lock<std::mutex>& lock, RequestId request,
-                       const control::Frame& message, std::chrono::milliseconds timeout);
+  // Sends the message that `fill` writes, which the controller answers, and waits; a while longer
+  // than `timeout`, which is the controller's.
+  template <typename Fill>
+  Status AskController(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
+                       Fill&& fill);
   Status Await(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer,
                Deadline deadline);
   // Takes in what arrives until `over()`, or until the deadline (then false); gives the lock up

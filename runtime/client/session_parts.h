@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "runtime/client/bulk_copy.h"
 #include "runtime/client/session.h"
@@ -13,12 +12,12 @@ namespace lockstep {
 struct Session::Parts {
   std::shared_ptr<client::SessionCore> core;
   std::unique_ptr<client::BulkCopier> bulk;
-  std::vector<WorkerInfo> workers;
   int num_groups = 1;
 
   Status CheckRank(Rank rank) const {
-    if (rank >= 0 && rank < static_cast<Rank>(workers.size())) return OkStatus();
-    return InvalidArgument("there is no rank ", rank, "; the ranks are 0 to ", workers.size() - 1);
+    const int num_workers = core->facts().num_workers;
+    if (rank >= 0 && rank < num_workers) return OkStatus();
+    return InvalidArgument("there is no rank ", rank, "; the ranks are 0 to ", num_workers - 1);
   }
 };
 

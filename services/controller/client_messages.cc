@@ -2,10 +2,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
 
@@ -19,6 +20,16 @@ constexpr uint64_t kNamesBytes = uint64_t{8} << 20;
 
 }  // namespace
 
+Status Controller::CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build) {
+  if (oldest <= control::kProtocolVersion && newest >= control::kOldestProtocolVersion) {
+    return OkStatus();
+  }
+  return FailedPrecondition("the client (Lockstep ", build, ") speaks protocol versions ", oldest,
+                            " to ", newest, ", this controller (Lockstep ", control::kBuildVersion,
+                            ") ", control::kOldestProtocolVersion, " to ",
+                            control::kProtocolVersion);
+}
+
 Status Controller::HandleClient(const control::PeerName& client, const control::Message& message) {
   if (message.empty()) return InvalidArgument("an empty message");
   if (message[0].size() > kMaxHeaderBytes) {
@@ -30,13 +41,17 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
         switch (reader.which()) {
           case wire::ClientMessage::BATCH:
             return HandleBatch(client, reader.getBatch(), message);
-          case wire::ClientMessage::OPEN_SESSION: {
-            // Opened at once, or when all workers are ready: one path for both.
-            const Deadline deadline = Timer(reader.getOpenSession().getTimeoutMillis());
-            pending_opens_.push_back({client, {message[0]}, deadline});
+          // Opened at once, or when all workers are ready: one path for both.
+          case wire::ClientMessage::OPEN_SESSION:
+            pending_opens_.push_back(
+                {client, {message[0]}, Timer(reader.getOpenSession().getTimeoutMillis())});
             OpenPendingSessions();
             return OkStatus();
-          }
+          case wire::ClientMessage::RESUME_SESSION:
+            pending_opens_.push_back(
+                {client, {message[0]}, Timer(reader.getResumeSession().getTimeoutMillis())});
+            OpenPendingSessions();
+            return OkStatus();
           case wire::ClientMessage::CLOSE_SESSION:
             HandleClose(client, reader.getCloseSession());
             return OkStatus();
@@ -53,6 +68,9 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
           }
           case wire::ClientMessage::STATUS:
             SendStatus(client, reader.getStatus(), {});
+            return OkStatus();
+          case wire::ClientMessage::AWAIT_WORKERS:
+            HandleAwait(client, reader.getAwaitWorkers());
             return OkStatus();
           case wire::ClientMessage::EXPLAIN:
             Explain(client, reader.getExplain());
@@ -71,30 +89,21 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
 }
 
 void Controller::OpenPendingSessions() {
-  const Status whole = membership_.Whole();
-  const bool hopeless = welcomed_ && !whole.ok() && !membership_.AllJoined();
-  if (!whole.ok() && !hopeless) return;
-  std::vector<PendingOpen> opens;
-  opens.swap(pending_opens_);
-  for (const PendingOpen& open : opens) {
-    const Status status = hopeless ? whole
-                                   : control::DecodeMessage<wire::ClientMessage>(
-                                         open.message[0], [&](wire::ClientMessage::Reader reader) {
-                                           return OpenSession(open.client, reader.getOpenSession());
-                                         });
+  if (!membership_.AllReady()) return;
+  for (const PendingOpen& open : std::exchange(pending_opens_, {})) {
+    const Status status = control::DecodeMessage<wire::ClientMessage>(
+        open.message[0], [&](wire::ClientMessage::Reader reader) {
+          if (reader.isOpenSession()) return OpenSession(open.client, reader.getOpenSession());
+          Resume(open.client, reader.getResumeSession());
+          return OkStatus();
+        });
     if (!status.ok()) Refuse(open.client, status);
   }
 }
 
 Status Controller::OpenSession(const control::PeerName& client, wire::OpenSession::Reader open) {
-  if (open.getMinVersion() > control::kProtocolVersion ||
-      open.getMaxVersion() < control::kOldestProtocolVersion) {
-    return FailedPrecondition("the client (Lockstep ", control::ToString(open.getBuild()),
-                              ") speaks protocol versions ", open.getMinVersion(), " to ",
-                              open.getMaxVersion(), ", this controller (Lockstep ",
-                              control::kBuildVersion, ") ", control::kOldestProtocolVersion, " to ",
-                              control::kProtocolVersion);
-  }
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckVersion(open.getMinVersion(), open.getMaxVersion(), control::ToString(open.getBuild())));
   const uint32_t groups = open.getNumGroups();
   if (groups == 0 || static_cast<uint32_t>(membership_.size()) % groups != 0) {
     return InvalidArgument("num_groups is ", groups, ", which does not divide the ",
@@ -106,35 +115,31 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   session.host_id = control::ToString(open.getHost().getId());
   session.pid = open.getPid();
   session.num_groups = static_cast<int>(groups);
-  session.command_timeout = std::chrono::milliseconds(
-      std::min<uint64_t>(open.getCommandTimeoutMillis(), std::numeric_limits<int32_t>::max()));
+  session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
   spdlog::info("session {} \"{}\" opened by {}", session.id.value, session.name,
                control::ProcessLabel(session.host, session.pid));
 
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
-    auto begin = command.initOpenSession();
-    begin.setNumGroups(groups);
-    begin.setClientPid(session.pid);
-    begin.setClientHost(session.host_id);
+    control::WriteSessionRecord(command.initOpenSession(), session);
   });
   Broadcast({session.id, session.generation, 0, RequestId()}, body);
-  SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+  SendOpened(session);
+  return OkStatus();
+}
+
+void Controller::SendOpened(const SessionEntry& session) {
+  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto opened = message.initSessionOpened();
                  opened.setSession(session.id.value);
-                 opened.setToken({reinterpret_cast<const kj::byte*>(session.token.data()),
-                                  session.token.size()});
+                 opened.setToken(session.token);
                  opened.setVersion(control::kProtocolVersion);
-                 auto peers = opened.initWorkers(static_cast<unsigned>(membership_.size()));
-                 for (Rank rank = 0; rank < membership_.size(); ++rank) {
-                   WritePeer(peers[static_cast<unsigned>(rank)], rank, membership_.member(rank));
-                 }
-                 opened.setEpoch(epoch_.value);
+                 WritePeers(opened.initWorkers(static_cast<unsigned>(membership_.size())));
+                 opened.setController(incarnation_.value);
                  opened.setLeaseMillis(static_cast<uint32_t>(options_.session_lease.count()));
                  opened.setFlowWindowBytes(options_.flow_window_bytes);
                  opened.setMaxBatchBytes(options_.max_batch_bytes);
                  opened.setCluster(options_.cluster);
                })});
-  return OkStatus();
 }
 
 Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,

@@ -59,7 +59,8 @@ Controller::Controller(const ControllerOptions& options,
                        std::unique_ptr<control::ServerChannel> workers,
                        std::unique_ptr<control::ServerChannel> liveness)
     : options_(options),
-      epoch_(NewEpoch()),
+      incarnation_(NewEpoch()),
+      epoch_(incarnation_),
       client_endpoint_(clients->endpoint()),
       worker_endpoint_(workers->endpoint()),
       liveness_endpoint_(liveness->endpoint()),
@@ -76,7 +77,7 @@ Controller::Controller(const ControllerOptions& options,
       stuck_(static_cast<size_t>(options.workers)) {
   liveness_ = std::make_unique<LivenessMonitor>(
       std::move(liveness), options.workers,
-      LivenessMonitor::Options{epoch_, options.heartbeat_interval,
+      LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
                                std::max(kJoiningTimeout, options.worker_timeout),
                                options.worker_timeout},
       [this](const LivenessMonitor::Loss& loss) {
@@ -146,7 +147,8 @@ void Controller::Stop() {
   }
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
   liveness_->Stop();
-  (void)workers_->Send(membership_.peers(),
+  AnswerAwaiting(cause.ToStatus());
+  (void)workers_->Send(membership_.PeersAndCandidates(),
                        {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
                          e.setEpoch(epoch_.value);
                          e.setShutdown(stop_reason_);
@@ -178,23 +180,17 @@ bool Controller::ReceiveSome() {
 }
 
 bool Controller::HandleEvents() {
-  std::vector<LivenessMonitor::Loss> lost;
   std::vector<LivenessMonitor::Report> reports;
   bool go_on = true;
   {
     std::lock_guard lock(events_mutex_);
     wake_up_.Clear();
     has_events_ = false;
-    lost.swap(lost_events_);
     reports.swap(report_events_);
     go_on = !stop_requested_;
   }
   for (const auto& report : reports) inquiries_.Add(report.probe, report.rank, report.frame);
-  for (const LivenessMonitor::Loss& loss : lost) {
-    // The rank may be somebody else's by now.
-    if (watches_[static_cast<size_t>(loss.rank)] != loss.watch) continue;
-    HandleLost(loss.rank, loss.reason);
-  }
+  NoticeLosses();
   return go_on;
 }
 
@@ -213,16 +209,22 @@ void Controller::HandleTimers() {
                       .Earlier(gatherer_.Expire(now))
                       .Earlier(inquiries_.Expire(now));
   NoticeStuckWorkers();
-  for (size_t i = 0; i < pending_opens_.size();) {
-    if (pending_opens_[i].deadline.when() > now) {
-      next = next.Earlier(pending_opens_[i].deadline);
-      ++i;
-      continue;
-    }
-    Refuse(pending_opens_[i].client,
-           Annotate(membership_.Whole(), "the cluster was not ready in time"));
-    pending_opens_.erase(pending_opens_.begin() + static_cast<ptrdiff_t>(i));
-  }
+  const Status whole = membership_.Whole();
+  const auto is_late = [&](const auto& who) {
+    if (who.deadline.when() <= now) return true;
+    next = next.Earlier(who.deadline);
+    return false;
+  };
+  std::erase_if(pending_opens_, [&](const PendingOpen& open) {
+    if (!is_late(open)) return false;
+    Refuse(open.client, Annotate(whole, "the cluster was not ready in time"));
+    return true;
+  });
+  std::erase_if(awaiting_, [&](const Awaiting& who) {
+    if (!is_late(who)) return false;
+    Answer(who.client, who.session, who.request, control::ErrorOf(whole));
+    return true;
+  });
   for (const SessionId id : sessions_.Ids()) {
     SessionEntry& session = *sessions_.Find(id);
     const bool may_end_late = session.ending.has_value() && !session.ending->aborted;
@@ -250,13 +252,17 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
   session.failure.session = session.id;
   spdlog::warn("session {} failed: {}", session.id.value, Message(cause.ToStatus()));
   liveness_->Abort(session.id, session.generation, from_command, session.failure);
+  SendFailure(session);
+  gatherer_.FailAll(session.id, session.failure);
+}
+
+void Controller::SendFailure(const SessionEntry& session) {
   SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto failed = message.initSessionFailed();
                  failed.setSession(session.id.value);
                  failed.setGeneration(session.generation.value);
                  control::WriteError(failed.initError(), session.failure);
                })});
-  gatherer_.FailAll(session.id, session.failure);
 }
 
 void Controller::Broadcast(const Order& order, const control::Frame& body) {
@@ -300,9 +306,12 @@ void Controller::SendAnswer(const PendingRequest& request) {
   SendToClient(request.client, message);
 }
 
-void Controller::Refuse(const control::PeerName& client, const Status& why) {
+void Controller::Refuse(const control::PeerName& client, const Status& why, bool resume) {
   SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                 control::WriteError(message.initRefused().initError(), control::ErrorOf(why));
+                 auto refused = message.initRefused();
+                 control::WriteError(refused.initError(), control::ErrorOf(why));
+                 refused.setController(incarnation_.value);
+                 refused.setResume(resume);
                })});
 }
 

@@ -57,7 +57,15 @@ class Controller {
  private:
   struct PendingOpen {
     control::PeerName client;
-    control::Message message;  // the client's openSession
+    control::Message message;  // the client's openSession or resumeSession
+    Deadline deadline;
+  };
+
+  // A client that waits until all workers are ready.
+  struct Awaiting {
+    control::PeerName client;
+    SessionId session;
+    RequestId request;
     Deadline deadline;
   };
 
@@ -76,26 +84,47 @@ class Controller {
 
   // From workers (worker_messages.cc).
   Status HandleWorker(const control::PeerName& peer, const control::Message& message);
-  void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
-  void WelcomeAll();
-  // Before the welcome: the rank of a worker that has left is free again.
-  void FreeRank(Rank rank, const std::string& reason);
-  void FreeRanksOfTheDead();
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
   void HandleConsumed(Rank rank, wire::Consumed::Reader consumed);
   void SendCredit(const SessionEntry& session);
+
+  // What a lost controller has left behind (resume.cc).
+  void RestoreSessions();
+  void Resume(const control::PeerName& client, wire::ResumeSession::Reader resume);
+  Status CheckResume(wire::ResumeSession::Reader resume);
+
+  // How the world is put together, and mended (world.cc).
+  void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
+  // All are present: whoever waited is welcome, and all connect under a new epoch.
+  void StartWorld();
+  // They have nothing of the sessions that are open.
+  void NoteNewcomers(const std::vector<Rank>& newcomers);
+  control::Frame WelcomeFor(Rank rank);
+  void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
+  void HandleReady(Rank rank, wire::Ready::Reader ready);
+  // Which of its ranks have other workers now.
+  void TellReplaced(const SessionEntry& session);
+  void HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await);
+  void AnswerAwaiting(const Status& status);
+  // Those that have not come to this thread as events yet, too.
+  void NoticeLosses();
   void HandleLost(Rank rank, const std::string& reason);
+  // Before its welcome: the rank of a worker that has left is free again.
+  void FreeRank(Rank rank, const std::string& reason);
 
   // From clients (client_messages.cc).
   Status HandleClient(const control::PeerName& client, const control::Message& message);
-  Status OpenSession(const control::PeerName& client, wire::OpenSession::Reader open);
+  static Status CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build);
   void OpenPendingSessions();
+  Status OpenSession(const control::PeerName& client, wire::OpenSession::Reader open);
+  void SendOpened(const SessionEntry& session);
   Status HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,
                      const control::Message& message);
   // OK, or why the batch is not sent on. `cost` is its FlowCost.
   Status Admit(SessionEntry& session, wire::Batch::Reader batch, uint64_t cost);
   Status HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset);
-  void Refuse(const control::PeerName& client, const Status& why);
+  void Refuse(const control::PeerName& client, const Status& why, bool resume = false);
+  void SendFailure(const SessionEntry& session);
 
   // What it tells of the cluster (status.cc).
   bool IsStuck(const WorkerActivity& activity) const;
@@ -148,7 +177,8 @@ class Controller {
 
   const ControllerOptions options_;
   const Deadline::Clock::time_point started_ = Deadline::Clock::now();
-  const Epoch epoch_;
+  const Epoch incarnation_;  // in which it was started
+  Epoch epoch_;              // the world's: that of the last welcome
   std::string client_endpoint_;
   std::string worker_endpoint_;
   std::string liveness_endpoint_;
@@ -161,6 +191,7 @@ class Controller {
   Gatherer gatherer_;
   Inquiries inquiries_;
   std::vector<PendingOpen> pending_opens_;
+  std::vector<Awaiting> awaiting_;
   std::vector<WatchId> watches_;  // by rank: the watching of its present worker
   std::vector<uint64_t> stuck_;   // by rank: the command, counted from its start, told to be stuck
   uint64_t sequence_ = 0;

@@ -74,9 +74,23 @@ void LivenessMonitor::Forget(Rank rank) {
   workers_[static_cast<size_t>(rank)] = Watched();
 }
 
-bool LivenessMonitor::HasEnded(Rank rank) const {
+std::vector<LivenessMonitor::Loss> LivenessMonitor::TakeEnded() {
+  std::vector<Loss> losses;
   std::lock_guard lock(mutex_);
-  return workers_[static_cast<size_t>(rank)].HasEnded();
+  for (Rank rank = 0; rank < static_cast<Rank>(workers_.size()); ++rank) {
+    Watched& watched = workers_[static_cast<size_t>(rank)];
+    if (!watched.watching || !watched.HasEnded()) continue;
+    losses.push_back(Lose(rank, Describe(watched.pid, watched.process)));
+  }
+  return losses;
+}
+
+LivenessMonitor::Loss LivenessMonitor::Lose(Rank rank, const std::string& reason) {
+  Watched& watched = workers_[static_cast<size_t>(rank)];
+  watched.process.reset();
+  watched.watching = false;
+  watched.lost_because = reason;
+  return {rank, watched.id, reason};
 }
 
 void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t from_command,
@@ -90,6 +104,11 @@ void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t f
         control::WriteError(abort.initCause(), cause);
       });
   SendToAll(std::move(frame));
+}
+
+void LivenessMonitor::BreakWorld(Epoch epoch) {
+  SendToAll(control::EncodeMessage<wire::LivenessMessage>(
+      [&](wire::LivenessMessage::Builder message) { message.setBroken(epoch.value); }));
 }
 
 void LivenessMonitor::Probe(uint64_t probe) {
@@ -140,7 +159,7 @@ void LivenessMonitor::Run() {
       SendBeacon(peers);
       next_beacon = Deadline::Clock::now() + options_.heartbeat_interval;
     }
-    for (const Loss& loss : FindLost()) on_lost_(loss);
+    FindLost();
   }
   SendQueued();
 }
@@ -164,7 +183,7 @@ void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
                                       wire::Heartbeat::Reader heartbeat) {
   // A worker of an earlier controller at this endpoint. It must not take the place of this one's
   // worker of the same rank, and wants to know that its own controller is no more.
-  if (heartbeat.getEpoch() != options_.epoch.value) return SendBeacon({from});
+  if (heartbeat.getController() != options_.controller.value) return SendBeacon({from});
   std::lock_guard lock(mutex_);
   const Rank rank = heartbeat.getRank();
   if (rank < 0 || rank >= static_cast<Rank>(workers_.size())) return;
@@ -183,7 +202,7 @@ void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
 
 void LivenessMonitor::HandleReport(wire::Report::Reader report, const control::Frame& frame) {
   const Rank rank = report.getRank();
-  if (report.getEpoch() != options_.epoch.value || rank < 0 ||
+  if (report.getController() != options_.controller.value || rank < 0 ||
       rank >= static_cast<Rank>(workers_.size())) {
     return;
   }
@@ -222,7 +241,7 @@ void LivenessMonitor::SendBeacon(const std::vector<control::PeerName>& peers) {
       control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
         auto heartbeat = message.initHeartbeat();
         heartbeat.setRank(-1);
-        heartbeat.setEpoch(options_.epoch.value);
+        heartbeat.setController(options_.controller.value);
       });
   (void)channel_->Send(peers, {frame});
 }
@@ -233,8 +252,8 @@ void LivenessMonitor::Dismiss(const control::PeerName& worker, const std::string
                            [&](wire::LivenessMessage::Builder m) { m.setDismissed(why); })});
 }
 
-std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
-  std::vector<Loss> losses;
+void LivenessMonitor::FindLost() {
+  // Held while it is told, so that whoever finds nobody with TakeEnded() has been told of all.
   std::lock_guard lock(mutex_);
   const auto now = Deadline::Clock::now();
   next_loss_ = now + options_.heartbeat_interval;
@@ -244,7 +263,6 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
     const auto patience = watched.welcome ? options_.worker_timeout : options_.joining_timeout;
     std::string reason;
     if (watched.HasEnded()) {
-      watched.had_ended = true;
       reason = Describe(watched.pid, watched.process);
     } else if (now - watched.last_heard >= patience) {
       const auto silence =
@@ -257,12 +275,8 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::FindLost() {
       next_loss_ = std::min(next_loss_, watched.last_heard + patience);
       continue;
     }
-    watched.process.reset();
-    watched.watching = false;
-    watched.lost_because = reason;
-    losses.push_back({static_cast<Rank>(i), watched.id, reason});
+    on_lost_(Lose(static_cast<Rank>(i), reason));
   }
-  return losses;
 }
 
 }  // namespace lockstep::controller

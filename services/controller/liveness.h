@@ -36,15 +36,15 @@ using WatchId = StrongId<struct WatchIdTag, uint64_t>;
 
 // Listens for heartbeats on a socket and a thread of its own; watches processes on this host, so
 // that a killed worker is noticed at once and not after a time-out. Heartbeats of workers that
-// another controller welcomed count for nothing, and are answered with this one's epoch; those of
+// another controller welcomed count for nothing, and are answered with this one's; those of
 // workers that this one has given up are told to end.
 //
-// Threads: safe. The callbacks come on the liveness thread: `on_lost` once per watching; news of
-// one that has been given up meanwhile may still come.
+// Threads: safe. The callbacks come on the liveness thread, and call nothing here: `on_lost` once
+// per watching; news of one that has been given up meanwhile may still come.
 class LivenessMonitor {
  public:
   struct Options {
-    Epoch epoch;
+    Epoch controller;  // in which it was started
     std::chrono::milliseconds heartbeat_interval{500};
     // How long a worker may be silent before its welcome, ...
     std::chrono::milliseconds joining_timeout{5000};
@@ -77,13 +77,17 @@ class LivenessMonitor {
   void ExpectHeartbeats(Rank rank);
   // `rank` is not expected to live any more.
   void Forget(Rank rank);
-  // True if the process of `rank` is known to have ended. Costs a system call.
-  bool HasEnded(Rank rank) const;
+  // Those whose process has ended and of whom on_lost has not told; nor will it. Costs a system
+  // call for each.
+  std::vector<Loss> TakeEnded();
 
   // Tells all workers that the session's work of this generation is aborted, from a command on (0:
   // all of it).
   void Abort(SessionId session, Generation generation, uint64_t from_command,
              const control::RemoteError& cause);
+
+  // Tells all workers that nobody is to wait for the world of `epoch`, which has lost a worker.
+  void BreakWorld(Epoch epoch);
 
   // Asks all workers what they are doing; their reports come by `on_report`.
   void Probe(uint64_t probe);
@@ -117,7 +121,9 @@ class LivenessMonitor {
   void SendQueued();
   void SendBeacon(const std::vector<control::PeerName>& peers);
   void Dismiss(const control::PeerName& worker, const std::string& why);
-  std::vector<Loss> FindLost();
+  void FindLost();
+  // With mutex_ held: `rank` is lost.
+  Loss Lose(Rank rank, const std::string& reason);
   std::vector<control::PeerName> Peers() const;  // with mutex_ held
 
   const Options options_;

@@ -9,6 +9,21 @@ namespace lockstep::controller {
 
 using control::ToString;
 
+namespace {
+
+Inventory ReadInventory(wire::Resume::Reader resume) {
+  Inventory inventory;
+  inventory.controller = Epoch(resume.getController());
+  inventory.epoch = Epoch(resume.getEpoch());
+  inventory.world_size = static_cast<int>(resume.getWorldSize());
+  for (auto session : resume.getSessions()) {
+    inventory.sessions.push_back(control::ReadSessionRecord(session));
+  }
+  return inventory;
+}
+
+}  // namespace
+
 Candidate ReadCandidate(wire::Hello::Reader hello) {
   Candidate candidate;
   candidate.min_version = hello.getMinVersion();
@@ -22,6 +37,7 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
   candidate.device = ToString(hello.getDevice());
   candidate.segment = ToString(hello.getSegment());
   candidate.bulk_endpoint = ToString(hello.getBulkEndpoint());
+  if (hello.hasResume()) candidate.inventory = ReadInventory(hello.getResume());
   return candidate;
 }
 
@@ -51,14 +67,16 @@ StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate&
   if (FindPeer(peer) >= 0) {
     return AlreadyExists("the worker has joined before, as rank ", FindPeer(peer));
   }
+  const auto is_free = [](const Member& m) {
+    return m.state == State::kMissing || m.state == State::kLost;
+  };
   Rank rank = candidate.wanted_rank;
   if (rank >= 0) {
-    if (member(rank).state != State::kMissing) {
+    if (!is_free(member(rank))) {
       return AlreadyExists("rank ", rank, " is taken by ", Label(rank));
     }
   } else {
-    const auto free = std::find_if(members_.begin(), members_.end(),
-                                   [](const Member& m) { return m.state == State::kMissing; });
+    const auto free = std::find_if(members_.begin(), members_.end(), is_free);
     if (free == members_.end()) {
       return ResourceExhausted("cluster \"", cluster_, "\" is complete: all ", size(),
                                " ranks have joined");
@@ -66,18 +84,32 @@ StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate&
     rank = static_cast<Rank>(free - members_.begin());
   }
   Member& joined = members_[static_cast<size_t>(rank)];
-  joined.state = State::kJoining;
+  ranks_.erase(joined.peer);
+  joined.state = State::kWaiting;
   joined.peer = peer;
   joined.facts = candidate;
   ranks_[peer] = rank;
-  UpdatePeers();
   return rank;
 }
 
-bool Membership::AllJoined() const {
+bool Membership::AllPresent() const {
   return std::none_of(members_.begin(), members_.end(), [](const Member& m) {
     return m.state == State::kMissing || m.state == State::kLost;
   });
+}
+
+bool Membership::IsWelcome(Rank rank) const {
+  const State state = member(rank).state;
+  return state == State::kJoining || state == State::kReady;
+}
+
+void Membership::WelcomeAll() {
+  for (Member& m : members_) {
+    m.state = State::kJoining;
+    m.lost_because.clear();
+    m.facts.inventory.reset();
+  }
+  UpdatePeers();
 }
 
 bool Membership::AllReady() const {
@@ -99,18 +131,29 @@ void Membership::MarkLost(Rank rank, const std::string& reason) {
   UpdatePeers();
 }
 
-void Membership::Free(Rank rank) {
+void Membership::Free(Rank rank, const std::string& reason) {
   Member& gone = members_[static_cast<size_t>(rank)];
+  if (!gone.lost_because.empty()) {
+    return MarkLost(rank,
+                    gone.lost_because + "; whoever was to replace it is gone, too: " + reason);
+  }
   ranks_.erase(gone.peer);
   gone = Member();
-  UpdatePeers();
 }
 
 void Membership::UpdatePeers() {
   peers_.clear();
-  for (const Member& m : members_) {
-    if (m.state == State::kJoining || m.state == State::kReady) peers_.push_back(m.peer);
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (IsWelcome(rank)) peers_.push_back(member(rank).peer);
   }
+}
+
+std::vector<control::PeerName> Membership::PeersAndCandidates() const {
+  std::vector<control::PeerName> all = peers_;
+  for (const Member& m : members_) {
+    if (m.state == State::kWaiting) all.push_back(m.peer);
+  }
+  return all;
 }
 
 Rank Membership::FindPeer(const control::PeerName& peer) const {
@@ -134,7 +177,7 @@ Status Membership::Whole() const {
       ++ready;
     } else {
       missing += (missing.empty() ? "" : ", ") + std::to_string(rank) +
-                 (m.state == State::kJoining ? " (joining)" : "");
+                 (m.state == State::kMissing ? "" : " (joining)");
     }
   }
   if (missing.empty()) return OkStatus();

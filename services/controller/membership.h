@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -10,9 +11,18 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/session_record.h"
 #include "schemas/membership.capnp.h"
 
 namespace lockstep::controller {
+
+// What a worker has kept of the time under a controller that was lost.
+struct Inventory {
+  Epoch controller;  // in which that one was started
+  Epoch epoch;       // of its last welcome
+  int world_size = 0;
+  std::vector<control::SessionRecord> sessions;
+};
 
 // What a worker says of itself when it asks to join.
 struct Candidate {
@@ -27,6 +37,7 @@ struct Candidate {
   std::string device;
   std::string segment;
   std::string bulk_endpoint;
+  std::optional<Inventory> inventory;  // none: it comes with nothing
 };
 Candidate ReadCandidate(wire::Hello::Reader hello);
 
@@ -35,40 +46,54 @@ Candidate ReadCandidate(wire::Hello::Reader hello);
 // Threads: one at a time.
 class Membership {
  public:
-  enum class State { kMissing, kJoining, kReady, kLost };
+  enum class State {
+    kMissing,  // nobody has asked for the rank
+    kWaiting,  // somebody has, and waits to be welcomed with all others
+    kJoining,  // is welcome, and connects with the others
+    kReady,
+    kLost,  // was welcome, and is no more; another may ask for the rank
+  };
 
   struct Member {
     State state = State::kMissing;
     control::PeerName peer;  // on the workers' command channel
     Candidate facts;
     std::string backend;
-    std::string lost_because;
+    std::string lost_because;  // kLost; and kWaiting, if it is to replace a lost one
   };
 
   Membership(std::string cluster, int workers)
       : cluster_(std::move(cluster)), members_(static_cast<size_t>(workers)) {}
 
-  // Gives the candidate a rank: the one it wants, or the lowest that is free. A refusal says why:
-  // another cluster, no common protocol version, a rank that does not exist or is taken, no room.
+  // Gives the candidate a rank: the one it wants, or the lowest that nobody has or whose worker is
+  // lost. A refusal says why: another cluster, no common protocol version, a rank that does not
+  // exist or is taken, no room.
   StatusOr<Rank> Admit(const control::PeerName& peer, const Candidate& candidate);
 
-  // Every rank has joined (and been welcomed); every rank is ready.
-  bool AllJoined() const;
+  // True if every rank has a worker that lives, welcome or not; if every rank is ready.
+  bool AllPresent() const;
   bool AllReady() const;
+  // `rank` has a worker that was welcomed, and lives.
+  bool IsWelcome(Rank rank) const;
 
+  // All are present, and are told to connect: whoever waited is welcome, and nobody is ready. What
+  // they have brought along is forgotten.
+  void WelcomeAll();
   // The state change of `rank`; the caller got the rank from FindPeer.
   void MarkReady(Rank rank, const std::string& backend);
   void MarkLost(Rank rank, const std::string& reason);
-  // The worker of `rank` has left before anybody was welcomed: the rank is as if nobody had asked.
-  void Free(Rank rank);
+  // The worker of `rank` has left before it was welcomed: the rank is as if it had not asked.
+  void Free(Rank rank, const std::string& reason);
 
   // -1 if no member has this name.
   Rank FindPeer(const control::PeerName& peer) const;
 
   int size() const { return static_cast<int>(members_.size()); }
   const Member& member(Rank rank) const { return members_[static_cast<size_t>(rank)]; }
-  // The channel names of all members that are not lost, in rank order.
+  // The channel names of all that are welcome, in rank order.
   const std::vector<control::PeerName>& peers() const { return peers_; }
+  // ... and of those, too, that wait to be.
+  std::vector<control::PeerName> PeersAndCandidates() const;
 
   // OK, or why the world is not whole: who is lost, or who has not joined yet.
   Status Whole() const;
@@ -81,7 +106,8 @@ class Membership {
   const std::string cluster_;
   std::vector<Member> members_;
   std::vector<control::PeerName> peers_;
-  std::unordered_map<control::PeerName, Rank> ranks_;  // of all members, the lost ones too
+  // Of all members; of a lost one until another has its rank.
+  std::unordered_map<control::PeerName, Rank> ranks_;
 };
 
 // Fills in a Peer for `member`.

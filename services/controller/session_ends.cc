@@ -56,9 +56,9 @@ void Controller::EndSession(SessionEntry& session, std::optional<RequestId> requ
   ending.request = request;
   ending.deadline = deadline;
   ending.aborted = client_lost;
-  // Lost workers will not answer, and hold nothing any more.
+  // Lost workers will not answer, and hold nothing any more; nor do those that are yet to come.
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    ending.waiting.push_back(membership_.member(rank).state != Membership::State::kLost);
+    ending.waiting.push_back(membership_.IsWelcome(rank));
   }
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     command.initCloseSession().setClientLost(client_lost);

@@ -7,17 +7,29 @@
 namespace lockstep::controller {
 
 uint64_t SessionEntry::SlowestConsumed() const {
-  return *std::min_element(consumed_bytes.begin(), consumed_bytes.end());
+  return *std::min_element(consumed.begin(), consumed.end());
+}
+
+SessionEntry& SessionTable::Add(SessionId id) {
+  SessionEntry& session = sessions_[id];
+  session.consumed.assign(static_cast<size_t>(workers_), 0);
+  session.last_heard = Deadline::Clock::now();
+  return session;
 }
 
 SessionEntry& SessionTable::Open(const control::PeerName& client) {
   const SessionId id(++last_id_);
-  SessionEntry& session = sessions_[id];
+  SessionEntry& session = Add(id);
   session.id = id;
   session.client = client;
   session.token = control::RandomHex(16);
-  session.consumed_bytes.assign(static_cast<size_t>(workers_), 0);
-  session.last_heard = Deadline::Clock::now();
+  return session;
+}
+
+SessionEntry& SessionTable::Restore(const control::SessionRecord& record) {
+  last_id_ = std::max(last_id_, record.id.value);
+  SessionEntry& session = Add(record.id);
+  static_cast<control::SessionRecord&>(session) = record;
   return session;
 }
 
@@ -28,7 +40,7 @@ SessionEntry* SessionTable::Find(SessionId id) {
 
 StatusOr<SessionEntry*> SessionTable::FindOwned(SessionId id, const control::PeerName& client) {
   SessionEntry* session = Find(id);
-  if (session == nullptr) {
+  if (session == nullptr || session->client.empty()) {
     return NotFound(
         "session ", id,
         " is not open: it was closed, or its lease ran out while the client was silent");

@@ -15,10 +15,12 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/session_record.h"
 
 namespace lockstep::controller {
 
-struct SessionEntry {
+// `next_command` is the number that the next batch begins with, `consumed_bytes` is not used.
+struct SessionEntry : control::SessionRecord {
   // Stands for what a lost worker has consumed: nobody waits for it.
   static constexpr uint64_t kConsumesNothing = std::numeric_limits<uint64_t>::max();
   // Under which workers say that they have closed the session; clients may not use it.
@@ -33,23 +35,15 @@ struct SessionEntry {
     control::RemoteError error;               // the first that a rank answered with
   };
 
-  SessionId id;
-  control::PeerName client;
-  std::string token;
-  std::string name;
-  std::string host;
-  std::string host_id;
-  int pid = 0;
-  int num_groups = 1;
-  std::chrono::milliseconds command_timeout{0};  // 0: a command may take as long as it likes
-  Generation generation;
-  uint64_t reset_at = 1;                 // the first command of this generation
-  control::RemoteError failure;          // the first cause of this generation; OK: none
-  uint64_t failed_from = 0;              // with `failure`: the first command that is not executed
-  control::RemoteError broken;           // why no reset can mend it; OK: a reset can
-  uint64_t next_command = 1;             // number of the command that the next batch begins with
-  uint64_t sent_bytes = 0;               // FlowCost of the bodies sent on
-  std::vector<uint64_t> consumed_bytes;  // by rank
+  control::PeerName client;        // empty: it is to come back, and has not yet
+  uint64_t reset_at = 1;           // the first command of this generation
+  uint64_t failed_from = 0;        // with `failure`: the first command that is not executed
+  control::RemoteError broken;     // why no reset can mend it; OK: a reset can
+  uint64_t sent_bytes = 0;         // FlowCost of the bodies sent on
+  std::vector<uint64_t> consumed;  // the same of those that were consumed, by rank
+  // Ranks whose worker was replaced since the session was opened: the first command that the
+  // present one was sent.
+  std::map<Rank, uint64_t> replaced;
   Deadline::Clock::time_point last_heard;
   std::optional<Ending> ending;
 
@@ -65,10 +59,13 @@ class SessionTable {
 
   // A new session with the next id.
   SessionEntry& Open(const control::PeerName& client);
+  // One that another controller has opened. Nobody owns it until its client comes back. Later ids
+  // are greater than its own.
+  SessionEntry& Restore(const control::SessionRecord& record);
   void Close(SessionId id) { sessions_.erase(id); }
 
-  // The session `id` if `client` owns it. kNotFound if it is not open (any more), kPermissionDenied
-  // if another client's.
+  // The session `id` if `client` owns it. kNotFound if it is not open (any more), or nobody owns
+  // it; kPermissionDenied if another client's.
   StatusOr<SessionEntry*> FindOwned(SessionId id, const control::PeerName& client);
   // Null if it is not open.
   SessionEntry* Find(SessionId id);
@@ -78,6 +75,8 @@ class SessionTable {
   std::vector<SessionId> Ids() const;
 
  private:
+  SessionEntry& Add(SessionId id);
+
   const int workers_;
   uint32_t last_id_ = 0;
   std::map<SessionId, SessionEntry> sessions_;

@@ -21,6 +21,7 @@ wire::WorkerStatus::State ToWire(Membership::State state) {
   switch (state) {
     case Membership::State::kMissing:
       return wire::WorkerStatus::State::MISSING;
+    case Membership::State::kWaiting:
     case Membership::State::kJoining:
       return wire::WorkerStatus::State::JOINING;
     case Membership::State::kReady:

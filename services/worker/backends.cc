@@ -31,17 +31,25 @@ constexpr Backend kBackends[] = {
     {"shm", collective::shm::Available, ConnectShm},
 };
 
-}  // namespace
-
-Connected ConnectWorld(const Place& place, const std::shared_ptr<tensor::Arena>& arena,
-                       const std::atomic<bool>& cancelled, Deadline deadline) {
+// The first that is available.
+StatusOr<const Backend*> Choose() {
   std::string lacking;
   for (const Backend& backend : kBackends) {
     const Status available = backend.available();
-    if (available.ok()) return backend.connect(place, arena, cancelled, deadline);
+    if (available.ok()) return &backend;
     lacking += std::string("; ") + backend.name + ": " + Message(available);
   }
   return Unavailable("no backend can connect the ranks", lacking);
+}
+
+}  // namespace
+
+Status AnyBackendAvailable() { return Choose().status(); }
+
+Connected ConnectWorld(const Place& place, const std::shared_ptr<tensor::Arena>& arena,
+                       const std::atomic<bool>& cancelled, Deadline deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Backend* const backend, Choose());
+  return backend->connect(place, arena, cancelled, deadline);
 }
 
 }  // namespace lockstep::worker

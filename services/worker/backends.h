@@ -12,7 +12,10 @@
 
 namespace lockstep::worker {
 
-// Connects this rank with all others by the first backend that can serve them. kUnavailable lists
+// OK if this machine has what some backend needs; kUnavailable lists what each lacks.
+Status AnyBackendAvailable();
+
+// Connects this rank with all others by the first backend that is available. kUnavailable lists
 // what each backend lacks, or names a rank that ended; kDeadlineExceeded names the ranks that did
 // not come; kAborted once `cancelled` is true.
 StatusOr<std::unique_ptr<collective::Communicator>> ConnectWorld(

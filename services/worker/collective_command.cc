@@ -81,7 +81,7 @@ Status CollectiveCall::Execute() {
   LOCKSTEP_ASSIGN_OR_RETURN(const TeamName team, TeamOf(command_, context_.world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<Rank> members,
-      MembersOf(team, context_.rank, context_.world_size, context_.session.owner().num_groups));
+      MembersOf(team, context_.rank, context_.world_size, context_.session.num_groups()));
   // Asked for by ranks without a part in it, too, so that all keep the same communicators.
   LOCKSTEP_ASSIGN_OR_RETURN(
       comm_, context_.session.CommunicatorOf(team, members, context_.world, context_.deadline));
@@ -320,13 +320,13 @@ Status CollectiveCall::Transfer() {
 }
 
 Status CollectiveCall::SendToNextGroup() {
-  const int group_size = context_.world_size / context_.session.owner().num_groups;
+  const int group_size = context_.world_size / context_.session.num_groups();
   const Rank to = context_.rank + group_size;
   return to < context_.world_size ? SendTensor(*comm_, to) : OkStatus();
 }
 
 Status CollectiveCall::ReceiveFromPreviousGroup() {
-  const int group_size = context_.world_size / context_.session.owner().num_groups;
+  const int group_size = context_.world_size / context_.session.num_groups();
   const Rank from = context_.rank - group_size;
   return from >= 0 ? ReceiveTensor(*comm_, from) : OkStatus();
 }

@@ -29,25 +29,45 @@ control::RemoteError LocateError(const Status& status, Rank rank, SessionId sess
 
 }  // namespace
 
-Executor::Executor(const WorkerOptions& options, const Place& place,
-                   const std::shared_ptr<tensor::Arena>& arena,
-                   const module::FunctionTable& functions, collective::Communicator& world,
-                   BulkServer& bulk, Activity& activity, control::ClientChannel& controller)
+Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
+                   const module::FunctionTable& functions, BulkServer& bulk, Activity& activity)
     : options_(options),
-      place_(place),
       arena_(arena),
       functions_(functions),
-      world_(world),
       bulk_(bulk),
       activity_(activity),
-      controller_(controller),
       registers_(static_cast<uint32_t>(options.max_registers)) {
-  call_context_.rank = place.rank;
-  call_context_.world_size = place.world_size();
   call_context_.allocator = arena.get();
   call_context_.aborted = [](void* session) {
     return static_cast<SessionState*>(session)->has_failed();
   };
+}
+
+void Executor::Settle(const Place& place, control::ClientChannel& controller) {
+  place_ = &place;
+  controller_ = &controller;
+  world_ = nullptr;
+  call_context_.rank = place.rank;
+  call_context_.world_size = place.world_size();
+  std::map<SessionId, const control::SessionRecord*> welcome;
+  for (const control::SessionRecord& record : place.sessions) welcome[record.id] = &record;
+  for (const control::SessionRecord& here : Inventory()) {
+    const auto found = welcome.find(here.id);
+    if (found != welcome.end() && found->second->token == here.token) continue;
+    spdlog::warn("session {} is closed here: the controller does not know it", here.id.value);
+    CloseSession(*FindSession(here.id), /*client_lost=*/true);
+  }
+  for (const auto& [id, record] : welcome) {
+    if (FindSession(id) == nullptr) OpenSession(*record);
+    if (const auto session = FindSession(id)) session->LeaveWorld(*record);
+  }
+}
+
+std::vector<control::SessionRecord> Executor::Inventory() {
+  std::vector<control::SessionRecord> records;
+  std::lock_guard lock(sessions_mutex_);
+  for (const auto& [id, session] : sessions_) records.push_back(session->Record());
+  return records;
 }
 
 std::shared_ptr<SessionState> Executor::FindSession(SessionId id) {
@@ -93,7 +113,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
       if (session == nullptr) {
         // What does not open one came after its end.
         if (of_controller && command.isOpenSession()) {
-          OpenSession(batch, command.getOpenSession());
+          OpenSession(control::ReadSessionRecord(command.getOpenSession()));
           session = FindSession(batch.session);
         }
         return OkStatus();
@@ -101,10 +121,14 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
       if (of_controller) return ExecuteForController(*session, command);
       if (command.isRelease()) return Release(*session, command.getRelease()), OkStatus();
       if (batch.generation != session->generation()) return OkStatus();
-      if (!session->Skips(running_.command)) return ExecuteCommand(*session, command);
+      if (!session->Skips(running_.command)) {
+        Status executed = ExecuteCommand(*session, command);
+        if (executed.ok()) session->next_command = running_.command + 1;
+        return executed;
+      }
       const bool asks =
           command.isSync() || command.isFetch() || command.isStore() || command.isLocate();
-      if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == place_.rank)) {
+      if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == place_->rank)) {
         Reply(session->failure(), control::Frame());
       }
       return OkStatus();
@@ -145,7 +169,7 @@ Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader com
     return InvalidArgument("a collective for rank ", only,
                            " alone: every rank executes them; name a team instead");
   }
-  if (only >= 0 && only != place_.rank) return OkStatus();
+  if (only >= 0 && only != place_->rank) return OkStatus();
   switch (command.which()) {
     case wire::Command::CALL:
       return Call(session, command.getCall());
@@ -199,7 +223,7 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
     }
     arguments_.push_back(std::move(*read));
   }
-  call_context_.num_groups = session.owner().num_groups;
+  call_context_.num_groups = session.num_groups();
   call_context_.aborted_state = &session;
   registers::Value result;
   activity_.Name(function.name(), Activity::Kind::kCommand);
@@ -212,9 +236,11 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
 }
 
 Status Executor::Collective(SessionState& session, wire::Command::Collective::Reader collective) {
-  const CollectiveContext context{place_.rank, place_.world_size(),
-                                  world_,      *arena_,
-                                  session,     Deadline::After(place_.collective_timeout)};
+  // Sessions are failed until the ranks are connected again, so this is no command of theirs.
+  if (world_ == nullptr) return Internal("a collective before the ranks are connected");
+  const CollectiveContext context{place_->rank, place_->world_size(),
+                                  *world_,      *arena_,
+                                  session,      Deadline::After(place_->collective_timeout)};
   if (!session.BeginCollective(running_.command)) return OkStatus();
   activity_.Name(Name(collective.getKind()), Activity::Kind::kCollective);
   const Status status = ExecuteCollective(context, collective);
@@ -239,22 +265,20 @@ void Executor::WithdrawTicket(SessionState& session, uint64_t packed) {
   session.tickets().erase(ticket);
 }
 
-void Executor::OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open) {
+void Executor::OpenSession(const control::SessionRecord& record) {
   orphans_.FreeEnded();
-  const SessionOwner owner{static_cast<int>(open.getNumGroups()), open.getClientPid(),
-                           control::ToString(open.getClientHost())};
-  const StatusOr<registers::RegisterFile*> file = registers_.Open(batch.session);
+  const StatusOr<registers::RegisterFile*> file = registers_.Open(record.id);
   if (!file.ok()) {
-    spdlog::error("session {} cannot be opened: {}", batch.session.value, Message(file.status()));
+    spdlog::error("session {} cannot be opened: {}", record.id.value, Message(file.status()));
     return;
   }
-  const auto session = std::make_shared<SessionState>(batch.session, owner, *file);
+  const auto session = std::make_shared<SessionState>(record, *file);
   std::lock_guard lock(sessions_mutex_);
-  sessions_[batch.session] = session;
-  last_session_ = batch.session;
+  sessions_[record.id] = session;
+  last_session_ = std::max(last_session_, record.id);
   std::erase_if(early_aborts_, [&](const EarlyAbort& abort) {
-    if (abort.session == batch.session) session->Abort(abort.abort);
-    return abort.session <= batch.session;
+    if (abort.session == record.id) session->Abort(abort.abort);
+    return abort.session <= record.id;
   });
 }
 
@@ -282,8 +306,13 @@ void Executor::CloseSession(SessionState& session, bool client_lost) {
 void Executor::FailSession(SessionState& session, const Status& status) {
   // Work that was given up because of a failure is no failure of its own.
   if (status.code() == StatusCode::kAborted && session.has_failed()) return;
-  const control::RemoteError error =
-      LocateError(status, place_.rank, session.id(), running_.command, running_.function);
+  control::RemoteError error =
+      LocateError(status, place_->rank, session.id(), running_.command, running_.function);
+  if (status.code() == StatusCode::kNotFound && session.first_command() > 1) {
+    error.message += "; this rank has had another worker since command " +
+                     std::to_string(session.first_command()) +
+                     ": what registers were given before is lost here";
+  }
   // What comes from elsewhere is known there: only the first cause is reported.
   if (!session.Fail(error)) return;
   spdlog::warn("session {} failed: {}", session.id().value, Message(error.ToStatus()));
@@ -310,7 +339,7 @@ void Executor::Reply(const control::RemoteError& error, const control::Frame& bo
 
 void Executor::ReportConsumed(SessionState& session, size_t body_bytes) {
   session.consumed_bytes += control::FlowCost(body_bytes);
-  if (session.consumed_bytes - session.reported_bytes < place_.flow_window_bytes / 8) return;
+  if (session.consumed_bytes - session.reported_bytes < place_->flow_window_bytes / 8) return;
   session.reported_bytes = session.consumed_bytes;
   Send({control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto consumed = message.initConsumed();
@@ -320,7 +349,7 @@ void Executor::ReportConsumed(SessionState& session, size_t body_bytes) {
 }
 
 void Executor::Send(const control::Message& message) {
-  const Status status = controller_.Send(message);
+  const Status status = controller_->Send(message);
   if (!status.ok()) spdlog::error("the controller cannot be told: {}", Message(status));
 }
 

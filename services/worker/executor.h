@@ -36,16 +36,22 @@ struct BatchContext {
   RequestId request;
 };
 
-// Threads: ExecuteBatch() and orphans() belong to the executing thread; Abort() and AbortAll() are
-// safe from any.
+// Threads: all but Abort() and AbortAll(), which are safe from any, belong to the executing thread.
 class Executor {
  public:
-  // Everything is borrowed and outlives the executor. Answers go to `controller`, on the executing
-  // thread.
-  Executor(const WorkerOptions& options, const Place& place,
-           const std::shared_ptr<tensor::Arena>& arena, const module::FunctionTable& functions,
-           collective::Communicator& world, BulkServer& bulk, Activity& activity,
-           control::ClientChannel& controller);
+  // Everything is borrowed and outlives the executor.
+  Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
+           const module::FunctionTable& functions, BulkServer& bulk, Activity& activity);
+
+  // Before the first batch, and again with every welcome: the old world and what was made of it are
+  // given up; the sessions are those of the welcome from now on. `place` and `controller`, which
+  // answers go to, are borrowed until the next call.
+  void Settle(const Place& place, control::ClientChannel& controller);
+  // The ranks are connected. Borrowed until the next Settle(); before, no collective is executed.
+  void SetWorld(collective::Communicator* world) { world_ = world; }
+
+  // What another controller must know of each session.
+  std::vector<control::SessionRecord> Inventory();
 
   void ExecuteBatch(const BatchContext& batch, const control::Frame& body);
 
@@ -83,7 +89,7 @@ class Executor {
   // The register, by its packed id, does not hold any more what was located.
   void WithdrawTicket(SessionState& session, uint64_t packed);
 
-  void OpenSession(const BatchContext& batch, wire::Command::OpenSession::Reader open);
+  void OpenSession(const control::SessionRecord& record);
   void CloseSession(SessionState& session, bool client_lost);
 
   std::shared_ptr<SessionState> FindSession(SessionId id);
@@ -93,13 +99,14 @@ class Executor {
   void Send(const control::Message& message);
 
   const WorkerOptions& options_;
-  const Place& place_;
   const std::shared_ptr<tensor::Arena> arena_;
   const module::FunctionTable& functions_;
-  collective::Communicator& world_;
   BulkServer& bulk_;
   Activity& activity_;
-  control::ClientChannel& controller_;
+
+  const Place* place_ = nullptr;
+  control::ClientChannel* controller_ = nullptr;
+  collective::Communicator* world_ = nullptr;
 
   registers::SessionRegisters registers_;
   module::CallContext call_context_;

@@ -20,6 +20,16 @@ using std::chrono::milliseconds;
 // one that was restarted learns of it at all.
 constexpr milliseconds kHelloInterval{500};
 
+void WriteInventory(const Inventory& inventory, wire::Resume::Builder resume) {
+  resume.setController(inventory.controller.value);
+  resume.setEpoch(inventory.epoch.value);
+  resume.setWorldSize(static_cast<uint32_t>(inventory.world_size));
+  auto sessions = resume.initSessions(static_cast<unsigned>(inventory.sessions.size()));
+  for (unsigned i = 0; i < sessions.size(); ++i) {
+    control::WriteSessionRecord(sessions[i], inventory.sessions[i]);
+  }
+}
+
 control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
   return control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto hello = message.initHello();
@@ -27,7 +37,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     hello.setMaxVersion(control::kProtocolVersion);
     hello.setBuild(control::kBuildVersion);
     hello.setCluster(options.cluster);
-    hello.setRank(options.rank);
+    hello.setRank(offer.inventory.has_value() ? offer.inventory->rank : options.rank);
     auto host = hello.initHost();
     host.setName(control::ThisHost().name);
     host.setId(control::ThisHost().id);
@@ -35,34 +45,21 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     hello.setDevice(options.device + ":0");
     hello.setSegment(offer.segment);
     hello.setBulkEndpoint(offer.bulk_endpoint);
+    if (offer.inventory.has_value()) WriteInventory(*offer.inventory, hello.initResume());
   });
-}
-
-Place ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
-  Place place;
-  place.rank = welcome.getRank();
-  place.epoch = epoch;
-  place.cluster = control::ToString(welcome.getCluster());
-  for (auto peer : welcome.getPeers()) {
-    place.segments.push_back(control::ToString(peer.getSegment()));
-  }
-  place.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
-  place.watch = welcome.getWatch();
-  place.heartbeat_interval = milliseconds(welcome.getHeartbeatMillis());
-  place.collective_timeout = milliseconds(welcome.getCollectiveTimeoutMillis());
-  place.flow_window_bytes = welcome.getFlowWindowBytes();
-  return place;
 }
 
 StatusOr<Place> ReadAnswer(const control::Message& message) {
   if (message.empty()) return Internal("the controller sent an empty message");
   Place place;
-  LOCKSTEP_RETURN_IF_ERROR(
-      control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader envelope) {
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
+      message[0], [&](wire::Envelope::Reader envelope) -> Status {
         switch (envelope.which()) {
-          case wire::Envelope::WELCOME:
-            place = ReadWelcome(Epoch(envelope.getEpoch()), envelope.getWelcome());
+          case wire::Envelope::WELCOME: {
+            LOCKSTEP_ASSIGN_OR_RETURN(
+                place, ReadWelcome(Epoch(envelope.getEpoch()), envelope.getWelcome()));
             return OkStatus();
+          }
           case wire::Envelope::REFUSED:
             return Annotate(control::ReadError(envelope.getRefused().getError()).ToStatus(),
                             "the controller refuses this worker");
@@ -73,18 +70,40 @@ StatusOr<Place> ReadAnswer(const control::Message& message) {
             return Internal("the controller sent a batch before its welcome");
         }
       }));
+  return place;
+}
+
+}  // namespace
+
+StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
+  Place place;
+  place.rank = welcome.getRank();
+  place.epoch = epoch;
+  place.controller = Epoch(welcome.getController());
+  place.cluster = control::ToString(welcome.getCluster());
+  for (auto peer : welcome.getPeers()) {
+    place.segments.push_back(control::ToString(peer.getSegment()));
+  }
+  place.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
+  place.watch = welcome.getWatch();
+  place.heartbeat_interval = milliseconds(welcome.getHeartbeatMillis());
+  place.collective_timeout = milliseconds(welcome.getCollectiveTimeoutMillis());
+  place.flow_window_bytes = welcome.getFlowWindowBytes();
+  place.sequence = welcome.getSequence();
+  for (auto session : welcome.getSessions()) {
+    place.sessions.push_back(control::ReadSessionRecord(session));
+  }
   if (place.rank < 0 || place.rank >= place.world_size()) {
     return Internal("the controller gave rank ", place.rank, " of ", place.world_size());
   }
   return place;
 }
 
-}  // namespace
-
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
                      Deadline deadline) {
   const control::Frame hello = HelloFrame(options, offer);
+  const auto patience = std::chrono::ceil<milliseconds>(deadline.Remaining());
   control::InputWaiter waiter{milliseconds(0)};
   control::Channel* const channels[] = {&channel};
   do {
@@ -97,7 +116,7 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
     }
   } while (!deadline.Expired());
   return DeadlineExceeded("no welcome from the controller at ", options.controller_endpoint,
-                          " within ", options.join_timeout.count(),
+                          " within ", patience.count(),
                           " ms: it does not run there, or not all workers have joined");
 }
 
@@ -106,12 +125,13 @@ Status SendGoodbye(control::ClientChannel& channel, const std::string& reason) {
       [&](wire::WorkerMessage::Builder message) { message.setGoodbye(reason); })});
 }
 
-Status SendReady(control::ClientChannel& channel, Rank rank, std::string_view backend) {
+Status SendReady(control::ClientChannel& channel, const Place& place, std::string_view backend) {
   return channel.Send(
       {control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
         auto ready = message.initReady();
-        ready.setRank(rank);
+        ready.setRank(place.rank);
         ready.setBackend(std::string(backend));
+        ready.setEpoch(place.epoch.value);
       })});
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,14 +13,17 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/session_record.h"
+#include "schemas/membership.capnp.h"
 #include "services/worker/options.h"
 
 namespace lockstep::worker {
 
-// A worker's place in the world, as the controller gave it.
+// A worker's place in the world, as the controller gave it (schemas/membership.capnp, Welcome).
 struct Place {
   Rank rank = 0;
   Epoch epoch;
+  Epoch controller;    // in which the controller was started
   uint64_t watch = 0;  // names this joining in heartbeats
   std::string cluster;
   std::vector<std::string> segments;  // the arenas' names, by rank; empty: none
@@ -27,14 +31,26 @@ struct Place {
   std::chrono::milliseconds heartbeat_interval{0};
   std::chrono::milliseconds collective_timeout{0};
   uint64_t flow_window_bytes = 0;
+  uint64_t sequence = 0;                         // of the last batch before the welcome
+  std::vector<control::SessionRecord> sessions;  // that are open
 
   int world_size() const { return static_cast<int>(segments.size()); }
+};
+
+// What a worker has kept of the time under a controller that was lost.
+struct Inventory {
+  Rank rank = 0;
+  Epoch controller;
+  Epoch epoch;
+  int world_size = 1;
+  std::vector<control::SessionRecord> sessions;
 };
 
 // What the worker offers.
 struct Offer {
   std::string segment;
   std::string bulk_endpoint;
+  std::optional<Inventory> inventory = {};  // none: it comes with nothing
 };
 
 // Says hello, again and again, and waits for the welcome. kDeadlineExceeded if no controller
@@ -44,8 +60,11 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
                      Deadline deadline);
 
-// Tells the controller that the communicator stands.
-Status SendReady(control::ClientChannel& channel, Rank rank, std::string_view backend);
+// Reads a welcome that came in an envelope of `epoch`. kInternal if it makes no sense.
+StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome);
+
+// Tells the controller that the communicator stands which the welcome asked for.
+Status SendReady(control::ClientChannel& channel, const Place& place, std::string_view backend);
 
 // Tells the controller that this worker ends, whether it was welcome or not.
 Status SendGoodbye(control::ClientChannel& channel, const std::string& reason);

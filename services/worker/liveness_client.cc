@@ -56,16 +56,16 @@ void LivenessClient::Run() {
     }
     Receive();
     if (now - last_heard_ > options_.controller_timeout) {
-      ControllerLost(Unavailable("the controller has been silent for ",
-                                 options_.controller_timeout.count(), " ms"));
+      End(callbacks_.controller_lost, Unavailable("the controller has been silent for ",
+                                                  options_.controller_timeout.count(), " ms"));
     }
     waiter.Wait(channels, descriptors, Deadline::At(next_heartbeat));
   }
 }
 
-void LivenessClient::ControllerLost(const Status& why) {
-  if (std::exchange(lost_, true)) return;
-  callbacks_.controller_lost(why);
+void LivenessClient::End(const std::function<void(const Status& why)>& callback,
+                         const Status& why) {
+  if (!std::exchange(ended_, true)) callback(why);
 }
 
 void LivenessClient::SendHeartbeat() {
@@ -73,7 +73,7 @@ void LivenessClient::SendHeartbeat() {
       {control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
         auto heartbeat = message.initHeartbeat();
         heartbeat.setRank(options_.rank);
-        heartbeat.setEpoch(options_.epoch.value);
+        heartbeat.setController(options_.controller.value);
         heartbeat.setWatch(options_.watch);
         control::WriteActivity(activity_.Now(), heartbeat.initActivity());
       })});
@@ -88,7 +88,7 @@ void LivenessClient::SendReport(uint64_t probe) {
         auto report = message.initReport();
         report.setProbe(probe);
         report.setRank(options_.rank);
-        report.setEpoch(options_.epoch.value);
+        report.setController(options_.controller.value);
         control::WriteActivity(activity, report.initActivity());
         if (!stack.ok()) return report.setNoStack(Message(stack.status()));
         auto frames = report.initStack(static_cast<unsigned>(stack->size()));
@@ -103,18 +103,19 @@ void LivenessClient::Receive() {
     last_heard_ = Deadline::Clock::now();
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
-          if (reader.isHeartbeat() && reader.getHeartbeat().getEpoch() != options_.epoch.value) {
-            ControllerLost(Unavailable("the controller was restarted: epoch ",
-                                       reader.getHeartbeat().getEpoch(), " answers where epoch ",
-                                       options_.epoch,
-                                       " welcomed this worker; what its sessions "
-                                       "held is gone, start the worker again to join"));
+          if (reader.isHeartbeat() &&
+              reader.getHeartbeat().getController() != options_.controller.value) {
+            End(callbacks_.controller_lost,
+                Unavailable("the controller was restarted: the one of epoch ",
+                            reader.getHeartbeat().getController(), " answers where that of epoch ",
+                            options_.controller, " welcomed this worker"));
           }
           if (reader.isDismissed()) {
-            ControllerLost(Aborted("the controller has given this worker up, though it lives: ",
-                                   control::ToString(reader.getDismissed()),
-                                   "; start the worker again"));
+            End(callbacks_.dismissed,
+                Aborted("the controller has given this worker up, though it lives: ",
+                        control::ToString(reader.getDismissed()), "; start the worker again"));
           }
+          if (reader.isBroken()) callbacks_.world_broken(Epoch(reader.getBroken()));
           if (reader.isProbe()) SendReport(reader.getProbe());
           if (reader.isAbort()) {
             auto abort = reader.getAbort();

@@ -29,16 +29,20 @@ class LivenessClient {
  public:
   struct Options {
     Rank rank = 0;
-    Epoch epoch;
-    uint64_t watch = 0;  // from the welcome
+    Epoch controller;    // from the welcome
+    uint64_t watch = 0;  // the same
     std::chrono::milliseconds heartbeat_interval{500};
     std::chrono::milliseconds controller_timeout{10'000};
   };
   struct Callbacks {
     std::function<void(SessionId, const AbortOrder&)> abort;
-    // The controller has been silent for controller_timeout, another one has taken its place, or it
-    // has given this worker up. Called once.
+    // The world of this epoch has lost a worker: nobody is to wait for its ranks any more.
+    std::function<void(Epoch)> world_broken;
+    // The controller has been silent for controller_timeout, or another one has taken its place.
+    // Called once, or the next instead.
     std::function<void(const Status& why)> controller_lost;
+    // The controller has given this worker up.
+    std::function<void(const Status& why)> dismissed;
   };
 
   // `executing_thread` is the one that writes `activity`; both outlive this object.
@@ -55,7 +59,8 @@ class LivenessClient {
   void SendHeartbeat();
   void SendReport(uint64_t probe);
   void Receive();
-  void ControllerLost(const Status& why);
+  // Calls one of the last two callbacks.
+  void End(const std::function<void(const Status& why)>& callback, const Status& why);
 
   const Options options_;
   const Activity& activity_;
@@ -65,7 +70,7 @@ class LivenessClient {
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
-  bool lost_ = false;                                                // the thread's own
+  bool ended_ = false;                                               // the thread's own
 
   std::atomic<bool> heard_{false};
   control::WakeUp heard_signal_;

@@ -32,8 +32,11 @@ struct WorkerOptions {
 
   // How long to look for the controller, and for all workers to join.
   std::chrono::milliseconds join_timeout{60'000};
-  // A worker whose controller is silent for this long exits.
+  // A controller that is silent for this long is lost.
   std::chrono::milliseconds controller_timeout{10'000};
+  // A worker whose controller is lost keeps its registers for this long while it looks for one that
+  // is started again at the same endpoints; then it exits. 0: it exits at once.
+  std::chrono::milliseconds controller_grace{60'000};
   // After a message, the executing thread looks again at once for this long before it sleeps.
   std::chrono::microseconds poll_before_sleep{200};
 };

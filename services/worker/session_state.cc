@@ -21,6 +21,35 @@ uint64_t TagOf(SessionId session, uint32_t generation, uint32_t serial) {
 
 }  // namespace
 
+SessionState::SessionState(const control::SessionRecord& record, registers::RegisterFile* registers)
+    : next_command(record.next_command),
+      consumed_bytes(record.consumed_bytes),
+      reported_bytes(record.consumed_bytes),
+      opened_(record),
+      registers_(registers),
+      generation_(record.generation.value) {
+  if (!record.failure.ok()) FailFrom(0, record.failure);
+}
+
+void SessionState::LeaveWorld(const control::SessionRecord& record) {
+  if (record.generation != generation()) Reset(record.generation);
+  // Equal under the same controller: all that was sent before has been consumed. Another one counts
+  // from where it likes.
+  if (consumed_bytes != record.consumed_bytes) {
+    consumed_bytes = reported_bytes = record.consumed_bytes;
+  }
+  std::lock_guard lock(mutex_);
+  if (!record.failure.ok()) FailFrom(0, record.failure);
+  communicators_.Clear();
+}
+
+control::SessionRecord SessionState::Record() const {
+  control::SessionRecord record = opened_;
+  record.generation = generation();
+  record.next_command = next_command;
+  return record;
+}
+
 control::RemoteError SessionState::failure() const {
   std::lock_guard lock(mutex_);
   return failure_;
@@ -92,7 +121,7 @@ StatusOr<collective::Communicator*> SessionState::CommunicatorOf(const TeamName&
   }
   // Before another one is made: it needs the room.
   evicted.clear();
-  const uint64_t tag = TagOf(id_, generation_.load(std::memory_order_relaxed), entry->serial);
+  const uint64_t tag = TagOf(id(), generation_.load(std::memory_order_relaxed), entry->serial);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<collective::Communicator> made,
                             world.Split(members, tag, deadline, &cancelled_));
   std::lock_guard lock(mutex_);
@@ -105,12 +134,12 @@ StatusOr<collective::Communicator*> SessionState::CommunicatorOf(const TeamName&
 WatchedProcess* SessionState::client_process() {
   if (!looked_for_client_) {
     looked_for_client_ = true;
-    if (owner_.client_host == control::ThisHost().id) {
-      StatusOr<WatchedProcess> process = WatchedProcess::Watch(owner_.client_pid);
+    if (opened_.host_id == control::ThisHost().id) {
+      StatusOr<WatchedProcess> process = WatchedProcess::Watch(opened_.pid);
       if (process.ok()) {
         client_process_ = *std::move(process);
       } else {
-        spdlog::warn("session {} copies by socket: its client cannot be watched: {}", id_.value,
+        spdlog::warn("session {} copies by socket: its client cannot be watched: {}", id().value,
                      Message(process.status()));
       }
     }

@@ -18,18 +18,12 @@
 #include "runtime/base/watched_process.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/session_record.h"
 #include "runtime/registers/register_file.h"
 #include "services/worker/abort_order.h"
 #include "services/worker/communicator_cache.h"
 
 namespace lockstep::worker {
-
-// Who opened the session.
-struct SessionOwner {
-  int num_groups = 1;
-  int client_pid = 0;
-  std::string client_host;  // HostIdentity::id
-};
 
 // A session is usable, or it has failed at one of its commands: then that and all later ones are
 // skipped until it is reset. It fails by an error here, or by an abort that says what happened on
@@ -39,11 +33,12 @@ struct SessionOwner {
 // Threads: the executing thread owns it; Abort() and the failure are safe from any thread.
 class SessionState {
  public:
-  SessionState(SessionId id, const SessionOwner& owner, registers::RegisterFile* registers)
-      : id_(id), owner_(owner), registers_(registers) {}
+  SessionState(const control::SessionRecord& record, registers::RegisterFile* registers);
 
-  SessionId id() const { return id_; }
-  const SessionOwner& owner() const { return owner_; }
+  SessionId id() const { return opened_.id; }
+  int num_groups() const { return opened_.num_groups; }
+  // The first command that this worker has seen: later than 1 if it took the place of another.
+  uint64_t first_command() const { return opened_.next_command; }
   registers::RegisterFile& registers() { return *registers_; }
   Generation generation() const { return Generation(generation_.load(std::memory_order_acquire)); }
 
@@ -70,6 +65,13 @@ class SessionState {
   // Usable again; the old communicators are dropped.
   void Reset(Generation generation);
 
+  // The world that all communicators are made of is given up. `record` says how the session goes on
+  // in the next one.
+  void LeaveWorld(const control::SessionRecord& record);
+
+  // What another controller must know of the session.
+  control::SessionRecord Record() const;
+
   // This session's communicator of the team `name`, whose members are, for this rank, `members`
   // (world ranks, this one included); made from `world` when it is new. Null if `members` is empty:
   // this rank has no part in it, but all ranks ask in the same command (see CommunicatorCache).
@@ -87,13 +89,14 @@ class SessionState {
   // Bulk tickets of registers that the client has located.
   std::unordered_map<uint64_t, uint64_t>& tickets() { return tickets_; }
 
+  // Number of the first command that was not executed well: the one after the last that was.
+  uint64_t next_command = 1;
   // Flow control, in FlowCost bytes.
   uint64_t consumed_bytes = 0;
   uint64_t reported_bytes = 0;
 
  private:
-  const SessionId id_;
-  const SessionOwner owner_;
+  const control::SessionRecord opened_;  // as it was when it was opened here
   registers::RegisterFile* const registers_;
   std::unordered_map<uint64_t, uint64_t> tickets_;
   bool looked_for_client_ = false;

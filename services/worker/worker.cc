@@ -2,8 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
@@ -62,10 +64,14 @@ void Worker::RequestStop(const std::string& reason) {
   if (stopping_) return;
   stop_reason_ = reason;
   stopping_ = true;
+  Interrupt("the worker stops: " + reason);
+}
+
+void Worker::Interrupt(const std::string& why) {
+  interrupted_ = true;
+  cancel_connecting_ = true;
   wake_up_.Signal();
-  if (executor_ != nullptr) {
-    executor_->AbortAll(control::ErrorOf(Aborted("the worker stops: ", reason)));
-  }
+  if (executor_ != nullptr) executor_->AbortAll(control::ErrorOf(Aborted(why)));
 }
 
 Status Worker::Wait(Deadline deadline) {
@@ -77,7 +83,7 @@ Status Worker::Wait(Deadline deadline) {
 }
 
 void Worker::Run() {
-  const Status status = JoinAndServe();
+  const Status status = Work();
   if (!status.ok()) spdlog::error("worker ends: {}", Message(status));
   std::lock_guard lock(state_mutex_);
   // Nobody should have to wait until the silence of a worker is noticed. A controller that has sent
@@ -90,72 +96,139 @@ void Worker::Run() {
   ended_changed_.notify_all();
 }
 
-Status Worker::JoinAndServe() {
-  const Deadline deadline = Deadline::After(options_.join_timeout);
-  const StatusOr<Place> place = Join(*controller_, options_, {arena_->name(), bulk_->endpoint()},
-                                     wake_up_.fd(), stopping_, deadline);
-  if (!place.ok()) return stopping_ ? OkStatus() : place.status();
-  place_ = *place;
-  // Before the communicator: connecting it may take longer than a silent worker is given.
-  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
-                            control::ZmqConnect(context_, place_.liveness_endpoint,
-                                                {.linger = std::chrono::milliseconds(0)}));
-  LivenessClient liveness(std::move(liveness_channel),
-                          {place_.rank, place_.epoch, place_.watch, place_.heartbeat_interval,
-                           options_.controller_timeout},
-                          activity_, pthread_self(),
-                          {[this](SessionId session, const AbortOrder& abort) {
-                             std::lock_guard lock(state_mutex_);
-                             if (executor_ != nullptr) executor_->Abort(session, abort);
-                           },
-                           [this](const Status& why) { OnControllerLost(why); }});
-  const StatusOr<std::unique_ptr<collective::Communicator>> world =
-      ConnectWorld(place_, arena_, stopping_, deadline);
-  Status status = world.status();
-  if (status.ok()) status = liveness.WaitUntilHeard(wake_up_.fd(), stopping_, deadline);
-  // A wait that a stop interrupts is no failure; why the stop was asked for may be one.
-  const bool interrupted = status.code() == StatusCode::kAborted && stopping_;
-  if (status.ok()) status = ServeWith(**world);
-  if (!status.ok() && !interrupted) return status;
-  std::lock_guard lock(state_mutex_);
-  return controller_lost_;
-}
-
-void Worker::OnControllerLost(const Status& why) {
-  {
-    std::lock_guard lock(state_mutex_);
-    controller_lost_ = why;
-  }
-  RequestStop(Message(why));
-}
-
-Status Worker::ServeWith(collective::Communicator& world) {
-  Executor executor(options_, place_, arena_, functions_, world, *bulk_, activity_, *controller_);
+Status Worker::Work() {
+  // Else the others would wait for a rank that cannot be connected.
+  LOCKSTEP_RETURN_IF_ERROR(AnyBackendAvailable());
+  Executor executor(options_, arena_, functions_, *bulk_, activity_);
   // Other threads reach the executor from here until this function returns.
   const auto publish = [this](Executor* current) {
     std::lock_guard lock(state_mutex_);
     executor_ = current;
   };
   publish(&executor);
-  Status status = SendReady(*controller_, place_.rank, world.backend());
-  if (status.ok()) {
-    spdlog::info("rank {} of {} in cluster {} is ready, backend {}", place_.rank,
-                 place_.world_size(), place_.cluster, world.backend());
-    status = Serve(executor);
+  const absl::Cleanup withdraw = [&] { publish(nullptr); };
+
+  Offer offer{arena_->name(), bulk_->endpoint()};
+  Deadline deadline = Deadline::After(options_.join_timeout);
+  while (true) {
+    const Status served = ServeController(executor, offer, deadline);
+    if (const std::optional<Status> why = WhyItEnds(served)) return *why;
+    offer.inventory = Inventory{place_.rank, place_.controller, place_.epoch, place_.world_size(),
+                                executor.Inventory()};
+    // A connection of its own: what is queued for the lost controller is nobody else's business.
+    LOCKSTEP_ASSIGN_OR_RETURN(controller_,
+                              control::ZmqConnect(context_, options_.controller_endpoint));
+    deadline = Deadline::After(options_.controller_grace);
   }
-  publish(nullptr);
-  return status;
+}
+
+std::optional<Status> Worker::WhyItEnds(const Status& served) {
+  std::lock_guard lock(state_mutex_);
+  if (!dismissed_.ok()) return dismissed_;
+  // A wait that was interrupted is no failure; why it was may be one.
+  const bool is_failure = !served.ok() && served.code() != StatusCode::kAborted;
+  if (is_failure || (!stopping_ && controller_lost_.ok())) return served;
+  if (stopping_) {
+    spdlog::info("rank {} stops: {}", place_.rank, stop_reason_);
+    return OkStatus();
+  }
+  if (options_.controller_grace.count() == 0) {
+    return Annotate(controller_lost_,
+                    "what its sessions held is gone, start the worker again to join");
+  }
+  spdlog::warn("rank {} has lost its controller: {}; it keeps its registers for {} ms", place_.rank,
+               Message(controller_lost_), options_.controller_grace.count());
+  controller_lost_ = OkStatus();
+  interrupted_ = false;
+  wake_up_.Clear();
+  return std::nullopt;
+}
+
+Status Worker::ServeController(Executor& executor, const Offer& offer, Deadline deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      Place place, Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, deadline));
+  // Before the ranks connect: that may take longer than a silent worker is given.
+  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
+                            control::ZmqConnect(context_, place.liveness_endpoint,
+                                                {.linger = std::chrono::milliseconds(0)}));
+  LivenessClient liveness(std::move(liveness_channel),
+                          {place.rank, place.controller, place.watch, place.heartbeat_interval,
+                           options_.controller_timeout},
+                          activity_, pthread_self(),
+                          {[this](SessionId session, const AbortOrder& abort) {
+                             std::lock_guard lock(state_mutex_);
+                             if (executor_ != nullptr) executor_->Abort(session, abort);
+                           },
+                           [this](Epoch epoch) { OnWorldBroken(epoch); },
+                           [this](const Status& why) { OnControllerLost(why); },
+                           [this](const Status& why) {
+                             std::lock_guard lock(state_mutex_);
+                             dismissed_ = why;
+                             Interrupt(Message(why));
+                           }});
+  // From now on its aborts arrive.
+  LOCKSTEP_RETURN_IF_ERROR(liveness.WaitUntilHeard(wake_up_.fd(), interrupted_, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(place)));
+  return Serve(executor);
+}
+
+void Worker::OnControllerLost(const Status& why) {
+  std::lock_guard lock(state_mutex_);
+  controller_lost_ = why;
+  Interrupt(Message(why));
+}
+
+void Worker::OnWorldBroken(Epoch epoch) {
+  std::lock_guard lock(state_mutex_);
+  broken_ = std::max(broken_, epoch);
+  if (connecting_ <= broken_) cancel_connecting_ = true;
+}
+
+Status Worker::Enter(Executor& executor, Place place) {
+  place_ = std::move(place);
+  executor.Settle(place_, *controller_);
+  world_.reset();
+  last_sequence_ = place_.sequence;
+  {
+    std::lock_guard lock(state_mutex_);
+    connecting_ = place_.epoch;
+    cancel_connecting_ = interrupted_ || place_.epoch <= broken_;
+  }
+  StatusOr<std::unique_ptr<collective::Communicator>> world = Connect();
+  if (!world.ok()) {
+    // Cancelled, or a rank has ended, which the controller notices, too.
+    const StatusCode code = world.status().code();
+    if (code != StatusCode::kAborted && code != StatusCode::kUnavailable) return world.status();
+    spdlog::warn("rank {} is not connected in epoch {}: {}", place_.rank, place_.epoch.value,
+                 Message(world.status()));
+    return OkStatus();
+  }
+  world_ = *std::move(world);
+  executor.SetWorld(world_.get());
+  spdlog::info("rank {} of {} in cluster {} is ready, backend {}", place_.rank, place_.world_size(),
+               place_.cluster, world_->backend());
+  return SendReady(*controller_, place_, world_->backend());
+}
+
+// A rank may come late: it finishes what it executes first. Whoever waits for it is told when it is
+// lost.
+StatusOr<std::unique_ptr<collective::Communicator>> Worker::Connect() {
+  while (true) {
+    auto world = ConnectWorld(place_, arena_, cancel_connecting_,
+                              Deadline::After(place_.collective_timeout));
+    if (world.status().code() != StatusCode::kDeadlineExceeded) return world;
+    spdlog::warn("rank {} still waits to connect: {}", place_.rank, Message(world.status()));
+  }
 }
 
 Status Worker::Serve(Executor& executor) {
   control::InputWaiter waiter(options_.poll_before_sleep);
   control::Channel* const channels[] = {controller_.get()};
   control::Message message;
-  while (!stopping_) {
-    while (controller_->Receive(&message)) {
+  while (!interrupted_) {
+    while (!interrupted_ && controller_->Receive(&message)) {
       LOCKSTEP_ASSIGN_OR_RETURN(const bool go_on, Handle(executor, message));
       if (!go_on) return OkStatus();
-      if (stopping_) break;
     }
     Orphans& orphans = executor.orphans();
     orphans.FreeEnded();
@@ -164,7 +237,6 @@ Status Worker::Serve(Executor& executor) {
                        orphans.descriptors().end());
     waiter.Wait(channels, descriptors, Deadline::After(kUntilWoken));
   }
-  spdlog::info("rank {} stops: {}", place_.rank, stop_reason_);
   return OkStatus();
 }
 
@@ -172,16 +244,16 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
   if (message.empty()) return Internal("the controller sent an empty message");
   BatchContext batch;
   uint64_t sequence = 0;
-  bool is_batch = false;
   bool shutdown = false;
-  LOCKSTEP_RETURN_IF_ERROR(
-      control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader envelope) {
-        if (Epoch(envelope.getEpoch()) != place_.epoch) {
-          return Internal("a message of epoch ", envelope.getEpoch(), " in epoch ", place_.epoch);
+  std::optional<Place> welcome;
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
+      message[0], [&](wire::Envelope::Reader envelope) -> Status {
+        const Epoch epoch(envelope.getEpoch());
+        if (epoch != place_.epoch && !envelope.isWelcome() && !envelope.isShutdown()) {
+          return Internal("a message of epoch ", epoch, " in epoch ", place_.epoch);
         }
         switch (envelope.which()) {
           case wire::Envelope::BATCH:
-            is_batch = true;
             sequence = envelope.getSequence();
             batch.session = SessionId(envelope.getSession());
             batch.generation = Generation(envelope.getGeneration());
@@ -194,19 +266,28 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
             spdlog::info("rank {} stops: {}", place_.rank,
                          control::ToString(envelope.getShutdown()));
             return OkStatus();
-          case wire::Envelope::WELCOME:
-            return Internal("a second welcome");
+          case wire::Envelope::WELCOME: {
+            LOCKSTEP_ASSIGN_OR_RETURN(welcome, ReadWelcome(epoch, envelope.getWelcome()));
+            if (welcome->rank == place_.rank && epoch > place_.epoch) return OkStatus();
+            return Internal("a welcome as rank ", welcome->rank, " in epoch ", epoch, " for rank ",
+                            place_.rank, " in epoch ", place_.epoch);
+          }
           case wire::Envelope::REFUSED:
             return control::ReadError(envelope.getRefused().getError()).ToStatus();
         }
         return Unimplemented("unknown kind of message ", static_cast<int>(envelope.which()));
       }));
   if (shutdown) return false;
-  if (!is_batch || message.size() != 2) {
-    return Internal("a batch of the controller has no body");
-  }
+  if (!welcome.has_value()) return HandleBatch(executor, batch, sequence, message);
+  LOCKSTEP_RETURN_IF_ERROR(Enter(executor, *std::move(welcome)));
+  return true;
+}
+
+StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
+                                   const control::Message& message) {
+  if (message.size() != 2) return Internal("a batch of the controller has no body");
   // Going on after a gap would be silently wrong: registers would miss what others have.
-  if (last_sequence_ != 0 && sequence != last_sequence_ + 1) {
+  if (sequence != last_sequence_ + 1) {
     return Internal("batch ", sequence, " came after batch ", last_sequence_,
                     "; some were lost on the way");
   }

@@ -1,10 +1,12 @@
-// A worker: joins a cluster, and executes what the controller sends until it is told to stop.
+// A worker: joins a cluster, and executes what the controller sends until it is told to stop. When
+// the controller is lost, it keeps what its sessions hold, and looks for another one.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -47,33 +49,55 @@ class Worker {
          std::unique_ptr<BulkServer> bulk);
 
   void Run();
-  Status JoinAndServe();
-  // What becomes of a worker whose controller is silent or was replaced is decided here alone: it
-  // ends. Comes on the liveness thread.
-  void OnControllerLost(const Status& why);
-  Status ServeWith(collective::Communicator& world);
+  // Serves one controller after another.
+  Status Work();
+  // Joins a controller and serves it: until the worker is stopped (OK), or the controller is lost.
+  Status ServeController(Executor& executor, const Offer& offer, Deadline deadline);
   Status Serve(Executor& executor);
   // False when it is time to stop.
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
+  StatusOr<bool> HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
+                             const control::Message& message);
+  // Takes a welcome in: gives the old world up, connects with the ranks of the new one, and says
+  // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
+  // be another welcome, or none.
+  Status Enter(Executor& executor, Place place);
+  StatusOr<std::unique_ptr<collective::Communicator>> Connect();
+
+  // On the liveness thread.
+  void OnWorldBroken(Epoch epoch);
+  void OnControllerLost(const Status& why);
+  // With state_mutex_ held: wakes the executing thread from whatever it waits for.
+  void Interrupt(const std::string& why);
+  // Why this worker ends; none: it goes on to look for another controller, and is ready to.
+  std::optional<Status> WhyItEnds(const Status& served);
 
   const WorkerOptions options_;
   const std::shared_ptr<control::ZmqContext> context_;
   const std::shared_ptr<tensor::Arena> arena_;
-  const std::unique_ptr<control::ClientChannel> controller_;
+  std::unique_ptr<control::ClientChannel> controller_;  // the executing thread's
   const std::unique_ptr<BulkServer> bulk_;
   module::FunctionTable functions_;
   Activity activity_;
+  // The executing thread's.
   Place place_;
+  std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected
   uint64_t last_sequence_ = 0;
-  bool sent_away_ = false;  // by the controller's shutdown; the executing thread's
+  bool sent_away_ = false;  // by the controller's shutdown
 
   control::WakeUp wake_up_;
-  std::atomic<bool> stopping_{false};
+  // The worker is to stop, or its controller is lost: the executing thread serves it no more.
+  std::atomic<bool> interrupted_{false};
+  std::atomic<bool> cancel_connecting_{false};
   std::mutex state_mutex_;
   std::condition_variable ended_changed_;
+  bool stopping_ = false;
   std::string stop_reason_;
-  Executor* executor_ = nullptr;  // while it serves; for RequestStop
+  Executor* executor_ = nullptr;  // while there is one
+  Epoch connecting_;              // the world that it connects, or has connected, with
+  Epoch broken_;                  // worlds up to this one have lost somebody
   Status controller_lost_;        // why there is no controller any more; OK: there is
+  Status dismissed_;              // why the controller has given this worker up; OK: it has not
   bool ended_ = false;
   Status end_status_;
 

@@ -54,9 +54,9 @@ Status MeasureEncode(const Settings& settings, Report& report) {
                            .note = "int, float, text, DRef, shape; into batches of 48 KiB"});
   client::RegisterNames* const names = client::RegisterNames::Create(SessionId(1));
   {
-    const DRef function = names->Acquire();
-    const DRef tensor = names->Acquire();
-    const DRef result = names->Acquire();
+    const DRef function = names->Acquire(1);
+    const DRef tensor = names->Acquire(1);
+    const DRef result = names->Acquire(1);
     const Shape shape({32, 128});
     const auto arguments_of = [&](int i) {
       return client::ArgumentList<5>{i, 0.5, "a layer's name", tensor, shape};

@@ -40,7 +40,7 @@ TEST_F(RegisterNamesTest, LiveNamesAreDistinctAndKnowTheirSession) {
   std::vector<DRef> refs;
   std::set<uint64_t> seen;
   for (int i = 0; i < 1000; ++i) {
-    refs.push_back(names_->Acquire());
+    refs.push_back(names_->Acquire(1));
     EXPECT_FALSE(refs.back().id().IsNone());
     EXPECT_EQ(refs.back().session(), SessionId(7));
     seen.insert(refs.back().id().Packed());
@@ -49,7 +49,7 @@ TEST_F(RegisterNamesTest, LiveNamesAreDistinctAndKnowTheirSession) {
 }
 
 TEST_F(RegisterNamesTest, NameIsKilledOnceWithItsLastCopy) {
-  DRef first = names_->Acquire();
+  DRef first = names_->Acquire(1);
   const RegisterId id = first.id();
   DRef second = first;
   first = DRef();
@@ -61,7 +61,7 @@ TEST_F(RegisterNamesTest, NameIsKilledOnceWithItsLastCopy) {
 }
 
 TEST_F(RegisterNamesTest, MovingKeepsTheName) {
-  DRef from = names_->Acquire();
+  DRef from = names_->Acquire(1);
   const RegisterId id = from.id();
   DRef to = std::move(from);
   EXPECT_TRUE(from.IsNull());  // NOLINT(bugprone-use-after-move): this is what the test is about
@@ -70,7 +70,7 @@ TEST_F(RegisterNamesTest, MovingKeepsTheName) {
 }
 
 TEST_F(RegisterNamesTest, SelfAssignmentKeepsTheName) {
-  DRef ref = names_->Acquire();
+  DRef ref = names_->Acquire(1);
   const RegisterId id = ref.id();
   const DRef& alias = ref;
   ref = alias;
@@ -81,11 +81,11 @@ TEST_F(RegisterNamesTest, SelfAssignmentKeepsTheName) {
 // An index is used again only behind its kill: commands are executed in order, so the workers have
 // freed the old value by then.
 TEST_F(RegisterNamesTest, IndexIsReusedAfterItsKillWasTakenUnderANewGeneration) {
-  const RegisterId old = names_->Acquire().id();
-  const DRef before = names_->Acquire();
+  const RegisterId old = names_->Acquire(1).id();
+  const DRef before = names_->Acquire(1);
   EXPECT_NE(before.id().index, old.index);
   EXPECT_EQ(TakeKills(), std::vector<RegisterId>{old});
-  const DRef after = names_->Acquire();
+  const DRef after = names_->Acquire(1);
   EXPECT_EQ(after.id().index, old.index);
   EXPECT_EQ(after.id().generation, old.generation + 1);
 }
@@ -93,14 +93,14 @@ TEST_F(RegisterNamesTest, IndexIsReusedAfterItsKillWasTakenUnderANewGeneration) 
 TEST_F(RegisterNamesTest, FewIndicesServeManyShortLivedNames) {
   uint32_t highest = 0;
   for (int i = 0; i < 10'000; ++i) {
-    highest = std::max(highest, names_->Acquire().id().index);
+    highest = std::max(highest, names_->Acquire(1).id().index);
     (void)TakeKills();
   }
   EXPECT_EQ(highest, 0u);
 }
 
 TEST_F(RegisterNamesTest, DRefsMayOutliveTheSession) {
-  DRef ref = names_->Acquire();
+  DRef ref = names_->Acquire(1);
   DRef copy = ref;
   std::exchange(names_, nullptr)->Unref();
   EXPECT_EQ(ref.session(), SessionId(7));
@@ -119,7 +119,7 @@ TEST_F(RegisterNamesTest, ThreadsNeverShareALiveName) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < kRounds; ++i) {
-        const DRef ref = names_->Acquire();
+        const DRef ref = names_->Acquire(1);
         {
           std::lock_guard lock(mutex);
           if (!live.insert(ref.id().index).second) shared = true;
@@ -148,7 +148,7 @@ TEST_F(RegisterNamesTest, ThreadsNeverShareALiveName) {
 
 TEST_F(RegisterNamesTest, CopiesOfOneNameMayBeDroppedByManyThreads) {
   for (int round = 0; round < 200; ++round) {
-    DRef ref = names_->Acquire();
+    DRef ref = names_->Acquire(1);
     const RegisterId id = ref.id();
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {

@@ -80,8 +80,8 @@ TEST(WriteArgumentsTest, StructuredArgumentsAreWhole) {
 TEST(WriteArgumentsTest, DRefsTravelAsTheirIds) {
   RegisterNames* names = RegisterNames::Create(SessionId(1));
   {
-    (void)names->Acquire();
-    const DRef ref = names->Acquire();
+    (void)names->Acquire(1);
+    const DRef ref = names->Acquire(1);
     EXPECT_EQ(Encode(ref, DRef()), (std::vector<Value>{ref.id(), RegisterId{}}));
   }
   names->Unref();

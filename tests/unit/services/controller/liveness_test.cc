@@ -26,6 +26,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr auto kLong = 20s;
 constexpr auto kNever = std::chrono::milliseconds(1h);
@@ -43,7 +44,7 @@ class FakeWorker {
     Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder m) {
       auto heartbeat = m.initHeartbeat();
       heartbeat.setRank(rank);
-      heartbeat.setEpoch(epoch.value);
+      heartbeat.setController(epoch.value);
       const auto watch = watches_.find(rank);
       if (watch != watches_.end()) heartbeat.setWatch(watch->second.value);
       auto activity = heartbeat.initActivity();
@@ -83,7 +84,7 @@ class FakeWorker {
   bool WaitForBeacon() {
     return WaitFor([](wire::LivenessMessage::Reader reader) {
       return reader.isHeartbeat() && reader.getHeartbeat().getRank() == -1 &&
-             reader.getHeartbeat().getEpoch() == kEpoch.value;
+             reader.getHeartbeat().getController() == kEpoch.value;
     });
   }
 
@@ -297,16 +298,33 @@ TEST_F(LivenessTest, ProcessThatHadEndedBeforeItWasWatchedIsLost) {
   ASSERT_TRUE(child.ok()) << child.status();
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
   monitor_->Watch(0, control::ThisHost().id, child->pid());
-  EXPECT_TRUE(monitor_->HasEnded(0));
   EXPECT_THAT(WaitForLosses(1)[0].reason, HasSubstr("has ended"));
-  EXPECT_TRUE(monitor_->HasEnded(0)) << "also after it was reported";
+  EXPECT_THAT(monitor_->TakeEnded(), IsEmpty()) << "it was reported";
+}
+
+// Whoever asks does not wait for the report, and it is told once.
+TEST_F(LivenessTest, LossIsTakenOrReported) {
+  Start(1, kNever, kNever);
+  auto child =
+      local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
+  for (int i = 1; i <= 50; ++i) {
+    const WatchId watch = monitor_->Watch(0, control::ThisHost().id, child->pid());
+    const auto taken = monitor_->TakeEnded();
+    std::vector<LivenessMonitor::Loss> told = taken;
+    if (taken.empty()) told.push_back(WaitForLosses(1).back());
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told[0].watch, watch);
+    EXPECT_THAT(told[0].reason, HasSubstr("has ended"));
+  }
 }
 
 TEST_F(LivenessTest, OnlyProcessesCanBeKnownToHaveEnded) {
   Start(3, kNever);
   monitor_->Watch(0, "elsewhere", 1);
   monitor_->Watch(1, control::ThisHost().id, getpid());
-  for (Rank rank : {0, 1, 2}) EXPECT_FALSE(monitor_->HasEnded(rank));
+  EXPECT_THAT(monitor_->TakeEnded(), IsEmpty());
 }
 
 TEST_F(LivenessTest, ReportsOfWorkersAnswerProbes) {
@@ -325,7 +343,7 @@ TEST_F(LivenessTest, ReportsOfWorkersAnswerProbes) {
           auto body = m.initReport();
           body.setProbe(9);
           body.setRank(rank);
-          body.setEpoch(epoch.value);
+          body.setController(epoch.value);
         }));
   };
   report(0, kEpoch);  // nobody watches it

@@ -12,8 +12,10 @@
 namespace lockstep::controller {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 Candidate MakeCandidate(Rank wanted = -1) {
   Candidate candidate;
@@ -31,9 +33,11 @@ TEST(MembershipTest, RanksAreGivenAsWantedOrLowestFree) {
   EXPECT_EQ(*members.Admit("a", MakeCandidate(1)), 1);
   EXPECT_EQ(*members.Admit("b", MakeCandidate()), 0);
   EXPECT_EQ(*members.Admit("c", MakeCandidate()), 2);
-  EXPECT_FALSE(members.AllJoined());
+  EXPECT_FALSE(members.AllPresent());
   EXPECT_EQ(*members.Admit("d", MakeCandidate(3)), 3);
-  EXPECT_TRUE(members.AllJoined());
+  EXPECT_TRUE(members.AllPresent());
+  EXPECT_THAT(members.peers(), IsEmpty()) << "nobody is welcome yet";
+  members.WelcomeAll();
   EXPECT_FALSE(members.AllReady());
   EXPECT_THAT(members.peers(), ElementsAre("b", "a", "c", "d"));
   EXPECT_EQ(members.FindPeer("c"), 2);
@@ -70,7 +74,7 @@ TEST(MembershipTest, PeerJoinsOnce) {
   Membership members("c", 2);
   ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
   EXPECT_EQ(members.Admit("a", MakeCandidate(1)).status().code(), StatusCode::kAlreadyExists);
-  EXPECT_FALSE(members.AllJoined());
+  EXPECT_FALSE(members.AllPresent());
 }
 
 TEST(MembershipTest, WorkerOfAnotherClusterIsRefused) {
@@ -110,6 +114,7 @@ TEST(MembershipTest, WholeSaysWhoIsMissing) {
   EXPECT_THAT(Message(members.Whole()), HasSubstr("0, 1 (joining), 2"));
   ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
   ASSERT_TRUE(members.Admit("c", MakeCandidate(2)).ok());
+  members.WelcomeAll();
   members.MarkReady(0, "shm");
   members.MarkReady(1, "shm");
   EXPECT_EQ(members.Whole().code(), StatusCode::kUnavailable);
@@ -120,38 +125,63 @@ TEST(MembershipTest, WholeSaysWhoIsMissing) {
   EXPECT_EQ(members.member(2).backend, "shm");
 }
 
-TEST(MembershipTest, LostWorkerLeavesAHoleThatNobodyFills) {
+TEST(MembershipTest, LostWorkerLeavesAHoleThatAnotherFills) {
   Membership members("c", 2);
   ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
   ASSERT_TRUE(members.Admit("b", MakeCandidate(1)).ok());
+  members.WelcomeAll();
   members.MarkReady(0, "shm");
   members.MarkReady(1, "shm");
   members.MarkLost(1, "its process 101 has ended");
-  EXPECT_FALSE(members.AllJoined());
+  EXPECT_FALSE(members.AllPresent());
   EXPECT_FALSE(members.AllReady());
   EXPECT_THAT(members.peers(), ElementsAre("a"));
   EXPECT_EQ(members.Whole().code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(members.Whole()),
               HasSubstr("rank 1 (node:101) is lost: its process 101 has ended"));
-  EXPECT_EQ(members.Admit("c", MakeCandidate(1)).status().code(), StatusCode::kAlreadyExists);
   // Its last words change nothing.
   members.MarkReady(1, "shm");
   EXPECT_EQ(members.member(1).state, Membership::State::kLost);
+
+  EXPECT_EQ(*members.Admit("c", MakeCandidate(-1)), 1);
+  EXPECT_EQ(members.FindPeer("b"), -1) << "another has its rank";
+  EXPECT_TRUE(members.AllPresent());
+  EXPECT_THAT(members.peers(), ElementsAre("a")) << "until it is welcome";
+  EXPECT_THAT(members.PeersAndCandidates(), ElementsAre("a", "c"));
+  members.WelcomeAll();
+  EXPECT_THAT(members.peers(), ElementsAre("a", "c"));
+  EXPECT_THAT(Message(members.Whole()), HasSubstr("0 of 2 workers are ready"));
+}
+
+TEST(MembershipTest, RankOfALossIsLostAgainIfItsReplacementLeaves) {
+  Membership members("c", 1);
+  ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
+  members.WelcomeAll();
+  members.MarkLost(0, "the first reason");
+  ASSERT_TRUE(members.Admit("b", MakeCandidate(0)).ok());
+  members.Free(0, "the second reason");
+  EXPECT_FALSE(members.AllPresent());
+  EXPECT_EQ(members.member(0).state, Membership::State::kLost);
+  EXPECT_THAT(Message(members.Whole()),
+              AllOf(HasSubstr("the first reason"), HasSubstr("the second reason")));
+  EXPECT_EQ(*members.Admit("c", MakeCandidate(0)), 0);
+  members.WelcomeAll();
+  EXPECT_EQ(members.member(0).lost_because, "");
 }
 
 TEST(MembershipTest, FreedRankIsAsIfNobodyHadAsked) {
   Membership members("c", 2);
   ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
   ASSERT_TRUE(members.Admit("b", MakeCandidate(1)).ok());
-  members.Free(0);
-  EXPECT_FALSE(members.AllJoined());
+  members.Free(0, "it left");
+  EXPECT_FALSE(members.AllPresent());
   EXPECT_EQ(members.FindPeer("a"), -1);
   EXPECT_EQ(members.member(0).state, Membership::State::kMissing);
   EXPECT_EQ(members.member(0).facts.pid, 0);
-  EXPECT_THAT(members.peers(), ElementsAre("b"));
+  EXPECT_THAT(members.PeersAndCandidates(), ElementsAre("b"));
   EXPECT_THAT(Message(members.Whole()), HasSubstr("waiting for rank 0, 1 (joining)"));
   EXPECT_EQ(*members.Admit("c", MakeCandidate(-1)), 0);
-  members.Free(0);
+  members.Free(0, "it left");
   EXPECT_EQ(*members.Admit("a", MakeCandidate(0)), 0) << "the same peer may come again";
 }
 

@@ -60,7 +60,7 @@ TEST(SessionTableTest, SlowestWorkerCounts) {
   SessionTable table(3);
   SessionEntry& session = table.Open("a");
   EXPECT_EQ(session.SlowestConsumed(), 0u);
-  session.consumed_bytes = {300, 100, 200};
+  session.consumed = {300, 100, 200};
   EXPECT_EQ(session.SlowestConsumed(), 100u);
 }
 
@@ -70,9 +70,9 @@ TEST(SessionTableTest, UnderWayIsWhatTheSlowestLivingWorkerHasYetToConsume) {
   EXPECT_EQ(session.UnderWay(), 0u);
   session.sent_bytes = 500;
   EXPECT_EQ(session.UnderWay(), 500u);
-  session.consumed_bytes = {SessionEntry::kConsumesNothing, 200};
+  session.consumed = {SessionEntry::kConsumesNothing, 200};
   EXPECT_EQ(session.UnderWay(), 300u);
-  session.consumed_bytes = {SessionEntry::kConsumesNothing, SessionEntry::kConsumesNothing};
+  session.consumed = {SessionEntry::kConsumesNothing, SessionEntry::kConsumesNothing};
   EXPECT_EQ(session.UnderWay(), 0u);
 }
 

@@ -61,7 +61,7 @@ TEST(AbandonedDestinationTest, ADestinationThatMayStillChangeHoldsNoValueAnyMore
   for (const bool writing : {false, true}) {
     registers::RegisterTotals totals;
     registers::RegisterFile registers(&totals);
-    SessionState session(SessionId(7), SessionOwner{}, &registers);
+    SessionState session(control::SessionRecord{.id = SessionId(7)}, &registers);
     FailingCommunicator world(writing);
     const auto allocator = tensor::NewHeapAllocator();
     const RegisterId source{1, 1};

@@ -51,13 +51,19 @@ class CollectiveCommandTest : public testing::Test {
     return *tensor::Tensor::Empty(*allocator_, DType::kFloat32, shape);
   }
 
+  static control::SessionRecord InTwoGroups() {
+    control::SessionRecord record;
+    record.id = SessionId(7);
+    record.num_groups = 2;
+    return record;
+  }
+
   std::shared_ptr<tensor::Allocator> allocator_ = tensor::NewHeapAllocator();
   registers::RegisterTotals totals_;
   registers::RegisterFile registers_{&totals_};
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
-  SessionState session_{SessionId(7), SessionOwner{.num_groups = 2, .client_host = ""},
-                        &registers_};
+  SessionState session_{InTwoGroups(), &registers_};
 };
 
 TEST_F(CollectiveCommandTest, TensorsOutsideOfHostMemoryAreRefused) {

@@ -62,8 +62,9 @@ class ExecutorTest : public testing::Test {
     place_.collective_timeout = std::chrono::seconds(20);
     place_.flow_window_bytes = 1 << 20;
     module::AddBuiltins(functions_);
-    executor_ = std::make_unique<Executor>(options_, place_, arena_, functions_, world_, *bulk_,
-                                           activity_, channel_);
+    executor_ = std::make_unique<Executor>(options_, arena_, functions_, *bulk_, activity_);
+    executor_->Settle(place_, channel_);
+    executor_->SetWorld(&world_);
   }
 
   // Executes one command of the client (or of the controller).
@@ -81,9 +82,9 @@ class ExecutorTest : public testing::Test {
     Run(
         [&](wire::Command::Builder command) {
           auto open = command.initOpenSession();
-          open.setNumGroups(1);
+          open.setSession(kSession.value);
           open.setClientPid(pid);
-          open.setClientHost(control::ThisHost().id);
+          open.initClientHost().setId(control::ThisHost().id);
         },
         /*of_controller=*/true);
   }

@@ -198,8 +198,11 @@ TEST_F(JoinTest, GoodbyeSaysWhy) {
               }).ok());
 }
 
-TEST_F(JoinTest, ReadySaysRankAndBackend) {
-  ASSERT_TRUE(SendReady(*client_, 3, "shm").ok());
+TEST_F(JoinTest, ReadySaysRankBackendAndEpoch) {
+  Place place;
+  place.rank = 3;
+  place.epoch = Epoch(12);
+  ASSERT_TRUE(SendReady(*client_, place, "shm").ok());
   control::InputWaiter waiter(0us);
   control::Channel* const channels[] = {server_.get()};
   ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
@@ -211,6 +214,7 @@ TEST_F(JoinTest, ReadySaysRankAndBackend) {
                 EXPECT_TRUE(reader.isReady());
                 EXPECT_EQ(reader.getReady().getRank(), 3);
                 EXPECT_EQ(std::string(reader.getReady().getBackend().cStr()), "shm");
+                EXPECT_EQ(reader.getReady().getEpoch(), 12u);
                 return OkStatus();
               }).ok());
 }

@@ -46,10 +46,20 @@ class LivenessClientTest : public testing::Test {
                                     aborts_.emplace_back(session, abort);
                                     changed_.notify_all();
                                   },
+                                  [this](Epoch epoch) {
+                                    std::lock_guard lock(mutex_);
+                                    broken_ = epoch;
+                                    changed_.notify_all();
+                                  },
                                   [this](const Status& why) {
                                     std::lock_guard lock(mutex_);
                                     ++times_lost_;
                                     why_lost_ = why;
+                                    changed_.notify_all();
+                                  },
+                                  [this](const Status& why) {
+                                    std::lock_guard lock(mutex_);
+                                    why_dismissed_ = why;
                                     changed_.notify_all();
                                   }});
   }
@@ -72,7 +82,7 @@ class LivenessClientTest : public testing::Test {
                     message[0],
                     [&](wire::LivenessMessage::Reader reader) {
                       auto heartbeat = reader.getHeartbeat();
-                      beat = {heartbeat.getRank(), heartbeat.getEpoch(), heartbeat.getWatch(),
+                      beat = {heartbeat.getRank(), heartbeat.getController(), heartbeat.getWatch(),
                               control::ReadActivity(heartbeat.getActivity())};
                       return OkStatus();
                     })
@@ -86,7 +96,7 @@ class LivenessClientTest : public testing::Test {
     Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
       auto heartbeat = message.initHeartbeat();
       heartbeat.setRank(-1);
-      heartbeat.setEpoch(epoch.value);
+      heartbeat.setController(epoch.value);
     }));
   }
 
@@ -105,6 +115,8 @@ class LivenessClientTest : public testing::Test {
   std::vector<std::pair<SessionId, AbortOrder>> aborts_;
   int times_lost_ = 0;
   Status why_lost_;
+  Status why_dismissed_;
+  Epoch broken_;
   std::unique_ptr<LivenessClient> client_;
 };
 
@@ -150,7 +162,7 @@ TEST_F(LivenessClientTest, ProbesAreAnsweredWithTheStack) {
                     auto report = reader.getReport();
                     EXPECT_EQ(report.getProbe(), 42u);
                     EXPECT_EQ(report.getRank(), 2);
-                    EXPECT_EQ(report.getEpoch(), 6u);
+                    EXPECT_EQ(report.getController(), 6u);
                     EXPECT_EQ(control::ToString(report.getNoStack()), "");
                     EXPECT_THAT(control::ReadActivity(report.getActivity()).Describe(),
                                 HasSubstr("command 7 (sleep) of session 4"));
@@ -167,9 +179,10 @@ TEST_F(LivenessClientTest, WorkersThatAreGivenUpAreToldWhy) {
   Send(control::EncodeMessage<wire::LivenessMessage>(
       [](wire::LivenessMessage::Builder message) { message.setDismissed("too late"); }));
   std::unique_lock lock(mutex_);
-  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return times_lost_ == 1; }));
-  EXPECT_EQ(why_lost_.code(), StatusCode::kAborted);
-  EXPECT_THAT(Message(why_lost_), HasSubstr("too late"));
+  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !why_dismissed_.ok(); }));
+  EXPECT_EQ(why_dismissed_.code(), StatusCode::kAborted);
+  EXPECT_THAT(Message(why_dismissed_), HasSubstr("too late"));
+  EXPECT_EQ(times_lost_, 0);
 }
 
 TEST_F(LivenessClientTest, WaitsForTheFirstSignOfTheController) {
@@ -238,6 +251,15 @@ TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced
   EXPECT_EQ(why_lost_.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(why_lost_),
               AllOf(HasSubstr("restarted"), HasSubstr("epoch 7"), HasSubstr("epoch 6")));
+}
+
+TEST_F(LivenessClientTest, BrokenWorldsAreTold) {
+  Start(kNever);
+  NextHeartbeat();
+  Send(control::EncodeMessage<wire::LivenessMessage>(
+      [](wire::LivenessMessage::Builder message) { message.setBroken(77); }));
+  std::unique_lock lock(mutex_);
+  EXPECT_TRUE(changed_.wait_for(lock, kLong, [&] { return broken_ == Epoch(77); }));
 }
 
 TEST_F(LivenessClientTest, NonsenseIsDropped) {

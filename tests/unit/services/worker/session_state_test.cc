@@ -40,7 +40,7 @@ class SessionStateTest : public testing::Test {
   registers::RegisterFile registers_{&totals_};
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
-  SessionState state_{SessionId(7), SessionOwner{}, &registers_};
+  SessionState state_{control::SessionRecord{.id = SessionId(7)}, &registers_};
 };
 
 TEST_F(SessionStateTest, FirstFailureIsKept) {
@@ -137,7 +137,7 @@ TEST_F(SessionStateTest, TagsDifferBetweenSessionsAndGenerations) {
   ASSERT_TRUE(Connect({0}).ok());
   state_.Reset(Generation(1));
   ASSERT_TRUE(Connect({0}).ok());
-  SessionState other(SessionId(8), SessionOwner{}, &registers_);
+  SessionState other(control::SessionRecord{.id = SessionId(8)}, &registers_);
   ASSERT_TRUE(other.CommunicatorOf({}, {0}, world_, Deadline::After(kLong)).ok());
   ASSERT_EQ(log_.tags.size(), 3u);
   EXPECT_NE(log_.tags[0], log_.tags[1]);

@@ -1,10 +1,11 @@
-// A worker alone with a controller made by hand: what only happens while it joins.
+// A worker alone with a controller made by hand: what only happens while it connects.
 #include "services/worker/worker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,30 +45,52 @@ class WorkerTest : public testing::Test {
   std::unique_ptr<control::ServerChannel> Listen() {
     return *control::ZmqListen(context_, "inproc://worker-" + control::RandomHex(6));
   }
-  // The next message; who sent it is kept in worker_name_.
-  control::Message Next(control::ServerChannel& channel) {
+  // The next message; `from` becomes who sent it.
+  control::Message Next(control::ServerChannel& channel, control::PeerName* from) {
     control::InputWaiter waiter(0us);
     control::Channel* const channels[] = {&channel};
     control::Message message;
     EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
-    EXPECT_TRUE(channel.Receive(&worker_name_, &message));
+    EXPECT_TRUE(channel.Receive(from, &message));
     return message;
   }
+  // What the worker says next on its command socket.
+  template <typename Read>
+  void NextFromWorker(Read read) {
+    ASSERT_TRUE(
+        control::DecodeMessage<wire::WorkerMessage>(Next(*commands_, &worker_name_).at(0),
+                                                    [&](wire::WorkerMessage::Reader reader) {
+                                                      read(reader);
+                                                      return OkStatus();
+                                                    })
+            .ok());
+  }
+  void AwaitHello() {
+    NextFromWorker([&](wire::WorkerMessage::Reader reader) {
+      own_ = control::ToString(reader.getHello().getSegment());
+    });
+  }
+  // Hellos that are said again meanwhile are passed over.
+  void ExpectReady(uint64_t epoch) {
+    bool ready = false;
+    while (!ready && !HasFatalFailure()) {
+      NextFromWorker([&](wire::WorkerMessage::Reader reader) {
+        ready = reader.isReady();
+        ASSERT_TRUE(ready || reader.isHello());
+        if (!ready) return;
+        EXPECT_EQ(reader.getReady().getEpoch(), epoch);
+      });
+    }
+  }
   // Welcomes the worker as rank 0; the arenas of the other ranks are `others`.
-  void Welcome(const std::vector<std::string>& others) {
-    std::string own;
-    ASSERT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
-                    Next(*commands_).at(0),
-                    [&](wire::WorkerMessage::Reader reader) {
-                      own = control::ToString(reader.getHello().getSegment());
-                      return OkStatus();
-                    })
-                    .ok());
+  void Welcome(const std::vector<std::string>& others, uint64_t epoch = 1) {
     const control::Frame frame =
         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
+          envelope.setEpoch(epoch);
           auto welcome = envelope.initWelcome();
+          welcome.setController(1);
           auto peers = welcome.initPeers(static_cast<unsigned>(others.size() + 1));
-          peers[0].setSegment(own);
+          peers[0].setSegment(own_);
           for (unsigned i = 0; i < others.size(); ++i) peers[i + 1].setSegment(others[i]);
           welcome.setLivenessEndpoint(liveness_->endpoint());
           welcome.setHeartbeatMillis(50);
@@ -76,8 +99,17 @@ class WorkerTest : public testing::Test {
         });
     ASSERT_TRUE(commands_->Send({&worker_name_, 1}, {frame}).ok());
   }
-  // Returns when it has begun to connect: its heartbeats begin before.
-  void AwaitHeartbeat() { Next(*liveness_); }
+  void AwaitHeartbeat() { Next(*liveness_, &liveness_name_); }
+  void SayOnLiveness(const std::function<void(wire::LivenessMessage::Builder)>& fill) {
+    ASSERT_TRUE(
+        liveness_->Send({&liveness_name_, 1}, {control::EncodeMessage<wire::LivenessMessage>(fill)})
+            .ok());
+  }
+  // Answers its first heartbeat: it connects now.
+  void Greet() {
+    AwaitHeartbeat();
+    SayOnLiveness([](auto message) { message.initHeartbeat().setController(1); });
+  }
   static std::string NewName() {
     return std::string(SharedSegment::kNamePrefix) + "worker-test-" + control::RandomHex(8);
   }
@@ -86,6 +118,8 @@ class WorkerTest : public testing::Test {
   std::unique_ptr<control::ServerChannel> commands_;
   std::unique_ptr<control::ServerChannel> liveness_;
   control::PeerName worker_name_;
+  control::PeerName liveness_name_;
+  std::string own_;  // the worker's arena
   WorkerOptions options_;
   std::unique_ptr<Worker> worker_;
 };
@@ -94,25 +128,67 @@ class WorkerTest : public testing::Test {
 TEST_F(WorkerTest, StopEndsTheWaitForPeers) {
   const auto peer = tensor::Arena::Create({.name = NewName(), .capacity_bytes = 16 << 20});
   ASSERT_TRUE(peer.ok()) << peer.status();
+  AwaitHello();
   Welcome({(*peer)->name()});
-  AwaitHeartbeat();
+  Greet();
   EXPECT_EQ(worker_->Wait(Deadline::After(0s)).code(), StatusCode::kDeadlineExceeded);
   worker_->RequestStop("the test says so");
   EXPECT_EQ(worker_->Wait(Deadline::After(kLong)), OkStatus());
 }
 
 TEST_F(WorkerTest, StopEndsTheWaitForTheControllersSignOfLife) {
+  AwaitHello();
   Welcome({});
   AwaitHeartbeat();
   worker_->RequestStop("the test says so");
   EXPECT_EQ(worker_->Wait(Deadline::After(kLong)), OkStatus());
 }
 
-TEST_F(WorkerTest, PeerThatEndedSinceItJoinedIsNotWaitedFor) {
+// It is to be replaced: what counts is the next welcome.
+TEST_F(WorkerTest, WorkerConnectsAnewWithWhoeverReplacesOneThatEnded) {
+  AwaitHello();
   Welcome({NewName()});
+  Greet();
+  Welcome({}, 2);
+  ExpectReady(2);
+}
+
+TEST_F(WorkerTest, BrokenWorldIsNotWaitedFor) {
+  const auto peer = tensor::Arena::Create({.name = NewName(), .capacity_bytes = 16 << 20});
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  AwaitHello();
+  Welcome({(*peer)->name()});
+  Greet();
+  SayOnLiveness([](auto message) { message.setBroken(1); });
+  Welcome({}, 2);
+  ExpectReady(2);
+}
+
+// The news travels on another socket, and may be faster than the welcome.
+TEST_F(WorkerTest, WorldThatWasBrokenBeforeItsWelcomeCameIsNotConnected) {
+  const auto peer = tensor::Arena::Create({.name = NewName(), .capacity_bytes = 16 << 20});
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  AwaitHello();
+  Welcome({});
+  Greet();
+  ExpectReady(1);
+  SayOnLiveness([](auto message) { message.setBroken(2); });
+  AwaitHeartbeat();
+  AwaitHeartbeat();
+  Welcome({(*peer)->name()}, 2);
+  Welcome({}, 3);
+  ExpectReady(3);
+}
+
+TEST_F(WorkerTest, WelcomeOfAnEpochThatIsOverEndsTheWorker) {
+  AwaitHello();
+  Welcome({});
+  Greet();
+  ExpectReady(1);
+  Welcome({}, 1);
   const Status status = worker_->Wait(Deadline::After(kLong));
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(Message(status), HasSubstr("rank 1: ended"));
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_THAT(Message(status), HasSubstr("a welcome as rank 0 in epoch 1"));
 }
 
 }  // namespace

@@ -1,0 +1,47 @@
+#include "runtime/control/session_record.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::control {
+
+void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record) {
+  builder.setSession(record.id.value);
+  builder.setToken(record.token);
+  builder.setName(record.name);
+  auto host = builder.initClientHost();
+  host.setName(record.host);
+  host.setId(record.host_id);
+  builder.setClientPid(record.pid);
+  builder.setNumGroups(static_cast<uint32_t>(record.num_groups));
+  builder.setGeneration(record.generation.value);
+  builder.setNextCommand(record.next_command);
+  builder.setConsumedBytes(record.consumed_bytes);
+  builder.setCommandTimeoutMillis(static_cast<uint64_t>(record.command_timeout.count()));
+  if (!record.failure.ok()) WriteError(builder.initFailure(), record.failure);
+}
+
+SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader) {
+  SessionRecord record;
+  record.id = SessionId(reader.getSession());
+  record.token = ToString(reader.getToken());
+  record.name = ToString(reader.getName());
+  record.host = ToString(reader.getClientHost().getName());
+  record.host_id = ToString(reader.getClientHost().getId());
+  record.pid = reader.getClientPid();
+  record.num_groups = static_cast<int>(reader.getNumGroups());
+  record.generation = Generation(reader.getGeneration());
+  record.next_command = reader.getNextCommand();
+  record.consumed_bytes = reader.getConsumedBytes();
+  record.command_timeout = Millis(reader.getCommandTimeoutMillis());
+  if (reader.hasFailure()) record.failure = ReadError(reader.getFailure());
+  return record;
+}
+
+std::chrono::milliseconds Millis(uint64_t millis) {
+  return std::chrono::milliseconds(std::min<uint64_t>(millis, std::numeric_limits<int32_t>::max()));
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,36 @@
+// What must be known of a session by whoever takes it over (schemas/membership.capnp).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/ids.h"
+#include "runtime/control/error_codec.h"
+#include "schemas/membership.capnp.h"
+
+namespace lockstep::control {
+
+struct SessionRecord {
+  SessionId id = {};
+  std::string token = {};  // proves ownership when a client comes back
+  // The client: a name for people, and its process.
+  std::string name = {};
+  std::string host = {};
+  std::string host_id = {};
+  int pid = 0;
+  int num_groups = 1;
+  Generation generation = {};
+  uint64_t next_command = 1;                     // number of the first that is to come
+  uint64_t consumed_bytes = 0;                   // where flow control counts from, in FlowCost
+  std::chrono::milliseconds command_timeout{0};  // 0: a command may take as long as it likes
+  RemoteError failure = {};                      // of this generation; OK: none
+};
+
+void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record);
+SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader);
+
+// A wait that a client asks for, cut to what fits everywhere.
+std::chrono::milliseconds Millis(uint64_t millis);
+
+}  // namespace lockstep::control

@@ -1,0 +1,76 @@
+// How a controller goes on where a lost one has left off.
+//
+// The workers come back with an inventory of what they hold, the clients with the tokens of their
+// sessions. A session is put together when all ranks are present, and works again when its client
+// has come back and reset it.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/control/host.h"
+#include "runtime/control/value_codec.h"
+#include "services/controller/controller.h"
+#include "services/controller/restored_sessions.h"
+
+namespace lockstep::controller {
+
+void Controller::RestoreSessions() {
+  std::vector<const Inventory*> inventories;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const std::optional<Inventory>& inventory = membership_.member(rank).facts.inventory;
+    inventories.push_back(inventory.has_value() ? &*inventory : nullptr);
+    // The clock may have been set back meanwhile.
+    if (inventory.has_value()) epoch_ = std::max(epoch_, Epoch(inventory->epoch.value + 1));
+  }
+  for (RestoredSession& restored : controller::RestoreSessions(inventories)) {
+    SessionEntry& session = sessions_.Restore(restored.record);
+    session.replaced = std::move(restored.replaced);
+    spdlog::warn("session {} \"{}\" of {} is restored: {}", session.id.value, session.name,
+                 control::ProcessLabel(session.host, session.pid), session.failure.message);
+  }
+}
+
+Status Controller::CheckResume(wire::ResumeSession::Reader resume) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckVersion(resume.getMinVersion(), resume.getMaxVersion(),
+                                        control::ToString(resume.getBuild())));
+  const SessionId id(resume.getSession());
+  const SessionEntry* session = sessions_.Find(id);
+  if (session == nullptr || session->ending.has_value()) {
+    return MakeStatus(StatusCode::kDataLoss, "session ", id,
+                      " cannot be resumed: the controller was restarted, and no worker came back "
+                      "with its registers in time; open a new session");
+  }
+  if (session->token != control::ToString(resume.getToken())) {
+    return PermissionDenied("session ", id, " cannot be resumed: the token is not its own");
+  }
+  if (!session->client.empty()) return FailedPrecondition("session ", id, " has its client");
+  if (resume.getNextCommand() < session->next_command) {
+    return InvalidArgument("session ", id, " cannot be resumed at command ",
+                           resume.getNextCommand(), ": it has come to command ",
+                           session->next_command);
+  }
+  return OkStatus();
+}
+
+void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Reader resume) {
+  const Status status = CheckResume(resume);
+  if (!status.ok()) return Refuse(client, status, /*resume=*/true);
+  SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
+  spdlog::info("session {} is resumed by its client", session.id.value);
+  session.client = client;
+  session.last_heard = Deadline::Clock::now();
+  session.generation = std::max(session.generation, Generation(resume.getGeneration()));
+  if (resume.getNextCommand() > session.next_command) {
+    session.failure.code = StatusCode::kDataLoss;
+    session.failure.message += "; commands " + std::to_string(session.next_command) + " to " +
+                               std::to_string(resume.getNextCommand() - 1) +
+                               " were executed by no worker";
+    session.next_command = resume.getNextCommand();
+  }
+  SendOpened(session);
+  TellReplaced(session);
+  SendFailure(session);
+}
+
+}  // namespace lockstep::controller

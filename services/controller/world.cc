@@ -1,0 +1,222 @@
+// How the world is put together, falls apart, and is mended: workers ask to join, are welcomed when
+// all are there, get ready, are lost, and are replaced.
+//
+// Every welcome makes a world with an epoch of its own. The first is sent when the last rank has
+// been asked for; another one, to all, when the last of the lost ranks has. Between the loss and
+// the moment when all are ready again every session is failed, so nothing is executed that a
+// newcomer could miss.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/shared_segment.h"
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/session_record.h"
+#include "runtime/control/value_codec.h"
+#include "services/controller/controller.h"
+#include "services/controller/epoch.h"
+
+namespace lockstep::controller {
+namespace {
+
+// Removes what a killed worker left in this host's memory; a live one's is not touched.
+void SweepMemoryOf(const Membership::Member& member) {
+  if (!member.facts.segment.empty() && member.facts.host_id == control::ThisHost().id) {
+    SharedSegment::Sweep(member.facts.segment);
+  }
+}
+
+}  // namespace
+
+void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader hello) {
+  const Candidate candidate = ReadCandidate(hello);
+  // Said again while it waits, as a sign of life.
+  const Rank known = membership_.FindPeer(peer);
+  if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
+    liveness_->NoteAlive(known);
+    return;
+  }
+  // Whoever is in the way may have been killed a moment ago, and must not push others to ranks that
+  // somebody else will ask for.
+  NoticeLosses();
+  const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
+  if (!rank.ok()) {
+    spdlog::warn("worker {} is refused: {}", control::ProcessLabel(candidate.host, candidate.pid),
+                 Message(rank.status()));
+    (void)workers_->Send(
+        {&peer, 1}, {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+          e.setEpoch(epoch_.value);
+          control::WriteError(e.initRefused().initError(), control::ErrorOf(rank.status()));
+        })});
+    return;
+  }
+  spdlog::info("rank {} is {} on {}", *rank, control::ProcessLabel(candidate.host, candidate.pid),
+               candidate.device);
+  watches_[static_cast<size_t>(*rank)] = liveness_->Watch(*rank, candidate.host_id, candidate.pid);
+  stuck_[static_cast<size_t>(*rank)] = 0;
+  if (!membership_.AllPresent()) return;
+  // Nobody is welcomed into a world that is broken already.
+  NoticeLosses();
+  if (membership_.AllPresent()) StartWorld();
+}
+
+void Controller::StartWorld() {
+  std::vector<Rank> newcomers;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if (!membership_.IsWelcome(rank)) newcomers.push_back(rank);
+  }
+  if (welcomed_) {
+    epoch_ = std::max(NewEpoch(), Epoch(epoch_.value + 1));
+  } else {
+    RestoreSessions();
+  }
+  membership_.WelcomeAll();
+  // Who has what of restored sessions is known.
+  if (std::exchange(welcomed_, true)) NoteNewcomers(newcomers);
+  for (const Rank rank : newcomers) liveness_->ExpectHeartbeats(rank);
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    (void)workers_->Send({&membership_.member(rank).peer, 1}, {WelcomeFor(rank)});
+  }
+}
+
+void Controller::NoteNewcomers(const std::vector<Rank>& newcomers) {
+  for (auto& [id, session] : sessions_.all()) {
+    for (const Rank rank : newcomers) {
+      session.replaced[rank] = session.next_command;
+      session.consumed[static_cast<size_t>(rank)] = session.sent_bytes;
+    }
+  }
+}
+
+control::Frame Controller::WelcomeFor(Rank rank) {
+  std::vector<control::SessionRecord> records;
+  for (const auto& [id, session] : sessions_.all()) {
+    if (session.ending.has_value()) continue;  // those who had it have been told to close it
+    records.push_back(session);
+    records.back().consumed_bytes = session.sent_bytes;
+  }
+  return control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
+    envelope.setEpoch(epoch_.value);
+    auto welcome = envelope.initWelcome();
+    welcome.setVersion(control::kProtocolVersion);
+    welcome.setRank(rank);
+    WritePeers(welcome.initPeers(static_cast<unsigned>(membership_.size())));
+    welcome.setLivenessEndpoint(liveness_endpoint_);
+    welcome.setHeartbeatMillis(static_cast<uint32_t>(options_.heartbeat_interval.count()));
+    welcome.setFlowWindowBytes(options_.flow_window_bytes);
+    welcome.setCollectiveTimeoutMillis(static_cast<uint64_t>(options_.collective_timeout.count()));
+    welcome.setCluster(options_.cluster);
+    welcome.setWatch(watches_[static_cast<size_t>(rank)].value);
+    welcome.setController(incarnation_.value);
+    welcome.setSequence(sequence_);
+    auto list = welcome.initSessions(static_cast<unsigned>(records.size()));
+    for (unsigned i = 0; i < list.size(); ++i) control::WriteSessionRecord(list[i], records[i]);
+  });
+}
+
+void Controller::WritePeers(capnp::List<wire::Peer>::Builder peers) const {
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    WritePeer(peers[static_cast<unsigned>(rank)], rank, membership_.member(rank));
+  }
+}
+
+void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
+  // Of a world that has lost somebody since: there will be another.
+  if (ready.getEpoch() != epoch_.value) return;
+  membership_.MarkReady(rank, control::ToString(ready.getBackend()));
+  if (!membership_.AllReady()) return;
+  spdlog::info("cluster {}: all {} workers are ready", options_.cluster, membership_.size());
+  for (auto& [id, session] : sessions_.all()) TellReplaced(session);
+  AnswerAwaiting(OkStatus());
+  OpenPendingSessions();
+}
+
+void Controller::TellReplaced(const SessionEntry& session) {
+  if (session.replaced.empty()) return;
+  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                 auto news = message.initWorkersReplaced();
+                 news.setSession(session.id.value);
+                 WritePeers(news.initWorkers(static_cast<unsigned>(membership_.size())));
+                 auto list = news.initReplaced(static_cast<unsigned>(session.replaced.size()));
+                 unsigned i = 0;
+                 for (const auto& [rank, from_command] : session.replaced) {
+                   list[i].setRank(rank);
+                   list[i++].setFromCommand(from_command);
+                 }
+               })});
+}
+
+void Controller::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
+  const SessionId id(await.getSession());
+  const RequestId request(await.getRequest());
+  const StatusOr<SessionEntry*> session = FindOpen(id, client);
+  if (!session.ok()) return Answer(client, id, request, control::ErrorOf(session.status()));
+  (*session)->last_heard = Deadline::Clock::now();
+  if (membership_.AllReady()) return Answer(client, id, request, control::RemoteError());
+  awaiting_.push_back({client, id, request, Timer(await.getTimeoutMillis())});
+}
+
+void Controller::AnswerAwaiting(const Status& status) {
+  for (const Awaiting& who : std::exchange(awaiting_, {})) {
+    Answer(who.client, who.session, who.request, control::ErrorOf(status));
+  }
+}
+
+void Controller::NoticeLosses() {
+  std::vector<LivenessMonitor::Loss> lost = liveness_->TakeEnded();
+  {
+    std::lock_guard lock(events_mutex_);
+    lost.insert(lost.end(), lost_events_.begin(), lost_events_.end());
+    lost_events_.clear();
+  }
+  for (const LivenessMonitor::Loss& loss : lost) {
+    // The rank may be somebody else's by now.
+    if (watches_[static_cast<size_t>(loss.rank)] != loss.watch) continue;
+    HandleLost(loss.rank, loss.reason);
+  }
+}
+
+void Controller::FreeRank(Rank rank, const std::string& reason) {
+  const Membership::Member& member = membership_.member(rank);
+  spdlog::warn("rank {} ({}) is free again, its worker is gone before all had joined: {}", rank,
+               control::ProcessLabel(member.facts.host, member.facts.pid), reason);
+  SweepMemoryOf(member);
+  liveness_->Forget(rank);
+  watches_[static_cast<size_t>(rank)] = WatchId();
+  membership_.Free(rank, reason);
+}
+
+void Controller::HandleLost(Rank rank, const std::string& reason) {
+  const Membership::Member& member = membership_.member(rank);
+  if (member.state == Membership::State::kWaiting) return FreeRank(rank, reason);
+  if (!membership_.IsWelcome(rank)) return;
+  const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
+  spdlog::error("rank {} ({}) is lost: {}", rank, label, reason);
+  membership_.MarkLost(rank, reason);
+  liveness_->BreakWorld(epoch_);
+  SweepMemoryOf(member);
+  const WorkerActivity last = liveness_->LastHeardOf(rank).activity;
+  const bool idle = last.kind == WorkerActivity::Kind::kNone;
+  control::RemoteError cause =
+      control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason,
+                                   idle ? "" : "; it was last seen executing " + last.Describe()));
+  cause.rank = rank;
+  for (const SessionId id : sessions_.Ids()) {
+    SessionEntry& session = *sessions_.Find(id);
+    const bool was_in_it = !idle && last.session == id;
+    cause.command = was_in_it ? last.command : 0;
+    cause.function = was_in_it ? last.what : "";
+    // A loss outlives a reset, so it replaces a lesser cause only for those who still wait.
+    FailSession(session, cause);
+    gatherer_.FailAll(id, cause);
+    // A client that waits for room must not wait for the dead.
+    session.consumed[static_cast<size_t>(rank)] = SessionEntry::kConsumesNothing;
+    SendCredit(session);
+    if (session.ending.has_value()) NoteEnded(session, rank, cause);
+  }
+}
+
+}  // namespace lockstep::controller

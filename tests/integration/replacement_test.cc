@@ -1,0 +1,315 @@
+// Lost workers that are replaced: the newcomer has nothing, the others lose nothing, and nobody but
+// the sessions' own programs has to do anything about it.
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
+#include "runtime/client/session.h"
+#include "services/local/child_process.h"
+#include "tests/integration/services_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int kWorkers = 3;
+
+// A controller of this process, and workers that are processes, for they are to be killed.
+class ReplacementTest : public ServicesFixture {
+ protected:
+  void SetUp() override {
+    ServicesFixture::SetUp();
+    controller::ControllerOptions options;
+    options.workers = kWorkers;
+    options.client_endpoint = IpcEndpoint("clients");
+    options.worker_endpoint = IpcEndpoint("workers");
+    options.liveness_endpoint = IpcEndpoint("liveness");
+    options.heartbeat_interval = 50ms;
+    options.worker_timeout = 3s;
+    StartController(options);
+    for (Rank rank = 0; rank < kWorkers; ++rank) processes_.push_back(StartProcess(rank));
+  }
+  void TearDown() override {
+    sessions_.clear();
+    ServicesFixture::TearDown();
+    for (local::ChildProcess& process : processes_) {
+      EXPECT_TRUE(process.Wait(Deadline::After(kLong)).ok());
+    }
+  }
+
+  local::ChildProcess StartProcess(Rank rank) {
+    local::ChildOptions options;
+    options.argv = {*local::FindProgram("lockstep-worker", "NOT_SET", "services/worker")};
+    for (const std::string& setting :
+         {"controller_endpoint=" + IpcEndpoint("workers"), "rank=" + std::to_string(rank),
+          std::string("arena_bytes=64MiB"), std::string("join_timeout=30s")}) {
+      options.argv.insert(options.argv.end(), {"--set", setting});
+    }
+    return *local::ChildProcess::Spawn(options);
+  }
+  void Kill(Rank rank) {
+    local::ChildProcess& process = processes_[static_cast<size_t>(rank)];
+    process.Signal(SIGKILL);
+    ASSERT_TRUE(process.Wait(Deadline::After(kLong)).ok());
+  }
+  // What was there before has been waited for.
+  void Replace(Rank rank) { processes_[static_cast<size_t>(rank)] = StartProcess(rank); }
+
+  Session& Open() {
+    SessionOptions options;
+    options.endpoint = IpcEndpoint("clients");
+    options.connect_timeout = kLong;
+    options.timeout = kLong;
+    auto session = Session::Connect(options, context_);
+    if (!session.ok()) {
+      ADD_FAILURE() << session.status();
+      std::abort();
+    }
+    sessions_.push_back(std::make_unique<Session>(*std::move(session)));
+    return *sessions_.back();
+  }
+  static DRef Unwrap(StatusOr<DRef> ref) {
+    EXPECT_TRUE(ref.ok()) << ref.status();
+    return ref.ok() ? *std::move(ref) : DRef();
+  }
+  static DRef Call(Session& session, const std::string& name,
+                   const std::vector<client::Argument>& arguments) {
+    return Unwrap(session.CallWith(Unwrap(session.GetFunction(name)), arguments));
+  }
+  // Four floats, each the worker's rank.
+  static DRef FullOfRank(Session& session) {
+    const DRef rank = Call(session, "lockstep.worker_rank", {});
+    const Shape shape{4};
+    return Call(
+        session, "lockstep.full",
+        {client::Argument(shape), client::Argument(rank), client::Argument(DType::kFloat32)});
+  }
+  static std::vector<float> Elements(Session& session, const DRef& ref, Rank rank) {
+    const auto value = session.DebugGet(ref, rank);
+    EXPECT_TRUE(value.ok()) << value.status();
+    if (!value.ok() || value->As<HostTensor>() == nullptr) return {};
+    return *value->As<HostTensor>()->Elements<float>();
+  }
+  static std::vector<Rank> Lost(const Session& session, const DRef& ref) {
+    const auto ranks = session.RanksThatLost(ref);
+    EXPECT_TRUE(ranks.ok()) << ranks.status();
+    return ranks.ok() ? *ranks : std::vector<Rank>();
+  }
+  // Every rank can reach every other.
+  static void ExpectConnected(Session& session) {
+    const DRef sum = Unwrap(session.AllReduce(FullOfRank(session), Reduction::kSum));
+    for (Rank rank = 0; rank < kWorkers; ++rank) {
+      EXPECT_THAT(Elements(session, sum, rank), Each(0.0f + 1.0f + 2.0f));
+    }
+  }
+  static void Recover(Session& session) {
+    EXPECT_EQ(session.AwaitWorkers(kLong), OkStatus());
+    EXPECT_EQ(session.Reset(), OkStatus());
+  }
+
+  std::vector<local::ChildProcess> processes_;  // by rank
+  std::vector<std::unique_ptr<Session>> sessions_;
+};
+
+TEST_F(ReplacementTest, OthersKeepTheirRegistersAndTheLossIsTold) {
+  Session& session = Open();
+  const DRef before = FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  const std::vector<WorkerInfo> old = session.workers();
+
+  Kill(2);
+  EXPECT_THAT(Message(session.SyncAll()), AllOf(HasSubstr("rank 2"), HasSubstr("is lost")));
+  EXPECT_EQ(session.Reset().code(), StatusCode::kUnavailable) << "nobody has its rank yet";
+  EXPECT_THAT(Message(session.AwaitWorkers(50ms)), HasSubstr("rank 2"));
+  Replace(2);
+  Recover(session);
+
+  EXPECT_EQ(session.workers()[0].pid, old[0].pid);
+  EXPECT_EQ(session.workers()[1].pid, old[1].pid);
+  EXPECT_EQ(session.workers()[2].pid, processes_[2].pid());
+  EXPECT_THAT(Lost(session, before), ElementsAre(2));
+  EXPECT_THAT(Elements(session, before, 0), Each(0.0f));
+  EXPECT_THAT(Elements(session, before, 1), Each(1.0f));
+  EXPECT_THAT(Message(session.DebugGet(before, 2).status()),
+              AllOf(HasSubstr("rank 2"), HasSubstr("another worker since command")));
+  EXPECT_EQ(session.Reset(), OkStatus());
+
+  const DRef after = Unwrap(session.Broadcast(before, 1));
+  EXPECT_THAT(Lost(session, after), IsEmpty());
+  EXPECT_THAT(Elements(session, after, 2), Each(1.0f));
+  ExpectConnected(session);
+}
+
+// The client has mapped its memory, and knows where its registers were.
+TEST_F(ReplacementTest, CopiesGoToTheNewWorkerZero) {
+  Session& session = Open();
+  const std::vector<float> data = {1, 2, 3, 4};
+  const DRef old = Unwrap(session.CopyToWorker0({4}, {data.data(), 4, DType::kFloat32}));
+  std::vector<float> back(4);
+  ASSERT_EQ(session.CopyFromWorker0({back.data(), 4, DType::kFloat32}, old), OkStatus());
+
+  Kill(0);
+  EXPECT_EQ(session.SyncAll().code(), StatusCode::kUnavailable);
+  Replace(0);
+  Recover(session);
+  EXPECT_THAT(Message(session.CopyFromWorker0({back.data(), 4, DType::kFloat32}, old)),
+              HasSubstr("another worker since"));
+  ASSERT_EQ(session.Reset(), OkStatus());
+  const std::vector<float> more = {5, 6, 7, 8};
+  const DRef copied = Unwrap(session.CopyToWorker0({4}, {more.data(), 4, DType::kFloat32}));
+  const DRef everywhere = Unwrap(session.BroadcastFromWorker0(copied));
+  EXPECT_THAT(Elements(session, everywhere, 2), ElementsAre(5, 6, 7, 8));
+  ASSERT_EQ(session.CopyFromWorker0({back.data(), 4, DType::kFloat32}, copied), OkStatus());
+  EXPECT_EQ(back, more);
+}
+
+TEST_F(ReplacementTest, EveryRankCanBeReplacedOneAfterTheOther) {
+  Session& session = Open();
+  DRef state = Unwrap(session.Broadcast(FullOfRank(session), 2));
+  for (Rank lost = 0; lost < kWorkers; ++lost) {
+    ASSERT_EQ(session.SyncAll(), OkStatus());
+    Kill(lost);
+    EXPECT_EQ(session.SyncAll().code(), StatusCode::kUnavailable);
+    Replace(lost);
+    Recover(session);
+    state = Unwrap(session.Broadcast(state, (lost + 1) % kWorkers));
+    ExpectConnected(session);
+  }
+  EXPECT_THAT(Elements(session, state, 0), Each(2.0f));
+}
+
+TEST_F(ReplacementTest, NobodyIsWelcomedUntilAllLostRanksHaveBeenAskedFor) {
+  Session& session = Open();
+  const DRef before = FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  Kill(0);
+  Kill(2);
+  Replace(2);
+  EXPECT_THAT(Message(session.AwaitWorkers(300ms)), HasSubstr("rank 0"));
+  Replace(0);
+  Recover(session);
+  EXPECT_THAT(Lost(session, before), ElementsAre(0, 2));
+  EXPECT_THAT(Elements(session, before, 1), Each(1.0f));
+  ExpectConnected(session);
+}
+
+// It had asked for the rank, or was connecting already: both ways the rank is to be had again.
+TEST_F(ReplacementTest, ReplacementThatDiesIsReplaced) {
+  Session& session = Open();
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  Kill(1);
+  Kill(2);
+  Replace(2);
+  EXPECT_FALSE(session.AwaitWorkers(200ms).ok());
+  Kill(2);
+  Replace(1);
+  Replace(2);
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(20ms * i);
+    Kill(2);
+    Replace(2);
+  }
+  Recover(session);
+  ExpectConnected(session);
+}
+
+TEST_F(ReplacementTest, WorkerThatAsksForAnyRankGetsTheLostOne) {
+  Session& session = Open();
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  Kill(1);
+  processes_[1] = StartProcess(-1);
+  Recover(session);
+  EXPECT_EQ(session.workers()[1].pid, processes_[1].pid());
+  ExpectConnected(session);
+}
+
+// All of them fail; each goes on when its own program says so.
+TEST_F(ReplacementTest, EverySessionGoesOn) {
+  Session& first = Open();
+  Session& second = Open();
+  const DRef of_first = FullOfRank(first);
+  const DRef of_second = FullOfRank(second);
+  ASSERT_EQ(first.SyncAll(), OkStatus());
+  ASSERT_EQ(second.SyncAll(), OkStatus());
+  // Two ranks of the first are in a collective, and wait for the one that dies.
+  (void)Call(first, "lockstep.sleep", {client::Argument(3600.0), client::Argument(2)});
+  (void)Unwrap(first.AllReduce(of_first, Reduction::kSum));
+  ASSERT_EQ(first.Flush(), OkStatus());
+  Kill(2);
+  EXPECT_EQ(first.SyncAll().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(second.SyncAll().code(), StatusCode::kUnavailable);
+  Replace(2);
+  Recover(second);
+  ExpectConnected(second);
+  EXPECT_THAT(Elements(second, of_second, 1), Each(1.0f));
+  EXPECT_EQ(first.SyncAll().code(), StatusCode::kUnavailable) << "until it is reset";
+  Recover(first);
+  ExpectConnected(first);
+  EXPECT_THAT(Elements(first, of_first, 1), Each(1.0f));
+}
+
+TEST_F(ReplacementTest, ClientsThatComeMeanwhileWait) {
+  ASSERT_EQ(Open().SyncAll(), OkStatus());
+  Kill(2);
+  SessionOptions options;
+  options.endpoint = IpcEndpoint("clients");
+  options.connect_timeout = 300ms;
+  const Status refused = Session::Connect(options, context_).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(refused), HasSubstr("rank 2"));
+  std::thread replace([&] {
+    std::this_thread::sleep_for(200ms);
+    Replace(2);
+  });
+  ExpectConnected(Open());
+  replace.join();
+}
+
+// Given up while it was stopped, it finds its rank taken when it goes on.
+TEST_F(ReplacementTest, FrozenWorkerThatWakesUpAfterwardsHarmsNobody) {
+  Session& session = Open();
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  local::ChildProcess frozen = std::move(processes_[2]);
+  frozen.Signal(SIGSTOP);
+  EXPECT_THAT(Message(session.SyncAll()), HasSubstr("is stopped"));
+  Replace(2);
+  Recover(session);
+  const DRef ranks = FullOfRank(session);
+  ExpectConnected(session);
+  frozen.Signal(SIGCONT);
+  EXPECT_TRUE(frozen.Wait(Deadline::After(kLong)).ok()) << "it was dismissed";
+  EXPECT_THAT(Elements(session, ranks, 2), Each(2.0f));
+  ExpectConnected(session);
+}
+
+TEST_F(ReplacementTest, SessionThatIsClosedMeanwhileLeavesNothing) {
+  Session& session = Open();
+  (void)FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  Kill(2);
+  EXPECT_EQ(session.Close(), OkStatus());
+  Replace(2);
+  ExpectConnected(Open());
+  const auto status = GetClusterStatus(IpcEndpoint("clients"), kLong);
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->sessions.size(), 1u);
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -249,18 +249,25 @@ Status SessionCore::AwaitWorkers(milliseconds timeout) {
   const Deadline deadline = Deadline::After(timeout);
   std::unique_lock lock(mutex_);
   if (closed_) return FailedPrecondition("the session is closed");
-  // A controller that is gone may be started again.
   Sleeper sleeper;
-  (void)WaitUntil(
-      lock, sleeper, [&] { return link_->Lost().ok() || !link_->Over().ok(); }, deadline);
-  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
-  const auto left = std::chrono::ceil<milliseconds>(deadline.Remaining());
-  return AskController(lock, left, [&](wire::ClientMessage::Builder message, RequestId request) {
-    auto await = message.initAwaitWorkers();
-    await.setSession(facts().id.value);
-    await.setRequest(request.value);
-    await.setTimeoutMillis(static_cast<uint64_t>(left.count()));
-  });
+  while (true) {
+    // A controller that is gone may be started again, and then again.
+    (void)WaitUntil(
+        lock, sleeper, [&] { return link_->Lost().ok() || !link_->Over().ok(); }, deadline);
+    LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+    const auto left = std::chrono::ceil<milliseconds>(deadline.Remaining());
+    const Epoch controller = facts().controller;
+    const Status status =
+        AskController(lock, left, [&](wire::ClientMessage::Builder message, RequestId request) {
+          auto await = message.initAwaitWorkers();
+          await.setSession(facts().id.value);
+          await.setRequest(request.value);
+          await.setTimeoutMillis(static_cast<uint64_t>(left.count()));
+        });
+    LOCKSTEP_RETURN_IF_ERROR(link_->Over());
+    const bool same_controller = link_->Lost().ok() && facts().controller == controller;
+    if (same_controller || deadline.Expired()) return status;
+  }
 }
 
 Status SessionCore::Reset() {

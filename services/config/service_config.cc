@@ -83,7 +83,10 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Duration("join_timeout", options.join_timeout, 100ms, 24h,
                "How long to look for the controller, and to wait for all workers to join."),
       Duration("controller_timeout", options.controller_timeout, 100ms, 24h,
-               "The worker exits when its controller is silent for this long."),
+               "A controller that is silent for this long is lost."),
+      Duration("controller_grace", options.controller_grace, 0ms, 24h,
+               "A worker whose controller is lost keeps its registers for this long while it looks "
+               "for one that is started again; then it exits. 0: it exits at once."),
       Duration("poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
                "After a message, the executing thread looks again at once for this long before it "
                "sleeps."),

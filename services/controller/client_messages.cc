@@ -70,8 +70,7 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
             SendStatus(client, reader.getStatus(), {});
             return OkStatus();
           case wire::ClientMessage::AWAIT_WORKERS:
-            HandleAwait(client, reader.getAwaitWorkers());
-            return OkStatus();
+            return HandleAwait(client, reader.getAwaitWorkers());
           case wire::ClientMessage::EXPLAIN:
             Explain(client, reader.getExplain());
             return OkStatus();

@@ -104,7 +104,7 @@ class Controller {
   void HandleReady(Rank rank, wire::Ready::Reader ready);
   // Which of its ranks have other workers now.
   void TellReplaced(const SessionEntry& session);
-  void HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await);
+  Status HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await);
   void AnswerAwaiting(const Status& status);
   // Those that have not come to this thread as events yet, too.
   void NoticeLosses();

@@ -149,14 +149,14 @@ void Controller::TellReplaced(const SessionEntry& session) {
                })});
 }
 
-void Controller::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
-  const SessionId id(await.getSession());
-  const RequestId request(await.getRequest());
-  const StatusOr<SessionEntry*> session = FindOpen(id, client);
-  if (!session.ok()) return Answer(client, id, request, control::ErrorOf(session.status()));
-  (*session)->last_heard = Deadline::Clock::now();
-  if (membership_.AllReady()) return Answer(client, id, request, control::RemoteError());
-  awaiting_.push_back({client, id, request, Timer(await.getTimeoutMillis())});
+Status Controller::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
+                            FindOpen(SessionId(await.getSession()), client));
+  session->last_heard = Deadline::Clock::now();
+  awaiting_.push_back(
+      {client, session->id, RequestId(await.getRequest()), Timer(await.getTimeoutMillis())});
+  if (membership_.AllReady()) AnswerAwaiting(OkStatus());
+  return OkStatus();
 }
 
 void Controller::AnswerAwaiting(const Status& status) {

@@ -112,7 +112,11 @@ Status Worker::Work() {
   Deadline deadline = Deadline::After(options_.join_timeout);
   while (true) {
     const Status served = ServeController(executor, offer, deadline);
-    if (const std::optional<Status> why = WhyItEnds(served)) return *why;
+    if (const std::optional<Status> why = WhyItEnds(served)) {
+      return offer.inventory.has_value()
+                 ? Annotate(*why, "its controller was lost, and what its sessions held with it")
+                 : *why;
+    }
     offer.inventory = Inventory{place_.rank, place_.controller, place_.epoch, place_.world_size(),
                                 executor.Inventory()};
     // A connection of its own: what is queued for the lost controller is nobody else's business.

@@ -47,6 +47,7 @@ class JoiningTest : public ServicesFixture {
     worker::WorkerOptions options = SmallWorker(rank);
     options.controller_endpoint = Endpoint("workers");
     options.controller_timeout = kLong;
+    options.controller_grace = 0s;
     return ServicesFixture::StartWorker(options);
   }
   local::ChildProcess StartProcess(const std::string& role, std::vector<std::string> settings) {

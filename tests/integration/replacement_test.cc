@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,7 +15,7 @@
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "services/local/child_process.h"
-#include "tests/integration/services_fixture.h"
+#include "tests/integration/recovery_fixture.h"
 
 namespace lockstep::testing {
 namespace {
@@ -28,103 +27,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int kWorkers = 3;
-
-// A controller of this process, and workers that are processes, for they are to be killed.
-class ReplacementTest : public ServicesFixture {
+class ReplacementTest : public RecoveryFixture {
  protected:
   void SetUp() override {
-    ServicesFixture::SetUp();
-    controller::ControllerOptions options;
-    options.workers = kWorkers;
-    options.client_endpoint = IpcEndpoint("clients");
-    options.worker_endpoint = IpcEndpoint("workers");
-    options.liveness_endpoint = IpcEndpoint("liveness");
-    options.heartbeat_interval = 50ms;
-    options.worker_timeout = 3s;
-    StartController(options);
-    for (Rank rank = 0; rank < kWorkers; ++rank) processes_.push_back(StartProcess(rank));
+    RecoveryFixture::SetUp();
+    StartController(Options());
+    StartWorkers();
   }
-  void TearDown() override {
-    sessions_.clear();
-    ServicesFixture::TearDown();
-    for (local::ChildProcess& process : processes_) {
-      EXPECT_TRUE(process.Wait(Deadline::After(kLong)).ok());
-    }
-  }
-
-  local::ChildProcess StartProcess(Rank rank) {
-    local::ChildOptions options;
-    options.argv = {*local::FindProgram("lockstep-worker", "NOT_SET", "services/worker")};
-    for (const std::string& setting :
-         {"controller_endpoint=" + IpcEndpoint("workers"), "rank=" + std::to_string(rank),
-          std::string("arena_bytes=64MiB"), std::string("join_timeout=30s")}) {
-      options.argv.insert(options.argv.end(), {"--set", setting});
-    }
-    return *local::ChildProcess::Spawn(options);
-  }
-  void Kill(Rank rank) {
-    local::ChildProcess& process = processes_[static_cast<size_t>(rank)];
-    process.Signal(SIGKILL);
-    ASSERT_TRUE(process.Wait(Deadline::After(kLong)).ok());
-  }
-  // What was there before has been waited for.
-  void Replace(Rank rank) { processes_[static_cast<size_t>(rank)] = StartProcess(rank); }
-
-  Session& Open() {
-    SessionOptions options;
-    options.endpoint = IpcEndpoint("clients");
-    options.connect_timeout = kLong;
-    options.timeout = kLong;
-    auto session = Session::Connect(options, context_);
-    if (!session.ok()) {
-      ADD_FAILURE() << session.status();
-      std::abort();
-    }
-    sessions_.push_back(std::make_unique<Session>(*std::move(session)));
-    return *sessions_.back();
-  }
-  static DRef Unwrap(StatusOr<DRef> ref) {
-    EXPECT_TRUE(ref.ok()) << ref.status();
-    return ref.ok() ? *std::move(ref) : DRef();
-  }
-  static DRef Call(Session& session, const std::string& name,
-                   const std::vector<client::Argument>& arguments) {
-    return Unwrap(session.CallWith(Unwrap(session.GetFunction(name)), arguments));
-  }
-  // Four floats, each the worker's rank.
-  static DRef FullOfRank(Session& session) {
-    const DRef rank = Call(session, "lockstep.worker_rank", {});
-    const Shape shape{4};
-    return Call(
-        session, "lockstep.full",
-        {client::Argument(shape), client::Argument(rank), client::Argument(DType::kFloat32)});
-  }
-  static std::vector<float> Elements(Session& session, const DRef& ref, Rank rank) {
-    const auto value = session.DebugGet(ref, rank);
-    EXPECT_TRUE(value.ok()) << value.status();
-    if (!value.ok() || value->As<HostTensor>() == nullptr) return {};
-    return *value->As<HostTensor>()->Elements<float>();
-  }
-  static std::vector<Rank> Lost(const Session& session, const DRef& ref) {
-    const auto ranks = session.RanksThatLost(ref);
-    EXPECT_TRUE(ranks.ok()) << ranks.status();
-    return ranks.ok() ? *ranks : std::vector<Rank>();
-  }
-  // Every rank can reach every other.
-  static void ExpectConnected(Session& session) {
-    const DRef sum = Unwrap(session.AllReduce(FullOfRank(session), Reduction::kSum));
-    for (Rank rank = 0; rank < kWorkers; ++rank) {
-      EXPECT_THAT(Elements(session, sum, rank), Each(0.0f + 1.0f + 2.0f));
-    }
-  }
-  static void Recover(Session& session) {
-    EXPECT_EQ(session.AwaitWorkers(kLong), OkStatus());
-    EXPECT_EQ(session.Reset(), OkStatus());
-  }
-
-  std::vector<local::ChildProcess> processes_;  // by rank
-  std::vector<std::unique_ptr<Session>> sessions_;
 };
 
 TEST_F(ReplacementTest, OthersKeepTheirRegistersAndTheLossIsTold) {
@@ -233,7 +142,7 @@ TEST_F(ReplacementTest, WorkerThatAsksForAnyRankGetsTheLostOne) {
   Session& session = Open();
   ASSERT_EQ(session.SyncAll(), OkStatus());
   Kill(1);
-  processes_[1] = StartProcess(-1);
+  processes_[1] = StartWorkerProcess(-1);
   Recover(session);
   EXPECT_EQ(session.workers()[1].pid, processes_[1].pid());
   ExpectConnected(session);
@@ -265,8 +174,10 @@ TEST_F(ReplacementTest, EverySessionGoesOn) {
 }
 
 TEST_F(ReplacementTest, ClientsThatComeMeanwhileWait) {
-  ASSERT_EQ(Open().SyncAll(), OkStatus());
+  Session& first = Open();
+  ASSERT_EQ(first.SyncAll(), OkStatus());
   Kill(2);
+  EXPECT_FALSE(first.SyncAll().ok());
   SessionOptions options;
   options.endpoint = IpcEndpoint("clients");
   options.connect_timeout = 300ms;

@@ -43,9 +43,10 @@ TEST_P(SessionTest, KnowsItsCluster) {
   EXPECT_EQ(session_->num_workers(), kWorkers);
   EXPECT_EQ(session_->num_groups(), 2);
   EXPECT_NE(session_->id(), SessionId());
-  ASSERT_EQ(session_->workers().size(), size_t{kWorkers});
+  const std::vector<WorkerInfo> workers = session_->workers();
+  ASSERT_EQ(workers.size(), size_t{kWorkers});
   for (Rank rank = 0; rank < kWorkers; ++rank) {
-    const WorkerInfo& worker = session_->workers()[static_cast<size_t>(rank)];
+    const WorkerInfo& worker = workers[static_cast<size_t>(rank)];
     EXPECT_EQ(worker.rank, rank);
     EXPECT_EQ(worker.device, "cpu:0");
     EXPECT_GT(worker.pid, 0);

@@ -36,6 +36,9 @@ struct Hello {
   # Name of its arena's shared-memory segment; empty if it has none.
   bulkEndpoint @9 :Text;
   # Where it takes bulk copies from clients.
+  activitySegment @11 :Text;
+  # Name of the shared-memory segment with its activity, where it can be read when the worker has ended;
+  # empty if it has none.
   resume @10 :Resume;
   # Of a worker whose controller was lost: what it has kept. Null: it comes with nothing.
 }
@@ -134,7 +137,7 @@ struct Ready {
 struct Activity {
   # What a worker is doing.
   received @0 :UInt64;
-  # Batches taken from the command socket since start.
+  # Sequence of the last batch taken from the command socket.
   launched @1 :UInt64;
   # Commands begun.
   completed @2 :UInt64;
@@ -147,6 +150,9 @@ struct Activity {
   # The function or collective, for people.
   sinceMillis @7 :UInt64;
   # How long it has been executed. Long, and the kind is `command`: a stuck worker, or a slow function.
+  firstRank @8 :Int32;
+  lastRank @9 :Int32 = 0x7fffffff;
+  # A collective is one of some of these ranks.
 
   enum Kind {
     none @0;
@@ -179,6 +185,8 @@ struct Report {
   rank @1 :Int32;
   controller @2 :UInt64;
   # As in Heartbeat.
+  watch @6 :UInt64;
+  # The same.
   activity @3 :Activity;
   stack @4 :List(Text);
   # Of the thread that executes commands, innermost frame first. Empty if it executes nothing.

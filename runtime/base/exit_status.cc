@@ -40,7 +40,8 @@ bool ReadFromDescriptor(int pidfd, int* status) {
 // Known until the process is reaped.
 bool ReadFromProc(pid_t pid, int* status) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
-  if (!stat.has_value() || stat->state != 'Z' || !stat->may_see) return false;
+  if (!stat.has_value() || stat->state != 'Z') return false;
+  if (stat->exit_status == 0 && !stat->may_see) return false;
   *status = stat->exit_status;
   return true;
 }

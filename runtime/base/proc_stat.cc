@@ -11,14 +11,15 @@
 namespace lockstep {
 
 std::optional<ProcStat> ReadProcStat(pid_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const std::string directory = "/proc/" + std::to_string(pid);
+  const int fd = open((directory + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
   char text[2048];
   const ssize_t size = read(fd, text, sizeof text - 1);
-  struct stat owner = {};
-  const bool has_owner = fstat(fd, &owner) == 0;
   close(fd);
+  // The files of a process that has ended belong to root, the directory still to its user.
+  struct stat owner = {};
+  const bool has_owner = ::stat(directory.c_str(), &owner) == 0;
   if (size <= 0) return std::nullopt;
   text[size] = '\0';
   // The program's name, in parentheses, may hold anything.
@@ -33,7 +34,7 @@ std::optional<ProcStat> ReadProcStat(pid_t pid) {
   for (int i = kState + 1; i <= kExitCode && fields >> field; ++i) {
     if (i == kExitCode) stat.exit_status = std::stoi(field);
   }
-  stat.may_see = has_owner && (geteuid() == 0 || owner.st_uid == geteuid());
+  stat.may_see = has_owner && owner.st_uid == geteuid() && owner.st_gid == getegid();
   return stat;
 }
 

@@ -15,17 +15,18 @@ struct Culprit {
     kLost,    // its process has ended, or it is silent for too long
     kSilent,  // it is not lost yet, but does not answer
     kBusy,    // it executes something of its own
+    kBehind,  // it does not, or waits in an earlier collective, and others have got further
   };
   Kind kind = Kind::kBusy;
   Rank rank = 0;
   bool stuck = false;         // busy for longer than `stuck_after`
-  std::vector<Rank> waiting;  // who is in a collective meanwhile, and waits
+  std::vector<Rank> waiting;  // who is in a collective meanwhile that it has not come to
 };
 
 struct ClusterStory {
   // Those who hold up most others come first.
   std::vector<Culprit> culprits;
-  // In a collective although there is no culprit: they work, or wait for one another.
+  // In one collective although there is no culprit: they work.
   std::vector<Rank> together;
 
   // What to tell people in one line: "rank 2 is stuck", "nothing is executed", ...

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "runtime/base/ids.h"
@@ -17,14 +18,17 @@ struct WorkerActivity {
   };
 
   // Progress since the worker's start.
-  uint64_t received = 0;   // batches taken from the command socket
+  uint64_t received = 0;   // sequence of the last batch taken from the command socket
   uint64_t launched = 0;   // commands begun
   uint64_t completed = 0;  // commands finished, failed or skipped
   Kind kind = Kind::kNone;
   // What is executed; only with a kind.
   SessionId session;
   uint64_t command = 0;
-  std::string what;                    // the function or collective
+  std::string what;  // the function or collective
+  // A collective is one of some of these ranks.
+  Rank first_rank = 0;
+  Rank last_rank = std::numeric_limits<Rank>::max();
   std::chrono::milliseconds since{0};  // how long ago it began
 
   // "command 17 (allreduce) of session 3 for 2.4 s", "nothing"

@@ -47,6 +47,8 @@ void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder build
   builder.setCommand(activity.command);
   builder.setWhat(activity.what);
   builder.setSinceMillis(static_cast<uint64_t>(activity.since.count()));
+  builder.setFirstRank(activity.first_rank);
+  builder.setLastRank(activity.last_rank);
 }
 
 WorkerActivity ReadActivity(wire::Activity::Reader reader) {
@@ -61,6 +63,8 @@ WorkerActivity ReadActivity(wire::Activity::Reader reader) {
   activity.command = reader.getCommand();
   activity.what = ToString(reader.getWhat());
   activity.since = std::chrono::milliseconds(std::min(reader.getSinceMillis(), kLongest));
+  activity.first_rank = reader.getFirstRank();
+  activity.last_rank = reader.getLastRank();
   return activity;
 }
 

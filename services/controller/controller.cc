@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -15,8 +16,8 @@ namespace {
 constexpr int kMessagesPerTurn = 64;
 // Timers are looked at no more often than this, ...
 constexpr std::chrono::milliseconds kTimerResolution{10};
-// ... and at least this often, for leases.
-constexpr std::chrono::milliseconds kTimerInterval{500};
+// ... and at least this often, for leases and stuck workers.
+constexpr std::chrono::milliseconds kTimerInterval{250};
 // The longest that a client may ask the controller to wait; more is cut to this.
 constexpr uint64_t kLongestWaitMillis = uint64_t{24} * 3600 * 1000;
 // Unread messages of one client. One that behaves waits for a few answers at a time.
@@ -69,7 +70,9 @@ Controller::Controller(const ControllerOptions& options,
       membership_(options.cluster, options.workers),
       sessions_(options.workers),
       gatherer_([this](const PendingRequest& request) { SendAnswer(request); },
-                [this](const std::vector<Rank>& late) { return LateError(late); }),
+                [this](SessionId session, const std::vector<Rank>& late) {
+                  return LateError(session, late);
+                }),
       inquiries_([this](const Inquiry& inquiry) {
         SendStatus(inquiry.client, inquiry.request, inquiry.reports);
       }),
@@ -148,6 +151,7 @@ void Controller::Stop() {
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
   liveness_->Stop();
   AnswerAwaiting(cause.ToStatus());
+  inquiries_.CompleteAll();
   (void)workers_->Send(membership_.PeersAndCandidates(),
                        {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
                          e.setEpoch(epoch_.value);
@@ -204,7 +208,14 @@ Deadline Controller::Timer(uint64_t millis) {
 
 void Controller::HandleTimers() {
   const auto now = Deadline::Clock::now();
-  timers_handled_ = now;
+  // If this thread could not look (its process was stopped, or the machine was), what the clients
+  // said meanwhile waits to be read: that time is not their silence.
+  const auto gap = now - std::exchange(timers_handled_, now);
+  if (gap > 4 * kTimerInterval) {
+    for (auto& [id, session] : sessions_.all()) {
+      session.last_heard = std::min(now, session.last_heard + gap);
+    }
+  }
   Deadline next = Deadline::At(now + kTimerInterval)
                       .Earlier(gatherer_.Expire(now))
                       .Earlier(inquiries_.Expire(now));

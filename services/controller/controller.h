@@ -108,7 +108,8 @@ class Controller {
   void AnswerAwaiting(const Status& status);
   // Those that have not come to this thread as events yet, too.
   void NoticeLosses();
-  void HandleLost(Rank rank, const std::string& reason);
+  // `last`: what its worker did.
+  void HandleLost(Rank rank, const std::string& reason, const LastHeard& last);
   // Before its welcome: the rank of a worker that has left is free again.
   void FreeRank(Rank rank, const std::string& reason);
 
@@ -131,8 +132,8 @@ class Controller {
   // Says so in the log, once per command, and fails sessions whose command_timeout has passed.
   void NoticeStuckWorkers();
   void FailIfOverdue(Rank rank, const WorkerActivity& activity);
-  // Why ranks have not answered: what they are doing instead.
-  control::RemoteError LateError(const std::vector<Rank>& late) const;
+  // Why ranks have not answered `session`: what they are doing instead.
+  control::RemoteError LateError(SessionId session, const std::vector<Rank>& late) const;
   // Asks the workers for reports, then sends the status with them.
   void Explain(const control::PeerName& client, uint64_t request);
   // `reports` by rank, or none.

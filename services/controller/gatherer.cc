@@ -61,7 +61,7 @@ Deadline Gatherer::Expire(Deadline::Clock::time_point now) {
     for (size_t rank = 0; rank < pending.waiting.size(); ++rank) {
       if (pending.waiting[rank]) late.push_back(static_cast<Rank>(rank));
     }
-    pending.error = late_(late);
+    pending.error = late_(pending.session, late);
     Complete(request);
   }
   return next;

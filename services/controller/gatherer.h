@@ -30,8 +30,8 @@ struct PendingRequest {
 class Gatherer {
  public:
   using Finish = std::function<void(const PendingRequest&)>;
-  // The error of a request that these ranks have not answered in time.
-  using Late = std::function<control::RemoteError(const std::vector<Rank>&)>;
+  // The error of a request of this session that these ranks have not answered in time.
+  using Late = std::function<control::RemoteError(SessionId, const std::vector<Rank>&)>;
 
   // `finish` is called once per request, when it is complete.
   Gatherer(Finish finish, Late late) : finish_(std::move(finish)), late_(std::move(late)) {}

@@ -13,7 +13,10 @@ uint64_t Inquiries::Begin(const control::PeerName& client, uint64_t request,
   inquiry.deadline = deadline;
   inquiry.reports.resize(waiting.size());
   inquiry.waiting = std::move(waiting);
-  pending_.emplace(probe, std::move(inquiry));
+  const bool nobody =
+      std::find(inquiry.waiting.begin(), inquiry.waiting.end(), true) == inquiry.waiting.end();
+  const auto begun = pending_.emplace(probe, std::move(inquiry)).first;
+  if (nobody) Complete(begun);
   return probe;
 }
 

@@ -31,13 +31,18 @@ class Inquiries {
   // `finish` is called once per inquiry: when all have reported, or at its deadline.
   explicit Inquiries(Finish finish) : finish_(std::move(finish)) {}
 
-  // Starts waiting for the ranks in `waiting`. Returns the number of the probe to send them.
+  // Starts waiting for the ranks in `waiting`; if there is none, it is complete at once. Returns
+  // the number of the probe to send them.
   uint64_t Begin(const control::PeerName& client, uint64_t request, std::vector<bool> waiting,
                  Deadline deadline);
   // A report of `rank`. One that nobody waits for is ignored.
   void Add(uint64_t probe, Rank rank, const control::Frame& report);
   // Completes what is late. Returns the next deadline, or one far away.
   Deadline Expire(Deadline::Clock::time_point now);
+  // Completes all, with the reports that have come.
+  void CompleteAll() {
+    while (!pending_.empty()) Complete(pending_.begin());
+  }
 
  private:
   void Complete(std::map<uint64_t, Inquiry>::iterator inquiry);

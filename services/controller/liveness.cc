@@ -39,7 +39,16 @@ void LivenessMonitor::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid) {
+LastHeard LivenessMonitor::Watched::Last() const {
+  return {
+      page == nullptr ? activity : page->Now(), page != nullptr,
+      std::chrono::duration_cast<std::chrono::milliseconds>(Deadline::Clock::now() - last_heard)};
+}
+
+WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid,
+                               const std::string& activity) {
+  // Elsewhere, and where /dev/shm is not shared, there is none: then heartbeats must do.
+  auto page = control::ActivityPage::Open(activity);
   std::lock_guard lock(mutex_);
   Watched& watched = workers_[static_cast<size_t>(rank)];
   watched = Watched();
@@ -47,6 +56,7 @@ WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid) {
   watched.id = last_watch_ = WatchId(last_watch_.value + 1);
   watched.last_heard = Deadline::Clock::now();
   watched.pid = pid;
+  if (page.ok()) watched.page = *std::move(page);
   if (host_id == control::ThisHost().id && pid != getpid()) {
     // Where the kernel cannot (an old one), heartbeats must do.
     StatusOr<WatchedProcess> process = WatchedProcess::Watch(pid);
@@ -87,10 +97,13 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::TakeEnded() {
 
 LivenessMonitor::Loss LivenessMonitor::Lose(Rank rank, const std::string& reason) {
   Watched& watched = workers_[static_cast<size_t>(rank)];
+  const Loss loss{rank, watched.id, reason, watched.Last()};
+  watched.activity = loss.last.activity;
+  watched.page.reset();
   watched.process.reset();
   watched.watching = false;
   watched.lost_because = reason;
-  return {rank, watched.id, reason};
+  return loss;
 }
 
 void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t from_command,
@@ -125,15 +138,11 @@ void LivenessMonitor::SendToAll(control::Frame frame) {
 LastHeard LivenessMonitor::LastHeardOf(Rank rank) const {
   std::lock_guard lock(mutex_);
   const Watched& watched = workers_[static_cast<size_t>(rank)];
-  LastHeard heard{watched.activity};
-  if (watched.watching) {
-    heard.heartbeat_age = std::chrono::duration_cast<std::chrono::milliseconds>(
-        Deadline::Clock::now() - watched.last_heard);
-  }
-  return heard;
+  return watched.watching ? watched.Last() : LastHeard{watched.activity};
 }
 
 void LivenessMonitor::Run() {
+  last_look_ = Deadline::Clock::now();
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   auto next_beacon = Deadline::Clock::now();
@@ -209,7 +218,7 @@ void LivenessMonitor::HandleReport(wire::Report::Reader report, const control::F
   {
     std::lock_guard lock(mutex_);
     Watched& watched = workers_[static_cast<size_t>(rank)];
-    if (!watched.watching) return;
+    if (!watched.watching || watched.id.value != report.getWatch()) return;
     watched.last_heard = Deadline::Clock::now();
     watched.activity = control::ReadActivity(report.getActivity());
   }
@@ -256,6 +265,12 @@ void LivenessMonitor::FindLost() {
   // Held while it is told, so that whoever finds nobody with TakeEnded() has been told of all.
   std::lock_guard lock(mutex_);
   const auto now = Deadline::Clock::now();
+  // This thread looks at least once per interval. If it could not (its process was stopped, or the
+  // machine was), the workers' heartbeats wait to be read: that time is not their silence.
+  const auto gap = now - std::exchange(last_look_, now);
+  if (gap > 2 * options_.heartbeat_interval) {
+    for (Watched& watched : workers_) watched.last_heard = std::min(now, watched.last_heard + gap);
+  }
   next_loss_ = now + options_.heartbeat_interval;
   for (size_t i = 0; i < workers_.size(); ++i) {
     Watched& watched = workers_[i];

@@ -18,6 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/watched_process.h"
 #include "runtime/control/activity.h"
+#include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
@@ -25,9 +26,12 @@
 
 namespace lockstep::controller {
 
-// What a worker was doing when it was heard last, and when that was.
+// What a worker does, and when it was heard last.
 struct LastHeard {
   WorkerActivity activity;
+  // True: read in its memory, so it is what the worker does now, or did when it ended. False: what
+  // it said when it was heard last.
+  bool is_present = false;
   std::chrono::milliseconds heartbeat_age{0};
 };
 
@@ -55,6 +59,7 @@ class LivenessMonitor {
     Rank rank = 0;
     WatchId watch;
     std::string reason;
+    LastHeard last;
   };
   using OnLost = std::function<void(const Loss&)>;
   struct Report {
@@ -69,8 +74,9 @@ class LivenessMonitor {
   ~LivenessMonitor();
 
   // `rank` has asked to join, and is expected to show signs of life now and then. `pid` is watched
-  // too if it is a process of this host (same `host_id`) and not this one.
-  WatchId Watch(Rank rank, const std::string& host_id, int pid);
+  // too if it is a process of this host (same `host_id`) and not this one. What it does is read in
+  // the segment `activity`, where that is on this host.
+  WatchId Watch(Rank rank, const std::string& host_id, int pid, const std::string& activity = "");
   // A sign of life that came another way.
   void NoteAlive(Rank rank);
   // `rank` is welcome, and sends heartbeats from now on.
@@ -104,12 +110,14 @@ class LivenessMonitor {
     WatchId id;
     control::PeerName peer;  // empty before the first heartbeat
     Deadline::Clock::time_point last_heard;
-    WorkerActivity activity;
+    WorkerActivity activity;                            // as the last heartbeat told it
+    std::shared_ptr<const control::ActivityPage> page;  // null: not on this host
     int pid = 0;
     std::optional<WatchedProcess> process;  // none: not watched as a process
     bool had_ended = false;                 // before it could be watched
     std::string lost_because;               // once it is lost
 
+    LastHeard Last() const;
     bool HasEnded() const { return had_ended || (process.has_value() && process->HasEnded()); }
   };
 
@@ -135,6 +143,7 @@ class LivenessMonitor {
   mutable std::mutex mutex_;
   std::vector<Watched> workers_;
   WatchId last_watch_;
+  Deadline::Clock::time_point last_look_;  // when FindLost() last looked for silent workers
   Deadline::Clock::time_point next_loss_;  // when somebody is lost at the earliest: look again then
   std::vector<control::Frame> queued_;     // to be sent to all
   bool greet_ = false;  // a worker was heard for the first time and waits for a sign

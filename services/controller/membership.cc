@@ -36,6 +36,7 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
   candidate.pid = hello.getPid();
   candidate.device = ToString(hello.getDevice());
   candidate.segment = ToString(hello.getSegment());
+  candidate.activity_segment = ToString(hello.getActivitySegment());
   candidate.bulk_endpoint = ToString(hello.getBulkEndpoint());
   if (hello.hasResume()) candidate.inventory = ReadInventory(hello.getResume());
   return candidate;

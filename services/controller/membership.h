@@ -36,6 +36,7 @@ struct Candidate {
   int pid = 0;
   std::string device;
   std::string segment;
+  std::string activity_segment;
   std::string bulk_endpoint;
   std::optional<Inventory> inventory;  // none: it comes with nothing
 };

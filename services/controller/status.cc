@@ -79,7 +79,7 @@ void Controller::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
   FailSession(*session, error, activity.command);
 }
 
-control::RemoteError Controller::LateError(const std::vector<Rank>& late) const {
+control::RemoteError Controller::LateError(SessionId session, const std::vector<Rank>& late) const {
   control::RemoteError error;
   std::string text;
   for (const Rank rank : late) {
@@ -89,9 +89,11 @@ control::RemoteError Controller::LateError(const std::vector<Rank>& late) const 
             control::ProcessLabel(member.facts.host, member.facts.pid) + ") executes " +
             activity.Describe();
     // Whoever executes something of his own is nearer to the cause than who waits in a collective.
+    // Another session's command is no place in this one.
     if (error.rank >= 0 || activity.kind != WorkerActivity::Kind::kCommand) continue;
+    if (activity.session != session) continue;
     error.rank = rank;
-    error.session = activity.session;
+    error.session = session;
     error.command = activity.command;
     error.function = activity.what;
   }

@@ -18,7 +18,10 @@ Status Controller::HandleWorker(const control::PeerName& peer, const control::Me
         const Rank rank = membership_.FindPeer(peer);
         if (reader.isGoodbye()) {
           // One that was refused says it, too.
-          if (rank >= 0) HandleLost(rank, "it left: " + control::ToString(reader.getGoodbye()));
+          if (rank >= 0) {
+            HandleLost(rank, "it left: " + control::ToString(reader.getGoodbye()),
+                       liveness_->LastHeardOf(rank));
+          }
           return OkStatus();
         }
         if (rank < 0) return FailedPrecondition("its sender has not joined");

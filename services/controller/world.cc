@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,14 @@ void SweepMemoryOf(const Membership::Member& member) {
   if (!member.facts.segment.empty() && member.facts.host_id == control::ThisHost().id) {
     SharedSegment::Sweep(member.facts.segment);
   }
+}
+
+// What a lost worker did, for people.
+std::string DescribeLast(const LastHeard& last) {
+  if (last.activity.kind == WorkerActivity::Kind::kNone) return "";
+  if (last.is_present) return "; it was executing " + last.activity.Describe();
+  return "; at its last heartbeat, " + std::to_string(last.heartbeat_age.count()) +
+         " ms before, it was executing " + last.activity.Describe();
 }
 
 }  // namespace
@@ -55,7 +64,8 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   }
   spdlog::info("rank {} is {} on {}", *rank, control::ProcessLabel(candidate.host, candidate.pid),
                candidate.device);
-  watches_[static_cast<size_t>(*rank)] = liveness_->Watch(*rank, candidate.host_id, candidate.pid);
+  watches_[static_cast<size_t>(*rank)] =
+      liveness_->Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment);
   stuck_[static_cast<size_t>(*rank)] = 0;
   if (!membership_.AllPresent()) return;
   // Nobody is welcomed into a world that is broken already.
@@ -175,7 +185,7 @@ void Controller::NoticeLosses() {
   for (const LivenessMonitor::Loss& loss : lost) {
     // The rank may be somebody else's by now.
     if (watches_[static_cast<size_t>(loss.rank)] != loss.watch) continue;
-    HandleLost(loss.rank, loss.reason);
+    HandleLost(loss.rank, loss.reason, loss.last);
   }
 }
 
@@ -189,7 +199,7 @@ void Controller::FreeRank(Rank rank, const std::string& reason) {
   membership_.Free(rank, reason);
 }
 
-void Controller::HandleLost(Rank rank, const std::string& reason) {
+void Controller::HandleLost(Rank rank, const std::string& reason, const LastHeard& last) {
   const Membership::Member& member = membership_.member(rank);
   if (member.state == Membership::State::kWaiting) return FreeRank(rank, reason);
   if (!membership_.IsWelcome(rank)) return;
@@ -198,17 +208,16 @@ void Controller::HandleLost(Rank rank, const std::string& reason) {
   membership_.MarkLost(rank, reason);
   liveness_->BreakWorld(epoch_);
   SweepMemoryOf(member);
-  const WorkerActivity last = liveness_->LastHeardOf(rank).activity;
-  const bool idle = last.kind == WorkerActivity::Kind::kNone;
-  control::RemoteError cause =
-      control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason,
-                                   idle ? "" : "; it was last seen executing " + last.Describe()));
+  control::RemoteError cause = control::ErrorOf(
+      Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last)));
   cause.rank = rank;
   for (const SessionId id : sessions_.Ids()) {
     SessionEntry& session = *sessions_.Find(id);
-    const bool was_in_it = !idle && last.session == id;
-    cause.command = was_in_it ? last.command : 0;
-    cause.function = was_in_it ? last.what : "";
+    // A heartbeat's news are old: the place is told only where it is known.
+    const bool was_in_it = last.is_present && last.activity.session == id &&
+                           last.activity.kind != WorkerActivity::Kind::kNone;
+    cause.command = was_in_it ? last.activity.command : 0;
+    cause.function = was_in_it ? last.activity.what : "";
     // A loss outlives a reset, so it replaces a lesser cause only for those who still wait.
     FailSession(session, cause);
     gatherer_.FailAll(id, cause);

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,10 @@ Status CollectiveCall::Execute() {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<Rank> members,
       MembersOf(team, context_.rank, context_.world_size, context_.session.num_groups()));
+  if (!members.empty()) {
+    const auto [first, last] = std::minmax_element(members.begin(), members.end());
+    context_.activity.Among(*first, *last);
+  }
   // Asked for by ranks without a part in it, too, so that all keep the same communicators.
   LOCKSTEP_ASSIGN_OR_RETURN(
       comm_, context_.session.CommunicatorOf(team, members, context_.world, context_.deadline));

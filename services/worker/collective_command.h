@@ -5,6 +5,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/control/activity_page.h"
 #include "runtime/tensor/storage.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/session_state.h"
@@ -18,6 +19,7 @@ struct CollectiveContext {
   collective::Communicator& world;
   tensor::Allocator& allocator;
   SessionState& session;
+  control::ActivityPage& activity;
   Deadline deadline;
 };
 

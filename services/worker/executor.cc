@@ -30,7 +30,8 @@ control::RemoteError LocateError(const Status& status, Rank rank, SessionId sess
 }  // namespace
 
 Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
-                   const module::FunctionTable& functions, BulkServer& bulk, Activity& activity)
+                   const module::FunctionTable& functions, BulkServer& bulk,
+                   control::ActivityPage& activity)
     : options_(options),
       arena_(arena),
       functions_(functions),
@@ -145,9 +146,11 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
 Status Executor::ExecuteForController(SessionState& session, wire::Command::Reader command) {
   switch (command.which()) {
     case wire::Command::RESET:
+      Doing("reset of the session");
       session.Reset(Generation(command.getReset().getGeneration()));
       break;
     case wire::Command::CLOSE_SESSION:
+      Doing("close of the session");
       CloseSession(session, command.getCloseSession().getClientLost());
       break;
     default:
@@ -159,7 +162,7 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
 
 void Executor::Doing(const char* what) {
   running_.function = what;
-  activity_.Name(what, Activity::Kind::kCommand);
+  activity_.Name(what, WorkerActivity::Kind::kCommand);
 }
 
 Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader command) {
@@ -226,7 +229,7 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   call_context_.num_groups = session.num_groups();
   call_context_.aborted_state = &session;
   registers::Value result;
-  activity_.Name(function.name(), Activity::Kind::kCommand);
+  activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
   Status status = function.Call(call_context_, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
     status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
@@ -238,11 +241,15 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
 Status Executor::Collective(SessionState& session, wire::Command::Collective::Reader collective) {
   // Sessions are failed until the ranks are connected again, so this is no command of theirs.
   if (world_ == nullptr) return Internal("a collective before the ranks are connected");
-  const CollectiveContext context{place_->rank, place_->world_size(),
-                                  *world_,      *arena_,
-                                  session,      Deadline::After(place_->collective_timeout)};
+  const CollectiveContext context{place_->rank,
+                                  place_->world_size(),
+                                  *world_,
+                                  *arena_,
+                                  session,
+                                  activity_,
+                                  Deadline::After(place_->collective_timeout)};
   if (!session.BeginCollective(running_.command)) return OkStatus();
-  activity_.Name(Name(collective.getKind()), Activity::Kind::kCollective);
+  activity_.Name(Name(collective.getKind()), WorkerActivity::Kind::kCollective);
   const Status status = ExecuteCollective(context, collective);
   session.EndCollective();
   if (!status.ok()) running_.function = Name(collective.getKind());

@@ -11,6 +11,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/frame.h"
 #include "runtime/module/function.h"
@@ -19,7 +20,6 @@
 #include "runtime/tensor/arena.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/abort_order.h"
-#include "services/worker/activity.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/join.h"
 #include "services/worker/options.h"
@@ -41,7 +41,8 @@ class Executor {
  public:
   // Everything is borrowed and outlives the executor.
   Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
-           const module::FunctionTable& functions, BulkServer& bulk, Activity& activity);
+           const module::FunctionTable& functions, BulkServer& bulk,
+           control::ActivityPage& activity);
 
   // Before the first batch, and again with every welcome: the old world and what was made of it are
   // given up; the sessions are those of the welcome from now on. `place` and `controller`, which
@@ -102,7 +103,7 @@ class Executor {
   const std::shared_ptr<tensor::Arena> arena_;
   const module::FunctionTable& functions_;
   BulkServer& bulk_;
-  Activity& activity_;
+  control::ActivityPage& activity_;
 
   const Place* place_ = nullptr;
   control::ClientChannel* controller_ = nullptr;

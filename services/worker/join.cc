@@ -44,6 +44,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     hello.setPid(getpid());
     hello.setDevice(options.device + ":0");
     hello.setSegment(offer.segment);
+    hello.setActivitySegment(offer.activity_segment);
     hello.setBulkEndpoint(offer.bulk_endpoint);
     if (offer.inventory.has_value()) WriteInventory(*offer.inventory, hello.initResume());
   });

@@ -48,8 +48,9 @@ struct Inventory {
 
 // What the worker offers.
 struct Offer {
-  std::string segment;
-  std::string bulk_endpoint;
+  std::string segment = {};
+  std::string activity_segment = {};
+  std::string bulk_endpoint = {};
   std::optional<Inventory> inventory = {};  // none: it comes with nothing
 };
 

@@ -6,24 +6,21 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "schemas/membership.capnp.h"
-#include "services/worker/stack_sampler.h"
 
 namespace lockstep::worker {
-namespace {
-
-// How long the executing thread may take to show its stack.
-constexpr std::chrono::milliseconds kPatience{200};
-
-}  // namespace
-
 LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
-                               const Activity& activity, pthread_t executing_thread,
+                               const control::ActivityPage& activity, pthread_t executing_thread,
                                Callbacks callbacks)
     : options_(options),
       activity_(activity),
-      executing_thread_(executing_thread),
       callbacks_(std::move(callbacks)),
       channel_(std::move(channel)),
+      reporter_({options.rank, options.controller, options.watch}, activity, executing_thread,
+                [this](control::Frame report) {
+                  std::lock_guard lock(reports_mutex_);
+                  reports_.push_back(std::move(report));
+                  wake_up_.Signal();
+                }),
       thread_([this] { Run(); }) {}
 
 LivenessClient::~LivenessClient() {
@@ -59,7 +56,9 @@ void LivenessClient::Run() {
       End(callbacks_.controller_lost, Unavailable("the controller has been silent for ",
                                                   options_.controller_timeout.count(), " ms"));
     }
+    SendReports();
     waiter.Wait(channels, descriptors, Deadline::At(next_heartbeat));
+    wake_up_.Clear();
   }
 }
 
@@ -79,21 +78,13 @@ void LivenessClient::SendHeartbeat() {
       })});
 }
 
-void LivenessClient::SendReport(uint64_t probe) {
-  const WorkerActivity activity = activity_.Now();
-  StatusOr<std::vector<std::string>> stack = std::vector<std::string>();
-  if (activity.kind != Activity::Kind::kNone) stack = SampleStack(executing_thread_, kPatience);
-  (void)channel_->Send(
-      {control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
-        auto report = message.initReport();
-        report.setProbe(probe);
-        report.setRank(options_.rank);
-        report.setController(options_.controller.value);
-        control::WriteActivity(activity, report.initActivity());
-        if (!stack.ok()) return report.setNoStack(Message(stack.status()));
-        auto frames = report.initStack(static_cast<unsigned>(stack->size()));
-        for (unsigned i = 0; i < frames.size(); ++i) frames.set(i, (*stack)[i]);
-      })});
+void LivenessClient::SendReports() {
+  std::vector<control::Frame> reports;
+  {
+    std::lock_guard lock(reports_mutex_);
+    reports.swap(reports_);
+  }
+  for (const control::Frame& report : reports) (void)channel_->Send({report});
 }
 
 void LivenessClient::Receive() {
@@ -116,7 +107,7 @@ void LivenessClient::Receive() {
                         control::ToString(reader.getDismissed()), "; start the worker again"));
           }
           if (reader.isBroken()) callbacks_.world_broken(Epoch(reader.getBroken()));
-          if (reader.isProbe()) SendReport(reader.getProbe());
+          if (reader.isProbe()) reporter_.Answer(reader.getProbe());
           if (reader.isAbort()) {
             auto abort = reader.getAbort();
             callbacks_.abort(SessionId(abort.getSession()),

@@ -8,16 +8,19 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "services/worker/abort_order.h"
-#include "services/worker/activity.h"
+#include "services/worker/reporter.h"
 
 namespace lockstep::worker {
 
@@ -47,7 +50,8 @@ class LivenessClient {
 
   // `executing_thread` is the one that writes `activity`; both outlive this object.
   LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
-                 const Activity& activity, pthread_t executing_thread, Callbacks callbacks);
+                 const control::ActivityPage& activity, pthread_t executing_thread,
+                 Callbacks callbacks);
   ~LivenessClient();
 
   // Waits for the controller's first sign of life: from then on its aborts arrive. kAborted once
@@ -57,14 +61,13 @@ class LivenessClient {
  private:
   void Run();
   void SendHeartbeat();
-  void SendReport(uint64_t probe);
+  void SendReports();
   void Receive();
   // Calls one of the last two callbacks.
   void End(const std::function<void(const Status& why)>& callback, const Status& why);
 
   const Options options_;
-  const Activity& activity_;
-  const pthread_t executing_thread_;
+  const control::ActivityPage& activity_;
   const Callbacks callbacks_;
   const std::unique_ptr<control::ClientChannel> channel_;
   control::WakeUp wake_up_;
@@ -72,9 +75,13 @@ class LivenessClient {
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
   bool ended_ = false;                                               // the thread's own
 
+  std::mutex reports_mutex_;
+  std::vector<control::Frame> reports_;  // of the reporter, to be sent
+
   std::atomic<bool> heard_{false};
   control::WakeUp heard_signal_;
 
+  Reporter reporter_;
   std::thread thread_;
 };
 

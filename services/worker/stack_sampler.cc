@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -67,15 +68,19 @@ Status Install() {
   return OkStatus();
 }
 
-std::string NameOf(void* address) {
+// `is_return_address`: it may be the first of the next function, and one before it is in the call.
+std::string NameOf(void* address, bool is_return_address) {
   char name[512];
-  // A return address may be the first of the next function: one before it is in the call.
-  if (absl::Symbolize(static_cast<char*>(address) - 1, name, sizeof name)) return name;
-  Dl_info library;
-  if (dladdr(address, &library) != 0 && library.dli_fname != nullptr) {
-    const char* slash = std::strrchr(library.dli_fname, '/');
-    std::snprintf(name, sizeof name, "%s+0x%tx", slash == nullptr ? library.dli_fname : slash + 1,
-                  static_cast<char*>(address) - static_cast<char*>(library.dli_fbase));
+  const char* in_code = static_cast<char*>(address) - (is_return_address ? 1 : 0);
+  if (absl::Symbolize(in_code, name, sizeof name)) return name;
+  // Takes no lock, unlike dladdr(): who loads a library holds that for as long as its constructors
+  // run, and is the one that is looked at.
+  dl_find_object library;
+  if (_dl_find_object(address, &library) == 0 && library.dlfo_link_map != nullptr) {
+    const char* path = library.dlfo_link_map->l_name;
+    const char* slash = std::strrchr(path, '/');
+    std::snprintf(name, sizeof name, "%s+0x%tx", slash == nullptr ? path : slash + 1,
+                  static_cast<char*>(address) - static_cast<char*>(library.dlfo_map_start));
   } else {
     std::snprintf(name, sizeof name, "%p", address);
   }
@@ -89,6 +94,12 @@ StatusOr<std::vector<std::string>> SampleStack(pthread_t thread,
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   LOCKSTEP_RETURN_IF_ERROR(Install());
+  // One that did not end in time may go on writing the frames until it does.
+  State last = State::kTaken;
+  if (state.load(std::memory_order_acquire) == State::kTaking) {
+    return DeadlineExceeded("a thread that was asked before has not shown its stack yet");
+  }
+  (void)state.compare_exchange_strong(last, State::kIdle);
   wanted.store(thread, std::memory_order_release);
   state.store(State::kWanted, std::memory_order_release);
   const int error = pthread_kill(thread, kSignal);
@@ -103,10 +114,14 @@ StatusOr<std::vector<std::string>> SampleStack(pthread_t thread,
     return DeadlineExceeded("the thread took no signal within ", patience.count(),
                             " ms: it hangs in the kernel, or its process is stopped");
   }
-  // It has begun, and waits for nobody.
-  while (state.load(std::memory_order_acquire) != State::kTaken) std::this_thread::yield();
+  if (expected == State::kTaking) {
+    return DeadlineExceeded("the thread has not shown its stack within ", patience.count(),
+                            " ms: something holds it, a debugger perhaps");
+  }
   std::vector<std::string> names;
-  for (int i = kFramesOfTheHandler; i < frame_count; ++i) names.push_back(NameOf(frames[i]));
+  for (int i = kFramesOfTheHandler; i < frame_count; ++i) {
+    names.push_back(NameOf(frames[i], /*is_return_address=*/i > kFramesOfTheHandler));
+  }
   state.store(State::kIdle, std::memory_order_release);
   return names;
 }

@@ -18,6 +18,7 @@ namespace lockstep::worker {
 namespace {
 
 constexpr std::chrono::hours kUntilWoken{1};
+constexpr char kActivitySuffix[] = "-activity";
 
 }  // namespace
 
@@ -34,22 +35,27 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
   arena_options.control_bytes = options.communicator_bytes;
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<tensor::Arena> arena,
                             tensor::Arena::Create(arena_options));
+  // With the arena's name in front, so that both are swept together.
+  LOCKSTEP_ASSIGN_OR_RETURN(auto activity,
+                            control::ActivityPage::Create(arena_options.name + kActivitySuffix));
   LOCKSTEP_ASSIGN_OR_RETURN(auto bulk_channel, control::ZmqListen(context, options.bulk_endpoint));
   LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
                             control::ZmqConnect(context, options.controller_endpoint));
   return std::unique_ptr<Worker>(new Worker(options, std::move(context), std::move(arena),
-                                            std::move(controller),
+                                            std::move(activity), std::move(controller),
                                             std::make_unique<BulkServer>(std::move(bulk_channel))));
 }
 
 Worker::Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
                std::shared_ptr<tensor::Arena> arena,
+               std::shared_ptr<control::ActivityPage> activity,
                std::unique_ptr<control::ClientChannel> controller, std::unique_ptr<BulkServer> bulk)
     : options_(options),
       context_(std::move(context)),
       arena_(std::move(arena)),
       controller_(std::move(controller)),
-      bulk_(std::move(bulk)) {
+      bulk_(std::move(bulk)),
+      activity_(std::move(activity)) {
   module::AddBuiltins(functions_);
   thread_ = std::thread([this] { Run(); });
 }
@@ -99,7 +105,7 @@ void Worker::Run() {
 Status Worker::Work() {
   // Else the others would wait for a rank that cannot be connected.
   LOCKSTEP_RETURN_IF_ERROR(AnyBackendAvailable());
-  Executor executor(options_, arena_, functions_, *bulk_, activity_);
+  Executor executor(options_, arena_, functions_, *bulk_, *activity_);
   // Other threads reach the executor from here until this function returns.
   const auto publish = [this](Executor* current) {
     std::lock_guard lock(state_mutex_);
@@ -108,7 +114,7 @@ Status Worker::Work() {
   publish(&executor);
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
-  Offer offer{arena_->name(), bulk_->endpoint()};
+  Offer offer{arena_->name(), arena_->name() + kActivitySuffix, bulk_->endpoint()};
   Deadline deadline = Deadline::After(options_.join_timeout);
   while (true) {
     const Status served = ServeController(executor, offer, deadline);
@@ -158,7 +164,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer, Deadline 
   LivenessClient liveness(std::move(liveness_channel),
                           {place.rank, place.controller, place.watch, place.heartbeat_interval,
                            options_.controller_timeout},
-                          activity_, pthread_self(),
+                          *activity_, pthread_self(),
                           {[this](SessionId session, const AbortOrder& abort) {
                              std::lock_guard lock(state_mutex_);
                              if (executor_ != nullptr) executor_->Abort(session, abort);
@@ -193,6 +199,7 @@ Status Worker::Enter(Executor& executor, Place place) {
   executor.Settle(place_, *controller_);
   world_.reset();
   last_sequence_ = place_.sequence;
+  activity_->Receive(last_sequence_);
   {
     std::lock_guard lock(state_mutex_);
     connecting_ = place_.epoch;
@@ -296,7 +303,7 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
                     "; some were lost on the way");
   }
   last_sequence_ = sequence;
-  activity_.Receive();
+  activity_->Receive(sequence);
   executor.ExecuteBatch(batch, message[1]);
   return true;
 }

@@ -13,12 +13,12 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/module/function_table.h"
 #include "runtime/tensor/arena.h"
-#include "services/worker/activity.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/executor.h"
 #include "services/worker/join.h"
@@ -45,8 +45,8 @@ class Worker {
 
  private:
   Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
-         std::shared_ptr<tensor::Arena> arena, std::unique_ptr<control::ClientChannel> controller,
-         std::unique_ptr<BulkServer> bulk);
+         std::shared_ptr<tensor::Arena> arena, std::shared_ptr<control::ActivityPage> activity,
+         std::unique_ptr<control::ClientChannel> controller, std::unique_ptr<BulkServer> bulk);
 
   void Run();
   // Serves one controller after another.
@@ -78,7 +78,7 @@ class Worker {
   std::unique_ptr<control::ClientChannel> controller_;  // the executing thread's
   const std::unique_ptr<BulkServer> bulk_;
   module::FunctionTable functions_;
-  Activity activity_;
+  const std::shared_ptr<control::ActivityPage> activity_;
   // The executing thread's.
   Place place_;
   std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected

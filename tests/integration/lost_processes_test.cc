@@ -146,10 +146,11 @@ TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
 }
 
 TEST_P(LostProcessesTest, MemoryOfAKilledWorkerIsRemoved) {
-  EXPECT_EQ(SegmentsOf(cluster_->worker_pids()[0]).size(), size_t{kWorkers});
+  // Its own page of activity, and everybody's arena.
+  EXPECT_EQ(SegmentsOf(cluster_->worker_pids()[0]).size(), size_t{1 + kWorkers});
   Kill(2);
   EXPECT_FALSE(session_->SyncAll().ok());
-  EXPECT_EQ(SegmentsOf(cluster_->worker_pids()[0]).size(), size_t{kWorkers - 1});
+  EXPECT_EQ(SegmentsOf(cluster_->worker_pids()[0]).size(), size_t{1 + kWorkers - 1});
 }
 
 // Time-outs short enough to wait for them.
@@ -195,6 +196,21 @@ TEST_P(SilenceTest, ClientOfAStoppedControllerGetsAnErrorWithinItsLease) {
   session_.reset();  // closing does not wait for it either
   EXPECT_LT(Deadline::Clock::now() - begin, kLong);
   ASSERT_EQ(kill(cluster_->controller_pid(), SIGCONT), 0);
+}
+
+// What it has not read meanwhile is no silence: neither of the workers nor of the clients.
+TEST_P(SilenceTest, ControllerThatWasStoppedBlamesNobody) {
+  const DRef kept = Call("lockstep.identity", "kept");
+  EXPECT_OK(session_->SyncAll());
+  const auto frozen = OwnOptions().controller.worker_timeout + 1000ms;
+  Suspend(cluster_->controller_pid());
+  std::this_thread::sleep_for(frozen);
+  ASSERT_EQ(kill(cluster_->controller_pid(), SIGCONT), 0);
+  EXPECT_OK(session_->AwaitWorkers(kLong));
+  EXPECT_EQ(Get(kept, 1), Value("kept"));
+  for (const WorkerStatus& worker : Status().workers) {
+    EXPECT_EQ(worker.state, WorkerState::kReady) << worker.reason;
+  }
 }
 
 TEST_P(SilenceTest, IdleSessionKeepsItsLease) {

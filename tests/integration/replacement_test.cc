@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/proc_stat.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "services/local/child_process.h"
@@ -198,6 +199,11 @@ TEST_F(ReplacementTest, FrozenWorkerThatWakesUpAfterwardsHarmsNobody) {
   ASSERT_EQ(session.SyncAll(), OkStatus());
   local::ChildProcess frozen = std::move(processes_[2]);
   frozen.Signal(SIGSTOP);
+  const auto is_stopped = [&] {
+    const auto stat = ReadProcStat(frozen.pid());
+    return stat.has_value() && stat->state == 'T';
+  };
+  while (!is_stopped()) std::this_thread::yield();
   EXPECT_THAT(Message(session.SyncAll()), HasSubstr("is stopped"));
   Replace(2);
   Recover(session);

@@ -140,6 +140,49 @@ TEST_P(StuckTest, WaitsThatEndTellWhatTheLateAreDoing) {
   EXPECT_OK(impatient.Reset());
 }
 
+// A place in another session's program would lead nobody to the cause.
+TEST_P(StuckTest, CommandsOfOtherSessionsAreNotTakenForOnesOwn) {
+  HoldUp(*session_);
+  SessionOptions options = Options();
+  options.timeout = 500ms;
+  Session other = Open(*cluster_, options);
+  const lockstep::Status status = other.SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(Message(status), HasSubstr("lockstep.sleep"));
+  const auto failure = FailureOf(status);
+  EXPECT_TRUE(!failure.has_value() || (failure->command == 0 && failure->rank < 0)) << status;
+  EXPECT_OK(session_->Reset());
+  EXPECT_OK(other.SyncAll());
+}
+
+class SlowLibraryTest : public StuckTest {
+ protected:
+  void SetUp() override {
+    ClusterOptions options;
+    options.controller.heartbeat_interval = 50ms;
+    options.controller.worker_timeout = 2s;
+    options.worker.module_path = {ModuleDirectory()};
+    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
+    session_ = std::make_unique<Session>(Open(*cluster_));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, SlowLibraryTest, ::testing::Values(ClusterKind::kTcpProcesses),
+                         NameOf);
+
+// The dynamic linker's lock is held meanwhile, which naming a stack could wait for.
+TEST_P(SlowLibraryTest, WorkersThatLoadALibraryAnswerAndAreNotLost) {
+  (void)Unwrap(session_->LoadModule("slow_module.so"));
+  EXPECT_OK(session_->Flush());
+  StatusOnce([](const ClusterStatus& now) { return now.workers[3].stuck; });
+  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->endpoint(), kLong));
+  for (const WorkerStatus& worker : status.workers) {
+    EXPECT_TRUE(worker.reported) << worker.rank;
+    EXPECT_EQ(worker.activity.what, "load module");
+    EXPECT_FALSE(worker.stack.empty()) << worker.no_stack;
+  }
+  EXPECT_OK(session_->SyncAll());
+}
+
 TEST_P(StuckTest, NegativeCommandTimeoutsAreRefused) {
   SessionOptions options = Options();
   options.command_timeout = -1ms;

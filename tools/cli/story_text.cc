@@ -24,9 +24,12 @@ std::string Matter(const Culprit& culprit, const WorkerStatus& worker) {
       return "is lost: " + worker.reason + (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kSilent:
       return "does not answer; its last heartbeat came " + FormatDuration(worker.heartbeat_age) +
-             " ago" + (idle ? "" : ", when it executed " + doing);
+             " ago" + (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kBusy:
       return (culprit.stuck ? "is stuck, or slow: it executes " : "executes ") + doing;
+    case Culprit::Kind::kBehind:
+      return "is behind: it executes " + doing + ", batch " +
+             std::to_string(worker.activity.received) + " was the last that it took";
   }
   return "";
 }
@@ -39,6 +42,8 @@ const char* Name(Culprit::Kind kind) {
       return "silent";
     case Culprit::Kind::kBusy:
       return "busy";
+    case Culprit::Kind::kBehind:
+      return "behind";
   }
   return "";
 }

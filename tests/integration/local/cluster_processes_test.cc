@@ -65,7 +65,7 @@ TEST_F(ClusterProcessesTest, IsReadyWhenItStartsAndGoneWhenItStops) {
     EXPECT_EQ(status->workers[rank].pid, pids[rank]);
     segments.merge(SegmentsOf(pids[rank]));
   }
-  EXPECT_EQ(segments.size(), 3u);
+  EXPECT_EQ(segments.size(), 6u) << "an arena and a page of activity for each worker";
   EXPECT_TRUE(Sync((*cluster)->endpoint()).ok());
   EXPECT_EQ((*cluster)->WaitForEnd(Deadline::After(0s)).code(), StatusCode::kDeadlineExceeded);
 

@@ -44,7 +44,7 @@ TEST_P(LocalClusterTest, StartsSyncsAndStopsLeavingNothing) {
 
   std::set<std::string> segments = SegmentsOf(0);
   for (pid_t pid : pids) segments.merge(SegmentsOf(pid));
-  EXPECT_EQ(segments.size(), 3u) << "one arena for each worker";
+  EXPECT_EQ(segments.size(), 6u) << "an arena and a page of activity for each worker";
   {
     auto session = (*cluster)->Connect();
     ASSERT_TRUE(session.ok()) << session.status();

@@ -51,6 +51,25 @@ TEST(ExitStatusTest, ZombiesTellTheirSignal) {
   EXPECT_EQ(ending.Ask().Describe(), "was killed by signal 9 (Killed)");
 }
 
+// What /proc shows of one's own zombie belongs to root.
+TEST(ExitStatusTest, UsersLearnHowTheirOwnProcessesEnded) {
+  if (geteuid() != 0) GTEST_SKIP() << "the other tests ran as a user";
+  const pid_t user = fork();
+  if (user == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0) {
+      _exit(2);
+    }
+    Ending failure([] { _exit(3); });
+    Ending success([] { _exit(0); });
+    _exit(failure.Ask().code == 3 && success.Ask().ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(user, &status, 0), user);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) GTEST_SKIP() << "this sandbox has one user";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST(ExitStatusTest, SuccessIsKnownToBeOne) {
   Ending ending([] { _exit(0); });
   EXPECT_TRUE(ending.Ask().ok());

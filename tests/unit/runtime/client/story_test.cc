@@ -28,6 +28,7 @@ void Execute(WorkerStatus& worker, Kind kind, uint64_t command) {
   worker.activity.kind = kind;
   worker.activity.session = SessionId(3);
   worker.activity.command = command;
+  worker.activity.since = std::chrono::seconds(3);
 }
 
 TEST(StoryTest, NobodyIsTheCulpritOfAnIdleCluster) {
@@ -88,6 +89,58 @@ TEST(StoryTest, RanksMayWorkTogether) {
   const ClusterStory story = TellStory(status);
   EXPECT_THAT(story.culprits, IsEmpty());
   EXPECT_EQ(story.summary, "ranks 0, 1, 2 and 3 are in a collective, nobody is late");
+}
+
+// Its connection is gone, or it is held up outside of any command.
+TEST(StoryTest, WhoeverHasTakenFewerBatchesIsBehindEvenIfItDoesNothing) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1, 2})
+    Execute(status.workers[static_cast<size_t>(rank)], Kind::kCollective, 18);
+  status.workers[3].activity.received = 5;
+  const ClusterStory story = TellStory(status);
+  ASSERT_EQ(story.culprits.size(), 1u);
+  EXPECT_EQ(story.culprits[0].rank, 3);
+  EXPECT_EQ(story.culprits[0].kind, Culprit::Kind::kBehind);
+  EXPECT_THAT(story.culprits[0].waiting, ElementsAre(0, 1, 2));
+  EXPECT_EQ(story.summary, "rank 3 is behind");
+}
+
+TEST(StoryTest, WhoeverIsInAnEarlierCollectiveIsBehind) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1}) Execute(status.workers[static_cast<size_t>(rank)], Kind::kCommand, 18);
+  Execute(status.workers[2], Kind::kCollective, 12);
+  Execute(status.workers[3], Kind::kCollective, 18);
+  const ClusterStory story = TellStory(status);
+  EXPECT_EQ(story.culprits[0].rank, 2);
+  EXPECT_EQ(story.culprits[0].kind, Culprit::Kind::kBehind);
+  EXPECT_THAT(story.culprits[0].waiting, ElementsAre(3));
+}
+
+// A moment's difference is none: they answer one after the other.
+TEST(StoryTest, CollectivesThatHaveJustBegunHaveNoCulprit) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1, 2}) {
+    Execute(status.workers[static_cast<size_t>(rank)], Kind::kCollective, 18);
+    status.workers[static_cast<size_t>(rank)].activity.since = std::chrono::milliseconds(1);
+  }
+  status.workers[3].activity.received = 8;
+  EXPECT_THAT(TellStory(status).culprits, IsEmpty());
+}
+
+// Groups {0, 1} and {2, 3}: each waits for its own.
+TEST(StoryTest, OnlyMembersOfACollectiveAreWaitedFor) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 2}) {
+    WorkerStatus& worker = status.workers[static_cast<size_t>(rank)];
+    Execute(worker, Kind::kCollective, 18);
+    worker.activity.first_rank = rank;
+    worker.activity.last_rank = rank + 1;
+  }
+  for (Rank rank : {1, 3}) Execute(status.workers[static_cast<size_t>(rank)], Kind::kCommand, 17);
+  const ClusterStory story = TellStory(status);
+  ASSERT_EQ(story.culprits.size(), 2u);
+  EXPECT_THAT(story.culprits[0].waiting, ElementsAre(0));
+  EXPECT_THAT(story.culprits[1].waiting, ElementsAre(2));
 }
 
 TEST(StoryTest, ClustersThatAreNotCompleteSaySo) {

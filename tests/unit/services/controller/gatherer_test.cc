@@ -41,7 +41,7 @@ class GathererTest : public testing::Test {
   const Deadline::Clock::time_point now_ = Deadline::Clock::now();
   std::vector<PendingRequest> finished_;
   Gatherer gatherer_{[this](const PendingRequest& request) { finished_.push_back(request); },
-                     [this](const std::vector<Rank>& ranks) {
+                     [this](SessionId, const std::vector<Rank>& ranks) {
                        late_ = ranks;
                        return Error(StatusCode::kDeadlineExceeded, ranks.front());
                      }};

@@ -344,6 +344,7 @@ TEST_F(LivenessTest, ReportsOfWorkersAnswerProbes) {
           body.setProbe(9);
           body.setRank(rank);
           body.setController(epoch.value);
+          body.setWatch(watches_[rank].value);
         }));
   };
   report(0, kEpoch);  // nobody watches it

@@ -77,8 +77,9 @@ TEST(AbandonedDestinationTest, ADestinationThatMayStillChangeHoldsNoValueAnyMore
     command.setSource(source.Packed());
     command.setDestination(destination.Packed());
 
-    const CollectiveContext context{0,          1,       world,
-                                    *allocator, session, Deadline::After(std::chrono::seconds(20))};
+    control::ActivityPage activity;
+    const CollectiveContext context{
+        0, 1, world, *allocator, session, activity, Deadline::After(std::chrono::seconds(20))};
     const Status status = ExecuteCollective(context, command.asReader());
     EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
     EXPECT_TRUE(registers.Read(source).ok());

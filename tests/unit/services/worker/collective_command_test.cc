@@ -35,7 +35,7 @@ class CollectiveCommandTest : public testing::Test {
     collective.setMakeDestination(true);
     fill(collective);
     const CollectiveContext context{
-        1, 4, world_, *allocator_, session_, Deadline::After(std::chrono::seconds(20))};
+        1, 4, world_, *allocator_, session_, activity_, Deadline::After(std::chrono::seconds(20))};
     return ExecuteCollective(context, collective.asReader());
   }
   Status RunTeam(const std::vector<Rank>& team) {
@@ -64,6 +64,7 @@ class CollectiveCommandTest : public testing::Test {
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
   SessionState session_{InTwoGroups(), &registers_};
+  control::ActivityPage activity_;
 };
 
 TEST_F(CollectiveCommandTest, TensorsOutsideOfHostMemoryAreRefused) {

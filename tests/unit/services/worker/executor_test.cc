@@ -144,7 +144,7 @@ class ExecutorTest : public testing::Test {
   module::FunctionTable functions_;
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
-  Activity activity_;
+  control::ActivityPage activity_;
   FakeChannel channel_;
   uint64_t command_ = 0;
   std::unique_ptr<Executor> executor_;

@@ -36,8 +36,8 @@ class JoinTest : public testing::Test {
   }
 
   StatusOr<Place> RunJoin(Deadline deadline = Deadline::After(kLong)) {
-    return Join(*client_, options_, {"lockstep-seg", "inproc://bulk"}, wake_up_.fd(), stopping_,
-                deadline);
+    return Join(*client_, options_, {"lockstep-seg", "lockstep-seg-activity", "inproc://bulk"},
+                wake_up_.fd(), stopping_, deadline);
   }
 
   // Waits for the hello, looks at it, and answers with what `fill` writes.

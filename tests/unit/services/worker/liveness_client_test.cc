@@ -109,7 +109,7 @@ class LivenessClientTest : public testing::Test {
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
   std::unique_ptr<control::ServerChannel> server_;
   control::PeerName worker_;
-  Activity activity_;
+  control::ActivityPage activity_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::pair<SessionId, AbortOrder>> aborts_;
@@ -121,22 +121,22 @@ class LivenessClientTest : public testing::Test {
 };
 
 TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
-  activity_.Receive();
+  activity_.Receive(7);
   for (uint64_t command : {1, 2, 3}) {
     if (command > 1) activity_.Complete();
     activity_.Launch(SessionId(4), command);
   }
-  activity_.Name("allreduce", Activity::Kind::kCollective);
+  activity_.Name("allreduce", WorkerActivity::Kind::kCollective);
   Start(kNever);
   for (int i = 0; i < 3; ++i) {
     const Beat beat = NextHeartbeat();
     EXPECT_EQ(beat.rank, 2);
     EXPECT_EQ(beat.epoch, 6u);
     EXPECT_EQ(beat.watch, 8u);
-    EXPECT_EQ(beat.activity.received, 1u);
+    EXPECT_EQ(beat.activity.received, 7u);
     EXPECT_EQ(beat.activity.launched, 3u);
     EXPECT_EQ(beat.activity.completed, 2u);
-    EXPECT_EQ(beat.activity.kind, Activity::Kind::kCollective);
+    EXPECT_EQ(beat.activity.kind, WorkerActivity::Kind::kCollective);
     EXPECT_THAT(beat.activity.Describe(), HasSubstr("command 3 (allreduce) of session 4"));
   }
 }
@@ -144,7 +144,7 @@ TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
 // The test's own thread is the one that executes: it is in this function meanwhile.
 TEST_F(LivenessClientTest, ProbesAreAnsweredWithTheStack) {
   activity_.Launch(SessionId(4), 7);
-  activity_.Name("sleep", Activity::Kind::kCommand);
+  activity_.Name("sleep", WorkerActivity::Kind::kCommand);
   Start(kNever, kNever);
   NextHeartbeat();
   Send(control::EncodeMessage<wire::LivenessMessage>(

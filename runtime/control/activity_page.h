@@ -1,29 +1,44 @@
 // What a worker is doing right now: how far it has come, and what it executes since when.
+//
+// It lies in shared memory, so that whoever maps it there can tell what a worker was doing when it
+// was killed.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "runtime/base/ids.h"
+#include "runtime/base/status.h"
 #include "runtime/control/activity.h"
 
-namespace lockstep::worker {
+namespace lockstep::control {
 
-// Written by the executing thread, read by any. Writing costs a few nanoseconds per command: no
-// lock, no allocation, a coarse clock.
-class Activity {
+// Written by one thread, read by any, of any process. Writing costs a few nanoseconds per command:
+// no lock, no allocation, a coarse clock. Readers trust nothing that is written there.
+class ActivityPage {
  public:
   using Kind = WorkerActivity::Kind;
   // Longer names are cut.
   static constexpr size_t kNameBytes = 64;
 
+  // One in a shared segment of this name, which goes with it. The errors of SharedSegment.
+  static StatusOr<std::shared_ptr<ActivityPage>> Create(const std::string& name);
+  // The one that another process has created there. kNotFound: it is not on this host;
+  // kFailedPrecondition: it is of another version.
+  static StatusOr<std::shared_ptr<const ActivityPage>> Open(const std::string& name);
+
   // The executing thread's.
-  void Receive() { Bump(received_); }
+  // A batch of this sequence has been taken from the command socket.
+  void Receive(uint64_t sequence) { received_.store(sequence, std::memory_order_relaxed); }
   void Launch(SessionId session, uint64_t command);
   // Gives what was launched its name, and its kind.
   void Name(std::string_view what, Kind kind);
+  // It is a collective of some of these ranks.
+  void Among(Rank first, Rank last);
   void Complete();
 
   WorkerActivity Now() const;
@@ -34,7 +49,10 @@ class Activity {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   static constexpr size_t kNameWords = kNameBytes / sizeof(uint64_t);
+  // Changes with the members below.
+  static constexpr uint64_t kLayout = 0x4c4b534143540001;
 
+  const uint64_t layout_ = kLayout;
   std::atomic<uint64_t> received_{0};
   std::atomic<uint64_t> launched_{0};
   std::atomic<uint64_t> completed_{0};
@@ -46,8 +64,10 @@ class Activity {
   std::atomic<uint32_t> session_{0};
   std::atomic<uint64_t> command_{0};
   std::atomic<int64_t> began_nanos_{0};
+  std::atomic<int32_t> first_rank_{0};
+  std::atomic<int32_t> last_rank_{0};
   std::atomic<uint32_t> name_length_{0};
   std::array<std::atomic<uint64_t>, kNameWords> name_{};
 };
 
-}  // namespace lockstep::worker
+}  // namespace lockstep::control

@@ -1,12 +1,17 @@
-#include "services/worker/activity.h"
+#include "runtime/control/activity_page.h"
 
 #include <time.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
 
-namespace lockstep::worker {
+#include "runtime/base/shared_segment.h"
+
+namespace lockstep::control {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -20,7 +25,25 @@ int64_t CoarseNanos() {
 
 }  // namespace
 
-void Activity::Launch(SessionId session, uint64_t command) {
+StatusOr<std::shared_ptr<ActivityPage>> ActivityPage::Create(const std::string& name) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segment, SharedSegment::Create(name, sizeof(ActivityPage)));
+  LOCKSTEP_RETURN_IF_ERROR(segment->Reserve(sizeof(ActivityPage)));
+  auto* const page = new (segment->data()) ActivityPage;
+  const std::shared_ptr<SharedSegment> held = std::move(segment);
+  return std::shared_ptr<ActivityPage>(held, page);
+}
+
+StatusOr<std::shared_ptr<const ActivityPage>> ActivityPage::Open(const std::string& name) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto segment, SharedSegment::Open(name));
+  const auto* const page = reinterpret_cast<const ActivityPage*>(segment->data());
+  if (segment->capacity_bytes() < sizeof(ActivityPage) || page->layout_ != kLayout) {
+    return FailedPrecondition(name, " is no page of activity of this version");
+  }
+  const std::shared_ptr<SharedSegment> held = std::move(segment);
+  return std::shared_ptr<const ActivityPage>(held, page);
+}
+
+void ActivityPage::Launch(SessionId session, uint64_t command) {
   Bump(launched_);
   version_.store(version_.load(kRelaxed) + 1, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
@@ -28,11 +51,21 @@ void Activity::Launch(SessionId session, uint64_t command) {
   session_.store(session.value, kRelaxed);
   command_.store(command, kRelaxed);
   began_nanos_.store(CoarseNanos(), kRelaxed);
+  first_rank_.store(0, kRelaxed);
+  last_rank_.store(std::numeric_limits<Rank>::max(), kRelaxed);
   name_length_.store(0, kRelaxed);
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
 }
 
-void Activity::Name(std::string_view what, Kind kind) {
+void ActivityPage::Among(Rank first, Rank last) {
+  version_.store(version_.load(kRelaxed) + 1, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  first_rank_.store(first, kRelaxed);
+  last_rank_.store(last, kRelaxed);
+  version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
+}
+
+void ActivityPage::Name(std::string_view what, Kind kind) {
   const size_t length = std::min(what.size(), kNameBytes);
   version_.store(version_.load(kRelaxed) + 1, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
@@ -47,41 +80,46 @@ void Activity::Name(std::string_view what, Kind kind) {
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
 }
 
-void Activity::Complete() {
+void ActivityPage::Complete() {
   kind_.store(Kind::kNone, kRelaxed);
   Bump(completed_);
 }
 
-WorkerActivity Activity::Now() const {
+WorkerActivity ActivityPage::Now() const {
   // The writer is never in its section for longer than it takes to be put aside by the scheduler;
   // should it be, what is read half is dropped.
   constexpr int kTries = 1000;
-  WorkerActivity snapshot;
+  WorkerActivity whole;
   for (int i = 0; i < kTries; ++i) {
+    WorkerActivity snapshot;
     const uint64_t version = version_.load(std::memory_order_acquire);
-    snapshot.kind = kind_.load(kRelaxed);
+    const Kind kind = kind_.load(kRelaxed);
     snapshot.session = SessionId(session_.load(kRelaxed));
     snapshot.command = command_.load(kRelaxed);
+    snapshot.first_rank = first_rank_.load(kRelaxed);
+    snapshot.last_rank = last_rank_.load(kRelaxed);
     const int64_t began = began_nanos_.load(kRelaxed);
     char name[kNameBytes];
     for (size_t word = 0; word < kNameWords; ++word) {
       const uint64_t bytes = name_[word].load(kRelaxed);
       std::memcpy(name + word * sizeof bytes, &bytes, sizeof bytes);
     }
-    const uint32_t length = name_length_.load(kRelaxed);
+    const size_t length = std::min<size_t>(name_length_.load(kRelaxed), kNameBytes);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (version % 2 != 0 || version_.load(kRelaxed) != version) continue;
+    if (kind == Kind::kCommand || kind == Kind::kCollective) snapshot.kind = kind;
     snapshot.what.assign(name, length);
     snapshot.since =
         std::chrono::milliseconds(std::max<int64_t>(CoarseNanos() - began, 0) / 1'000'000);
+    whole = std::move(snapshot);
     break;
   }
   // Read last: a command that looks unfinished here was so while the rest was read.
-  snapshot.completed = completed_.load(kRelaxed);
-  snapshot.launched = std::max(launched_.load(kRelaxed), snapshot.completed);
-  snapshot.received = received_.load(kRelaxed);
-  if (snapshot.launched == snapshot.completed) snapshot.kind = Kind::kNone;
-  return snapshot;
+  whole.completed = completed_.load(kRelaxed);
+  whole.launched = std::max(launched_.load(kRelaxed), whole.completed);
+  whole.received = received_.load(kRelaxed);
+  if (whole.launched == whole.completed) whole.kind = Kind::kNone;
+  return whole;
 }
 
-}  // namespace lockstep::worker
+}  // namespace lockstep::control

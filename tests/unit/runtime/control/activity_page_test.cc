@@ -1,4 +1,4 @@
-#include "services/worker/activity.h"
+#include "runtime/control/activity_page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,21 +7,24 @@
 #include <string>
 #include <thread>
 
-namespace lockstep::worker {
+#include "runtime/base/shared_segment.h"
+#include "runtime/control/host.h"
+
+namespace lockstep::control {
 namespace {
 
-using Kind = Activity::Kind;
+using Kind = ActivityPage::Kind;
 
-TEST(ActivityTest, NothingIsExecutedAtFirst) {
-  const WorkerActivity now = Activity().Now();
+TEST(ActivityPageTest, NothingIsExecutedAtFirst) {
+  const WorkerActivity now = ActivityPage().Now();
   EXPECT_EQ(now.kind, Kind::kNone);
   EXPECT_EQ(now.received + now.launched + now.completed, 0u);
   EXPECT_EQ(now.Describe(), "nothing");
 }
 
-TEST(ActivityTest, CommandsAreNamedWhileTheyLast) {
-  Activity activity;
-  activity.Receive();
+TEST(ActivityPageTest, CommandsAreNamedWhileTheyLast) {
+  ActivityPage activity;
+  activity.Receive(5);
   activity.Launch(SessionId(3), 17);
   EXPECT_EQ(activity.Now().kind, Kind::kCommand);
   EXPECT_EQ(activity.Now().what, "") << "not yet";
@@ -40,24 +43,54 @@ TEST(ActivityTest, CommandsAreNamedWhileTheyLast) {
   EXPECT_EQ(activity.Now().what, "") << "the last one's name is not this one's";
 }
 
-TEST(ActivityTest, TimeRunsFromTheLaunch) {
-  Activity activity;
+TEST(ActivityPageTest, TimeRunsFromTheLaunch) {
+  ActivityPage activity;
   activity.Launch(SessionId(1), 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   activity.Name("sleep", Kind::kCommand);
   EXPECT_GE(activity.Now().since, std::chrono::milliseconds(40)) << "the clock is coarse";
 }
 
-TEST(ActivityTest, LongNamesAreCut) {
-  Activity activity;
+// What a worker did when it was killed.
+TEST(ActivityPageTest, PageIsReadWhereItIsMapped) {
+  const std::string name = std::string("lockstep-page-test-") + RandomHex(8);
+  EXPECT_EQ(ActivityPage::Open(name).status().code(), StatusCode::kNotFound);
+  auto page = ActivityPage::Create(name);
+  ASSERT_TRUE(page.ok()) << page.status();
+  const auto mapped = ActivityPage::Open(name);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  (*page)->Receive(12);
+  (*page)->Launch(SessionId(3), 17);
+  (*page)->Name("allreduce", Kind::kCollective);
+  (*page)->Among(2, 5);
+  page->reset();
+  EXPECT_EQ(ActivityPage::Open(name).status().code(), StatusCode::kNotFound);
+  const WorkerActivity last = (*mapped)->Now();
+  EXPECT_EQ(last.received, 12u);
+  EXPECT_EQ(last.command, 17u);
+  EXPECT_EQ(last.what, "allreduce");
+  EXPECT_EQ(last.first_rank, 2);
+  EXPECT_EQ(last.last_rank, 5);
+}
+
+TEST(ActivityPageTest, OtherSegmentsAreNoPages) {
+  const std::string name = std::string("lockstep-page-test-") + RandomHex(8);
+  const auto segment = SharedSegment::Create(name, 4096);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  ASSERT_TRUE((*segment)->Reserve(4096).ok());
+  EXPECT_EQ(ActivityPage::Open(name).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(ActivityPageTest, LongNamesAreCut) {
+  ActivityPage activity;
   activity.Launch(SessionId(1), 1);
   activity.Name(std::string(1000, 'x'), Kind::kCommand);
-  EXPECT_EQ(activity.Now().what, std::string(Activity::kNameBytes, 'x'));
+  EXPECT_EQ(activity.Now().what, std::string(ActivityPage::kNameBytes, 'x'));
 }
 
 // Commands of one name and kind each, by number: what is read belongs together.
-TEST(ActivityTest, ReadersNeverSeeHalfOfACommand) {
-  Activity activity;
+TEST(ActivityPageTest, ReadersNeverSeeHalfOfACommand) {
+  ActivityPage activity;
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     for (uint64_t command = 1; !stop; ++command) {
@@ -83,4 +116,4 @@ TEST(ActivityTest, ReadersNeverSeeHalfOfACommand) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker
+}  // namespace lockstep::control

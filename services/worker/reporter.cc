@@ -22,8 +22,11 @@ Reporter::Reporter(Identity identity, const control::ActivityPage& activity,
     : identity_(identity),
       activity_(activity),
       executing_thread_(executing_thread),
-      send_(std::move(send)),
-      thread_([this] { Run(); }) {}
+      send_(std::move(send)) {
+  // If it fails, reports say so.
+  (void)PrepareStackSampling();
+  thread_ = std::thread([this] { Run(); });
+}
 
 Reporter::~Reporter() {
   {

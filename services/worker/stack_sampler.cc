@@ -41,14 +41,18 @@ void TakeStack(int /*signal*/) {
   if (pthread_equal(wanted.load(std::memory_order_acquire), pthread_self()) != 0 &&
       state.compare_exchange_strong(expected, State::kTaking)) {
     // By the unwinding tables, so frames without a frame pointer are seen, too. Takes no lock since
-    // glibc 2.35, once it has loaded the unwinder, for which Install() calls it.
+    // glibc 2.35, once it has loaded the unwinder, for which PrepareStackSampling() calls it.
     frame_count = backtrace(frames, kMaxFrames);
     state.store(State::kTaken, std::memory_order_release);
   }
   errno = error;
 }
 
-Status Install() {
+}  // namespace
+
+Status PrepareStackSampling() {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
   struct sigaction current = {};
   sigaction(kSignal, nullptr, &current);
   if (current.sa_handler == TakeStack) return OkStatus();
@@ -67,6 +71,8 @@ Status Install() {
   absl::InitializeSymbolizer("/proc/self/exe");
   return OkStatus();
 }
+
+namespace {
 
 // `is_return_address`: it may be the first of the next function, and one before it is in the call.
 std::string NameOf(void* address, bool is_return_address) {
@@ -93,7 +99,7 @@ StatusOr<std::vector<std::string>> SampleStack(pthread_t thread,
                                                std::chrono::milliseconds patience) {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  LOCKSTEP_RETURN_IF_ERROR(Install());
+  LOCKSTEP_RETURN_IF_ERROR(PrepareStackSampling());
   // One that did not end in time may go on writing the frames until it does.
   State last = State::kTaken;
   if (state.load(std::memory_order_acquire) == State::kTaking) {

@@ -153,6 +153,10 @@ struct Activity {
   firstRank @8 :Int32;
   lastRank @9 :Int32 = 0x7fffffff;
   # A collective is one of some of these ranks.
+  registers @10 :UInt64;
+  # That have a value, over all sessions.
+  tensorBytes @11 :UInt64;
+  # Of the tensors in them.
 
   enum Kind {
     none @0;

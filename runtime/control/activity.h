@@ -21,6 +21,9 @@ struct WorkerActivity {
   uint64_t received = 0;   // sequence of the last batch taken from the command socket
   uint64_t launched = 0;   // commands begun
   uint64_t completed = 0;  // commands finished, failed or skipped
+  // What it holds, over all sessions.
+  uint64_t registers = 0;     // that have a value
+  uint64_t tensor_bytes = 0;  // of the tensors in them; those that share memory count twice
   Kind kind = Kind::kNone;
   // What is executed; only with a kind.
   SessionId session;

@@ -41,6 +41,8 @@ void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder build
   builder.setReceived(activity.received);
   builder.setLaunched(activity.launched);
   builder.setCompleted(activity.completed);
+  builder.setRegisters(activity.registers);
+  builder.setTensorBytes(activity.tensor_bytes);
   builder.setKind(ToWire(activity.kind));
   if (activity.kind == Kind::kNone) return;
   builder.setSession(activity.session.value);
@@ -57,6 +59,8 @@ WorkerActivity ReadActivity(wire::Activity::Reader reader) {
   activity.received = reader.getReceived();
   activity.launched = reader.getLaunched();
   activity.completed = reader.getCompleted();
+  activity.registers = reader.getRegisters();
+  activity.tensor_bytes = reader.getTensorBytes();
   activity.kind = FromWire(reader.getKind());
   if (activity.kind == Kind::kNone) return activity;
   activity.session = SessionId(reader.getSession());

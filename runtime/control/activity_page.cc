@@ -118,6 +118,8 @@ WorkerActivity ActivityPage::Now() const {
   whole.completed = completed_.load(kRelaxed);
   whole.launched = std::max(launched_.load(kRelaxed), whole.completed);
   whole.received = received_.load(kRelaxed);
+  whole.registers = registers_.load(kRelaxed);
+  whole.tensor_bytes = tensor_bytes_.load(kRelaxed);
   if (whole.launched == whole.completed) whole.kind = Kind::kNone;
   return whole;
 }

@@ -40,6 +40,11 @@ class ActivityPage {
   // It is a collective of some of these ranks.
   void Among(Rank first, Rank last);
   void Complete();
+  // What registers hold by now.
+  void Hold(uint64_t registers, uint64_t tensor_bytes) {
+    registers_.store(registers, std::memory_order_relaxed);
+    tensor_bytes_.store(tensor_bytes, std::memory_order_relaxed);
+  }
 
   WorkerActivity Now() const;
 
@@ -56,6 +61,8 @@ class ActivityPage {
   std::atomic<uint64_t> received_{0};
   std::atomic<uint64_t> launched_{0};
   std::atomic<uint64_t> completed_{0};
+  std::atomic<uint64_t> registers_{0};
+  std::atomic<uint64_t> tensor_bytes_{0};
 
   // A sequence lock over the fields below: odd while they are being written. They are atomics, so
   // that a reader that has to try again has read nothing forbidden.

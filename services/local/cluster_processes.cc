@@ -34,29 +34,33 @@ std::string EndpointsFile(const std::string& directory) { return directory + "/e
 
 StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
     const ClusterProcessesOptions& options, int cancel_fd) {
-  std::string controller_program = options.controller_program;
-  if (controller_program.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        controller_program,
-        FindProgram("lockstep-controller", "LOCKSTEP_CONTROLLER", "services/controller"));
-  }
-  std::string worker_program = options.worker_program;
-  if (worker_program.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(worker_program,
-                              FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker"));
-  }
   const Deadline deadline = Deadline::After(options.start_timeout);
   // What has been started is stopped by the destructor if anything below fails.
   std::unique_ptr<ClusterProcesses> cluster(new ClusterProcesses(options));
+  LOCKSTEP_RETURN_IF_ERROR(cluster->FindPrograms());
   LOCKSTEP_RETURN_IF_ERROR(cluster->ChooseEndpoints());
-  LOCKSTEP_RETURN_IF_ERROR(cluster->StartController(controller_program));
+  LOCKSTEP_ASSIGN_OR_RETURN(ServiceProcess controller, cluster->StartController());
+  cluster->controller_.push_back(std::move(controller));
   // Workers start while the controller does, unless only the controller can tell its port.
-  const bool port_unknown = IsAnyPort(cluster->worker_endpoint_);
-  if (!port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers(worker_program));
+  const bool port_unknown = IsAnyPort(cluster->options_.cluster.controller.worker_endpoint);
+  if (!port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers());
   LOCKSTEP_RETURN_IF_ERROR(cluster->ReadEndpoints(deadline, cancel_fd));
-  if (port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers(worker_program));
+  if (port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers());
   LOCKSTEP_RETURN_IF_ERROR(cluster->WaitUntilReady(deadline, cancel_fd));
   return cluster;
+}
+
+Status ClusterProcesses::FindPrograms() {
+  if (options_.controller_program.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        options_.controller_program,
+        FindProgram("lockstep-controller", "LOCKSTEP_CONTROLLER", "services/controller"));
+  }
+  if (options_.worker_program.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(options_.worker_program,
+                              FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker"));
+  }
+  return OkStatus();
 }
 
 ClusterProcesses::~ClusterProcesses() { (void)Stop("the cluster's owner has ended"); }
@@ -75,38 +79,52 @@ Status ClusterProcesses::ChooseEndpoints() {
     LOCKSTEP_RETURN_IF_ERROR(
         choose(worker.bulk_endpoint, "bulk-" + std::to_string(worker.rank) + ".sock"));
   }
-  worker_endpoint_ = controller.worker_endpoint;
   return OkStatus();
 }
 
-Status ClusterProcesses::StartController(const std::string& program) {
+StatusOr<ServiceProcess> ClusterProcesses::StartController() {
   const std::string endpoints_file = EndpointsFile(options_.directory);
-  unlink(endpoints_file.c_str());  // an earlier cluster's
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      ServiceProcess process,
-      ServiceProcess::Start({.role = "controller",
-                             .program = program,
-                             .directory = options_.directory,
-                             .settings = config::ToYaml(options_.cluster.controller),
-                             .arguments = {"--write-endpoints", endpoints_file},
-                             .detached = options_.detached}));
-  controller_.push_back(std::move(process));
-  return OkStatus();
+  unlink(endpoints_file.c_str());  // an earlier controller's
+  return ServiceProcess::Start({.role = "controller",
+                                .program = options_.controller_program,
+                                .directory = options_.directory,
+                                .settings = config::ToYaml(options_.cluster.controller),
+                                .arguments = {"--write-endpoints", endpoints_file},
+                                .detached = options_.detached});
 }
 
-Status ClusterProcesses::StartWorkers(const std::string& program) {
+StatusOr<ServiceProcess> ClusterProcesses::StartWorker(const worker::WorkerOptions& worker) {
+  return ServiceProcess::Start({.role = "worker-" + std::to_string(worker.rank),
+                                .program = options_.worker_program,
+                                .directory = options_.directory,
+                                .settings = config::ToYaml(worker),
+                                .arguments = {},
+                                .detached = options_.detached});
+}
+
+Status ClusterProcesses::StartWorkers() {
   for (worker::WorkerOptions& worker : options_.cluster.ranks) {
-    worker.controller_endpoint = worker_endpoint_;
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        ServiceProcess process,
-        ServiceProcess::Start({.role = "worker-" + std::to_string(worker.rank),
-                               .program = program,
-                               .directory = options_.directory,
-                               .settings = config::ToYaml(worker),
-                               .arguments = {},
-                               .detached = options_.detached}));
+    worker.controller_endpoint = options_.cluster.controller.worker_endpoint;
+    LOCKSTEP_ASSIGN_OR_RETURN(ServiceProcess process, StartWorker(worker));
     workers_.push_back(std::move(process));
   }
+  return OkStatus();
+}
+
+Status ClusterProcesses::ReplaceWorker(Rank rank) {
+  if (rank < 0 || rank >= static_cast<Rank>(workers_.size())) {
+    return OutOfRange("there is no rank ", rank, "; the ranks are 0 to ", workers_.size() - 1);
+  }
+  ServiceProcess& old = workers_[static_cast<size_t>(rank)];
+  (void)old.WaitOrKill(Deadline::After(0s));
+  LOCKSTEP_ASSIGN_OR_RETURN(old, StartWorker(options_.cluster.ranks[static_cast<size_t>(rank)]));
+  return OkStatus();
+}
+
+Status ClusterProcesses::RestartController() {
+  ServiceProcess& old = controller_.front();
+  (void)old.WaitOrKill(Deadline::After(0s));
+  LOCKSTEP_ASSIGN_OR_RETURN(old, StartController());
   return OkStatus();
 }
 
@@ -121,8 +139,12 @@ Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
   }
   config::Problems problems;
   for (const config::Entry& entry : config::ReadYamlFile(path, problems)) {
-    if (entry.key == "client_endpoint") endpoint_ = entry.value.Text();
-    if (entry.key == "worker_endpoint") worker_endpoint_ = entry.value.Text();
+    // Ports are fixed from now on: a controller that is started again is looked for there.
+    controller::ControllerOptions& controller = options_.cluster.controller;
+    if (entry.key == "client_endpoint") controller.client_endpoint = entry.value.Text();
+    if (entry.key == "worker_endpoint") controller.worker_endpoint = entry.value.Text();
+    if (entry.key == "liveness_endpoint") controller.liveness_endpoint = entry.value.Text();
+    endpoint_ = controller.client_endpoint;
   }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   if (endpoint_.empty()) return Internal(path, " names no client_endpoint");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "services/config/cluster_config.h"
 #include "services/local/service_process.h"
@@ -48,6 +49,13 @@ class ClusterProcesses {
   pid_t controller_pid() const { return controller_.front().pid(); }
   std::vector<pid_t> worker_pids() const;
 
+  // Starts another process for the rank of a worker that has ended; one that has not is killed. The
+  // cluster is whole again a moment later, when it has joined.
+  Status ReplaceWorker(Rank rank);
+  // Starts the controller again, where it listened before; one that still runs is killed. The
+  // workers and the clients come back to it by themselves.
+  Status RestartController();
+
   // Waits until a process ends, and says which and how (kUnavailable); each is reported once. OK:
   // the cluster was shut down in order, by whoever could reach it. kDeadlineExceeded: all still
   // run. kCancelled: `cancel_fd` became readable (-1: none).
@@ -64,9 +72,11 @@ class ClusterProcesses {
  private:
   explicit ClusterProcesses(const ClusterProcessesOptions& options) : options_(options) {}
 
+  Status FindPrograms();
   Status ChooseEndpoints();
-  Status StartController(const std::string& program);
-  Status StartWorkers(const std::string& program);
+  StatusOr<ServiceProcess> StartController();
+  StatusOr<ServiceProcess> StartWorker(const worker::WorkerOptions& worker);
+  Status StartWorkers();
   // Waits for the file in which the controller says where it listens.
   Status ReadEndpoints(Deadline deadline, int cancel_fd);
   Status WaitUntilReady(Deadline deadline, int cancel_fd);
@@ -77,7 +87,6 @@ class ClusterProcesses {
 
   ClusterProcessesOptions options_;
   std::string endpoint_;
-  std::string worker_endpoint_;
   // The controller: no element before it is started and after Release().
   std::vector<ServiceProcess> controller_;
   std::vector<ServiceProcess> workers_;

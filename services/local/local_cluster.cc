@@ -63,6 +63,7 @@ struct LocalCluster::Impl {
   std::string
       inproc_endpoint;  // for clients of this process: a message takes no way through a kernel
   std::vector<pid_t> worker_pids;
+  int num_workers = 0;
 
   // The endpoint called `role`: a name inside this process, or a socket file.
   StatusOr<std::string> Endpoint(const std::string& cluster, const std::string& role) const {
@@ -122,6 +123,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerThreads(ranks, context));
   }
   worker_pids = workers->pids();
+  num_workers = options.workers;
   return WaitUntilReady(deadline);
 }
 
@@ -183,6 +185,17 @@ StatusOr<Session> LocalCluster::Connect(SessionOptions options) {
 const std::string& LocalCluster::endpoint() const { return impl_->endpoint; }
 
 const std::vector<pid_t>& LocalCluster::worker_pids() const { return impl_->worker_pids; }
+
+Status LocalCluster::ReplaceWorker(Rank rank) {
+  if (impl_->workers == nullptr) return FailedPrecondition("the cluster is stopped");
+  const int size = impl_->num_workers;
+  if (rank < 0 || rank >= size) {
+    return OutOfRange("there is no rank ", rank, "; the ranks are 0 to ", size - 1);
+  }
+  const Status status = impl_->workers->Replace(rank);
+  impl_->worker_pids = impl_->workers->pids();
+  return status;
+}
 
 Status LocalCluster::Stop() { return impl_->Stop(); }
 

@@ -49,6 +49,11 @@ class LocalCluster {
   // kProcesses: the workers' process ids in rank order.
   const std::vector<pid_t>& worker_pids() const;
 
+  // Starts another worker for the rank of one that is lost. One that still runs is ended first: a
+  // process is killed, a thread finishes its command. Sessions go on with AwaitWorkers() and
+  // Reset().
+  Status ReplaceWorker(Rank rank);
+
   // Stops workers, then the controller. Idempotent. Reports what did not stop in time.
   Status Stop();
 

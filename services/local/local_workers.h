@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/worker/options.h"
@@ -21,6 +22,9 @@ class LocalWorkers {
 
   // OK while all run, else how one has ended.
   virtual Status CheckRunning() = 0;
+
+  // Starts another for the rank of one that has ended; one that has not is made to.
+  virtual Status Replace(Rank rank) = 0;
 
   // Waits until all have ended, which the controller has told them to do. Those that have not by
   // `patience` are made to. An error names what did not end well; what CheckRunning() has reported

@@ -14,20 +14,24 @@ class WorkerProcesses : public LocalWorkers {
  public:
   ~WorkerProcesses() override { (void)Stop(Deadline::After(std::chrono::seconds(0))); }
 
-  Status Start(const std::vector<worker::WorkerOptions>& ranks, const std::string& program,
-               const std::string& directory) {
-    for (const worker::WorkerOptions& options : ranks) {
-      LOCKSTEP_ASSIGN_OR_RETURN(
-          ServiceProcess process,
-          ServiceProcess::Start({.role = "worker-" + std::to_string(options.rank),
-                                 .program = program,
-                                 .directory = directory,
-                                 .settings = config::ToYaml(options),
-                                 .arguments = {},
-                                 .detached = false}));
+  WorkerProcesses(std::vector<worker::WorkerOptions> ranks, std::string program,
+                  std::string directory)
+      : ranks_(std::move(ranks)), program_(std::move(program)), directory_(std::move(directory)) {}
+
+  Status Start() {
+    for (const worker::WorkerOptions& options : ranks_) {
+      LOCKSTEP_ASSIGN_OR_RETURN(ServiceProcess process, StartOne(options));
       pids_.push_back(process.pid());
       processes_.push_back(std::move(process));
     }
+    return OkStatus();
+  }
+
+  Status Replace(Rank rank) override {
+    ServiceProcess& process = processes_[static_cast<size_t>(rank)];
+    (void)process.WaitOrKill(Deadline::After(std::chrono::seconds(0)));
+    LOCKSTEP_ASSIGN_OR_RETURN(process, StartOne(ranks_[static_cast<size_t>(rank)]));
+    pids_[static_cast<size_t>(rank)] = process.pid();
     return OkStatus();
   }
 
@@ -46,6 +50,18 @@ class WorkerProcesses : public LocalWorkers {
   const std::vector<pid_t>& pids() const override { return pids_; }
 
  private:
+  StatusOr<ServiceProcess> StartOne(const worker::WorkerOptions& options) {
+    return ServiceProcess::Start({.role = "worker-" + std::to_string(options.rank),
+                                  .program = program_,
+                                  .directory = directory_,
+                                  .settings = config::ToYaml(options),
+                                  .arguments = {},
+                                  .detached = false});
+  }
+
+  const std::vector<worker::WorkerOptions> ranks_;
+  const std::string program_;
+  const std::string directory_;
   std::vector<ServiceProcess> processes_;
   std::vector<pid_t> pids_;
 };
@@ -55,8 +71,8 @@ class WorkerProcesses : public LocalWorkers {
 StatusOr<std::unique_ptr<LocalWorkers>> StartWorkerProcesses(
     const std::vector<worker::WorkerOptions>& ranks, const std::string& program,
     const std::string& directory) {
-  auto workers = std::make_unique<WorkerProcesses>();
-  LOCKSTEP_RETURN_IF_ERROR(workers->Start(ranks, program, directory));
+  auto workers = std::make_unique<WorkerProcesses>(ranks, program, directory);
+  LOCKSTEP_RETURN_IF_ERROR(workers->Start());
   return workers;
 }
 

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "services/local/local_workers.h"
 #include "services/worker/worker.h"
 
@@ -6,18 +8,31 @@ namespace {
 
 class WorkerThreads : public LocalWorkers {
  public:
-  Status Start(const std::vector<worker::WorkerOptions>& ranks,
-               const std::shared_ptr<control::ZmqContext>& context) {
-    for (const worker::WorkerOptions& options : ranks) {
-      LOCKSTEP_ASSIGN_OR_RETURN(auto worker, worker::Worker::Start(options, context));
+  WorkerThreads(std::vector<worker::WorkerOptions> ranks,
+                std::shared_ptr<control::ZmqContext> context)
+      : ranks_(std::move(ranks)), context_(std::move(context)) {}
+
+  Status Start() {
+    for (const worker::WorkerOptions& options : ranks_) {
+      LOCKSTEP_ASSIGN_OR_RETURN(auto worker, worker::Worker::Start(options, context_));
       workers_.push_back(std::move(worker));
     }
     reported_.resize(workers_.size());
     return OkStatus();
   }
 
+  Status Replace(Rank rank) override {
+    auto& worker = workers_[static_cast<size_t>(rank)];
+    worker.reset();  // waits for the command that it is in; its bulk endpoint is free then
+    LOCKSTEP_ASSIGN_OR_RETURN(worker,
+                              worker::Worker::Start(ranks_[static_cast<size_t>(rank)], context_));
+    reported_[static_cast<size_t>(rank)] = false;
+    return OkStatus();
+  }
+
   Status CheckRunning() override {
     for (size_t rank = 0; rank < workers_.size(); ++rank) {
+      if (workers_[rank] == nullptr) return Unavailable("worker ", rank, " was not replaced");
       const Status status = workers_[rank]->Wait(Deadline::After(std::chrono::seconds(0)));
       if (status.code() == StatusCode::kDeadlineExceeded) continue;
       reported_[rank] = true;
@@ -30,6 +45,7 @@ class WorkerThreads : public LocalWorkers {
   Status Stop(Deadline patience) override {
     Status first;
     for (size_t rank = 0; rank < workers_.size(); ++rank) {
+      if (workers_[rank] == nullptr) continue;
       Status status = workers_[rank]->Wait(patience);
       if (status.code() == StatusCode::kDeadlineExceeded) {
         workers_[rank]->RequestStop("the cluster stops");
@@ -46,6 +62,8 @@ class WorkerThreads : public LocalWorkers {
   const std::vector<pid_t>& pids() const override { return no_pids_; }
 
  private:
+  const std::vector<worker::WorkerOptions> ranks_;
+  const std::shared_ptr<control::ZmqContext> context_;
   std::vector<std::unique_ptr<worker::Worker>> workers_;
   std::vector<bool> reported_;
   const std::vector<pid_t> no_pids_{};
@@ -56,8 +74,8 @@ class WorkerThreads : public LocalWorkers {
 StatusOr<std::unique_ptr<LocalWorkers>> StartWorkerThreads(
     const std::vector<worker::WorkerOptions>& ranks,
     const std::shared_ptr<control::ZmqContext>& context) {
-  auto workers = std::make_unique<WorkerThreads>();
-  LOCKSTEP_RETURN_IF_ERROR(workers->Start(ranks, context));
+  auto workers = std::make_unique<WorkerThreads>(ranks, context);
+  LOCKSTEP_RETURN_IF_ERROR(workers->Start());
   return workers;
 }
 

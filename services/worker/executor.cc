@@ -62,6 +62,13 @@ void Executor::Settle(const Place& place, control::ClientChannel& controller) {
     if (FindSession(id) == nullptr) OpenSession(*record);
     if (const auto session = FindSession(id)) session->LeaveWorld(*record);
   }
+  TellHoldings();
+}
+
+void Executor::TellHoldings() {
+  const registers::RegisterTotals& totals = registers_.totals();
+  activity_.Hold(static_cast<uint64_t>(totals.live_registers.load(std::memory_order_relaxed)),
+                 static_cast<uint64_t>(totals.tensor_bytes.load(std::memory_order_relaxed)));
 }
 
 std::vector<control::SessionRecord> Executor::Inventory() {
@@ -139,6 +146,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     running_.function.clear();
     activity_.Complete();
   }
+  TellHoldings();
   // A client's window counts what the client sent.
   if (session != nullptr && !of_controller) ReportConsumed(*session, body.size());
 }

@@ -90,6 +90,8 @@ class Executor {
   // The register, by its packed id, does not hold any more what was located.
   void WithdrawTicket(SessionState& session, uint64_t packed);
 
+  // Tells whoever looks how many registers there are.
+  void TellHoldings();
   void OpenSession(const control::SessionRecord& record);
   void CloseSession(SessionState& session, bool client_lost);
 

@@ -48,6 +48,19 @@ void RandomProgram::ForgetSince(uint64_t mark) {
   std::erase_if(registers_, [&](const Register& made) { return made.number >= mark; });
 }
 
+Status RandomProgram::ForgetLost(Rank rank) {
+  for (Register& made : registers_) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Rank> lost, session_.RanksThatLost(made.ref));
+    if (lost != std::vector<Rank>{rank}) {
+      return MakeStatus(StatusCode::kDataLoss, "the worker of rank ", rank,
+                        " was replaced, but the session says that ", lost.size(),
+                        " ranks have lost a register");
+    }
+    made.values[static_cast<size_t>(rank)].reset();
+  }
+  return OkStatus();
+}
+
 Status RandomProgram::Step() {
   if (registers_.size() >= kMostRegisters) return DropOne();
   switch (Between(random_, 0, 9)) {

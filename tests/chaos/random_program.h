@@ -39,6 +39,9 @@ class RandomProgram {
   // the commands were not executed.
   uint64_t Mark() const { return made_; }
   void ForgetSince(uint64_t mark);
+  // What registers held on ranks whose worker was replaced is no part of the model any more.
+  // kDataLoss unless the session says that exactly `rank` has lost what was made before.
+  Status ForgetLost(Rank rank);
 
  private:
   struct Register {

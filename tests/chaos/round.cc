@@ -8,16 +8,17 @@
 #include <iterator>
 #include <memory>
 #include <set>
-#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/base/deadline.h"
-#include "runtime/client/failure.h"
-#include "runtime/client/session.h"
-#include "tests/chaos/random_program.h"
+#include "runtime/client/admin.h"
+#include "tests/chaos/client.h"
+#include "tests/chaos/faults.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/process_watch.h"
+#include "tests/integration/wire_client.h"
 
 namespace lockstep::chaos {
 namespace {
@@ -28,31 +29,8 @@ using testing::ClusterKind;
 
 constexpr auto kHeartbeat = 100ms;
 constexpr auto kWorkerTimeout = 600ms;
-// The bound of every wait: nothing that a client calls may take longer, whatever happens.
-constexpr auto kBound = 10s;
-
-const char* Name(Fault fault) {
-  switch (fault) {
-    case Fault::kNone:
-      return "no fault";
-    case Fault::kThrow:
-      return "a function throws";
-    case Fault::kDisagree:
-      return "a rank disagrees";
-    case Fault::kReset:
-      return "a client resets";
-    case Fault::kKill:
-      return "a worker is killed";
-    case Fault::kStop:
-      return "a worker is stopped";
-  }
-  return "";
-}
-
-template <typename... Parts>
-Status Violation(const Parts&... parts) {
-  return MakeStatus(StatusCode::kInternal, parts...);
-}
+constexpr auto kLease = 1500ms;
+constexpr auto kPatience = 10s;
 
 // What the descriptors of this process refer to.
 std::multiset<std::string> OpenDescriptors() {
@@ -76,156 +54,79 @@ Status CheckDescriptors(const std::multiset<std::string>& before) {
   return left.empty() ? OkStatus() : Violation("descriptors of this process are left:", left);
 }
 
-// A client: its session, its program, and the thread that runs it.
-class Client {
- public:
-  static StatusOr<std::unique_ptr<Client>> Start(Cluster& cluster, const std::string& name,
-                                                 uint64_t seed) {
-    SessionOptions options;
-    options.name = name;
-    options.connect_timeout = 30s;
-    options.timeout = kBound;
-    LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster.Connect(options));
-    return std::unique_ptr<Client>(new Client(std::move(session), seed));
+// The cluster's status once `found`; an error if that takes too long.
+template <typename Found>
+Status Await(Cluster& cluster, const std::string& what, Found found) {
+  const Deadline deadline = Deadline::After(kPatience);
+  while (true) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status,
+                              GetClusterStatus(cluster.endpoint(), kPatience));
+    if (found(status)) return OkStatus();
+    if (deadline.Expired()) return Violation(what);
+    std::this_thread::sleep_for(5ms);
   }
-  ~Client() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  // Runs `work` on a thread of the client's own.
-  template <typename Work>
-  void Run(Work work) {
-    thread_ = std::thread([this, work] { result_ = work(*this); });
-  }
-  // What the work returned.
-  Status Join() {
-    thread_.join();
-    return result_;
-  }
-
-  // Some steps; an error of the session, or of the model, ends them.
-  Status TakeSteps(int steps) {
-    for (int i = 0; i < steps; ++i) LOCKSTEP_RETURN_IF_ERROR(Timed([&] { return program.Step(); }));
-    return OkStatus();
-  }
-  Status SyncAll() {
-    return Timed([&] { return session.SyncAll(); });
-  }
-  // Calls that take longer than anything may are violations, whatever they return.
-  template <typename Call>
-  Status Timed(Call call) {
-    const auto begin = Deadline::Clock::now();
-    const Status status = call();
-    const auto took = Deadline::Clock::now() - begin;
-    if (took > kBound + 2s) {
-      violation = Violation("a call took ", std::chrono::duration<double>(took).count(),
-                            " s and returned ", status.ToString());
-    }
-    return status;
-  }
-
-  Session session;
-  RandomProgram program;
-  Status violation;
-
- private:
-  Client(Session s, uint64_t seed) : session(std::move(s)), program(session, seed) {}
-
-  std::thread thread_;
-  Status result_;
-};
-
-// The program goes on to its end, and everything that it made is right.
-Status RunToTheEnd(Client& client, int steps) {
-  LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(steps));
-  LOCKSTEP_RETURN_IF_ERROR(client.SyncAll());
-  return client.program.CheckAll();
 }
 
-// A session that has failed is usable again, and has all that was made before.
-Status Recover(Client& client, uint64_t mark, int steps) {
-  client.program.ForgetSince(mark);
-  LOCKSTEP_RETURN_IF_ERROR(client.Timed([&] { return client.session.Reset(); }));
-  LOCKSTEP_RETURN_IF_ERROR(client.program.CheckAll());
-  return RunToTheEnd(client, steps);
+// All sessions are closed, or their clients are gone: nothing of them is left, and whoever the
+// fault did not concern is ready for others.
+Status CheckAtRest(Cluster& cluster, const Plan& plan) {
+  const bool victim_is_lost = plan.fault == Fault::kKill || plan.fault == Fault::kStop;
+  LOCKSTEP_RETURN_IF_ERROR(Await(cluster, "sessions are left",
+                                 [](const ClusterStatus& now) { return now.sessions.empty(); }));
+  return Await(cluster, "a worker is disturbed, or holds registers of nobody",
+               [&](const ClusterStatus& now) {
+                 for (const WorkerStatus& worker : now.workers) {
+                   const bool lost = victim_is_lost && worker.rank == plan.victim;
+                   if (lost != (worker.state == WorkerState::kLost)) return false;
+                   if (lost) continue;
+                   if (worker.state != WorkerState::kReady) return false;
+                   if (worker.activity.registers + worker.activity.tensor_bytes > 0) return false;
+                 }
+                 return true;
+               });
 }
 
-// The victim's rank throws, while the program goes on for a while.
-Status ThrowAndRecover(Client& client, const Plan& plan) {
-  LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(plan.steps));
-  const uint64_t mark = client.program.Mark();
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef fail, client.session.GetFunction("lockstep.fail"));
-  LOCKSTEP_RETURN_IF_ERROR(client.session.Call(fail, "chaos", plan.victim).status());
-  (void)client.TakeSteps(5);
-  const Status status = client.SyncAll();
-  const auto failure = FailureOf(status);
-  if (!failure.has_value() || failure->rank != plan.victim ||
-      failure->function != "lockstep.fail" || failure->message.find("chaos") == std::string::npos) {
-    return Violation("rank ", plan.victim, " threw, but the client read: ", status.ToString());
-  }
-  return Recover(client, mark, plan.steps);
+// Opens a session, has a tensor made that nobody frees, and is gone.
+void Vanish(Cluster& cluster) {
+  testing::WireClient client(cluster.endpoint());
+  if (!client.Open().ok()) return;
+  control::BatchWriter writer;
+  (void)writer.Add([](wire::Command::Builder command) {
+    auto empty = command.initEmpty();
+    empty.initShape(1).set(0, 1 << 20);
+    empty.setDtype(wire::DType::UINT8);
+    empty.setResult(RegisterId{0, 1}.Packed());
+  });
+  client.SendBatch(client.session(), writer.Take());
 }
 
-Status DisagreeAndRecover(Client& client, const Plan& plan) {
-  LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(plan.steps));
-  const uint64_t mark = client.program.Mark();
-  LOCKSTEP_RETURN_IF_ERROR(client.program.Disagree(plan.victim));
-  (void)client.TakeSteps(5);
-  const Status status = client.SyncAll();
-  if (status.code() != StatusCode::kInvalidArgument ||
-      Message(status).find("rank") == std::string::npos) {
-    return Violation("rank ", plan.victim, " disagreed, but the client read: ", status.ToString());
+// Brings the fault about that hits all, at a moment of chance.
+Status Strike(Cluster& cluster, const Plan& plan) {
+  if (!HitsAll(plan.fault)) return OkStatus();
+  std::this_thread::sleep_for(std::chrono::milliseconds(plan.steps));
+  const pid_t worker = cluster.worker_pids()[static_cast<size_t>(plan.victim)];
+  switch (plan.fault) {
+    case Fault::kKill:
+    case Fault::kReplace:
+      kill(worker, SIGKILL);
+      break;
+    case Fault::kStop:
+      kill(worker, SIGSTOP);
+      break;
+    case Fault::kRestart:
+      kill(cluster.controller_pid(), SIGKILL);
+      break;
+    default:
+      return OkStatus();
   }
-  return Recover(client, mark, plan.steps);
-}
-
-Status ResetAndGoOn(Client& client, const Plan& plan) {
-  LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(plan.steps));
-  LOCKSTEP_RETURN_IF_ERROR(client.SyncAll());
-  const uint64_t mark = client.program.Mark();
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef sleep, client.session.GetFunction("lockstep.sleep"));
-  LOCKSTEP_RETURN_IF_ERROR(client.session.Call(sleep, 3600.0, plan.victim).status());
-  LOCKSTEP_RETURN_IF_ERROR(client.session.Barrier());
-  LOCKSTEP_RETURN_IF_ERROR(client.session.Flush());
-  return Recover(client, mark, plan.steps);
-}
-
-// Works until the loss of a worker ends it, which has to be told by its rank.
-Status WorkUntilLost(Client& client, const Plan& plan) {
-  Status status;
-  const Deadline deadline = Deadline::After(kBound);
-  while (status.ok() && !deadline.Expired()) {
-    status = client.TakeSteps(1);
-    if (status.ok()) status = client.SyncAll();
+  if (plan.fault == Fault::kReplace || plan.fault == Fault::kRestart) {
+    // Somebody has noticed, or nobody.
+    std::this_thread::sleep_for(std::chrono::milliseconds(plan.seed % 7 * 20));
   }
-  const std::string rank = "rank " + std::to_string(plan.victim);
-  if (status.code() != StatusCode::kUnavailable ||
-      Message(status).find(rank) == std::string::npos) {
-    return Violation(rank, " is lost, but the client read: ", status.ToString());
-  }
-  const Status again = client.SyncAll();
-  if (again.ok()) return Violation("a session goes on although ", rank, " is lost");
+  if (plan.fault == Fault::kReplace) return cluster.ReplaceWorker(plan.victim);
+  if (plan.fault == Fault::kRestart) return cluster.RestartController();
   return OkStatus();
 }
-
-Status RunFault(Client& client, const Plan& plan) {
-  switch (plan.fault) {
-    case Fault::kThrow:
-      return ThrowAndRecover(client, plan);
-    case Fault::kDisagree:
-      return DisagreeAndRecover(client, plan);
-    case Fault::kReset:
-      return ResetAndGoOn(client, plan);
-    case Fault::kKill:
-    case Fault::kStop:
-      return WorkUntilLost(client, plan);
-    case Fault::kNone:
-      break;
-  }
-  return RunToTheEnd(client, plan.steps);
-}
-
-bool HitsAll(Fault fault) { return fault == Fault::kKill || fault == Fault::kStop; }
 
 Status RunClients(Cluster& cluster, const Plan& plan) {
   std::vector<std::unique_ptr<Client>> clients;
@@ -241,19 +142,28 @@ Status RunClients(Cluster& cluster, const Plan& plan) {
       return concerned ? RunFault(client, plan) : RunToTheEnd(client, 2 * plan.steps);
     });
   }
-  if (HitsAll(plan.fault)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(plan.steps));
-    const pid_t pid = cluster.worker_pids()[static_cast<size_t>(plan.victim)];
-    kill(pid, plan.fault == Fault::kKill ? SIGKILL : SIGSTOP);
-  }
-  Status status;
+  if (plan.fault == Fault::kVanish) Vanish(cluster);
+  Status status = Strike(cluster, plan);
   for (size_t i = 0; i < clients.size(); ++i) {
     const Status result = clients[i]->Join();
     const std::string who = "session " + std::to_string(i);
     if (!result.ok()) status.Update(Annotate(result, who));
+    const Status closed = clients[i]->Timed([&] { return clients[i]->session.Close(); });
+    // One that has lost a worker says so.
+    if (!HitsAll(plan.fault)) status.Update(Annotate(closed, who));
     if (!clients[i]->violation.ok()) status.Update(Annotate(clients[i]->violation, who));
   }
   return status;
+}
+
+// Only the victim may have ended otherwise than well.
+Status CheckStop(const Status& stopped, const Plan& plan) {
+  if (plan.fault != Fault::kKill && plan.fault != Fault::kStop) return stopped;
+  for (int rank = 0; rank < plan.workers; ++rank) {
+    const std::string name = "worker-" + std::to_string(rank) + " (process";
+    if (rank != plan.victim && Message(stopped).find(name) != std::string::npos) return stopped;
+  }
+  return Message(stopped).find("controller (process") == std::string::npos ? OkStatus() : stopped;
 }
 
 // From the start of a cluster to its end.
@@ -262,6 +172,7 @@ Status RunCluster(const Plan& plan) {
   options.workers = plan.workers;
   options.controller.heartbeat_interval = kHeartbeat;
   options.controller.worker_timeout = kWorkerTimeout;
+  options.controller.session_lease = kLease;
   options.worker.arena_bytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::unique_ptr<Cluster> cluster,
@@ -269,43 +180,28 @@ Status RunCluster(const Plan& plan) {
                      options));
   std::vector<pid_t> pids = cluster->worker_pids();
   if (plan.processes) pids.push_back(cluster->controller_pid());
-  const std::set<std::string> segments = testing::SegmentsOf(plan.processes ? pids[0] : 0);
+  std::set<std::string> segments = testing::SegmentsOf(plan.processes ? pids[0] : 0);
 
   Status status = RunClients(*cluster, plan);
+  if (status.ok()) status = CheckAtRest(*cluster, plan);
 
   if (plan.fault == Fault::kStop) kill(pids[static_cast<size_t>(plan.victim)], SIGCONT);
-  // A cluster that has lost a worker says so when it stops.
-  const Status stopped = cluster->Stop();
-  if (!HitsAll(plan.fault)) status.Update(stopped);
+  if (plan.processes) {
+    for (const pid_t pid : cluster->worker_pids()) {
+      pids.push_back(pid);
+      segments.merge(testing::SegmentsOf(pid));
+    }
+    pids.push_back(cluster->controller_pid());
+  }
+  status.Update(CheckStop(cluster->Stop(), plan));
   cluster.reset();
-  if (!testing::AllGone(pids, Deadline::After(kBound)))
+  if (!testing::AllGone(pids, Deadline::After(kPatience)))
     status.Update(Violation("processes are left"));
   if (!testing::NoneExists(segments)) status.Update(Violation("shared memory is left"));
   return status;
 }
 
 }  // namespace
-
-std::string Plan::Describe() const {
-  std::ostringstream text;
-  text << "seed " << seed << ": " << workers << (processes ? " processes" : " threads") << ", "
-       << sessions << " sessions, " << steps << " steps, " << Name(fault);
-  if (fault != Fault::kNone) text << " (rank " << victim << ")";
-  return text.str();
-}
-
-Plan PlanOf(uint64_t seed) {
-  Random random(seed);
-  Plan plan;
-  plan.seed = seed;
-  plan.workers = static_cast<int>(Between(random, 2, 8));
-  plan.sessions = static_cast<int>(Between(random, 1, 3));
-  plan.fault = static_cast<Fault>(Between(random, 0, 5));
-  plan.processes = HitsAll(plan.fault) || Between(random, 0, 2) == 0;
-  plan.victim = static_cast<int>(Between(random, 0, plan.workers - 1));
-  plan.steps = static_cast<int>(Between(random, 1, 40));
-  return plan;
-}
 
 Status RunRound(const Plan& plan) {
   const std::multiset<std::string> descriptors = OpenDescriptors();

@@ -46,6 +46,7 @@ class OwnLocalCluster final : public Cluster {
   }
   const std::string& endpoint() const override { return cluster_->endpoint(); }
   std::vector<pid_t> worker_pids() const override { return cluster_->worker_pids(); }
+  Status ReplaceWorker(Rank rank) override { return cluster_->ReplaceWorker(rank); }
   Status Stop() override { return cluster_->Stop(); }
 
  private:
@@ -86,6 +87,7 @@ class TcpThreads final : public Cluster {
   }
   const std::string& endpoint() const override { return controller_->client_endpoint(); }
   std::vector<pid_t> worker_pids() const override { return {}; }
+  Status ReplaceWorker(Rank) override { return Unimplemented("these workers are threads"); }
   Status Stop() override {
     controller_->RequestStop("the test is over");
     const Deadline deadline = Deadline::After(kStopPatience);
@@ -131,6 +133,8 @@ class TcpProcesses final : public Cluster {
   const std::string& endpoint() const override { return processes_->endpoint(); }
   std::vector<pid_t> worker_pids() const override { return processes_->worker_pids(); }
   pid_t controller_pid() const override { return processes_->controller_pid(); }
+  Status ReplaceWorker(Rank rank) override { return processes_->ReplaceWorker(rank); }
+  Status RestartController() override { return processes_->RestartController(); }
   Status Stop() override { return processes_->Stop("the test is over"); }
 
  private:

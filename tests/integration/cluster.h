@@ -54,6 +54,10 @@ class Cluster {
   virtual std::vector<pid_t> worker_pids() const = 0;
   // kTcpProcesses only; else -1.
   virtual pid_t controller_pid() const { return -1; }
+  // Another worker for this rank; kLocal* and kTcpProcesses only.
+  virtual Status ReplaceWorker(Rank rank) = 0;
+  // kTcpProcesses only.
+  virtual Status RestartController() { return Unimplemented("this controller is a thread"); }
   virtual Status Stop() = 0;
 };
 

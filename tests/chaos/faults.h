@@ -1,0 +1,17 @@
+// What the clients of a round do, and what has to come of it.
+#pragma once
+
+#include "runtime/base/status.h"
+#include "tests/chaos/client.h"
+#include "tests/chaos/plan.h"
+
+namespace lockstep::chaos {
+
+// The program goes on to its end, and everything that it made is right.
+Status RunToTheEnd(Client& client, int steps);
+
+// The part of a client that the fault concerns. Of those that hit all, the fault itself is somebody
+// else's to bring about.
+Status RunFault(Client& client, const Plan& plan);
+
+}  // namespace lockstep::chaos

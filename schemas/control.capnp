@@ -140,6 +140,13 @@ struct Command {
       # The session works again, under this generation; registers keep their values. Sent by the
       # controller alone.
     }
+
+    nameRegister @30 :M.NamedRegister;
+    # Sent by the controller alone, like the next.
+
+    adopt @31 :M.SessionRecord;
+    # Another client has attached to the session. Of its registers, those with names are kept; the
+    # others, which nobody can name any more, are freed.
   }
 }
 

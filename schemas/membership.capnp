@@ -76,6 +76,19 @@ struct SessionRecord {
   commandTimeoutMillis @9 :UInt64;
   failure @10 :E.Error;
   # From the controller: why commands of this generation are not executed; null: they are.
+  keepMillis @11 :UInt64;
+  # How long it outlives the loss of its client, for another to attach.
+  names @12 :List(NamedRegister);
+  registerGenerations @13 :UInt32;
+  # The highest generation of a register id that was used: where another client goes on.
+}
+
+struct NamedRegister {
+  # A register that another client can find.
+  name @0 :Text;
+  # At most 255 bytes.
+  register @1 :UInt64;
+  # Its id; 0: the name is taken back.
 }
 
 struct Peer {

@@ -22,6 +22,36 @@ struct OpenSession {
   commandTimeoutMillis @8 :UInt64;
   # The session fails when a worker executes one of its commands, other than a collective, for longer.
   # 0: never.
+  keepMillis @9 :UInt64;
+  # See SessionRecord.
+}
+
+struct NameRegister {
+  # Gives a register a name, or takes one back. Answered when all workers know it.
+  session @0 :UInt32;
+  request @1 :UInt64;
+  timeoutMillis @2 :UInt64;
+  name @3 :M.NamedRegister;
+}
+
+struct DetachSession {
+  # The client leaves; the session stays for `keepMillis` of its record. Answered at once.
+  session @0 :UInt32;
+  request @1 :UInt64;
+}
+
+struct AttachSession {
+  # To a session that has no client (any more). Answered with SessionOpened, and SessionFailed if it has
+  # failed.
+  minVersion @0 :UInt32;
+  maxVersion @1 :UInt32;
+  build @2 :Text;
+  session @3 :UInt32;
+  token @4 :Text;
+  name @5 :Text;
+  host @6 :M.Host;
+  pid @7 :Int32;
+  timeoutMillis @8 :UInt64;
 }
 
 struct ResumeSession {
@@ -40,7 +70,7 @@ struct ResumeSession {
 }
 
 struct SessionOpened {
-  # Answers openSession and resumeSession.
+  # Answers openSession, resumeSession and attachSession.
   session @0 :UInt32;
   token @1 :Text;
   # See SessionRecord.
@@ -56,6 +86,8 @@ struct SessionOpened {
   cluster @7 :Text;
   maxBatchBytes @8 :UInt64;
   # Largest body that is accepted.
+  record @9 :M.SessionRecord;
+  # As it goes on; `consumedBytes` is what was sent on so far.
 }
 
 struct Batch {
@@ -73,6 +105,8 @@ struct Batch {
   commandCount @6 :UInt32;
   # How many commands the body has, at least 1. The next batch begins with firstCommand + commandCount:
   # after a gap (a batch was lost on its way) the session fails for good, resets do not mend it.
+  registerGenerations @7 :UInt32;
+  # See SessionRecord.
 }
 
 struct CloseSession {
@@ -115,6 +149,9 @@ struct ClientMessage {
     # As `status`, but the workers are asked first what they are doing, and for their stacks.
     awaitWorkers @8 :AwaitWorkers;
     resumeSession @9 :ResumeSession;
+    nameRegister @10 :NameRegister;
+    detachSession @11 :DetachSession;
+    attachSession @12 :AttachSession;
   }
 }
 

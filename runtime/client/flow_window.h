@@ -13,7 +13,9 @@ namespace lockstep::client {
 // Threads: one at a time.
 class FlowWindow {
  public:
-  explicit FlowWindow(uint64_t window_bytes) : window_(window_bytes) {}
+  // `sent` bytes were sent before, by somebody else, and are taken for consumed.
+  explicit FlowWindow(uint64_t window_bytes, uint64_t sent = 0)
+      : window_(window_bytes), sent_(sent), consumed_(sent) {}
 
   // True if another command may join the `open` bytes that are yet to be sent. What is on its way
   // thus exceeds the window by less than one batch, and a batch larger than the window can be sent.
@@ -26,8 +28,8 @@ class FlowWindow {
 
  private:
   uint64_t window_;
-  uint64_t sent_ = 0;
-  uint64_t consumed_ = 0;
+  uint64_t sent_;
+  uint64_t consumed_;
 };
 
 }  // namespace lockstep::client

@@ -2,16 +2,24 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep::client {
 namespace {
+
+void WriteThisHost(wire::Host::Builder host) {
+  host.setName(control::ThisHost().name);
+  host.setId(control::ThisHost().id);
+}
 
 control::Frame OpenSessionFrame(const OpenRequest& request) {
   return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
@@ -20,13 +28,35 @@ control::Frame OpenSessionFrame(const OpenRequest& request) {
     open.setMaxVersion(control::kProtocolVersion);
     open.setBuild(control::kBuildVersion);
     open.setName(request.name);
-    auto host = open.initHost();
-    host.setName(control::ThisHost().name);
-    host.setId(control::ThisHost().id);
+    WriteThisHost(open.initHost());
     open.setPid(getpid());
     open.setNumGroups(static_cast<uint32_t>(request.num_groups));
     open.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
     open.setCommandTimeoutMillis(static_cast<uint64_t>(request.command_timeout.count()));
+    open.setKeepMillis(static_cast<uint64_t>(request.keep_for.count()));
+  });
+}
+
+// A ticket is "SESSION-TOKEN".
+StatusOr<control::Frame> AttachFrame(const OpenRequest& request) {
+  const size_t dash = request.ticket.find('-');
+  uint32_t session = 0;
+  const char* const end = request.ticket.data() + std::min(dash, request.ticket.size());
+  const auto [rest, error] = std::from_chars(request.ticket.data(), end, session);
+  if (dash == std::string::npos || error != std::errc() || rest != end) {
+    return InvalidArgument("\"", request.ticket, "\" is no ticket of Session::ticket()");
+  }
+  return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+    auto attach = message.initAttachSession();
+    attach.setMinVersion(control::kOldestProtocolVersion);
+    attach.setMaxVersion(control::kProtocolVersion);
+    attach.setBuild(control::kBuildVersion);
+    attach.setSession(session);
+    attach.setToken(request.ticket.substr(dash + 1));
+    attach.setName(request.name);
+    WriteThisHost(attach.initHost());
+    attach.setPid(getpid());
+    attach.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
   });
 }
 
@@ -67,31 +97,13 @@ SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
   facts.flow_window_bytes = reader.getFlowWindowBytes();
   facts.max_batch_bytes = reader.getMaxBatchBytes();
   facts.num_workers = static_cast<int>(reader.getWorkers().size());
+  facts.num_groups = static_cast<int>(reader.getRecord().getNumGroups());
   return facts;
 }
 
-// The controller's answer to openSession.
-StatusOr<SessionFacts> ReadOpened(const control::Message& message, std::vector<Peer>* workers) {
-  SessionFacts facts;
-  if (message.empty()) return Internal("the controller sent an empty message");
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
-      message[0], [&](wire::ControllerMessage::Reader reader) {
-        switch (reader.which()) {
-          case wire::ControllerMessage::SESSION_OPENED:
-            facts = ReadFacts(reader.getSessionOpened());
-            *workers = ReadPeers(reader.getSessionOpened().getWorkers());
-            return OkStatus();
-          case wire::ControllerMessage::REFUSED:
-            return control::ReadError(reader.getRefused().getError()).ToStatus();
-          case wire::ControllerMessage::SHUTDOWN:
-            return Unavailable("the cluster is shutting down: ",
-                               control::ToString(reader.getShutdown()));
-          default:
-            return Internal("the controller answered openSession with message kind ",
-                            static_cast<int>(reader.which()));
-        }
-      }));
-  return facts;
+SessionStart ReadStart(wire::SessionRecord::Reader reader) {
+  const control::SessionRecord record = control::ReadSessionRecord(reader);
+  return {record.generation, record.next_command, record.register_generations, record.names};
 }
 
 }  // namespace
@@ -110,10 +122,18 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
     return InvalidArgument("command_timeout is 0 (none) or longer, not ",
                            request.command_timeout.count(), " ms");
   }
+  if (request.keep_for.count() < 0) {
+    return InvalidArgument("keep_for is 0 (not at all) or longer, not ", request.keep_for.count(),
+                           " ms");
+  }
+  control::Frame question = OpenSessionFrame(request);
+  if (!request.ticket.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(question, AttachFrame(request));
+  }
   const Deadline deadline = Deadline::After(request.timeout);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
                             control::ZmqConnect(std::move(context), request.endpoint));
-  LOCKSTEP_RETURN_IF_ERROR(channel->Send({OpenSessionFrame(request)}));
+  LOCKSTEP_RETURN_IF_ERROR(channel->Send({std::move(question)}));
 
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel.get()};
@@ -125,17 +145,37 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   }
   control::Message message;
   channel->Receive(&message);
-  std::vector<Peer> workers;
-  LOCKSTEP_ASSIGN_OR_RETURN(SessionFacts facts, ReadOpened(message, &workers));
-  return std::unique_ptr<Link>(new Link(std::move(channel), std::move(facts), std::move(workers)));
+  if (message.empty()) return Internal("the controller sent an empty message");
+  std::unique_ptr<Link> link;
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
+      message[0], [&](wire::ControllerMessage::Reader reader) {
+        switch (reader.which()) {
+          case wire::ControllerMessage::SESSION_OPENED:
+            link.reset(new Link(std::move(channel), reader.getSessionOpened()));
+            return OkStatus();
+          case wire::ControllerMessage::REFUSED:
+            return control::ReadError(reader.getRefused().getError()).ToStatus();
+          case wire::ControllerMessage::SHUTDOWN:
+            return Unavailable("the cluster is shutting down: ",
+                               control::ToString(reader.getShutdown()));
+          default:
+            return Internal("the controller answered with message kind ",
+                            static_cast<int>(reader.which()));
+        }
+      }));
+  return link;
 }
 
-Link::Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts,
-           std::vector<Peer> workers)
+Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened::Reader opened)
     : channel_(std::move(channel)),
-      facts_(std::move(facts)),
-      workers_(std::move(workers)),
-      flow_(facts_.flow_window_bytes) {}
+      facts_(ReadFacts(opened)),
+      start_(ReadStart(opened.getRecord())),
+      workers_(ReadPeers(opened.getWorkers())),
+      flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes()),
+      generation_(start_.generation),
+      next_command_(start_.next_command) {}
+
+std::string Link::Ticket() const { return std::to_string(facts_.id.value) + "-" + facts_.token; }
 
 Status Link::Send(const control::Message& message) {
   const Status sent = channel_->Send(message);
@@ -271,7 +311,7 @@ void Link::Resume(Epoch controller) {
 void Link::HandleResumed(wire::SessionOpened::Reader opened) {
   facts_.controller = Epoch(opened.getController());
   workers_ = ReadPeers(opened.getWorkers());
-  flow_ = FlowWindow(facts_.flow_window_bytes);
+  flow_ = FlowWindow(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes());
   resuming_ = Epoch();
   WakeRoomSleepers();
 }

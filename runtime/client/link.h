@@ -39,6 +39,7 @@ struct SessionFacts {
   uint64_t flow_window_bytes = 0;
   uint64_t max_batch_bytes = 0;
   int num_workers = 0;
+  int num_groups = 1;
 };
 
 struct OpenRequest {
@@ -47,6 +48,16 @@ struct OpenRequest {
   int num_groups = 1;
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds command_timeout{0};
+  std::chrono::milliseconds keep_for{0};
+  std::string ticket = {};  // of the session to attach to; empty: a new one
+};
+
+// How a session stood when it was opened, or attached to.
+struct SessionStart {
+  Generation generation;
+  uint64_t next_command = 1;
+  uint32_t register_generations = 0;
+  std::map<std::string, RegisterId> names;
 };
 
 // A thread that waits for what another thread may read from the socket.
@@ -68,6 +79,10 @@ class Link {
  public:
   static StatusOr<std::unique_ptr<Link>> Open(const OpenRequest& request,
                                               std::shared_ptr<control::ZmqContext> context);
+
+  const SessionStart& start() const { return start_; }
+  // What another client attaches with.
+  std::string Ticket() const;
 
   const SessionFacts& facts() const { return facts_; }
   // In rank order.
@@ -111,8 +126,8 @@ class Link {
   void SetNextCommand(uint64_t number) { next_command_ = number; }
 
  private:
-  Link(std::unique_ptr<control::ClientChannel> channel, SessionFacts facts,
-       std::vector<Peer> workers);
+  // `opened` is the controller's answer.
+  Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened::Reader opened);
 
   void Handle(const control::Message& message);
   Status HandleControllerMessage(wire::ControllerMessage::Reader reader,
@@ -129,6 +144,7 @@ class Link {
 
   const std::unique_ptr<control::ClientChannel> channel_;
   SessionFacts facts_;
+  const SessionStart start_;
   std::vector<Peer> workers_;
   std::map<Rank, uint64_t> replaced_;
   FlowWindow flow_;

@@ -2,7 +2,37 @@
 
 #include <limits>
 
+#include <algorithm>
+
 namespace lockstep::client {
+
+RegisterNames* RegisterNames::Continue(SessionId session, uint32_t generations) {
+  auto* const names = new RegisterNames(session);
+  names->base_ = generations;
+  names->generations_ = generations;
+  return names;
+}
+
+RegisterName& RegisterNames::At(uint32_t index) {
+  while (names_.size() <= index) {
+    RegisterName& name = names_.emplace_back();
+    name.index = static_cast<uint32_t>(names_.size() - 1);
+    name.generation = base_;
+    name.owner = this;
+    if (name.index < index) free_.push_back(&name);
+  }
+  return names_[index];
+}
+
+DRef RegisterNames::Adopt(RegisterId id) {
+  references_.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  RegisterName& name = At(id.index);
+  std::erase(free_, &name);
+  name.generation = id.generation;
+  name.references.store(1, std::memory_order_relaxed);
+  return DRef(&name);
+}
 
 DRef RegisterNames::Acquire(uint64_t command) {
   references_.fetch_add(1, std::memory_order_relaxed);
@@ -12,11 +42,13 @@ DRef RegisterNames::Acquire(uint64_t command) {
     name = free_.back();
     free_.pop_back();
   } else {
-    name = &names_.emplace_back();
-    name->index = static_cast<uint32_t>(names_.size() - 1);
-    name->owner = this;
+    name = &At(static_cast<uint32_t>(names_.size()));
   }
-  ++name->generation;
+  // One that was adopted is of another client's time.
+  name->generation = std::max(name->generation, base_) + 1;
+  if (name->generation > generations_.load(std::memory_order_relaxed)) {
+    generations_.store(name->generation, std::memory_order_relaxed);
+  }
   name->named_by = command;
   name->references.store(1, std::memory_order_relaxed);
   return DRef(name);

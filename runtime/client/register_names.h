@@ -31,11 +31,18 @@ struct RegisterName {
 class RegisterNames {
  public:
   static RegisterNames* Create(SessionId session) { return new RegisterNames(session); }
+  // Of a session that other clients have had: `generations` is the highest that any of them used.
+  // Names that are made here are above it.
+  static RegisterNames* Continue(SessionId session, uint32_t generations);
   RegisterNames(const RegisterNames&) = delete;
   RegisterNames& operator=(const RegisterNames&) = delete;
 
   // A name that is in use by nobody else, for what the command of this number makes.
   DRef Acquire(uint64_t command);
+  // Another client's name, before any is acquired; once for each index.
+  DRef Adopt(RegisterId id);
+  // The highest generation of any name.
+  uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
   // may be used again by commands that come later.
   void TakeKills(std::vector<uint64_t>* kills, size_t limit);
@@ -50,7 +57,11 @@ class RegisterNames {
   explicit RegisterNames(SessionId session) : session_(session) {}
   ~RegisterNames() = default;
 
+  RegisterName& At(uint32_t index);
+
   const SessionId session_;
+  uint32_t base_ = 0;  // generations begin above
+  std::atomic<uint32_t> generations_{0};
   std::atomic<uint64_t> references_{1};  // the session's, and one per live name
   std::mutex mutex_;
   std::deque<RegisterName> names_;    // by index; addresses are stable

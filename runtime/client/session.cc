@@ -49,13 +49,28 @@ StatusOr<Session> Session::Connect(const SessionOptions& options) {
 
 StatusOr<Session> Session::Connect(const SessionOptions& options,
                                    std::shared_ptr<control::ZmqContext> context) {
+  return Open(options, "", std::move(context));
+}
+
+StatusOr<Session> Session::Attach(const SessionOptions& options, std::string_view ticket) {
+  return Attach(options, ticket, control::ZmqContext::Create());
+}
+
+StatusOr<Session> Session::Attach(const SessionOptions& options, std::string_view ticket,
+                                  std::shared_ptr<control::ZmqContext> context) {
+  if (ticket.empty()) return InvalidArgument("an empty ticket");
+  return Open(options, ticket, std::move(context));
+}
+
+StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view ticket,
+                                std::shared_ptr<control::ZmqContext> context) {
   auto parts = std::make_unique<Parts>();
   LOCKSTEP_ASSIGN_OR_RETURN(
-      parts->core, client::SessionCore::Open({options.endpoint, options.name, options.num_groups,
-                                              options.connect_timeout, options.command_timeout},
-                                             options.timeout, context));
+      parts->core, client::SessionCore::Open(
+                       {options.endpoint, options.name, options.num_groups, options.connect_timeout,
+                        options.command_timeout, options.keep_for, std::string(ticket)},
+                       options.timeout, context));
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context));
-  parts->num_groups = options.num_groups;
   return Session(std::move(parts));
 }
 
@@ -66,7 +81,7 @@ Session::~Session() = default;
 
 SessionId Session::id() const { return parts_->core->facts().id; }
 int Session::num_workers() const { return parts_->core->facts().num_workers; }
-int Session::num_groups() const { return parts_->num_groups; }
+int Session::num_groups() const { return parts_->core->facts().num_groups; }
 std::vector<WorkerInfo> Session::workers() const {
   std::vector<WorkerInfo> workers;
   for (const client::Peer& peer : parts_->core->Workers()) {
@@ -241,6 +256,24 @@ Status Session::AwaitWorkers(std::chrono::milliseconds timeout) {
 StatusOr<std::vector<Rank>> Session::RanksThatLost(const DRef& ref) const {
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   return parts_->core->RanksThatLost(ref);
+}
+
+Status Session::Name(const DRef& ref, std::string_view name) {
+  if (!ref.IsNull()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
+  return parts_->core->Name(ref, std::string(name));
+}
+
+StatusOr<DRef> Session::Find(std::string_view name) const {
+  DRef ref = parts_->core->FindNamed(std::string(name));
+  if (ref.IsNull()) return NotFound("no register of session ", id(), " is named \"", name, "\"");
+  return ref;
+}
+
+std::string Session::ticket() const { return parts_->core->Ticket(); }
+
+Status Session::Detach() {
+  LOCKSTEP_RETURN_IF_ERROR(SyncAll());
+  return parts_->bulk->Finish([&] { return parts_->core->Detach(); });
 }
 
 Status Session::Close() {

@@ -57,6 +57,9 @@ struct SessionOptions {
   // one of its commands for longer; collectives have the cluster's collective_timeout instead.
   // Noticed within a second. 0: a command may take as long as it likes.
   std::chrono::milliseconds command_timeout{0};
+  // The registers outlive this client for so long, if it detaches or vanishes, for another to
+  // attach. 0: what a vanished client held is freed when its lease is over.
+  std::chrono::milliseconds keep_for{0};
 };
 
 // The reductions of AllReduce, Reduce and ReduceScatter.
@@ -191,6 +194,27 @@ class Session {
   // before is lost, and reading it there fails. (That DebugSet gave it a value since is not seen.)
   StatusOr<std::vector<Rank>> RanksThatLost(const DRef& ref) const;
 
+  // --- Leaving and coming back -----------------------------------------------------------------
+
+  // Gives the register a name under which another client finds it; it lives until the name is taken
+  // back (by a null DRef), is given to another register, or the session ends.
+  Status Name(const DRef& ref, std::string_view name);
+  // kNotFound if nothing has that name.
+  StatusOr<DRef> Find(std::string_view name) const;
+  // What Attach() asks for: a secret that gives whoever has it the session's registers.
+  std::string ticket() const;
+  // Leaves the session to whoever attaches within `keep_for`; waits for what was issued. Registers
+  // without names are freed then. Every later call is kFailedPrecondition. kFailedPrecondition: the
+  // session was opened without keep_for.
+  Status Detach();
+  // Takes over a session that has no client (any more): one that was detached, or whose client is
+  // silent for longer than its lease; then it has failed, and works again after Reset(). Of
+  // `options`, num_groups, command_timeout and keep_for stay as they were. kFailedPrecondition: its
+  // client is still there; kPermissionDenied: not its ticket; kDataLoss: it has ended.
+  static StatusOr<Session> Attach(const SessionOptions& options, std::string_view ticket);
+  static StatusOr<Session> Attach(const SessionOptions& options, std::string_view ticket,
+                                  std::shared_ptr<control::ZmqContext> context);
+
   // Frees all registers on all workers. Every later call is kFailedPrecondition.
   Status Close();
 
@@ -222,6 +246,9 @@ class Session {
   };
 
   explicit Session(std::unique_ptr<Parts> parts);
+  // Attaches if there is a ticket.
+  static StatusOr<Session> Open(const SessionOptions& options, std::string_view ticket,
+                                std::shared_ptr<control::ZmqContext> context);
   StatusOr<DRef> Collective(const CollectiveCall& call, const CollectiveOptions& options);
   Status CheckPlace(const CollectiveCall& call, const CollectiveOptions& options) const;
 

@@ -30,14 +30,15 @@ constexpr milliseconds kGrace{2000};
 constexpr milliseconds kLongestClose{30'000};
 
 control::Frame BatchFrame(SessionId session, Generation generation, uint64_t first_command,
-                          uint32_t command_count, RequestId request, Rank answer_from,
-                          milliseconds timeout) {
+                          uint32_t command_count, uint32_t register_generations, RequestId request,
+                          Rank answer_from, milliseconds timeout) {
   return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
     auto batch = message.initBatch();
     batch.setSession(session.value);
     batch.setGeneration(generation.value);
     batch.setFirstCommand(first_command);
     batch.setCommandCount(command_count);
+    batch.setRegisterGenerations(register_generations);
     batch.setRequest(request.value);
     batch.setAnswerFrom(answer_from);
     batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
@@ -56,11 +57,16 @@ StatusOr<std::shared_ptr<SessionCore>> SessionCore::Open(
 SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout)
     : link_(std::move(link)),
       timeout_(timeout),
-      names_(RegisterNames::Create(link_->facts().id)),
-      keeper_([this] { Keep(); }) {}
+      names_(RegisterNames::Continue(link_->facts().id, link_->start().register_generations)),
+      next_command_(link_->start().next_command),
+      first_command_(next_command_) {
+  for (const auto& [name, id] : link_->start().names) named_[name] = names_->Adopt(id);
+  keeper_ = std::thread([this] { Keep(); });
+}
 
 SessionCore::~SessionCore() {
   (void)Close();
+  named_.clear();
   names_->Unref();
 }
 
@@ -124,8 +130,9 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds 
   // A restarted controller would drop it, and it would count as lost.
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   link_->SetNextCommand(first_command_ + writer_.commands());
-  const control::Frame header = BatchFrame(facts().id, link_->generation(), first_command_,
-                                           writer_.commands(), request, answer_from, timeout);
+  const control::Frame header =
+      BatchFrame(facts().id, link_->generation(), first_command_, writer_.commands(),
+                 names_->generations(), request, answer_from, timeout);
   link_->flow().Sent(control::FlowCost(writer_.size_bytes()));
   last_send_ = Deadline::Clock::now();
   return link_->Send({header, writer_.Take()});
@@ -288,31 +295,81 @@ Status SessionCore::Reset() {
                        });
 }
 
-Status SessionCore::Close() {
-  Status status;
-  {
-    std::unique_lock lock(mutex_);
-    if (closed_) return OkStatus();
-    closed_ = true;
-    link_->WakeRoomSleepers();
-    status = link_->Lost();
-    if (status.ok()) {
-      const milliseconds timeout = std::min(timeout_, kLongestClose);
-      status = SendBatch(RequestId(), -1);
-      status.Update(AskController(lock, timeout,
-                                  [&](wire::ClientMessage::Builder message, RequestId request) {
-                                    auto close = message.initCloseSession();
-                                    close.setSession(facts().id.value);
-                                    close.setRequest(request.value);
-                                    close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
-                                  }));
-    }
-    // Only now: until then the keeper keeps the lease.
-    stopping_ = true;
-    keeper_wake_.notify_all();
+Status SessionCore::Name(const DRef& ref, const std::string& name) {
+  std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  // Whoever finds the name finds the register as it is now.
+  LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
+  LOCKSTEP_RETURN_IF_ERROR(
+      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
+        auto named = message.initNameRegister();
+        named.setSession(facts().id.value);
+        named.setRequest(request.value);
+        named.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+        named.initName().setName(name);
+        named.getName().setRegister(ref.id().Packed());
+      }));
+  if (ref.IsNull()) {
+    named_.erase(name);
+  } else {
+    named_[name] = ref;
   }
-  keeper_.join();
+  return OkStatus();
+}
+
+DRef SessionCore::FindNamed(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  const auto found = named_.find(name);
+  return found == named_.end() ? DRef() : found->second;
+}
+
+std::string SessionCore::Ticket() {
+  std::lock_guard lock(mutex_);
+  return link_->Ticket();
+}
+
+Status SessionCore::Detach() {
+  std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
+  LOCKSTEP_RETURN_IF_ERROR(
+      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
+        auto detach = message.initDetachSession();
+        detach.setSession(facts().id.value);
+        detach.setRequest(request.value);
+      }));
+  StopKeeper(lock);
+  return OkStatus();
+}
+
+Status SessionCore::Close() {
+  std::unique_lock lock(mutex_);
+  if (closed_) return OkStatus();
+  closed_ = true;
+  link_->WakeRoomSleepers();
+  Status status = link_->Lost();
+  if (status.ok()) {
+    const milliseconds timeout = std::min(timeout_, kLongestClose);
+    status = SendBatch(RequestId(), -1);
+    status.Update(
+        AskController(lock, timeout, [&](wire::ClientMessage::Builder message, RequestId request) {
+          auto close = message.initCloseSession();
+          close.setSession(facts().id.value);
+          close.setRequest(request.value);
+          close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
+        }));
+  }
+  // Only now: until then the keeper keeps the lease.
+  StopKeeper(lock);
   return status;
+}
+
+void SessionCore::StopKeeper(std::unique_lock<std::mutex>& lock) {
+  closed_ = true;
+  stopping_ = true;
+  keeper_wake_.notify_all();
+  lock.unlock();
+  keeper_.join();
 }
 
 std::vector<Peer> SessionCore::Workers() {

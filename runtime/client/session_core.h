@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -96,6 +97,13 @@ class SessionCore {
 
   Status Flush();
   Status AwaitWorkers(std::chrono::milliseconds timeout);
+  // Gives the register a name for other clients, and keeps it; a null `ref` takes the name back.
+  Status Name(const DRef& ref, const std::string& name);
+  // The register of that name, or null.
+  DRef FindNamed(const std::string& name);
+  std::string Ticket();
+  // Leaves the session, which goes on without a client.
+  Status Detach();
   Status Reset();
   Status Close();
 
@@ -145,6 +153,8 @@ class SessionCore {
   bool WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper, Over over,
                  Deadline deadline);
 
+  // Ends the keeper thread; nothing is appended any more.
+  void StopKeeper(std::unique_lock<std::mutex>& lock);
   // The keeper thread: sends what is left over, and keeps the session's lease.
   void Keep();
 
@@ -160,6 +170,7 @@ class SessionCore {
   uint64_t next_request_ = 1;
   Deadline::Clock::time_point last_send_;
   bool closed_ = false;  // nothing is appended any more
+  std::map<std::string, DRef> named_;
 
   std::condition_variable keeper_wake_;
   bool keeper_active_ = false;

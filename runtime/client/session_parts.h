@@ -12,7 +12,6 @@ namespace lockstep {
 struct Session::Parts {
   std::shared_ptr<client::SessionCore> core;
   std::unique_ptr<client::BulkCopier> bulk;
-  int num_groups = 1;
 
   Status CheckRank(Rank rank) const {
     const int num_workers = core->facts().num_workers;

@@ -20,6 +20,14 @@ void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecor
   builder.setNextCommand(record.next_command);
   builder.setConsumedBytes(record.consumed_bytes);
   builder.setCommandTimeoutMillis(static_cast<uint64_t>(record.command_timeout.count()));
+  builder.setKeepMillis(static_cast<uint64_t>(record.keep_for.count()));
+  auto names = builder.initNames(static_cast<unsigned>(record.names.size()));
+  unsigned i = 0;
+  for (const auto& [name, id] : record.names) {
+    names[i].setName(name);
+    names[i++].setRegister(id.Packed());
+  }
+  builder.setRegisterGenerations(record.register_generations);
   if (!record.failure.ok()) WriteError(builder.initFailure(), record.failure);
 }
 
@@ -36,6 +44,11 @@ SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader) {
   record.next_command = reader.getNextCommand();
   record.consumed_bytes = reader.getConsumedBytes();
   record.command_timeout = Millis(reader.getCommandTimeoutMillis());
+  record.keep_for = Millis(reader.getKeepMillis());
+  for (auto named : reader.getNames()) {
+    record.names[ToString(named.getName())] = RegisterId::FromPacked(named.getRegister());
+  }
+  record.register_generations = reader.getRegisterGenerations();
   if (reader.hasFailure()) record.failure = ReadError(reader.getFailure());
   return record;
 }

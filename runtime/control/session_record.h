@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "runtime/base/ids.h"
@@ -24,6 +25,9 @@ struct SessionRecord {
   uint64_t next_command = 1;                     // number of the first that is to come
   uint64_t consumed_bytes = 0;                   // where flow control counts from, in FlowCost
   std::chrono::milliseconds command_timeout{0};  // 0: a command may take as long as it likes
+  std::chrono::milliseconds keep_for{0};         // how long it outlives the loss of its client
+  std::map<std::string, RegisterId> names = {};  // of registers that another client can find
+  uint32_t register_generations = 0;             // the highest of any register's id
   RemoteError failure = {};                      // of this generation; OK: none
 };
 

@@ -1,5 +1,7 @@
 #include "runtime/registers/register_file.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 namespace lockstep::registers {
@@ -40,6 +42,7 @@ Status RegisterFile::Write(RegisterId id, Value value) {
     return FailedPrecondition("register ", id, " was freed and cannot be written again");
   }
   slot.generation = id.generation;
+  generations_ = std::max(generations_, id.generation);
   SetValue(slot, true, std::move(value));
   return OkStatus();
 }
@@ -54,8 +57,21 @@ Status RegisterFile::Kill(RegisterId id) {
     return WhyUnreadable(id, &slot);
   }
   slot.generation = id.generation;
+  generations_ = std::max(generations_, id.generation);
   SetValue(slot, false, Value());
   return OkStatus();
+}
+
+void RegisterFile::KillAllBut(const std::vector<RegisterId>& kept) {
+  const std::set<RegisterId> spared(kept.begin(), kept.end());
+  for (uint32_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    if (chunks_[chunk] == nullptr) continue;
+    for (uint32_t i = 0; i < kChunkSlots; ++i) {
+      Slot& slot = (*chunks_[chunk])[i];
+      const RegisterId id{(chunk << kChunkBits) + i, slot.generation};
+      if (slot.live && !spared.contains(id)) SetValue(slot, false, Value());
+    }
+  }
 }
 
 RegisterFile::Slot& RegisterFile::FindOrMake(uint32_t index) {

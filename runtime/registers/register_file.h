@@ -59,6 +59,11 @@ class RegisterFile {
   // command that should have done it may have failed.
   Status Kill(RegisterId id);
 
+  // Frees all but those in `kept`.
+  void KillAllBut(const std::vector<RegisterId>& kept);
+
+  // The highest generation that was written or killed.
+  uint32_t generations() const { return generations_; }
   size_t live_registers() const { return live_registers_; }
   size_t tensor_bytes() const { return tensor_bytes_; }
 
@@ -87,6 +92,7 @@ class RegisterFile {
   std::vector<std::unique_ptr<Chunk>> chunks_;
   size_t live_registers_ = 0;
   size_t tensor_bytes_ = 0;
+  uint32_t generations_ = 0;
 };
 
 // The register files of a worker, by session.

@@ -52,6 +52,15 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
                 {client, {message[0]}, Timer(reader.getResumeSession().getTimeoutMillis())});
             OpenPendingSessions();
             return OkStatus();
+          case wire::ClientMessage::ATTACH_SESSION:
+            pending_opens_.push_back(
+                {client, {message[0]}, Timer(reader.getAttachSession().getTimeoutMillis())});
+            OpenPendingSessions();
+            return OkStatus();
+          case wire::ClientMessage::NAME_REGISTER:
+            return HandleName(client, reader.getNameRegister());
+          case wire::ClientMessage::DETACH_SESSION:
+            return HandleDetach(client, reader.getDetachSession());
           case wire::ClientMessage::CLOSE_SESSION:
             HandleClose(client, reader.getCloseSession());
             return OkStatus();
@@ -93,6 +102,7 @@ void Controller::OpenPendingSessions() {
     const Status status = control::DecodeMessage<wire::ClientMessage>(
         open.message[0], [&](wire::ClientMessage::Reader reader) {
           if (reader.isOpenSession()) return OpenSession(open.client, reader.getOpenSession());
+          if (reader.isAttachSession()) return Attach(open.client, reader.getAttachSession());
           Resume(open.client, reader.getResumeSession());
           return OkStatus();
         });
@@ -115,6 +125,7 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   session.pid = open.getPid();
   session.num_groups = static_cast<int>(groups);
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
+  session.keep_for = control::Millis(open.getKeepMillis());
   spdlog::info("session {} \"{}\" opened by {}", session.id.value, session.name,
                control::ProcessLabel(session.host, session.pid));
 
@@ -138,6 +149,9 @@ void Controller::SendOpened(const SessionEntry& session) {
                  opened.setFlowWindowBytes(options_.flow_window_bytes);
                  opened.setMaxBatchBytes(options_.max_batch_bytes);
                  opened.setCluster(options_.cluster);
+                 control::SessionRecord record = session;
+                 record.consumed_bytes = session.sent_bytes;
+                 control::WriteSessionRecord(opened.initRecord(), record);
                })});
 }
 
@@ -169,6 +183,8 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
     return InvalidArgument("request ", request, " is the controller's own");
   }
   session->last_heard = Deadline::Clock::now();
+  session->register_generations =
+      std::max(session->register_generations, batch.getRegisterGenerations());
   if (request != RequestId()) {
     gatherer_.Expect(client, session->id, request, membership_.size(), from,
                      Timer(batch.getTimeoutMillis()));

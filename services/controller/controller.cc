@@ -214,6 +214,7 @@ void Controller::HandleTimers() {
   if (gap > 4 * kTimerInterval) {
     for (auto& [id, session] : sessions_.all()) {
       session.last_heard = std::min(now, session.last_heard + gap);
+      session.kept_until = Deadline::At(session.kept_until.when() + gap);
     }
   }
   Deadline next = Deadline::At(now + kTimerInterval)
@@ -244,7 +245,12 @@ void Controller::HandleTimers() {
     } else if (may_end_late) {
       AbortLateEnding(session);
     }
-    if (now - session.last_heard > options_.session_lease) HandleSilentClient(session);
+    const bool has_client = !session.client.empty();
+    if (!has_client) next = next.Earlier(session.kept_until);
+    if (has_client ? now - session.last_heard > options_.session_lease
+                   : session.kept_until.when() <= now) {
+      HandleSilentClient(session);
+    }
   }
   next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
 }
@@ -292,6 +298,7 @@ void Controller::Broadcast(const Order& order, const control::Frame& body) {
 }
 
 void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
+  if (client.empty()) return;  // a session's that has none for now
   const Status status = clients_->Send({&client, 1}, message);
   if (!status.ok()) spdlog::warn("a client cannot be answered: {}", Message(status));
 }

@@ -93,6 +93,16 @@ class Controller {
   void Resume(const control::PeerName& client, wire::ResumeSession::Reader resume);
   Status CheckResume(wire::ResumeSession::Reader resume);
 
+  // Sessions that outlive their clients (attach.cc).
+  Status HandleName(const control::PeerName& client, wire::NameRegister::Reader name);
+  Status HandleDetach(const control::PeerName& client, wire::DetachSession::Reader detach);
+  Status Attach(const control::PeerName& client, wire::AttachSession::Reader attach);
+  // It has no client for now.
+  void Orphan(SessionEntry& session, std::chrono::milliseconds keep_for);
+  // The session that the token belongs to, which has no client. `how`: "resumed", "attached to"
+  StatusOr<SessionEntry*> FindByToken(SessionId id, const std::string& token,
+                                      const std::string& how);
+
   // How the world is put together, and mended (world.cc).
   void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
   // All are present: whoever waited is welcome, and all connect under a new epoch.

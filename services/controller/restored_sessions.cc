@@ -40,6 +40,8 @@ RestoredSession Merge(const Copies& copies, int world_size) {
   session.record = *most->second;
   for (const auto& [rank, record] : copies) {
     session.record.generation = std::max(session.record.generation, record->generation);
+    session.record.register_generations =
+        std::max(session.record.register_generations, record->register_generations);
   }
   const std::string differences = DescribeDifferences(copies, session.record.next_command);
   session.record.failure = control::ErrorOf(MakeStatus(

@@ -26,6 +26,7 @@ void Controller::RestoreSessions() {
   for (RestoredSession& restored : controller::RestoreSessions(inventories)) {
     SessionEntry& session = sessions_.Restore(restored.record);
     session.replaced = std::move(restored.replaced);
+    Orphan(session, std::max(options_.session_lease, session.keep_for));
     spdlog::warn("session {} \"{}\" of {} is restored: {}", session.id.value, session.name,
                  control::ProcessLabel(session.host, session.pid), session.failure.message);
   }
@@ -35,16 +36,8 @@ Status Controller::CheckResume(wire::ResumeSession::Reader resume) {
   LOCKSTEP_RETURN_IF_ERROR(CheckVersion(resume.getMinVersion(), resume.getMaxVersion(),
                                         control::ToString(resume.getBuild())));
   const SessionId id(resume.getSession());
-  const SessionEntry* session = sessions_.Find(id);
-  if (session == nullptr || session->ending.has_value()) {
-    return MakeStatus(StatusCode::kDataLoss, "session ", id,
-                      " cannot be resumed: the controller was restarted, and no worker came back "
-                      "with its registers in time; open a new session");
-  }
-  if (session->token != control::ToString(resume.getToken())) {
-    return PermissionDenied("session ", id, " cannot be resumed: the token is not its own");
-  }
-  if (!session->client.empty()) return FailedPrecondition("session ", id, " has its client");
+  LOCKSTEP_ASSIGN_OR_RETURN(const SessionEntry* const session,
+                            FindByToken(id, control::ToString(resume.getToken()), "resumed"));
   if (resume.getNextCommand() < session->next_command) {
     return InvalidArgument("session ", id, " cannot be resumed at command ",
                            resume.getNextCommand(), ": it has come to command ",

@@ -43,8 +43,17 @@ void Controller::HandleClose(const control::PeerName& client, wire::CloseSession
 void Controller::HandleSilentClient(SessionEntry& session) {
   const control::RemoteError cause = control::ErrorOf(Aborted("its client is gone"));
   if (session.ending.has_value()) return AbortEnding(session, cause);
-  spdlog::warn("session {} of {} (pid {}) ends: its client was silent for {} ms", session.id.value,
-               session.host, session.pid, options_.session_lease.count());
+  if (session.client.empty()) {
+    spdlog::warn("session {} of {} (pid {}) ends: no client came back to it", session.id.value,
+                 session.host, session.pid);
+  } else {
+    spdlog::warn("session {} of {} (pid {}) has lost its client, which was silent for {} ms",
+                 session.id.value, session.host, session.pid, options_.session_lease.count());
+    if (session.keep_for.count() > 0) {
+      FailSession(session, cause);
+      return Orphan(session, session.keep_for);
+    }
+  }
   // Nobody waits for its work any more.
   liveness_->Abort(session.id, session.generation, 0, cause);
   EndSession(session, std::nullopt, Deadline::After({}), /*client_lost=*/true);

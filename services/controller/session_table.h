@@ -35,7 +35,7 @@ struct SessionEntry : control::SessionRecord {
     control::RemoteError error;               // the first that a rank answered with
   };
 
-  control::PeerName client;        // empty: it is to come back, and has not yet
+  control::PeerName client;        // empty: it has none, but may come back, or another attach
   uint64_t reset_at = 1;           // the first command of this generation
   uint64_t failed_from = 0;        // with `failure`: the first command that is not executed
   control::RemoteError broken;     // why no reset can mend it; OK: a reset can
@@ -45,6 +45,7 @@ struct SessionEntry : control::SessionRecord {
   // present one was sent.
   std::map<Rank, uint64_t> replaced;
   Deadline::Clock::time_point last_heard;
+  Deadline kept_until = Deadline::After({});  // while it has no client
   std::optional<Ending> ending;
 
   uint64_t SlowestConsumed() const;

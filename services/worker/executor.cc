@@ -161,6 +161,16 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
       Doing("close of the session");
       CloseSession(session, command.getCloseSession().getClientLost());
       break;
+    case wire::Command::NAME_REGISTER:
+      session.NameRegister(control::ToString(command.getNameRegister().getName()),
+                           RegisterId::FromPacked(command.getNameRegister().getRegister()));
+      break;
+    case wire::Command::ADOPT:
+      Doing("attaching of a client");
+      for (const auto& [packed, ticket] : session.tickets()) bulk_.Withdraw(ticket);
+      session.tickets().clear();
+      session.Adopt(control::ReadSessionRecord(command.getAdopt()));
+      break;
     default:
       return Internal("the controller sent command kind ", static_cast<int>(command.which()));
   }
@@ -204,6 +214,8 @@ Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader com
     case wire::Command::OPEN_SESSION:
     case wire::Command::CLOSE_SESSION:
     case wire::Command::RESET:
+    case wire::Command::NAME_REGISTER:
+    case wire::Command::ADOPT:
       return PermissionDenied("sessions are opened, closed and reset by the controller alone");
     default:
       return Unimplemented("unknown command kind ", static_cast<int>(command.which()),

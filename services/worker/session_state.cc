@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/control/host.h"
@@ -25,7 +26,7 @@ SessionState::SessionState(const control::SessionRecord& record, registers::Regi
     : next_command(record.next_command),
       consumed_bytes(record.consumed_bytes),
       reported_bytes(record.consumed_bytes),
-      opened_(record),
+      record_(record),
       registers_(registers),
       generation_(record.generation.value) {
   if (!record.failure.ok()) FailFrom(0, record.failure);
@@ -44,10 +45,31 @@ void SessionState::LeaveWorld(const control::SessionRecord& record) {
 }
 
 control::SessionRecord SessionState::Record() const {
-  control::SessionRecord record = opened_;
+  control::SessionRecord record = record_;
+  record.register_generations = std::max(record.register_generations, registers_->generations());
   record.generation = generation();
   record.next_command = next_command;
   return record;
+}
+
+void SessionState::NameRegister(const std::string& name, RegisterId id) {
+  if (id.IsNone()) {
+    record_.names.erase(name);
+  } else {
+    record_.names[name] = id;
+  }
+}
+
+void SessionState::Adopt(const control::SessionRecord& record) {
+  record_.name = record.name;
+  record_.host = record.host;
+  record_.host_id = record.host_id;
+  record_.pid = record.pid;
+  looked_for_client_ = false;
+  client_process_.reset();
+  std::vector<RegisterId> kept;
+  for (const auto& [name, id] : record.names) kept.push_back(id);
+  registers_->KillAllBut(kept);
 }
 
 control::RemoteError SessionState::failure() const {
@@ -134,8 +156,8 @@ StatusOr<collective::Communicator*> SessionState::CommunicatorOf(const TeamName&
 WatchedProcess* SessionState::client_process() {
   if (!looked_for_client_) {
     looked_for_client_ = true;
-    if (opened_.host_id == control::ThisHost().id) {
-      StatusOr<WatchedProcess> process = WatchedProcess::Watch(opened_.pid);
+    if (record_.host_id == control::ThisHost().id) {
+      StatusOr<WatchedProcess> process = WatchedProcess::Watch(record_.pid);
       if (process.ok()) {
         client_process_ = *std::move(process);
       } else {

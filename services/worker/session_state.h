@@ -35,10 +35,10 @@ class SessionState {
  public:
   SessionState(const control::SessionRecord& record, registers::RegisterFile* registers);
 
-  SessionId id() const { return opened_.id; }
-  int num_groups() const { return opened_.num_groups; }
+  SessionId id() const { return record_.id; }
+  int num_groups() const { return record_.num_groups; }
   // The first command that this worker has seen: later than 1 if it took the place of another.
-  uint64_t first_command() const { return opened_.next_command; }
+  uint64_t first_command() const { return record_.next_command; }
   registers::RegisterFile& registers() { return *registers_; }
   Generation generation() const { return Generation(generation_.load(std::memory_order_acquire)); }
 
@@ -72,6 +72,11 @@ class SessionState {
   // What another controller must know of the session.
   control::SessionRecord Record() const;
 
+  // Names a register; a register id that names nothing takes the name back.
+  void NameRegister(const std::string& name, RegisterId id);
+  // Another client has the session now. Its registers without names are freed.
+  void Adopt(const control::SessionRecord& record);
+
   // This session's communicator of the team `name`, whose members are, for this rank, `members`
   // (world ranks, this one included); made from `world` when it is new. Null if `members` is empty:
   // this rank has no part in it, but all ranks ask in the same command (see CommunicatorCache).
@@ -96,7 +101,7 @@ class SessionState {
   uint64_t reported_bytes = 0;
 
  private:
-  const control::SessionRecord opened_;  // as it was when it was opened here
+  control::SessionRecord record_;  // as it was when it was opened here; client and names as now
   registers::RegisterFile* const registers_;
   std::unordered_map<uint64_t, uint64_t> tickets_;
   bool looked_for_client_ = false;

@@ -196,6 +196,30 @@ TEST_F(RestartTest, SessionsDoNotMeet) {
   ExpectConnected(one);
 }
 
+// The workers know the names, too: another client finds them although nobody else is left.
+TEST_F(RestartTest, SessionThatWasLeftIsAttachedToAfterwards) {
+  SessionOptions options;
+  options.endpoint = IpcEndpoint("clients");
+  options.connect_timeout = kLong;
+  options.timeout = kLong;
+  options.keep_for = 20s;
+  std::string ticket;
+  {
+    auto session = Session::Connect(options, context_);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ticket = session->ticket();
+    EXPECT_EQ(session->Name(FullOfRank(*session), "ranks"), OkStatus());
+    EXPECT_EQ(session->Detach(), OkStatus());
+  }
+  KillAndRestart();
+  auto session = Session::Attach(options, ticket, context_);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_THAT(Message(session->SyncAll()), HasSubstr("the controller was restarted"));
+  ASSERT_EQ(session->Reset(), OkStatus());
+  EXPECT_THAT(Elements(*session, Unwrap(session->Find("ranks")), 2), Each(2.0f));
+  ExpectConnected(*session);
+}
+
 TEST_F(RestartTest, NothingIsFoundIfNoWorkerComesBack) {
   Session& session = Open();
   ASSERT_EQ(session.SyncAll(), OkStatus());

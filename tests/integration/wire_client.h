@@ -124,6 +124,7 @@ class WireClient {
           batch.setSession(session.value);
           batch.setFirstCommand(first_command);
           batch.setCommandCount(command_count);
+          batch.setRegisterGenerations(1);
           batch.setRequest(request);
           batch.setAnswerFrom(answer_from);
           batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));

@@ -1,0 +1,124 @@
+// Sessions that outlive their clients: registers get names, a client leaves or vanishes, and
+// another one attaches and finds them.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/control/host.h"
+#include "runtime/control/value_codec.h"
+#include "services/controller/controller.h"
+
+namespace lockstep::controller {
+namespace {
+
+constexpr size_t kMaxNames = 4096;
+constexpr size_t kMaxNameBytes = 255;
+
+}  // namespace
+
+Status Controller::HandleName(const control::PeerName& client, wire::NameRegister::Reader name) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session, FindOpen(SessionId(name.getSession()), client));
+  const RequestId request(name.getRequest());
+  const std::string text = control::ToString(name.getName().getName());
+  const RegisterId id = RegisterId::FromPacked(name.getName().getRegister());
+  const bool is_new = !session->names.contains(text);
+  session->last_heard = Deadline::Clock::now();
+  const auto refuse = [&](const Status& why) {
+    Answer(client, session->id, request, control::ErrorOf(why));
+    return OkStatus();
+  };
+  if (text.empty() || text.size() > kMaxNameBytes) {
+    return refuse(
+        InvalidArgument("a register's name has 1 to ", kMaxNameBytes, " bytes, not ", text.size()));
+  }
+  if (!id.IsNone() && is_new && session->names.size() == kMaxNames) {
+    return refuse(ResourceExhausted("session ", session->id, " has ", kMaxNames,
+                                    " names; take one back first"));
+  }
+  if (!session->failure.ok()) {
+    Answer(client, session->id, request, session->failure);
+    return OkStatus();
+  }
+  if (id.IsNone()) {
+    session->names.erase(text);
+  } else {
+    session->names[text] = id;
+  }
+  gatherer_.Expect(client, session->id, request, membership_.size(), -1,
+                   Timer(name.getTimeoutMillis()));
+  const control::Frame body = control::OneCommand(
+      [&](wire::Command::Builder command) { command.setNameRegister(name.getName()); });
+  Broadcast({session->id, session->generation, 0, request}, body);
+  return OkStatus();
+}
+
+Status Controller::HandleDetach(const control::PeerName& client,
+                                wire::DetachSession::Reader detach) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
+                            FindOpen(SessionId(detach.getSession()), client));
+  const RequestId request(detach.getRequest());
+  if (session->keep_for.count() == 0) {
+    Answer(client, session->id, request,
+           control::ErrorOf(FailedPrecondition(
+               "session ", session->id,
+               " is not kept without a client; open it with SessionOptions::keep_for")));
+    return OkStatus();
+  }
+  spdlog::info("session {} is left by its client, and kept for {} ms", session->id.value,
+               session->keep_for.count());
+  Answer(client, session->id, request, control::RemoteError());
+  Orphan(*session, session->keep_for);
+  return OkStatus();
+}
+
+void Controller::Orphan(SessionEntry& session, std::chrono::milliseconds keep_for) {
+  session.client.clear();
+  session.kept_until = Timer(static_cast<uint64_t>(keep_for.count()));
+}
+
+StatusOr<SessionEntry*> Controller::FindByToken(SessionId id, const std::string& token,
+                                                const std::string& how) {
+  SessionEntry* session = sessions_.Find(id);
+  if (session == nullptr || session->ending.has_value()) {
+    return MakeStatus(StatusCode::kDataLoss, "session ", id, " cannot be ", how,
+                      ": it has ended, or no worker came back with its registers when the "
+                      "controller was restarted; open a new session");
+  }
+  if (session->token != token) {
+    return PermissionDenied("session ", id, " cannot be ", how, ": the token is not its own");
+  }
+  if (!session->client.empty()) {
+    return FailedPrecondition("session ", id, " cannot be ", how, ": it has a client, ",
+                              control::ProcessLabel(session->host, session->pid),
+                              ", which has to detach, or to be silent for ",
+                              options_.session_lease.count(), " ms");
+  }
+  return session;
+}
+
+Status Controller::Attach(const control::PeerName& client, wire::AttachSession::Reader attach) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckVersion(attach.getMinVersion(), attach.getMaxVersion(),
+                                        control::ToString(attach.getBuild())));
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
+                            FindByToken(SessionId(attach.getSession()),
+                                        control::ToString(attach.getToken()), "attached to"));
+  session->client = client;
+  session->last_heard = Deadline::Clock::now();
+  session->name = control::ToString(attach.getName());
+  session->host = control::ToString(attach.getHost().getName());
+  session->host_id = control::ToString(attach.getHost().getId());
+  session->pid = attach.getPid();
+  spdlog::info("session {} has a client again: \"{}\", {}", session->id.value, session->name,
+               control::ProcessLabel(session->host, session->pid));
+  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
+    control::WriteSessionRecord(command.initAdopt(), *session);
+  });
+  Broadcast({session->id, session->generation, 0, RequestId()}, body);
+  SendOpened(*session);
+  TellReplaced(*session);
+  if (!session->failure.ok()) SendFailure(*session);
+  return OkStatus();
+}
+
+}  // namespace lockstep::controller

@@ -104,7 +104,7 @@ struct Batch {
   # The controller answers in the workers' place when this has passed, naming those that are late.
   commandCount @6 :UInt32;
   # How many commands the body has, at least 1. The next batch begins with firstCommand + commandCount:
-  # after a gap (a batch was lost on its way) the session fails for good, resets do not mend it.
+  # after a gap (a batch was lost on its way) the session fails until a reset says where it goes on.
   registerGenerations @7 :UInt32;
   # See SessionRecord.
 }
@@ -124,6 +124,11 @@ struct ResetSession {
   # The new generation: the old one + 1.
   request @2 :UInt64;
   timeoutMillis @3 :UInt64;
+  nextCommand @4 :UInt64;
+  # Number of the first command of the new generation: what was lost before is not missed any more. 0:
+  # nothing was.
+  sentBytes @5 :UInt64;
+  # FlowCost of all bodies that the client has sent, those that were lost included.
 }
 
 struct AwaitWorkers {
@@ -133,14 +138,27 @@ struct AwaitWorkers {
   timeoutMillis @2 :UInt64;
 }
 
+struct KeepAlive {
+  # From a client: renews the session's lease, and is answered in kind. Both count what they have said: a
+  # connection that broke and came back by itself has lost what was on its way.
+  session @0 :UInt32;
+  sent @1 :UInt64;
+  # Messages that the sender has sent in this session, since it was opened, resumed or attached to; keep-
+  # alives, refusals, and what opens, resumes or attaches do not count.
+  missing @2 :Bool;
+  # From the controller: some of the client's have not arrived.
+  tellAgain @3 :Bool;
+  # From the client: some of the controller's have not arrived. What stands (failure, credit, replaced
+  # workers) is told once more; answers are not.
+}
+
 struct ClientMessage {
   union {
     openSession @0 :OpenSession;
     batch @1 :Batch;
     closeSession @2 :CloseSession;
     resetSession @3 :ResetSession;
-    keepAlive @4 :UInt32;
-    # Renews the lease of this session, and is answered in kind.
+    keepAlive @4 :KeepAlive;
     status @5 :UInt64;
     # A request number. Answered with ClusterStatus; needs no session.
     shutdown @6 :Text;
@@ -254,7 +272,7 @@ struct ControllerMessage {
     clusterStatus @5 :ClusterStatus;
     shutdown @6 :Text;
     # The cluster is going down; the text says why.
-    keepAlive @7 :UInt32;
+    keepAlive @7 :KeepAlive;
     # The controller is alive, and the session too.
     workersReplaced @8 :WorkersReplaced;
   }

@@ -23,6 +23,7 @@ class FlowWindow {
   // for ever.)
   bool HasRoom(uint64_t open) const { return sent_ - consumed_ + open < window_; }
   void Sent(uint64_t cost) { sent_ += cost; }
+  uint64_t sent() const { return sent_; }
   // Reports of several workers may overtake each other, but never what was sent.
   void Consumed(uint64_t total) { consumed_ = std::max(consumed_, std::min(total, sent_)); }
 

@@ -178,6 +178,11 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
 std::string Link::Ticket() const { return std::to_string(facts_.id.value) + "-" + facts_.token; }
 
 Status Link::Send(const control::Message& message) {
+  ++sent_;
+  return Transmit(message);
+}
+
+Status Link::Transmit(const control::Message& message) {
   const Status sent = channel_->Send(message);
   Drain();
   if (sent.ok()) return sent;
@@ -188,8 +193,25 @@ Status Link::Send(const control::Message& message) {
 }
 
 Status Link::SendKeepAlive() {
-  return Send({control::EncodeMessage<wire::ClientMessage>(
-      [&](wire::ClientMessage::Builder message) { message.setKeepAlive(facts_.id.value); })});
+  return Transmit(
+      {control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+        auto keep_alive = message.initKeepAlive();
+        keep_alive.setSession(facts_.id.value);
+        keep_alive.setSent(sent_);
+        keep_alive.setTellAgain(std::exchange(tell_again_, false));
+      })});
+}
+
+void Link::HandleKeepAlive(wire::KeepAlive::Reader answer) {
+  if (!answer.getMissing() && received_ >= answer.getSent()) return;
+  tell_again_ = received_ < answer.getSent();
+  received_ = std::max(received_, answer.getSent());
+  // Of those who wait, some will never be answered. Batches that are missing fail the session, when
+  // the next one comes.
+  FailPending(
+      Unavailable("the connection to the controller was lost for a moment, and messages "
+                  "with it: what was asked for may have been done, or not"));
+  if (tell_again_) (void)SendKeepAlive();
 }
 
 void Link::Drain() {
@@ -234,6 +256,7 @@ void Link::Handle(const control::Message& message) {
 
 Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
                                      const control::Message& message) {
+  if (!reader.isKeepAlive() && !reader.isRefused()) ++received_;
   switch (reader.which()) {
     case wire::ControllerMessage::ANSWER: {
       auto answer = reader.getAnswer();
@@ -265,6 +288,7 @@ Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
       End(Unavailable("the cluster was shut down: ", control::ToString(reader.getShutdown())));
       return OkStatus();
     case wire::ControllerMessage::KEEP_ALIVE:
+      HandleKeepAlive(reader.getKeepAlive());
       return OkStatus();
     case wire::ControllerMessage::WORKERS_REPLACED: {
       auto news = reader.getWorkersReplaced();
@@ -313,6 +337,8 @@ void Link::HandleResumed(wire::SessionOpened::Reader opened) {
   workers_ = ReadPeers(opened.getWorkers());
   flow_ = FlowWindow(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes());
   resuming_ = Epoch();
+  sent_ = 0;
+  received_ = 1;
   WakeRoomSleepers();
 }
 

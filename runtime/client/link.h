@@ -94,8 +94,8 @@ class Link {
   int wait_fd() const { return channel_->wait_fd(); }
   control::ClientChannel& channel() { return *channel_; }
 
-  // Sends, then looks for input (a send may hide its arrival from wait_fd()). What cannot be sent
-  // is missing for ever: the session is lost then.
+  // Sends a message of the session, then looks for input (a send may hide its arrival from
+  // wait_fd()). What cannot be sent is missing for ever: the session is lost then.
   Status Send(const control::Message& message);
   // Takes in everything that has arrived.
   void Drain();
@@ -129,6 +129,8 @@ class Link {
   // `opened` is the controller's answer.
   Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened::Reader opened);
 
+  // Sends what does not count.
+  Status Transmit(const control::Message& message);
   void Handle(const control::Message& message);
   Status HandleControllerMessage(wire::ControllerMessage::Reader reader,
                                  const control::Message& message);
@@ -138,6 +140,7 @@ class Link {
   // The session is over.
   void End(const Status& cause);
   void HandleRefusal(wire::Refusal::Reader refusal);
+  void HandleKeepAlive(wire::KeepAlive::Reader answer);
   // Another controller has taken the place of ours: asks it to go on with the session.
   void Resume(Epoch controller);
   void HandleResumed(wire::SessionOpened::Reader opened);
@@ -150,6 +153,10 @@ class Link {
   FlowWindow flow_;
   Generation generation_;
   uint64_t next_command_ = 1;
+  // Messages of this session, as KeepAlive counts them.
+  uint64_t sent_ = 0;
+  uint64_t received_ = 1;  // the one that opened it
+  bool tell_again_ = false;
   Epoch resuming_;  // the controller that was asked to resume; none: the session has its controller
   control::RemoteError failure_;
   Status gone_;

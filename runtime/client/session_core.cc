@@ -290,6 +290,8 @@ Status SessionCore::Reset() {
                          auto reset = message.initResetSession();
                          reset.setSession(facts().id.value);
                          reset.setGeneration(generation.value);
+                         reset.setNextCommand(next_command_);
+                         reset.setSentBytes(link_->flow().sent());
                          reset.setRequest(request.value);
                          reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
                        });

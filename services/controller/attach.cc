@@ -115,6 +115,9 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
     control::WriteSessionRecord(command.initAdopt(), *session);
   });
   Broadcast({session->id, session->generation, 0, RequestId()}, body);
+  session->lost_bytes = 0;  // of another client's count
+  session->heard_messages = 0;
+  session->told_messages = 0;
   SendOpened(*session);
   TellReplaced(*session);
   if (!session->failure.ok()) SendFailure(*session);

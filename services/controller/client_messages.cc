@@ -18,6 +18,26 @@ constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
 // The names of a million registers: a client gives names back whether it has room or not.
 constexpr uint64_t kNamesBytes = uint64_t{8} << 20;
 
+// The session whose messages `message` counts among; 0: none's.
+uint32_t SessionOf(wire::ClientMessage::Reader message) {
+  switch (message.which()) {
+    case wire::ClientMessage::BATCH:
+      return message.getBatch().getSession();
+    case wire::ClientMessage::CLOSE_SESSION:
+      return message.getCloseSession().getSession();
+    case wire::ClientMessage::RESET_SESSION:
+      return message.getResetSession().getSession();
+    case wire::ClientMessage::AWAIT_WORKERS:
+      return message.getAwaitWorkers().getSession();
+    case wire::ClientMessage::NAME_REGISTER:
+      return message.getNameRegister().getSession();
+    case wire::ClientMessage::DETACH_SESSION:
+      return message.getDetachSession().getSession();
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
 Status Controller::CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build) {
@@ -38,6 +58,7 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
   }
   return control::DecodeMessage<wire::ClientMessage>(
       message[0], [&](wire::ClientMessage::Reader reader) -> Status {
+        CountHeard(client, reader);
         switch (reader.which()) {
           case wire::ClientMessage::BATCH:
             return HandleBatch(client, reader.getBatch(), message);
@@ -66,15 +87,8 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
             return OkStatus();
           case wire::ClientMessage::RESET_SESSION:
             return HandleReset(client, reader.getResetSession());
-          case wire::ClientMessage::KEEP_ALIVE: {
-            LOCKSTEP_ASSIGN_OR_RETURN(
-                SessionEntry * session,
-                sessions_.FindOwned(SessionId(reader.getKeepAlive()), client));
-            session->last_heard = Deadline::Clock::now();
-            SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>(
-                                     [&](auto m) { m.setKeepAlive(session->id.value); })});
-            return OkStatus();
-          }
+          case wire::ClientMessage::KEEP_ALIVE:
+            return HandleKeepAlive(client, reader.getKeepAlive());
           case wire::ClientMessage::STATUS:
             SendStatus(client, reader.getStatus(), {});
             return OkStatus();
@@ -110,6 +124,33 @@ void Controller::OpenPendingSessions() {
   }
 }
 
+void Controller::CountHeard(const control::PeerName& client, wire::ClientMessage::Reader message) {
+  const SessionId id(SessionOf(message));
+  SessionEntry* const session = id == SessionId() ? nullptr : sessions_.Find(id);
+  if (session != nullptr && session->client == client) ++session->heard_messages;
+}
+
+Status Controller::HandleKeepAlive(const control::PeerName& client,
+                                   wire::KeepAlive::Reader keep_alive) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
+                            sessions_.FindOwned(SessionId(keep_alive.getSession()), client));
+  session->last_heard = Deadline::Clock::now();
+  const bool missing = session->heard_messages < keep_alive.getSent();
+  session->heard_messages = std::max(session->heard_messages, keep_alive.getSent());
+  if (keep_alive.getTellAgain()) {
+    if (!session->failure.ok()) SendFailure(*session);
+    SendCredit(*session);
+    TellReplaced(*session);
+  }
+  SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                 auto answer = message.initKeepAlive();
+                 answer.setSession(session->id.value);
+                 answer.setSent(session->told_messages);
+                 answer.setMissing(missing);
+               })});
+  return OkStatus();
+}
+
 Status Controller::OpenSession(const control::PeerName& client, wire::OpenSession::Reader open) {
   LOCKSTEP_RETURN_IF_ERROR(
       CheckVersion(open.getMinVersion(), open.getMaxVersion(), control::ToString(open.getBuild())));
@@ -137,22 +178,22 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   return OkStatus();
 }
 
-void Controller::SendOpened(const SessionEntry& session) {
-  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                 auto opened = message.initSessionOpened();
-                 opened.setSession(session.id.value);
-                 opened.setToken(session.token);
-                 opened.setVersion(control::kProtocolVersion);
-                 WritePeers(opened.initWorkers(static_cast<unsigned>(membership_.size())));
-                 opened.setController(incarnation_.value);
-                 opened.setLeaseMillis(static_cast<uint32_t>(options_.session_lease.count()));
-                 opened.setFlowWindowBytes(options_.flow_window_bytes);
-                 opened.setMaxBatchBytes(options_.max_batch_bytes);
-                 opened.setCluster(options_.cluster);
-                 control::SessionRecord record = session;
-                 record.consumed_bytes = session.sent_bytes;
-                 control::WriteSessionRecord(opened.initRecord(), record);
-               })});
+void Controller::SendOpened(SessionEntry& session) {
+  Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+         auto opened = message.initSessionOpened();
+         opened.setSession(session.id.value);
+         opened.setToken(session.token);
+         opened.setVersion(control::kProtocolVersion);
+         WritePeers(opened.initWorkers(static_cast<unsigned>(membership_.size())));
+         opened.setController(incarnation_.value);
+         opened.setLeaseMillis(static_cast<uint32_t>(options_.session_lease.count()));
+         opened.setFlowWindowBytes(options_.flow_window_bytes);
+         opened.setMaxBatchBytes(options_.max_batch_bytes);
+         opened.setCluster(options_.cluster);
+         control::SessionRecord record = session;
+         record.consumed_bytes = session.sent_bytes;
+         control::WriteSessionRecord(opened.initRecord(), record);
+       })});
 }
 
 Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,
@@ -190,7 +231,7 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
                      Timer(batch.getTimeoutMillis()));
   }
   const Status admitted = Admit(*session, batch, control::FlowCost(message[1].size()));
-  if (!admitted.ok() && session->broken.ok()) BreakSession(*session, admitted);
+  if (!admitted.ok()) Reject(*session, batch, admitted);
   if (admitted.ok()) {
     Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request},
               message[1]);
@@ -200,8 +241,16 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   return OkStatus();
 }
 
-// Both errors mean that the client and the controller do not agree any more on what was sent, so
-// the session is broken for good.
+// What was lost on its way a reset can mend, which says where the client is. One that sends what it
+// has sent before, or more than it may, is none of ours.
+void Controller::Reject(SessionEntry& session, wire::Batch::Reader batch, const Status& why) {
+  if (batch.getFirstCommand() > session.next_command) {
+    FailSession(session, control::ErrorOf(why));
+  } else if (session.broken.ok()) {
+    BreakSession(session, why);
+  }
+}
+
 Status Controller::Admit(SessionEntry& session, wire::Batch::Reader batch, uint64_t cost) {
   if (!session.broken.ok()) return session.broken.ToStatus();
   if (batch.getFirstCommand() != session.next_command) {
@@ -211,8 +260,8 @@ Status Controller::Admit(SessionEntry& session, wire::Batch::Reader batch, uint6
                       " was expected: what is between was lost. A batch larger than max_batch_bytes"
                       " (",
                       options_.max_batch_bytes,
-                      ") is dropped on its way: send smaller ones, or"
-                      " raise it; then open a new session");
+                      ") is dropped on its way, and so is what a broken connection had under way: "
+                      "a reset makes the session usable without those commands");
   }
   // What a client of ours can have under way at most: it sends as long as the window is not full,
   // perhaps one batch to make room for a large command, and that command.
@@ -247,6 +296,12 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));
   session->generation = Generation(reset.getGeneration());
+  if (reset.getNextCommand() > session->next_command) {
+    session->next_command = reset.getNextCommand();
+    session->lost_bytes =
+        reset.getSentBytes() - std::min(session->sent_bytes, reset.getSentBytes());
+    SendCredit(*session);
+  }
   session->reset_at = session->next_command;
   session->failure = control::RemoteError();
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {

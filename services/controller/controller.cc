@@ -221,6 +221,7 @@ void Controller::HandleTimers() {
                       .Earlier(gatherer_.Expire(now))
                       .Earlier(inquiries_.Expire(now));
   NoticeStuckWorkers();
+  NoticeBrokenConnections();
   const Status whole = membership_.Whole();
   const auto is_late = [&](const auto& who) {
     if (who.deadline.when() <= now) return true;
@@ -273,13 +274,13 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
   gatherer_.FailAll(session.id, session.failure);
 }
 
-void Controller::SendFailure(const SessionEntry& session) {
-  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                 auto failed = message.initSessionFailed();
-                 failed.setSession(session.id.value);
-                 failed.setGeneration(session.generation.value);
-                 control::WriteError(failed.initError(), session.failure);
-               })});
+void Controller::SendFailure(SessionEntry& session) {
+  Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+         auto failed = message.initSessionFailed();
+         failed.setSession(session.id.value);
+         failed.setGeneration(session.generation.value);
+         control::WriteError(failed.initError(), session.failure);
+       })});
 }
 
 void Controller::Broadcast(const Order& order, const control::Frame& body) {
@@ -303,6 +304,11 @@ void Controller::SendToClient(const control::PeerName& client, const control::Me
   if (!status.ok()) spdlog::warn("a client cannot be answered: {}", Message(status));
 }
 
+void Controller::Tell(SessionEntry& session, const control::Message& message) {
+  ++session.told_messages;
+  SendToClient(session.client, message);
+}
+
 void Controller::Answer(const control::PeerName& client, SessionId session, RequestId request,
                         const control::RemoteError& error) {
   PendingRequest answer;
@@ -321,6 +327,8 @@ void Controller::SendAnswer(const PendingRequest& request) {
     if (!request.error.ok()) control::WriteError(answer.initError(), request.error);
   })};
   if (request.error.ok() && request.body.size() > 0) message.push_back(request.body);
+  SessionEntry* const session = sessions_.Find(request.session);
+  if (session != nullptr && session->client == request.client) return Tell(*session, message);
   SendToClient(request.client, message);
 }
 

@@ -86,7 +86,7 @@ class Controller {
   Status HandleWorker(const control::PeerName& peer, const control::Message& message);
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
   void HandleConsumed(Rank rank, wire::Consumed::Reader consumed);
-  void SendCredit(const SessionEntry& session);
+  void SendCredit(SessionEntry& session);
 
   // What a lost controller has left behind (resume.cc).
   void RestoreSessions();
@@ -113,7 +113,7 @@ class Controller {
   void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
   void HandleReady(Rank rank, wire::Ready::Reader ready);
   // Which of its ranks have other workers now.
-  void TellReplaced(const SessionEntry& session);
+  void TellReplaced(SessionEntry& session);
   Status HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await);
   void AnswerAwaiting(const Status& status);
   // Those that have not come to this thread as events yet, too.
@@ -128,20 +128,25 @@ class Controller {
   static Status CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build);
   void OpenPendingSessions();
   Status OpenSession(const control::PeerName& client, wire::OpenSession::Reader open);
-  void SendOpened(const SessionEntry& session);
+  void SendOpened(SessionEntry& session);
   Status HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,
                      const control::Message& message);
+  void Reject(SessionEntry& session, wire::Batch::Reader batch, const Status& why);
   // OK, or why the batch is not sent on. `cost` is its FlowCost.
   Status Admit(SessionEntry& session, wire::Batch::Reader batch, uint64_t cost);
   Status HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset);
   void Refuse(const control::PeerName& client, const Status& why, bool resume = false);
-  void SendFailure(const SessionEntry& session);
+  void SendFailure(SessionEntry& session);
 
   // What it tells of the cluster (status.cc).
   bool IsStuck(const WorkerActivity& activity) const;
   // Says so in the log, once per command, and fails sessions whose command_timeout has passed.
   void NoticeStuckWorkers();
   void FailIfOverdue(Rank rank, const WorkerActivity& activity);
+  // Gives up workers that wait for commands and do not get those that were sent.
+  void NoticeBrokenConnections();
+  // How long a batch may take to a worker that does nothing else.
+  std::chrono::milliseconds DeliveryTime() const { return 2 * options_.worker_timeout; }
   // Why ranks have not answered `session`: what they are doing instead.
   control::RemoteError LateError(SessionId session, const std::vector<Rank>& late) const;
   // Asks the workers for reports, then sends the status with them.
@@ -182,6 +187,10 @@ class Controller {
   };
   void Broadcast(const Order& order, const control::Frame& body);
   void SendToClient(const control::PeerName& client, const control::Message& message);
+  // The same, and counts it.
+  void Tell(SessionEntry& session, const control::Message& message);
+  void CountHeard(const control::PeerName& client, wire::ClientMessage::Reader message);
+  Status HandleKeepAlive(const control::PeerName& client, wire::KeepAlive::Reader keep_alive);
   void SendAnswer(const PendingRequest& request);
   void Answer(const control::PeerName& client, SessionId session, RequestId request,
               const control::RemoteError& error);
@@ -206,6 +215,9 @@ class Controller {
   std::vector<WatchId> watches_;  // by rank: the watching of its present worker
   std::vector<uint64_t> stuck_;   // by rank: the command, counted from its start, told to be stuck
   uint64_t sequence_ = 0;
+  // The sequence that every worker will have got by then, if it waits for commands.
+  uint64_t next_due_ = 0;
+  Deadline next_due_at_ = Deadline::After({});
   Deadline next_timer_ = Deadline::After({});
   Deadline::Clock::time_point timers_handled_;
   bool welcomed_ = false;

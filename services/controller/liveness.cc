@@ -95,6 +95,11 @@ std::vector<LivenessMonitor::Loss> LivenessMonitor::TakeEnded() {
   return losses;
 }
 
+LivenessMonitor::Loss LivenessMonitor::GiveUp(Rank rank, const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  return Lose(rank, reason);
+}
+
 LivenessMonitor::Loss LivenessMonitor::Lose(Rank rank, const std::string& reason) {
   Watched& watched = workers_[static_cast<size_t>(rank)];
   const Loss loss{rank, watched.id, reason, watched.Last()};

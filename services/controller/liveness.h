@@ -83,6 +83,9 @@ class LivenessMonitor {
   void ExpectHeartbeats(Rank rank);
   // `rank` is not expected to live any more.
   void Forget(Rank rank);
+  // `rank` is lost for a reason that was found elsewhere; on_lost does not tell. Should it live, it
+  // is told to end.
+  Loss GiveUp(Rank rank, const std::string& reason);
   // Those whose process has ended and of whom on_lost has not told; nor will it. Costs a system
   // call for each.
   std::vector<Loss> TakeEnded();

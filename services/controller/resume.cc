@@ -61,6 +61,8 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
                                " were executed by no worker";
     session.next_command = resume.getNextCommand();
   }
+  session.heard_messages = 0;
+  session.told_messages = 0;
   SendOpened(session);
   TellReplaced(session);
   SendFailure(session);

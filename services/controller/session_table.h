@@ -40,10 +40,13 @@ struct SessionEntry : control::SessionRecord {
   uint64_t failed_from = 0;        // with `failure`: the first command that is not executed
   control::RemoteError broken;     // why no reset can mend it; OK: a reset can
   uint64_t sent_bytes = 0;         // FlowCost of the bodies sent on
+  uint64_t lost_bytes = 0;         // FlowCost of bodies that were lost on their way here
   std::vector<uint64_t> consumed;  // the same of those that were consumed, by rank
   // Ranks whose worker was replaced since the session was opened: the first command that the
   // present one was sent.
   std::map<Rank, uint64_t> replaced;
+  uint64_t heard_messages = 0;  // of the client, and ...
+  uint64_t told_messages = 0;   // ... to it, as KeepAlive counts them
   Deadline::Clock::time_point last_heard;
   Deadline kept_until = Deadline::After({});  // while it has no client
   std::optional<Ending> ending;

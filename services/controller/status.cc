@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <utility>
 #include <vector>
 
 #include "runtime/control/activity_codec.h"
@@ -59,6 +60,23 @@ void Controller::NoticeStuckWorkers() {
     told = activity.launched;
     spdlog::warn("rank {} ({}) is stuck, or slow: it executes {}", rank,
                  control::ProcessLabel(member.facts.host, member.facts.pid), activity.Describe());
+  }
+}
+
+void Controller::NoticeBrokenConnections() {
+  if (!next_due_at_.Expired()) return;
+  const uint64_t due = std::exchange(next_due_, sequence_);
+  next_due_at_ = Deadline::After(DeliveryTime());
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if (membership_.member(rank).state != Membership::State::kReady) continue;
+    const WorkerActivity activity = liveness_->LastHeardOf(rank).activity;
+    // Whoever executes something takes the next batch when he is through.
+    if (activity.kind != WorkerActivity::Kind::kNone || activity.received >= due) continue;
+    const LivenessMonitor::Loss loss = liveness_->GiveUp(
+        rank, "it waits for commands, but has not got batch " +
+                  std::to_string(activity.received + 1) + ", sent more than " +
+                  std::to_string(DeliveryTime().count()) + " ms ago: its connection is broken");
+    HandleLost(rank, loss.reason, loss.last);
   }
 }
 

@@ -75,12 +75,12 @@ void Controller::HandleConsumed(Rank rank, wire::Consumed::Reader consumed) {
   if (session->SlowestConsumed() != before) SendCredit(*session);
 }
 
-void Controller::SendCredit(const SessionEntry& session) {
-  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                 auto credit = message.initCredit();
-                 credit.setSession(session.id.value);
-                 credit.setConsumedBytes(session.SlowestConsumed());
-               })});
+void Controller::SendCredit(SessionEntry& session) {
+  Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+         auto credit = message.initCredit();
+         credit.setSession(session.id.value);
+         credit.setConsumedBytes(session.SlowestConsumed() + session.lost_bytes);
+       })});
 }
 
 }  // namespace lockstep::controller

@@ -139,24 +139,27 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
   membership_.MarkReady(rank, control::ToString(ready.getBackend()));
   if (!membership_.AllReady()) return;
   spdlog::info("cluster {}: all {} workers are ready", options_.cluster, membership_.size());
+  // What was sent before is not due to those who have just come.
+  next_due_ = 0;
+  next_due_at_ = Deadline::After(DeliveryTime());
   for (auto& [id, session] : sessions_.all()) TellReplaced(session);
   AnswerAwaiting(OkStatus());
   OpenPendingSessions();
 }
 
-void Controller::TellReplaced(const SessionEntry& session) {
+void Controller::TellReplaced(SessionEntry& session) {
   if (session.replaced.empty()) return;
-  SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                 auto news = message.initWorkersReplaced();
-                 news.setSession(session.id.value);
-                 WritePeers(news.initWorkers(static_cast<unsigned>(membership_.size())));
-                 auto list = news.initReplaced(static_cast<unsigned>(session.replaced.size()));
-                 unsigned i = 0;
-                 for (const auto& [rank, from_command] : session.replaced) {
-                   list[i].setRank(rank);
-                   list[i++].setFromCommand(from_command);
-                 }
-               })});
+  Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+         auto news = message.initWorkersReplaced();
+         news.setSession(session.id.value);
+         WritePeers(news.initWorkers(static_cast<unsigned>(membership_.size())));
+         auto list = news.initReplaced(static_cast<unsigned>(session.replaced.size()));
+         unsigned i = 0;
+         for (const auto& [rank, from_command] : session.replaced) {
+           list[i].setRank(rank);
+           list[i++].setFromCommand(from_command);
+         }
+       })});
 }
 
 Status Controller::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {

@@ -78,17 +78,30 @@ TEST_P(BrokenClientTest, BatchThatIsTooLargeIsMissed) {
   EXPECT_THAT(Message(status), HasSubstr("max_batch_bytes (65536)"));
 }
 
-TEST_P(BrokenClientTest, ResetDoesNotMendIt) {
+// It says where the client is; the commands that were lost are not missed any more.
+TEST_P(BrokenClientTest, ResetMendsALoss) {
   WireClient client(cluster_->endpoint());
   ASSERT_EQ(client.Open(), OkStatus());
   client.SendBatch(client.session(), Sync(), 5);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDataLoss);
+  client.SendReset(1, 1, 6);
+  EXPECT_EQ(client.NextVerdict(), OkStatus());
+  client.SendBatch(client.session(), Sync(), 6, 10, -1, 1, 20s, 1);
+  EXPECT_EQ(client.NextVerdict(), OkStatus());
+}
+
+TEST_P(BrokenClientTest, ResetDoesNotMendWhatWasSentTwice) {
+  WireClient client(cluster_->endpoint());
+  ASSERT_EQ(client.Open(), OkStatus());
+  client.SendBatch(client.session(), Sync(), 1);
+  client.SendBatch(client.session(), Sync(), 1);
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDataLoss);
   for (uint32_t generation = 1; generation < 4; ++generation) {
-    client.SendReset(generation, generation);
+    client.SendReset(generation, generation, 2);
     EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDataLoss) << "told of the new failure";
     EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDataLoss) << "the reset's answer";
   }
-  client.SendBatch(client.session(), Sync(), 1, 10);
+  client.SendBatch(client.session(), Sync(), 2, 10);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDataLoss);
   client.SendClose(11, 20s);
   EXPECT_EQ(client.NextVerdict(), OkStatus());

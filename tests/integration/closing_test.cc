@@ -75,7 +75,9 @@ TEST_P(ClosingTest, CloseMayTakeLongerThanTheLease) {
 TEST_P(ClosingTest, KeepAlivesAreAnsweredUntilTheEnd) {
   WireClient client = Stuck();
   client.SendClose(1, kLong);
-  client.Send([&](wire::ClientMessage::Builder m) { m.setKeepAlive(client.session().value); });
+  client.Send([&](wire::ClientMessage::Builder m) {
+    m.initKeepAlive().setSession(client.session().value);
+  });
   EXPECT_TRUE(
       client.WaitFor([](wire::ControllerMessage::Reader reader) { return reader.isKeepAlive(); }));
   EXPECT_TRUE(IsClosing(client));

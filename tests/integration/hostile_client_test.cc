@@ -89,7 +89,9 @@ TEST_P(HostileClientTest, SessionsOfOthersCannotBeTouched) {
     reset.setGeneration(1);
   });
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kPermissionDenied);
-  client.Send([&](wire::ClientMessage::Builder message) { message.setKeepAlive(theirs.value); });
+  client.Send([&](wire::ClientMessage::Builder message) {
+    message.initKeepAlive().setSession(theirs.value);
+  });
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kPermissionDenied);
   client.SendBatch(SessionId(1'000'000), Sync(), 1, 1);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kNotFound);

@@ -117,11 +117,13 @@ class WireClient {
   // Sends a batch to a session (not always one's own).
   void SendBatch(SessionId session, const control::Frame& body, uint64_t first_command = 1,
                  uint64_t request = 0, Rank answer_from = -1, uint32_t command_count = 1,
-                 std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+                 std::chrono::milliseconds timeout = std::chrono::seconds(20),
+                 uint32_t generation = 0) {
     control::Message message = {
         control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
           auto batch = builder.initBatch();
           batch.setSession(session.value);
+          batch.setGeneration(generation);
           batch.setFirstCommand(first_command);
           batch.setCommandCount(command_count);
           batch.setRegisterGenerations(1);
@@ -141,12 +143,13 @@ class WireClient {
       close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
     });
   }
-  void SendReset(uint32_t generation, uint64_t request) {
+  void SendReset(uint32_t generation, uint64_t request, uint64_t next_command = 0) {
     Send([&](wire::ClientMessage::Builder message) {
       auto reset = message.initResetSession();
       reset.setSession(session_.value);
       reset.setGeneration(generation);
       reset.setRequest(request);
+      reset.setNextCommand(next_command);
       reset.setTimeoutMillis(20'000);
     });
   }

@@ -25,7 +25,9 @@ struct Row {
   Status (*measure)(const Settings&, Report&);
 };
 
-constexpr std::array<Row, 7> kRows = {{
+constexpr char kFaults[] = "faults";
+
+constexpr std::array<Row, 8> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"encode", "encoding one call", MeasureEncode},
@@ -33,6 +35,7 @@ constexpr std::array<Row, 7> kRows = {{
     {"copy", "from the client's memory into worker-0's tensor", MeasureCopy},
     {"idle", "processor and memory of a cluster that nobody uses", MeasureIdle},
     {"start", "from nothing to a cluster that takes calls", MeasureStart},
+    {kFaults, "how soon faults are known and mended; only with --faults", MeasureFaults},
 }};
 
 constexpr char kFooter[] = R"(
@@ -56,6 +59,7 @@ struct Command {
   int rounds = 0;  // 0: as many as the mode has
   int settle_seconds = 0;
   bool list = false;
+  bool faults = false;
   std::vector<std::string> only;
   std::string json_path;
 };
@@ -101,7 +105,10 @@ int Run(Command& command) {
   bool all_measured = true;
   for (const Row& row : kRows) {
     const auto& only = command.only;
-    if (!only.empty() && std::find(only.begin(), only.end(), row.name) == only.end()) continue;
+    const bool named = std::find(only.begin(), only.end(), row.name) != only.end();
+    // Faults alone, or everything but them.
+    const bool wanted = only.empty() ? command.faults == (std::string(row.name) == kFaults) : named;
+    if (!wanted) continue;
     all_measured = Measure(row, command, report) && all_measured;
     if (!CheckNotInterrupted().ok()) break;
   }
@@ -136,6 +143,8 @@ int main(int argc, char** argv) {
       ->type_name("SECONDS");
   app.add_option("--json", command.json_path, "also write all numbers to this file")
       ->type_name("FILE");
+  app.add_flag("--faults", command.faults,
+               "measure how soon faults are known and mended, instead of the other rows");
   app.add_flag("--list", command.list, "name the rows and end");
   try {
     app.parse(argc, argv);

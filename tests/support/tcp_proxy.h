@@ -1,0 +1,47 @@
+// A wire that can be cut: forwards tcp connections of this host, and drops them when it is told to.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep::support {
+
+// Threads: safe. Ends its connections when destroyed.
+class TcpProxy {
+ public:
+  // `target` is "tcp://127.0.0.1:PORT".
+  explicit TcpProxy(const std::string& target);
+  ~TcpProxy();
+
+  // "tcp://127.0.0.1:PORT", where it listens.
+  const std::string& endpoint() const { return endpoint_; }
+  // Drops all connections, with what is on its way in them. New ones are taken.
+  void Cut() { ++cuts_; }
+  // Takes none any more either, as if the wire were gone.
+  void Unplug() {
+    unplugged_ = true;
+    Cut();
+  }
+
+ private:
+  struct Link {
+    int ends[2] = {-1, -1};
+  };
+  void Run();
+  void Accept();
+  static bool Forward(int from, int to);
+
+  int target_port_ = 0;
+  int listener_ = -1;
+  std::string endpoint_;
+  std::atomic<int> cuts_{0};
+  std::atomic<bool> unplugged_{false};
+  std::atomic<bool> stopping_{false};
+  std::vector<Link> links_;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace lockstep::support

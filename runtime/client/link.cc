@@ -193,6 +193,7 @@ Status Link::Transmit(const control::Message& message) {
 }
 
 Status Link::SendKeepAlive() {
+  asked_before_keep_alive_ = last_request_;
   return Transmit(
       {control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
         auto keep_alive = message.initKeepAlive();
@@ -208,9 +209,9 @@ void Link::HandleKeepAlive(wire::KeepAlive::Reader answer) {
   received_ = std::max(received_, answer.getSent());
   // Of those who wait, some will never be answered. Batches that are missing fail the session, when
   // the next one comes.
-  FailPending(
-      Unavailable("the connection to the controller was lost for a moment, and messages "
-                  "with it: what was asked for may have been done, or not"));
+  FailPending(Unavailable("the connection to the controller was lost for a moment, and messages "
+                          "with it: what was asked for may have been done, or not"),
+              asked_before_keep_alive_);
   if (tell_again_) (void)SendKeepAlive();
 }
 
@@ -327,7 +328,8 @@ void Link::HandleRefusal(wire::Refusal::Reader refusal) {
 
 void Link::Resume(Epoch controller) {
   resuming_ = controller;
-  FailPending(Unavailable("the controller was restarted: what was under way is lost"));
+  FailPending(Unavailable("the controller was restarted: what was under way is lost"),
+              last_request_);
   // If it cannot be sent, the next refusal asks again.
   if (!channel_->Send({ResumeFrame(facts_, generation_, next_command_)}).ok()) resuming_ = Epoch();
 }
@@ -342,15 +344,17 @@ void Link::HandleResumed(wire::SessionOpened::Reader opened) {
   WakeRoomSleepers();
 }
 
-void Link::FailPending(const Status& cause) {
+void Link::FailPending(const Status& cause, RequestId last) {
   const control::RemoteError error = control::ErrorOf(cause);
-  while (!pending_.empty()) Complete(pending_.begin()->first, error, control::Frame());
+  while (!pending_.empty() && pending_.begin()->first <= last) {
+    Complete(pending_.begin()->first, error, control::Frame());
+  }
   WakeRoomSleepers();
 }
 
 void Link::End(const Status& cause) {
   gone_ = cause;
-  FailPending(cause);
+  FailPending(cause, last_request_);
 }
 
 void Link::WakeRoomSleepers() const {

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -101,7 +100,11 @@ class Link {
   void Drain();
 
   // `answer` is filled in when the answer to `request` arrives. Forget() before it goes away.
-  void Expect(RequestId request, PendingAnswer* answer) { pending_[request] = answer; }
+  // Requests are counted upwards.
+  void Expect(RequestId request, PendingAnswer* answer) {
+    last_request_ = request;
+    pending_[request] = answer;
+  }
   void Forget(RequestId request) { pending_.erase(request); }
 
   // `sleeper` waits until more may be sent: it is woken when that, or the session's state, changes.
@@ -135,8 +138,8 @@ class Link {
   Status HandleControllerMessage(wire::ControllerMessage::Reader reader,
                                  const control::Message& message);
   void Complete(RequestId request, const control::RemoteError& error, control::Frame body);
-  // Everybody who waits for an answer gets `cause`.
-  void FailPending(const Status& cause);
+  // Everybody who waits for an answer to a request up to `last` gets `cause`.
+  void FailPending(const Status& cause, RequestId last);
   // The session is over.
   void End(const Status& cause);
   void HandleRefusal(wire::Refusal::Reader refusal);
@@ -157,11 +160,13 @@ class Link {
   uint64_t sent_ = 0;
   uint64_t received_ = 1;  // the one that opened it
   bool tell_again_ = false;
+  RequestId last_request_;
+  RequestId asked_before_keep_alive_;  // the last request when a keep-alive was sent last
   Epoch resuming_;  // the controller that was asked to resume; none: the session has its controller
   control::RemoteError failure_;
   Status gone_;
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();
-  std::unordered_map<RequestId, PendingAnswer*> pending_;
+  std::map<RequestId, PendingAnswer*> pending_;
   std::vector<Sleeper*> room_sleepers_;
 };
 

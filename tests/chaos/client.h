@@ -13,6 +13,7 @@
 #include "runtime/client/session.h"
 #include "tests/chaos/random_program.h"
 #include "tests/integration/cluster.h"
+#include "tests/support/tcp_proxy.h"
 
 namespace lockstep::chaos {
 
@@ -28,14 +29,17 @@ Status Violation(const Parts&... parts) {
 class Client {
  public:
   static StatusOr<std::unique_ptr<Client>> Start(testing::Cluster& cluster, const std::string& name,
-                                                 uint64_t seed) {
+                                                 uint64_t seed, support::TcpProxy* wire) {
     SessionOptions options;
     options.name = name;
     options.connect_timeout = std::chrono::seconds(30);
     // Longer than any call may take: a wait that nothing ends shows.
     options.timeout = 6 * kLongestCall;
-    LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster.Connect(options));
-    return std::unique_ptr<Client>(new Client(std::move(session), seed));
+    options.endpoint = wire == nullptr ? cluster.endpoint() : wire->endpoint();
+    LOCKSTEP_ASSIGN_OR_RETURN(Session session, Session::Connect(options));
+    std::unique_ptr<Client> client(new Client(std::move(session), seed));
+    client->wire = wire;
+    return client;
   }
   ~Client() {
     if (thread_.joinable()) thread_.join();
@@ -75,6 +79,7 @@ class Client {
 
   Session session;
   RandomProgram program;
+  support::TcpProxy* wire = nullptr;  // null: nobody can cut its connection
   Status violation;
 
  private:

@@ -1,12 +1,18 @@
 #include "tests/chaos/faults.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "runtime/client/failure.h"
 
 namespace lockstep::chaos {
 namespace {
+
+// Longer than it takes a client to find out what a broken connection has lost (a quarter of a
+// lease).
+constexpr std::chrono::milliseconds kCountedWithin{600};
 
 // A session that has failed is usable again, and has all that was made before.
 Status Recover(Client& client, uint64_t mark, int steps) {
@@ -89,6 +95,27 @@ Status WorkUntilLost(Client& client, uint64_t* mark) {
   return status;
 }
 
+// The connection breaks while the program goes on. What was on its way is lost and told, or nothing
+// was.
+Status BeCutOffAndRecover(Client& client, const Plan& plan) {
+  LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(plan.steps));
+  LOCKSTEP_RETURN_IF_ERROR(client.SyncAll());
+  const uint64_t mark = client.program.Mark();
+  for (int i = 0; i < plan.steps; ++i) {
+    LOCKSTEP_RETURN_IF_ERROR(client.session.Barrier());
+    if (i == plan.steps / 2) client.wire->Cut();
+  }
+  const Status status = client.SyncAll();
+  // Should nobody have missed anything yet: until both have counted.
+  std::this_thread::sleep_for(kCountedWithin);
+  const bool is_loss =
+      status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDataLoss;
+  if (!status.ok() && !is_loss) {
+    return Violation("the connection broke, but the client read: ", status.ToString());
+  }
+  return Recover(client, mark, plan.steps);
+}
+
 Status LoseAWorker(Client& client, const Plan& plan, uint64_t* mark) {
   const Status status = WorkUntilLost(client, mark);
   const std::string how = plan.fault == Fault::kStop ? "is stopped" : "killed by signal 9";
@@ -141,6 +168,8 @@ Status RunFault(Client& client, const Plan& plan) {
       return DisagreeAndRecover(client, plan);
     case Fault::kReset:
       return ResetAndGoOn(client, plan);
+    case Fault::kCut:
+      return BeCutOffAndRecover(client, plan);
     case Fault::kKill:
     case Fault::kStop:
       return LoseAWorker(client, plan, &mark);

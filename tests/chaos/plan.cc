@@ -19,6 +19,8 @@ const char* Name(Fault fault) {
       return "a client resets";
     case Fault::kVanish:
       return "a client vanishes";
+    case Fault::kCut:
+      return "a client's connection breaks";
     case Fault::kKill:
       return "a worker is killed";
     case Fault::kStop:

@@ -12,12 +12,13 @@ enum class Fault {
   kDisagree,  // one rank brings another number of elements to an allreduce
   kReset,     // a client gives its work up
   kVanish,    // a client is gone without a word
+  kCut,       // a client's connection breaks
   kKill,      // a worker process is killed
   kStop,      // a worker process is frozen
   kReplace,   // a worker process is killed, and another takes its place
   kRestart,   // the controller's process is killed, and started again
 };
-inline constexpr int kFaults = 9;
+inline constexpr int kFaults = 10;
 
 // All of it follows from the seed.
 struct Plan {

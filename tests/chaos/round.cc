@@ -129,11 +129,13 @@ Status Strike(Cluster& cluster, const Plan& plan) {
 }
 
 Status RunClients(Cluster& cluster, const Plan& plan) {
+  support::TcpProxy wire(cluster.endpoint());
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < plan.sessions; ++i) {
     const std::string name = "chaos " + std::to_string(i);
     LOCKSTEP_ASSIGN_OR_RETURN(
-        auto client, Client::Start(cluster, name, plan.seed * 100 + static_cast<uint64_t>(i)));
+        auto client, Client::Start(cluster, name, plan.seed * 100 + static_cast<uint64_t>(i),
+                                   plan.fault == Fault::kCut && i == 0 ? &wire : nullptr));
     clients.push_back(std::move(client));
   }
   for (size_t i = 0; i < clients.size(); ++i) {

@@ -71,7 +71,6 @@ bool TcpProxy::Forward(int from, int to) {
 }
 
 void TcpProxy::Run() {
-  int cuts_seen = 0;
   while (!stopping_) {
     std::vector<pollfd> watched = {{listener_, POLLIN, 0}};
     for (const Link& link : links_) {
@@ -79,8 +78,8 @@ void TcpProxy::Run() {
     }
     constexpr int kLookMillis = 2;
     poll(watched.data(), watched.size(), kLookMillis);
-    const bool cut = cuts_ != cuts_seen;
-    cuts_seen = cuts_;
+    const int cuts = cuts_;
+    const bool cut = cuts != cuts_done_;
     std::vector<Link> kept;
     for (size_t i = 0; i < links_.size(); ++i) {
       const Link& link = links_[i];
@@ -96,6 +95,7 @@ void TcpProxy::Run() {
       }
     }
     links_ = std::move(kept);
+    cuts_done_ = cuts;
     if ((watched[0].revents & POLLIN) != 0) Accept();
   }
 }

@@ -18,8 +18,11 @@ class TcpProxy {
 
   // "tcp://127.0.0.1:PORT", where it listens.
   const std::string& endpoint() const { return endpoint_; }
-  // Drops all connections, with what is on its way in them. New ones are taken.
-  void Cut() { ++cuts_; }
+  // Drops all connections, with what is on its way in them, before it returns. New ones are taken.
+  void Cut() {
+    const int cut = ++cuts_;
+    while (cuts_done_ < cut) std::this_thread::yield();
+  }
   // Takes none any more either, as if the wire were gone.
   void Unplug() {
     unplugged_ = true;
@@ -38,6 +41,7 @@ class TcpProxy {
   int listener_ = -1;
   std::string endpoint_;
   std::atomic<int> cuts_{0};
+  std::atomic<int> cuts_done_{0};
   std::atomic<bool> unplugged_{false};
   std::atomic<bool> stopping_{false};
   std::vector<Link> links_;  // the thread's

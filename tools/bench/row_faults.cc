@@ -3,6 +3,7 @@
 // The rivals are other programs, measured elsewhere (docs/performance.md has their numbers): they
 // cannot be killed and mended within one run of ours.
 #include <signal.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/proc_stat.h"
 #include "runtime/base/shape.h"
@@ -157,6 +159,10 @@ Status MeasureFault(const Settings& settings, Report& report, int workers, const
 }  // namespace
 
 Status MeasureFaults(const Settings& settings, Report& report) {
+  // What the controller says of every fault is no news here.
+  const auto level = spdlog::get_level();
+  spdlog::set_level(spdlog::level::off);
+  const absl::Cleanup speak_again = [&] { spdlog::set_level(level); };
   const std::vector<Fault> faults = {
       {"kill -9", kGoalKillMs, true, StatusCode::kUnavailable,
        [](Bed& bed, bool busy) { return Signal(bed, busy, SIGKILL); }},

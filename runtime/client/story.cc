@@ -41,10 +41,10 @@ std::optional<Culprit> CulpritOf(const WorkerStatus& worker, const ClusterStatus
   for (const WorkerStatus& other : status.workers) {
     if (WaitsFor(other, worker)) culprit.waiting.push_back(other.rank);
   }
-  if (worker.state == WorkerState::kLost) {
+  const bool lost = worker.state == WorkerState::kLost;
+  if (!lost && worker.state != WorkerState::kReady) return std::nullopt;
+  if (lost) {
     culprit.kind = Culprit::Kind::kLost;
-  } else if (worker.state != WorkerState::kReady) {
-    return std::nullopt;
   } else if (!worker.reported) {
     culprit.kind = Culprit::Kind::kSilent;
   } else if (worker.activity.kind == Kind::kCommand) {

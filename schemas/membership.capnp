@@ -126,6 +126,9 @@ struct Welcome {
   sequence @10 :UInt64;
   # Of the last batch that was ordered before: the next one is the first after this welcome.
   sessions @11 :List(SessionRecord);
+  forget @12 :Bool;
+  # The worker is a newcomer to these sessions: what it may have kept of them is out of date, and is to be
+  # dropped first.
 }
 
 struct Refusal {
@@ -194,6 +197,8 @@ struct Heartbeat {
   watch @3 :UInt64;
   # The worker's, from its welcome. One that the controller has given up, and that lives after all, is
   # dismissed.
+  broken @4 :UInt64;
+  # From the controller: the last of LivenessMessage.broken, for those that have not heard it.
 }
 
 struct Report {

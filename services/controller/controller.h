@@ -89,7 +89,8 @@ class Controller {
   void SendCredit(SessionEntry& session);
 
   // What a lost controller has left behind (resume.cc).
-  void RestoreSessions();
+  // Returns the ranks that have come with nothing that counts.
+  std::vector<Rank> RestoreSessions();
   void Resume(const control::PeerName& client, wire::ResumeSession::Reader resume);
   Status CheckResume(wire::ResumeSession::Reader resume);
 
@@ -109,7 +110,9 @@ class Controller {
   void StartWorld();
   // They have nothing of the sessions that are open.
   void NoteNewcomers(const std::vector<Rank>& newcomers);
-  control::Frame WelcomeFor(Rank rank);
+  control::Frame WelcomeFor(Rank rank, bool forget);
+  // True if the candidate is the very worker that has its rank: it lost sight of this controller.
+  bool HasTheRank(const Candidate& candidate) const;
   void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
   void HandleReady(Rank rank, wire::Ready::Reader ready);
   // Which of its ranks have other workers now.

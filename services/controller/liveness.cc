@@ -125,6 +125,8 @@ void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t f
 }
 
 void LivenessMonitor::BreakWorld(Epoch epoch) {
+  // Whoever has yet to say its first word here hears it with the first answer.
+  broken_ = epoch.value;
   SendToAll(control::EncodeMessage<wire::LivenessMessage>(
       [&](wire::LivenessMessage::Builder message) { message.setBroken(epoch.value); }));
 }
@@ -256,6 +258,7 @@ void LivenessMonitor::SendBeacon(const std::vector<control::PeerName>& peers) {
         auto heartbeat = message.initHeartbeat();
         heartbeat.setRank(-1);
         heartbeat.setController(options_.controller.value);
+        heartbeat.setBroken(broken_);
       });
   (void)channel_->Send(peers, {frame});
 }

@@ -151,6 +151,7 @@ class LivenessMonitor {
   std::vector<control::Frame> queued_;     // to be sent to all
   bool greet_ = false;  // a worker was heard for the first time and waits for a sign
 
+  std::atomic<uint64_t> broken_{0};  // the last world that lost somebody
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

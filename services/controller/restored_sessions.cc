@@ -57,19 +57,25 @@ RestoredSession Merge(const Copies& copies, int world_size) {
 
 }  // namespace
 
-std::vector<RestoredSession> RestoreSessions(const std::vector<const Inventory*>& by_rank) {
-  const int world_size = static_cast<int>(by_rank.size());
-  const auto counts = [&](const Inventory* inventory) {
-    return inventory != nullptr && inventory->world_size == world_size;
-  };
+std::vector<const Inventory*> CountingInventories(std::vector<const Inventory*> by_rank) {
+  const auto world_size = static_cast<int>(by_rank.size());
   Epoch latest;
-  for (const Inventory* inventory : by_rank) {
-    if (counts(inventory)) latest = std::max(latest, inventory->controller);
+  for (const Inventory*& inventory : by_rank) {
+    if (inventory != nullptr && inventory->world_size != world_size) inventory = nullptr;
+    if (inventory != nullptr) latest = std::max(latest, inventory->controller);
   }
+  for (const Inventory*& inventory : by_rank) {
+    if (inventory != nullptr && inventory->controller != latest) inventory = nullptr;
+  }
+  return by_rank;
+}
+
+std::vector<RestoredSession> RestoreSessions(const std::vector<const Inventory*>& by_rank) {
+  const auto world_size = static_cast<int>(by_rank.size());
   std::map<SessionId, Copies> sessions;
   for (Rank rank = 0; rank < world_size; ++rank) {
     const Inventory* inventory = by_rank[static_cast<size_t>(rank)];
-    if (!counts(inventory) || inventory->controller != latest) continue;
+    if (inventory == nullptr) continue;
     for (const control::SessionRecord& record : inventory->sessions) {
       sessions[record.id][rank] = &record;
     }

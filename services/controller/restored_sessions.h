@@ -24,8 +24,12 @@ struct RestoredSession {
 // commands are told in the session's failure, with the ranks that have executed them and may hold
 // other values than the rest: nothing is made good silently.
 //
-// Counts only what is of the latest of the lost controllers, and of a world of this size: a worker
-// that comes from elsewhere comes with nothing.
+// `by_rank` is what CountingInventories() has left.
 std::vector<RestoredSession> RestoreSessions(const std::vector<const Inventory*>& by_rank);
+
+// What counts is of the latest of the lost controllers, and of a world of this size; the rest
+// becomes null. A worker that comes from elsewhere may hold the same sessions as they were long
+// ago.
+std::vector<const Inventory*> CountingInventories(std::vector<const Inventory*> by_rank);
 
 }  // namespace lockstep::controller

@@ -15,7 +15,7 @@
 
 namespace lockstep::controller {
 
-void Controller::RestoreSessions() {
+std::vector<Rank> Controller::RestoreSessions() {
   std::vector<const Inventory*> inventories;
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const std::optional<Inventory>& inventory = membership_.member(rank).facts.inventory;
@@ -23,6 +23,7 @@ void Controller::RestoreSessions() {
     // The clock may have been set back meanwhile.
     if (inventory.has_value()) epoch_ = std::max(epoch_, Epoch(inventory->epoch.value + 1));
   }
+  inventories = CountingInventories(std::move(inventories));
   for (RestoredSession& restored : controller::RestoreSessions(inventories)) {
     SessionEntry& session = sessions_.Restore(restored.record);
     session.replaced = std::move(restored.replaced);
@@ -30,6 +31,11 @@ void Controller::RestoreSessions() {
     spdlog::warn("session {} \"{}\" of {} is restored: {}", session.id.value, session.name,
                  control::ProcessLabel(session.host, session.pid), session.failure.message);
   }
+  std::vector<Rank> with_nothing;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if (inventories[static_cast<size_t>(rank)] == nullptr) with_nothing.push_back(rank);
+  }
+  return with_nothing;
 }
 
 Status Controller::CheckResume(wire::ResumeSession::Reader resume) {

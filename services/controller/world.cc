@@ -51,6 +51,13 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   // Whoever is in the way may have been killed a moment ago, and must not push others to ranks that
   // somebody else will ask for.
   NoticeLosses();
+  if (HasTheRank(candidate)) {
+    // It has dropped what was sent to it meanwhile, so it comes back like any other.
+    const LivenessMonitor::Loss loss =
+        liveness_->GiveUp(candidate.wanted_rank,
+                          "it had heard nothing of the controller for too long, and comes back");
+    HandleLost(loss.rank, loss.reason, loss.last);
+  }
   const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
   if (!rank.ok()) {
     spdlog::warn("worker {} is refused: {}", control::ProcessLabel(candidate.host, candidate.pid),
@@ -73,22 +80,30 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   if (membership_.AllPresent()) StartWorld();
 }
 
+bool Controller::HasTheRank(const Candidate& candidate) const {
+  const Rank rank = candidate.wanted_rank;
+  if (!candidate.inventory.has_value() || rank < 0 || rank >= membership_.size()) return false;
+  const Membership::Member& member = membership_.member(rank);
+  return membership_.IsWelcome(rank) && member.facts.host_id == candidate.host_id &&
+         member.facts.pid == candidate.pid && member.facts.segment == candidate.segment;
+}
+
 void Controller::StartWorld() {
   std::vector<Rank> newcomers;
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     if (!membership_.IsWelcome(rank)) newcomers.push_back(rank);
   }
-  if (welcomed_) {
-    epoch_ = std::max(NewEpoch(), Epoch(epoch_.value + 1));
-  } else {
-    RestoreSessions();
-  }
+  const bool is_first = !std::exchange(welcomed_, true);
+  if (!is_first) epoch_ = std::max(NewEpoch(), Epoch(epoch_.value + 1));
+  // Who has what of restored sessions is known; of those that are open here, newcomers have
+  // nothing.
+  const std::vector<Rank> forgetful = is_first ? RestoreSessions() : newcomers;
+  if (!is_first) NoteNewcomers(newcomers);
   membership_.WelcomeAll();
-  // Who has what of restored sessions is known.
-  if (std::exchange(welcomed_, true)) NoteNewcomers(newcomers);
   for (const Rank rank : newcomers) liveness_->ExpectHeartbeats(rank);
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    (void)workers_->Send({&membership_.member(rank).peer, 1}, {WelcomeFor(rank)});
+    const bool forget = std::find(forgetful.begin(), forgetful.end(), rank) != forgetful.end();
+    (void)workers_->Send({&membership_.member(rank).peer, 1}, {WelcomeFor(rank, forget)});
   }
 }
 
@@ -101,7 +116,7 @@ void Controller::NoteNewcomers(const std::vector<Rank>& newcomers) {
   }
 }
 
-control::Frame Controller::WelcomeFor(Rank rank) {
+control::Frame Controller::WelcomeFor(Rank rank, bool forget) {
   std::vector<control::SessionRecord> records;
   for (const auto& [id, session] : sessions_.all()) {
     if (session.ending.has_value()) continue;  // those who had it have been told to close it
@@ -122,6 +137,7 @@ control::Frame Controller::WelcomeFor(Rank rank) {
     welcome.setWatch(watches_[static_cast<size_t>(rank)].value);
     welcome.setController(incarnation_.value);
     welcome.setSequence(sequence_);
+    welcome.setForget(forget);
     auto list = welcome.initSessions(static_cast<unsigned>(records.size()));
     for (unsigned i = 0; i < list.size(); ++i) control::WriteSessionRecord(list[i], records[i]);
   });

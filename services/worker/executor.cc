@@ -54,8 +54,10 @@ void Executor::Settle(const Place& place, control::ClientChannel& controller) {
   for (const control::SessionRecord& record : place.sessions) welcome[record.id] = &record;
   for (const control::SessionRecord& here : Inventory()) {
     const auto found = welcome.find(here.id);
-    if (found != welcome.end() && found->second->token == here.token) continue;
-    spdlog::warn("session {} is closed here: the controller does not know it", here.id.value);
+    const bool is_known = found != welcome.end() && found->second->token == here.token;
+    if (is_known && !place.forget) continue;
+    spdlog::warn("session {} is closed here: {}", here.id.value,
+                 is_known ? "it went on without this worker" : "the controller does not know it");
     CloseSession(*FindSession(here.id), /*client_lost=*/true);
   }
   for (const auto& [id, record] : welcome) {

@@ -91,6 +91,7 @@ StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
   place.collective_timeout = milliseconds(welcome.getCollectiveTimeoutMillis());
   place.flow_window_bytes = welcome.getFlowWindowBytes();
   place.sequence = welcome.getSequence();
+  place.forget = welcome.getForget();
   for (auto session : welcome.getSessions()) {
     place.sessions.push_back(control::ReadSessionRecord(session));
   }

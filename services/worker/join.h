@@ -33,6 +33,7 @@ struct Place {
   uint64_t flow_window_bytes = 0;
   uint64_t sequence = 0;                         // of the last batch before the welcome
   std::vector<control::SessionRecord> sessions;  // that are open
+  bool forget = false;                           // what was kept of them is out of date
 
   int world_size() const { return static_cast<int>(segments.size()); }
 };

@@ -106,6 +106,9 @@ void LivenessClient::Receive() {
                 Aborted("the controller has given this worker up, though it lives: ",
                         control::ToString(reader.getDismissed()), "; start the worker again"));
           }
+          if (reader.isHeartbeat() && reader.getHeartbeat().getBroken() != 0) {
+            callbacks_.world_broken(Epoch(reader.getHeartbeat().getBroken()));
+          }
           if (reader.isBroken()) callbacks_.world_broken(Epoch(reader.getBroken()));
           if (reader.isProbe()) reporter_.Answer(reader.getProbe());
           if (reader.isAbort()) {

@@ -220,7 +220,7 @@ TEST_F(ReplacementTest, SessionThatIsClosedMeanwhileLeavesNothing) {
   (void)FullOfRank(session);
   ASSERT_EQ(session.SyncAll(), OkStatus());
   Kill(2);
-  EXPECT_EQ(session.Close(), OkStatus());
+  (void)session.Close();  // whether it has seen the loss or not
   Replace(2);
   ExpectConnected(Open());
   const auto status = GetClusterStatus(IpcEndpoint("clients"), kLong);

@@ -161,6 +161,35 @@ TEST_F(RestartTest, WorkerThatDiedWithTheControllerIsReplaced) {
   ExpectConnected(session);
 }
 
+// It holds the same session as it was before others had its rank.
+TEST_F(RestartTest, WorkerThatComesBackFromLongAgoHasNothingThatCounts) {
+  Session& session = Open();
+  const DRef ranks = FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  KillController();
+  local::ChildProcess frozen = std::move(processes_[1]);
+  frozen.Signal(SIGSTOP);
+  Replace(1);
+  first_.push_back(StartControllerProcess());
+  Recover(session);
+  EXPECT_THAT(Lost(session, ranks), ElementsAre(1));
+  const DRef zeros = Unwrap(session.Broadcast(ranks, 0));
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+
+  KillController();
+  Kill(1);
+  processes_[1] = std::move(frozen);
+  processes_[1].Signal(SIGCONT);
+  Restart();
+  Recover(session);
+  EXPECT_EQ(session.workers()[1].pid, processes_[1].pid());
+  EXPECT_THAT(Lost(session, zeros), ElementsAre(1));
+  EXPECT_THAT(Message(session.DebugGet(ranks, 1).status()), HasSubstr("another worker since"));
+  ASSERT_EQ(session.Reset(), OkStatus());
+  EXPECT_THAT(Elements(session, zeros, 2), Each(0.0f));
+  ExpectConnected(session);
+}
+
 TEST_F(RestartTest, ControllerMayBeRestartedAgainAndAgain) {
   Session& session = Open();
   const DRef ranks = FullOfRank(session);
@@ -263,6 +292,33 @@ TEST_F(RestartTest, SessionOfAVanishedClientIsFreed) {
   }
   EXPECT_EQ(sessions, 0u);
   ExpectConnected(Open());
+}
+
+class ImpatientWorkersTest : public RestartTest {
+ protected:
+  void SetUp() override {
+    worker_settings_ = {"controller_timeout=400ms"};
+    RestartTest::SetUp();
+  }
+};
+
+// They have given it up, and dropped what it had sent them, but it is the same when it wakes up.
+TEST_F(ImpatientWorkersTest, ControllerThatWasStoppedForTooLongTakesItsWorkersBack) {
+  Session& session = Open();
+  const DRef ranks = FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  first_.back().Signal(SIGSTOP);
+  std::this_thread::sleep_for(1500ms);
+  first_.back().Signal(SIGCONT);
+  const Deadline deadline = Deadline::After(kLong);
+  while (session.SyncAll().ok() && !deadline.Expired()) std::this_thread::yield();
+  Recover(session);
+  EXPECT_THAT(Lost(session, ranks), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Message(session.DebugGet(ranks, 0).status()), HasSubstr("another worker since"));
+  ASSERT_EQ(session.Reset(), OkStatus());
+  ExpectConnected(session);
+  EXPECT_EQ(session.Close(), OkStatus());
+  first_.back().Signal(SIGTERM);  // it sends its workers away
 }
 
 class ShortGraceTest : public RestartTest {

@@ -160,5 +160,29 @@ TEST_F(RegisterNamesTest, CopiesOfOneNameMayBeDroppedByManyThreads) {
   }
 }
 
+// Another client has used the session before: its names stay, and nobody meets them.
+TEST(ContinuedNamesTest, NewNamesAreAboveTheOldOnes) {
+  RegisterNames* const names = RegisterNames::Continue(SessionId(3), 9);
+  {
+    const RegisterId old{2, 4};
+    const DRef adopted = names->Adopt(old);
+    EXPECT_EQ(adopted.id(), old);
+    std::set<uint32_t> indices = {old.index};
+    std::vector<DRef> fresh;
+    for (int i = 0; i < 5; ++i) {
+      fresh.push_back(names->Acquire(1));
+      EXPECT_TRUE(indices.insert(fresh.back().id().index).second) << "each index once";
+      EXPECT_EQ(fresh.back().id().generation, 10u);
+    }
+    EXPECT_EQ(*indices.rbegin(), 5u) << "the lowest that are free";
+    EXPECT_EQ(names->generations(), 10u);
+  }
+  std::vector<uint64_t> kills;
+  names->TakeKills(&kills, 100);
+  EXPECT_EQ(kills.size(), 6u);
+  for (int i = 0; i < 6; ++i) EXPECT_GE(names->Acquire(1).id().generation, 10u);
+  names->Unref();
+}
+
 }  // namespace
 }  // namespace lockstep::client

@@ -172,5 +172,24 @@ TEST(SessionRegistersTest, OpeningTwiceAndClosingTwiceAreErrors) {
   EXPECT_TRUE(sessions.Open(SessionId(1)).ok());
 }
 
+TEST(KeptRegistersTest, AllButSomeAreFreed) {
+  RegisterTotals totals;
+  RegisterFile file(&totals);
+  const RegisterId kept{3, 2};
+  for (const RegisterId id : {RegisterId{0, 1}, RegisterId{3, 1}, kept, RegisterId{700, 5}}) {
+    ASSERT_TRUE(file.Write(id, Value(int64_t{7})).ok());
+  }
+  EXPECT_EQ(file.generations(), 5u);
+  file.KillAllBut({kept, RegisterId{0, 9}});
+  EXPECT_EQ(file.live_registers(), 1u);
+  EXPECT_TRUE(file.Read(kept).ok());
+  EXPECT_EQ(file.Read({0, 1}).status().code(), StatusCode::kNotFound) << "another generation";
+  EXPECT_EQ(file.Read({700, 5}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(file.Write({0, 1}, Value(int64_t{8})).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(file.Write({0, 6}, Value(int64_t{8})).ok()) << "a later generation";
+  file.KillAllBut({});
+  EXPECT_EQ(totals.live_registers, 0);
+}
+
 }  // namespace
 }  // namespace lockstep::registers

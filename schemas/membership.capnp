@@ -81,6 +81,8 @@ struct SessionRecord {
   names @12 :List(NamedRegister);
   registerGenerations @13 :UInt32;
   # The highest generation of a register id that was used: where another client goes on.
+  clientLost @14 :Bool;
+  # Its last client fell silent, and may still write to tensors that it located.
 }
 
 struct NamedRegister {

@@ -32,6 +32,9 @@ struct NameRegister {
   request @1 :UInt64;
   timeoutMillis @2 :UInt64;
   name @3 :M.NamedRegister;
+  nextCommand @4 :UInt64;
+  # Of the client: if the controller has not got all commands before, the session fails, and so does this.
+  # 0: it is not asked.
 }
 
 struct DetachSession {
@@ -116,6 +119,8 @@ struct CloseSession {
   request @1 :UInt64;
   timeoutMillis @2 :UInt64;
   # When this has passed, the work that is left is aborted and the request answered with an error.
+  nextCommand @3 :UInt64;
+  # As in NameRegister: the answer says what was lost before.
 }
 
 struct ResetSession {

@@ -111,8 +111,8 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
 }
 
 bool BulkCopier::NoticeReplacement() {
-  const uint64_t since = core_.FirstCommandOfWorkerZero();
-  if (std::exchange(worker_zero_since_, since) == since) return false;
+  const SessionCore::WorkerZero now = core_.IdentifyWorkerZero();
+  if (std::exchange(worker_zero_, now) == now) return false;
   locations_.clear();
   segments_.clear();
   bulk_channel_.reset();

@@ -88,7 +88,7 @@ class BulkCopier {
   SessionCore& core_;
   const std::shared_ptr<control::ZmqContext> context_;
   std::mutex mutex_;
-  uint64_t worker_zero_since_ = 1;  // tells the worker-0 apart whose memory is known below
+  SessionCore::WorkerZero worker_zero_;  // whose memory is known below
   // By register index: a name used again replaces the old entry.
   std::unordered_map<uint32_t, Location> locations_;
   std::map<std::string, std::unique_ptr<SharedSegment>> segments_;

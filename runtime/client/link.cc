@@ -193,6 +193,10 @@ Status Link::Transmit(const control::Message& message) {
 }
 
 Status Link::SendKeepAlive() {
+  // The question, or its answer, may have been lost.
+  if (resuming_ != Epoch()) {
+    return Transmit({ResumeFrame(facts_, generation_, next_command_)});
+  }
   asked_before_keep_alive_ = last_request_;
   return Transmit(
       {control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {

@@ -25,11 +25,19 @@ RegisterName& RegisterNames::At(uint32_t index) {
 }
 
 DRef RegisterNames::Adopt(RegisterId id) {
-  references_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   RegisterName& name = At(id.index);
-  std::erase(free_, &name);
+  const bool is_held = name.references.load(std::memory_order_relaxed) > 0;
+  // A name of the same place from before: the register that it meant is no more.
+  if (is_held && name.generation > id.generation) return DRef();
   name.generation = id.generation;
+  // Another name of the same register.
+  if (is_held) {
+    name.references.fetch_add(1, std::memory_order_relaxed);
+    return DRef(&name);
+  }
+  references_.fetch_add(1, std::memory_order_relaxed);
+  std::erase(free_, &name);
   name.references.store(1, std::memory_order_relaxed);
   return DRef(&name);
 }

@@ -39,7 +39,8 @@ class RegisterNames {
 
   // A name that is in use by nobody else, for what the command of this number makes.
   DRef Acquire(uint64_t command);
-  // Another client's name, before any is acquired; once for each index.
+  // Another client's name, before any is acquired. Null if a later one of the same index is adopted
+  // already.
   DRef Adopt(RegisterId id);
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }

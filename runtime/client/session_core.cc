@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/control/awake_phase.h"
+#include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
@@ -59,8 +60,17 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout)
       timeout_(timeout),
       names_(RegisterNames::Continue(link_->facts().id, link_->start().register_generations)),
       next_command_(link_->start().next_command),
-      first_command_(next_command_) {
-  for (const auto& [name, id] : link_->start().names) named_[name] = names_->Adopt(id);
+      first_command_(next_command_),
+      next_request_(control::RandomNumber() >> 16) {
+  // The latest of each place first: what is older names nothing any more.
+  std::vector<std::pair<RegisterId, std::string>> named;
+  for (const auto& [name, id] : link_->start().names) named.emplace_back(id, name);
+  std::sort(named.begin(), named.end(),
+            [](const auto& a, const auto& b) { return a.first.generation > b.first.generation; });
+  for (const auto& [id, name] : named) {
+    DRef ref = names_->Adopt(id);
+    if (!ref.IsNull()) named_[name] = std::move(ref);
+  }
   keeper_ = std::thread([this] { Keep(); });
 }
 
@@ -308,6 +318,7 @@ Status SessionCore::Name(const DRef& ref, const std::string& name) {
         named.setSession(facts().id.value);
         named.setRequest(request.value);
         named.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+        named.setNextCommand(next_command_);
         named.initName().setName(name);
         named.getName().setRegister(ref.id().Packed());
       }));
@@ -359,6 +370,7 @@ Status SessionCore::Close() {
           close.setSession(facts().id.value);
           close.setRequest(request.value);
           close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
+          close.setNextCommand(next_command_);
         }));
   }
   // Only now: until then the keeper keeps the lease.
@@ -380,10 +392,10 @@ std::vector<Peer> SessionCore::Workers() {
   return link_->workers();
 }
 
-uint64_t SessionCore::FirstCommandOfWorkerZero() {
+SessionCore::WorkerZero SessionCore::IdentifyWorkerZero() {
   std::lock_guard lock(mutex_);
   const auto replaced = link_->replaced().find(0);
-  return replaced == link_->replaced().end() ? 1 : replaced->second;
+  return {replaced == link_->replaced().end() ? 1 : replaced->second, link_->workers().front().pid};
 }
 
 std::string SessionCore::BulkEndpoint() {

@@ -83,8 +83,13 @@ class SessionCore {
     return SendAndWait(lock, from, deadline);
   }
 
-  // The first command that worker-0 was sent: another one than before means another worker.
-  uint64_t FirstCommandOfWorkerZero();
+  // Tells one worker-0 from another.
+  struct WorkerZero {
+    uint64_t first_command = 1;  // that it was sent
+    int pid = 0;
+    bool operator==(const WorkerZero&) const = default;
+  };
+  WorkerZero IdentifyWorkerZero();
   // Where worker-0 takes bulk copies; empty: nowhere.
   std::string BulkEndpoint();
   // Ranks whose worker is a later one than the name of `ref`.
@@ -167,7 +172,8 @@ class SessionCore {
   uint64_t next_command_ = 1;    // number of the next command
   uint64_t first_command_ = 1;   // number of the first one in writer_
   uint64_t idle_after_ = 0;      // worker-0 had executed all below this when it last answered
-  uint64_t next_request_ = 1;
+  // Begins anywhere: answers to a client that had the session before are not taken for this one's.
+  uint64_t next_request_;
   Deadline::Clock::time_point last_send_;
   bool closed_ = false;  // nothing is appended any more
   std::map<std::string, DRef> named_;

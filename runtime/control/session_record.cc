@@ -28,6 +28,7 @@ void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecor
     names[i++].setRegister(id.Packed());
   }
   builder.setRegisterGenerations(record.register_generations);
+  builder.setClientLost(record.client_lost);
   if (!record.failure.ok()) WriteError(builder.initFailure(), record.failure);
 }
 
@@ -49,6 +50,7 @@ SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader) {
     record.names[ToString(named.getName())] = RegisterId::FromPacked(named.getRegister());
   }
   record.register_generations = reader.getRegisterGenerations();
+  record.client_lost = reader.getClientLost();
   if (reader.hasFailure()) record.failure = ReadError(reader.getFailure());
   return record;
 }

@@ -27,8 +27,9 @@ struct SessionRecord {
   std::chrono::milliseconds command_timeout{0};  // 0: a command may take as long as it likes
   std::chrono::milliseconds keep_for{0};         // how long it outlives the loss of its client
   std::map<std::string, RegisterId> names = {};  // of registers that another client can find
-  uint32_t register_generations = 0;             // the highest of any register's id
-  RemoteError failure = {};                      // of this generation; OK: none
+  bool client_lost = false;           // its last one fell silent, and may still write to tensors
+  uint32_t register_generations = 0;  // the highest of any register's id
+  RemoteError failure = {};           // of this generation; OK: none
 };
 
 void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record);

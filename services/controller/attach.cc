@@ -36,6 +36,10 @@ Status Controller::HandleName(const control::PeerName& client, wire::NameRegiste
     return refuse(ResourceExhausted("session ", session->id, " has ", kMaxNames,
                                     " names; take one back first"));
   }
+  if (request == SessionEntry::kEndRequest) {
+    return InvalidArgument("request ", request, " is the controller's own");
+  }
+  NoticeLostBatches(*session, name.getNextCommand());
   if (!session->failure.ok()) {
     Answer(client, session->id, request, session->failure);
     return OkStatus();
@@ -68,6 +72,7 @@ Status Controller::HandleDetach(const control::PeerName& client,
   spdlog::info("session {} is left by its client, and kept for {} ms", session->id.value,
                session->keep_for.count());
   Answer(client, session->id, request, control::RemoteError());
+  session->client_lost = false;
   Orphan(*session, session->keep_for);
   return OkStatus();
 }
@@ -77,8 +82,8 @@ void Controller::Orphan(SessionEntry& session, std::chrono::milliseconds keep_fo
   session.kept_until = Timer(static_cast<uint64_t>(keep_for.count()));
 }
 
-StatusOr<SessionEntry*> Controller::FindByToken(SessionId id, const std::string& token,
-                                                const std::string& how) {
+StatusOr<SessionEntry*> Controller::FindByToken(const control::PeerName& client, SessionId id,
+                                                const std::string& token, const std::string& how) {
   SessionEntry* session = sessions_.Find(id);
   if (session == nullptr || session->ending.has_value()) {
     return MakeStatus(StatusCode::kDataLoss, "session ", id, " cannot be ", how,
@@ -88,7 +93,7 @@ StatusOr<SessionEntry*> Controller::FindByToken(SessionId id, const std::string&
   if (session->token != token) {
     return PermissionDenied("session ", id, " cannot be ", how, ": the token is not its own");
   }
-  if (!session->client.empty()) {
+  if (!session->client.empty() && session->client != client) {
     return FailedPrecondition("session ", id, " cannot be ", how, ": it has a client, ",
                               control::ProcessLabel(session->host, session->pid),
                               ", which has to detach, or to be silent for ",
@@ -101,7 +106,7 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   LOCKSTEP_RETURN_IF_ERROR(CheckVersion(attach.getMinVersion(), attach.getMaxVersion(),
                                         control::ToString(attach.getBuild())));
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
-                            FindByToken(SessionId(attach.getSession()),
+                            FindByToken(client, SessionId(attach.getSession()),
                                         control::ToString(attach.getToken()), "attached to"));
   session->client = client;
   session->last_heard = Deadline::Clock::now();

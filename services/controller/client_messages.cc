@@ -241,6 +241,14 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   return OkStatus();
 }
 
+void Controller::NoticeLostBatches(SessionEntry& session, uint64_t next_command) {
+  if (next_command <= session.next_command) return;
+  FailSession(session, control::ErrorOf(MakeStatus(
+                           StatusCode::kDataLoss, "commands ", session.next_command, " to ",
+                           next_command - 1, " of session ", session.id,
+                           " were lost on their way: the connection was broken for a moment")));
+}
+
 // What was lost on its way a reset can mend, which says where the client is. One that sends what it
 // has sent before, or more than it may, is none of ours.
 void Controller::Reject(SessionEntry& session, wire::Batch::Reader batch, const Status& why) {
@@ -281,10 +289,15 @@ Status Controller::Admit(SessionEntry& session, wire::Batch::Reader batch, uint6
 Status Controller::HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
                             FindOpen(SessionId(reset.getSession()), client));
-  // One that was used before would bring aborts and communicators of its first use back to life.
-  if (reset.getGeneration() != session->generation.value + 1) {
+  // One that was used before (or is far off) would bring aborts and communicators of its first use
+  // back to life. A few may be left out: resets may have been lost on their way.
+  constexpr uint32_t kMostLost = 1000;
+  if (reset.getGeneration() - session->generation.value - 1 >= kMostLost) {
     return InvalidArgument("generation ", reset.getGeneration(), " does not follow ",
                            session->generation);
+  }
+  if (RequestId(reset.getRequest()) == SessionEntry::kEndRequest) {
+    return InvalidArgument("request ", reset.getRequest(), " is the controller's own");
   }
   session->last_heard = Deadline::Clock::now();
   // What is in flight ends even if nothing has failed: a reset is also how a client gives up. What

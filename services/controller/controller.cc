@@ -77,7 +77,8 @@ Controller::Controller(const ControllerOptions& options,
         SendStatus(inquiry.client, inquiry.request, inquiry.reports);
       }),
       watches_(static_cast<size_t>(options.workers)),
-      stuck_(static_cast<size_t>(options.workers)) {
+      stuck_(static_cast<size_t>(options.workers)),
+      waiting_(static_cast<size_t>(options.workers)) {
   liveness_ = std::make_unique<LivenessMonitor>(
       std::move(liveness), options.workers,
       LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
@@ -247,9 +248,10 @@ void Controller::HandleTimers() {
       AbortLateEnding(session);
     }
     const bool has_client = !session.client.empty();
-    if (!has_client) next = next.Earlier(session.kept_until);
-    if (has_client ? now - session.last_heard > options_.session_lease
-                   : session.kept_until.when() <= now) {
+    // Nobody can come back while the world is not whole.
+    const bool is_over = has_client ? now - session.last_heard > options_.session_lease
+                                    : session.kept_until.when() <= now && membership_.AllReady();
+    if (is_over) {
       HandleSilentClient(session);
     }
   }

@@ -92,7 +92,7 @@ class Controller {
   // Returns the ranks that have come with nothing that counts.
   std::vector<Rank> RestoreSessions();
   void Resume(const control::PeerName& client, wire::ResumeSession::Reader resume);
-  Status CheckResume(wire::ResumeSession::Reader resume);
+  Status CheckResume(const control::PeerName& client, wire::ResumeSession::Reader resume);
 
   // Sessions that outlive their clients (attach.cc).
   Status HandleName(const control::PeerName& client, wire::NameRegister::Reader name);
@@ -100,9 +100,11 @@ class Controller {
   Status Attach(const control::PeerName& client, wire::AttachSession::Reader attach);
   // It has no client for now.
   void Orphan(SessionEntry& session, std::chrono::milliseconds keep_for);
-  // The session that the token belongs to, which has no client. `how`: "resumed", "attached to"
-  StatusOr<SessionEntry*> FindByToken(SessionId id, const std::string& token,
-                                      const std::string& how);
+  // The session that the token belongs to, which has no other client. `how`: "resumed", ...
+  StatusOr<SessionEntry*> FindByToken(const control::PeerName& client, SessionId id,
+                                      const std::string& token, const std::string& how);
+  // It fails if the client has sent commands before `next_command` that have not come.
+  void NoticeLostBatches(SessionEntry& session, uint64_t next_command);
 
   // How the world is put together, and mended (world.cc).
   void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
@@ -149,7 +151,7 @@ class Controller {
   // Gives up workers that wait for commands and do not get those that were sent.
   void NoticeBrokenConnections();
   // How long a batch may take to a worker that does nothing else.
-  std::chrono::milliseconds DeliveryTime() const { return 2 * options_.worker_timeout; }
+  std::chrono::milliseconds DeliveryTime() const { return 4 * options_.worker_timeout; }
   // Why ranks have not answered `session`: what they are doing instead.
   control::RemoteError LateError(SessionId session, const std::vector<Rank>& late) const;
   // Asks the workers for reports, then sends the status with them.
@@ -170,9 +172,10 @@ class Controller {
   void BreakSession(SessionEntry& session, const Status& why);
   void HandleClose(const control::PeerName& client, wire::CloseSession::Reader close);
   void HandleSilentClient(SessionEntry& session);  // may take it out
-  // Has it closed by all ranks. `request` is answered then, or at the deadline.
+  // Has it closed by all ranks. `request` is answered then, or at the deadline; with `lost` if that
+  // is an error.
   void EndSession(SessionEntry& session, std::optional<RequestId> request, Deadline deadline,
-                  bool client_lost);  // may take it out
+                  bool client_lost, const control::RemoteError& lost = {});  // may take it out
   // `rank` has closed it, or is lost.
   void NoteEnded(SessionEntry& session, Rank rank,
                  const control::RemoteError& error);  // may take it out
@@ -218,9 +221,17 @@ class Controller {
   std::vector<WatchId> watches_;  // by rank: the watching of its present worker
   std::vector<uint64_t> stuck_;   // by rank: the command, counted from its start, told to be stuck
   uint64_t sequence_ = 0;
-  // The sequence that every worker will have got by then, if it waits for commands.
+  // What every worker has got by now that waits for commands; and at the next look at this.
+  uint64_t due_ = 0;
   uint64_t next_due_ = 0;
   Deadline next_due_at_ = Deadline::After({});
+  // By rank: looks in a row that found it waiting for the same batch, and how far it was.
+  struct Waiting {
+    uint64_t received = 0;
+    uint64_t launched = 0;
+    int looks = 0;
+  };
+  std::vector<Waiting> waiting_;
   Deadline next_timer_ = Deadline::After({});
   Deadline::Clock::time_point timers_handled_;
   bool welcomed_ = false;

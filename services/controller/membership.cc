@@ -134,11 +134,11 @@ void Membership::MarkLost(Rank rank, const std::string& reason) {
 
 void Membership::Free(Rank rank, const std::string& reason) {
   Member& gone = members_[static_cast<size_t>(rank)];
+  ranks_.erase(gone.peer);
   if (!gone.lost_because.empty()) {
     return MarkLost(rank,
                     gone.lost_because + "; whoever was to replace it is gone, too: " + reason);
   }
-  ranks_.erase(gone.peer);
   gone = Member();
 }
 

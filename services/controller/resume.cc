@@ -38,12 +38,14 @@ std::vector<Rank> Controller::RestoreSessions() {
   return with_nothing;
 }
 
-Status Controller::CheckResume(wire::ResumeSession::Reader resume) {
+Status Controller::CheckResume(const control::PeerName& client,
+                               wire::ResumeSession::Reader resume) {
   LOCKSTEP_RETURN_IF_ERROR(CheckVersion(resume.getMinVersion(), resume.getMaxVersion(),
                                         control::ToString(resume.getBuild())));
   const SessionId id(resume.getSession());
-  LOCKSTEP_ASSIGN_OR_RETURN(const SessionEntry* const session,
-                            FindByToken(id, control::ToString(resume.getToken()), "resumed"));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const SessionEntry* const session,
+      FindByToken(client, id, control::ToString(resume.getToken()), "resumed"));
   if (resume.getNextCommand() < session->next_command) {
     return InvalidArgument("session ", id, " cannot be resumed at command ",
                            resume.getNextCommand(), ": it has come to command ",
@@ -53,18 +55,23 @@ Status Controller::CheckResume(wire::ResumeSession::Reader resume) {
 }
 
 void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Reader resume) {
-  const Status status = CheckResume(resume);
+  const Status status = CheckResume(client, resume);
   if (!status.ok()) return Refuse(client, status, /*resume=*/true);
   SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
   spdlog::info("session {} is resumed by its client", session.id.value);
   session.client = client;
   session.last_heard = Deadline::Clock::now();
   session.generation = std::max(session.generation, Generation(resume.getGeneration()));
+  // Asked for once more by the client that has it: its last answer may have been lost.
   if (resume.getNextCommand() > session.next_command) {
     session.failure.code = StatusCode::kDataLoss;
     session.failure.message += "; commands " + std::to_string(session.next_command) + " to " +
                                std::to_string(resume.getNextCommand() - 1) +
                                " were executed by no worker";
+    // Those who have come since have not had these commands either.
+    for (auto& [rank, from_command] : session.replaced) {
+      if (from_command == session.next_command) from_command = resume.getNextCommand();
+    }
     session.next_command = resume.getNextCommand();
   }
   session.heard_messages = 0;

@@ -37,7 +37,11 @@ void Controller::HandleClose(const control::PeerName& client, wire::CloseSession
   if (!session.ok()) return Answer(client, id, request, control::ErrorOf(session.status()));
   spdlog::info("session {} is closed by its client", id.value);
   (*session)->last_heard = Deadline::Clock::now();
-  EndSession(**session, request, Timer(close.getTimeoutMillis()), /*client_lost=*/false);
+  NoticeLostBatches(**session, close.getNextCommand());
+  const control::RemoteError lost = close.getNextCommand() > (*session)->next_command
+                                        ? (*session)->failure
+                                        : control::RemoteError();
+  EndSession(**session, request, Timer(close.getTimeoutMillis()), /*client_lost=*/false, lost);
 }
 
 void Controller::HandleSilentClient(SessionEntry& session) {
@@ -51,6 +55,7 @@ void Controller::HandleSilentClient(SessionEntry& session) {
                  session.id.value, session.host, session.pid, options_.session_lease.count());
     if (session.keep_for.count() > 0) {
       FailSession(session, cause);
+      session.client_lost = true;
       return Orphan(session, session.keep_for);
     }
   }
@@ -60,11 +65,12 @@ void Controller::HandleSilentClient(SessionEntry& session) {
 }
 
 void Controller::EndSession(SessionEntry& session, std::optional<RequestId> request,
-                            Deadline deadline, bool client_lost) {
+                            Deadline deadline, bool client_lost, const control::RemoteError& lost) {
   SessionEntry::Ending& ending = session.ending.emplace(SessionEntry::Ending());
   ending.request = request;
   ending.deadline = deadline;
   ending.aborted = client_lost;
+  ending.error = lost;
   // Lost workers will not answer, and hold nothing any more; nor do those that are yet to come.
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     ending.waiting.push_back(membership_.IsWelcome(rank));

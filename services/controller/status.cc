@@ -64,14 +64,21 @@ void Controller::NoticeStuckWorkers() {
 }
 
 void Controller::NoticeBrokenConnections() {
-  if (!next_due_at_.Expired()) return;
-  const uint64_t due = std::exchange(next_due_, sequence_);
-  next_due_at_ = Deadline::After(DeliveryTime());
+  // A worker that works off its queue waits between two batches, too, but never long for the same.
+  constexpr int kLooks = 4;
+  if (next_due_at_.Expired()) {
+    due_ = std::exchange(next_due_, sequence_);
+    next_due_at_ = Deadline::After(DeliveryTime());
+  }
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    if (membership_.member(rank).state != Membership::State::kReady) continue;
+    Waiting& waiting = waiting_[static_cast<size_t>(rank)];
     const WorkerActivity activity = liveness_->LastHeardOf(rank).activity;
-    // Whoever executes something takes the next batch when he is through.
-    if (activity.kind != WorkerActivity::Kind::kNone || activity.received >= due) continue;
+    const bool waits = membership_.member(rank).state == Membership::State::kReady &&
+                       activity.launched == activity.completed && activity.received < due_;
+    const bool as_before =
+        waiting.received == activity.received && waiting.launched == activity.launched;
+    waiting = {activity.received, activity.launched, waits && as_before ? waiting.looks + 1 : 0};
+    if (waiting.looks < kLooks) continue;
     const LivenessMonitor::Loss loss = liveness_->GiveUp(
         rank, "it waits for commands, but has not got batch " +
                   std::to_string(activity.received + 1) + ", sent more than " +

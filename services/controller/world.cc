@@ -156,9 +156,14 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
   if (!membership_.AllReady()) return;
   spdlog::info("cluster {}: all {} workers are ready", options_.cluster, membership_.size());
   // What was sent before is not due to those who have just come.
-  next_due_ = 0;
+  due_ = next_due_ = 0;
   next_due_at_ = Deadline::After(DeliveryTime());
-  for (auto& [id, session] : sessions_.all()) TellReplaced(session);
+  for (auto& [id, session] : sessions_.all()) {
+    TellReplaced(session);
+    // Whoever wants to come back may do so from now on.
+    const Deadline lease = Deadline::After(options_.session_lease);
+    if (lease.when() > session.kept_until.when()) session.kept_until = lease;
+  }
   AnswerAwaiting(OkStatus());
   OpenPendingSessions();
 }

@@ -45,6 +45,7 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
 }
 
 void Executor::Settle(const Place& place, control::ClientChannel& controller) {
+  if (place.controller != controller_epoch_) ForgetAborts(place);
   place_ = &place;
   controller_ = &controller;
   world_ = nullptr;
@@ -71,6 +72,16 @@ void Executor::TellHoldings() {
   const registers::RegisterTotals& totals = registers_.totals();
   activity_.Hold(static_cast<uint64_t>(totals.live_registers.load(std::memory_order_relaxed)),
                  static_cast<uint64_t>(totals.tensor_bytes.load(std::memory_order_relaxed)));
+}
+
+void Executor::ForgetAborts(const Place& place) {
+  std::lock_guard lock(sessions_mutex_);
+  controller_epoch_ = place.controller;
+  early_aborts_.clear();
+  last_session_ = SessionId();
+  for (const control::SessionRecord& record : place.sessions) {
+    last_session_ = std::max(last_session_, record.id);
+  }
 }
 
 std::vector<control::SessionRecord> Executor::Inventory() {
@@ -129,7 +140,11 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
         return OkStatus();
       }
       if (of_controller) return ExecuteForController(*session, command);
-      if (command.isRelease()) return Release(*session, command.getRelease()), OkStatus();
+      if (command.isRelease()) {
+        Release(*session, command.getRelease());
+        if (!session->Skips(running_.command)) session->next_command = running_.command + 1;
+        return OkStatus();
+      }
       if (batch.generation != session->generation()) return OkStatus();
       if (!session->Skips(running_.command)) {
         Status executed = ExecuteCommand(*session, command);
@@ -169,9 +184,7 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
       break;
     case wire::Command::ADOPT:
       Doing("attaching of a client");
-      for (const auto& [packed, ticket] : session.tickets()) bulk_.Withdraw(ticket);
-      session.tickets().clear();
-      session.Adopt(control::ReadSessionRecord(command.getAdopt()));
+      Adopt(session, control::ReadSessionRecord(command.getAdopt()));
       break;
     default:
       return Internal("the controller sent command kind ", static_cast<int>(command.which()));
@@ -311,17 +324,27 @@ void Executor::OpenSession(const control::SessionRecord& record) {
   });
 }
 
-void Executor::CloseSession(SessionState& session, bool client_lost) {
+void Executor::TakeFromClient(SessionState& session, bool client_lost) {
   std::vector<registers::Value> located;
   for (const auto& [packed, ticket] : session.tickets()) {
     bulk_.Withdraw(ticket);
     const auto value = session.registers().Read(RegisterId::FromPacked(packed));
     if (value.ok()) located.push_back(**value);
   }
+  session.tickets().clear();
   std::optional<WatchedProcess> client = session.TakeClientProcess();
   if (client_lost && !located.empty() && client.has_value()) {
     orphans_.Keep(*std::move(client), std::move(located));
   }
+}
+
+void Executor::Adopt(SessionState& session, const control::SessionRecord& record) {
+  TakeFromClient(session, record.client_lost);
+  session.Adopt(record);
+}
+
+void Executor::CloseSession(SessionState& session, bool client_lost) {
+  TakeFromClient(session, client_lost);
   const SessionId id = session.id();
   const Status status = registers_.Close(id);
   if (!status.ok()) spdlog::error("session {}: {}", id.value, Message(status));

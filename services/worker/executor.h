@@ -94,6 +94,12 @@ class Executor {
   void TellHoldings();
   void OpenSession(const control::SessionRecord& record);
   void CloseSession(SessionState& session, bool client_lost);
+  // Another client has it now.
+  void Adopt(SessionState& session, const control::SessionRecord& record);
+  // The client may not write to what it has located any more; if it was lost, it may all the same.
+  void TakeFromClient(SessionState& session, bool client_lost);
+  // Those that came early were of another controller's sessions.
+  void ForgetAborts(const Place& place);
 
   std::shared_ptr<SessionState> FindSession(SessionId id);
   void FailSession(SessionState& session, const Status& status);
@@ -107,6 +113,7 @@ class Executor {
   BulkServer& bulk_;
   control::ActivityPage& activity_;
 
+  Epoch controller_epoch_;  // whose sessions these are
   const Place* place_ = nullptr;
   control::ClientChannel* controller_ = nullptr;
   collective::Communicator* world_ = nullptr;

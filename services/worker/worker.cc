@@ -123,6 +123,13 @@ Status Worker::Work() {
                  ? Annotate(*why, "its controller was lost, and what its sessions held with it")
                  : *why;
     }
+    // One that was never in a world has nothing, and no rank.
+    if (place_.controller == Epoch()) {
+      deadline = Deadline::After(options_.join_timeout);
+      LOCKSTEP_ASSIGN_OR_RETURN(controller_,
+                                control::ZmqConnect(context_, options_.controller_endpoint));
+      continue;
+    }
     offer.inventory = Inventory{place_.rank, place_.controller, place_.epoch, place_.world_size(),
                                 executor.Inventory()};
     // A connection of its own: what is queued for the lost controller is nobody else's business.

@@ -187,6 +187,7 @@ Status Controller::HandleAwait(const control::PeerName& client, wire::AwaitWorke
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
                             FindOpen(SessionId(await.getSession()), client));
   session->last_heard = Deadline::Clock::now();
+  NoticeLosses();  // who has just been killed is not ready
   awaiting_.push_back(
       {client, session->id, RequestId(await.getRequest()), Timer(await.getTimeoutMillis())});
   if (membership_.AllReady()) AnswerAwaiting(OkStatus());

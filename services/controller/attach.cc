@@ -36,9 +36,7 @@ Status Controller::HandleName(const control::PeerName& client, wire::NameRegiste
     return refuse(ResourceExhausted("session ", session->id, " has ", kMaxNames,
                                     " names; take one back first"));
   }
-  if (request == SessionEntry::kEndRequest) {
-    return InvalidArgument("request ", request, " is the controller's own");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckRequest(request));
   NoticeLostBatches(*session, name.getNextCommand());
   if (!session->failure.ok()) {
     Answer(client, session->id, request, session->failure);
@@ -108,8 +106,6 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
                             FindByToken(client, SessionId(attach.getSession()),
                                         control::ToString(attach.getToken()), "attached to"));
-  session->client = client;
-  session->last_heard = Deadline::Clock::now();
   session->name = control::ToString(attach.getName());
   session->host = control::ToString(attach.getHost().getName());
   session->host_id = control::ToString(attach.getHost().getId());
@@ -121,12 +117,18 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   });
   Broadcast({session->id, session->generation, 0, RequestId()}, body);
   session->lost_bytes = 0;  // of another client's count
-  session->heard_messages = 0;
-  session->told_messages = 0;
-  SendOpened(*session);
-  TellReplaced(*session);
-  if (!session->failure.ok()) SendFailure(*session);
+  HandOver(*session, client);
   return OkStatus();
+}
+
+void Controller::HandOver(SessionEntry& session, const control::PeerName& client) {
+  session.client = client;
+  session.last_heard = Deadline::Clock::now();
+  session.heard_messages = 0;
+  session.told_messages = 0;
+  SendOpened(session);
+  TellReplaced(session);
+  if (!session.failure.ok()) SendFailure(session);
 }
 
 }  // namespace lockstep::controller

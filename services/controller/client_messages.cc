@@ -18,26 +18,6 @@ constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
 // The names of a million registers: a client gives names back whether it has room or not.
 constexpr uint64_t kNamesBytes = uint64_t{8} << 20;
 
-// The session whose messages `message` counts among; 0: none's.
-uint32_t SessionOf(wire::ClientMessage::Reader message) {
-  switch (message.which()) {
-    case wire::ClientMessage::BATCH:
-      return message.getBatch().getSession();
-    case wire::ClientMessage::CLOSE_SESSION:
-      return message.getCloseSession().getSession();
-    case wire::ClientMessage::RESET_SESSION:
-      return message.getResetSession().getSession();
-    case wire::ClientMessage::AWAIT_WORKERS:
-      return message.getAwaitWorkers().getSession();
-    case wire::ClientMessage::NAME_REGISTER:
-      return message.getNameRegister().getSession();
-    case wire::ClientMessage::DETACH_SESSION:
-      return message.getDetachSession().getSession();
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
 Status Controller::CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build) {
@@ -58,25 +38,17 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
   }
   return control::DecodeMessage<wire::ClientMessage>(
       message[0], [&](wire::ClientMessage::Reader reader) -> Status {
-        CountHeard(client, reader);
         switch (reader.which()) {
           case wire::ClientMessage::BATCH:
             return HandleBatch(client, reader.getBatch(), message);
-          // Opened at once, or when all workers are ready: one path for both.
           case wire::ClientMessage::OPEN_SESSION:
-            pending_opens_.push_back(
-                {client, {message[0]}, Timer(reader.getOpenSession().getTimeoutMillis())});
-            OpenPendingSessions();
+            OpenWhenReady(client, message[0], reader.getOpenSession().getTimeoutMillis());
             return OkStatus();
           case wire::ClientMessage::RESUME_SESSION:
-            pending_opens_.push_back(
-                {client, {message[0]}, Timer(reader.getResumeSession().getTimeoutMillis())});
-            OpenPendingSessions();
+            OpenWhenReady(client, message[0], reader.getResumeSession().getTimeoutMillis());
             return OkStatus();
           case wire::ClientMessage::ATTACH_SESSION:
-            pending_opens_.push_back(
-                {client, {message[0]}, Timer(reader.getAttachSession().getTimeoutMillis())});
-            OpenPendingSessions();
+            OpenWhenReady(client, message[0], reader.getAttachSession().getTimeoutMillis());
             return OkStatus();
           case wire::ClientMessage::NAME_REGISTER:
             return HandleName(client, reader.getNameRegister());
@@ -110,6 +82,13 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
       });
 }
 
+// Opened at once, or when all workers are ready: one path for both.
+void Controller::OpenWhenReady(const control::PeerName& client, const control::Frame& message,
+                               uint64_t timeout_millis) {
+  pending_opens_.push_back({client, {message}, Timer(timeout_millis)});
+  OpenPendingSessions();
+}
+
 void Controller::OpenPendingSessions() {
   if (!membership_.AllReady()) return;
   for (const PendingOpen& open : std::exchange(pending_opens_, {})) {
@@ -124,10 +103,9 @@ void Controller::OpenPendingSessions() {
   }
 }
 
-void Controller::CountHeard(const control::PeerName& client, wire::ClientMessage::Reader message) {
-  const SessionId id(SessionOf(message));
-  SessionEntry* const session = id == SessionId() ? nullptr : sessions_.Find(id);
-  if (session != nullptr && session->client == client) ++session->heard_messages;
+Status Controller::CheckRequest(RequestId request) {
+  if (request != SessionEntry::kEndRequest) return OkStatus();
+  return InvalidArgument("request ", request, " is the controller's own");
 }
 
 Status Controller::HandleKeepAlive(const control::PeerName& client,
@@ -199,7 +177,7 @@ void Controller::SendOpened(SessionEntry& session) {
 Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,
                                const control::Message& message) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
-                            sessions_.FindOwned(SessionId(batch.getSession()), client));
+                            FindHeard(SessionId(batch.getSession()), client));
   const RequestId request(batch.getRequest());
   if (session->ending.has_value()) {
     // Names that are given back meanwhile are free soon enough; whoever asks is answered.
@@ -220,9 +198,7 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   if (batch.getFirstCommand() == 0 || batch.getCommandCount() == 0) {
     return InvalidArgument("the commands of a batch are counted from 1, and there is at least one");
   }
-  if (request == SessionEntry::kEndRequest) {
-    return InvalidArgument("request ", request, " is the controller's own");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckRequest(request));
   session->last_heard = Deadline::Clock::now();
   session->register_generations =
       std::max(session->register_generations, batch.getRegisterGenerations());
@@ -296,9 +272,7 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
     return InvalidArgument("generation ", reset.getGeneration(), " does not follow ",
                            session->generation);
   }
-  if (RequestId(reset.getRequest()) == SessionEntry::kEndRequest) {
-    return InvalidArgument("request ", reset.getRequest(), " is the controller's own");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckRequest(RequestId(reset.getRequest())));
   session->last_heard = Deadline::Clock::now();
   // What is in flight ends even if nothing has failed: a reset is also how a client gives up. What
   // comes before a failure is still executed, so that all ranks have its results.

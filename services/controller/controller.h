@@ -98,6 +98,8 @@ class Controller {
   Status HandleName(const control::PeerName& client, wire::NameRegister::Reader name);
   Status HandleDetach(const control::PeerName& client, wire::DetachSession::Reader detach);
   Status Attach(const control::PeerName& client, wire::AttachSession::Reader attach);
+  // It has this client from now on, who is told how it stands.
+  void HandOver(SessionEntry& session, const control::PeerName& client);
   // It has no client for now.
   void Orphan(SessionEntry& session, std::chrono::milliseconds keep_for);
   // The session that the token belongs to, which has no other client. `how`: "resumed", ...
@@ -130,7 +132,11 @@ class Controller {
 
   // From clients (client_messages.cc).
   Status HandleClient(const control::PeerName& client, const control::Message& message);
+  // kInvalidArgument for a number that only the controller gives to requests.
+  static Status CheckRequest(RequestId request);
   static Status CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build);
+  void OpenWhenReady(const control::PeerName& client, const control::Frame& message,
+                     uint64_t timeout_millis);
   void OpenPendingSessions();
   Status OpenSession(const control::PeerName& client, wire::OpenSession::Reader open);
   void SendOpened(SessionEntry& session);
@@ -166,6 +172,9 @@ class Controller {
                    uint64_t from_command = 0);
 
   // The ends of sessions (session_ends.cc). Those that may take a session out of the table say so.
+  // The session that a message of `client` is for, which counts (see wire::KeepAlive); FindOpen():
+  // and that is not being closed.
+  StatusOr<SessionEntry*> FindHeard(SessionId id, const control::PeerName& client);
   StatusOr<SessionEntry*> FindOpen(SessionId id, const control::PeerName& client);
   static Status BeingClosed(SessionId id);
   // It fails, and goes on failing after every reset.
@@ -195,7 +204,6 @@ class Controller {
   void SendToClient(const control::PeerName& client, const control::Message& message);
   // The same, and counts it.
   void Tell(SessionEntry& session, const control::Message& message);
-  void CountHeard(const control::PeerName& client, wire::ClientMessage::Reader message);
   Status HandleKeepAlive(const control::PeerName& client, wire::KeepAlive::Reader keep_alive);
   void SendAnswer(const PendingRequest& request);
   void Answer(const control::PeerName& client, SessionId session, RequestId request,

@@ -59,8 +59,6 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
   if (!status.ok()) return Refuse(client, status, /*resume=*/true);
   SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
   spdlog::info("session {} is resumed by its client", session.id.value);
-  session.client = client;
-  session.last_heard = Deadline::Clock::now();
   session.generation = std::max(session.generation, Generation(resume.getGeneration()));
   // Asked for once more by the client that has it: its last answer may have been lost.
   if (resume.getNextCommand() > session.next_command) {
@@ -74,11 +72,7 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
     }
     session.next_command = resume.getNextCommand();
   }
-  session.heard_messages = 0;
-  session.told_messages = 0;
-  SendOpened(session);
-  TellReplaced(session);
-  SendFailure(session);
+  HandOver(session, client);
 }
 
 }  // namespace lockstep::controller

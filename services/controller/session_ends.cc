@@ -13,8 +13,14 @@
 
 namespace lockstep::controller {
 
-StatusOr<SessionEntry*> Controller::FindOpen(SessionId id, const control::PeerName& client) {
+StatusOr<SessionEntry*> Controller::FindHeard(SessionId id, const control::PeerName& client) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session, sessions_.FindOwned(id, client));
+  ++session->heard_messages;
+  return session;
+}
+
+StatusOr<SessionEntry*> Controller::FindOpen(SessionId id, const control::PeerName& client) {
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session, FindHeard(id, client));
   if (session->ending.has_value()) {
     return BeingClosed(id);
   }

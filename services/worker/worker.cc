@@ -124,18 +124,15 @@ Status Worker::Work() {
                  : *why;
     }
     // One that was never in a world has nothing, and no rank.
-    if (place_.controller == Epoch()) {
-      deadline = Deadline::After(options_.join_timeout);
-      LOCKSTEP_ASSIGN_OR_RETURN(controller_,
-                                control::ZmqConnect(context_, options_.controller_endpoint));
-      continue;
+    const bool was_in_a_world = place_.controller != Epoch();
+    if (was_in_a_world) {
+      offer.inventory = Inventory{place_.rank, place_.controller, place_.epoch, place_.world_size(),
+                                  executor.Inventory()};
     }
-    offer.inventory = Inventory{place_.rank, place_.controller, place_.epoch, place_.world_size(),
-                                executor.Inventory()};
     // A connection of its own: what is queued for the lost controller is nobody else's business.
     LOCKSTEP_ASSIGN_OR_RETURN(controller_,
                               control::ZmqConnect(context_, options_.controller_endpoint));
-    deadline = Deadline::After(options_.controller_grace);
+    deadline = Deadline::After(was_in_a_world ? options_.controller_grace : options_.join_timeout);
   }
 }
 

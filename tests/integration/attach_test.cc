@@ -44,13 +44,6 @@ class AttachTest : public RecoveryFixture {
   Session AttachTo(const std::string& ticket) {
     return Unwrapped(Session::Attach(Kept(), ticket, context_));
   }
-  static Session Unwrapped(StatusOr<Session> session) {
-    if (!session.ok()) {
-      ADD_FAILURE() << session.status();
-      std::abort();
-    }
-    return *std::move(session);
-  }
   // How many registers the workers hold together, once that is `wanted`.
   void ExpectRegisters(uint64_t wanted) {
     const Deadline deadline = Deadline::After(kLong);

@@ -54,12 +54,7 @@ class ConnectionTest : public ServicesFixture {
     options.endpoint = endpoint;
     options.connect_timeout = kLong;
     options.timeout = kLong;
-    auto session = Session::Connect(options, context_);
-    if (!session.ok()) {
-      ADD_FAILURE() << session.status();
-      std::abort();
-    }
-    return *std::move(session);
+    return Unwrapped(Session::Connect(options, context_));
   }
 
   std::unique_ptr<support::TcpProxy> to_clients_;

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -75,12 +74,7 @@ class RecoveryFixture : public ServicesFixture {
     options.endpoint = IpcEndpoint("clients");
     options.connect_timeout = kLong;
     options.timeout = kLong;
-    auto session = Session::Connect(options, context_);
-    if (!session.ok()) {
-      ADD_FAILURE() << session.status();
-      std::abort();
-    }
-    sessions_.push_back(std::make_unique<Session>(*std::move(session)));
+    sessions_.push_back(std::make_unique<Session>(Unwrapped(Session::Connect(options, context_))));
     return *sessions_.back();
   }
   static DRef Unwrap(StatusOr<DRef> ref) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -58,6 +59,14 @@ class ServicesFixture : public ::testing::Test {
     options.arena_bytes = size_t{64} << 20;
     options.join_timeout = kLong;
     return options;
+  }
+  // The session, or the end of the test program: nothing that follows would make sense.
+  static Session Unwrapped(StatusOr<Session> session) {
+    if (!session.ok()) {
+      ADD_FAILURE() << session.status();
+      std::abort();
+    }
+    return *std::move(session);
   }
   StatusOr<Session> ConnectTo(const std::string& endpoint,
                               std::chrono::milliseconds timeout = kLong) {

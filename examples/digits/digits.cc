@@ -1,7 +1,6 @@
 // Trains a small neural network on images of handwritten digits, data-parallel on all workers.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include "examples/digits/train.h"
 #include "examples/support/cluster.h"
 #include "examples/support/find_file.h"
+#include "examples/support/flags.h"
 
 namespace lockstep::examples::digits {
 namespace {
@@ -76,22 +76,21 @@ Status Run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   lockstep::examples::digits::Flags flags;
-  CLI::App app("Trains a neural network on images of handwritten digits, on all workers at once.");
-  lockstep::examples::AddClusterFlags(app, flags.cluster);
-  app.add_option("--epochs", flags.train.epochs, "Passes through the training images")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  app.add_option("--batch", flags.train.batch_size, "Images of a mini-batch, over all workers")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--seed", flags.train.seed, "Of the initial parameters and the shuffling")
-      ->capture_default_str();
-  app.add_option("--data", flags.data, "The data set (default: the one that comes along)")
-      ->type_name("FILE");
-  app.add_option("--losses", flags.losses, "Write the loss of every epoch here, as CSV")
-      ->type_name("FILE");
-  app.add_flag("--quiet", flags.quiet, "Print the summary only");
-  CLI11_PARSE(app, argc, argv);
+  const int exit_code = lockstep::examples::ParseFlags(
+      "Trains a neural network on images of handwritten digits, on all workers at once.",
+      lockstep::examples::WithClusterFlags(
+          flags.cluster,
+          {
+              {"--epochs", &flags.train.epochs, "Passes through the training images", 100'000},
+              {"--batch", &flags.train.batch_size, "Images of a mini-batch, over all workers",
+               1'000'000},
+              {"--seed", &flags.train.seed, "Of the initial parameters and the shuffling"},
+              {"--data", &flags.data, "The data set (default: the one that comes along)"},
+              {"--losses", &flags.losses, "Write the loss of every epoch here, as CSV"},
+              {"--quiet", &flags.quiet, "Print the summary only"},
+          }),
+      argc, argv);
+  if (exit_code >= 0) return exit_code;
 
   const lockstep::Status status = lockstep::examples::digits::Run(flags);
   if (status.ok()) return 0;

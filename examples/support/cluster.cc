@@ -21,21 +21,21 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartCluster(const ClusterFlags& 
 
 }  // namespace
 
-void AddClusterFlags(CLI::App& app, ClusterFlags& flags) {
-  CLI::Option* workers =
-      app.add_option("-w,--workers", flags.workers, "Workers of the cluster that is started")
-          ->check(CLI::Range(1, 64))
-          ->capture_default_str();
-  CLI::Option* processes =
-      app.add_flag("--processes", flags.processes, "Workers are processes, not threads");
-  app.add_option("--connect", flags.connect, "Use the cluster whose clients' endpoint this is")
-      ->type_name("ENDPOINT")
-      ->excludes(workers)
-      ->excludes(processes);
-  app.add_option("--module", flags.module,
-                 "The example's module as the workers find it (default: beside this program; with "
-                 "--connect: in the workers' module path)")
-      ->type_name("PATH");
+std::vector<Flag> WithClusterFlags(ClusterFlags& flags, const std::vector<Flag>& own) {
+  std::vector<Flag> all = {
+      {"-w,--workers", &flags.workers, "Workers of the cluster that is started", 64},
+      {"--processes", &flags.processes, "Workers are processes, not threads"},
+      {"--connect",
+       &flags.connect,
+       "Use the cluster whose clients' endpoint this is",
+       0,
+       {"--workers", "--processes"}},
+      {"--module", &flags.module,
+       "The example's module as the workers find it (default: beside this program; with "
+       "--connect: in the workers' module path)"},
+  };
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
 }
 
 StatusOr<Cluster> Cluster::Open(const ClusterFlags& flags, const std::string& module) {

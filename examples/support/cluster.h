@@ -1,11 +1,12 @@
 // What every example needs before its first call: a session with a cluster, chosen by flags.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "examples/support/flags.h"
 #include "runtime/base/status.h"
 #include "runtime/client/session.h"
 #include "services/local/local_cluster.h"
@@ -19,8 +20,8 @@ struct ClusterFlags {
   std::string module;
 };
 
-// --workers, --processes, --connect and --module. `flags` outlives `app`.
-void AddClusterFlags(CLI::App& app, ClusterFlags& flags);
+// --workers, --processes, --connect and --module, and then an example's `own`.
+std::vector<Flag> WithClusterFlags(ClusterFlags& flags, const std::vector<Flag>& own);
 
 // A session with a cluster that runs already (--connect), or with one of its own: workers as
 // threads of this process, or as processes (--processes).

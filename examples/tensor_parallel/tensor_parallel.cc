@@ -1,10 +1,10 @@
 // Computes a transformer block split over all workers, and checks it against the unsplit block.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <vector>
 
 #include "examples/support/cluster.h"
+#include "examples/support/flags.h"
 #include "examples/tensor_parallel/block.h"
 
 namespace lockstep::examples::tensor_parallel {
@@ -91,19 +91,18 @@ Status Run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   lockstep::examples::tensor_parallel::Flags flags;
-  CLI::App app("Computes a transformer block split over all workers, and checks the result.");
-  lockstep::examples::AddClusterFlags(app, flags.cluster);
-  app.add_option("--batch", flags.shape.batch, "Sequences")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_option("--sequence", flags.shape.sequence, "Tokens of a sequence")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  app.add_option("--seed", flags.seed, "Of the weights")->capture_default_str();
-  app.add_option("--repeat", flags.repeat, "Runs that are timed")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  const int exit_code = lockstep::examples::ParseFlags(
+      "Computes a transformer block split over all workers, and checks the result.",
+      lockstep::examples::WithClusterFlags(
+          flags.cluster,
+          {
+              {"--batch", &flags.shape.batch, "Sequences", 1024},
+              {"--sequence", &flags.shape.sequence, "Tokens of a sequence", 65536},
+              {"--seed", &flags.seed, "Of the weights"},
+              {"--repeat", &flags.repeat, "Runs that are timed", 1'000'000},
+          }),
+      argc, argv);
+  if (exit_code >= 0) return exit_code;
 
   const lockstep::Status status = lockstep::examples::tensor_parallel::Run(flags);
   if (status.ok()) return 0;

@@ -72,21 +72,21 @@ StatusOr<std::string> OnlyEndpoint() {
 
 }  // namespace
 
-void AddTargetOptions(CLI::App& app, TargetOptions& options) {
-  CLI::Option* connect =
-      app.add_option("-c,--connect", options.endpoint,
-                     "the controller's endpoint for clients: ipc://PATH or tcp://HOST:PORT")
-          ->type_name("ENDPOINT");
-  app.add_option("-n,--name", options.name,
-                 "a cluster started by `lockstep up` on this host; without both:\n"
-                 "$LOCKSTEP_ENDPOINT, else the one that runs")
-      ->type_name("NAME")
-      ->excludes(connect);
-  app.add_option("--timeout", options.timeout_seconds,
-                 "seconds to wait for the controller's answer")
-      ->check(CLI::Range(0.001, 86'400.0).description(""))
-      ->type_name("SECONDS")
-      ->capture_default_str();
+void AddTargetOptions(Command command, TargetOptions& options) {
+  Option connect = command
+                       .Add("-c,--connect", options.endpoint,
+                            "the controller's endpoint for clients: ipc://PATH or tcp://HOST:PORT")
+                       .Placeholder("ENDPOINT");
+  command
+      .Add("-n,--name", options.name,
+           "a cluster started by `lockstep up` on this host; without both:\n"
+           "$LOCKSTEP_ENDPOINT, else the one that runs")
+      .Placeholder("NAME")
+      .Excludes(connect);
+  command.Add("--timeout", options.timeout_seconds, "seconds to wait for the controller's answer")
+      .Between(0.001, 86'400.0)
+      .Placeholder("SECONDS")
+      .ShowDefault();
 }
 
 StatusOr<std::string> ResolveEndpoint(const TargetOptions& options) {
@@ -111,22 +111,22 @@ StatusOr<ClusterStatus> QueryWhy(const std::string& endpoint, const TargetOption
   return status.ok() ? status : ConnectError(status.status());
 }
 
-void AddSessionOptions(CLI::App& app, SessionTarget& target) {
-  AddTargetOptions(app, target.cluster);
-  CLI::Option* embedded = app.add_flag("--embedded", target.embedded,
-                                       "start a cluster inside this process instead of connecting");
-  embedded->excludes(app.get_option("--connect"))->excludes(app.get_option("--name"));
-  app.add_option("-w,--workers", target.workers, "how many workers the embedded cluster has")
-      ->check(CLI::Range(1, 1024).description(""))
-      ->type_name("N")
-      ->needs(embedded);
-  app.add_option("--module-path", target.module_path,
-                 "directory that the embedded cluster may load modules from (repeatable)")
-      ->check(CLI::Validator(CLI::ExistingDirectory).description(""))
-      ->type_name("DIR")
-      ->expected(1)
-      ->take_all()
-      ->needs(embedded);
+void AddSessionOptions(Command command, SessionTarget& target) {
+  AddTargetOptions(command, target.cluster);
+  Option embedded = command.AddFlag("--embedded", target.embedded,
+                                    "start a cluster inside this process instead of connecting");
+  embedded.Excludes(command.Get("--connect")).Excludes(command.Get("--name"));
+  command.Add("-w,--workers", target.workers, "how many workers the embedded cluster has")
+      .Between(1, 1024)
+      .Placeholder("N")
+      .Needs(embedded);
+  command
+      .Add("--module-path", target.module_path,
+           "directory that the embedded cluster may load modules from (repeatable)")
+      .ExistingDirectory()
+      .Placeholder("DIR")
+      .Repeatable()
+      .Needs(embedded);
 }
 
 StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "services/local/local_cluster.h"
+#include "tools/cli/command_line.h"
 
 namespace lockstep::cli {
 
@@ -22,7 +22,7 @@ struct TargetOptions {
 };
 
 // --connect, --name, --timeout.
-void AddTargetOptions(CLI::App& app, TargetOptions& options);
+void AddTargetOptions(Command command, TargetOptions& options);
 
 // --connect; else the cluster of --name; else $LOCKSTEP_ENDPOINT; else the only one that runs on
 // this host; else the one called "lockstep". Exit code 3 if there is none, with what to do about
@@ -44,7 +44,7 @@ struct SessionTarget {
 };
 
 // The above, --embedded, --workers and --module-path.
-void AddSessionOptions(CLI::App& app, SessionTarget& target);
+void AddSessionOptions(Command command, SessionTarget& target);
 
 // A session, and the embedded cluster that it needs, if any. Closes both, the session first.
 struct OpenSession {

@@ -90,36 +90,33 @@ Status RunCall(const CallCommand& command) {
 
 }  // namespace
 
-void AddCall(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
-      app.add_subcommand("call", "Call a function on every worker and show what it returns");
+void AddCall(Command lockstep) {
+  Command command =
+      lockstep.AddCommand("call", "Call a function on every worker and show what it returns");
   auto options = std::make_shared<CallCommand>();
-  command->add_option("FUNCTION", options->function, "a built-in function, or one of --module")
-      ->required()
-      ->type_name("");
+  command.Add("FUNCTION", options->function, "a built-in function, or one of --module")
+      .Required()
+      .Placeholder("");
   command
-      ->add_option("ARGS", options->args,
-                   "3  1.5  true  none  \"text\"  text:word  f32 (dtype)  [2, 3] (shape)\n"
-                   "[1, \"a\"] (list)  f32[2,2]=1,2,3,4 (tensor)  f32[8]=0 (filled)\n"
-                   "f32[8] (uninitialised)  npy:FILE  hex:00ff  cpu:0  {k: 1} (map)")
-      ->type_name("");
-  command
-      ->add_option("-m,--module", options->module, "library to load, in the workers' module path")
-      ->type_name("PATH");
-  command->add_option("-r,--rank", options->rank, "show this rank's result only")
-      ->check(CLI::Range(0, 1'000'000).description(""))
-      ->type_name("R");
-  AddSessionOptions(*command, options->target);
-  AddOutputOption(*command, options->format);
-  AddExamples(
-      *command,
+      .Add("ARGS", options->args,
+           "3  1.5  true  none  \"text\"  text:word  f32 (dtype)  [2, 3] (shape)\n"
+           "[1, \"a\"] (list)  f32[2,2]=1,2,3,4 (tensor)  f32[8]=0 (filled)\n"
+           "f32[8] (uninitialised)  npy:FILE  hex:00ff  cpu:0  {k: 1} (map)")
+      .Placeholder("");
+  command.Add("-m,--module", options->module, "library to load, in the workers' module path")
+      .Placeholder("PATH");
+  command.Add("-r,--rank", options->rank, "show this rank's result only")
+      .Between(0, 1'000'000)
+      .Placeholder("R");
+  AddSessionOptions(command, options->target);
+  AddOutputOption(command, options->format);
+  command.Examples(
       "  lockstep call lockstep.worker_rank\n"
       "  lockstep call lockstep.full '[2, 3]' 1.5 f32 --rank 0\n"
       "  lockstep call lockstep.cast i32[3]=1,2,3 bf16 --embedded\n"
       "  lockstep call add_one f32[4]=0 --module libmath.so\n"
       "  lockstep call lockstep.identity -- -inf          after --, nothing is an option\n");
-  command->callback(
-      [&invocation, options] { invocation.run = [options] { return RunCall(*options); }; });
+  command.Do([options] { return RunCall(*options); });
 }
 
 }  // namespace lockstep::cli

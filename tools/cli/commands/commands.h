@@ -1,27 +1,19 @@
-// One function per command, each in a file of its name: it adds a subcommand to the application,
-// and what shall happen when that one is chosen.
+// One function per command, each in a file of its name: it adds itself to `lockstep`,
+// and what shall happen when it is chosen.
 #pragma once
 
-#include <functional>
-
-#include "CLI/CLI.hpp"
-#include "runtime/base/status.h"
+#include "tools/cli/command_line.h"
 
 namespace lockstep::cli {
 
-// What the command line asks for. Executed after parsing, so that CLI11 is out of the way by then.
-struct Invocation {
-  std::function<Status()> run;
-};
-
-void AddUp(CLI::App& app, Invocation& invocation);
-void AddDown(CLI::App& app, Invocation& invocation);
-void AddStatus(CLI::App& app, Invocation& invocation);
-void AddWorkers(CLI::App& app, Invocation& invocation);
-void AddWhy(CLI::App& app, Invocation& invocation);
-void AddCall(CLI::App& app, Invocation& invocation);
-void AddRun(CLI::App& app, Invocation& invocation);
-void AddConfig(CLI::App& app, Invocation& invocation);
-void AddVersion(CLI::App& app, Invocation& invocation);
+void AddUp(Command lockstep);
+void AddDown(Command lockstep);
+void AddStatus(Command lockstep);
+void AddWorkers(Command lockstep);
+void AddWhy(Command lockstep);
+void AddCall(Command lockstep);
+void AddRun(Command lockstep);
+void AddConfig(Command lockstep);
+void AddVersion(Command lockstep);
 
 }  // namespace lockstep::cli

@@ -111,35 +111,33 @@ Status Show(const ConfigOptions& options) {
 
 }  // namespace
 
-void AddConfig(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("config", "Check configuration files, list settings");
-  command->require_subcommand(1);
-  AddExamples(*command,
-              "  lockstep config validate cluster.yaml\n"
-              "  lockstep config show --kind worker\n");
+void AddConfig(Command lockstep) {
+  Command command = lockstep.AddCommand("config", "Check configuration files, list settings");
+  command.RequireCommand();
+  command.Examples(
+      "  lockstep config validate cluster.yaml\n"
+      "  lockstep config show --kind worker\n");
   auto options = std::make_shared<ConfigOptions>();
-  const CLI::IsMember kinds({"auto", "cluster", "controller", "worker"});
+  const std::vector<std::string> kinds = {"auto", "cluster", "controller", "worker"};
 
-  CLI::App* validate = command->add_subcommand("validate", "Check files without starting anything");
-  validate->add_option("FILE", options->files, "YAML files")->required()->type_name("");
-  validate
-      ->add_option("--kind", options->kind, "what the files configure; auto: told by their keys")
-      ->check(kinds)
-      ->type_name("KIND");
-  AddOutputOption(*validate, options->format);
-  AddExamples(*validate,
-              "  lockstep config validate cluster.yaml\n"
-              "  lockstep config validate --kind worker etc/*.yaml --output json\n");
-  validate->callback(
-      [&invocation, options] { invocation.run = [options] { return Validate(*options); }; });
+  Command validate = command.AddCommand("validate", "Check files without starting anything");
+  validate.Add("FILE", options->files, "YAML files").Required().Placeholder("");
+  validate.Add("--kind", options->kind, "what the files configure; auto: told by their keys")
+      .OneOf(kinds)
+      .Placeholder("KIND");
+  AddOutputOption(validate, options->format);
+  validate.Examples(
+      "  lockstep config validate cluster.yaml\n"
+      "  lockstep config validate --kind worker etc/*.yaml --output json\n");
+  validate.Do([options] { return Validate(*options); });
 
-  CLI::App* show = command->add_subcommand("show", "List all settings with their defaults");
-  show->add_option("--kind", options->kind, "one kind of file only: cluster, controller, worker")
-      ->check(kinds)
-      ->type_name("KIND");
-  AddOutputOption(*show, options->format);
-  AddExamples(*show, "  lockstep config show\n  lockstep config show --kind cluster\n");
-  show->callback([&invocation, options] { invocation.run = [options] { return Show(*options); }; });
+  Command show = command.AddCommand("show", "List all settings with their defaults");
+  show.Add("--kind", options->kind, "one kind of file only: cluster, controller, worker")
+      .OneOf(kinds)
+      .Placeholder("KIND");
+  AddOutputOption(show, options->format);
+  show.Examples("  lockstep config show\n  lockstep config show --kind cluster\n");
+  show.Do([options] { return Show(*options); });
 }
 
 }  // namespace lockstep::cli

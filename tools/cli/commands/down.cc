@@ -156,34 +156,30 @@ Status Down(const DownCommand& command) {
 
 }  // namespace
 
-void AddDown(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("down", "Stop a cluster");
+void AddDown(Command lockstep) {
+  Command command = lockstep.AddCommand("down", "Stop a cluster");
   auto options = std::make_shared<DownCommand>();
-  CLI::Option* name =
-      command->add_option("NAME", options->name, "the cluster; not needed if there is only one")
-          ->type_name("");
+  Option name = command.Add("NAME", options->name, "the cluster; not needed if there is only one")
+                    .Placeholder("");
+  command.AddFlag("-a,--all", options->all, "all clusters that `lockstep up` started on this host")
+      .Excludes(name);
   command
-      ->add_flag("-a,--all", options->all, "all clusters that `lockstep up` started on this host")
-      ->excludes(name);
+      .Add("-c,--connect", options->endpoint, "a cluster by its controller's endpoint for clients")
+      .Excludes(name)
+      .Excludes(command.Get("--all"))
+      .Placeholder("ENDPOINT");
   command
-      ->add_option("-c,--connect", options->endpoint,
-                   "a cluster by its controller's endpoint for clients")
-      ->excludes(name)
-      ->excludes(command->get_option("--all"))
-      ->type_name("ENDPOINT");
-  command
-      ->add_option("--timeout", options->timeout_seconds,
-                   "seconds to wait before processes are ended by signals")
-      ->check(CLI::Range(0.001, 86'400.0).description(""))
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  AddOutputOption(*command, options->format);
-  AddExamples(*command,
-              "  lockstep down\n"
-              "  lockstep down demo\n"
-              "  lockstep down --all\n");
-  command->callback(
-      [&invocation, options] { invocation.run = [options] { return Down(*options); }; });
+      .Add("--timeout", options->timeout_seconds,
+           "seconds to wait before processes are ended by signals")
+      .Between(0.001, 86'400.0)
+      .Placeholder("SECONDS")
+      .ShowDefault();
+  AddOutputOption(command, options->format);
+  command.Examples(
+      "  lockstep down\n"
+      "  lockstep down demo\n"
+      "  lockstep down --all\n");
+  command.Do([options] { return Down(*options); });
 }
 
 }  // namespace lockstep::cli

@@ -216,25 +216,25 @@ Status RunProgram(RunCommand& command) {
 
 }  // namespace
 
-void AddRun(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("run", "Run a program file on a cluster");
+void AddRun(Command lockstep) {
+  Command command = lockstep.AddCommand("run", "Run a program file on a cluster");
   auto options = std::make_shared<RunCommand>();
-  CLI::Option* file =
-      command->add_option("PROGRAM", options->file, "YAML file; docs/program-file.md describes it")
-          ->type_name("");
-  command->add_flag("--check", options->check_only, "read and check the file, execute nothing");
-  CLI::Option* list =
-      command->add_flag("--list-steps", options->list_steps, "list all steps and their keys");
-  AddSessionOptions(*command, options->target);
-  AddOutputOption(*command, options->format);
-  AddExamples(*command,
-              "  lockstep run examples/programs/hello.yaml --embedded --workers 4\n"
-              "  lockstep run program.yaml --name demo\n"
-              "  lockstep run program.yaml --output json | jq .prints\n"
-              "  lockstep run --check program.yaml\n");
-  command->callback([&invocation, options, file, list] {
-    if (file->count() == 0 && list->count() == 0) throw CLI::RequiredError("PROGRAM");
-    invocation.run = [options] { return RunProgram(*options); };
+  command.Add("PROGRAM", options->file, "YAML file; docs/program-file.md describes it")
+      .Placeholder("");
+  command.AddFlag("--check", options->check_only, "read and check the file, execute nothing");
+  command.AddFlag("--list-steps", options->list_steps, "list all steps and their keys");
+  AddSessionOptions(command, options->target);
+  AddOutputOption(command, options->format);
+  command.Examples(
+      "  lockstep run examples/programs/hello.yaml --embedded --workers 4\n"
+      "  lockstep run program.yaml --name demo\n"
+      "  lockstep run program.yaml --output json | jq .prints\n"
+      "  lockstep run --check program.yaml\n");
+  command.Do([options]() -> Status {
+    if (options->file.empty() && !options->list_steps) {
+      return UsageError("PROGRAM is required; `lockstep run --help` tells more");
+    }
+    return RunProgram(*options);
   });
 }
 

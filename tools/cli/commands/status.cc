@@ -47,32 +47,29 @@ Status ShowWorkers(const StatusCommand& command) {
 
 }  // namespace
 
-void AddStatus(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("status", "Show a cluster, its workers and its sessions");
+void AddStatus(Command lockstep) {
+  Command command = lockstep.AddCommand("status", "Show a cluster, its workers and its sessions");
   auto options = std::make_shared<StatusCommand>();
-  AddTargetOptions(*command, options->target);
-  AddOutputOption(*command, options->format);
-  AddExamples(*command,
-              "  lockstep status\n"
-              "  lockstep status --name demo\n"
-              "  lockstep status --connect tcp://127.0.0.1:7000 --output json\n");
-  command->callback(
-      [&invocation, options] { invocation.run = [options] { return ShowStatus(*options); }; });
+  AddTargetOptions(command, options->target);
+  AddOutputOption(command, options->format);
+  command.Examples(
+      "  lockstep status\n"
+      "  lockstep status --name demo\n"
+      "  lockstep status --connect tcp://127.0.0.1:7000 --output json\n");
+  command.Do([options] { return ShowStatus(*options); });
 }
 
-void AddWorkers(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("workers", "List a cluster's workers and their progress");
+void AddWorkers(Command lockstep) {
+  Command command = lockstep.AddCommand("workers", "List a cluster's workers and their progress");
   auto options = std::make_shared<StatusCommand>();
-  AddTargetOptions(*command, options->target);
-  AddOutputOption(*command, options->format);
-  AddExamples(
-      *command,
+  AddTargetOptions(command, options->target);
+  AddOutputOption(command, options->format);
+  command.Examples(
       "  lockstep workers\n"
       "  lockstep workers --output json | jq '.[] | select(.state != \"ready\")'\n\n"
       "Counters since a worker's start: RECEIVED batches, LAUNCHED and COMPLETED commands.\n"
       "LAUNCHED ahead of COMPLETED for long means that a command does not end.\n");
-  command->callback(
-      [&invocation, options] { invocation.run = [options] { return ShowWorkers(*options); }; });
+  command.Do([options] { return ShowWorkers(*options); });
 }
 
 }  // namespace lockstep::cli

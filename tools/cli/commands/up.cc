@@ -240,48 +240,45 @@ Status Up(const UpCommand& command) {
 
 }  // namespace
 
-void AddUp(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("up", "Start a cluster of service processes on this host");
+void AddUp(Command lockstep) {
+  Command command = lockstep.AddCommand("up", "Start a cluster of service processes on this host");
   auto options = std::make_shared<UpCommand>();
-  command->add_option("CLUSTER", options->file, "YAML file; `lockstep config show` lists its keys")
-      ->type_name("");
-  command->add_option("-w,--workers", options->workers, "how many workers; 4 if nobody says")
-      ->check(CLI::Range(1, config::kMaxWorkers).description(""))
-      ->type_name("N");
-  command->add_option("-n,--name", options->name, "the cluster's name; \"lockstep\" if nobody says")
-      ->type_name("NAME");
-  command->add_flag("-d,--detach", options->detach,
-                    "return when the cluster is ready and leave it running");
+  command.Add("CLUSTER", options->file, "YAML file; `lockstep config show` lists its keys")
+      .Placeholder("");
+  command.Add("-w,--workers", options->workers, "how many workers; 4 if nobody says")
+      .Between(1, config::kMaxWorkers)
+      .Placeholder("N");
+  command.Add("-n,--name", options->name, "the cluster's name; \"lockstep\" if nobody says")
+      .Placeholder("NAME");
+  command.AddFlag("-d,--detach", options->detach,
+                  "return when the cluster is ready and leave it running");
   command
-      ->add_option("--set", options->settings,
-                   "a setting of the cluster file, as in worker.arena_bytes=1GiB (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
+      .Add("--set", options->settings,
+           "a setting of the cluster file, as in worker.arena_bytes=1GiB (repeatable)")
+      .Placeholder("KEY=VALUE")
+      .Repeatable();
   command
-      ->add_option("--module-path", options->module_path,
-                   "directory that workers may load modules from (repeatable)")
-      ->check(CLI::Validator(CLI::ExistingDirectory).description(""))
-      ->type_name("DIR")
-      ->expected(1)
-      ->take_all();
+      .Add("--module-path", options->module_path,
+           "directory that workers may load modules from (repeatable)")
+      .ExistingDirectory()
+      .Placeholder("DIR")
+      .Repeatable();
   command
-      ->add_option("--run-dir", options->run_directory,
-                   "new or empty directory for sockets and logs; without it:\n"
-                   "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/run/NAME")
-      ->type_name("DIR");
-  command->add_option("--timeout", options->timeout_seconds, "seconds to wait until all is ready")
-      ->check(CLI::Range(0.001, 86'400.0).description(""))
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  AddOutputOption(*command, options->format);
-  AddExamples(*command,
-              "  lockstep up --workers 4                    until ^C\n"
-              "  lockstep up cluster.yaml --detach          until `lockstep down`\n"
-              "  lockstep up --name demo --module-path build/modules\n"
-              "  lockstep up --set worker.arena_bytes=4GiB --set controller.worker_timeout=5s\n");
-  command->callback(
-      [&invocation, options] { invocation.run = [options] { return Up(*options); }; });
+      .Add("--run-dir", options->run_directory,
+           "new or empty directory for sockets and logs; without it:\n"
+           "${XDG_RUNTIME_DIR:-/tmp}/lockstep-UID/run/NAME")
+      .Placeholder("DIR");
+  command.Add("--timeout", options->timeout_seconds, "seconds to wait until all is ready")
+      .Between(0.001, 86'400.0)
+      .Placeholder("SECONDS")
+      .ShowDefault();
+  AddOutputOption(command, options->format);
+  command.Examples(
+      "  lockstep up --workers 4                    until ^C\n"
+      "  lockstep up cluster.yaml --detach          until `lockstep down`\n"
+      "  lockstep up --name demo --module-path build/modules\n"
+      "  lockstep up --set worker.arena_bytes=4GiB --set controller.worker_timeout=5s\n");
+  command.Do([options] { return Up(*options); });
 }
 
 }  // namespace lockstep::cli

@@ -8,25 +8,23 @@
 
 namespace lockstep::cli {
 
-void AddVersion(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("version", "Show this program's version");
+void AddVersion(Command lockstep) {
+  Command command = lockstep.AddCommand("version", "Show this program's version");
   auto format = std::make_shared<OutputFormat>(OutputFormat::kTable);
-  AddOutputOption(*command, *format);
-  AddExamples(*command, "  lockstep version\n  lockstep version --output json\n");
-  command->callback([&invocation, format] {
-    invocation.run = [format] {
-      if (*format == OutputFormat::kJson) {
-        std::cout << Json{{"version", control::kBuildVersion},
-                          {"protocol", control::kProtocolVersion},
-                          {"oldest_protocol", control::kOldestProtocolVersion}}
-                         .dump(2)
-                  << '\n';
-      } else {
-        std::cout << "lockstep " << control::kBuildVersion << " (protocol "
-                  << control::kProtocolVersion << ")\n";
-      }
-      return OkStatus();
-    };
+  AddOutputOption(command, *format);
+  command.Examples("  lockstep version\n  lockstep version --output json\n");
+  command.Do([format] {
+    if (*format == OutputFormat::kJson) {
+      std::cout << Json{{"version", control::kBuildVersion},
+                        {"protocol", control::kProtocolVersion},
+                        {"oldest_protocol", control::kOldestProtocolVersion}}
+                       .dump(2)
+                << '\n';
+    } else {
+      std::cout << "lockstep " << control::kBuildVersion << " (protocol "
+                << control::kProtocolVersion << ")\n";
+    }
+    return OkStatus();
   });
 }
 

@@ -30,20 +30,18 @@ Status Why(const WhyCommand& command) {
 
 }  // namespace
 
-void AddWhy(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("why", "Explain why a cluster does not go on");
+void AddWhy(Command lockstep) {
+  Command command = lockstep.AddCommand("why", "Explain why a cluster does not go on");
   auto options = std::make_shared<WhyCommand>();
-  AddTargetOptions(*command, options->target);
-  AddOutputOption(*command, options->format);
-  AddExamples(
-      *command,
+  AddTargetOptions(command, options->target);
+  AddOutputOption(command, options->format);
+  command.Examples(
       "  lockstep why\n"
       "  lockstep why --name demo\n"
       "  lockstep why --output json | jq -r .summary\n\n"
       "Asks every worker what it is doing at this moment, and for the stack of the thread that\n"
       "does it (which is interrupted by a signal for that). Tells who holds the others up.\n");
-  command->callback(
-      [&invocation, options] { invocation.run = [options] { return Why(*options); }; });
+  command.Do([options] { return Why(*options); });
 }
 
 }  // namespace lockstep::cli

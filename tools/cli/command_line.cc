@@ -1,0 +1,186 @@
+#include "tools/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "services/config/settings.h"
+#include "tools/cli/exit_code.h"
+
+namespace lockstep::cli {
+namespace {
+
+// CLI11's help without what the descriptions say better: which options exclude or need each other.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(34); }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text;
+    if (!option->get_type_name().empty()) text += " " + option->get_type_name();
+    if (!option->get_default_str().empty()) text += " (" + option->get_default_str() + ")";
+    if (option->get_required()) text += " (required)";
+    return text;
+  }
+};
+
+// The command line as CLI11 wants it: last argument first. CLI11 would take "[2, 3]" apart as a
+// list of its own, and refuses a "--" that stands behind the first of the arguments of `call`.
+// There a blank in front, which means nothing in YAML, tells it what is a value.
+std::vector<std::string> ReversedArguments(int argc, char** argv) {
+  const bool is_call = std::string_view(argv[1]) == "call";
+  bool only_values = false;
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (is_call && !only_values && argument == "--") {
+      only_values = true;
+      continue;
+    }
+    const bool is_value = argument.starts_with('[') || (only_values && argument.starts_with('-'));
+    arguments.emplace_back(is_value ? " " : "");
+    arguments.back() += argument;
+  }
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+}  // namespace
+
+Option& Option::Required() {
+  option_->required();
+  return *this;
+}
+
+Option& Option::Placeholder(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Option& Option::ShowDefault() {
+  option_->capture_default_str();
+  return *this;
+}
+
+// The descriptions say what is allowed: CLI11's own words for it would come twice.
+Option& Option::Between(int first, int last) {
+  option_->check(CLI::Range(first, last).description(""));
+  return *this;
+}
+
+Option& Option::Between(double first, double last) {
+  option_->check(CLI::Range(first, last).description(""));
+  return *this;
+}
+
+Option& Option::OneOf(const std::vector<std::string>& values) {
+  option_->check(CLI::IsMember(values, CLI::ignore_case));
+  return *this;
+}
+
+Option& Option::ExistingDirectory() {
+  option_->check(CLI::Validator(CLI::ExistingDirectory).description(""));
+  return *this;
+}
+
+Option& Option::Repeatable() {
+  option_->expected(1)->take_all();
+  return *this;
+}
+
+Option& Option::Excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option& Option::Needs(const Option& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Command Command::AddCommand(const std::string& name, const std::string& doc) {
+  return Command(app_->add_subcommand(name, doc), chosen_);
+}
+
+void Command::RequireCommand() { app_->require_subcommand(1); }
+
+Option Command::Add(const std::string& names, std::string& field, const std::string& doc) {
+  return Option(app_->add_option(names, field, doc));
+}
+
+Option Command::Add(const std::string& names, std::vector<std::string>& field,
+                    const std::string& doc) {
+  return Option(app_->add_option(names, field, doc));
+}
+
+Option Command::Add(const std::string& names, std::optional<int>& field, const std::string& doc) {
+  return Option(app_->add_option(names, field, doc));
+}
+
+Option Command::Add(const std::string& names, double& field, const std::string& doc) {
+  return Option(app_->add_option(names, field, doc));
+}
+
+Option Command::Add(const std::string& names, const std::function<void(const std::string&)>& store,
+                    const std::string& doc) {
+  return Option(app_->add_option_function<std::string>(names, store, doc));
+}
+
+Option Command::AddFlag(const std::string& names, bool& field, const std::string& doc) {
+  return Option(app_->add_flag(names, field, doc));
+}
+
+Option Command::Get(const std::string& name) const { return Option(app_->get_option(name)); }
+
+void Command::Examples(const std::string& examples) {
+  app_->footer("Examples:\n" + examples + "\n" + kExitCodesHelp);
+}
+
+void Command::Do(Action action) {
+  app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& version,
+                         const std::string& doc)
+    : app_(std::make_unique<CLI::App>(doc, name)) {
+  app_->set_version_flag("--version", name + " " + version);
+  app_->require_subcommand(1);
+  app_->formatter(std::make_shared<HelpFormatter>());
+}
+
+CommandLine::~CommandLine() = default;
+
+std::string CommandLine::Help() const { return app_->help(); }
+
+// CLI11 would say of a misspelt command only that one is missing.
+Status CommandLine::CheckCommand(const std::string& word) const {
+  if (word.starts_with('-')) return OkStatus();
+  std::vector<std::string> names;
+  for (const CLI::App* command : std::as_const(*app_).get_subcommands({})) {
+    names.push_back(command->get_name());
+  }
+  if (std::find(names.begin(), names.end(), word) != names.end()) return OkStatus();
+  const std::string nearest = config::Nearest(word, names);
+  return InvalidArgument("there is no command \"", word, "\"",
+                         nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)",
+                         "; `lockstep --help` lists them");
+}
+
+StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckCommand(argv[1]));
+  try {
+    app_->parse(ReversedArguments(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    // --help and --version end here too.
+    if (error.get_exit_code() == 0) {
+      app_->exit(error);
+      return Action([] { return OkStatus(); });
+    }
+    const bool has_command = !app_->get_subcommands().empty();
+    return InvalidArgument(error.what(), "; `lockstep ", has_command ? argv[1] : "",
+                           has_command ? " " : "", "--help` tells more");
+  }
+  return chosen_;
+}
+
+}  // namespace lockstep::cli

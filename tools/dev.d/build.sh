@@ -18,7 +18,21 @@ cmd_build() {
   refresh_compdb
 }
 
-build_targets() { step "Building" run_bazel build --keep_going -- "$@"; }
+build_targets() {
+  prune_disk_cache
+  step "Building" run_bazel build --keep_going -- "$@"
+}
+
+# Bazel never forgets what it has put into the disk cache (.bazelrc): what has not been used for
+# longest goes when the rest takes more than LOCKSTEP_CACHE_GIB.
+prune_disk_cache() {
+  local cache="$HOME/.cache/lockstep/bazel" limit_gib="${LOCKSTEP_CACHE_GIB:-24}"
+  [[ -d "$cache" ]] || return 0
+  find "$cache" -type f -printf '%A@ %s %p\0' | sort -z -rn |
+    awk -v RS='\0' -v ORS='\0' -v limit="$limit_gib" \
+      '{ sum += $2 } sum > limit * 2^30 { sub(/^[^ ]+ [^ ]+ /, ""); print }' |
+    xargs -0 -r rm -f
+}
 
 cmd_compdb() {
   cmd_setup

@@ -21,6 +21,8 @@ const char* Name(Fault fault) {
       return "a client vanishes";
     case Fault::kCut:
       return "a client's connection breaks";
+    case Fault::kDelay:
+      return "a client's connection stands still";
     case Fault::kKill:
       return "a worker is killed";
     case Fault::kStop:
@@ -53,6 +55,7 @@ Plan PlanOf(uint64_t seed) {
   plan.processes = HitsAll(plan.fault) || Between(random, 0, 2) == 0;
   plan.victim = static_cast<int>(Between(random, 0, plan.workers - 1));
   plan.steps = static_cast<int>(Between(random, 1, 40));
+  plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
   return plan;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -54,6 +55,39 @@ Status CheckDescriptors(const std::multiset<std::string>& before) {
   return left.empty() ? OkStatus() : Violation("descriptors of this process are left:", left);
 }
 
+// How many descriptors each process of the cluster has open.
+std::map<pid_t, size_t> DescriptorsOf(const Cluster& cluster, const Plan& plan) {
+  std::map<pid_t, size_t> counts;
+  if (!plan.processes) return counts;
+  std::vector<pid_t> pids = cluster.worker_pids();
+  if (plan.fault == Fault::kStop) pids.erase(pids.begin() + plan.victim);
+  pids.push_back(cluster.controller_pid());
+  for (const pid_t pid : pids) {
+    std::error_code gone;
+    const std::filesystem::directory_iterator open("/proc/" + std::to_string(pid) + "/fd", gone);
+    if (!gone) counts[pid] = static_cast<size_t>(std::distance(begin(open), end(open)));
+  }
+  return counts;
+}
+
+// Those that are the same as before, and are not frozen, have no more open than then.
+Status CheckDescriptorsOf(const Cluster& cluster, const Plan& plan,
+                          const std::map<pid_t, size_t>& before) {
+  const Deadline deadline = Deadline::After(kPatience);
+  while (true) {
+    std::string more;
+    for (const auto& [pid, count] : DescriptorsOf(cluster, plan)) {
+      const auto was = before.find(pid);
+      if (was == before.end() || count <= was->second) continue;
+      more += " process " + std::to_string(pid) + " has " + std::to_string(count) + ", had " +
+              std::to_string(was->second) + ";";
+    }
+    if (more.empty()) return OkStatus();
+    if (deadline.Expired()) return Violation("descriptors of services are left:", more);
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
 // The cluster's status once `found`; an error if that takes too long.
 template <typename Found>
 Status Await(Cluster& cluster, const std::string& what, Found found) {
@@ -70,7 +104,7 @@ Status Await(Cluster& cluster, const std::string& what, Found found) {
 // All sessions are closed, or their clients are gone: nothing of them is left, and whoever the
 // fault did not concern is ready for others.
 Status CheckAtRest(Cluster& cluster, const Plan& plan) {
-  const bool victim_is_lost = plan.fault == Fault::kKill || plan.fault == Fault::kStop;
+  const bool victim_is_lost = LosesForGood(plan.fault);
   LOCKSTEP_RETURN_IF_ERROR(Await(cluster, "sessions are left",
                                  [](const ClusterStatus& now) { return now.sessions.empty(); }));
   return Await(cluster, "a worker is disturbed, or holds registers of nobody",
@@ -135,7 +169,7 @@ Status RunClients(Cluster& cluster, const Plan& plan) {
     const std::string name = "chaos " + std::to_string(i);
     LOCKSTEP_ASSIGN_OR_RETURN(
         auto client, Client::Start(cluster, name, plan.seed * 100 + static_cast<uint64_t>(i),
-                                   plan.fault == Fault::kCut && i == 0 ? &wire : nullptr));
+                                   HitsTheWire(plan.fault) && i == 0 ? &wire : nullptr));
     clients.push_back(std::move(client));
   }
   for (size_t i = 0; i < clients.size(); ++i) {
@@ -151,8 +185,8 @@ Status RunClients(Cluster& cluster, const Plan& plan) {
     const std::string who = "session " + std::to_string(i);
     if (!result.ok()) status.Update(Annotate(result, who));
     const Status closed = clients[i]->Timed([&] { return clients[i]->session.Close(); });
-    // One that has lost a worker says so.
-    if (!HitsAll(plan.fault)) status.Update(Annotate(closed, who));
+    // One that has lost a worker for good says so.
+    if (!LosesForGood(plan.fault)) status.Update(Annotate(closed, who));
     if (!clients[i]->violation.ok()) status.Update(Annotate(clients[i]->violation, who));
   }
   return status;
@@ -160,7 +194,7 @@ Status RunClients(Cluster& cluster, const Plan& plan) {
 
 // Only the victim may have ended otherwise than well.
 Status CheckStop(const Status& stopped, const Plan& plan) {
-  if (plan.fault != Fault::kKill && plan.fault != Fault::kStop) return stopped;
+  if (!LosesForGood(plan.fault)) return stopped;
   for (int rank = 0; rank < plan.workers; ++rank) {
     const std::string name = "worker-" + std::to_string(rank) + " (process";
     if (rank != plan.victim && Message(stopped).find(name) != std::string::npos) return stopped;
@@ -182,10 +216,12 @@ Status RunCluster(const Plan& plan) {
                      options));
   std::vector<pid_t> pids = cluster->worker_pids();
   if (plan.processes) pids.push_back(cluster->controller_pid());
+  const std::map<pid_t, size_t> descriptors = DescriptorsOf(*cluster, plan);
   std::set<std::string> segments = testing::SegmentsOf(plan.processes ? pids[0] : 0);
 
   Status status = RunClients(*cluster, plan);
   if (status.ok()) status = CheckAtRest(*cluster, plan);
+  if (status.ok()) status = CheckDescriptorsOf(*cluster, plan, descriptors);
 
   if (plan.fault == Fault::kStop) kill(pids[static_cast<size_t>(plan.victim)], SIGCONT);
   if (plan.processes) {

@@ -73,8 +73,11 @@ bool TcpProxy::Forward(int from, int to) {
 void TcpProxy::Run() {
   while (!stopping_) {
     std::vector<pollfd> watched = {{listener_, POLLIN, 0}};
+    // What is held up stays in the kernel's buffers, where its sender sees it as sent.
+    const bool held_up = std::chrono::steady_clock::now() < held_until_.load();
+    const short wanted = held_up ? 0 : POLLIN;
     for (const Link& link : links_) {
-      for (const int end : link.ends) watched.push_back({end, POLLIN, 0});
+      for (const int end : link.ends) watched.push_back({end, wanted, 0});
     }
     constexpr int kLookMillis = 2;
     poll(watched.data(), watched.size(), kLookMillis);
@@ -85,7 +88,7 @@ void TcpProxy::Run() {
       const Link& link = links_[i];
       bool alive = !cut;
       for (int side = 0; alive && side < 2; ++side) {
-        if (watched[1 + 2 * i + static_cast<size_t>(side)].revents == 0) continue;
+        if (held_up || watched[1 + 2 * i + static_cast<size_t>(side)].revents == 0) continue;
         alive = Forward(link.ends[side], link.ends[1 - side]);
       }
       if (alive) {

@@ -1,7 +1,9 @@
-// A wire that can be cut: forwards tcp connections of this host, and drops them when it is told to.
+// A wire that can be cut and held up: forwards tcp connections of this host, and drops or delays
+// them when it is told to.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,6 +25,10 @@ class TcpProxy {
     const int cut = ++cuts_;
     while (cuts_done_ < cut) std::this_thread::yield();
   }
+  // Nothing gets through for that long; then all that was on its way does.
+  void HoldUp(std::chrono::milliseconds time) {
+    held_until_ = std::chrono::steady_clock::now() + time;
+  }
   // Takes none any more either, as if the wire were gone.
   void Unplug() {
     unplugged_ = true;
@@ -40,6 +46,7 @@ class TcpProxy {
   int target_port_ = 0;
   int listener_ = -1;
   std::string endpoint_;
+  std::atomic<std::chrono::steady_clock::time_point> held_until_{};
   std::atomic<int> cuts_{0};
   std::atomic<int> cuts_done_{0};
   std::atomic<bool> unplugged_{false};

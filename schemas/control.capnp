@@ -173,6 +173,8 @@ struct Envelope {
     refused @8 :M.Refusal;
     shutdown @9 :Text;
     # The worker finishes what it executes, releases everything, and exits. The text says why.
+    waiting @10 :Void;
+    # Answers a hello: the controller is here, and waits for others.
   }
 }
 

@@ -52,6 +52,10 @@ struct Resume {
   worldSize @2 :UInt32;
   sessions @3 :List(SessionRecord);
   # Open here, with their registers.
+  workedController @4 :UInt64;
+  workedEpoch @5 :UInt64;
+  # The controller and the epoch under which it has executed anything last: whoever has not come as far
+  # as that holds what is out of date.
 }
 
 struct SessionRecord {
@@ -83,6 +87,10 @@ struct SessionRecord {
   # The highest generation of a register id that was used: where another client goes on.
   clientLost @14 :Bool;
   # Its last client fell silent, and may still write to tensors that it located.
+  clientNumber @15 :UInt32 = 1;
+  # Its first client is 1, each that attaches the next. Only the last one can resume the session.
+  firstCommand @16 :UInt64 = 1;
+  # From a worker: the first command that it was sent. It does not have what registers were given before.
 }
 
 struct NamedRegister {
@@ -91,6 +99,8 @@ struct NamedRegister {
   # At most 255 bytes.
   register @1 :UInt64;
   # Its id; 0: the name is taken back.
+  namedBy @2 :UInt64;
+  # The command that gave the register its first value.
 }
 
 struct Peer {

@@ -70,6 +70,8 @@ struct ResumeSession {
   nextCommand @6 :UInt64;
   # The number of the first command that the client has not sent.
   timeoutMillis @7 :UInt64;
+  clientNumber @8 :UInt32 = 1;
+  # See SessionRecord.
 }
 
 struct SessionOpened {

@@ -13,51 +13,13 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/flow_window.h"
+#include "runtime/client/session_messages.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "schemas/session.capnp.h"
 
 namespace lockstep::client {
-
-// A worker, as clients see it.
-struct Peer {
-  Rank rank = 0;
-  std::string host;
-  int pid = 0;
-  std::string device;
-  std::string bulk_endpoint;
-};
-
-// The facts that the controller told when it opened the session, and that do not change.
-struct SessionFacts {
-  SessionId id;
-  std::string token;
-  Epoch controller;  // in which it was started
-  std::chrono::milliseconds lease{0};
-  uint64_t flow_window_bytes = 0;
-  uint64_t max_batch_bytes = 0;
-  int num_workers = 0;
-  int num_groups = 1;
-};
-
-struct OpenRequest {
-  std::string endpoint;
-  std::string name;
-  int num_groups = 1;
-  std::chrono::milliseconds timeout{0};
-  std::chrono::milliseconds command_timeout{0};
-  std::chrono::milliseconds keep_for{0};
-  std::string ticket = {};  // of the session to attach to; empty: a new one
-};
-
-// How a session stood when it was opened, or attached to.
-struct SessionStart {
-  Generation generation;
-  uint64_t next_command = 1;
-  uint32_t register_generations = 0;
-  std::map<std::string, RegisterId> names;
-};
 
 // A thread that waits for what another thread may read from the socket.
 struct Sleeper {
@@ -80,9 +42,6 @@ class Link {
                                               std::shared_ptr<control::ZmqContext> context);
 
   const SessionStart& start() const { return start_; }
-  // What another client attaches with.
-  std::string Ticket() const;
-
   const SessionFacts& facts() const { return facts_; }
   // In rank order.
   const std::vector<Peer>& workers() const { return workers_; }

@@ -24,13 +24,14 @@ RegisterName& RegisterNames::At(uint32_t index) {
   return names_[index];
 }
 
-DRef RegisterNames::Adopt(RegisterId id) {
+DRef RegisterNames::Adopt(RegisterId id, uint64_t named_by) {
   std::lock_guard lock(mutex_);
   RegisterName& name = At(id.index);
   const bool is_held = name.references.load(std::memory_order_relaxed) > 0;
   // A name of the same place from before: the register that it meant is no more.
   if (is_held && name.generation > id.generation) return DRef();
   name.generation = id.generation;
+  name.named_by = named_by;
   // Another name of the same register.
   if (is_held) {
     name.references.fetch_add(1, std::memory_order_relaxed);

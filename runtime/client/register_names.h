@@ -39,9 +39,9 @@ class RegisterNames {
 
   // A name that is in use by nobody else, for what the command of this number makes.
   DRef Acquire(uint64_t command);
-  // Another client's name, before any is acquired. Null if a later one of the same index is adopted
-  // already.
-  DRef Adopt(RegisterId id);
+  // Another client's name, which that command gave its first value; before any is acquired. Null if
+  // a later one of the same index is adopted already.
+  DRef Adopt(RegisterId id, uint64_t named_by);
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices

@@ -25,10 +25,6 @@ constexpr microseconds kPause{100};
 constexpr microseconds kKeeperInterval{500};
 // How long a waiter stays awake before it sleeps (see InputWaiter).
 constexpr microseconds kPollBeforeSleep{1000};
-// The controller reports late workers itself; the client's own deadline is only for its silence.
-constexpr milliseconds kGrace{2000};
-// Work that was issued and not waited for may take this long when the session is closed.
-constexpr milliseconds kLongestClose{30'000};
 
 control::Frame BatchFrame(SessionId session, Generation generation, uint64_t first_command,
                           uint32_t command_count, uint32_t register_generations, RequestId request,
@@ -63,12 +59,13 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout)
       first_command_(next_command_),
       next_request_(control::RandomNumber() >> 16) {
   // The latest of each place first: what is older names nothing any more.
-  std::vector<std::pair<RegisterId, std::string>> named;
-  for (const auto& [name, id] : link_->start().names) named.emplace_back(id, name);
-  std::sort(named.begin(), named.end(),
-            [](const auto& a, const auto& b) { return a.first.generation > b.first.generation; });
-  for (const auto& [id, name] : named) {
-    DRef ref = names_->Adopt(id);
+  std::vector<std::pair<std::string, control::NamedRegister>> named(link_->start().names.begin(),
+                                                                    link_->start().names.end());
+  std::sort(named.begin(), named.end(), [](const auto& a, const auto& b) {
+    return a.second.id.generation > b.second.id.generation;
+  });
+  for (const auto& [name, found] : named) {
+    DRef ref = names_->Adopt(found.id, found.named_by);
     if (!ref.IsNull()) named_[name] = std::move(ref);
   }
   keeper_ = std::thread([this] { Keep(); });
@@ -148,9 +145,8 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds 
   return link_->Send({header, writer_.Take()});
 }
 
-template <typename Over>
-bool SessionCore::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper, Over over,
-                            Deadline deadline) {
+bool SessionCore::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper,
+                            absl::FunctionRef<bool()> over, Deadline deadline) {
   thread_local control::AwakePhase awake(kPollBeforeSleep);
   awake.Begin();
   while (true) {
@@ -212,7 +208,7 @@ StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& 
     return sent;
   }
   const uint64_t commands = next_command_;
-  LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(left + kGrace)));
+  LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(left + kAnswerGrace)));
   if (from <= 0) idle_after_ = std::max(idle_after_, commands);
   return std::move(answer.body);
 }
@@ -245,137 +241,6 @@ Status SessionCore::Flush() {
   std::lock_guard lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(Usable());
   return SendBatch(RequestId(), -1);
-}
-
-template <typename Fill>
-Status SessionCore::AskController(std::unique_lock<std::mutex>& lock, milliseconds timeout,
-                                  Fill&& fill) {
-  const RequestId request(next_request_++);
-  PendingAnswer answer;
-  link_->Expect(request, &answer);
-  const Status sent = link_->Send({control::EncodeMessage<wire::ClientMessage>(
-      [&](wire::ClientMessage::Builder message) { fill(message, request); })});
-  if (!sent.ok()) {
-    link_->Forget(request);
-    return sent;
-  }
-  return Await(lock, request, answer, Deadline::After(timeout + kGrace));
-}
-
-Status SessionCore::AwaitWorkers(milliseconds timeout) {
-  const Deadline deadline = Deadline::After(timeout);
-  std::unique_lock lock(mutex_);
-  if (closed_) return FailedPrecondition("the session is closed");
-  Sleeper sleeper;
-  while (true) {
-    // A controller that is gone may be started again, and then again.
-    (void)WaitUntil(
-        lock, sleeper, [&] { return link_->Lost().ok() || !link_->Over().ok(); }, deadline);
-    LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
-    const auto left = std::chrono::ceil<milliseconds>(deadline.Remaining());
-    const Epoch controller = facts().controller;
-    const Status status =
-        AskController(lock, left, [&](wire::ClientMessage::Builder message, RequestId request) {
-          auto await = message.initAwaitWorkers();
-          await.setSession(facts().id.value);
-          await.setRequest(request.value);
-          await.setTimeoutMillis(static_cast<uint64_t>(left.count()));
-        });
-    LOCKSTEP_RETURN_IF_ERROR(link_->Over());
-    const bool same_controller = link_->Lost().ok() && facts().controller == controller;
-    if (same_controller || deadline.Expired()) return status;
-  }
-}
-
-Status SessionCore::Reset() {
-  std::unique_lock lock(mutex_);
-  if (closed_) return FailedPrecondition("the session is closed");
-  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
-  // What was collected belongs to the work that ends, but names dropped there must still be freed.
-  LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
-  const Generation generation(link_->generation().value + 1);
-  link_->StartGeneration(generation);
-  return AskController(lock, timeout_,
-                       [&](wire::ClientMessage::Builder message, RequestId request) {
-                         auto reset = message.initResetSession();
-                         reset.setSession(facts().id.value);
-                         reset.setGeneration(generation.value);
-                         reset.setNextCommand(next_command_);
-                         reset.setSentBytes(link_->flow().sent());
-                         reset.setRequest(request.value);
-                         reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
-                       });
-}
-
-Status SessionCore::Name(const DRef& ref, const std::string& name) {
-  std::unique_lock lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  // Whoever finds the name finds the register as it is now.
-  LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
-  LOCKSTEP_RETURN_IF_ERROR(
-      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
-        auto named = message.initNameRegister();
-        named.setSession(facts().id.value);
-        named.setRequest(request.value);
-        named.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
-        named.setNextCommand(next_command_);
-        named.initName().setName(name);
-        named.getName().setRegister(ref.id().Packed());
-      }));
-  if (ref.IsNull()) {
-    named_.erase(name);
-  } else {
-    named_[name] = ref;
-  }
-  return OkStatus();
-}
-
-DRef SessionCore::FindNamed(const std::string& name) {
-  std::lock_guard lock(mutex_);
-  const auto found = named_.find(name);
-  return found == named_.end() ? DRef() : found->second;
-}
-
-std::string SessionCore::Ticket() {
-  std::lock_guard lock(mutex_);
-  return link_->Ticket();
-}
-
-Status SessionCore::Detach() {
-  std::unique_lock lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
-  LOCKSTEP_RETURN_IF_ERROR(
-      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
-        auto detach = message.initDetachSession();
-        detach.setSession(facts().id.value);
-        detach.setRequest(request.value);
-      }));
-  StopKeeper(lock);
-  return OkStatus();
-}
-
-Status SessionCore::Close() {
-  std::unique_lock lock(mutex_);
-  if (closed_) return OkStatus();
-  closed_ = true;
-  link_->WakeRoomSleepers();
-  Status status = link_->Lost();
-  if (status.ok()) {
-    const milliseconds timeout = std::min(timeout_, kLongestClose);
-    status = SendBatch(RequestId(), -1);
-    status.Update(
-        AskController(lock, timeout, [&](wire::ClientMessage::Builder message, RequestId request) {
-          auto close = message.initCloseSession();
-          close.setSession(facts().id.value);
-          close.setRequest(request.value);
-          close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
-          close.setNextCommand(next_command_);
-        }));
-  }
-  // Only now: until then the keeper keeps the lease.
-  StopKeeper(lock);
-  return status;
 }
 
 void SessionCore::StopKeeper(std::unique_lock<std::mutex>& lock) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
@@ -25,6 +26,10 @@
 #include "runtime/control/frame.h"
 
 namespace lockstep::client {
+
+// The controller reports late workers itself; the client waits this much longer, and only then
+// takes the controller to be silent.
+constexpr std::chrono::milliseconds kAnswerGrace{2000};
 
 // Batches commands, sends the batches, and waits for answers.
 //
@@ -101,6 +106,8 @@ class SessionCore {
   Status Look();
 
   Status Flush();
+
+  // What the controller itself is asked (session_requests.cc).
   Status AwaitWorkers(std::chrono::milliseconds timeout);
   // Gives the register a name for other clients, and keeps it; a null `ref` takes the name back.
   Status Name(const DRef& ref, const std::string& name);
@@ -147,16 +154,14 @@ class SessionCore {
                                        Deadline deadline);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer
   // than `timeout`, which is the controller's.
-  template <typename Fill>
   Status AskController(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
-                       Fill&& fill);
+                       absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)> fill);
   Status Await(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer,
                Deadline deadline);
   // Takes in what arrives until `over()`, or until the deadline (then false); gives the lock up
   // meanwhile.
-  template <typename Over>
-  bool WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper, Over over,
-                 Deadline deadline);
+  bool WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper,
+                 absl::FunctionRef<bool()> over, Deadline deadline);
 
   // Ends the keeper thread; nothing is appended any more.
   void StopKeeper(std::unique_lock<std::mutex>& lock);

@@ -23,12 +23,15 @@ void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecor
   builder.setKeepMillis(static_cast<uint64_t>(record.keep_for.count()));
   auto names = builder.initNames(static_cast<unsigned>(record.names.size()));
   unsigned i = 0;
-  for (const auto& [name, id] : record.names) {
+  for (const auto& [name, named] : record.names) {
     names[i].setName(name);
-    names[i++].setRegister(id.Packed());
+    names[i].setRegister(named.id.Packed());
+    names[i++].setNamedBy(named.named_by);
   }
   builder.setRegisterGenerations(record.register_generations);
   builder.setClientLost(record.client_lost);
+  builder.setClientNumber(record.client_number);
+  builder.setFirstCommand(record.first_command);
   if (!record.failure.ok()) WriteError(builder.initFailure(), record.failure);
 }
 
@@ -47,10 +50,13 @@ SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader) {
   record.command_timeout = Millis(reader.getCommandTimeoutMillis());
   record.keep_for = Millis(reader.getKeepMillis());
   for (auto named : reader.getNames()) {
-    record.names[ToString(named.getName())] = RegisterId::FromPacked(named.getRegister());
+    record.names[ToString(named.getName())] = {RegisterId::FromPacked(named.getRegister()),
+                                               named.getNamedBy()};
   }
   record.register_generations = reader.getRegisterGenerations();
   record.client_lost = reader.getClientLost();
+  record.client_number = reader.getClientNumber();
+  record.first_command = reader.getFirstCommand();
   if (reader.hasFailure()) record.failure = ReadError(reader.getFailure());
   return record;
 }

@@ -12,6 +12,13 @@
 
 namespace lockstep::control {
 
+// A register that another client can find.
+struct NamedRegister {
+  RegisterId id;
+  uint64_t named_by = 0;  // the command that gave it its first value
+  bool operator==(const NamedRegister&) const = default;
+};
+
 struct SessionRecord {
   SessionId id = {};
   std::string token = {};  // proves ownership when a client comes back
@@ -26,10 +33,12 @@ struct SessionRecord {
   uint64_t consumed_bytes = 0;                   // where flow control counts from, in FlowCost
   std::chrono::milliseconds command_timeout{0};  // 0: a command may take as long as it likes
   std::chrono::milliseconds keep_for{0};         // how long it outlives the loss of its client
-  std::map<std::string, RegisterId> names = {};  // of registers that another client can find
+  std::map<std::string, NamedRegister> names = {};
   bool client_lost = false;           // its last one fell silent, and may still write to tensors
   uint32_t register_generations = 0;  // the highest of any register's id
   RemoteError failure = {};           // of this generation; OK: none
+  uint32_t client_number = 1;         // its first client is 1, each that attaches the next
+  uint64_t first_command = 1;         // of a worker: that it was sent
 };
 
 void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record);

@@ -10,6 +10,8 @@ namespace {
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kIpc = "ipc://";
 constexpr std::string_view kInproc = "inproc://";
+constexpr std::string_view kHttp = "http://";
+constexpr std::string_view kHttpForm = "http://127.0.0.1:PORT (* for any free port)";
 constexpr std::string_view kForms =
     "tcp://127.0.0.1:PORT (* for any free port), ipc:///PATH or inproc://NAME";
 
@@ -50,13 +52,15 @@ bool IsLoopback(std::string_view host) {
   return host == "localhost" || host == "lo";
 }
 
-Status CheckTcp(std::string_view address) {
+// `endpoint` is `scheme`, then an address and a port; `allowed` is what an error names.
+Status CheckAddress(std::string_view endpoint, std::string_view scheme, std::string_view allowed) {
+  const std::string_view address = endpoint.substr(scheme.size());
   const size_t colon = address.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || !IsPort(address.substr(colon + 1))) {
-    return InvalidArgument("\"tcp://", address, "\" is no endpoint; allowed: ", kForms);
+    return InvalidArgument("\"", endpoint, "\" is no endpoint; allowed: ", allowed);
   }
   if (!IsLoopback(address.substr(0, colon))) {
-    return PermissionDenied("\"tcp://", address,
+    return PermissionDenied("\"", endpoint,
                             "\" is not on this host: without keys only loopback (127.0.0.0/8, "
                             "[::1], localhost), ipc and inproc are allowed");
   }
@@ -66,10 +70,15 @@ Status CheckTcp(std::string_view address) {
 }  // namespace
 
 Status CheckEndpoint(std::string_view endpoint) {
-  if (StartsWith(endpoint, kTcp)) return CheckTcp(endpoint.substr(kTcp.size()));
+  if (StartsWith(endpoint, kTcp)) return CheckAddress(endpoint, kTcp, kForms);
   if (StartsWith(endpoint, kIpc)) return CheckSocketPath(endpoint.substr(kIpc.size()));
   if (StartsWith(endpoint, kInproc) && endpoint.size() > kInproc.size()) return OkStatus();
   return InvalidArgument("\"", endpoint, "\" is no endpoint; allowed: ", kForms);
+}
+
+Status CheckHttpEndpoint(std::string_view endpoint) {
+  if (StartsWith(endpoint, kHttp)) return CheckAddress(endpoint, kHttp, kHttpForm);
+  return InvalidArgument("\"", endpoint, "\" is no endpoint; allowed: ", kHttpForm);
 }
 
 StatusOr<std::string> IpcEndpoint(const std::string& path) {

@@ -19,6 +19,9 @@ inline constexpr size_t kMaxSocketPathBytes = 107;
 // "inproc://NAME". kInvalidArgument: the form is wrong; kPermissionDenied: not on this host.
 Status CheckEndpoint(std::string_view endpoint);
 
+// "http://127.0.0.1:9464", "http://localhost:*" (any free port). Errors as above.
+Status CheckHttpEndpoint(std::string_view endpoint);
+
 // "ipc://`path`", if the path is absolute and short enough for a socket.
 StatusOr<std::string> IpcEndpoint(const std::string& path);
 

@@ -38,6 +38,8 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
                         "Where workers connect for their commands.")),
       Required(Endpoint("liveness_endpoint", options.liveness_endpoint,
                         "Where workers send heartbeats, apart from the commands.")),
+      HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
+                   "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
       Duration("heartbeat_interval", options.heartbeat_interval, 10ms, 1min,
                "How often workers send a heartbeat."),
       Duration("worker_timeout", options.worker_timeout, 50ms, 10min,
@@ -85,8 +87,8 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Duration("controller_timeout", options.controller_timeout, 100ms, 24h,
                "A controller that is silent for this long is lost."),
       Duration("controller_grace", options.controller_grace, 0ms, 24h,
-               "A worker whose controller is lost keeps its registers for this long while it looks "
-               "for one that is started again; then it exits. 0: it exits at once."),
+               "A worker whose controller is lost keeps its registers for this long while no other "
+               "answers; then it exits. 0: it exits at once."),
       Duration("poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
                "After a message, the executing thread looks again at once for this long before it "
                "sleeps."),

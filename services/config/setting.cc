@@ -162,6 +162,11 @@ Setting Endpoint(std::string key, std::string& field, std::string doc) {
                  [](const std::string& text) { return CheckEndpoint(text); });
 }
 
+Setting HttpEndpoint(std::string key, std::string& field, std::string doc) {
+  return TextRow(std::move(key), "http endpoint", "http://127.0.0.1:PORT", field, std::move(doc),
+                 [](const std::string& text) { return CheckHttpEndpoint(text); });
+}
+
 Setting MicrosecondSetting(std::string key, std::function<void(std::chrono::microseconds)> set,
                            std::function<std::chrono::microseconds()> get,
                            std::chrono::microseconds granule, std::chrono::microseconds min,

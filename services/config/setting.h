@@ -50,8 +50,9 @@ Setting Count(std::string key, size_t& field, size_t min, size_t max, std::strin
 Setting Size(std::string key, size_t& field, size_t min, size_t max, std::string doc);
 // Relative paths are made absolute, from the file's directory or, for --set, the working directory.
 Setting PathList(std::string key, std::vector<std::string>& field, std::string doc);
-// See CheckEndpoint().
+// See CheckEndpoint() and CheckHttpEndpoint().
 Setting Endpoint(std::string key, std::string& field, std::string doc);
+Setting HttpEndpoint(std::string key, std::string& field, std::string doc);
 
 // A duration of any unit, through microseconds.
 Setting MicrosecondSetting(std::string key, std::function<void(std::chrono::microseconds)> set,

@@ -37,6 +37,7 @@ Status Controller::HandleName(const control::PeerName& client, wire::NameRegiste
                                     " names; take one back first"));
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckRequest(request));
+  if (const Status room = CheckRoomForRequest(*session); !room.ok()) return refuse(room);
   NoticeLostBatches(*session, name.getNextCommand());
   if (!session->failure.ok()) {
     Answer(client, session->id, request, session->failure);
@@ -45,7 +46,7 @@ Status Controller::HandleName(const control::PeerName& client, wire::NameRegiste
   if (id.IsNone()) {
     session->names.erase(text);
   } else {
-    session->names[text] = id;
+    session->names[text] = {id, name.getName().getNamedBy()};
   }
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(name.getTimeoutMillis()));
@@ -106,6 +107,13 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
                             FindByToken(client, SessionId(attach.getSession()),
                                         control::ToString(attach.getToken()), "attached to"));
+  if (!session->owner_until.Expired()) {
+    return FailedPrecondition(
+        "session ", session->id, " cannot be attached to yet: the controller was restarted, and ",
+        control::ProcessLabel(session->host, session->pid), ", which had the session, has ",
+        session->owner_until.RemainingMillis(), " ms left to come back to it");
+  }
+  ++session->client_number;
   session->name = control::ToString(attach.getName());
   session->host = control::ToString(attach.getHost().getName());
   session->host_id = control::ToString(attach.getHost().getId());
@@ -123,6 +131,8 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
 
 void Controller::HandOver(SessionEntry& session, const control::PeerName& client) {
   session.client = client;
+  session.client_lost = false;
+  session.was_restored = false;
   session.last_heard = Deadline::Clock::now();
   session.heard_messages = 0;
   session.told_messages = 0;

@@ -17,6 +17,11 @@ namespace {
 constexpr size_t kMaxHeaderBytes = size_t{64} << 10;
 // The names of a million registers: a client gives names back whether it has room or not.
 constexpr uint64_t kNamesBytes = uint64_t{8} << 20;
+// A client of ours asks one thing per thread, and waits.
+constexpr size_t kMaxRequests = 4096;
+// Each is a few kilobytes here and on every worker.
+constexpr size_t kMaxSessions = 4096;
+constexpr size_t kMaxPendingOpens = 4096;
 
 }  // namespace
 
@@ -85,6 +90,12 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
 // Opened at once, or when all workers are ready: one path for both.
 void Controller::OpenWhenReady(const control::PeerName& client, const control::Frame& message,
                                uint64_t timeout_millis) {
+  // What the same client has asked before is out of date.
+  std::erase_if(pending_opens_, [&](const PendingOpen& open) { return open.client == client; });
+  if (pending_opens_.size() == kMaxPendingOpens) {
+    return Refuse(client, ResourceExhausted(kMaxPendingOpens,
+                                            " clients wait for the workers already; try later"));
+  }
   pending_opens_.push_back({client, {message}, Timer(timeout_millis)});
   OpenPendingSessions();
 }
@@ -106,6 +117,11 @@ void Controller::OpenPendingSessions() {
 Status Controller::CheckRequest(RequestId request) {
   if (request != SessionEntry::kEndRequest) return OkStatus();
   return InvalidArgument("request ", request, " is the controller's own");
+}
+
+Status Controller::CheckRoomForRequest(const SessionEntry& session) const {
+  if (gatherer_.CountOf(session.id) < kMaxRequests) return OkStatus();
+  return ResourceExhausted("session ", session.id, " waits for ", kMaxRequests, " answers already");
 }
 
 Status Controller::HandleKeepAlive(const control::PeerName& client,
@@ -136,6 +152,10 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   if (groups == 0 || static_cast<uint32_t>(membership_.size()) % groups != 0) {
     return InvalidArgument("num_groups is ", groups, ", which does not divide the ",
                            membership_.size(), " workers");
+  }
+  if (sessions_.all().size() >= kMaxSessions) {
+    return ResourceExhausted("cluster \"", options_.cluster, "\" has ", kMaxSessions,
+                             " sessions already; close some first");
   }
   SessionEntry& session = sessions_.Open(client);
   session.name = control::ToString(open.getName());
@@ -202,11 +222,15 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   session->last_heard = Deadline::Clock::now();
   session->register_generations =
       std::max(session->register_generations, batch.getRegisterGenerations());
+  Status admitted = OkStatus();
   if (request != RequestId()) {
+    admitted = CheckRoomForRequest(*session);
     gatherer_.Expect(client, session->id, request, membership_.size(), from,
                      Timer(batch.getTimeoutMillis()));
   }
-  const Status admitted = Admit(*session, batch, control::FlowCost(message[1].size()));
+  if (admitted.ok()) {
+    admitted = Admit(*session, batch, control::FlowCost(message[1].size()));
+  }
   if (!admitted.ok()) Reject(*session, batch, admitted);
   if (admitted.ok()) {
     Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request},
@@ -276,10 +300,17 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   session->last_heard = Deadline::Clock::now();
   // What is in flight ends even if nothing has failed: a reset is also how a client gives up. What
   // comes before a failure is still executed, so that all ranks have its results.
+  const RequestId request(reset.getRequest());
+  if (const Status room = CheckRoomForRequest(*session); !room.ok()) {
+    Answer(client, session->id, request, control::ErrorOf(room));
+    return OkStatus();
+  }
   if (session->failure.ok()) {
     FailSession(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
+  } else {
+    // Once more, for whoever has not heard it: after the reset nobody would tell him.
+    liveness_->Abort(session->id, session->generation, session->failed_from, session->failure);
   }
-  const RequestId request(reset.getRequest());
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));
   session->generation = Generation(reset.getGeneration());

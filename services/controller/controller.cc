@@ -51,8 +51,21 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
   LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint));
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness, control::ZmqListen(context, options.liveness_endpoint,
                                                               {.max_message_bytes = 1 << 16}));
-  return std::unique_ptr<Controller>(
+  std::unique_ptr<Controller> controller(
       new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
+  LOCKSTEP_RETURN_IF_ERROR(controller->ServeMetrics());
+  return controller;
+}
+
+Status Controller::ServeMetrics() {
+  if (options_.metrics_endpoint.empty()) return OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
+                            metrics::MetricsServer::Start(options_.metrics_endpoint,
+                                                          {[this] { return metrics_.Text(); },
+                                                           [this] { return metrics_.Healthy(); },
+                                                           [this] { return metrics_.Ready(); }}));
+  spdlog::info("cluster {}: metrics at {}/metrics", options_.cluster, metrics_server_->endpoint());
+  return OkStatus();
 }
 
 Controller::Controller(const ControllerOptions& options,
@@ -78,7 +91,8 @@ Controller::Controller(const ControllerOptions& options,
       }),
       watches_(static_cast<size_t>(options.workers)),
       stuck_(static_cast<size_t>(options.workers)),
-      waiting_(static_cast<size_t>(options.workers)) {
+      waiting_(static_cast<size_t>(options.workers)),
+      metrics_(options) {
   liveness_ = std::make_unique<LivenessMonitor>(
       std::move(liveness), options.workers,
       LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
@@ -209,14 +223,18 @@ Deadline Controller::Timer(uint64_t millis) {
 
 void Controller::HandleTimers() {
   const auto now = Deadline::Clock::now();
-  // If this thread could not look (its process was stopped, or the machine was), what the clients
-  // said meanwhile waits to be read: that time is not their silence.
+  // If this thread could not look (its process was stopped, or the machine was), what others said
+  // meanwhile waits to be read: that time is not their silence, and nobody is late before it is
+  // read.
   const auto gap = now - std::exchange(timers_handled_, now);
   if (gap > 4 * kTimerInterval) {
     for (auto& [id, session] : sessions_.all()) {
       session.last_heard = std::min(now, session.last_heard + gap);
       session.kept_until = Deadline::At(session.kept_until.when() + gap);
+      session.owner_until = Deadline::At(session.owner_until.when() + gap);
     }
+    next_timer_ = Deadline::At(now + kTimerInterval);
+    return;
   }
   Deadline next = Deadline::At(now + kTimerInterval)
                       .Earlier(gatherer_.Expire(now))
@@ -255,92 +273,8 @@ void Controller::HandleTimers() {
       HandleSilentClient(session);
     }
   }
+  metrics_.Observe(membership_, sessions_);
   next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
-}
-
-void Controller::FailSession(SessionEntry& session, const control::RemoteError& cause,
-                             uint64_t from_command) {
-  if (!session.failure.ok()) {
-    // The first cause wins. But a worker that was behind may have failed at an earlier command.
-    if (from_command >= session.failed_from) return;
-    session.failed_from = from_command;
-    liveness_->Abort(session.id, session.generation, from_command, session.failure);
-    return;
-  }
-  session.failure = cause;
-  session.failed_from = from_command;
-  session.failure.session = session.id;
-  spdlog::warn("session {} failed: {}", session.id.value, Message(cause.ToStatus()));
-  liveness_->Abort(session.id, session.generation, from_command, session.failure);
-  SendFailure(session);
-  gatherer_.FailAll(session.id, session.failure);
-}
-
-void Controller::SendFailure(SessionEntry& session) {
-  Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-         auto failed = message.initSessionFailed();
-         failed.setSession(session.id.value);
-         failed.setGeneration(session.generation.value);
-         control::WriteError(failed.initError(), session.failure);
-       })});
-}
-
-void Controller::Broadcast(const Order& order, const control::Frame& body) {
-  const control::Frame envelope =
-      control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-        e.setEpoch(epoch_.value);
-        e.setSequence(++sequence_);
-        e.setSession(order.session.value);
-        e.setGeneration(order.generation.value);
-        e.setFirstCommand(order.first_command);
-        e.setRequest(order.request.value);
-        e.setBatch();
-      });
-  const Status status = workers_->Send(membership_.peers(), {envelope, body});
-  if (!status.ok()) spdlog::error("batch {} was not sent: {}", sequence_, Message(status));
-}
-
-void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
-  if (client.empty()) return;  // a session's that has none for now
-  const Status status = clients_->Send({&client, 1}, message);
-  if (!status.ok()) spdlog::warn("a client cannot be answered: {}", Message(status));
-}
-
-void Controller::Tell(SessionEntry& session, const control::Message& message) {
-  ++session.told_messages;
-  SendToClient(session.client, message);
-}
-
-void Controller::Answer(const control::PeerName& client, SessionId session, RequestId request,
-                        const control::RemoteError& error) {
-  PendingRequest answer;
-  answer.client = client;
-  answer.session = session;
-  answer.request = request;
-  answer.error = error;
-  SendAnswer(answer);
-}
-
-void Controller::SendAnswer(const PendingRequest& request) {
-  control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
-    auto answer = m.initAnswer();
-    answer.setSession(request.session.value);
-    answer.setRequest(request.request.value);
-    if (!request.error.ok()) control::WriteError(answer.initError(), request.error);
-  })};
-  if (request.error.ok() && request.body.size() > 0) message.push_back(request.body);
-  SessionEntry* const session = sessions_.Find(request.session);
-  if (session != nullptr && session->client == request.client) return Tell(*session, message);
-  SendToClient(request.client, message);
-}
-
-void Controller::Refuse(const control::PeerName& client, const Status& why, bool resume) {
-  SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                 auto refused = message.initRefused();
-                 control::WriteError(refused.initError(), control::ErrorOf(why));
-                 refused.setController(incarnation_.value);
-                 refused.setResume(resume);
-               })});
 }
 
 }  // namespace lockstep::controller

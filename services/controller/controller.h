@@ -29,8 +29,10 @@
 #include "services/controller/inquiries.h"
 #include "services/controller/liveness.h"
 #include "services/controller/membership.h"
+#include "services/controller/metrics.h"
 #include "services/controller/options.h"
 #include "services/controller/session_table.h"
+#include "services/metrics/metrics_server.h"
 
 namespace lockstep::controller {
 
@@ -48,6 +50,10 @@ class Controller {
   const std::string& client_endpoint() const { return client_endpoint_; }
   const std::string& worker_endpoint() const { return worker_endpoint_; }
   const std::string& liveness_endpoint() const { return liveness_endpoint_; }
+  // Empty: nowhere.
+  std::string metrics_endpoint() const {
+    return metrics_server_ == nullptr ? "" : metrics_server_->endpoint();
+  }
 
   // Ends the cluster: work in flight is aborted, workers and clients are told why.
   void RequestStop(const std::string& reason);
@@ -73,6 +79,7 @@ class Controller {
              std::unique_ptr<control::ServerChannel> workers,
              std::unique_ptr<control::ServerChannel> liveness);
 
+  Status ServeMetrics();
   void Run();
   bool ReceiveSome();
   // False when it is time to stop.
@@ -115,6 +122,11 @@ class Controller {
   // They have nothing of the sessions that are open.
   void NoteNewcomers(const std::vector<Rank>& newcomers);
   control::Frame WelcomeFor(Rank rank, bool forget);
+  void TellToWait(const control::PeerName& peer);
+  void RefuseWorker(const control::PeerName& peer, const Status& why);
+  // Sends a worker away that waits for the candidate's rank, and was lost before the candidate had
+  // it.
+  void MakeWayFor(const Candidate& candidate);
   // True if the candidate is the very worker that has its rank: it lost sight of this controller.
   bool HasTheRank(const Candidate& candidate) const;
   void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
@@ -134,6 +146,8 @@ class Controller {
   Status HandleClient(const control::PeerName& client, const control::Message& message);
   // kInvalidArgument for a number that only the controller gives to requests.
   static Status CheckRequest(RequestId request);
+  // kResourceExhausted for a client that asks and asks, and does not wait for answers.
+  Status CheckRoomForRequest(const SessionEntry& session) const;
   static Status CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build);
   void OpenWhenReady(const control::PeerName& client, const control::Frame& message,
                      uint64_t timeout_millis);
@@ -257,6 +271,8 @@ class Controller {
   std::condition_variable stopped_changed_;
   bool stopped_ = false;
 
+  Metrics metrics_;
+  std::unique_ptr<metrics::MetricsServer> metrics_server_;
   std::unique_ptr<LivenessMonitor> liveness_;
   std::thread thread_;
 };

@@ -14,7 +14,13 @@ void Gatherer::Expect(const control::PeerName& client, SessionId session, Reques
   pending.waiting.assign(static_cast<size_t>(workers), from < 0);
   if (from >= 0) pending.waiting[static_cast<size_t>(from)] = true;
   pending.missing = from < 0 ? workers : 1;
-  pending_.insert_or_assign(Key{session, request}, std::move(pending));
+  const bool is_new = pending_.insert_or_assign(Key{session, request}, std::move(pending)).second;
+  if (is_new) ++counts_[session];
+}
+
+size_t Gatherer::CountOf(SessionId session) const {
+  const auto found = counts_.find(session);
+  return found == counts_.end() ? 0 : found->second;
 }
 
 void Gatherer::Answer(SessionId session, RequestId request, Rank rank,
@@ -36,6 +42,8 @@ void Gatherer::Answer(SessionId session, RequestId request, Rank rank,
 void Gatherer::Complete(std::map<Key, PendingRequest>::iterator request) {
   const PendingRequest done = std::move(request->second);
   pending_.erase(request);
+  const auto count = counts_.find(done.session);
+  if (--count->second == 0) counts_.erase(count);
   finish_(done);
 }
 

@@ -44,6 +44,8 @@ class Gatherer {
               control::Frame body);
   // Completes all requests of `session` with `error`.
   void FailAll(SessionId session, const control::RemoteError& error);
+  // How many of its requests are not complete.
+  size_t CountOf(SessionId session) const;
   // Completes what is late with the error that `late` makes of the late ranks. Returns the next
   // deadline, or one far away.
   Deadline Expire(Deadline::Clock::time_point now);
@@ -56,6 +58,7 @@ class Gatherer {
   const Finish finish_;
   const Late late_;
   std::map<Key, PendingRequest> pending_;
+  std::map<SessionId, size_t> counts_;  // of those in pending_; none is 0
 };
 
 }  // namespace lockstep::controller

@@ -21,6 +21,9 @@ Status WriteEndpoints(const controller::Controller& controller, const std::strin
   file << "client_endpoint: " << config::YamlScalar(controller.client_endpoint()) << '\n'
        << "worker_endpoint: " << config::YamlScalar(controller.worker_endpoint()) << '\n'
        << "liveness_endpoint: " << config::YamlScalar(controller.liveness_endpoint()) << '\n';
+  if (!controller.metrics_endpoint().empty()) {
+    file << "metrics_endpoint: " << config::YamlScalar(controller.metrics_endpoint()) << '\n';
+  }
   file.close();
   if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
     return FailedPrecondition("cannot write the endpoints to ", path);

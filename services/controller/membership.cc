@@ -11,10 +11,14 @@ using control::ToString;
 
 namespace {
 
+constexpr char kReplacementGone[] = "; whoever was to replace it (";
+
 Inventory ReadInventory(wire::Resume::Reader resume) {
   Inventory inventory;
   inventory.controller = Epoch(resume.getController());
   inventory.epoch = Epoch(resume.getEpoch());
+  inventory.worked_controller = Epoch(resume.getWorkedController());
+  inventory.worked_epoch = Epoch(resume.getWorkedEpoch());
   inventory.world_size = static_cast<int>(resume.getWorldSize());
   for (auto session : resume.getSessions()) {
     inventory.sessions.push_back(control::ReadSessionRecord(session));
@@ -136,8 +140,9 @@ void Membership::Free(Rank rank, const std::string& reason) {
   Member& gone = members_[static_cast<size_t>(rank)];
   ranks_.erase(gone.peer);
   if (!gone.lost_because.empty()) {
-    return MarkLost(rank,
-                    gone.lost_because + "; whoever was to replace it is gone, too: " + reason);
+    // Only the last of those who came and went is told.
+    const std::string first = gone.lost_because.substr(0, gone.lost_because.find(kReplacementGone));
+    return MarkLost(rank, first + kReplacementGone + Label(rank) + ") is gone, too: " + reason);
   }
   gone = Member();
 }

@@ -20,8 +20,15 @@ namespace lockstep::controller {
 struct Inventory {
   Epoch controller;  // in which that one was started
   Epoch epoch;       // of its last welcome
+  // The same of when it has executed something last.
+  Epoch worked_controller;
+  Epoch worked_epoch;
   int world_size = 0;
   std::vector<control::SessionRecord> sessions;
+
+  // The worlds of one controller after another's, in order.
+  std::pair<Epoch, Epoch> Entered() const { return {controller, epoch}; }
+  std::pair<Epoch, Epoch> Worked() const { return {worked_controller, worked_epoch}; }
 };
 
 // What a worker says of itself when it asks to join.

@@ -18,6 +18,9 @@ struct ControllerOptions {
   std::string client_endpoint;
   std::string worker_endpoint;
   std::string liveness_endpoint;
+  // Where metrics and health are served: http://ADDRESS:PORT (port * or 0: any free one); empty:
+  // nowhere.
+  std::string metrics_endpoint;
   // For clients inside the controller's own process, beside client_endpoint; empty: none.
   std::string inproc_client_endpoint;
 

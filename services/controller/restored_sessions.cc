@@ -39,6 +39,14 @@ RestoredSession Merge(const Copies& copies, int world_size) {
   RestoredSession session;
   session.record = *most->second;
   for (const auto& [rank, record] : copies) {
+    if (record->client_number > session.record.client_number) {
+      session.record.client_number = record->client_number;
+      session.record.name = record->name;
+      session.record.host = record->host;
+      session.record.host_id = record->host_id;
+      session.record.pid = record->pid;
+    }
+    if (record->first_command > 1) session.replaced[rank] = record->first_command;
     session.record.generation = std::max(session.record.generation, record->generation);
     session.record.register_generations =
         std::max(session.record.register_generations, record->register_generations);
@@ -49,6 +57,7 @@ RestoredSession Merge(const Copies& copies, int world_size) {
       "the controller was restarted: what was under way is lost, registers keep their values",
       differences));
   session.record.failure.session = session.record.id;
+  session.record.first_command = 1;
   for (Rank rank = 0; rank < world_size; ++rank) {
     if (!copies.contains(rank)) session.replaced[rank] = session.record.next_command;
   }
@@ -59,13 +68,13 @@ RestoredSession Merge(const Copies& copies, int world_size) {
 
 std::vector<const Inventory*> CountingInventories(std::vector<const Inventory*> by_rank) {
   const auto world_size = static_cast<int>(by_rank.size());
-  Epoch latest;
+  std::pair<Epoch, Epoch> latest;
   for (const Inventory*& inventory : by_rank) {
     if (inventory != nullptr && inventory->world_size != world_size) inventory = nullptr;
-    if (inventory != nullptr) latest = std::max(latest, inventory->controller);
+    if (inventory != nullptr) latest = std::max(latest, inventory->Worked());
   }
   for (const Inventory*& inventory : by_rank) {
-    if (inventory != nullptr && inventory->controller != latest) inventory = nullptr;
+    if (inventory != nullptr && inventory->Entered() < latest) inventory = nullptr;
   }
   return by_rank;
 }

@@ -27,9 +27,9 @@ struct RestoredSession {
 // `by_rank` is what CountingInventories() has left.
 std::vector<RestoredSession> RestoreSessions(const std::vector<const Inventory*>& by_rank);
 
-// What counts is of the latest of the lost controllers, and of a world of this size; the rest
-// becomes null. A worker that comes from elsewhere may hold the same sessions as they were long
-// ago.
+// What counts is of the last world in which anything was executed, or of a later one, and of a
+// world of this size; the rest becomes null. A worker that was lost before, or comes from
+// elsewhere, may hold the same sessions as they were long ago.
 std::vector<const Inventory*> CountingInventories(std::vector<const Inventory*> by_rank);
 
 }  // namespace lockstep::controller

@@ -27,6 +27,9 @@ std::vector<Rank> Controller::RestoreSessions() {
   for (RestoredSession& restored : controller::RestoreSessions(inventories)) {
     SessionEntry& session = sessions_.Restore(restored.record);
     session.replaced = std::move(restored.replaced);
+    // Nobody has seen it leave: it may be writing to a tensor at this moment.
+    session.client_lost = true;
+    session.was_restored = true;
     Orphan(session, std::max(options_.session_lease, session.keep_for));
     spdlog::warn("session {} \"{}\" of {} is restored: {}", session.id.value, session.name,
                  control::ProcessLabel(session.host, session.pid), session.failure.message);
@@ -46,6 +49,11 @@ Status Controller::CheckResume(const control::PeerName& client,
   LOCKSTEP_ASSIGN_OR_RETURN(
       const SessionEntry* const session,
       FindByToken(client, id, control::ToString(resume.getToken()), "resumed"));
+  if (resume.getClientNumber() != session->client_number) {
+    return PermissionDenied(
+        "session ", id, " cannot be resumed: ", control::ProcessLabel(session->host, session->pid),
+        " has attached to it since");
+  }
   if (resume.getNextCommand() < session->next_command) {
     return InvalidArgument("session ", id, " cannot be resumed at command ",
                            resume.getNextCommand(), ": it has come to command ",

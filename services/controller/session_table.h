@@ -48,7 +48,9 @@ struct SessionEntry : control::SessionRecord {
   uint64_t heard_messages = 0;  // of the client, and ...
   uint64_t told_messages = 0;   // ... to it, as KeepAlive counts them
   Deadline::Clock::time_point last_heard;
-  Deadline kept_until = Deadline::After({});  // while it has no client
+  Deadline kept_until = Deadline::After({});   // while it has no client ...
+  bool was_restored = false;                   // and its client has not come back since
+  Deadline owner_until = Deadline::After({});  // ... and no other client than its last may have it
   std::optional<Ending> ending;
 
   uint64_t SlowestConsumed() const;
@@ -75,6 +77,7 @@ class SessionTable {
   SessionEntry* Find(SessionId id);
 
   std::map<SessionId, SessionEntry>& all() { return sessions_; }
+  const std::map<SessionId, SessionEntry>& all() const { return sessions_; }
   // For loops that may close some of them.
   std::vector<SessionId> Ids() const;
 

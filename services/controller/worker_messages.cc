@@ -61,8 +61,11 @@ void Controller::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   error.rank = rank;
   const Generation generation(failure.getGeneration());
   SessionEntry* session = sessions_.Find(error.session);
-  if (session == nullptr || session->generation != generation) return;
-  FailSession(*session, error, error.command);
+  if (session == nullptr || generation > session->generation) return;
+  if (generation == session->generation) return FailSession(*session, error, error.command);
+  // A rank that was behind has failed earlier than the one that the client has read of. Nothing is
+  // to be told any more, but its peers may be waiting for it in a command of that time.
+  liveness_->Abort(session->id, generation, error.command, error);
 }
 
 void Controller::HandleConsumed(Rank rank, wire::Consumed::Reader consumed) {

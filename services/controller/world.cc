@@ -23,6 +23,9 @@
 namespace lockstep::controller {
 namespace {
 
+// One per thread of the client that waits for the workers.
+constexpr ptrdiff_t kMaxAwaiting = 256;
+
 // Removes what a killed worker left in this host's memory; a live one's is not touched.
 void SweepMemoryOf(const Membership::Member& member) {
   if (!member.facts.segment.empty() && member.facts.host_id == control::ThisHost().id) {
@@ -46,6 +49,7 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   const Rank known = membership_.FindPeer(peer);
   if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
     liveness_->NoteAlive(known);
+    if (!membership_.IsWelcome(known)) TellToWait(peer);
     return;
   }
   // Whoever is in the way may have been killed a moment ago, and must not push others to ranks that
@@ -58,26 +62,53 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
                           "it had heard nothing of the controller for too long, and comes back");
     HandleLost(loss.rank, loss.reason, loss.last);
   }
+  MakeWayFor(candidate);
   const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
   if (!rank.ok()) {
     spdlog::warn("worker {} is refused: {}", control::ProcessLabel(candidate.host, candidate.pid),
                  Message(rank.status()));
-    (void)workers_->Send(
-        {&peer, 1}, {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-          e.setEpoch(epoch_.value);
-          control::WriteError(e.initRefused().initError(), control::ErrorOf(rank.status()));
-        })});
-    return;
+    return RefuseWorker(peer, rank.status());
   }
   spdlog::info("rank {} is {} on {}", *rank, control::ProcessLabel(candidate.host, candidate.pid),
                candidate.device);
   watches_[static_cast<size_t>(*rank)] =
       liveness_->Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment);
   stuck_[static_cast<size_t>(*rank)] = 0;
-  if (!membership_.AllPresent()) return;
+  if (!membership_.AllPresent()) return TellToWait(peer);
   // Nobody is welcomed into a world that is broken already.
   NoticeLosses();
   if (membership_.AllPresent()) StartWorld();
+}
+
+void Controller::TellToWait(const control::PeerName& peer) {
+  (void)workers_->Send({&peer, 1},
+                       {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                         e.setEpoch(epoch_.value);
+                         e.setWaiting();
+                       })});
+}
+
+void Controller::RefuseWorker(const control::PeerName& peer, const Status& why) {
+  (void)workers_->Send({&peer, 1},
+                       {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                         e.setEpoch(epoch_.value);
+                         control::WriteError(e.initRefused().initError(), control::ErrorOf(why));
+                       })});
+}
+
+void Controller::MakeWayFor(const Candidate& candidate) {
+  const Rank rank = candidate.wanted_rank;
+  if (rank < 0 || rank >= membership_.size() || !candidate.inventory.has_value()) return;
+  const Membership::Member& member = membership_.member(rank);
+  const bool is_later = member.state == Membership::State::kWaiting &&
+                        member.facts.inventory.has_value() &&
+                        member.facts.inventory->Entered() < candidate.inventory->Entered();
+  if (!is_later) return;
+  const Status why = AlreadyExists("rank ", rank, " was given to another worker, ",
+                                   control::ProcessLabel(candidate.host, candidate.pid),
+                                   ", after this one was lost");
+  RefuseWorker(member.peer, why);
+  FreeRank(rank, Message(why));
 }
 
 bool Controller::HasTheRank(const Candidate& candidate) const {
@@ -163,6 +194,11 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
     // Whoever wants to come back may do so from now on.
     const Deadline lease = Deadline::After(options_.session_lease);
     if (lease.when() > session.kept_until.when()) session.kept_until = lease;
+    if (session.was_restored) session.owner_until = lease;
+    // A reset that a newcomer has executed before it was heard may have left its abort behind.
+    if (!session.failure.ok()) {
+      liveness_->Abort(id, session.generation, session.failed_from, session.failure);
+    }
   }
   AnswerAwaiting(OkStatus());
   OpenPendingSessions();
@@ -188,8 +224,16 @@ Status Controller::HandleAwait(const control::PeerName& client, wire::AwaitWorke
                             FindOpen(SessionId(await.getSession()), client));
   session->last_heard = Deadline::Clock::now();
   NoticeLosses();  // who has just been killed is not ready
-  awaiting_.push_back(
-      {client, session->id, RequestId(await.getRequest()), Timer(await.getTimeoutMillis())});
+  const RequestId request(await.getRequest());
+  const auto count = std::count_if(awaiting_.begin(), awaiting_.end(),
+                                   [&](const Awaiting& who) { return who.session == session->id; });
+  if (count >= kMaxAwaiting) {
+    Answer(client, session->id, request,
+           control::ErrorOf(ResourceExhausted("session ", session->id, " waits for the workers ",
+                                              count, " times already")));
+    return OkStatus();
+  }
+  awaiting_.push_back({client, session->id, request, Timer(await.getTimeoutMillis())});
   if (membership_.AllReady()) AnswerAwaiting(OkStatus());
   return OkStatus();
 }

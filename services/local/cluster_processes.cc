@@ -144,6 +144,7 @@ Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
     if (entry.key == "client_endpoint") controller.client_endpoint = entry.value.Text();
     if (entry.key == "worker_endpoint") controller.worker_endpoint = entry.value.Text();
     if (entry.key == "liveness_endpoint") controller.liveness_endpoint = entry.value.Text();
+    if (entry.key == "metrics_endpoint") controller.metrics_endpoint = entry.value.Text();
     endpoint_ = controller.client_endpoint;
   }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());

@@ -44,82 +44,6 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
   };
 }
 
-void Executor::Settle(const Place& place, control::ClientChannel& controller) {
-  if (place.controller != controller_epoch_) ForgetAborts(place);
-  place_ = &place;
-  controller_ = &controller;
-  world_ = nullptr;
-  call_context_.rank = place.rank;
-  call_context_.world_size = place.world_size();
-  std::map<SessionId, const control::SessionRecord*> welcome;
-  for (const control::SessionRecord& record : place.sessions) welcome[record.id] = &record;
-  for (const control::SessionRecord& here : Inventory()) {
-    const auto found = welcome.find(here.id);
-    const bool is_known = found != welcome.end() && found->second->token == here.token;
-    if (is_known && !place.forget) continue;
-    spdlog::warn("session {} is closed here: {}", here.id.value,
-                 is_known ? "it went on without this worker" : "the controller does not know it");
-    CloseSession(*FindSession(here.id), /*client_lost=*/true);
-  }
-  for (const auto& [id, record] : welcome) {
-    if (FindSession(id) == nullptr) OpenSession(*record);
-    if (const auto session = FindSession(id)) session->LeaveWorld(*record);
-  }
-  TellHoldings();
-}
-
-void Executor::TellHoldings() {
-  const registers::RegisterTotals& totals = registers_.totals();
-  activity_.Hold(static_cast<uint64_t>(totals.live_registers.load(std::memory_order_relaxed)),
-                 static_cast<uint64_t>(totals.tensor_bytes.load(std::memory_order_relaxed)));
-}
-
-void Executor::ForgetAborts(const Place& place) {
-  std::lock_guard lock(sessions_mutex_);
-  controller_epoch_ = place.controller;
-  early_aborts_.clear();
-  last_session_ = SessionId();
-  for (const control::SessionRecord& record : place.sessions) {
-    last_session_ = std::max(last_session_, record.id);
-  }
-}
-
-std::vector<control::SessionRecord> Executor::Inventory() {
-  std::vector<control::SessionRecord> records;
-  std::lock_guard lock(sessions_mutex_);
-  for (const auto& [id, session] : sessions_) records.push_back(session->Record());
-  return records;
-}
-
-std::shared_ptr<SessionState> Executor::FindSession(SessionId id) {
-  std::lock_guard lock(sessions_mutex_);
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? nullptr : found->second;
-}
-
-void Executor::Abort(SessionId session, const AbortOrder& abort) {
-  std::shared_ptr<SessionState> state;
-  {
-    std::lock_guard lock(sessions_mutex_);
-    const auto found = sessions_.find(session);
-    if (found != sessions_.end()) {
-      state = found->second;
-    } else if (session > last_session_) {
-      early_aborts_.push_back({session, abort});
-    }
-  }
-  if (state != nullptr) state->Abort(abort);
-}
-
-void Executor::AbortAll(const control::RemoteError& cause) {
-  std::vector<std::shared_ptr<SessionState>> sessions;
-  {
-    std::lock_guard lock(sessions_mutex_);
-    for (const auto& [id, session] : sessions_) sessions.push_back(session);
-  }
-  for (const auto& session : sessions) session->Abort({session->generation(), 0, cause});
-}
-
 void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& body) {
   std::shared_ptr<SessionState> session = FindSession(batch.session);
   // Clients count their commands from 1, which the controller sees to.
@@ -180,7 +104,8 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
       break;
     case wire::Command::NAME_REGISTER:
       session.NameRegister(control::ToString(command.getNameRegister().getName()),
-                           RegisterId::FromPacked(command.getNameRegister().getRegister()));
+                           RegisterId::FromPacked(command.getNameRegister().getRegister()),
+                           command.getNameRegister().getNamedBy());
       break;
     case wire::Command::ADOPT:
       Doing("attaching of a client");
@@ -305,54 +230,6 @@ void Executor::WithdrawTicket(SessionState& session, uint64_t packed) {
   if (ticket == session.tickets().end()) return;
   bulk_.Withdraw(ticket->second);
   session.tickets().erase(ticket);
-}
-
-void Executor::OpenSession(const control::SessionRecord& record) {
-  orphans_.FreeEnded();
-  const StatusOr<registers::RegisterFile*> file = registers_.Open(record.id);
-  if (!file.ok()) {
-    spdlog::error("session {} cannot be opened: {}", record.id.value, Message(file.status()));
-    return;
-  }
-  const auto session = std::make_shared<SessionState>(record, *file);
-  std::lock_guard lock(sessions_mutex_);
-  sessions_[record.id] = session;
-  last_session_ = std::max(last_session_, record.id);
-  std::erase_if(early_aborts_, [&](const EarlyAbort& abort) {
-    if (abort.session == record.id) session->Abort(abort.abort);
-    return abort.session <= record.id;
-  });
-}
-
-void Executor::TakeFromClient(SessionState& session, bool client_lost) {
-  std::vector<registers::Value> located;
-  for (const auto& [packed, ticket] : session.tickets()) {
-    bulk_.Withdraw(ticket);
-    const auto value = session.registers().Read(RegisterId::FromPacked(packed));
-    if (value.ok()) located.push_back(**value);
-  }
-  session.tickets().clear();
-  std::optional<WatchedProcess> client = session.TakeClientProcess();
-  if (client_lost && !located.empty() && client.has_value()) {
-    orphans_.Keep(*std::move(client), std::move(located));
-  }
-}
-
-void Executor::Adopt(SessionState& session, const control::SessionRecord& record) {
-  TakeFromClient(session, record.client_lost);
-  session.Adopt(record);
-}
-
-void Executor::CloseSession(SessionState& session, bool client_lost) {
-  TakeFromClient(session, client_lost);
-  const SessionId id = session.id();
-  const Status status = registers_.Close(id);
-  if (!status.ok()) spdlog::error("session {}: {}", id.value, Message(status));
-  {
-    std::lock_guard lock(sessions_mutex_);
-    sessions_.erase(id);
-  }
-  orphans_.FreeEnded();
 }
 
 void Executor::FailSession(SessionState& session, const Status& status) {

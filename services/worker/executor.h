@@ -44,6 +44,9 @@ class Executor {
            const module::FunctionTable& functions, BulkServer& bulk,
            control::ActivityPage& activity);
 
+  // The aborts that come from now on are this controller's: those of sessions that an earlier one
+  // was yet to open are forgotten. Before its first abort can come.
+  void Follow(const Place& place);
   // Before the first batch, and again with every welcome: the old world and what was made of it are
   // given up; the sessions are those of the welcome from now on. `place` and `controller`, which
   // answers go to, are borrowed until the next call.
@@ -98,8 +101,6 @@ class Executor {
   void Adopt(SessionState& session, const control::SessionRecord& record);
   // The client may not write to what it has located any more; if it was lost, it may all the same.
   void TakeFromClient(SessionState& session, bool client_lost);
-  // Those that came early were of another controller's sessions.
-  void ForgetAborts(const Place& place);
 
   std::shared_ptr<SessionState> FindSession(SessionId id);
   void FailSession(SessionState& session, const Status& status);
@@ -113,7 +114,6 @@ class Executor {
   BulkServer& bulk_;
   control::ActivityPage& activity_;
 
-  Epoch controller_epoch_;  // whose sessions these are
   const Place* place_ = nullptr;
   control::ClientChannel* controller_ = nullptr;
   collective::Communicator* world_ = nullptr;

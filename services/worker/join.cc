@@ -23,6 +23,8 @@ constexpr milliseconds kHelloInterval{500};
 void WriteInventory(const Inventory& inventory, wire::Resume::Builder resume) {
   resume.setController(inventory.controller.value);
   resume.setEpoch(inventory.epoch.value);
+  resume.setWorkedController(inventory.worked_controller.value);
+  resume.setWorkedEpoch(inventory.worked_epoch.value);
   resume.setWorldSize(static_cast<uint32_t>(inventory.world_size));
   auto sessions = resume.initSessions(static_cast<unsigned>(inventory.sessions.size()));
   for (unsigned i = 0; i < sessions.size(); ++i) {
@@ -50,9 +52,10 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
   });
 }
 
-StatusOr<Place> ReadAnswer(const control::Message& message) {
+// None: the controller waits for others.
+StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message) {
   if (message.empty()) return Internal("the controller sent an empty message");
-  Place place;
+  std::optional<Place> place;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
       message[0], [&](wire::Envelope::Reader envelope) -> Status {
         switch (envelope.which()) {
@@ -67,6 +70,8 @@ StatusOr<Place> ReadAnswer(const control::Message& message) {
           case wire::Envelope::SHUTDOWN:
             return Aborted("the cluster was shut down: ",
                            control::ToString(envelope.getShutdown()));
+          case wire::Envelope::WAITING:
+            return OkStatus();
           default:
             return Internal("the controller sent a batch before its welcome");
         }
@@ -103,9 +108,9 @@ StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
 
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
-                     Deadline deadline) {
+                     milliseconds patience) {
   const control::Frame hello = HelloFrame(options, offer);
-  const auto patience = std::chrono::ceil<milliseconds>(deadline.Remaining());
+  Deadline deadline = Deadline::After(patience);
   control::InputWaiter waiter{milliseconds(0)};
   control::Channel* const channels[] = {&channel};
   do {
@@ -114,7 +119,11 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
     while (waiter.Wait(channels, {&wake_fd, 1}, next_hello)) {
       if (stopping) return Aborted("the worker was stopped while it joined");
       control::Message message;
-      if (channel.Receive(&message)) return ReadAnswer(message);
+      if (!channel.Receive(&message)) continue;
+      LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Place> place, ReadAnswer(message));
+      if (place.has_value()) return *std::move(place);
+      // What it keeps is worth waiting for, as long as there is somebody to wait with.
+      if (offer.inventory.has_value()) deadline = Deadline::After(patience);
     }
   } while (!deadline.Expired());
   return DeadlineExceeded("no welcome from the controller at ", options.controller_endpoint,

@@ -43,6 +43,9 @@ struct Inventory {
   Rank rank = 0;
   Epoch controller;
   Epoch epoch;
+  // The same of when it has executed something last.
+  Epoch worked_controller;
+  Epoch worked_epoch;
   int world_size = 1;
   std::vector<control::SessionRecord> sessions;
 };
@@ -56,11 +59,12 @@ struct Offer {
 };
 
 // Says hello, again and again, and waits for the welcome. kDeadlineExceeded if no controller
-// answers, or not all workers join; kAborted once `stopping`, which is signalled by `wake_fd`; else
-// the controller's refusal.
+// answers, or not all workers join: within `patience`; one that has an inventory waits for others
+// as long as the controller answers, and `patience` without that. kAborted once `stopping`, which
+// is signalled by `wake_fd`; else the controller's refusal.
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
-                     Deadline deadline);
+                     std::chrono::milliseconds patience);
 
 // Reads a welcome that came in an envelope of `epoch`. kInternal if it makes no sense.
 StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome);

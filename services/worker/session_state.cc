@@ -49,14 +49,15 @@ control::SessionRecord SessionState::Record() const {
   record.register_generations = std::max(record.register_generations, registers_->generations());
   record.generation = generation();
   record.next_command = next_command;
+  record.first_command = first_command();
   return record;
 }
 
-void SessionState::NameRegister(const std::string& name, RegisterId id) {
+void SessionState::NameRegister(const std::string& name, RegisterId id, uint64_t named_by) {
   if (id.IsNone()) {
     record_.names.erase(name);
   } else {
-    record_.names[name] = id;
+    record_.names[name] = {id, named_by};
   }
 }
 
@@ -65,10 +66,11 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   record_.host = record.host;
   record_.host_id = record.host_id;
   record_.pid = record.pid;
+  record_.client_number = record.client_number;
   looked_for_client_ = false;
   client_process_.reset();
   std::vector<RegisterId> kept;
-  for (const auto& [name, id] : record.names) kept.push_back(id);
+  for (const auto& [name, named] : record.names) kept.push_back(named.id);
   registers_->KillAllBut(kept);
 }
 
@@ -92,10 +94,11 @@ bool SessionState::Fail(const control::RemoteError& cause) {
 void SessionState::Abort(const AbortOrder& abort) {
   std::lock_guard lock(mutex_);
   const uint32_t current = generation_.load(std::memory_order_relaxed);
-  const bool is_earliest = !early_abort_.has_value() ||
-                           abort.generation > early_abort_->generation ||
-                           abort.from_command < early_abort_->from_command;
-  if (abort.generation.value > current && is_earliest) early_abort_ = abort;
+  if (abort.generation.value > current) {
+    // The first cause stays, but a worker that was behind may have failed at an earlier command.
+    AbortOrder& early = early_aborts_.try_emplace(abort.generation, abort).first->second;
+    early.from_command = std::min(early.from_command, abort.from_command);
+  }
   if (abort.generation.value != current) return;
   FailFrom(abort.from_command, abort.cause);
   if (collective_ == 0 || !Skips(collective_)) return;
@@ -124,10 +127,9 @@ void SessionState::Reset(Generation generation) {
   fail_from_.store(kNever, std::memory_order_release);
   cancelled_.store(false, std::memory_order_release);
   communicators_.Clear();
-  if (early_abort_.has_value() && early_abort_->generation == generation) {
-    FailFrom(early_abort_->from_command, early_abort_->cause);
-    early_abort_.reset();
-  }
+  const auto early = early_aborts_.find(generation);
+  if (early != early_aborts_.end()) FailFrom(early->second.from_command, early->second.cause);
+  early_aborts_.erase(early_aborts_.begin(), early_aborts_.upper_bound(generation));
 }
 
 StatusOr<collective::Communicator*> SessionState::CommunicatorOf(const TeamName& name,

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -72,8 +73,9 @@ class SessionState {
   // What another controller must know of the session.
   control::SessionRecord Record() const;
 
-  // Names a register; a register id that names nothing takes the name back.
-  void NameRegister(const std::string& name, RegisterId id);
+  // Names a register, which that command gave its first value; a register id that names nothing
+  // takes the name back.
+  void NameRegister(const std::string& name, RegisterId id, uint64_t named_by);
   // Another client has the session now. Its registers without names are freed.
   void Adopt(const control::SessionRecord& record);
 
@@ -115,9 +117,9 @@ class SessionState {
   std::atomic<uint64_t> fail_from_{kNever};
   mutable std::mutex mutex_;
   control::RemoteError failure_;
-  std::optional<AbortOrder> early_abort_;
-  uint64_t collective_ = 0;             // the collective under way; 0: none
-  std::atomic<bool> cancelled_{false};  // ... is to end
+  std::map<Generation, AbortOrder> early_aborts_;  // of generations that are yet to come
+  uint64_t collective_ = 0;                        // the collective under way; 0: none
+  std::atomic<bool> cancelled_{false};             // ... is to end
   CommunicatorCache communicators_;
 };
 

@@ -18,6 +18,7 @@ namespace lockstep::worker {
 namespace {
 
 constexpr std::chrono::hours kUntilWoken{1};
+constexpr std::chrono::hours kUntilBroken{24 * 365};
 constexpr char kActivitySuffix[] = "-activity";
 
 }  // namespace
@@ -115,9 +116,9 @@ Status Worker::Work() {
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
   Offer offer{arena_->name(), arena_->name() + kActivitySuffix, bulk_->endpoint()};
-  Deadline deadline = Deadline::After(options_.join_timeout);
+  std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
-    const Status served = ServeController(executor, offer, deadline);
+    const Status served = ServeController(executor, offer, patience);
     if (const std::optional<Status> why = WhyItEnds(served)) {
       return offer.inventory.has_value()
                  ? Annotate(*why, "its controller was lost, and what its sessions held with it")
@@ -126,13 +127,14 @@ Status Worker::Work() {
     // One that was never in a world has nothing, and no rank.
     const bool was_in_a_world = place_.controller != Epoch();
     if (was_in_a_world) {
-      offer.inventory = Inventory{place_.rank, place_.controller, place_.epoch, place_.world_size(),
-                                  executor.Inventory()};
+      offer.inventory =
+          Inventory{place_.rank,   place_.controller,   place_.epoch,        worked_controller_,
+                    worked_epoch_, place_.world_size(), executor.Inventory()};
     }
     // A connection of its own: what is queued for the lost controller is nobody else's business.
     LOCKSTEP_ASSIGN_OR_RETURN(controller_,
                               control::ZmqConnect(context_, options_.controller_endpoint));
-    deadline = Deadline::After(was_in_a_world ? options_.controller_grace : options_.join_timeout);
+    patience = was_in_a_world ? options_.controller_grace : options_.join_timeout;
   }
 }
 
@@ -158,9 +160,11 @@ std::optional<Status> Worker::WhyItEnds(const Status& served) {
   return std::nullopt;
 }
 
-Status Worker::ServeController(Executor& executor, const Offer& offer, Deadline deadline) {
+Status Worker::ServeController(Executor& executor, const Offer& offer,
+                               std::chrono::milliseconds patience) {
   LOCKSTEP_ASSIGN_OR_RETURN(
-      Place place, Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, deadline));
+      Place place, Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience));
+  executor.Follow(place);
   // Before the ranks connect: that may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
                             control::ZmqConnect(context_, place.liveness_endpoint,
@@ -181,7 +185,8 @@ Status Worker::ServeController(Executor& executor, const Offer& offer, Deadline 
                              Interrupt(Message(why));
                            }});
   // From now on its aborts arrive.
-  LOCKSTEP_RETURN_IF_ERROR(liveness.WaitUntilHeard(wake_up_.fd(), interrupted_, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(
+      liveness.WaitUntilHeard(wake_up_.fd(), interrupted_, Deadline::After(patience)));
   LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(place)));
   return Serve(executor);
 }
@@ -194,8 +199,15 @@ void Worker::OnControllerLost(const Status& why) {
 
 void Worker::OnWorldBroken(Epoch epoch) {
   std::lock_guard lock(state_mutex_);
-  broken_ = std::max(broken_, epoch);
-  if (connecting_ <= broken_) cancel_connecting_ = true;
+  if (epoch <= broken_) return;  // said again
+  broken_ = epoch;
+  if (connecting_ > broken_) return;
+  cancel_connecting_ = true;
+  // Of any generation: a rank that is behind may be waiting for the lost one in work that the
+  // client has given up since, and that no abort of a session is about.
+  if (executor_ != nullptr) {
+    executor_->AbortAll(control::ErrorOf(Unavailable("a worker of the cluster is lost")));
+  }
 }
 
 Status Worker::Enter(Executor& executor, Place place) {
@@ -209,7 +221,11 @@ Status Worker::Enter(Executor& executor, Place place) {
     connecting_ = place_.epoch;
     cancel_connecting_ = interrupted_ || place_.epoch <= broken_;
   }
-  StatusOr<std::unique_ptr<collective::Communicator>> world = Connect();
+  // A rank may come late: it finishes what it executes first. Nobody may give up alone meanwhile,
+  // for those who have found him already would rely on what he leaves behind. When a rank is lost,
+  // all are told.
+  StatusOr<std::unique_ptr<collective::Communicator>> world =
+      ConnectWorld(place_, arena_, cancel_connecting_, Deadline::After(kUntilBroken));
   if (!world.ok()) {
     // Cancelled, or a rank has ended, which the controller notices, too.
     const StatusCode code = world.status().code();
@@ -223,17 +239,6 @@ Status Worker::Enter(Executor& executor, Place place) {
   spdlog::info("rank {} of {} in cluster {} is ready, backend {}", place_.rank, place_.world_size(),
                place_.cluster, world_->backend());
   return SendReady(*controller_, place_, world_->backend());
-}
-
-// A rank may come late: it finishes what it executes first. Whoever waits for it is told when it is
-// lost.
-StatusOr<std::unique_ptr<collective::Communicator>> Worker::Connect() {
-  while (true) {
-    auto world = ConnectWorld(place_, arena_, cancel_connecting_,
-                              Deadline::After(place_.collective_timeout));
-    if (world.status().code() != StatusCode::kDeadlineExceeded) return world;
-    spdlog::warn("rank {} still waits to connect: {}", place_.rank, Message(world.status()));
-  }
 }
 
 Status Worker::Serve(Executor& executor) {
@@ -287,6 +292,8 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
             return Internal("a welcome as rank ", welcome->rank, " in epoch ", epoch, " for rank ",
                             place_.rank, " in epoch ", place_.epoch);
           }
+          case wire::Envelope::WAITING:
+            return Internal("the controller tells a worker to wait that it has welcomed");
           case wire::Envelope::REFUSED:
             return control::ReadError(envelope.getRefused().getError()).ToStatus();
         }
@@ -308,6 +315,8 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
   }
   last_sequence_ = sequence;
   activity_->Receive(sequence);
+  worked_controller_ = place_.controller;
+  worked_epoch_ = place_.epoch;
   executor.ExecuteBatch(batch, message[1]);
   return true;
 }

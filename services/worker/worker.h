@@ -52,7 +52,8 @@ class Worker {
   // Serves one controller after another.
   Status Work();
   // Joins a controller and serves it: until the worker is stopped (OK), or the controller is lost.
-  Status ServeController(Executor& executor, const Offer& offer, Deadline deadline);
+  Status ServeController(Executor& executor, const Offer& offer,
+                         std::chrono::milliseconds patience);
   Status Serve(Executor& executor);
   // False when it is time to stop.
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
@@ -62,7 +63,6 @@ class Worker {
   // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
   // be another welcome, or none.
   Status Enter(Executor& executor, Place place);
-  StatusOr<std::unique_ptr<collective::Communicator>> Connect();
 
   // On the liveness thread.
   void OnWorldBroken(Epoch epoch);
@@ -83,6 +83,9 @@ class Worker {
   Place place_;
   std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected
   uint64_t last_sequence_ = 0;
+  // The world in which a batch was executed last.
+  Epoch worked_controller_;
+  Epoch worked_epoch_;
   bool sent_away_ = false;  // by the controller's shutdown
 
   control::WakeUp wake_up_;

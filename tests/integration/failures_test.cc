@@ -26,6 +26,14 @@ class FailuresTest : public SessionFixture {
     }
     (void)Unwrap(session.Call(Function(session, "lockstep.fail"), "the first cause", 2));
   }
+  // Rank `rank` executes for so long what nothing can end; the others go on at once.
+  static void Stall(Session& session, double seconds, Rank rank) {
+    const DRef module = Unwrap(session.LoadModule("test_module.so"));
+    const DRef stall = Unwrap(session.GetFunction(module, "stall"));
+    const DRef time = Unwrap(session.Call(Function(session, "lockstep.identity"), 0.0));
+    EXPECT_OK(session.DebugSet(time, rank, Value(seconds)));
+    (void)Unwrap(session.Call(stall, time));
+  }
   static void ExpectFirstCause(const Status& status) {
     EXPECT_EQ(status.code(), StatusCode::kInternal) << status;
     EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 2"), HasSubstr("the first cause")));
@@ -135,6 +143,43 @@ TEST_P(FailuresTest, ARankThatIsBehindFailsEarlier) {
     for (Rank rank = 0; rank < kWorkers; ++rank) EXPECT_EQ(Get(before, rank), Value("kept"));
     ExpectWorks(*session_);
   }
+}
+
+// Rank 0 waits for rank 1 in a command before the one at which rank 2 has failed. That it waits in
+// vain is known only when the client has reset the session long since.
+TEST_P(FailuresTest, AFailureThatIsOlderThanTheResetStillWakesWhoWaits) {
+  const DRef tensor = FullOfRank({4});
+  Stall(*session_, 0.5, 1);
+  const auto begin = Deadline::Clock::now();
+  (void)Unwrap(session_->Call(Function("lockstep.fail"), "behind", 1));
+  (void)session_->AllReduce(tensor, Reduction::kSum, {.team = {0, 1}});
+  FailOnRankTwo(*session_);
+  ExpectFirstCause(session_->SyncAll());
+  ASSERT_EQ(session_->Reset(), OkStatus());
+  ExpectWorks(*session_);
+  EXPECT_LT(Deadline::Clock::now() - begin, kQuick);
+}
+
+// It meets each of them in its turn, and with each the collectives that its peers have given up.
+TEST_P(FailuresTest, SeveralResetsWhileARankIsBehindAreTakenInByIt) {
+  const auto begin = Deadline::Clock::now();
+  SessionOptions options = Options();
+  options.timeout = 500ms;
+  Session impatient = Open(SharedCluster(GetParam()), options);
+  const DRef tensor =
+      Unwrap(impatient.Call(Function(impatient, "lockstep.full"), Shape{4}, 1.0, DType::kFloat32));
+  Stall(impatient, 3.5, 1);
+  for (int i = 0; i < 3; ++i) {
+    (void)impatient.AllReduce(tensor, Reduction::kSum);
+    EXPECT_FALSE(impatient.SyncAll().ok());
+    EXPECT_FALSE(impatient.Reset().ok()) << "rank 1 has not come to it";
+  }
+  ExpectWorks(*session_);
+  Status status = impatient.Reset();
+  while (!status.ok() && Deadline::Clock::now() - begin < 2 * kQuick) status = impatient.Reset();
+  EXPECT_OK(status);
+  EXPECT_LT(Deadline::Clock::now() - begin, kQuick);
+  EXPECT_OK(impatient.Close());
 }
 
 TEST_P(FailuresTest, NamesDroppedInAFailedSessionAreFreed) {

@@ -35,6 +35,23 @@ class ReplacementTest : public RecoveryFixture {
     StartController(Options());
     StartWorkers();
   }
+  SessionOptions Kept() const {
+    SessionOptions options;
+    options.endpoint = IpcEndpoint("clients");
+    options.connect_timeout = kLong;
+    options.timeout = kLong;
+    options.keep_for = 20s;
+    return options;
+  }
+  void Stop(Rank rank) {
+    local::ChildProcess& process = processes_[static_cast<size_t>(rank)];
+    process.Signal(SIGSTOP);
+    const auto is_stopped = [&] {
+      const auto stat = ReadProcStat(process.pid());
+      return stat.has_value() && stat->state == 'T';
+    };
+    while (!is_stopped()) std::this_thread::yield();
+  }
 };
 
 TEST_F(ReplacementTest, OthersKeepTheirRegistersAndTheLossIsTold) {
@@ -197,13 +214,8 @@ TEST_F(ReplacementTest, ClientsThatComeMeanwhileWait) {
 TEST_F(ReplacementTest, FrozenWorkerThatWakesUpAfterwardsHarmsNobody) {
   Session& session = Open();
   ASSERT_EQ(session.SyncAll(), OkStatus());
+  Stop(2);
   local::ChildProcess frozen = std::move(processes_[2]);
-  frozen.Signal(SIGSTOP);
-  const auto is_stopped = [&] {
-    const auto stat = ReadProcStat(frozen.pid());
-    return stat.has_value() && stat->state == 'T';
-  };
-  while (!is_stopped()) std::this_thread::yield();
   EXPECT_THAT(Message(session.SyncAll()), HasSubstr("is stopped"));
   Replace(2);
   Recover(session);
@@ -213,6 +225,46 @@ TEST_F(ReplacementTest, FrozenWorkerThatWakesUpAfterwardsHarmsNobody) {
   EXPECT_TRUE(frozen.Wait(Deadline::After(kLong)).ok()) << "it was dismissed";
   EXPECT_THAT(Elements(session, ranks, 2), Each(2.0f));
   ExpectConnected(session);
+}
+
+// Rank 0 waits for the one that is frozen, in a command before the one that has failed, and the
+// client has reset the session before anybody knows of the loss.
+TEST_F(ReplacementTest, LossAfterAResetWakesWhoStillWaits) {
+  Session& session = Open();
+  const DRef ranks = FullOfRank(session);
+  const DRef fail = Unwrap(session.GetFunction("lockstep.fail"));
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  Stop(1);
+  (void)Unwrap(session.AllReduce(ranks, Reduction::kSum, {.team = {0, 1}}));
+  (void)Unwrap(session.Call(fail, "first", 2));
+  EXPECT_THAT(Message(session.Sync(2)), HasSubstr("first"));
+  // Rank 1 cannot execute it; the loss, when it is known, answers.
+  EXPECT_EQ(session.Reset().code(), StatusCode::kUnavailable);
+  // It is frozen still, so no kernel tells its peers that it has ended.
+  local::ChildProcess frozen = std::move(processes_[1]);
+  Replace(1);
+  Recover(session);
+  ExpectConnected(session);
+  EXPECT_THAT(Elements(session, ranks, 0), Each(0.0f));
+  frozen.Signal(SIGKILL);
+  EXPECT_TRUE(frozen.Wait(Deadline::After(kLong)).ok());
+}
+
+TEST_F(ReplacementTest, WhoAttachesAfterwardsIsToldWhatIsLost) {
+  Session session = Unwrapped(Session::Connect(Kept(), context_));
+  const DRef before = FullOfRank(session);
+  ASSERT_EQ(session.Name(before, "before"), OkStatus());
+  Kill(2);
+  EXPECT_FALSE(session.SyncAll().ok());
+  Replace(2);
+  Recover(session);
+  ASSERT_EQ(session.Name(Unwrap(session.Broadcast(before, 1)), "after"), OkStatus());
+  const std::string ticket = session.ticket();
+  ASSERT_EQ(session.Detach(), OkStatus());
+  Session second = Unwrapped(Session::Attach(Kept(), ticket, context_));
+  EXPECT_THAT(Lost(second, Unwrap(second.Find("before"))), ElementsAre(2));
+  EXPECT_THAT(Lost(second, Unwrap(second.Find("after"))), IsEmpty());
+  EXPECT_THAT(Elements(second, Unwrap(second.Find("after")), 2), Each(1.0f));
 }
 
 TEST_F(ReplacementTest, SessionThatIsClosedMeanwhileLeavesNothing) {
@@ -226,6 +278,36 @@ TEST_F(ReplacementTest, SessionThatIsClosedMeanwhileLeavesNothing) {
   const auto status = GetClusterStatus(IpcEndpoint("clients"), kLong);
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->sessions.size(), 1u);
+}
+
+// Nobody waits for longer than this in a collective.
+class ShortCollectivesTest : public ReplacementTest {
+ protected:
+  void SetUp() override {
+    RecoveryFixture::SetUp();
+    controller::ControllerOptions options = Options();
+    options.collective_timeout = 150ms;
+    options.worker_timeout = kLong;
+    StartController(options);
+    StartWorkers();
+  }
+};
+
+// It may be in a function that takes hours: the world waits for it, as long as it lives.
+TEST_F(ShortCollectivesTest, RankMayComeToTheNextWorldAsLateAsItLikes) {
+  Session& session = Open();
+  const DRef ranks = FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  for (int round = 0; round < 3; ++round) {
+    Stop(0);
+    Kill(2);
+    Replace(2);
+    EXPECT_FALSE(session.AwaitWorkers(600ms + round * 77ms).ok());
+    processes_[0].Signal(SIGCONT);
+    Recover(session);
+    ExpectConnected(session);
+  }
+  EXPECT_THAT(Elements(session, ranks, 1), Each(1.0f));
 }
 
 }  // namespace

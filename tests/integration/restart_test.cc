@@ -48,7 +48,30 @@ class RestartTest : public RecoveryFixture {
     ASSERT_TRUE(first_.back().Wait(Deadline::After(kLong)).ok());
   }
   // The one that is started again belongs to this process, which stops it in the end.
-  void Restart() { StartController(Options()); }
+  void Restart() {
+    controller::ControllerOptions options = Options();
+    options.session_lease = 2s;
+    StartController(options);
+  }
+  SessionOptions Kept() const {
+    SessionOptions options;
+    options.endpoint = IpcEndpoint("clients");
+    options.connect_timeout = kLong;
+    options.timeout = kLong;
+    options.keep_for = 20s;
+    return options;
+  }
+  // Attaches as soon as that is allowed: its last client may come back first.
+  Session AttachInTime(const std::string& ticket) {
+    const Deadline deadline = Deadline::After(kLong);
+    while (true) {
+      auto session = Session::Attach(Kept(), ticket, context_);
+      if (session.status().code() != StatusCode::kFailedPrecondition || deadline.Expired()) {
+        return Unwrapped(std::move(session));
+      }
+      std::this_thread::sleep_for(20ms);
+    }
+  }
   void KillAndRestart() {
     KillController();
     Restart();
@@ -227,26 +250,50 @@ TEST_F(RestartTest, SessionsDoNotMeet) {
 
 // The workers know the names, too: another client finds them although nobody else is left.
 TEST_F(RestartTest, SessionThatWasLeftIsAttachedToAfterwards) {
-  SessionOptions options;
-  options.endpoint = IpcEndpoint("clients");
-  options.connect_timeout = kLong;
-  options.timeout = kLong;
-  options.keep_for = 20s;
   std::string ticket;
   {
-    auto session = Session::Connect(options, context_);
-    ASSERT_TRUE(session.ok()) << session.status();
-    ticket = session->ticket();
-    EXPECT_EQ(session->Name(FullOfRank(*session), "ranks"), OkStatus());
-    EXPECT_EQ(session->Detach(), OkStatus());
+    Session session = Unwrapped(Session::Connect(Kept(), context_));
+    ticket = session.ticket();
+    EXPECT_EQ(session.Name(FullOfRank(session), "ranks"), OkStatus());
+    EXPECT_EQ(session.Detach(), OkStatus());
   }
   KillAndRestart();
-  auto session = Session::Attach(options, ticket, context_);
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_THAT(Message(session->SyncAll()), HasSubstr("the controller was restarted"));
-  ASSERT_EQ(session->Reset(), OkStatus());
-  EXPECT_THAT(Elements(*session, Unwrap(session->Find("ranks")), 2), Each(2.0f));
-  ExpectConnected(*session);
+  Session session = AttachInTime(ticket);
+  EXPECT_THAT(Message(session.SyncAll()), HasSubstr("the controller was restarted"));
+  ASSERT_EQ(session.Reset(), OkStatus());
+  EXPECT_THAT(Elements(session, Unwrap(session.Find("ranks")), 2), Each(2.0f));
+  ExpectConnected(session);
+}
+
+// Whoever has the ticket might be faster, and both would write to the same tensors.
+TEST_F(RestartTest, NobodyTakesASessionBeforeItsClientCouldComeBack) {
+  Session session = Unwrapped(Session::Connect(Kept(), context_));
+  const DRef ranks = FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  KillAndRestart();
+  const Status refused = Session::Attach(Kept(), session.ticket(), context_).status();
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
+  Recover(session);
+  EXPECT_THAT(Elements(session, ranks, 2), Each(2.0f));
+  ExpectConnected(session);
+}
+
+TEST_F(RestartTest, WhoAttachesAfterwardsIsToldOfReplacementsBefore) {
+  Session session = Unwrapped(Session::Connect(Kept(), context_));
+  ASSERT_EQ(session.Name(FullOfRank(session), "before"), OkStatus());
+  Kill(2);
+  EXPECT_FALSE(session.SyncAll().ok());
+  Replace(2);
+  Recover(session);
+  ASSERT_EQ(session.Name(FullOfRank(session), "after"), OkStatus());
+  const std::string ticket = session.ticket();
+  ASSERT_EQ(session.Detach(), OkStatus());
+  KillAndRestart();
+  Session second = AttachInTime(ticket);
+  ASSERT_EQ(second.Reset(), OkStatus());
+  EXPECT_THAT(Lost(second, Unwrap(second.Find("before"))), ElementsAre(2));
+  EXPECT_THAT(Lost(second, Unwrap(second.Find("after"))), IsEmpty());
+  EXPECT_THAT(Elements(second, Unwrap(second.Find("after")), 2), Each(2.0f));
 }
 
 TEST_F(RestartTest, NothingIsFoundIfNoWorkerComesBack) {

@@ -34,11 +34,14 @@ LAYERS = {
     # A backend is known to nobody but the worker and its tests.
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
     "services/config": {"runtime/base", "services/controller", "services/worker"},
-    "services/controller": CLIENT_SIDE,
+    "services/metrics": {"runtime/base"},
+    "services/controller": CLIENT_SIDE | {"services/metrics"},
     "services/worker": WORKER_SERVICE,
     # What the two programs share, and the programs themselves: they read configuration files.
     "services/process": CLIENT_SIDE | {"services/config"},
-    "services/controller/main.cc": CLIENT_SIDE | PROGRAM | {"services/controller"},
+    "services/controller/main.cc": CLIENT_SIDE
+    | PROGRAM
+    | {"services/controller", "services/metrics"},
     "services/worker/main.cc": WORKER_SERVICE | PROGRAM | {"services/worker"},
     "services/local": CLIENT_SIDE
     | WORKER_SIDE

@@ -106,10 +106,11 @@ TEST_F(ServiceMainTest, SignalsStopTheControllerInOrder) {
 }
 
 TEST_F(ServiceMainTest, AnEndpointInUseFails) {
-  auto controller = Start("lockstep-controller", {"--set", "client_endpoint=tcp://127.0.0.1:*",
-                                                  "--set", "worker_endpoint=tcp://127.0.0.1:*",
-                                                  "--set", "liveness_endpoint=tcp://127.0.0.1:*",
-                                                  "--write-endpoints", tmp_.path() + "/endpoints"});
+  auto controller = Start(
+      "lockstep-controller",
+      {"--set", "client_endpoint=tcp://127.0.0.1:*", "--set", "worker_endpoint=tcp://127.0.0.1:*",
+       "--set", "liveness_endpoint=tcp://127.0.0.1:*", "--set",
+       "metrics_endpoint=http://127.0.0.1:*", "--write-endpoints", tmp_.path() + "/endpoints"});
   ASSERT_TRUE(controller.ok()) << controller.status();
   ASSERT_TRUE(WaitForFile(tmp_.path() + "/endpoints")) << Log();
   // The file that it wrote is a configuration: of a second controller at the same ports.

@@ -165,7 +165,7 @@ TEST(ContinuedNamesTest, NewNamesAreAboveTheOldOnes) {
   RegisterNames* const names = RegisterNames::Continue(SessionId(3), 9);
   {
     const RegisterId old{2, 4};
-    const DRef adopted = names->Adopt(old);
+    const DRef adopted = names->Adopt(old, 4);
     EXPECT_EQ(adopted.id(), old);
     std::set<uint32_t> indices = {old.index};
     std::vector<DRef> fresh;

@@ -23,7 +23,9 @@ TEST(SessionRecordTest, AllOfItTravels) {
   record.consumed_bytes = 99;
   record.command_timeout = std::chrono::milliseconds(1500);
   record.keep_for = std::chrono::minutes(10);
-  record.names = {{"weights", {4, 2}}, {"bias", {7, 1}}};
+  record.names = {{"weights", {{4, 2}, 17}}, {"bias", {{7, 1}, 3}}};
+  record.client_number = 3;
+  record.first_command = 12;
   record.register_generations = 12;
   record.failure.code = StatusCode::kAborted;
   record.failure.message = "why";
@@ -44,6 +46,8 @@ TEST(SessionRecordTest, AllOfItTravels) {
   EXPECT_EQ(read.command_timeout, record.command_timeout);
   EXPECT_EQ(read.keep_for, record.keep_for);
   EXPECT_EQ(read.names, record.names);
+  EXPECT_EQ(read.client_number, record.client_number);
+  EXPECT_EQ(read.first_command, record.first_command);
   EXPECT_EQ(read.register_generations, record.register_generations);
   EXPECT_EQ(read.failure.code, record.failure.code);
   EXPECT_EQ(read.failure.message, record.failure.message);

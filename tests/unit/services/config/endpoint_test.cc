@@ -34,6 +34,20 @@ TEST(EndpointTest, MalformedEndpointsAreRefusedWithTheForms) {
   EXPECT_NE(Message(CheckEndpoint("7400")).find("tcp://127.0.0.1:PORT"), std::string::npos);
 }
 
+TEST(EndpointTest, HttpIsOnThisHostOnly) {
+  for (const char* endpoint : {"http://127.0.0.1:9464", "http://localhost:*", "http://[::1]:0"}) {
+    EXPECT_TRUE(CheckHttpEndpoint(endpoint).ok())
+        << endpoint << ": " << CheckHttpEndpoint(endpoint);
+  }
+  EXPECT_EQ(CheckHttpEndpoint("http://0.0.0.0:9464").code(), StatusCode::kPermissionDenied);
+  for (const char* endpoint : {"", "127.0.0.1:9464", "tcp://127.0.0.1:9464", "http://127.0.0.1",
+                               "http://127.0.0.1:9464/metrics"}) {
+    const Status status = CheckHttpEndpoint(endpoint);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << endpoint;
+    EXPECT_NE(Message(status).find("http://127.0.0.1:PORT"), std::string::npos) << status;
+  }
+}
+
 TEST(EndpointTest, SocketPathsFitTheKernelsLimit) {
   const std::string longest = "/" + std::string(kMaxSocketPathBytes - 1, 'x');
   EXPECT_EQ(*IpcEndpoint(longest), "ipc://" + longest);

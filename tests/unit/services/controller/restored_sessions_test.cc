@@ -28,7 +28,8 @@ control::SessionRecord Session(uint32_t id, uint64_t next_command, uint32_t gene
 
 Inventory Of(std::vector<control::SessionRecord> sessions, uint64_t controller = 7,
              int world_size = 3) {
-  return {Epoch(controller), Epoch(controller + 1), world_size, std::move(sessions)};
+  const Epoch epoch(controller + 1);
+  return {Epoch(controller), epoch, Epoch(controller), epoch, world_size, std::move(sessions)};
 }
 
 TEST(RestoredSessionsTest, NothingComesOfNothing) {
@@ -85,6 +86,44 @@ TEST(RestoredSessionsTest, OnlyTheLatestControllerAndAWorldOfThisSizeCount) {
   EXPECT_THAT(CountingInventories({&earlier, &latest, &larger_world}),
               ElementsAre(IsNull(), NotNull(), IsNull()));
   EXPECT_THAT(CountingInventories({nullptr, nullptr}), ElementsAre(IsNull(), IsNull()));
+}
+
+TEST(RestoredSessionsTest, WhoeverWasReplacedBeforeTheOthersWorkedOnDoesNotCount) {
+  Inventory worked = Of({Session(3, 50)});
+  worked.epoch = worked.worked_epoch = Epoch(20);
+  Inventory entered = Of({Session(3, 40)});  // and has not been sent anything there yet
+  entered.epoch = Epoch(20);
+  const Inventory lost_before = Of({Session(3, 50)});
+  EXPECT_THAT(CountingInventories({&worked, &entered, &lost_before}),
+              ElementsAre(NotNull(), NotNull(), IsNull()));
+}
+
+TEST(RestoredSessionsTest, AWorldThatNobodyHasWorkedInMakesNothingOutOfDate) {
+  Inventory entered = Of({Session(3, 50)});
+  entered.controller = Epoch(30);
+  entered.epoch = Epoch(31);
+  const Inventory not_yet = Of({Session(3, 50)});
+  EXPECT_THAT(CountingInventories({&entered, &not_yet, &not_yet}),
+              ElementsAre(NotNull(), NotNull(), NotNull()));
+}
+
+TEST(RestoredSessionsTest, ReplacedWorkersStayReplaced) {
+  const Inventory all = Of({Session(3, 50)});
+  Inventory newcomer = Of({Session(3, 50)});
+  newcomer.sessions[0].first_command = 30;
+  EXPECT_THAT(RestoreSessions({&all, &newcomer, &all})[0].replaced, ElementsAre(Pair(1, 30u)));
+}
+
+TEST(RestoredSessionsTest, TheLastClientHasTheSession) {
+  const Inventory before = Of({Session(3, 50)});
+  Inventory after = Of({Session(3, 50)});
+  after.sessions[0].client_number = 2;
+  after.sessions[0].name = "second";
+  after.sessions[0].pid = 22;
+  const auto restored = RestoreSessions({&before, &after, &before});
+  EXPECT_EQ(restored[0].record.client_number, 2u);
+  EXPECT_EQ(restored[0].record.name, "second");
+  EXPECT_EQ(restored[0].record.pid, 22);
 }
 
 }  // namespace

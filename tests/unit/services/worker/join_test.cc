@@ -35,9 +35,8 @@ class JoinTest : public testing::Test {
     options_.controller_endpoint = server_->endpoint();
   }
 
-  StatusOr<Place> RunJoin(Deadline deadline = Deadline::After(kLong)) {
-    return Join(*client_, options_, {"lockstep-seg", "lockstep-seg-activity", "inproc://bulk"},
-                wake_up_.fd(), stopping_, deadline);
+  StatusOr<Place> RunJoin(std::chrono::milliseconds patience = kLong) {
+    return Join(*client_, options_, offer_, wake_up_.fd(), stopping_, patience);
   }
 
   // Waits for the hello, looks at it, and answers with what `fill` writes.
@@ -86,6 +85,7 @@ class JoinTest : public testing::Test {
   std::unique_ptr<control::ClientChannel> client_;
   WorkerOptions options_;
   control::WakeUp wake_up_;
+  Offer offer_{"lockstep-seg", "lockstep-seg-activity", "inproc://bulk"};
   std::atomic<bool> stopping_{false};
 };
 
@@ -152,9 +152,35 @@ TEST_F(JoinTest, BatchBeforeTheWelcomeIsRefused) {
 }
 
 TEST_F(JoinTest, SilentControllerIsReportedAtTheDeadline) {
-  const StatusOr<Place> place = RunJoin(Deadline::After(20ms));
+  const StatusOr<Place> place = RunJoin(20ms);
   EXPECT_EQ(place.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(place.status()), HasSubstr(server_->endpoint()));
+}
+
+// One that brings nothing gives up, and somebody starts it again ...
+TEST_F(JoinTest, WhoKeepsNothingGivesUpInTime) {
+  std::thread controller([&] {
+    Answer([](wire::Hello::Reader) {}, [](wire::Envelope::Builder e) { e.setWaiting(); });
+  });
+  EXPECT_EQ(RunJoin(300ms).status().code(), StatusCode::kDeadlineExceeded);
+  controller.join();
+}
+
+// ... and what the other keeps would be lost.
+TEST_F(JoinTest, WhoKeepsSomethingWaitsAsLongAsTheControllerAnswers) {
+  offer_.inventory = Inventory();
+  std::thread controller([&] {
+    for (int i = 0; i < 2; ++i) {
+      Answer([](wire::Hello::Reader) {}, [](wire::Envelope::Builder e) { e.setWaiting(); });
+    }
+    Answer([](wire::Hello::Reader) {}, [](wire::Envelope::Builder e) { WriteWelcome(e, 0, 1); });
+  });
+  const auto begin = Deadline::Clock::now();
+  // A hello follows the other after half a second.
+  const StatusOr<Place> place = RunJoin(700ms);
+  controller.join();
+  EXPECT_TRUE(place.ok()) << place.status();
+  EXPECT_GT(Deadline::Clock::now() - begin, 700ms);
 }
 
 TEST_F(JoinTest, StoppingEndsTheWait) {

@@ -123,6 +123,22 @@ TEST_F(SessionStateTest, AbortOfALaterGenerationIsKeptUntilItsReset) {
   EXPECT_FALSE(state_.has_failed());
 }
 
+// A rank that is behind by several resets meets each of them in its turn: what its peers have given
+// up in one of those generations they do not come back to.
+TEST_F(SessionStateTest, AbortsOfSeveralLaterGenerationsAreAllKept) {
+  state_.Abort({Generation(1), 5, Error(StatusCode::kInternal, 1)});
+  state_.Abort({Generation(3), 0, Error(StatusCode::kInternal, 3)});
+  state_.Abort({Generation(1), 4, Error(StatusCode::kInternal, 2)});
+  state_.Reset(Generation(1));
+  EXPECT_FALSE(state_.Skips(3));
+  EXPECT_TRUE(state_.Skips(4));
+  EXPECT_EQ(state_.failure().rank, 1) << "the first cause";
+  state_.Reset(Generation(2));
+  EXPECT_FALSE(state_.has_failed());
+  state_.Reset(Generation(3));
+  EXPECT_EQ(state_.failure().rank, 3);
+}
+
 TEST_F(SessionStateTest, CommunicatorsAreMadeOnceForEachListOfMembers) {
   const auto first = Connect({0, 1});
   const auto again = Connect({0, 1});

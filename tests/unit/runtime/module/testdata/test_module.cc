@@ -1,6 +1,8 @@
 // One function for each thing that module_test wants to see cross the C ABI.
+#include <chrono>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "runtime/module/ffi_export.h"
@@ -56,6 +58,11 @@ LOCKSTEP_FFI_EXPORT(add_to, args, result) {
 LOCKSTEP_FFI_EXPORT(change_and_throw, args, result) {
   args.Tensor<float>(0, "x")[0] = -1;
   throw std::runtime_error("half way");
+}
+
+// A function that nothing can end.
+LOCKSTEP_FFI_EXPORT(stall, args, result) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(args.Float(0, "seconds")));
 }
 
 LOCKSTEP_FFI_EXPORT(throw_std, args, result) { throw std::runtime_error("out of luck"); }

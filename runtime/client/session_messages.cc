@@ -1,0 +1,112 @@
+#include "runtime/client/session_messages.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::client {
+namespace {
+
+// How long a restarted controller may wait for its workers to come back.
+constexpr std::chrono::milliseconds kResumePatience{60'000};
+
+void WriteThisHost(wire::Host::Builder host) {
+  host.setName(control::ThisHost().name);
+  host.setId(control::ThisHost().id);
+}
+
+}  // namespace
+
+control::Frame OpenSessionFrame(const OpenRequest& request) {
+  return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+    auto open = message.initOpenSession();
+    open.setMinVersion(control::kOldestProtocolVersion);
+    open.setMaxVersion(control::kProtocolVersion);
+    open.setBuild(control::kBuildVersion);
+    open.setName(request.name);
+    WriteThisHost(open.initHost());
+    open.setPid(getpid());
+    open.setNumGroups(static_cast<uint32_t>(request.num_groups));
+    open.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
+    open.setCommandTimeoutMillis(static_cast<uint64_t>(request.command_timeout.count()));
+    open.setKeepMillis(static_cast<uint64_t>(request.keep_for.count()));
+  });
+}
+
+StatusOr<control::Frame> AttachFrame(const OpenRequest& request) {
+  const size_t dash = request.ticket.find('-');
+  uint32_t session = 0;
+  const char* const end = request.ticket.data() + std::min(dash, request.ticket.size());
+  const auto [rest, error] = std::from_chars(request.ticket.data(), end, session);
+  if (dash == std::string::npos || error != std::errc() || rest != end) {
+    return InvalidArgument("\"", request.ticket, "\" is no ticket of Session::ticket()");
+  }
+  return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+    auto attach = message.initAttachSession();
+    attach.setMinVersion(control::kOldestProtocolVersion);
+    attach.setMaxVersion(control::kProtocolVersion);
+    attach.setBuild(control::kBuildVersion);
+    attach.setSession(session);
+    attach.setToken(request.ticket.substr(dash + 1));
+    attach.setName(request.name);
+    WriteThisHost(attach.initHost());
+    attach.setPid(getpid());
+    attach.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
+  });
+}
+
+control::Frame ResumeFrame(const SessionFacts& facts, Generation generation,
+                           uint64_t next_command) {
+  return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+    auto resume = message.initResumeSession();
+    resume.setMinVersion(control::kOldestProtocolVersion);
+    resume.setMaxVersion(control::kProtocolVersion);
+    resume.setBuild(control::kBuildVersion);
+    resume.setSession(facts.id.value);
+    resume.setToken(facts.token);
+    resume.setClientNumber(facts.client_number);
+    resume.setGeneration(generation.value);
+    resume.setNextCommand(next_command);
+    resume.setTimeoutMillis(static_cast<uint64_t>(kResumePatience.count()));
+  });
+}
+
+std::vector<Peer> ReadPeers(capnp::List<wire::Peer>::Reader list) {
+  std::vector<Peer> peers;
+  for (auto peer : list) {
+    peers.push_back({peer.getRank(), control::ToString(peer.getHost().getName()), peer.getPid(),
+                     control::ToString(peer.getDevice()),
+                     control::ToString(peer.getBulkEndpoint())});
+  }
+  return peers;
+}
+
+SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
+  SessionFacts facts;
+  facts.id = SessionId(reader.getSession());
+  facts.token = control::ToString(reader.getToken());
+  facts.controller = Epoch(reader.getController());
+  facts.lease = std::chrono::milliseconds(reader.getLeaseMillis());
+  facts.flow_window_bytes = reader.getFlowWindowBytes();
+  facts.max_batch_bytes = reader.getMaxBatchBytes();
+  facts.num_workers = static_cast<int>(reader.getWorkers().size());
+  facts.num_groups = static_cast<int>(reader.getRecord().getNumGroups());
+  facts.client_number = reader.getRecord().getClientNumber();
+  return facts;
+}
+
+SessionStart ReadStart(wire::SessionRecord::Reader reader) {
+  const control::SessionRecord record = control::ReadSessionRecord(reader);
+  return {record.generation, record.next_command, record.register_generations, record.names};
+}
+
+std::string TicketOf(const SessionFacts& facts) {
+  return std::to_string(facts.id.value) + "-" + facts.token;
+}
+
+}  // namespace lockstep::client

@@ -1,0 +1,94 @@
+// What the controller sends, to all workers and to one client.
+#include <spdlog/spdlog.h>
+
+#include "runtime/control/message_codec.h"
+#include "services/controller/controller.h"
+
+namespace lockstep::controller {
+
+void Controller::Broadcast(const Order& order, const control::Frame& body) {
+  const control::Frame envelope =
+      control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+        e.setEpoch(epoch_.value);
+        e.setSequence(++sequence_);
+        e.setSession(order.session.value);
+        e.setGeneration(order.generation.value);
+        e.setFirstCommand(order.first_command);
+        e.setRequest(order.request.value);
+        e.setBatch();
+      });
+  const Status status = workers_->Send(membership_.peers(), {envelope, body});
+  if (!status.ok()) spdlog::error("batch {} was not sent: {}", sequence_, Message(status));
+}
+
+void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
+  if (client.empty()) return;  // a session's that has none for now
+  const Status status = clients_->Send({&client, 1}, message);
+  if (!status.ok()) spdlog::warn("a client cannot be answered: {}", Message(status));
+}
+
+void Controller::Tell(SessionEntry& session, const control::Message& message) {
+  ++session.told_messages;
+  SendToClient(session.client, message);
+}
+
+void Controller::Answer(const control::PeerName& client, SessionId session, RequestId request,
+                        const control::RemoteError& error) {
+  PendingRequest answer;
+  answer.client = client;
+  answer.session = session;
+  answer.request = request;
+  answer.error = error;
+  SendAnswer(answer);
+}
+
+void Controller::SendAnswer(const PendingRequest& request) {
+  control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
+    auto answer = m.initAnswer();
+    answer.setSession(request.session.value);
+    answer.setRequest(request.request.value);
+    if (!request.error.ok()) control::WriteError(answer.initError(), request.error);
+  })};
+  if (request.error.ok() && request.body.size() > 0) message.push_back(request.body);
+  SessionEntry* const session = sessions_.Find(request.session);
+  if (session != nullptr && session->client == request.client) return Tell(*session, message);
+  SendToClient(request.client, message);
+}
+
+void Controller::Refuse(const control::PeerName& client, const Status& why, bool resume) {
+  SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                 auto refused = message.initRefused();
+                 control::WriteError(refused.initError(), control::ErrorOf(why));
+                 refused.setController(incarnation_.value);
+                 refused.setResume(resume);
+               })});
+}
+
+void Controller::FailSession(SessionEntry& session, const control::RemoteError& cause,
+                             uint64_t from_command) {
+  if (!session.failure.ok()) {
+    // The first cause wins. But a worker that was behind may have failed at an earlier command.
+    if (from_command >= session.failed_from) return;
+    session.failed_from = from_command;
+    liveness_->Abort(session.id, session.generation, from_command, session.failure);
+    return;
+  }
+  session.failure = cause;
+  session.failed_from = from_command;
+  session.failure.session = session.id;
+  spdlog::warn("session {} failed: {}", session.id.value, Message(cause.ToStatus()));
+  liveness_->Abort(session.id, session.generation, from_command, session.failure);
+  SendFailure(session);
+  gatherer_.FailAll(session.id, session.failure);
+}
+
+void Controller::SendFailure(SessionEntry& session) {
+  Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+         auto failed = message.initSessionFailed();
+         failed.setSession(session.id.value);
+         failed.setGeneration(session.generation.value);
+         control::WriteError(failed.initError(), session.failure);
+       })});
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,36 @@
+// The HTTP port of a service: /metrics for Prometheus, /healthz and /readyz for whoever restarts it
+// or sends it work.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::metrics {
+
+// Called by threads of the server, several at a time.
+struct Answers {
+  // Prometheus' text format, version 0.0.4
+  // (https://prometheus.io/docs/instrumenting/exposition_formats).
+  std::function<std::string()> metrics;
+  // OK: 200. An error: 503, with its message.
+  std::function<Status()> healthy;
+  std::function<Status()> ready;
+};
+
+// Threads: a few of its own. Ownership: serves until it is destroyed, and calls nothing afterwards.
+class MetricsServer {
+ public:
+  // `endpoint` is "http://ADDRESS:PORT"; port * or 0: any free one. kUnavailable if it cannot
+  // listen there.
+  static StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& endpoint,
+                                                        Answers answers);
+  virtual ~MetricsServer() = default;
+
+  // Where it really listens.
+  virtual const std::string& endpoint() const = 0;
+};
+
+}  // namespace lockstep::metrics

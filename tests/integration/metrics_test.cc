@@ -1,0 +1,123 @@
+// What a monitoring system reads of a controller that runs.
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include "runtime/base/deadline.h"
+#include "runtime/client/session.h"
+#include "tests/integration/services_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr size_t kWindow = size_t{64} << 10;
+
+class MetricsTest : public ServicesFixture {
+ protected:
+  void StartController(int workers) {
+    controller::ControllerOptions options;
+    options.workers = workers;
+    options.client_endpoint = IpcEndpoint("clients");
+    options.worker_endpoint = IpcEndpoint("workers");
+    options.liveness_endpoint = IpcEndpoint("liveness");
+    options.metrics_endpoint = "http://127.0.0.1:*";
+    options.flow_window_bytes = kWindow;
+    options.max_batch_bytes = kWindow;
+    ServicesFixture::StartController(options);
+  }
+  void StartWorker(int rank) {
+    worker::WorkerOptions options = SmallWorker(rank);
+    options.controller_endpoint = IpcEndpoint("workers");
+    ServicesFixture::StartWorker(options);
+  }
+  httplib::Response Get(const std::string& path) const {
+    auto result = httplib::Client(controller_->metrics_endpoint()).Get(path);
+    EXPECT_TRUE(result) << to_string(result.error());
+    return result ? result.value() : httplib::Response();
+  }
+  // The value of the sample whose line begins with `name`; -1 if there is none.
+  double Sample(const std::string& name) const {
+    const std::string text = "\n" + Get("/metrics").body;
+    const size_t at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::strtod(&text[at + name.size() + 2], nullptr);
+  }
+  // What is served may be a quarter of a second old.
+  template <typename Holds>
+  bool Soon(Holds holds) const {
+    const Deadline deadline = Deadline::After(kLong);
+    while (!holds()) {
+      if (deadline.Expired()) return false;
+      std::this_thread::sleep_for(5ms);
+    }
+    return true;
+  }
+};
+
+TEST_F(MetricsTest, ReadinessNamesWhoIsMissing) {
+  StartController(2);
+  StartWorker(1);
+  EXPECT_TRUE(Soon([&] { return Sample("lockstep_workers{state=\"waiting\"}") == 1; }));
+  EXPECT_EQ(Get("/healthz").status, 200);
+  EXPECT_EQ(Get("/readyz").status, 503);
+  EXPECT_THAT(Get("/readyz").body, HasSubstr("rank 0"));
+  StartWorker(0);
+  EXPECT_TRUE(Soon([&] { return Get("/readyz").status == 200; }));
+  EXPECT_EQ(Sample("lockstep_workers{state=\"ready\"}"), 2);
+}
+
+TEST_F(MetricsTest, ASessionThatIsAheadIsSeenWithinItsBudget) {
+  StartController(2);
+  StartWorker(0);
+  StartWorker(1);
+  SessionOptions options;
+  options.endpoint = IpcEndpoint("clients");
+  options.connect_timeout = kLong;
+  options.timeout = 300ms;
+  Session session = Unwrapped(Session::Connect(options, context_));
+  EXPECT_EQ(Sample("lockstep_flow_window_bytes"), kWindow);
+  const auto sleep = session.GetFunction("lockstep.sleep");
+  const auto nop = session.GetFunction("lockstep.nop");
+  ASSERT_TRUE(sleep.ok() && nop.ok());
+
+  ASSERT_TRUE(session.Call(*sleep, 3600.0, 1).ok());
+  const Bytes some{std::string(1000, 'x')};
+  lockstep::Status status;
+  while (status.ok()) status = session.Call(*nop, some).status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+
+  const std::string fullest = "lockstep_flow_under_way_max_bytes";
+  EXPECT_TRUE(Soon([&] { return Sample(fullest) > kWindow / 2; })) << Sample(fullest);
+  // And the command that fills it up, with what its message costs.
+  EXPECT_LT(Sample(fullest), kWindow + 4096);
+  EXPECT_EQ(Sample("lockstep_sessions"), 1);
+  EXPECT_EQ(Get("/readyz").status, 200) << "whoever is behind still sends heartbeats";
+
+  ASSERT_TRUE(session.Reset().ok());
+  ASSERT_TRUE(session.Close().ok());
+  EXPECT_TRUE(Soon([&] { return Sample("lockstep_sessions") == 0; }));
+  EXPECT_EQ(Sample("lockstep_flow_under_way_bytes"), 0);
+}
+
+TEST_F(MetricsTest, AnAddressThatCannotBeHadEndsTheStart) {
+  StartController(1);
+  controller::ControllerOptions options;
+  for (auto* endpoint :
+       {&options.client_endpoint, &options.worker_endpoint, &options.liveness_endpoint}) {
+    *endpoint = "tcp://127.0.0.1:*";
+  }
+  options.metrics_endpoint = controller_->metrics_endpoint();
+  const auto second = controller::Controller::Start(options, context_);
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable) << second.status();
+  EXPECT_THAT(Message(second.status()), HasSubstr(options.metrics_endpoint));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -1,10 +1,10 @@
 // Sessions that outlive their clients: registers get names, a client leaves or vanishes, and
 // another one attaches and finds them.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <string>
 
+#include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
@@ -68,8 +68,8 @@ Status Controller::HandleDetach(const control::PeerName& client,
                " is not kept without a client; open it with SessionOptions::keep_for")));
     return OkStatus();
   }
-  spdlog::info("session {} is left by its client, and kept for {} ms", session->id.value,
-               session->keep_for.count());
+  log::Info("session ", session->id.value, " is left by its client, and kept for ",
+            session->keep_for.count(), " ms");
   Answer(client, session->id, request, control::RemoteError());
   session->client_lost = false;
   Orphan(*session, session->keep_for);
@@ -118,8 +118,8 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   session->host = control::ToString(attach.getHost().getName());
   session->host_id = control::ToString(attach.getHost().getId());
   session->pid = attach.getPid();
-  spdlog::info("session {} has a client again: \"{}\", {}", session->id.value, session->name,
-               control::ProcessLabel(session->host, session->pid));
+  log::Info("session ", session->id.value, " has a client again: \"", session->name, "\", ",
+            control::ProcessLabel(session->host, session->pid));
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initAdopt(), *session);
   });

@@ -1,9 +1,9 @@
 // What the controller does with the clients' messages.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
@@ -165,8 +165,8 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   session.num_groups = static_cast<int>(groups);
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
   session.keep_for = control::Millis(open.getKeepMillis());
-  spdlog::info("session {} \"{}\" opened by {}", session.id.value, session.name,
-               control::ProcessLabel(session.host, session.pid));
+  log::Info("session ", session.id.value, " \"", session.name, "\" opened by ",
+            control::ProcessLabel(session.host, session.pid));
 
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initOpenSession(), session);

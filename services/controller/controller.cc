@@ -1,10 +1,9 @@
 #include "services/controller/controller.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "services/controller/epoch.h"
@@ -64,7 +63,7 @@ Status Controller::ServeMetrics() {
                                                           {[this] { return metrics_.Text(); },
                                                            [this] { return metrics_.Healthy(); },
                                                            [this] { return metrics_.Ready(); }}));
-  spdlog::info("cluster {}: metrics at {}/metrics", options_.cluster, metrics_server_->endpoint());
+  log::Info("cluster ", options_.cluster, ": metrics at ", metrics_server_->endpoint(), "/metrics");
   return OkStatus();
 }
 
@@ -110,8 +109,8 @@ Controller::Controller(const ControllerOptions& options,
         has_events_ = true;
         wake_up_.Signal();
       });
-  spdlog::info("cluster {}: clients at {}, workers at {}, expecting {} workers", options_.cluster,
-               client_endpoint_, worker_endpoint_, options_.workers);
+  log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",
+            worker_endpoint_, ", expecting ", options_.workers, " workers");
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -152,7 +151,7 @@ void Controller::Run() {
 }
 
 void Controller::Stop() {
-  spdlog::info("cluster {}: stopping: {}", options_.cluster, stop_reason_);
+  log::Info("cluster ", options_.cluster, ": stopping: ", stop_reason_);
   const control::RemoteError cause =
       control::ErrorOf(Unavailable("the cluster was shut down: ", stop_reason_));
   for (auto& [id, session] : sessions_.all()) {
@@ -186,12 +185,12 @@ bool Controller::ReceiveSome() {
   int received = 0;
   for (int i = 0; i < kMessagesPerTurn && workers_->Receive(&peer, &message); ++i, ++received) {
     const Status status = HandleWorker(peer, message);
-    if (!status.ok()) spdlog::warn("a worker's message was dropped: {}", Message(status));
+    if (!status.ok()) log::Warn("a worker's message was dropped: ", Message(status));
   }
   for (int i = 0; i < kMessagesPerTurn && clients_->Receive(&peer, &message); ++i, ++received) {
     const Status status = HandleClient(peer, message);
     if (!status.ok()) {
-      spdlog::warn("a client's message was refused: {}", Message(status));
+      log::Warn("a client's message was refused: ", Message(status));
       Refuse(peer, status);
     }
   }

@@ -1,6 +1,6 @@
 // What the controller sends, to all workers and to one client.
-#include <spdlog/spdlog.h>
 
+#include "runtime/base/log.h"
 #include "runtime/control/message_codec.h"
 #include "services/controller/controller.h"
 
@@ -18,13 +18,13 @@ void Controller::Broadcast(const Order& order, const control::Frame& body) {
         e.setBatch();
       });
   const Status status = workers_->Send(membership_.peers(), {envelope, body});
-  if (!status.ok()) spdlog::error("batch {} was not sent: {}", sequence_, Message(status));
+  if (!status.ok()) log::Error("batch ", sequence_, " was not sent: ", Message(status));
 }
 
 void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
   if (client.empty()) return;  // a session's that has none for now
   const Status status = clients_->Send({&client, 1}, message);
-  if (!status.ok()) spdlog::warn("a client cannot be answered: {}", Message(status));
+  if (!status.ok()) log::Warn("a client cannot be answered: ", Message(status));
 }
 
 void Controller::Tell(SessionEntry& session, const control::Message& message) {
@@ -76,7 +76,7 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
   session.failure = cause;
   session.failed_from = from_command;
   session.failure.session = session.id;
-  spdlog::warn("session {} failed: {}", session.id.value, Message(cause.ToStatus()));
+  log::Warn("session ", session.id.value, " failed: ", Message(cause.ToStatus()));
   liveness_->Abort(session.id, session.generation, from_command, session.failure);
   SendFailure(session);
   gatherer_.FailAll(session.id, session.failure);

@@ -3,11 +3,11 @@
 // The workers come back with an inventory of what they hold, the clients with the tokens of their
 // sessions. A session is put together when all ranks are present, and works again when its client
 // has come back and reset it.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
@@ -31,8 +31,9 @@ std::vector<Rank> Controller::RestoreSessions() {
     session.client_lost = true;
     session.was_restored = true;
     Orphan(session, std::max(options_.session_lease, session.keep_for));
-    spdlog::warn("session {} \"{}\" of {} is restored: {}", session.id.value, session.name,
-                 control::ProcessLabel(session.host, session.pid), session.failure.message);
+    log::Warn("session ", session.id.value, " \"", session.name, "\" of ",
+              control::ProcessLabel(session.host, session.pid),
+              " is restored: ", session.failure.message);
   }
   std::vector<Rank> with_nothing;
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
@@ -66,7 +67,7 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
   const Status status = CheckResume(client, resume);
   if (!status.ok()) return Refuse(client, status, /*resume=*/true);
   SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
-  spdlog::info("session {} is resumed by its client", session.id.value);
+  log::Info("session ", session.id.value, " is resumed by its client");
   session.generation = std::max(session.generation, Generation(resume.getGeneration()));
   // Asked for once more by the client that has it: its last answer may have been lost.
   if (resume.getNextCommand() > session.next_command) {

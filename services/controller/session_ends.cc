@@ -3,12 +3,12 @@
 // A session that ends stays in the table until every rank has executed what was sent before and has
 // freed what it held: until then its work may hold other sessions up, so it must be possible to
 // abort it, and its client is told that the controller lives.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "services/controller/controller.h"
 
 namespace lockstep::controller {
@@ -41,7 +41,7 @@ void Controller::HandleClose(const control::PeerName& client, wire::CloseSession
   const RequestId request(close.getRequest());
   const StatusOr<SessionEntry*> session = FindOpen(id, client);
   if (!session.ok()) return Answer(client, id, request, control::ErrorOf(session.status()));
-  spdlog::info("session {} is closed by its client", id.value);
+  log::Info("session ", id.value, " is closed by its client");
   (*session)->last_heard = Deadline::Clock::now();
   NoticeLostBatches(**session, close.getNextCommand());
   const control::RemoteError lost = close.getNextCommand() > (*session)->next_command
@@ -54,11 +54,12 @@ void Controller::HandleSilentClient(SessionEntry& session) {
   const control::RemoteError cause = control::ErrorOf(Aborted("its client is gone"));
   if (session.ending.has_value()) return AbortEnding(session, cause);
   if (session.client.empty()) {
-    spdlog::warn("session {} of {} (pid {}) ends: no client came back to it", session.id.value,
-                 session.host, session.pid);
+    log::Warn("session ", session.id.value, " of ", session.host, " (pid ", session.pid,
+              ") ends: no client came back to it");
   } else {
-    spdlog::warn("session {} of {} (pid {}) has lost its client, which was silent for {} ms",
-                 session.id.value, session.host, session.pid, options_.session_lease.count());
+    log::Warn("session ", session.id.value, " of ", session.host, " (pid ", session.pid,
+              ") has lost its client, which was silent for ", options_.session_lease.count(),
+              " ms");
     if (session.keep_for.count() > 0) {
       FailSession(session, cause);
       session.client_lost = true;
@@ -100,7 +101,7 @@ void Controller::FinishIfEnded(SessionEntry& session) {
   if (std::find(ending.waiting.begin(), ending.waiting.end(), true) != ending.waiting.end()) return;
   const SessionId id = session.id;
   const control::PeerName client = session.client;
-  spdlog::info("session {} has ended", id.value);
+  log::Info("session ", id.value, " has ended");
   gatherer_.FailAll(id, control::ErrorOf(Aborted("session ", id, " was closed")));
   sessions_.Close(id);
   if (ending.request.has_value()) Answer(client, id, *ending.request, ending.error);
@@ -109,7 +110,7 @@ void Controller::FinishIfEnded(SessionEntry& session) {
 void Controller::AbortEnding(SessionEntry& session, const control::RemoteError& cause) {
   SessionEntry::Ending& ending = *session.ending;
   if (std::exchange(ending.aborted, true)) return;
-  spdlog::warn("session {} is aborted while it is closed: {}", session.id.value, cause.message);
+  log::Warn("session ", session.id.value, " is aborted while it is closed: ", cause.message);
   liveness_->Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) Answer(session.client, session.id, *request, cause);

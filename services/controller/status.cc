@@ -1,10 +1,10 @@
 // What the controller tells of the cluster: who is there, what they do, and who is stuck.
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <utility>
 #include <vector>
 
+#include "runtime/base/log.h"
 #include "runtime/control/activity_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
@@ -58,8 +58,8 @@ void Controller::NoticeStuckWorkers() {
     uint64_t& told = stuck_[static_cast<size_t>(rank)];
     if (!IsStuck(activity) || told == activity.launched) continue;
     told = activity.launched;
-    spdlog::warn("rank {} ({}) is stuck, or slow: it executes {}", rank,
-                 control::ProcessLabel(member.facts.host, member.facts.pid), activity.Describe());
+    log::Warn("rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
+              ") is stuck, or slow: it executes ", activity.Describe());
   }
 }
 

@@ -1,6 +1,4 @@
 // What the controller does with the workers' messages.
-#include <spdlog/spdlog.h>
-
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"

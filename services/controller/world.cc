@@ -5,13 +5,13 @@
 // been asked for; another one, to all, when the last of the lost ranks has. Between the loss and
 // the moment when all are ready again every session is failed, so nothing is executed that a
 // newcomer could miss.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/log.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
@@ -65,12 +65,12 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   MakeWayFor(candidate);
   const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
   if (!rank.ok()) {
-    spdlog::warn("worker {} is refused: {}", control::ProcessLabel(candidate.host, candidate.pid),
-                 Message(rank.status()));
+    log::Warn("worker ", control::ProcessLabel(candidate.host, candidate.pid),
+              " is refused: ", Message(rank.status()));
     return RefuseWorker(peer, rank.status());
   }
-  spdlog::info("rank {} is {} on {}", *rank, control::ProcessLabel(candidate.host, candidate.pid),
-               candidate.device);
+  log::Info("rank ", *rank, " is ", control::ProcessLabel(candidate.host, candidate.pid), " on ",
+            candidate.device);
   watches_[static_cast<size_t>(*rank)] =
       liveness_->Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment);
   stuck_[static_cast<size_t>(*rank)] = 0;
@@ -185,7 +185,7 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
   if (ready.getEpoch() != epoch_.value) return;
   membership_.MarkReady(rank, control::ToString(ready.getBackend()));
   if (!membership_.AllReady()) return;
-  spdlog::info("cluster {}: all {} workers are ready", options_.cluster, membership_.size());
+  log::Info("cluster ", options_.cluster, ": all ", membership_.size(), " workers are ready");
   // What was sent before is not due to those who have just come.
   due_ = next_due_ = 0;
   next_due_at_ = Deadline::After(DeliveryTime());
@@ -260,8 +260,8 @@ void Controller::NoticeLosses() {
 
 void Controller::FreeRank(Rank rank, const std::string& reason) {
   const Membership::Member& member = membership_.member(rank);
-  spdlog::warn("rank {} ({}) is free again, its worker is gone before all had joined: {}", rank,
-               control::ProcessLabel(member.facts.host, member.facts.pid), reason);
+  log::Warn("rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
+            ") is free again, its worker is gone before all had joined: ", reason);
   SweepMemoryOf(member);
   liveness_->Forget(rank);
   watches_[static_cast<size_t>(rank)] = WatchId();
@@ -273,7 +273,7 @@ void Controller::HandleLost(Rank rank, const std::string& reason, const LastHear
   if (member.state == Membership::State::kWaiting) return FreeRank(rank, reason);
   if (!membership_.IsWelcome(rank)) return;
   const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
-  spdlog::error("rank {} ({}) is lost: {}", rank, label, reason);
+  log::Error("rank ", rank, " (", label, ") is lost: ", reason);
   membership_.MarkLost(rank, reason);
   liveness_->BreakWorld(epoch_);
   SweepMemoryOf(member);

@@ -1,12 +1,9 @@
 #include "services/local/local_cluster.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
-#include <mutex>
 #include <utility>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/endpoint.h"
@@ -27,18 +24,6 @@ constexpr auto kLook = 100ms;
 // What a stop may take: for the workers, and for the controller after them.
 constexpr auto kWorkerPatience = 3s;
 constexpr auto kControllerPatience = 2s;
-
-// In somebody else's program, standard output is not ours, and only what goes wrong is news. A
-// program that has set up spdlog itself keeps what it chose.
-void QuietLogs() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (!spdlog::default_logger()->name().empty()) return;
-    auto logger = spdlog::stderr_logger_mt("lockstep");
-    logger->set_level(spdlog::level::warn);
-    spdlog::set_default_logger(std::move(logger));
-  });
-}
 
 Status Check(const LocalClusterOptions& options) {
   if (options.workers < 1 || options.workers > config::kMaxWorkers) {
@@ -160,12 +145,12 @@ LocalCluster::LocalCluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 
 LocalCluster::~LocalCluster() {
   const Status status = Stop();
-  if (!status.ok()) spdlog::warn("stopping the local cluster: {}", Message(status));
+  if (!status.ok()) log::Warn("stopping the local cluster: ", Message(status));
 }
 
 StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LocalClusterOptions& options) {
   LOCKSTEP_RETURN_IF_ERROR(Check(options));
-  QuietLogs();
+  log::UseStandardErrorForWarnings("lockstep");
   // The destructor stops what was started if the rest fails.
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(std::make_unique<Impl>()));
   const Status status = cluster->impl_->Start(options);

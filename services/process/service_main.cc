@@ -1,22 +1,14 @@
 #include "services/process/service_main.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
 
+#include "runtime/base/log.h"
 #include "runtime/control/host.h"
 
 namespace lockstep::process {
 namespace {
-
-void SetUpLogs(const std::string& name) {
-  auto logger = spdlog::stderr_logger_mt(name);
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %n[%P] %v");
-  spdlog::set_default_logger(std::move(logger));
-}
 
 std::string Footer(const ServiceProgram& program) {
   std::string text = "\nExamples:\n" + program.examples + "\nSettings (docs/configuration.md):\n";
@@ -37,7 +29,7 @@ std::string Footer(const ServiceProgram& program) {
 
 std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, char** argv,
                                     ServiceFlags* flags) {
-  SetUpLogs(program.name);
+  log::UseStandardError(program.name);
   CLI::App app(program.description, program.name);
   app.footer(Footer(program));
   app.set_version_flag("--version", program.name + " " + control::kBuildVersion);
@@ -64,7 +56,7 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
 
 int Fail(const Status& status, int exit_code) {
   std::istringstream lines(Message(status));
-  for (std::string line; std::getline(lines, line);) spdlog::critical("{}", line);
+  for (std::string line; std::getline(lines, line);) log::Critical(line);
   return exit_code;
 }
 

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/log.h"
 
 namespace lockstep::process {
 namespace {
@@ -108,13 +108,13 @@ void StopSignals::Run() {
     if (!stopping && !reason.empty()) {
       stopping = true;
       give_up = Deadline::After(kStopGrace);
-      spdlog::info("stopping: {}", reason);
+      log::Info("stopping: ", reason);
       on_stop_(reason);
     } else if (stopping && (!reason.empty() || give_up.Expired())) {
-      spdlog::critical("ending at once: {}",
-                       reason.empty() ? "the orderly stop takes too long" : reason + " again");
+      log::Critical("ending at once: ",
+                    reason.empty() ? "the orderly stop takes too long" : reason + " again");
       // The threads that do not stop may hold any lock: no destructors.
-      spdlog::default_logger()->flush();
+      log::Flush();
       _exit(1);
     }
   }

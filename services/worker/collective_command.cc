@@ -1,11 +1,10 @@
 #include "services/worker/collective_command.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "runtime/base/log.h"
 #include "runtime/base/shape.h"
 #include "runtime/tensor/tensor.h"
 #include "services/worker/collective_members.h"
@@ -128,9 +127,9 @@ void CollectiveCall::DropDestination() {
   if (comm_ == nullptr || !comm_->RecvMayStillChange() || command_.getMakeDestination()) return;
   const RegisterId id = RegisterId::FromPacked(command_.getDestination());
   const Status killed = context_.session.registers().Kill(id);
-  spdlog::warn(
-      "register {} holds no value any more: a rank that was stopped may still write to it{}",
-      id.Packed(), killed.ok() ? "" : "; " + Message(killed));
+  log::Warn("register ", id.Packed(),
+            " holds no value any more: a rank that was stopped may still write to it",
+            killed.ok() ? "" : "; " + Message(killed));
 }
 
 StatusOr<Tensor> CollectiveCall::TensorIn(uint64_t packed, const char* role) const {

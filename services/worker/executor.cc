@@ -1,11 +1,10 @@
 #include "services/worker/executor.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "runtime/base/log.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
@@ -220,7 +219,7 @@ void Executor::Release(SessionState& session, wire::Command::Release::Reader rel
   for (const uint64_t packed : release.getRegisters()) {
     WithdrawTicket(session, packed);
     const Status status = session.registers().Kill(RegisterId::FromPacked(packed));
-    if (!status.ok()) spdlog::debug("session {}: {}", session.id().value, Message(status));
+    if (!status.ok()) log::Debug("session ", session.id().value, ": ", Message(status));
   }
 }
 
@@ -244,7 +243,7 @@ void Executor::FailSession(SessionState& session, const Status& status) {
   }
   // What comes from elsewhere is known there: only the first cause is reported.
   if (!session.Fail(error)) return;
-  spdlog::warn("session {} failed: {}", session.id().value, Message(error.ToStatus()));
+  log::Warn("session ", session.id().value, " failed: ", Message(error.ToStatus()));
   Send({control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto failure = message.initFailure();
     failure.setGeneration(session.generation().value);
@@ -279,7 +278,7 @@ void Executor::ReportConsumed(SessionState& session, size_t body_bytes) {
 
 void Executor::Send(const control::Message& message) {
   const Status status = controller_->Send(message);
-  if (!status.ok()) spdlog::error("the controller cannot be told: {}", Message(status));
+  if (!status.ok()) log::Error("the controller cannot be told: ", Message(status));
 }
 
 }  // namespace lockstep::worker

@@ -1,9 +1,9 @@
 // Which sessions there are on this worker, and how each begins, ends and is aborted.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "services/worker/executor.h"
 
 namespace lockstep::worker {
@@ -20,8 +20,8 @@ void Executor::Settle(const Place& place, control::ClientChannel& controller) {
     const auto found = welcome.find(here.id);
     const bool is_known = found != welcome.end() && found->second->token == here.token;
     if (is_known && !place.forget) continue;
-    spdlog::warn("session {} is closed here: {}", here.id.value,
-                 is_known ? "it went on without this worker" : "the controller does not know it");
+    log::Warn("session ", here.id.value, " is closed here: ",
+              is_known ? "it went on without this worker" : "the controller does not know it");
     CloseSession(*FindSession(here.id), /*client_lost=*/true);
   }
   for (const auto& [id, record] : welcome) {
@@ -86,7 +86,7 @@ void Executor::OpenSession(const control::SessionRecord& record) {
   orphans_.FreeEnded();
   const StatusOr<registers::RegisterFile*> file = registers_.Open(record.id);
   if (!file.ok()) {
-    spdlog::error("session {} cannot be opened: {}", record.id.value, Message(file.status()));
+    log::Error("session ", record.id.value, " cannot be opened: ", Message(file.status()));
     return;
   }
   const auto session = std::make_shared<SessionState>(record, *file);
@@ -122,7 +122,7 @@ void Executor::CloseSession(SessionState& session, bool client_lost) {
   TakeFromClient(session, client_lost);
   const SessionId id = session.id();
   const Status status = registers_.Close(id);
-  if (!status.ok()) spdlog::error("session {}: {}", id.value, Message(status));
+  if (!status.ok()) log::Error("session ", id.value, ": ", Message(status));
   {
     std::lock_guard lock(sessions_mutex_);
     sessions_.erase(id);

@@ -1,10 +1,9 @@
 #include "services/worker/session_state.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/control/host.h"
 
 namespace lockstep::worker {
@@ -163,8 +162,8 @@ WatchedProcess* SessionState::client_process() {
       if (process.ok()) {
         client_process_ = *std::move(process);
       } else {
-        spdlog::warn("session {} copies by socket: its client cannot be watched: {}", id().value,
-                     Message(process.status()));
+        log::Warn("session ", id().value,
+                  " copies by socket: its client cannot be watched: ", Message(process.status()));
       }
     }
   }

@@ -1,12 +1,11 @@
 #include "services/worker/worker.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
+#include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -91,7 +90,7 @@ Status Worker::Wait(Deadline deadline) {
 
 void Worker::Run() {
   const Status status = Work();
-  if (!status.ok()) spdlog::error("worker ends: {}", Message(status));
+  if (!status.ok()) log::Error("worker ends: ", Message(status));
   std::lock_guard lock(state_mutex_);
   // Nobody should have to wait until the silence of a worker is noticed. A controller that has sent
   // its workers away listens no more.
@@ -145,15 +144,15 @@ std::optional<Status> Worker::WhyItEnds(const Status& served) {
   const bool is_failure = !served.ok() && served.code() != StatusCode::kAborted;
   if (is_failure || (!stopping_ && controller_lost_.ok())) return served;
   if (stopping_) {
-    spdlog::info("rank {} stops: {}", place_.rank, stop_reason_);
+    log::Info("rank ", place_.rank, " stops: ", stop_reason_);
     return OkStatus();
   }
   if (options_.controller_grace.count() == 0) {
     return Annotate(controller_lost_,
                     "what its sessions held is gone, start the worker again to join");
   }
-  spdlog::warn("rank {} has lost its controller: {}; it keeps its registers for {} ms", place_.rank,
-               Message(controller_lost_), options_.controller_grace.count());
+  log::Warn("rank ", place_.rank, " has lost its controller: ", Message(controller_lost_),
+            "; it keeps its registers for ", options_.controller_grace.count(), " ms");
   controller_lost_ = OkStatus();
   interrupted_ = false;
   wake_up_.Clear();
@@ -230,14 +229,14 @@ Status Worker::Enter(Executor& executor, Place place) {
     // Cancelled, or a rank has ended, which the controller notices, too.
     const StatusCode code = world.status().code();
     if (code != StatusCode::kAborted && code != StatusCode::kUnavailable) return world.status();
-    spdlog::warn("rank {} is not connected in epoch {}: {}", place_.rank, place_.epoch.value,
-                 Message(world.status()));
+    log::Warn("rank ", place_.rank, " is not connected in epoch ", place_.epoch.value, ": ",
+              Message(world.status()));
     return OkStatus();
   }
   world_ = *std::move(world);
   executor.SetWorld(world_.get());
-  spdlog::info("rank {} of {} in cluster {} is ready, backend {}", place_.rank, place_.world_size(),
-               place_.cluster, world_->backend());
+  log::Info("rank ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
+            " is ready, backend ", world_->backend());
   return SendReady(*controller_, place_, world_->backend());
 }
 
@@ -283,8 +282,7 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
           case wire::Envelope::SHUTDOWN:
             shutdown = true;
             sent_away_ = true;
-            spdlog::info("rank {} stops: {}", place_.rank,
-                         control::ToString(envelope.getShutdown()));
+            log::Info("rank ", place_.rank, " stops: ", control::ToString(envelope.getShutdown()));
             return OkStatus();
           case wire::Envelope::WELCOME: {
             LOCKSTEP_ASSIGN_OR_RETURN(welcome, ReadWelcome(epoch, envelope.getWelcome()));

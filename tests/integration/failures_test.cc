@@ -164,11 +164,11 @@ TEST_P(FailuresTest, AFailureThatIsOlderThanTheResetStillWakesWhoWaits) {
 TEST_P(FailuresTest, SeveralResetsWhileARankIsBehindAreTakenInByIt) {
   const auto begin = Deadline::Clock::now();
   SessionOptions options = Options();
-  options.timeout = 500ms;
+  options.timeout = 300ms;
   Session impatient = Open(SharedCluster(GetParam()), options);
   const DRef tensor =
       Unwrap(impatient.Call(Function(impatient, "lockstep.full"), Shape{4}, 1.0, DType::kFloat32));
-  Stall(impatient, 3.5, 1);
+  Stall(impatient, 2.2, 1);
   for (int i = 0; i < 3; ++i) {
     (void)impatient.AllReduce(tensor, Reduction::kSum);
     EXPECT_FALSE(impatient.SyncAll().ok());

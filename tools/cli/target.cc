@@ -1,10 +1,9 @@
 #include "tools/cli/target.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cstdlib>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
@@ -132,9 +131,8 @@ void AddSessionOptions(Command command, SessionTarget& target) {
 StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) {
   OpenSession open;
   if (target.embedded) {
-    // What fails is reported by the command; the services' own words would get in between. A logger
-    // without sinks drops them, and the cluster leaves a program's own logger in place.
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("lockstep"));
+    // What fails is reported by the command; the services' own words would get in between.
+    log::Silence();
     local::LocalClusterOptions local;
     local.workers = target.workers.value_or(local.workers);
     const Spinner spinner("starting " + std::to_string(local.workers) + " workers",

@@ -42,8 +42,7 @@ Metrics::Metrics(const ControllerOptions& options)
       flow_under_way_max_bytes_(
           AddGauge("lockstep_flow_under_way_max_bytes",
                    "The same of the one session that has most; near the window, it is slowed "
-                   "down.")),
-      ready_(Unavailable("the controller is starting")) {
+                   "down.")) {
   for (const auto state :
        {Membership::State::kMissing, Membership::State::kWaiting, Membership::State::kJoining,
         Membership::State::kReady, Membership::State::kLost}) {
@@ -78,7 +77,8 @@ void Metrics::Observe(const Membership& membership, const SessionTable& sessions
   flow_under_way_max_bytes_.Set(static_cast<double>(most));
   const Status whole = membership.Whole();
   std::lock_guard lock(mutex_);
-  ready_ = whole;
+  ready_ = whole.code();
+  ready_text_ = Message(whole);
   observed_ = Deadline::Clock::now();
 }
 
@@ -97,7 +97,7 @@ Status Metrics::Healthy() const {
 
 Status Metrics::Ready() const {
   std::lock_guard lock(mutex_);
-  return ready_;
+  return Status(ready_, ready_text_);
 }
 
 }  // namespace lockstep::controller

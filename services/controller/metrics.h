@@ -44,7 +44,9 @@ class Metrics {
   prometheus::Gauge& flow_under_way_max_bytes_;
 
   mutable std::mutex mutex_;  // guards what follows
-  Status ready_;
+  // Not a Status: what it counts its copies with would be shared with the threads that read.
+  StatusCode ready_ = StatusCode::kUnavailable;
+  std::string ready_text_ = "the controller is starting";
   Deadline::Clock::time_point observed_ = Deadline::Clock::now();
 };
 

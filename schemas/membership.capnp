@@ -52,10 +52,9 @@ struct Resume {
   worldSize @2 :UInt32;
   sessions @3 :List(SessionRecord);
   # Open here, with their registers.
-  workedController @4 :UInt64;
-  workedEpoch @5 :UInt64;
-  # The controller and the epoch under which it has executed anything last: whoever has not come as far
-  # as that holds what is out of date.
+  workedEpoch @4 :UInt64;
+  # That under which it has executed anything last: whoever has not come as far as that holds what is out
+  # of date. (Epochs grow, also from one controller to the next.)
 }
 
 struct SessionRecord {

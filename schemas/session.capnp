@@ -72,6 +72,10 @@ struct ResumeSession {
   timeoutMillis @7 :UInt64;
   clientNumber @8 :UInt32 = 1;
   # See SessionRecord.
+  name @9 :Text;
+  host @10 :M.Host;
+  pid @11 :Int32;
+  # Who that client is: the workers may not have been told yet that it has attached.
 }
 
 struct SessionOpened {

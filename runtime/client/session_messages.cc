@@ -70,6 +70,9 @@ control::Frame ResumeFrame(const SessionFacts& facts, Generation generation,
     resume.setSession(facts.id.value);
     resume.setToken(facts.token);
     resume.setClientNumber(facts.client_number);
+    resume.setName(facts.client_name);
+    WriteThisHost(resume.initHost());
+    resume.setPid(getpid());
     resume.setGeneration(generation.value);
     resume.setNextCommand(next_command);
     resume.setTimeoutMillis(static_cast<uint64_t>(kResumePatience.count()));
@@ -97,6 +100,7 @@ SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
   facts.num_workers = static_cast<int>(reader.getWorkers().size());
   facts.num_groups = static_cast<int>(reader.getRecord().getNumGroups());
   facts.client_number = reader.getRecord().getClientNumber();
+  facts.client_name = control::ToString(reader.getRecord().getName());
   return facts;
 }
 

@@ -35,6 +35,7 @@ struct SessionFacts {
   int num_workers = 0;
   int num_groups = 1;
   uint32_t client_number = 1;  // see SessionRecord
+  std::string client_name;
 };
 
 struct OpenRequest {

@@ -114,27 +114,35 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
         session->owner_until.RemainingMillis(), " ms left to come back to it");
   }
   ++session->client_number;
-  session->name = control::ToString(attach.getName());
-  session->host = control::ToString(attach.getHost().getName());
-  session->host_id = control::ToString(attach.getHost().getId());
-  session->pid = attach.getPid();
-  log::Info("session ", session->id.value, " has a client again: \"", session->name, "\", ",
-            control::ProcessLabel(session->host, session->pid));
-  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
-    control::WriteSessionRecord(command.initAdopt(), *session);
-  });
-  Broadcast({session->id, session->generation, 0, RequestId()}, body);
+  Adopt(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->lost_bytes = 0;  // of another client's count
   HandOver(*session, client);
   return OkStatus();
+}
+
+void Controller::Adopt(SessionEntry& session, const std::string& name, wire::Host::Reader host,
+                       int pid) {
+  session.name = name;
+  session.host = control::ToString(host.getName());
+  session.host_id = control::ToString(host.getId());
+  session.pid = pid;
+  log::Info("session ", session.id.value, " has a client again: \"", session.name, "\", ",
+            control::ProcessLabel(session.host, session.pid));
+  const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
+    control::WriteSessionRecord(command.initAdopt(), session);
+  });
+  Broadcast({session.id, session.generation, 0, RequestId()}, body);
 }
 
 void Controller::HandOver(SessionEntry& session, const control::PeerName& client) {
   session.client = client;
   session.client_lost = false;
   session.was_restored = false;
+  session.owner_until = Deadline::After({});
   session.last_heard = Deadline::Clock::now();
   session.heard_messages = 0;
+  // Its client counts generations from here; those before are behind it.
+  session.come_to.assign(session.come_to.size(), session.generation);
   session.told_messages = 0;
   SendOpened(session);
   TellReplaced(session);

@@ -21,6 +21,7 @@ constexpr uint64_t kNamesBytes = uint64_t{8} << 20;
 constexpr size_t kMaxRequests = 4096;
 // Each is a few kilobytes here and on every worker.
 constexpr size_t kMaxSessions = 4096;
+constexpr uint32_t kMaxResetsAhead = 2000;
 constexpr size_t kMaxPendingOpens = 4096;
 
 }  // namespace
@@ -122,6 +123,20 @@ Status Controller::CheckRequest(RequestId request) {
 Status Controller::CheckRoomForRequest(const SessionEntry& session) const {
   if (gatherer_.CountOf(session.id) < kMaxRequests) return OkStatus();
   return ResourceExhausted("session ", session.id, " waits for ", kMaxRequests, " answers already");
+}
+
+// Each waits in the worker's queue, and its abort in the worker's memory.
+Status Controller::CheckRoomForReset(const SessionEntry& session, Generation generation) const {
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const Generation come_to = session.come_to[static_cast<size_t>(rank)];
+    if (!membership_.IsWelcome(rank) || generation.value - come_to.value < kMaxResetsAhead) {
+      continue;
+    }
+    return ResourceExhausted("session ", session.id, " was reset ", kMaxResetsAhead,
+                             " times without rank ", rank,
+                             " having come to it; see `lockstep status` for what it is doing");
+  }
+  return OkStatus();
 }
 
 Status Controller::HandleKeepAlive(const control::PeerName& client,
@@ -301,7 +316,8 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   // What is in flight ends even if nothing has failed: a reset is also how a client gives up. What
   // comes before a failure is still executed, so that all ranks have its results.
   const RequestId request(reset.getRequest());
-  if (const Status room = CheckRoomForRequest(*session); !room.ok()) {
+  const Status room = CheckRoomForReset(*session, Generation(reset.getGeneration()));
+  if (!room.ok()) {
     Answer(client, session->id, request, control::ErrorOf(room));
     return OkStatus();
   }

@@ -105,6 +105,8 @@ class Controller {
   Status HandleName(const control::PeerName& client, wire::NameRegister::Reader name);
   Status HandleDetach(const control::PeerName& client, wire::DetachSession::Reader detach);
   Status Attach(const control::PeerName& client, wire::AttachSession::Reader attach);
+  // Tells the workers who its client is now. Registers without names are freed.
+  void Adopt(SessionEntry& session, const std::string& name, wire::Host::Reader host, int pid);
   // It has this client from now on, who is told how it stands.
   void HandOver(SessionEntry& session, const control::PeerName& client);
   // It has no client for now.
@@ -124,8 +126,8 @@ class Controller {
   control::Frame WelcomeFor(Rank rank, bool forget);
   void TellToWait(const control::PeerName& peer);
   void RefuseWorker(const control::PeerName& peer, const Status& why);
-  // Sends a worker away that waits for the candidate's rank, and was lost before the candidate had
-  // it.
+  // Frees the candidate's rank of a worker that waits for it, and has kept less of it: a newcomer,
+  // or one that was lost before the candidate had the rank.
   void MakeWayFor(const Candidate& candidate);
   // True if the candidate is the very worker that has its rank: it lost sight of this controller.
   bool HasTheRank(const Candidate& candidate) const;
@@ -148,6 +150,7 @@ class Controller {
   static Status CheckRequest(RequestId request);
   // kResourceExhausted for a client that asks and asks, and does not wait for answers.
   Status CheckRoomForRequest(const SessionEntry& session) const;
+  Status CheckRoomForReset(const SessionEntry& session, Generation generation) const;
   static Status CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build);
   void OpenWhenReady(const control::PeerName& client, const control::Frame& message,
                      uint64_t timeout_millis);

@@ -17,7 +17,6 @@ Inventory ReadInventory(wire::Resume::Reader resume) {
   Inventory inventory;
   inventory.controller = Epoch(resume.getController());
   inventory.epoch = Epoch(resume.getEpoch());
-  inventory.worked_controller = Epoch(resume.getWorkedController());
   inventory.worked_epoch = Epoch(resume.getWorkedEpoch());
   inventory.world_size = static_cast<int>(resume.getWorldSize());
   for (auto session : resume.getSessions()) {

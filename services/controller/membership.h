@@ -18,17 +18,11 @@ namespace lockstep::controller {
 
 // What a worker has kept of the time under a controller that was lost.
 struct Inventory {
-  Epoch controller;  // in which that one was started
-  Epoch epoch;       // of its last welcome
-  // The same of when it has executed something last.
-  Epoch worked_controller;
-  Epoch worked_epoch;
+  Epoch controller;    // in which that one was started
+  Epoch epoch;         // of its last welcome
+  Epoch worked_epoch;  // the same of when it has executed something last
   int world_size = 0;
   std::vector<control::SessionRecord> sessions;
-
-  // The worlds of one controller after another's, in order.
-  std::pair<Epoch, Epoch> Entered() const { return {controller, epoch}; }
-  std::pair<Epoch, Epoch> Worked() const { return {worked_controller, worked_epoch}; }
 };
 
 // What a worker says of itself when it asks to join.
@@ -93,6 +87,11 @@ class Membership {
   // The worker of `rank` has left before it was welcomed: the rank is as if it had not asked.
   void Free(Rank rank, const std::string& reason);
 
+  // OK if the candidate could have a rank here, were one free.
+  Status Check(const Candidate& candidate) const;
+  // The lost worker of this name is nobody any more.
+  void ForgetName(const control::PeerName& peer) { ranks_.erase(peer); }
+
   // -1 if no member has this name.
   Rank FindPeer(const control::PeerName& peer) const;
 
@@ -107,7 +106,6 @@ class Membership {
   Status Whole() const;
 
  private:
-  Status Check(const Candidate& candidate) const;
   void UpdatePeers();
   std::string Label(Rank rank) const;
 

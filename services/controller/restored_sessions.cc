@@ -68,13 +68,13 @@ RestoredSession Merge(const Copies& copies, int world_size) {
 
 std::vector<const Inventory*> CountingInventories(std::vector<const Inventory*> by_rank) {
   const auto world_size = static_cast<int>(by_rank.size());
-  std::pair<Epoch, Epoch> latest;
+  Epoch latest;
   for (const Inventory*& inventory : by_rank) {
     if (inventory != nullptr && inventory->world_size != world_size) inventory = nullptr;
-    if (inventory != nullptr) latest = std::max(latest, inventory->Worked());
+    if (inventory != nullptr) latest = std::max(latest, inventory->worked_epoch);
   }
   for (const Inventory*& inventory : by_rank) {
-    if (inventory != nullptr && inventory->Entered() < latest) inventory = nullptr;
+    if (inventory != nullptr && inventory->epoch < latest) inventory = nullptr;
   }
   return by_rank;
 }

@@ -50,7 +50,7 @@ Status Controller::CheckResume(const control::PeerName& client,
   LOCKSTEP_ASSIGN_OR_RETURN(
       const SessionEntry* const session,
       FindByToken(client, id, control::ToString(resume.getToken()), "resumed"));
-  if (resume.getClientNumber() != session->client_number) {
+  if (resume.getClientNumber() < session->client_number) {
     return PermissionDenied(
         "session ", id, " cannot be resumed: ", control::ProcessLabel(session->host, session->pid),
         " has attached to it since");
@@ -69,6 +69,11 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
   SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
   log::Info("session ", session.id.value, " is resumed by its client");
   session.generation = std::max(session.generation, Generation(resume.getGeneration()));
+  if (resume.getClientNumber() > session.client_number) {
+    // It had attached a moment before, and no worker has been told.
+    session.client_number = resume.getClientNumber();
+    Adopt(session, control::ToString(resume.getName()), resume.getHost(), resume.getPid());
+  }
   // Asked for once more by the client that has it: its last answer may have been lost.
   if (resume.getNextCommand() > session.next_command) {
     session.failure.code = StatusCode::kDataLoss;

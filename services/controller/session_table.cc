@@ -13,6 +13,7 @@ uint64_t SessionEntry::SlowestConsumed() const {
 SessionEntry& SessionTable::Add(SessionId id) {
   SessionEntry& session = sessions_[id];
   session.consumed.assign(static_cast<size_t>(workers_), 0);
+  session.come_to.assign(static_cast<size_t>(workers_), Generation());
   session.last_heard = Deadline::Clock::now();
   return session;
 }

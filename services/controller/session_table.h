@@ -35,13 +35,14 @@ struct SessionEntry : control::SessionRecord {
     control::RemoteError error;               // the first that a rank answered with
   };
 
-  control::PeerName client;        // empty: it has none, but may come back, or another attach
-  uint64_t reset_at = 1;           // the first command of this generation
-  uint64_t failed_from = 0;        // with `failure`: the first command that is not executed
-  control::RemoteError broken;     // why no reset can mend it; OK: a reset can
-  uint64_t sent_bytes = 0;         // FlowCost of the bodies sent on
-  uint64_t lost_bytes = 0;         // FlowCost of bodies that were lost on their way here
-  std::vector<uint64_t> consumed;  // the same of those that were consumed, by rank
+  control::PeerName client;         // empty: it has none, but may come back, or another attach
+  std::vector<Generation> come_to;  // by rank: the generation that its worker was heard in last
+  uint64_t reset_at = 1;            // the first command of this generation
+  uint64_t failed_from = 0;         // with `failure`: the first command that is not executed
+  control::RemoteError broken;      // why no reset can mend it; OK: a reset can
+  uint64_t sent_bytes = 0;          // FlowCost of the bodies sent on
+  uint64_t lost_bytes = 0;          // FlowCost of bodies that were lost on their way here
+  std::vector<uint64_t> consumed;   // the same of those that were consumed, by rank
   // Ranks whose worker was replaced since the session was opened: the first command that the
   // present one was sent.
   std::map<Rank, uint64_t> replaced;
@@ -49,7 +50,7 @@ struct SessionEntry : control::SessionRecord {
   uint64_t told_messages = 0;   // ... to it, as KeepAlive counts them
   Deadline::Clock::time_point last_heard;
   Deadline kept_until = Deadline::After({});   // while it has no client ...
-  bool was_restored = false;                   // and its client has not come back since
+  bool was_restored = false;                   // and its client could not have come back yet
   Deadline owner_until = Deadline::After({});  // ... and no other client than its last may have it
   std::optional<Ending> ending;
 

@@ -1,4 +1,6 @@
 // What the controller does with the workers' messages.
+#include <algorithm>
+
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
@@ -31,8 +33,12 @@ Status Controller::HandleWorker(const control::PeerName& peer, const control::Me
             auto reply = reader.getReply();
             control::RemoteError error;
             if (reply.hasError()) error = control::ReadError(reply.getError());
+            SessionEntry* const session = sessions_.Find(SessionId(reply.getSession()));
+            if (session != nullptr) {
+              Generation& come_to = session->come_to[static_cast<size_t>(rank)];
+              come_to = std::max(come_to, Generation(reply.getGeneration()));
+            }
             if (RequestId(reply.getRequest()) == SessionEntry::kEndRequest) {
-              SessionEntry* session = sessions_.Find(SessionId(reply.getSession()));
               if (session != nullptr && session->ending.has_value()) {
                 NoteEnded(*session, rank, error);
               }

@@ -48,9 +48,18 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
   // Said again while it waits, as a sign of life.
   const Rank known = membership_.FindPeer(peer);
   if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
-    liveness_->NoteAlive(known);
-    if (!membership_.IsWelcome(known)) TellToWait(peer);
-    return;
+    switch (membership_.member(known).state) {
+      case Membership::State::kWaiting:
+        liveness_->NoteAlive(known);
+        return TellToWait(peer);
+      case Membership::State::kLost:
+        // It was silent for too long, but lives: it may ask like any other.
+        membership_.ForgetName(peer);
+        break;
+      default:
+        // Its welcome is on its way. If that was lost, so is the worker, for want of heartbeats.
+        return;
+    }
   }
   // Whoever is in the way may have been killed a moment ago, and must not push others to ranks that
   // somebody else will ask for.
@@ -98,16 +107,18 @@ void Controller::RefuseWorker(const control::PeerName& peer, const Status& why) 
 
 void Controller::MakeWayFor(const Candidate& candidate) {
   const Rank rank = candidate.wanted_rank;
-  if (rank < 0 || rank >= membership_.size() || !candidate.inventory.has_value()) return;
-  const Membership::Member& member = membership_.member(rank);
-  const bool is_later = member.state == Membership::State::kWaiting &&
-                        member.facts.inventory.has_value() &&
-                        member.facts.inventory->Entered() < candidate.inventory->Entered();
-  if (!is_later) return;
-  const Status why = AlreadyExists("rank ", rank, " was given to another worker, ",
+  const bool keeps = candidate.inventory.has_value() &&
+                     candidate.inventory->world_size == membership_.size() &&
+                     membership_.Check(candidate).ok();
+  if (!keeps || rank < 0 || membership_.member(rank).state != Membership::State::kWaiting) return;
+  const Membership::Member member = membership_.member(rank);
+  const auto& theirs = member.facts.inventory;
+  if (theirs.has_value() && theirs->epoch >= candidate.inventory->epoch) return;
+  const Status why = AlreadyExists("rank ", rank, " was given to ",
                                    control::ProcessLabel(candidate.host, candidate.pid),
-                                   ", after this one was lost");
-  RefuseWorker(member.peer, why);
+                                   ", which has kept more of it");
+  // One that takes any rank asks again, and gets another.
+  if (member.facts.wanted_rank >= 0) RefuseWorker(member.peer, why);
   FreeRank(rank, Message(why));
 }
 
@@ -143,6 +154,7 @@ void Controller::NoteNewcomers(const std::vector<Rank>& newcomers) {
     for (const Rank rank : newcomers) {
       session.replaced[rank] = session.next_command;
       session.consumed[static_cast<size_t>(rank)] = session.sent_bytes;
+      session.come_to[static_cast<size_t>(rank)] = session.generation;
     }
   }
 }
@@ -194,7 +206,7 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
     // Whoever wants to come back may do so from now on.
     const Deadline lease = Deadline::After(options_.session_lease);
     if (lease.when() > session.kept_until.when()) session.kept_until = lease;
-    if (session.was_restored) session.owner_until = lease;
+    if (std::exchange(session.was_restored, false)) session.owner_until = lease;
     // A reset that a newcomer has executed before it was heard may have left its abort behind.
     if (!session.failure.ok()) {
       liveness_->Abort(id, session.generation, session.failed_from, session.failure);

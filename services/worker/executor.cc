@@ -208,6 +208,12 @@ Status Executor::Collective(SessionState& session, wire::Command::Collective::Re
                                   activity_,
                                   Deadline::After(place_->collective_timeout)};
   if (!session.BeginCollective(running_.command)) return OkStatus();
+  // Looked at after it has begun: whoever breaks the world later ends it.
+  if (world_broken_) {
+    session.EndCollective();
+    running_.function = Name(collective.getKind());
+    return Unavailable("a worker of the cluster is lost");
+  }
   activity_.Name(Name(collective.getKind()), WorkerActivity::Kind::kCollective);
   const Status status = ExecuteCollective(context, collective);
   session.EndCollective();

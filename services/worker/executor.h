@@ -1,6 +1,7 @@
 // Executes batches: the worker's side of every command.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,6 +52,9 @@ class Executor {
   // given up; the sessions are those of the welcome from now on. `place` and `controller`, which
   // answers go to, are borrowed until the next call.
   void Settle(const Place& place, control::ClientChannel& controller);
+  // Safe from any thread. The world has lost somebody (or has not): until the next one, collectives
+  // are refused, of whatever generation; those under way are AbortAll()'s.
+  void SetWorldBroken(bool broken) { world_broken_ = broken; }
   // The ranks are connected. Borrowed until the next Settle(); before, no collective is executed.
   void SetWorld(collective::Communicator* world) { world_ = world; }
 
@@ -117,6 +121,7 @@ class Executor {
   const Place* place_ = nullptr;
   control::ClientChannel* controller_ = nullptr;
   collective::Communicator* world_ = nullptr;
+  std::atomic<bool> world_broken_{false};
 
   registers::SessionRegisters registers_;
   module::CallContext call_context_;

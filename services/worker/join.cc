@@ -23,7 +23,6 @@ constexpr milliseconds kHelloInterval{500};
 void WriteInventory(const Inventory& inventory, wire::Resume::Builder resume) {
   resume.setController(inventory.controller.value);
   resume.setEpoch(inventory.epoch.value);
-  resume.setWorkedController(inventory.worked_controller.value);
   resume.setWorkedEpoch(inventory.worked_epoch.value);
   resume.setWorldSize(static_cast<uint32_t>(inventory.world_size));
   auto sessions = resume.initSessions(static_cast<unsigned>(inventory.sessions.size()));

@@ -43,9 +43,7 @@ struct Inventory {
   Rank rank = 0;
   Epoch controller;
   Epoch epoch;
-  // The same of when it has executed something last.
-  Epoch worked_controller;
-  Epoch worked_epoch;
+  Epoch worked_epoch;  // the same of when it has executed something last
   int world_size = 1;
   std::vector<control::SessionRecord> sessions;
 };

@@ -26,7 +26,11 @@ void Executor::Settle(const Place& place, control::ClientChannel& controller) {
   }
   for (const auto& [id, record] : welcome) {
     if (FindSession(id) == nullptr) OpenSession(*record);
-    if (const auto session = FindSession(id)) session->LeaveWorld(*record);
+    const auto session = FindSession(id);
+    if (session == nullptr) continue;
+    session->LeaveWorld(*record);
+    // Another client has attached to it, which this worker had yet to be told.
+    if (record->client_number > session->client_number()) Adopt(*session, *record);
   }
   TellHoldings();
 }

@@ -66,6 +66,7 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   record_.host_id = record.host_id;
   record_.pid = record.pid;
   record_.client_number = record.client_number;
+  record_.names = record.names;
   looked_for_client_ = false;
   client_process_.reset();
   std::vector<RegisterId> kept;

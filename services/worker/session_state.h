@@ -38,6 +38,7 @@ class SessionState {
 
   SessionId id() const { return record_.id; }
   int num_groups() const { return record_.num_groups; }
+  uint32_t client_number() const { return record_.client_number; }
   // The first command that this worker has seen: later than 1 if it took the place of another.
   uint64_t first_command() const { return record_.next_command; }
   registers::RegisterFile& registers() { return *registers_; }

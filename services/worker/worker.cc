@@ -126,9 +126,8 @@ Status Worker::Work() {
     // One that was never in a world has nothing, and no rank.
     const bool was_in_a_world = place_.controller != Epoch();
     if (was_in_a_world) {
-      offer.inventory =
-          Inventory{place_.rank,   place_.controller,   place_.epoch,        worked_controller_,
-                    worked_epoch_, place_.world_size(), executor.Inventory()};
+      offer.inventory = Inventory{place_.rank,   place_.controller,   place_.epoch,
+                                  worked_epoch_, place_.world_size(), executor.Inventory()};
     }
     // A connection of its own: what is queued for the lost controller is nobody else's business.
     LOCKSTEP_ASSIGN_OR_RETURN(controller_,
@@ -205,6 +204,7 @@ void Worker::OnWorldBroken(Epoch epoch) {
   // Of any generation: a rank that is behind may be waiting for the lost one in work that the
   // client has given up since, and that no abort of a session is about.
   if (executor_ != nullptr) {
+    executor_->SetWorldBroken(true);
     executor_->AbortAll(control::ErrorOf(Unavailable("a worker of the cluster is lost")));
   }
 }
@@ -218,7 +218,9 @@ Status Worker::Enter(Executor& executor, Place place) {
   {
     std::lock_guard lock(state_mutex_);
     connecting_ = place_.epoch;
-    cancel_connecting_ = interrupted_ || place_.epoch <= broken_;
+    const bool broken = place_.epoch <= broken_;
+    executor.SetWorldBroken(broken);
+    cancel_connecting_ = interrupted_ || broken;
   }
   // A rank may come late: it finishes what it executes first. Nobody may give up alone meanwhile,
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
@@ -313,7 +315,6 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
   }
   last_sequence_ = sequence;
   activity_->Receive(sequence);
-  worked_controller_ = place_.controller;
   worked_epoch_ = place_.epoch;
   executor.ExecuteBatch(batch, message[1]);
   return true;

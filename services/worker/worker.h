@@ -83,9 +83,7 @@ class Worker {
   Place place_;
   std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected
   uint64_t last_sequence_ = 0;
-  // The world in which a batch was executed last.
-  Epoch worked_controller_;
-  Epoch worked_epoch_;
+  Epoch worked_epoch_;      // the world in which a batch was executed last
   bool sent_away_ = false;  // by the controller's shutdown
 
   control::WakeUp wake_up_;

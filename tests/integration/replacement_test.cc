@@ -16,6 +16,7 @@
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "services/local/child_process.h"
+#include "tests/integration/cluster.h"
 #include "tests/integration/recovery_fixture.h"
 
 namespace lockstep::testing {
@@ -51,6 +52,15 @@ class ReplacementTest : public RecoveryFixture {
       return stat.has_value() && stat->state == 'T';
     };
     while (!is_stopped()) std::this_thread::yield();
+  }
+};
+
+// The workers may load the module with a function that nothing can end.
+class StallingTest : public ReplacementTest {
+ protected:
+  void SetUp() override {
+    worker_settings_ = {"module_path=" + ModuleDirectory()};
+    ReplacementTest::SetUp();
   }
 };
 
@@ -245,6 +255,38 @@ TEST_F(ReplacementTest, LossAfterAResetWakesWhoStillWaits) {
   Replace(1);
   Recover(session);
   ExpectConnected(session);
+  EXPECT_THAT(Elements(session, ranks, 0), Each(0.0f));
+  frozen.Signal(SIGKILL);
+  EXPECT_TRUE(frozen.Wait(Deadline::After(kLong)).ok());
+}
+
+// Rank 0 is behind by two resets when the loss becomes known, and meets the frozen one only in the
+// generation between.
+TEST_F(StallingTest, LossIsKnownInEveryGenerationThatARankHasYetToComeTo) {
+  SessionOptions options;
+  options.endpoint = IpcEndpoint("clients");
+  options.connect_timeout = kLong;
+  options.timeout = 400ms;
+  Session session = Unwrapped(Session::Connect(options, context_));
+  const DRef ranks = FullOfRank(session);
+  const DRef fail = Unwrap(session.GetFunction("lockstep.fail"));
+  const DRef module = Unwrap(session.LoadModule("test_module.so"));
+  const DRef stall = Unwrap(session.GetFunction(module, "stall"));
+  const DRef time = Call(session, "lockstep.identity", {client::Argument(0.0)});
+  ASSERT_EQ(session.DebugSet(time, 0, Value(5.0)), OkStatus());
+  (void)Unwrap(session.Call(stall, time));
+  EXPECT_FALSE(session.Sync(0).ok()) << "it is in the function by now";
+  EXPECT_FALSE(session.Reset().ok()) << "rank 0 has not come to it";
+  (void)Unwrap(session.AllReduce(ranks, Reduction::kSum, {.team = {0, 1}}));
+  (void)Unwrap(session.Call(fail, "first", 2));
+  EXPECT_THAT(Message(session.Sync(2)), HasSubstr("first"));
+  Stop(1);
+  EXPECT_FALSE(session.Reset().ok());
+  while (session.AwaitWorkers(50ms).ok()) std::this_thread::sleep_for(10ms);
+  local::ChildProcess frozen = std::move(processes_[1]);
+  Replace(1);
+  EXPECT_EQ(session.AwaitWorkers(kLong), OkStatus());
+  EXPECT_EQ(session.Reset(), OkStatus());
   EXPECT_THAT(Elements(session, ranks, 0), Each(0.0f));
   frozen.Signal(SIGKILL);
   EXPECT_TRUE(frozen.Wait(Deadline::After(kLong)).ok());

@@ -44,10 +44,15 @@ class ShmRanks final : public Ranks {
     std::fill_n(data, count, 0.0F);
     return data;
   }
-  void Barrier() override { RequireOk(communicator_->Barrier(Soon())); }
+  // One deadline for the barrier and what is timed after it: reading the clock is no part of
+  // either.
+  void Barrier() override {
+    deadline_ = Soon();
+    RequireOk(communicator_->Barrier(deadline_));
+  }
   void AllReduce(float* data, size_t count) override {
     const Buffer buffer = ViewOf(data, count);
-    RequireOk(communicator_->AllReduce(buffer, buffer, collective::ReduceOp::kSum, Soon()));
+    RequireOk(communicator_->AllReduce(buffer, buffer, collective::ReduceOp::kSum, deadline_));
   }
   double Max(double value) override {
     const Buffer buffer = ViewOf(&value, 1);
@@ -58,6 +63,7 @@ class ShmRanks final : public Ranks {
  private:
   std::unique_ptr<collective::Communicator> communicator_;
   std::shared_ptr<tensor::Arena> arena_;
+  Deadline deadline_ = Soon();
   std::vector<std::shared_ptr<tensor::Storage>> storages_;
 };
 

@@ -29,7 +29,7 @@ control::SessionRecord Session(uint32_t id, uint64_t next_command, uint32_t gene
 Inventory Of(std::vector<control::SessionRecord> sessions, uint64_t controller = 7,
              int world_size = 3) {
   const Epoch epoch(controller + 1);
-  return {Epoch(controller), epoch, Epoch(controller), epoch, world_size, std::move(sessions)};
+  return {Epoch(controller), epoch, epoch, world_size, std::move(sessions)};
 }
 
 TEST(RestoredSessionsTest, NothingComesOfNothing) {

@@ -31,6 +31,7 @@ cmd_test() {
     # What a worker's one executing thread does, and programs whose parts are tested elsewhere.
     not_in_tsan=(-//tests/unit/runtime/module/... -//tests/unit/runtime/registers/...
       -//tests/integration/cli/... -//tests/integration/examples/...)
+    mapfile -t -O "${#not_in_tsan[@]}" not_in_tsan < <(sed -n 's|^//|-//|p' tools/dev.d/one_thread.txt)
   fi
   build_targets "${targets[@]}" || fail_and_report "the build failed"
 

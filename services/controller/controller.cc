@@ -272,7 +272,7 @@ void Controller::HandleTimers() {
       HandleSilentClient(session);
     }
   }
-  metrics_.Observe(membership_, sessions_);
+  if (!options_.metrics_endpoint.empty()) metrics_.Observe(membership_, sessions_);
   next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
 }
 

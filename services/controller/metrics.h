@@ -22,7 +22,8 @@ class Metrics {
  public:
   explicit Metrics(const ControllerOptions& options);
 
-  // How things stand now. Called every time that the controller looks at its timers.
+  // How things stand now. Called every time that the controller looks at its timers, if anybody can
+  // ask for it.
   void Observe(const Membership& membership, const SessionTable& sessions);
 
   // In Prometheus' text format.

@@ -30,10 +30,7 @@ class AttachTest : public RecoveryFixture {
     StartWorkers();
   }
   SessionOptions Kept(std::chrono::milliseconds keep_for = 30s) const {
-    SessionOptions options;
-    options.endpoint = IpcEndpoint("clients");
-    options.connect_timeout = kLong;
-    options.timeout = kLong;
+    SessionOptions options = Patient();
     options.num_groups = 3;
     options.keep_for = keep_for;
     return options;

@@ -69,12 +69,22 @@ class RecoveryFixture : public ServicesFixture {
   // What was there before has been waited for.
   void Replace(Rank rank) { processes_[static_cast<size_t>(rank)] = StartWorkerProcess(rank); }
 
-  Session& Open() {
+  SessionOptions Patient() const {
     SessionOptions options;
     options.endpoint = IpcEndpoint("clients");
     options.connect_timeout = kLong;
     options.timeout = kLong;
-    sessions_.push_back(std::make_unique<Session>(Unwrapped(Session::Connect(options, context_))));
+    return options;
+  }
+  // Of a session that outlives its client.
+  SessionOptions Kept() const {
+    SessionOptions options = Patient();
+    options.keep_for = std::chrono::seconds(20);
+    return options;
+  }
+  Session& Open() {
+    sessions_.push_back(
+        std::make_unique<Session>(Unwrapped(Session::Connect(Patient(), context_))));
     return *sessions_.back();
   }
   static DRef Unwrap(StatusOr<DRef> ref) {

@@ -36,14 +36,6 @@ class ReplacementTest : public RecoveryFixture {
     StartController(Options());
     StartWorkers();
   }
-  SessionOptions Kept() const {
-    SessionOptions options;
-    options.endpoint = IpcEndpoint("clients");
-    options.connect_timeout = kLong;
-    options.timeout = kLong;
-    options.keep_for = 20s;
-    return options;
-  }
   void Stop(Rank rank) {
     local::ChildProcess& process = processes_[static_cast<size_t>(rank)];
     process.Signal(SIGSTOP);
@@ -263,9 +255,7 @@ TEST_F(ReplacementTest, LossAfterAResetWakesWhoStillWaits) {
 // Rank 0 is behind by two resets when the loss becomes known, and meets the frozen one only in the
 // generation between.
 TEST_F(StallingTest, LossIsKnownInEveryGenerationThatARankHasYetToComeTo) {
-  SessionOptions options;
-  options.endpoint = IpcEndpoint("clients");
-  options.connect_timeout = kLong;
+  SessionOptions options = Patient();
   options.timeout = 400ms;
   Session session = Unwrapped(Session::Connect(options, context_));
   const DRef ranks = FullOfRank(session);

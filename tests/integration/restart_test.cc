@@ -53,14 +53,6 @@ class RestartTest : public RecoveryFixture {
     options.session_lease = 2s;
     StartController(options);
   }
-  SessionOptions Kept() const {
-    SessionOptions options;
-    options.endpoint = IpcEndpoint("clients");
-    options.connect_timeout = kLong;
-    options.timeout = kLong;
-    options.keep_for = 20s;
-    return options;
-  }
   // Attaches as soon as that is allowed: its last client may come back first.
   Session AttachInTime(const std::string& ticket) {
     const Deadline deadline = Deadline::After(kLong);

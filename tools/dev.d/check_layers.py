@@ -39,9 +39,7 @@ LAYERS = {
     "services/worker": WORKER_SERVICE,
     # What the two programs share, and the programs themselves: they read configuration files.
     "services/process": CLIENT_SIDE | {"services/config"},
-    "services/controller/main.cc": CLIENT_SIDE
-    | PROGRAM
-    | {"services/controller", "services/metrics"},
+    "services/controller/main.cc": CLIENT_SIDE | PROGRAM | {"services/controller"},
     "services/worker/main.cc": WORKER_SERVICE | PROGRAM | {"services/worker"},
     "services/local": CLIENT_SIDE
     | WORKER_SIDE

@@ -5,14 +5,18 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
 
 #include "runtime/base/shared_segment.h"
+#include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/tensor/arena.h"
+#include "runtime/tensor/heap_allocator.h"
 #include "tests/conformance/world_under_test.h"
+#include "tests/support/file_rendezvous.h"
 
 namespace lockstep::collective {
 namespace {
@@ -96,6 +100,29 @@ auto ShmProcesses(const shm::WaitPolicy& wait) {
   };
 }
 
+void RunGlooRank(int rank, int size, const std::string& folder, const Body& body) {
+  const std::shared_ptr<tensor::Allocator> allocator = tensor::NewHeapAllocator();
+  gloo::Options options;
+  options.rank = rank;
+  options.size = size;
+  options.rendezvous = std::make_shared<support::FileRendezvous>(folder, rank);
+  options.address = "127.0.0.1";
+  auto comm = gloo::Connect(options, Patience());
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  RankUnderTest under_test{**comm, *allocator};
+  body(under_test);
+}
+
+void GlooThreads(int size, const Body& body) {
+  const support::RendezvousFolder folder;
+  RunThreads(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
+}
+
+void GlooProcesses(int size, const Body& body) {
+  const support::RendezvousFolder folder;
+  RunProcesses(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
+}
+
 }  // namespace
 
 const std::vector<BackendUnderTest>& Backends() {
@@ -112,6 +139,12 @@ const std::vector<BackendUnderTest>& Backends() {
        .run = ShmProcesses(kAsleep),
        .sizes = {3},
        .processes = true},
+      {.name = "gloo", .run = GlooThreads, .sizes = {1, 2, 4}},
+      {.name = "gloo_processes",
+       .run = GlooProcesses,
+       .sizes = {3},
+       .processes = true,
+       .notices_death = true},
   };
   return backends;
 }

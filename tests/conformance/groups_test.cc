@@ -53,7 +53,8 @@ TEST_P(GroupsTest, TheSameTeamAgainUnderTheSameTag) {
       ASSERT_TRUE(comm.ok()) << round << ": " << comm.status();
       EXPECT_EQ(SumOfRanks(**comm, 1), self.size());
       // The tag may be used again once nobody holds the old communicator.
-      ASSERT_TRUE((*comm)->Barrier(Patience()).ok());
+      const Status last = (*comm)->Barrier(Patience());
+      ASSERT_TRUE(last.ok()) << round << ": " << last;
       comm->reset();
       ASSERT_TRUE(self.comm.Barrier(Patience()).ok());
     }

@@ -68,6 +68,11 @@ cc_library(
 )
 """
 
+# Libraries without a .pc file: a header that tells whether they are there, and what links them.
+_PLAIN = {
+    "gloo": ("/usr/include/gloo/context.h", ["-lgloo"]),
+}
+
 # Open MPI's header declares C++ bindings that nobody links.
 _EXTRA_DEFINES = {"mpi": ["OMPI_SKIP_MPICXX"]}
 
@@ -125,6 +130,13 @@ def _system_libraries_impl(rctx):
             )
             text = _MISSING.format(name = name, message = message)
         build += text
+
+    for name, (header, libs) in _PLAIN.items():
+        if rctx.path(header).exists:
+            build += _LIBRARY.format(name = name, hdrs = "[]", defines = [], includes = [], linkopts = libs)
+        else:
+            message = "@system//:{}: there is no {}: run tools/dev setup".format(name, header)
+            build += _MISSING.format(name = name, message = message)
 
     config = '"""Which optional system libraries this machine has."""\n\n'
     for name, modules in _OPTIONAL.items():

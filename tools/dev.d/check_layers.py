@@ -16,7 +16,13 @@ WORKER_SIDE = {"runtime/base", "runtime/tensor"}
 WORKER_SERVICE = (
     CLIENT_SIDE
     | WORKER_SIDE
-    | {"runtime/registers", "runtime/module", "runtime/collective", "runtime/collective/shm"}
+    | {
+        "runtime/registers",
+        "runtime/module",
+        "runtime/collective",
+        "runtime/collective/shm",
+        "runtime/collective/gloo",
+    }
 )
 PROGRAM = {"services/config", "services/process"}
 
@@ -33,6 +39,8 @@ LAYERS = {
     "runtime/collective": WORKER_SIDE,
     # A backend is known to nobody but the worker and its tests.
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
+    "runtime/collective/message": WORKER_SIDE | {"runtime/collective"},
+    "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "services/config": {"runtime/base", "services/controller", "services/worker"},
     "services/metrics": {"runtime/base"},
     "services/controller": CLIENT_SIDE | {"services/metrics"},

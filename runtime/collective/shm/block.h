@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "runtime/collective/shm/call.h"
+#include "runtime/collective/call.h"
 
 namespace lockstep::collective::shm {
 

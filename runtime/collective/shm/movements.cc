@@ -6,7 +6,7 @@
 #include "runtime/base/fast_copy.h"
 #include "runtime/collective/checks.h"
 #include "runtime/collective/shm/shm_communicator.h"
-#include "runtime/collective/shm/slice.h"
+#include "runtime/collective/slice.h"
 
 namespace lockstep::collective::shm {
 namespace {

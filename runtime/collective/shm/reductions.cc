@@ -7,7 +7,7 @@
 #include "runtime/collective/checks.h"
 #include "runtime/collective/kernels/kernels.h"
 #include "runtime/collective/shm/shm_communicator.h"
-#include "runtime/collective/shm/slice.h"
+#include "runtime/collective/slice.h"
 
 namespace lockstep::collective::shm {
 namespace {

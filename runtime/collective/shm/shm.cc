@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
-#include "runtime/collective/shm/call.h"
+#include "runtime/collective/call.h"
 #include "runtime/collective/shm/shm_communicator.h"
 #include "runtime/collective/shm/team.h"
 #include "runtime/collective/shm/world.h"
@@ -30,6 +29,14 @@ Status Check(const Options& options) {
   if (own != options.arena->name()) {
     return InvalidArgument("the arena of rank ", options.rank, " is ", options.arena->name(),
                            ", but the list of arenas says ", own);
+  }
+  std::vector<Rank> members = options.members;
+  std::sort(members.begin(), members.end());
+  if (!members.empty() && (members.front() < 0 || members.back() >= size ||
+                           std::adjacent_find(members.begin(), members.end()) != members.end() ||
+                           !std::binary_search(members.begin(), members.end(), options.rank))) {
+    return InvalidArgument("the members are no list of different ranks of ", size, " with rank ",
+                           options.rank, " among them");
   }
   std::vector<std::string> sorted = options.arena_names;
   std::sort(sorted.begin(), sorted.end());
@@ -58,15 +65,23 @@ Status Available() {
   return OkStatus();
 }
 
+Status TryToReach(const std::string& arena_name) {
+  if (arena_name.empty()) return Unavailable("it has no shared memory");
+  if (Home::Find(arena_name) != nullptr) return OkStatus();
+  return SharedSegment::Open(arena_name).status();
+}
+
 StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline,
                                                 const std::atomic<bool>* cancelled) {
   LOCKSTEP_RETURN_IF_ERROR(Check(options));
   LOCKSTEP_ASSIGN_OR_RETURN(auto world, World::Connect(options, cancelled, deadline));
-  std::vector<Rank> members(options.arena_names.size());
-  std::iota(members.begin(), members.end(), 0);
-  const uint64_t key = std::max<uint64_t>(Mix(Mix(0, options.world), members.size()), 1);
-  LOCKSTEP_ASSIGN_OR_RETURN(auto team, Team::Open(std::move(world), key, std::move(members),
-                                                  options.rank, nullptr, cancelled, deadline));
+  std::vector<Rank> members = options.Members();
+  uint64_t key = Mix(Mix(0, options.world), members.size());
+  for (const Rank member : members) key = Mix(key, static_cast<uint64_t>(member));
+  const auto self = std::find(members.begin(), members.end(), options.rank) - members.begin();
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto team, Team::Open(std::move(world), std::max<uint64_t>(key, 1), std::move(members),
+                            static_cast<int>(self), nullptr, cancelled, deadline));
   return std::make_unique<ShmCommunicator>(std::move(team));
 }
 

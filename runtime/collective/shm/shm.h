@@ -40,19 +40,27 @@ struct Options {
   std::shared_ptr<tensor::Arena> arena;
   // The names of all ranks' arenas, the own included, in rank order.
   std::vector<std::string> arena_names;
+  // The ranks to connect, in this order: those of one node. Empty: all.
+  std::vector<Rank> members;
   // Tells worlds apart that share arenas, such as the epochs of one cluster: the same on all ranks.
   uint64_t world = 0;
   // True if all arenas had been created before anybody learned their names: then one that is not
   // there is that of a rank that ended, and is not waited for.
   bool arenas_exist = false;
   WaitPolicy wait;
+
+  // The ranks to connect, spelled out.
+  std::vector<Rank> Members() const;
 };
 
 // OK if this machine has shared memory to work with, else kUnavailable with what is missing.
 Status Available();
 
-// Connects this rank with all others. They may come later, in any order. `cancelled`, if given,
-// ends the wait as soon as it is true.
+// OK if the arena of this name can be mapped here, in this process or another; else why not.
+Status TryToReach(const std::string& arena_name);
+
+// Connects this rank with all other members. They may come later, in any order. `cancelled`, if
+// given, ends the wait as soon as it is true.
 //
 // Errors: kInvalidArgument    options that cannot be
 //         kDeadlineExceeded   names the ranks that did not come

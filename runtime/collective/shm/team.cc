@@ -279,11 +279,7 @@ Status Team::Explain(Outcome outcome, absl::Span<const int> missing,
       left.push_back(world_rank);
     }
   }
-  for (auto* ranks : {&late, &dead, &left}) std::sort(ranks->begin(), ranks->end());
-  // A rank that ended is why others gave up, and is named before them.
-  if (!dead.empty()) return Unavailable(NameRanks(dead), " ended during ", what);
-  if (!left.empty()) return Unavailable(NameRanks(left), " gave up during ", what);
-  return DeadlineExceeded(NameRanks(late), " did not come to ", what, " in time");
+  return DescribeAbsence(std::move(dead), std::move(left), std::move(late), what);
 }
 
 }  // namespace lockstep::collective::shm

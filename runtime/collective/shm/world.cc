@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include <map>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <utility>
 
-#include "runtime/collective/shm/call.h"
+#include "runtime/collective/call.h"
 #include "runtime/collective/shm/poll.h"
 
 namespace lockstep::collective::shm {
@@ -123,22 +124,28 @@ StatusOr<Peer> Peer::Map(const std::string& arena_name, bool must_exist,
 
 bool Peer::IsAlive() const { return segment_ == nullptr || segment_->OwnerLives(); }
 
+std::vector<Rank> Options::Members() const {
+  if (!members.empty()) return members;
+  std::vector<Rank> all(arena_names.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 StatusOr<std::shared_ptr<World>> World::Connect(const Options& options,
                                                 const std::atomic<bool>* cancelled,
                                                 Deadline deadline) {
   std::shared_ptr<Home> home = Home::Of(options.arena);
-  std::vector<Peer> peers;
+  std::map<Rank, Peer> peers;
   std::vector<Rank> missing;
-  const auto size = static_cast<Rank>(options.arena_names.size());
-  for (Rank r = 0; r < size; ++r) {
+  for (const Rank r : options.Members()) {
     if (r == options.rank) {
-      peers.emplace_back(home);
+      peers.emplace(r, home);
       continue;
     }
     StatusOr<Peer> peer = Peer::Map(options.arena_names[static_cast<size_t>(r)],
                                     options.arenas_exist, cancelled, deadline);
     if (peer.ok()) {
-      peers.push_back(*std::move(peer));
+      peers.emplace(r, *std::move(peer));
     } else if (peer.status().code() == StatusCode::kDeadlineExceeded) {
       missing.push_back(r);  // the others are still looked for, once, so that all are named
     } else {

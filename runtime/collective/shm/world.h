@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
@@ -71,22 +71,24 @@ class Peer {
 // Threads: immutable.
 class World {
  public:
+  // Of the ranks in `members`.
   static StatusOr<std::shared_ptr<World>> Connect(const Options& options,
                                                   const std::atomic<bool>* cancelled,
                                                   Deadline deadline);
 
+  // The members.
   int size() const { return static_cast<int>(peers_.size()); }
   Home& home() const { return *home_; }
-  // Rank by rank, the own one included.
-  const Peer& peer(Rank world_rank) const { return peers_[static_cast<size_t>(world_rank)]; }
+  // One of the members, which may be this rank.
+  const Peer& peer(Rank world_rank) const { return peers_.at(world_rank); }
   const WaitPolicy& wait() const { return wait_; }
 
  private:
-  World(std::shared_ptr<Home> home, std::vector<Peer> peers, WaitPolicy wait)
+  World(std::shared_ptr<Home> home, std::map<Rank, Peer> peers, WaitPolicy wait)
       : home_(std::move(home)), peers_(std::move(peers)), wait_(wait) {}
 
   const std::shared_ptr<Home> home_;
-  const std::vector<Peer> peers_;
+  const std::map<Rank, Peer> peers_;
   const WaitPolicy wait_;
 };
 

@@ -1,10 +1,10 @@
-#include "runtime/collective/shm/call.h"
+#include "runtime/collective/call.h"
 
 #include <algorithm>
 #include <sstream>
 #include <vector>
 
-namespace lockstep::collective::shm {
+namespace lockstep::collective {
 namespace {
 
 constexpr std::string_view kKindNames[] = {"barrier",        "allreduce", "reduce",
@@ -84,4 +84,12 @@ std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
   return text.str();
 }
 
-}  // namespace lockstep::collective::shm
+Status DescribeAbsence(std::vector<Rank> ended, std::vector<Rank> left, std::vector<Rank> late,
+                       const std::string& what) {
+  for (auto* ranks : {&ended, &left, &late}) std::sort(ranks->begin(), ranks->end());
+  if (!ended.empty()) return Unavailable(NameRanks(ended), " ended during ", what);
+  if (!left.empty()) return Unavailable(NameRanks(left), " gave up during ", what);
+  return DeadlineExceeded(NameRanks(late), " did not come to ", what, " in time");
+}
+
+}  // namespace lockstep::collective

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace lockstep::collective::shm {
+namespace lockstep::collective {
 
 struct Slice {
   size_t begin = 0;
@@ -26,4 +26,4 @@ inline Slice SliceOf(size_t count, size_t element_bytes, int rank, int size) {
   return {boundary(rank), boundary(rank + 1) - boundary(rank)};
 }
 
-}  // namespace lockstep::collective::shm
+}  // namespace lockstep::collective

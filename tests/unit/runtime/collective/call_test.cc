@@ -1,11 +1,11 @@
-#include "runtime/collective/shm/call.h"
+#include "runtime/collective/call.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace lockstep::collective::shm {
+namespace lockstep::collective {
 namespace {
 
 constexpr Call kAllReduce = {
@@ -42,4 +42,4 @@ TEST(CallTest, TellsADisagreementByWhoSaysWhat) {
 }
 
 }  // namespace
-}  // namespace lockstep::collective::shm
+}  // namespace lockstep::collective

@@ -4,13 +4,15 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
 
-namespace lockstep::collective::shm {
+namespace lockstep::collective {
 
 enum class Kind : uint8_t {
   kBarrier,
@@ -70,6 +72,11 @@ std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
 // "rank 3" or "ranks 0, 1, 3"
 std::string NameRanks(absl::Span<const Rank> world_ranks);
 
+// Who is missing from `what`, by rank of the world. One that ended is why others gave up, and is
+// named before them (kUnavailable); if nobody did either, they are late (kDeadlineExceeded).
+Status DescribeAbsence(std::vector<Rank> ended, std::vector<Rank> left, std::vector<Rank> late,
+                       const std::string& what);
+
 // Mixes `value` into the hash `seed`.
 constexpr uint64_t Mix(uint64_t seed, uint64_t value) {
   // The finaliser of SplitMix64.
@@ -79,4 +86,4 @@ constexpr uint64_t Mix(uint64_t seed, uint64_t value) {
   return x ^ (x >> 31);
 }
 
-}  // namespace lockstep::collective::shm
+}  // namespace lockstep::collective

@@ -1,0 +1,56 @@
+#include "runtime/collective/gloo/gloo.h"
+
+#include <csignal>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include <gloo/transport/tcp/device.h>
+
+#include "runtime/collective/call.h"
+#include "runtime/collective/gloo/gloo_transport.h"
+#include "runtime/collective/message/message_communicator.h"
+
+namespace lockstep::collective::gloo {
+
+namespace {
+
+// Gloo writes to connections that a peer may have closed; without this the process would die of it.
+void IgnoreBrokenPipes() {
+  struct sigaction action = {};
+  if (sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
+}  // namespace
+
+Status Available() { return OkStatus(); }
+
+StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline,
+                                                const std::atomic<bool>* cancelled) {
+  if (options.rank < 0 || options.rank >= options.size) {
+    return InvalidArgument("there is no rank ", options.rank, " of ", options.size);
+  }
+  if (options.rendezvous == nullptr) return InvalidArgument("the ranks have no rendezvous");
+  IgnoreBrokenPipes();
+  auto network = std::make_shared<Network>();
+  network->rendezvous = options.rendezvous;
+  try {
+    ::gloo::transport::tcp::attr attributes;
+    attributes.hostname = options.address;
+    network->device = ::gloo::transport::tcp::CreateDevice(attributes);
+  } catch (const std::exception& error) {
+    return InvalidArgument("cannot listen at \"", options.address,
+                           "\" for the other ranks: ", error.what());
+  }
+  std::vector<Rank> members;
+  for (Rank rank = 0; rank < options.size; ++rank) members.push_back(rank);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto transport,
+      GlooTransport::Connect(std::move(network), Mix(Mix(0, options.world), members.size()),
+                             members, options.rank, cancelled, deadline));
+  return std::make_unique<message::MessageCommunicator>(std::move(transport), std::move(members));
+}
+
+}  // namespace lockstep::collective::gloo

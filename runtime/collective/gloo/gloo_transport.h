@@ -1,0 +1,87 @@
+// Messages over Gloo's TCP pairs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+
+#include "runtime/collective/gloo/nudger.h"
+#include "runtime/collective/gloo/pending.h"
+#include "runtime/collective/message/transport.h"
+#include "runtime/collective/rendezvous.h"
+
+namespace lockstep::collective::gloo {
+
+// What all communicators of a process share.
+struct Network {
+  // Listens at one address, and has a thread that reads and writes all connections.
+  std::shared_ptr<::gloo::transport::Device> device;
+  std::shared_ptr<Rendezvous> rendezvous;
+  std::unique_ptr<Nudger> nudger = std::make_unique<Nudger>();
+};
+
+class GlooTransport final : public message::Transport {
+ public:
+  // Connects the ranks named in `members` (of the world), of which this is number `rank`. All of
+  // them name the same `key`, which is used once.
+  static StatusOr<std::unique_ptr<GlooTransport>> Connect(std::shared_ptr<const Network> network,
+                                                          uint64_t key, std::vector<Rank> members,
+                                                          int rank,
+                                                          const std::atomic<bool>* cancelled,
+                                                          Deadline deadline);
+  ~GlooTransport() override;
+
+  std::string_view name() const override { return "gloo"; }
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+  message::Outcome Run(absl::Span<const message::Outgoing> outgoing,
+                       absl::Span<const message::Incoming> incoming, Deadline deadline) override;
+  void Cancel() override;
+  void Leave(const Status& why) override;
+  std::optional<Status> FarewellOf(Rank peer) override;
+  StatusOr<std::unique_ptr<message::Transport>> Split(absl::Span<const Rank> group_ranks,
+                                                      uint64_t tag,
+                                                      const std::atomic<bool>* cancelled,
+                                                      Deadline deadline) override;
+
+ private:
+  struct Farewell;
+  using Pendings = std::vector<std::unique_ptr<Pending>>;
+
+  GlooTransport(std::shared_ptr<const Network> network, uint64_t key, std::vector<Rank> members,
+                int rank);
+  Status ConnectPairs(const std::vector<std::string>& addresses);
+  void ExpectFarewells();
+  std::unique_ptr<Pending> NewPending(Rank peer, const void* data, size_t size_bytes) const;
+  // What waiting for it came to; kUnderWay if it has come to nothing by then.
+  Pending::State WaitFor(Pending& pending, Deadline deadline);
+  void SetAwaited(Pending* pending);
+  // Nudges whoever waits.
+  void Nudge();
+  bool IsCancelled();
+  // True if nothing more can come from the peer, nor go there.
+  bool IsLost(Rank peer) const;
+
+  const std::shared_ptr<const Network> network_;
+  const uint64_t key_;
+  const std::vector<Rank> members_;
+  const int rank_;
+  std::shared_ptr<::gloo::transport::Context> mesh_;  // the connections
+  std::vector<Farewell> farewells_;                   // by rank
+  bool left_ = false;
+
+  std::mutex mutex_;  // guards what follows against Cancel() and Nudge()
+  bool cancelled_ = false;
+  Pending* awaited_ = nullptr;
+
+  Nudger::Handle nudges_;
+};
+
+}  // namespace lockstep::collective::gloo

@@ -1,0 +1,152 @@
+// How an operation begins: all ranks tell all others what they call, and find out whether it is the
+// same.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/collective/message/header.h"
+#include "runtime/collective/message/message_communicator.h"
+
+namespace lockstep::collective::message {
+namespace {
+
+absl::Span<const std::byte> BytesOf(absl::Span<const int64_t> numbers) {
+  return {reinterpret_cast<const std::byte*>(numbers.data()), numbers.size() * sizeof(int64_t)};
+}
+
+}  // namespace
+
+MessageCommunicator::Header& MessageCommunicator::HeaderTo(int r) {
+  return reinterpret_cast<Header*>(headers_.data())[r];
+}
+
+const MessageCommunicator::Header& MessageCommunicator::HeaderFrom(int r) const {
+  return reinterpret_cast<const Header*>(headers_.data())[size() + r];
+}
+
+Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
+                                 Deadline deadline) {
+  Call call = operation.call;
+  uint64_t hash = 0;
+  const bool pairs_differ = call.kind == Kind::kAllToAll;
+  if (!pairs_differ) {
+    for (const int64_t count : operation.counts) {
+      hash = Mix(hash, static_cast<uint64_t>(count));
+      call.uneven |= count != operation.counts.front() ? 1 : 0;
+    }
+  }
+  what_ = Describe(call, operation.count, operation.counts,
+                   members_[call.root < members_.size() ? call.root : 0]);
+  Parts headers(size());
+  for (int r = 0; r < size(); ++r) {
+    const auto i = static_cast<size_t>(r);
+    Header& header = HeaderTo(r);
+    header.call = call;
+    header.count = operation.count;
+    header.counts_hash = hash;
+    if (r == rank()) continue;
+    if (parts.send[i].size() <= kInlineBytes && !parts.send[i].empty()) {
+      std::memcpy(header.data, parts.send[i].data(), parts.send[i].size());
+    }
+    headers.send[i] = {reinterpret_cast<const std::byte*>(&header), sizeof(Header)};
+    headers.recv[i] = {headers_.data() + static_cast<size_t>(size() + r) * sizeof(Header),
+                       sizeof(Header)};
+  }
+  LOCKSTEP_RETURN_IF_ERROR(RunRound(headers, 0, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(Compare(operation, deadline));
+  if (pairs_differ) LOCKSTEP_RETURN_IF_ERROR(CompareAllToAll(operation, deadline));
+  for (int r = 0; r < size(); ++r) {
+    const absl::Span<std::byte> part = parts.recv[static_cast<size_t>(r)];
+    if (r == rank() || part.empty() || part.size() > kInlineBytes) continue;
+    std::memcpy(part.data(), HeaderFrom(r).data, part.size());
+  }
+  return RunRound(parts, kInlineBytes, deadline);
+}
+
+Status MessageCommunicator::Move(const Parts& parts, Deadline deadline) {
+  return RunRound(parts, 0, deadline);
+}
+
+// Parts of up to `above_bytes` have been moved before. A round takes its number on every rank, also
+// on those that have nothing to send in it.
+Status MessageCommunicator::RunRound(const Parts& parts, size_t above_bytes, Deadline deadline) {
+  ++rounds_;
+  outgoing_.clear();
+  incoming_.clear();
+  for (int step = 1; step < size(); ++step) {
+    // In a circle that begins after the own rank, so that not all crowd on rank 0.
+    const Rank to = (rank() + step) % size();
+    const Rank from = (rank() - step + size()) % size();
+    const auto& out = parts.send[static_cast<size_t>(to)];
+    const auto& in = parts.recv[static_cast<size_t>(from)];
+    if (out.size() > above_bytes) outgoing_.push_back({to, rounds_, out.data(), out.size()});
+    if (in.size() > above_bytes) incoming_.push_back({from, rounds_, in.data(), in.size()});
+  }
+  if (outgoing_.empty() && incoming_.empty()) return OkStatus();
+  return Explain(transport_->Run(outgoing_, incoming_, deadline), what_);
+}
+
+Status MessageCommunicator::Compare(const Operation& operation, Deadline deadline) {
+  const Header& mine = HeaderTo(rank());
+  bool agree = true;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    const Header& theirs = HeaderFrom(r);
+    agree &= theirs.call.Agrees(mine.call) && theirs.count == mine.count &&
+             theirs.counts_hash == mine.counts_hash;
+  }
+  if (agree) [[likely]]
+    return OkStatus();
+  // All ranks have seen it, so all take part in telling each other the rest.
+  std::vector<int64_t> counts(operation.counts.begin(), operation.counts.end());
+  counts.resize(static_cast<size_t>(size()));
+  const StatusOr<std::vector<int64_t>> all = ShareNumbers(counts, deadline);
+  std::vector<std::string> descriptions;
+  for (int r = 0; r < size(); ++r) {
+    const Header& header = r == rank() ? mine : HeaderFrom(r);
+    const auto n = static_cast<size_t>(size());
+    const Counts theirs = all.ok() ? Counts(*all).subspan(static_cast<size_t>(r) * n, n) : Counts();
+    const auto root = static_cast<size_t>(header.call.root);
+    descriptions.push_back(Describe(header.call, header.count, theirs,
+                                    root < members_.size() ? members_[root] : header.call.root));
+  }
+  // Nobody leaves before all have read the rest; if that goes wrong, the disagreement is the cause.
+  (void)ShareNumbers(counts, deadline);
+  failure_ = OkStatus();
+  return Fail(InvalidArgument(DescribeDisagreement(descriptions, members_)));
+}
+
+Status MessageCommunicator::CompareAllToAll(const Operation& operation, Deadline deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int64_t> all,
+                            ShareNumbers(operation.counts, deadline));
+  const auto n = static_cast<size_t>(size());
+  for (size_t from = 0; from < n; ++from) {
+    for (size_t to = 0; to < n; ++to) {
+      const int64_t sent = all[from * 2 * n + to];
+      const int64_t expected = all[to * 2 * n + n + from];
+      if (sent == expected) continue;
+      return Fail(InvalidArgument("the ranks disagree: in an all-to-all, rank ", members_[from],
+                                  " sends ", sent, " elements to rank ", members_[to],
+                                  ", which expects ", expected));
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<int64_t>> MessageCommunicator::ShareNumbers(absl::Span<const int64_t> numbers,
+                                                                 Deadline deadline) {
+  std::vector<int64_t> all(numbers.size() * static_cast<size_t>(size()));
+  Parts parts(size());
+  for (int r = 0; r < size(); ++r) {
+    const auto i = static_cast<size_t>(r);
+    int64_t* const theirs = all.data() + i * numbers.size();
+    parts.send[i] = BytesOf(numbers);
+    parts.recv[i] = {reinterpret_cast<std::byte*>(theirs), numbers.size() * sizeof(int64_t)};
+    if (r == rank()) std::copy(numbers.begin(), numbers.end(), theirs);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(RunRound(parts, 0, deadline));
+  return all;
+}
+
+}  // namespace lockstep::collective::message

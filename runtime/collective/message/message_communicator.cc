@@ -1,0 +1,89 @@
+#include "runtime/collective/message/message_communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/collective/checks.h"
+#include "runtime/collective/message/header.h"
+
+namespace lockstep::collective::message {
+
+MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> transport,
+                                         std::vector<Rank> members)
+    : transport_(std::move(transport)),
+      members_(std::move(members)),
+      sent_(members_.size()),
+      received_(members_.size()),
+      headers_(2 * members_.size() * sizeof(Header)) {}
+
+Status MessageCommunicator::Usable() {
+  if (!failure_.ok()) return failure_;
+  std::lock_guard lock(abort_mutex_);
+  if (abort_cause_.ok()) return OkStatus();
+  return failure_ = Aborted(Message(abort_cause_));
+}
+
+Status MessageCommunicator::Fail(const Status& failure) {
+  if (failure_.ok()) {
+    failure_ = failure;
+    transport_->Leave(failure);
+  }
+  return failure_;
+}
+
+void MessageCommunicator::Abort(const Status& cause) {
+  {
+    std::lock_guard lock(abort_mutex_);
+    if (!abort_cause_.ok()) return;
+    abort_cause_ = cause;
+  }
+  transport_->Cancel();
+}
+
+Status MessageCommunicator::Explain(const Outcome& outcome, const std::string& what) {
+  if (outcome.kind == Outcome::Kind::kDone) return OkStatus();
+  if (outcome.kind == Outcome::Kind::kAborted) {
+    std::lock_guard lock(abort_mutex_);
+    return Fail(Aborted(Message(abort_cause_)));
+  }
+  std::vector<Rank> ended;
+  std::vector<Rank> left;
+  std::vector<Rank> late;
+  for (const Rank r : outcome.ranks) {
+    const Rank world_rank = members_[static_cast<size_t>(r)];
+    if (outcome.kind == Outcome::Kind::kExpired) {
+      late.push_back(world_rank);
+    } else if (const std::optional<Status> farewell = transport_->FarewellOf(r)) {
+      // It has noticed before this rank what is wrong.
+      if (!farewell->ok()) return Fail(*farewell);
+      left.push_back(world_rank);
+    } else {
+      ended.push_back(world_rank);
+    }
+  }
+  return Fail(DescribeAbsence(std::move(ended), std::move(left), std::move(late), what));
+}
+
+Status MessageCommunicator::Barrier(Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  return Meet({Call{.kind = Kind::kBarrier}}, Parts(size()), deadline);
+}
+
+StatusOr<std::unique_ptr<Communicator>> MessageCommunicator::DoSplit(
+    absl::Span<const Rank> group_ranks, uint64_t tag, Deadline deadline,
+    const std::atomic<bool>* cancelled) {
+  // Not Usable(): a communicator that failed still can be split. One that was aborted cannot: who
+  // aborts it does not know yet of what it would become.
+  {
+    std::lock_guard lock(abort_mutex_);
+    if (!abort_cause_.ok()) return Aborted(Message(abort_cause_));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckSplit(group_ranks, rank(), size()));
+  std::vector<Rank> members;
+  for (const Rank r : group_ranks) members.push_back(members_[static_cast<size_t>(r)]);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                            transport_->Split(group_ranks, tag, cancelled, deadline));
+  return std::make_unique<MessageCommunicator>(std::move(transport), std::move(members));
+}
+
+}  // namespace lockstep::collective::message

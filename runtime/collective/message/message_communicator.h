@@ -1,0 +1,129 @@
+// The operations of a communicator, made of messages.
+//
+// Every operation begins with a round in which each rank tells each other what it calls; small data
+// travels with it, so that a small operation is one round. Reductions are computed here, by the
+// kernels that all backends share, with the inputs in rank order.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/collective/call.h"
+#include "runtime/collective/communicator.h"
+#include "runtime/collective/message/transport.h"
+
+namespace lockstep::collective::message {
+
+class MessageCommunicator final : public Communicator {
+ public:
+  // `members`: the world ranks of the transport's ranks.
+  MessageCommunicator(std::unique_ptr<Transport> transport, std::vector<Rank> members);
+
+  Rank rank() const override { return transport_->rank(); }
+  int size() const override { return transport_->size(); }
+  absl::Span<const Rank> members() const override { return members_; }
+  std::string_view backend() const override { return transport_->name(); }
+
+  // reductions.cc
+  Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) override;
+  Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline) override;
+  Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                       Deadline deadline) override;
+  // movements.cc
+  Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) override;
+  Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) override;
+  Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                Deadline deadline) override;
+  Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                 Deadline deadline) override;
+  Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                  Deadline deadline) override;
+  Status Barrier(Deadline deadline) override;
+  // pairs.cc
+  Status Send(ConstBuffer send, Rank to, Deadline deadline) override;
+  Status Recv(Buffer recv, Rank from, Deadline deadline) override;
+  Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
+
+  // Nobody writes to this rank's memory but this rank.
+  bool RecvMayStillChange() const override { return false; }
+  void Abort(const Status& cause) override;
+
+ protected:
+  StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks, uint64_t tag,
+                                                  Deadline deadline,
+                                                  const std::atomic<bool>* cancelled) override;
+
+ private:
+  // What all ranks must call alike.
+  struct Operation {
+    Call call;
+    uint64_t count = 0;  // told in errors
+    Counts counts = {};  // compared; of an all-to-all, this rank's own: sent, then received
+  };
+  // What goes to each rank, and what comes from it; this rank's own entries are not used.
+  struct Parts {
+    explicit Parts(int size) : send(static_cast<size_t>(size)), recv(static_cast<size_t>(size)) {}
+    std::vector<absl::Span<const std::byte>> send;
+    std::vector<absl::Span<std::byte>> recv;
+  };
+  struct Header;
+  // One side of a message between two ranks.
+  struct PairHeader;
+  class PairTransfer;
+  template <typename... Transfers>
+  Status RunPairs(Deadline deadline, const Transfers&... transfers);  // pairs.cc
+
+  // OK, or why this communicator cannot be used any more.
+  Status Usable();
+  // Leaves with the first failure, which is returned.
+  Status Fail(const Status& failure);
+  Status Explain(const Outcome& outcome, const std::string& what);
+
+  // meeting.cc
+  // Compares the operation with what the others call, and moves the parts. kInvalidArgument on all
+  // ranks if they disagree.
+  Status Meet(const Operation& operation, const Parts& parts, Deadline deadline);
+  // Moves more parts of the operation that was met for last.
+  Status Move(const Parts& parts, Deadline deadline);
+  Status Compare(const Operation& operation, Deadline deadline);
+  Status CompareAllToAll(const Operation& operation, Deadline deadline);
+  // Everybody's `numbers`, of which each rank has as many, by rank.
+  StatusOr<std::vector<int64_t>> ShareNumbers(absl::Span<const int64_t> numbers, Deadline deadline);
+  Status RunRound(const Parts& parts, size_t above_bytes, Deadline deadline);
+  Header& HeaderTo(int r);
+  const Header& HeaderFrom(int r) const;
+
+  // reductions.cc
+  // Memory for `size_bytes` of others' inputs, until the next call.
+  std::byte* Scratch(size_t size_bytes);
+  // Combines the inputs of all ranks, which begin at inputs[r], in rank order.
+  void Combine(absl::Span<const void* const> inputs, void* result, size_t count, DType dtype,
+               ReduceOp op) const;
+  // Combines in slices: every rank one of them, which it then hands to rank `root`, or to all (-1).
+  Status ReduceInSlices(const Operation& operation, ConstBuffer send, Buffer recv, ReduceOp op,
+                        Rank root, Deadline deadline);
+
+  const std::unique_ptr<Transport> transport_;
+  const std::vector<Rank> members_;
+  Status failure_;
+  std::mutex abort_mutex_;
+  Status abort_cause_;
+
+  std::string what_;     // the operation under way, for errors
+  uint64_t rounds_ = 0;  // of messages among all ranks, so far: the same on all
+  // By rank: messages to it and from it, so far.
+  std::vector<uint64_t> sent_;
+  std::vector<uint64_t> received_;
+  std::vector<std::byte> headers_;  // this rank's to each, then each rank's
+  std::vector<std::byte> scratch_;
+  std::vector<Outgoing> outgoing_;
+  std::vector<Incoming> incoming_;
+};
+
+}  // namespace lockstep::collective::message

@@ -1,0 +1,189 @@
+// AllReduce, Reduce, ReduceScatter.
+//
+// Small: every rank that wants the result gets all inputs, and combines them. Large: rank r
+// combines slice r of all inputs, and hands it to who wants it; each rank sends and receives its
+// input about twice, the least that is possible (as in Rabenseifner's algorithm, but directly,
+// without a tree: every rank can reach every other). Window by window, so that the memory for
+// others' inputs is bounded, and a window's results travel while the next one's inputs do.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "runtime/base/fast_copy.h"
+#include "runtime/collective/checks.h"
+#include "runtime/collective/kernels/kernels.h"
+#include "runtime/collective/message/message_communicator.h"
+#include "runtime/collective/slice.h"
+
+namespace lockstep::collective::message {
+namespace {
+
+// Up to this size two rounds cost more than what is sent more often in one.
+constexpr size_t kFlatBytes = size_t{8} << 10;
+constexpr size_t kWindowBytes = size_t{4} << 20;
+
+const std::byte* At(const void* data, size_t offset) {
+  return static_cast<const std::byte*>(data) + offset;
+}
+std::byte* At(void* data, size_t offset) { return static_cast<std::byte*>(data) + offset; }
+
+}  // namespace
+
+std::byte* MessageCommunicator::Scratch(size_t size_bytes) {
+  if (scratch_.size() < size_bytes) scratch_.resize(size_bytes);
+  return scratch_.data();
+}
+
+void MessageCommunicator::Combine(absl::Span<const void* const> inputs, void* result, size_t count,
+                                  DType dtype, ReduceOp op) const {
+  if (count == 0) return;
+  kernels::CombineFor(op, dtype)(&result, 1, inputs.data(), size(), count, Stores::kCached);
+}
+
+Status MessageCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
+                                      Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+  const Operation operation{{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send.count};
+  const size_t bytes = send.size_bytes();
+  if (bytes > kFlatBytes && size() > 1) {
+    return ReduceInSlices(operation, send, recv, op, -1, deadline);
+  }
+  Parts parts(size());
+  std::vector<const void*> inputs;
+  std::byte* const scratch = Scratch(bytes * static_cast<size_t>(size()));
+  for (int r = 0; r < size(); ++r) {
+    const auto i = static_cast<size_t>(r);
+    parts.send[i] = {At(send.data, 0), bytes};
+    parts.recv[i] = {scratch + i * bytes, bytes};
+    inputs.push_back(r == rank() ? send.data : scratch + i * bytes);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(Meet(operation, parts, deadline));
+  Combine(inputs, recv.data, send.count, send.dtype, op);
+  return OkStatus();
+}
+
+Status MessageCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                   Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+  const bool is_root = rank() == root;
+  if (is_root) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
+    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+  }
+  const Operation operation{
+      {.kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)},
+      send.count};
+  const size_t bytes = send.size_bytes();
+  if (bytes > kFlatBytes && size() > 1) {
+    return ReduceInSlices(operation, send, recv, op, root, deadline);
+  }
+  Parts parts(size());
+  std::vector<const void*> inputs;
+  std::byte* const scratch = Scratch(is_root ? bytes * static_cast<size_t>(size()) : 0);
+  if (!is_root) parts.send[static_cast<size_t>(root)] = {At(send.data, 0), bytes};
+  for (int r = 0; is_root && r < size(); ++r) {
+    const auto i = static_cast<size_t>(r);
+    parts.recv[i] = {scratch + i * bytes, bytes};
+    inputs.push_back(r == rank() ? send.data : scratch + i * bytes);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(Meet(operation, parts, deadline));
+  if (is_root) Combine(inputs, recv.data, send.count, send.dtype, op);
+  return OkStatus();
+}
+
+Status MessageCommunicator::ReduceInSlices(const Operation& operation, ConstBuffer send,
+                                           Buffer recv, ReduceOp op, Rank root, Deadline deadline) {
+  const size_t element_bytes = SizeOf(send.dtype);
+  const size_t window = kWindowBytes / element_bytes * static_cast<size_t>(size());
+  const bool wants_all = root < 0 || root == rank();
+  // Others' inputs of this rank's slice; and, where it is only passed on, its result.
+  const size_t slice_bytes =
+      (std::min(window, send.count) / static_cast<size_t>(size()) + 512) * element_bytes;
+  std::byte* const scratch = Scratch(slice_bytes * static_cast<size_t>(size() + 1));
+  const auto slice_of = [&](size_t begin, int r) {
+    Slice slice = SliceOf(std::min(window, send.count - begin), element_bytes, r, size());
+    slice.begin += begin;
+    return slice;
+  };
+  const auto offer_inputs = [&](Parts& parts, size_t begin) {
+    const Slice mine = slice_of(begin, rank());
+    for (int r = 0; r < size(); ++r) {
+      const auto i = static_cast<size_t>(r);
+      const Slice theirs = slice_of(begin, r);
+      parts.send[i] = {At(send.data, theirs.begin * element_bytes), theirs.count * element_bytes};
+      parts.recv[i] = {scratch + i * slice_bytes, mine.count * element_bytes};
+    }
+  };
+  Parts first(size());
+  offer_inputs(first, 0);
+  LOCKSTEP_RETURN_IF_ERROR(Meet(operation, first, deadline));
+  for (size_t begin = 0; begin < send.count; begin += window) {
+    const Slice mine = slice_of(begin, rank());
+    std::vector<const void*> inputs;
+    for (int r = 0; r < size(); ++r) {
+      inputs.push_back(r == rank() ? At(send.data, mine.begin * element_bytes)
+                                   : scratch + static_cast<size_t>(r) * slice_bytes);
+    }
+    std::byte* const result = wants_all ? At(recv.data, mine.begin * element_bytes)
+                                        : scratch + static_cast<size_t>(size()) * slice_bytes;
+    Combine(inputs, result, mine.count, send.dtype, op);
+    Parts results(size());
+    for (int r = 0; r < size(); ++r) {
+      const auto i = static_cast<size_t>(r);
+      const Slice theirs = slice_of(begin, r);
+      if (root < 0 || root == r) results.send[i] = {result, mine.count * element_bytes};
+      if (wants_all) {
+        results.recv[i] = {At(recv.data, theirs.begin * element_bytes),
+                           theirs.count * element_bytes};
+      }
+    }
+    LOCKSTEP_RETURN_IF_ERROR(Move(results, deadline));
+    if (begin + window >= send.count) break;
+    Parts next(size());
+    offer_inputs(next, begin + window);
+    LOCKSTEP_RETURN_IF_ERROR(Move(next, deadline));
+  }
+  return OkStatus();
+}
+
+Status MessageCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                                          Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
+  const size_t element_bytes = SizeOf(send.dtype);
+  const std::byte* const own =
+      At(send.data, static_cast<size_t>(OffsetOf(counts, rank())) * element_bytes);
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, own));
+  const size_t bytes = mine * element_bytes;
+  Parts parts(size());
+  std::vector<const void*> inputs;
+  std::byte* const scratch = Scratch(bytes * static_cast<size_t>(size()));
+  size_t offset = 0;
+  for (int r = 0; r < size(); ++r) {
+    const auto i = static_cast<size_t>(r);
+    const size_t theirs = static_cast<size_t>(counts[i]) * element_bytes;
+    parts.send[i] = {At(send.data, offset), theirs};
+    parts.recv[i] = {scratch + i * bytes, bytes};
+    inputs.push_back(r == rank() ? own : scratch + i * bytes);
+    offset += theirs;
+  }
+  LOCKSTEP_RETURN_IF_ERROR(
+      Meet({{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send.count, counts},
+           parts, deadline));
+  Combine(inputs, recv.data, mine, send.dtype, op);
+  return OkStatus();
+}
+
+}  // namespace lockstep::collective::message

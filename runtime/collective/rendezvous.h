@@ -1,0 +1,31 @@
+// How ranks tell each other where they can be reached, before they can talk.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+
+namespace lockstep::collective {
+
+// Threads: one caller at a time.
+class Rendezvous {
+ public:
+  virtual ~Rendezvous() = default;
+
+  // Every member of `members` (ranks of the world, this one among them) calls this with the same
+  // list and the same `key`, which may be used again when it is through on all of them. `mine[i]`
+  // is for members[i]. Returns what each member has given for this rank, in the order of the list.
+  // kDeadlineExceeded names who did not come; kAborted once `cancelled` (null: never) is true.
+  virtual StatusOr<std::vector<std::string>> Exchange(uint64_t key, absl::Span<const Rank> members,
+                                                      const std::vector<std::string>& mine,
+                                                      const std::atomic<bool>* cancelled,
+                                                      Deadline deadline) = 0;
+};
+
+}  // namespace lockstep::collective

@@ -225,5 +225,6 @@ struct WorkerMessage {
     consumed @4 :Consumed;
     goodbye @5 :Text;
     # The worker ends, and why. Before the welcome its rank is free again, after it the worker is lost.
+    trouble @6 :M.Trouble;
   }
 }

@@ -140,6 +140,8 @@ struct Welcome {
   forget @12 :Bool;
   # The worker is a newcomer to these sessions: what it may have kept of them is out of date, and is to be
   # dropped first.
+  communicator @13 :Text = "auto";
+  # Which backend connects the ranks: "auto" (what each pair can do), or the name of one.
 }
 
 struct Refusal {
@@ -156,9 +158,19 @@ struct Ready {
   # The worker's communicator stands.
   rank @0 :Int32;
   backend @1 :Text;
-  # "shm", ...
+  # "shm", "gloo", "shm+gloo"
   epoch @2 :UInt64;
   # Of the welcome that this answers.
+  why @3 :Text;
+  # How the backend was chosen, for people.
+}
+
+struct Trouble {
+  # The ranks do not reach each other yet, and try again.
+  rank @0 :Int32;
+  epoch @1 :UInt64;
+  # As in Ready.
+  why @2 :Text;
 }
 
 struct Activity {
@@ -240,6 +252,36 @@ struct Abort {
   # behind has failed earlier in the program.
 }
 
+struct Exchange {
+  # How ranks tell each other where they can be reached, before they can talk. A worker has one exchange
+  # at a time; it says it again until it is answered.
+  rank @0 :Int32;
+  controller @1 :UInt64;
+  # As in Heartbeat.
+  watch @2 :UInt64;
+  # The same.
+  epoch @3 :UInt64;
+  # The world's.
+  number @4 :UInt64;
+  # Counts this worker's exchanges; a greater one gives up the last.
+  key @5 :UInt64;
+  # Members of one exchange name the same key and the same members.
+  members @6 :List(Int32);
+  # Ranks; empty: the worker gives up its last exchange, and begins none.
+  offers @7 :List(Data);
+  # For each member.
+}
+
+struct Exchanged {
+  # From the controller.
+  number @0 :UInt64;
+  # The worker's.
+  answers @1 :List(Data);
+  # What each member has offered to this one; without meaning while somebody is missing.
+  missing @2 :List(Int32);
+  # Members that have not offered anything yet.
+}
+
 struct LivenessMessage {
   union {
     heartbeat @0 :Heartbeat;
@@ -252,5 +294,7 @@ struct LivenessMessage {
     broken @5 :UInt64;
     # From the controller: the world of this epoch, and of all before it, has lost a worker. Nobody is
     # to wait for it any more while he connects; there will be another welcome.
+    exchange @6 :Exchange;
+    exchanged @7 :Exchanged;
   }
 }

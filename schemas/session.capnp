@@ -218,6 +218,8 @@ struct WorkerStatus {
   # It lives, but has been executing one command of its own for longer than `stuck_after`.
   report @7 :M.Report;
   # Only in the answer to `explain`; null if it has not answered.
+  connection @8 :Text;
+  # How the backend was chosen; of one that is joining: why it does not reach the others yet, if so.
 
   enum State {
     missing @0;

@@ -39,6 +39,7 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.device = ToString(peer.getDevice());
   worker.state = StateOf(reader.getState());
   worker.backend = ToString(reader.getBackend());
+  worker.connection = ToString(reader.getConnection());
   worker.activity = control::ReadActivity(reader.getActivity());
   worker.heartbeat_age = std::chrono::milliseconds(reader.getHeartbeatAgeMillis());
   worker.reason = ToString(reader.getReason());

@@ -40,6 +40,9 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
                         "Where workers send heartbeats, apart from the commands.")),
       HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
                    "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
+      Choice("communicator", options.communicator, {"auto", "shm", "gloo"},
+             "What connects the workers: shm (they map each other's memory), gloo (a network), or "
+             "auto: what each pair of them can do."),
       Duration("heartbeat_interval", options.heartbeat_interval, 10ms, 1min,
                "How often workers send a heartbeat."),
       Duration("worker_timeout", options.worker_timeout, 50ms, 10min,
@@ -82,6 +85,10 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
             "Most live registers of one session."),
       Endpoint("bulk_endpoint", options.bulk_endpoint,
                "Where this worker listens for bulk copies; worker-0's is used by clients."),
+      Text("data_address", options.data_address,
+           "Where this worker listens for ranks that share no memory with it: an interface (eth0), "
+           "a network (10.1.0.0/16), an address or a name of this host; without one, the address "
+           "that the controller is reached from."),
       Duration("join_timeout", options.join_timeout, 100ms, 24h,
                "How long to look for the controller, and to wait for all workers to join."),
       Duration("controller_timeout", options.controller_timeout, 100ms, 24h,

@@ -133,6 +133,7 @@ class Controller {
   bool HasTheRank(const Candidate& candidate) const;
   void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
   void HandleReady(Rank rank, wire::Ready::Reader ready);
+  void HandleTrouble(Rank rank, wire::Trouble::Reader trouble);
   // Which of its ranks have other workers now.
   void TellReplaced(SessionEntry& session);
   Status HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await);

@@ -29,6 +29,7 @@ LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel
       on_report_(std::move(on_report)),
       channel_(std::move(channel)),
       workers_(static_cast<size_t>(workers)),
+      exchanges_(workers),
       thread_([this] { Run(); }) {}
 
 LivenessMonitor::~LivenessMonitor() { Stop(); }
@@ -52,6 +53,7 @@ WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid,
   std::lock_guard lock(mutex_);
   Watched& watched = workers_[static_cast<size_t>(rank)];
   watched = Watched();
+  exchanges_.Forget(rank);
   watched.watching = true;
   watched.id = last_watch_ = WatchId(last_watch_.value + 1);
   watched.last_heard = Deadline::Clock::now();
@@ -190,6 +192,7 @@ void LivenessMonitor::ReceiveAll() {
         message[0], [&](wire::LivenessMessage::Reader reader) {
           if (reader.isHeartbeat()) HandleHeartbeat(from, reader.getHeartbeat());
           if (reader.isReport()) HandleReport(reader.getReport(), message[0]);
+          if (reader.isExchange()) HandleExchange(from, reader.getExchange());
           return OkStatus();
         });
   }
@@ -238,6 +241,29 @@ std::vector<control::PeerName> LivenessMonitor::Peers() const {
     if (watched.watching && !watched.peer.empty()) peers.push_back(watched.peer);
   }
   return peers;
+}
+
+void LivenessMonitor::HandleExchange(const control::PeerName& from,
+                                     wire::Exchange::Reader exchange) {
+  std::vector<std::pair<control::PeerName, Exchanges::Answer>> answers;
+  {
+    std::lock_guard lock(mutex_);
+    const Rank rank = exchange.getRank();
+    if (exchange.getController() != options_.controller.value || rank < 0 ||
+        rank >= static_cast<Rank>(workers_.size())) {
+      return;
+    }
+    Watched& watched = workers_[static_cast<size_t>(rank)];
+    if (!watched.watching || watched.id.value != exchange.getWatch()) return;
+    watched.peer = from;
+    for (Exchanges::Answer& answer : exchanges_.Take(ReadOffer(exchange))) {
+      const control::PeerName peer = workers_[static_cast<size_t>(answer.to)].peer;
+      if (!peer.empty()) answers.emplace_back(peer, std::move(answer));
+    }
+  }
+  for (const auto& [peer, answer] : answers) {
+    (void)channel_->Send({&peer, 1}, {ExchangedFrame(answer)});
+  }
 }
 
 void LivenessMonitor::SendQueued() {

@@ -23,6 +23,7 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "schemas/membership.capnp.h"
+#include "services/controller/exchanges.h"
 
 namespace lockstep::controller {
 
@@ -128,6 +129,7 @@ class LivenessMonitor {
   void ReceiveAll();
   void HandleReport(wire::Report::Reader report, const control::Frame& frame);
   void HandleHeartbeat(const control::PeerName& from, wire::Heartbeat::Reader heartbeat);
+  void HandleExchange(const control::PeerName& from, wire::Exchange::Reader exchange);
   void SendToAll(control::Frame frame);
   void SendQueued();
   void SendBeacon(const std::vector<control::PeerName>& peers);
@@ -145,6 +147,7 @@ class LivenessMonitor {
 
   mutable std::mutex mutex_;
   std::vector<Watched> workers_;
+  Exchanges exchanges_;
   WatchId last_watch_;
   Deadline::Clock::time_point last_look_;  // when FindLost() last looked for silent workers
   Deadline::Clock::time_point next_loss_;  // when somebody is lost at the earliest: look again then

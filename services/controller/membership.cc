@@ -121,11 +121,17 @@ bool Membership::AllReady() const {
                      [](const Member& m) { return m.state == State::kReady; });
 }
 
-void Membership::MarkReady(Rank rank, const std::string& backend) {
+void Membership::MarkReady(Rank rank, const std::string& backend, const std::string& connection) {
   Member& ready = members_[static_cast<size_t>(rank)];
   if (ready.state != State::kJoining) return;
   ready.state = State::kReady;
   ready.backend = backend;
+  ready.connection = connection;
+}
+
+void Membership::NoteTrouble(Rank rank, const std::string& trouble) {
+  Member& member = members_[static_cast<size_t>(rank)];
+  if (member.state == State::kJoining) member.connection = trouble;
 }
 
 void Membership::MarkLost(Rank rank, const std::string& reason) {

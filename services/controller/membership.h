@@ -61,6 +61,7 @@ class Membership {
     control::PeerName peer;  // on the workers' command channel
     Candidate facts;
     std::string backend;
+    std::string connection;    // kReady: how the backend was chosen; kJoining: what is in the way
     std::string lost_because;  // kLost; and kWaiting, if it is to replace a lost one
   };
 
@@ -82,7 +83,8 @@ class Membership {
   // they have brought along is forgotten.
   void WelcomeAll();
   // The state change of `rank`; the caller got the rank from FindPeer.
-  void MarkReady(Rank rank, const std::string& backend);
+  void MarkReady(Rank rank, const std::string& backend, const std::string& connection = "");
+  void NoteTrouble(Rank rank, const std::string& trouble);
   void MarkLost(Rank rank, const std::string& reason);
   // The worker of `rank` has left before it was welcomed: the rank is as if it had not asked.
   void Free(Rank rank, const std::string& reason);

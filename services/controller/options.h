@@ -24,6 +24,9 @@ struct ControllerOptions {
   // For clients inside the controller's own process, beside client_endpoint; empty: none.
   std::string inproc_client_endpoint;
 
+  // Which backend connects the ranks: "auto" (what each pair of them can do), or the name of one.
+  std::string communicator = "auto";
+
   // Workers send a heartbeat this often ...
   std::chrono::milliseconds heartbeat_interval{500};
   // ... and are lost after this long without one.

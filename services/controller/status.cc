@@ -158,6 +158,7 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
           WritePeer(worker.initPeer(), rank, member);
           worker.setState(ToWire(member.state));
           worker.setBackend(member.backend);
+          worker.setConnection(member.connection);
           control::WriteActivity(heard.activity, worker.initActivity());
           worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
           worker.setReason(member.lost_because);

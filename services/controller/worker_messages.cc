@@ -29,6 +29,9 @@ Status Controller::HandleWorker(const control::PeerName& peer, const control::Me
           case wire::WorkerMessage::READY:
             HandleReady(rank, reader.getReady());
             return OkStatus();
+          case wire::WorkerMessage::TROUBLE:
+            HandleTrouble(rank, reader.getTrouble());
+            return OkStatus();
           case wire::WorkerMessage::REPLY: {
             auto reply = reader.getReply();
             control::RemoteError error;

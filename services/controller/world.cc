@@ -181,6 +181,7 @@ control::Frame Controller::WelcomeFor(Rank rank, bool forget) {
     welcome.setController(incarnation_.value);
     welcome.setSequence(sequence_);
     welcome.setForget(forget);
+    welcome.setCommunicator(options_.communicator);
     auto list = welcome.initSessions(static_cast<unsigned>(records.size()));
     for (unsigned i = 0; i < list.size(); ++i) control::WriteSessionRecord(list[i], records[i]);
   });
@@ -195,7 +196,8 @@ void Controller::WritePeers(capnp::List<wire::Peer>::Builder peers) const {
 void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
   // Of a world that has lost somebody since: there will be another.
   if (ready.getEpoch() != epoch_.value) return;
-  membership_.MarkReady(rank, control::ToString(ready.getBackend()));
+  membership_.MarkReady(rank, control::ToString(ready.getBackend()),
+                        control::ToString(ready.getWhy()));
   if (!membership_.AllReady()) return;
   log::Info("cluster ", options_.cluster, ": all ", membership_.size(), " workers are ready");
   // What was sent before is not due to those who have just come.
@@ -214,6 +216,13 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
   }
   AnswerAwaiting(OkStatus());
   OpenPendingSessions();
+}
+
+void Controller::HandleTrouble(Rank rank, wire::Trouble::Reader trouble) {
+  if (trouble.getEpoch() != epoch_.value) return;
+  const std::string why = control::ToString(trouble.getWhy());
+  log::Warn("rank ", rank, " is not connected yet: ", why);
+  membership_.NoteTrouble(rank, why);
 }
 
 void Controller::TellReplaced(SessionEntry& session) {

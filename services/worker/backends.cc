@@ -1,55 +1,143 @@
 #include "services/worker/backends.h"
 
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/log.h"
+#include "runtime/collective/call.h"
+#include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/shm/shm.h"
+#include "services/worker/topology.h"
 
 namespace lockstep::worker {
 namespace {
 
+using collective::Mix;
 using Connected = StatusOr<std::unique_ptr<collective::Communicator>>;
 
-struct Backend {
-  const char* name;
-  // OK if this machine has what the backend needs, else what is missing.
-  Status (*available)();
-  Connected (*connect)(const Place& place, const std::shared_ptr<tensor::Arena>& arena,
-                       const std::atomic<bool>& cancelled, Deadline deadline);
+constexpr char kAuto[] = "auto";
+constexpr char kShm[] = "shm";
+constexpr char kGloo[] = "gloo";
+// Names the exchange after connecting, apart from others' keys.
+constexpr uint64_t kOutcome = 0x6f7574636f6d65;
+// Ranks that did not reach each other try again after this.
+constexpr std::chrono::milliseconds kRetryPause{500};
+
+struct Attempt {
+  const Place& place;
+  const WorldOptions& options;
+  uint64_t number;  // of trying
+  const std::atomic<bool>& cancelled;
+  Deadline deadline;
+
+  // Of this world, this time.
+  uint64_t key() const { return Mix(place.epoch.value, number); }
 };
 
-Connected ConnectShm(const Place& place, const std::shared_ptr<tensor::Arena>& arena,
-                     const std::atomic<bool>& cancelled, Deadline deadline) {
+Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
   collective::shm::Options options;
-  options.rank = place.rank;
-  options.arena = arena;
-  options.arena_names = place.segments;
-  options.world = place.epoch.value;
+  options.rank = attempt.place.rank;
+  options.arena = attempt.options.arena;
+  options.arena_names = attempt.place.segments;
+  options.members = members;
+  options.world = attempt.key();
   // Workers make their arenas before they ask to join.
   options.arenas_exist = true;
-  return collective::shm::Connect(options, deadline, &cancelled);
+  return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 
-constexpr Backend kBackends[] = {
-    {"shm", collective::shm::Available, ConnectShm},
-};
+Connected ConnectGloo(const Attempt& attempt) {
+  collective::gloo::Options options;
+  options.rank = attempt.place.rank;
+  options.size = attempt.place.world_size();
+  options.world = attempt.key();
+  options.rendezvous = attempt.options.rendezvous;
+  options.address = attempt.options.data_address;
+  return collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled);
+}
 
-// The first that is available.
-StatusOr<const Backend*> Choose() {
-  std::string lacking;
-  for (const Backend& backend : kBackends) {
-    const Status available = backend.available();
-    if (available.ok()) return &backend;
-    lacking += std::string("; ") + backend.name + ": " + Message(available);
+// Which backend connects the ranks of this topology, if the operator wants `wanted`.
+StatusOr<std::string> Choose(const std::string& wanted, const Topology& topology) {
+  const bool is_one_node = topology.nodes.size() == 1;
+  if (wanted == kGloo || (wanted == kAuto && !is_one_node)) {
+    LOCKSTEP_RETURN_IF_ERROR(collective::gloo::Available());
+    return std::string(kGloo);
   }
-  return Unavailable("no backend can connect the ranks", lacking);
+  if (wanted != kAuto && wanted != kShm) {
+    return FailedPrecondition("no backend is called \"", wanted, "\"");
+  }
+  if (!is_one_node) {
+    return FailedPrecondition(
+        "the ranks cannot be connected by shm, which the controller is set "
+        "to: ",
+        topology.why_apart, "; set communicator to auto");
+  }
+  return std::string(kShm);
+}
+
+std::string Explain(const std::string& wanted, const Topology& topology) {
+  if (wanted != kAuto) return "the controller is set to " + wanted;
+  return topology.nodes.size() == 1 ? "all ranks map each other's memory" : topology.why_apart;
+}
+
+// All ranks tell each other how connecting went. OK if it went well everywhere.
+Status ShareOutcome(const Attempt& attempt, const Status& mine) {
+  std::vector<Rank> all(attempt.place.segments.size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<std::string> words(all.size(), mine.ok() ? "" : std::string(Message(mine)));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<std::string> outcomes,
+      attempt.options.rendezvous->Exchange(Mix(attempt.key(), kOutcome), all, words,
+                                           &attempt.cancelled, attempt.deadline));
+  LOCKSTEP_RETURN_IF_ERROR(mine);
+  for (const Rank rank : all) {
+    const std::string& outcome = outcomes[static_cast<size_t>(rank)];
+    if (!outcome.empty()) return Unavailable("rank ", rank, " is not connected: ", outcome);
+  }
+  return OkStatus();
+}
+
+bool PauseOrCancelled(const std::atomic<bool>& cancelled) {
+  const Deadline until = Deadline::After(kRetryPause);
+  while (!cancelled && !until.Expired()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return cancelled;
 }
 
 }  // namespace
 
-Status AnyBackendAvailable() { return Choose().status(); }
+Status AnyBackendAvailable() {
+  const Status shm = collective::shm::Available();
+  const Status gloo = collective::gloo::Available();
+  if (shm.ok() || gloo.ok()) return OkStatus();
+  return Unavailable("no backend can connect the ranks; shm: ", Message(shm),
+                     "; gloo: ", Message(gloo));
+}
 
-Connected ConnectWorld(const Place& place, const std::shared_ptr<tensor::Arena>& arena,
-                       const std::atomic<bool>& cancelled, Deadline deadline) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const Backend* const backend, Choose());
-  return backend->connect(place, arena, cancelled, deadline);
+StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
+                             const std::atomic<bool>& cancelled, Deadline deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Reach reach,
+                            FindReach(place.segments, *options.rendezvous, cancelled, deadline));
+  const Topology topology = DrawTopology(reach);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(place.communicator, topology));
+  const std::string why = Explain(place.communicator, topology);
+  for (uint64_t number = 0;; ++number) {
+    const Attempt attempt{place, options, number, cancelled, deadline};
+    if (backend == kShm) {
+      LOCKSTEP_ASSIGN_OR_RETURN(auto communicator, ConnectShm(attempt, topology.nodes.front()));
+      return World{std::move(communicator), why};
+    }
+    Connected communicator = ConnectGloo(attempt);
+    if (communicator.status().code() == StatusCode::kInvalidArgument) return communicator.status();
+    const Status outcome = ShareOutcome(attempt, communicator.status());
+    if (outcome.ok()) return World{*std::move(communicator), why};
+    if (outcome.code() != StatusCode::kUnavailable) return outcome;
+    options.on_trouble(outcome);
+    if (PauseOrCancelled(cancelled)) return Aborted("connecting the ranks was cancelled");
+  }
 }
 
 }  // namespace lockstep::worker

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/rendezvous.h"
 #include "runtime/tensor/arena.h"
 #include "services/worker/join.h"
 
@@ -15,11 +18,28 @@ namespace lockstep::worker {
 // OK if this machine has what some backend needs; kUnavailable lists what each lacks.
 Status AnyBackendAvailable();
 
-// Connects this rank with all others by the first backend that is available. kUnavailable lists
-// what each backend lacks, or names a rank that ended; kDeadlineExceeded names the ranks that did
-// not come; kAborted once `cancelled` is true.
-StatusOr<std::unique_ptr<collective::Communicator>> ConnectWorld(
-    const Place& place, const std::shared_ptr<tensor::Arena>& arena,
-    const std::atomic<bool>& cancelled, Deadline deadline);
+struct World {
+  std::unique_ptr<collective::Communicator> communicator;
+  // How it was chosen, for people.
+  std::string why;
+};
+
+// What connecting needs besides the rank's place.
+struct WorldOptions {
+  std::shared_ptr<tensor::Arena> arena;
+  std::shared_ptr<collective::Rendezvous> rendezvous;
+  // Where this rank listens for ranks that share no memory with it (see control::LocalAddress).
+  std::string data_address;
+  // Told when ranks do not reach each other, and all try again.
+  std::function<void(const Status& why)> on_trouble;
+};
+
+// Connects this rank with all others, by what each pair of them can do: see topology.h. Errors:
+//   kFailedPrecondition  the backend that the operator has chosen cannot connect these ranks
+//   kUnavailable         lists what each backend lacks, or names a rank that ended
+//   kDeadlineExceeded    names the ranks that did not come
+//   kAborted             `cancelled`
+StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
+                             const std::atomic<bool>& cancelled, Deadline deadline);
 
 }  // namespace lockstep::worker

@@ -96,6 +96,7 @@ StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
   place.flow_window_bytes = welcome.getFlowWindowBytes();
   place.sequence = welcome.getSequence();
   place.forget = welcome.getForget();
+  place.communicator = control::ToString(welcome.getCommunicator());
   for (auto session : welcome.getSessions()) {
     place.sessions.push_back(control::ReadSessionRecord(session));
   }
@@ -135,13 +136,25 @@ Status SendGoodbye(control::ClientChannel& channel, const std::string& reason) {
       [&](wire::WorkerMessage::Builder message) { message.setGoodbye(reason); })});
 }
 
-Status SendReady(control::ClientChannel& channel, const Place& place, std::string_view backend) {
+Status SendTrouble(control::ClientChannel& channel, const Place& place, std::string_view why) {
+  return channel.Send(
+      {control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
+        auto trouble = message.initTrouble();
+        trouble.setRank(place.rank);
+        trouble.setEpoch(place.epoch.value);
+        trouble.setWhy(std::string(why));
+      })});
+}
+
+Status SendReady(control::ClientChannel& channel, const Place& place, std::string_view backend,
+                 const std::string& why) {
   return channel.Send(
       {control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
         auto ready = message.initReady();
         ready.setRank(place.rank);
         ready.setBackend(std::string(backend));
         ready.setEpoch(place.epoch.value);
+        ready.setWhy(why);
       })});
 }
 

@@ -34,6 +34,7 @@ struct Place {
   uint64_t sequence = 0;                         // of the last batch before the welcome
   std::vector<control::SessionRecord> sessions;  // that are open
   bool forget = false;                           // what was kept of them is out of date
+  std::string communicator = "auto";             // or the backend that the operator has chosen
 
   int world_size() const { return static_cast<int>(segments.size()); }
 };
@@ -67,8 +68,13 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
 // Reads a welcome that came in an envelope of `epoch`. kInternal if it makes no sense.
 StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome);
 
-// Tells the controller that the communicator stands which the welcome asked for.
-Status SendReady(control::ClientChannel& channel, const Place& place, std::string_view backend);
+// Tells the controller that the communicator stands which the welcome asked for, and how it was
+// chosen.
+Status SendReady(control::ClientChannel& channel, const Place& place, std::string_view backend,
+                 const std::string& why);
+
+// Tells the controller that the ranks do not reach each other yet, and try again.
+Status SendTrouble(control::ClientChannel& channel, const Place& place, std::string_view why);
 
 // Tells the controller that this worker ends, whether it was welcome or not.
 Status SendGoodbye(control::ClientChannel& channel, const std::string& reason);

@@ -15,15 +15,15 @@ LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, 
       activity_(activity),
       callbacks_(std::move(callbacks)),
       channel_(std::move(channel)),
+      rendezvous_(std::make_shared<ControllerRendezvous>(
+          ControllerRendezvous::Identity{options.rank, options.controller, options.watch},
+          [this](control::Frame frame) { Post(std::move(frame)); })),
       reporter_({options.rank, options.controller, options.watch}, activity, executing_thread,
-                [this](control::Frame report) {
-                  std::lock_guard lock(reports_mutex_);
-                  reports_.push_back(std::move(report));
-                  wake_up_.Signal();
-                }),
+                [this](control::Frame report) { Post(std::move(report)); }),
       thread_([this] { Run(); }) {}
 
 LivenessClient::~LivenessClient() {
+  rendezvous_->Close();
   stopping_ = true;
   wake_up_.Signal();
   thread_.join();
@@ -56,7 +56,7 @@ void LivenessClient::Run() {
       End(callbacks_.controller_lost, Unavailable("the controller has been silent for ",
                                                   options_.controller_timeout.count(), " ms"));
     }
-    SendReports();
+    SendPosted();
     waiter.Wait(channels, descriptors, Deadline::At(next_heartbeat));
     wake_up_.Clear();
   }
@@ -78,13 +78,19 @@ void LivenessClient::SendHeartbeat() {
       })});
 }
 
-void LivenessClient::SendReports() {
-  std::vector<control::Frame> reports;
+void LivenessClient::Post(control::Frame frame) {
+  std::lock_guard lock(posted_mutex_);
+  posted_.push_back(std::move(frame));
+  wake_up_.Signal();
+}
+
+void LivenessClient::SendPosted() {
+  std::vector<control::Frame> frames;
   {
-    std::lock_guard lock(reports_mutex_);
-    reports.swap(reports_);
+    std::lock_guard lock(posted_mutex_);
+    frames.swap(posted_);
   }
-  for (const control::Frame& report : reports) (void)channel_->Send({report});
+  for (const control::Frame& frame : frames) (void)channel_->Send({frame});
 }
 
 void LivenessClient::Receive() {
@@ -110,6 +116,7 @@ void LivenessClient::Receive() {
             callbacks_.world_broken(Epoch(reader.getHeartbeat().getBroken()));
           }
           if (reader.isBroken()) callbacks_.world_broken(Epoch(reader.getBroken()));
+          if (reader.isExchanged()) rendezvous_->Take(reader.getExchanged());
           if (reader.isProbe()) reporter_.Answer(reader.getProbe());
           if (reader.isAbort()) {
             auto abort = reader.getAbort();

@@ -1,4 +1,5 @@
-// The worker's end of liveness: heartbeats and reports out, aborts and probes in.
+// The worker's end of liveness: heartbeats and reports out, aborts and probes in; and the way to
+// the rendezvous.
 #pragma once
 
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "services/worker/abort_order.h"
+#include "services/worker/rendezvous.h"
 #include "services/worker/reporter.h"
 
 namespace lockstep::worker {
@@ -58,10 +60,15 @@ class LivenessClient {
   // `stopping` is true, which a readable `wake_fd` asks to look at; kDeadlineExceeded. One thread.
   Status WaitUntilHeard(int wake_fd, const std::atomic<bool>& stopping, Deadline deadline);
 
+  // It outlives this object, and then leads nowhere.
+  const std::shared_ptr<ControllerRendezvous>& rendezvous() const { return rendezvous_; }
+
  private:
   void Run();
   void SendHeartbeat();
-  void SendReports();
+  // To be sent by the thread.
+  void Post(control::Frame frame);
+  void SendPosted();
   void Receive();
   // Calls one of the last two callbacks.
   void End(const std::function<void(const Status& why)>& callback, const Status& why);
@@ -75,12 +82,13 @@ class LivenessClient {
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
   bool ended_ = false;                                               // the thread's own
 
-  std::mutex reports_mutex_;
-  std::vector<control::Frame> reports_;  // of the reporter, to be sent
+  std::mutex posted_mutex_;
+  std::vector<control::Frame> posted_;
 
   std::atomic<bool> heard_{false};
   control::WakeUp heard_signal_;
 
+  const std::shared_ptr<ControllerRendezvous> rendezvous_;
   Reporter reporter_;
   std::thread thread_;
 };

@@ -30,6 +30,11 @@ struct WorkerOptions {
   // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://...".
   std::string bulk_endpoint = "tcp://127.0.0.1:*";
 
+  // Where this worker's ranks listen for those that share no memory with them: an interface, a
+  // network, an address or a name of this host. Empty: the address that the controller is reached
+  // from.
+  std::string data_address;
+
   // How long to look for the controller, and for all workers to join.
   std::chrono::milliseconds join_timeout{60'000};
   // A controller that is silent for this long is lost.

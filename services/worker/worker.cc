@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
 #include "runtime/control/host.h"
+#include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -182,6 +183,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
                              dismissed_ = why;
                              Interrupt(Message(why));
                            }});
+  rendezvous_ = liveness.rendezvous();
   // From now on its aborts arrive.
   LOCKSTEP_RETURN_IF_ERROR(
       liveness.WaitUntilHeard(wake_up_.fd(), interrupted_, Deadline::After(patience)));
@@ -209,6 +211,13 @@ void Worker::OnWorldBroken(Epoch epoch) {
   }
 }
 
+StatusOr<std::string> Worker::DataAddress() const {
+  if (!options_.data_address.empty()) return control::LocalAddress(options_.data_address);
+  // Where the controller is reached from, the other ranks are most likely, too.
+  const std::string host = control::HostOf(options_.controller_endpoint);
+  return host.empty() ? std::string("127.0.0.1") : control::LocalAddressTowards(host);
+}
+
 Status Worker::Enter(Executor& executor, Place place) {
   place_ = std::move(place);
   executor.Settle(place_, *controller_);
@@ -225,8 +234,15 @@ Status Worker::Enter(Executor& executor, Place place) {
   // A rank may come late: it finishes what it executes first. Nobody may give up alone meanwhile,
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
   // all are told.
-  StatusOr<std::unique_ptr<collective::Communicator>> world =
-      ConnectWorld(place_, arena_, cancel_connecting_, Deadline::After(kUntilBroken));
+  rendezvous_->Enter(place_.epoch);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string data_address, DataAddress());
+  const WorldOptions world_options{arena_, rendezvous_, data_address, [this](const Status& why) {
+                                     log::Warn("rank ", place_.rank,
+                                               " tries to connect again: ", Message(why));
+                                     (void)SendTrouble(*controller_, place_, Message(why));
+                                   }};
+  StatusOr<World> world =
+      ConnectWorld(place_, world_options, cancel_connecting_, Deadline::After(kUntilBroken));
   if (!world.ok()) {
     // Cancelled, or a rank has ended, which the controller notices, too.
     const StatusCode code = world.status().code();
@@ -235,11 +251,11 @@ Status Worker::Enter(Executor& executor, Place place) {
               Message(world.status()));
     return OkStatus();
   }
-  world_ = *std::move(world);
+  world_ = std::move(world->communicator);
   executor.SetWorld(world_.get());
   log::Info("rank ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
-            " is ready, backend ", world_->backend());
-  return SendReady(*controller_, place_, world_->backend());
+            " is ready, backend ", world_->backend(), " (", world->why, ")");
+  return SendReady(*controller_, place_, world_->backend(), world->why);
 }
 
 Status Worker::Serve(Executor& executor) {

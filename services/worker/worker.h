@@ -63,6 +63,8 @@ class Worker {
   // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
   // be another welcome, or none.
   Status Enter(Executor& executor, Place place);
+  // Where other ranks reach this one.
+  StatusOr<std::string> DataAddress() const;
 
   // On the liveness thread.
   void OnWorldBroken(Epoch epoch);
@@ -81,6 +83,7 @@ class Worker {
   const std::shared_ptr<control::ActivityPage> activity_;
   // The executing thread's.
   Place place_;
+  std::shared_ptr<ControllerRendezvous> rendezvous_;
   std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected
   uint64_t last_sequence_ = 0;
   Epoch worked_epoch_;      // the world in which a batch was executed last

@@ -1,6 +1,8 @@
 #include "tools/cli/cluster_text.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace lockstep::cli {
 namespace {
@@ -68,6 +70,24 @@ void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& st
        FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
 }
 
+// "backend shm (ranks 0 to 3): all ranks map each other's memory", for workers that say the same.
+void PrintConnections(std::ostream& out, const Style& style,
+                      const std::vector<WorkerStatus>& workers) {
+  std::map<std::pair<std::string, std::string>, std::vector<Rank>> ranks;
+  for (const WorkerStatus& worker : workers) {
+    const bool is_ready = worker.state == WorkerState::kReady;
+    if (worker.connection.empty() || worker.state == WorkerState::kLost) continue;
+    ranks[{is_ready ? "backend " + worker.backend : "not connected", worker.connection}].push_back(
+        worker.rank);
+  }
+  for (const auto& [connection, who] : ranks) {
+    const bool is_everybody = who.size() == workers.size();
+    out << style.Paint(Tint::kBold, connection.first)
+        << (is_everybody ? "" : (who.size() == 1 ? " (rank " : " (ranks ") + FormatRanks(who) + ")")
+        << ": " << connection.second << '\n';
+  }
+}
+
 void PrintWorkers(std::ostream& out, const Style& style, const std::vector<WorkerStatus>& workers) {
   using Align = Table::Align;
   Table table({{"RANK", Align::kRight},
@@ -99,6 +119,7 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
                   {worker.reason, Tint::kRed}});
   }
   table.Print(out, style);
+  PrintConnections(out, style, workers);
 }
 
 void PrintSessions(std::ostream& out, const Style& style,
@@ -136,6 +157,7 @@ Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
                     {"pid", worker.pid},
                     {"device", worker.device},
                     {"backend", worker.backend},
+                    {"connection", worker.connection},
                     {"received", worker.activity.received},
                     {"launched", worker.activity.launched},
                     {"completed", worker.activity.completed},

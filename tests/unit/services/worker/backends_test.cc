@@ -12,6 +12,7 @@
 
 #include "runtime/base/shared_segment.h"
 #include "runtime/control/host.h"
+#include "tests/support/file_rendezvous.h"
 
 namespace lockstep::worker {
 namespace {
@@ -30,42 +31,81 @@ class BackendsTest : public testing::Test {
       arenas_.push_back(*std::move(arena));
     }
   }
-  StatusOr<std::unique_ptr<collective::Communicator>> Connect(Rank rank) {
+  // The names that a welcome would tell.
+  std::vector<std::string> Segments() const {
+    std::vector<std::string> segments;
+    for (const auto& arena : arenas_) segments.push_back(arena->name());
+    return segments;
+  }
+  StatusOr<World> Connect(Rank rank, const std::vector<std::string>& segments,
+                          const std::string& communicator = "auto") {
     Place place;
     place.rank = rank;
     place.epoch = Epoch(3);
-    for (const auto& arena : arenas_) place.segments.push_back(arena->name());
-    return ConnectWorld(place, arenas_[static_cast<size_t>(rank)], cancelled_, Deadline::After(1h));
+    place.segments = segments;
+    place.communicator = communicator;
+    const WorldOptions options{arenas_[static_cast<size_t>(rank)],
+                               std::make_shared<support::FileRendezvous>(folder_.path(), rank),
+                               "127.0.0.1", [](const Status& why) { ADD_FAILURE() << why; }};
+    return ConnectWorld(place, options, cancelled_, Deadline::After(1h));
+  }
+  // Both ranks connect.
+  std::vector<StatusOr<World>> ConnectBoth(const std::vector<std::string>& segments,
+                                           const std::string& communicator = "auto") {
+    std::vector<StatusOr<World>> worlds(2);
+    std::thread other([&] { worlds[1] = Connect(1, segments, communicator); });
+    worlds[0] = Connect(0, segments, communicator);
+    other.join();
+    return worlds;
   }
 
+  const support::RendezvousFolder folder_;
   std::vector<std::shared_ptr<tensor::Arena>> arenas_;
   std::atomic<bool> cancelled_{false};
 };
 
-TEST_F(BackendsTest, RanksOfOneHostAreConnected) {
-  std::thread other([&] { EXPECT_TRUE(Connect(1).ok()); });
-  const auto world = Connect(0);
-  other.join();
-  ASSERT_TRUE(world.ok()) << world.status();
-  EXPECT_EQ((*world)->size(), 2);
-  EXPECT_EQ((*world)->backend(), "shm");
+TEST_F(BackendsTest, RanksOfOneHostAreConnectedBySharedMemory) {
+  for (const auto& world : ConnectBoth(Segments())) {
+    ASSERT_TRUE(world.ok()) << world.status();
+    EXPECT_EQ(world->communicator->size(), 2);
+    EXPECT_EQ(world->communicator->backend(), "shm");
+    EXPECT_EQ(world->why, "all ranks map each other's memory");
+  }
+}
+
+// Here it is a name that nobody has; elsewhere it is another host's memory.
+TEST_F(BackendsTest, RanksThatShareNoMemoryAreConnectedByTheNetwork) {
+  std::vector<std::string> segments = Segments();
+  segments[1] += "-elsewhere";
+  for (const auto& world : ConnectBoth(segments)) {
+    ASSERT_TRUE(world.ok()) << world.status();
+    EXPECT_EQ(world->communicator->size(), 2);
+    EXPECT_EQ(world->communicator->backend(), "gloo");
+    EXPECT_THAT(world->why, HasSubstr("rank 0 cannot map the memory of rank 1: "));
+  }
+}
+
+TEST_F(BackendsTest, TheOperatorsChoiceIsTaken) {
+  for (const auto& world : ConnectBoth(Segments(), "gloo")) {
+    ASSERT_TRUE(world.ok()) << world.status();
+    EXPECT_EQ(world->communicator->backend(), "gloo");
+    EXPECT_EQ(world->why, "the controller is set to gloo");
+  }
+}
+
+TEST_F(BackendsTest, AWrongChoiceIsRefusedWithTheReason) {
+  std::vector<std::string> segments = Segments();
+  segments[1] += "-elsewhere";
+  for (const auto& world : ConnectBoth(segments, "shm")) {
+    EXPECT_EQ(world.status().code(), StatusCode::kFailedPrecondition) << world.status();
+    EXPECT_THAT(Message(world.status()), HasSubstr("rank 0 cannot map the memory of rank 1: "));
+  }
 }
 
 TEST_F(BackendsTest, WaitForPeersCanBeCancelled) {
   std::thread canceller([&] { cancelled_ = true; });
-  EXPECT_EQ(Connect(0).status().code(), StatusCode::kAborted);
+  EXPECT_EQ(Connect(0, Segments()).status().code(), StatusCode::kAborted);
   canceller.join();
-}
-
-TEST_F(BackendsTest, PeerThatEndedIsNamed) {
-  // The name is known to the others, as a welcome would have told them.
-  const std::string name = arenas_[1]->name();
-  arenas_[1].reset();
-  Place place;
-  place.segments = {arenas_[0]->name(), name};
-  const auto world = ConnectWorld(place, arenas_[0], cancelled_, Deadline::After(1h));
-  EXPECT_EQ(world.status().code(), StatusCode::kUnavailable) << world.status();
-  EXPECT_THAT(Message(world.status()), HasSubstr("rank 1: ended"));
 }
 
 }  // namespace

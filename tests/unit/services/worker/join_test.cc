@@ -228,7 +228,7 @@ TEST_F(JoinTest, ReadySaysRankBackendAndEpoch) {
   Place place;
   place.rank = 3;
   place.epoch = Epoch(12);
-  ASSERT_TRUE(SendReady(*client_, place, "shm").ok());
+  ASSERT_TRUE(SendReady(*client_, place, "shm", "").ok());
   control::InputWaiter waiter(0us);
   control::Channel* const channels[] = {server_.get()};
   ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));

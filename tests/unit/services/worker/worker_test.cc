@@ -110,6 +110,26 @@ class WorkerTest : public testing::Test {
     AwaitHeartbeat();
     SayOnLiveness([](auto message) { message.initHeartbeat().setController(1); });
   }
+  // The ranks' first exchange, of two of them, in which they tell who reaches whom.
+  uint64_t AwaitExchange() {
+    uint64_t number = 0;
+    while (number == 0 && !HasFatalFailure()) {
+      (void)control::DecodeMessage<wire::LivenessMessage>(
+          Next(*liveness_, &liveness_name_).at(0), [&](wire::LivenessMessage::Reader reader) {
+            if (reader.isExchange()) number = reader.getExchange().getNumber();
+            return OkStatus();
+          });
+    }
+    return number;
+  }
+  void SayAllReachEachOther(uint64_t exchange) {
+    SayOnLiveness([&](auto message) {
+      auto exchanged = message.initExchanged();
+      exchanged.setNumber(exchange);
+      auto answers = exchanged.initAnswers(2);
+      for (unsigned i = 0; i < 2; ++i) answers.set(i, kj::StringPtr("\n\n").asBytes());
+    });
+  }
   static std::string NewName() {
     return std::string(SharedSegment::kNamePrefix) + "worker-test-" + control::RandomHex(8);
   }
@@ -146,9 +166,14 @@ TEST_F(WorkerTest, StopEndsTheWaitForTheControllersSignOfLife) {
 
 // It is to be replaced: what counts is the next welcome.
 TEST_F(WorkerTest, WorkerConnectsAnewWithWhoeverReplacesOneThatEnded) {
+  auto peer = tensor::Arena::Create({.name = NewName(), .capacity_bytes = 16 << 20});
+  ASSERT_TRUE(peer.ok()) << peer.status();
   AwaitHello();
-  Welcome({NewName()});
+  Welcome({(*peer)->name()});
   Greet();
+  const uint64_t exchange = AwaitExchange();
+  peer->reset();
+  SayAllReachEachOther(exchange);
   Welcome({}, 2);
   ExpectReady(2);
 }

@@ -1,0 +1,31 @@
+// Which address of this host others are to use.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::control {
+
+// The address that `wanted` names, in digits ("10.1.2.3", "fd00::7"):
+//   an address of this host   10.1.2.3, fd00::7
+//   a network                 10.1.0.0/16, fd00::/64: the address that this host has in it
+//   an interface              eth0: its first IPv4 address, or, without one, its first IPv6 address
+//   a host name               that stands for an address of this host
+// kInvalidArgument says what this host has instead.
+StatusOr<std::string> LocalAddress(const std::string& wanted);
+
+// The address by which this host talks to `host` (a name, or an address with or without brackets):
+// the one that `host` sees, unless there is a NAT in between. Nothing is sent. kUnavailable if
+// there is no way there, or no such name.
+StatusOr<std::string> LocalAddressTowards(const std::string& host);
+
+// True for 127.0.0.0/8 and ::1, in digits.
+bool IsLoopbackAddress(const std::string& address);
+
+// The host in "tcp://HOST:PORT", without brackets; empty for any other transport.
+std::string HostOf(const std::string& endpoint);
+// The same endpoint at another host, in digits.
+std::string WithHost(const std::string& endpoint, const std::string& address);
+
+}  // namespace lockstep::control

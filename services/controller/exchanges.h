@@ -1,0 +1,70 @@
+// Exchanges between workers that cannot talk to one another yet: each tells each other something,
+// such as where it listens (schemas/membership.capnp, Exchange).
+//
+// Threads: one at a time. No sockets, no clocks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/control/channel.h"
+#include "schemas/membership.capnp.h"
+
+namespace lockstep::controller {
+
+class Exchanges {
+ public:
+  struct Offer {
+    Rank rank = 0;
+    Epoch epoch;
+    uint64_t number = 0;
+    uint64_t key = 0;
+    std::vector<Rank> members;         // empty: it gives up
+    std::vector<std::string> offered;  // to each member
+  };
+  struct Answer {
+    Rank to = 0;
+    uint64_t number = 0;
+    std::vector<std::string> answers;
+    std::vector<Rank> missing;
+  };
+
+  explicit Exchanges(int workers) : last_(static_cast<size_t>(workers)) {}
+
+  // What is to be said now: to all members, once the last one has come; to a member that says its
+  // offer again, how it stands. An offer that makes no sense, or of a world that is over, is
+  // dropped.
+  std::vector<Answer> Take(Offer offer);
+
+  // `rank` has another worker, or none: what it has begun is given up.
+  void Forget(Rank rank);
+
+ private:
+  using Name = std::pair<uint64_t, std::vector<Rank>>;  // key, members
+  using Meeting = std::vector<std::optional<Offer>>;    // by member
+  // The last exchange of a worker.
+  struct Last {
+    uint64_t number = 0;
+    std::optional<Name> meeting;   // while others are missing
+    std::optional<Answer> answer;  // since none is
+  };
+
+  bool MakesSense(const Offer& offer) const;
+  void GiveUp(Rank rank);
+  std::vector<Answer> Complete(const Name& name, const Meeting& meeting);
+
+  Epoch epoch_;
+  std::map<Name, Meeting> meetings_;
+  std::vector<Last> last_;  // by rank
+};
+
+Exchanges::Offer ReadOffer(wire::Exchange::Reader exchange);
+// A LivenessMessage for the worker.
+control::Frame ExchangedFrame(const Exchanges::Answer& answer);
+
+}  // namespace lockstep::controller

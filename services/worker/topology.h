@@ -1,0 +1,38 @@
+// Who shares memory with whom: the nodes of a world.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/rendezvous.h"
+
+namespace lockstep::worker {
+
+// reach[a][b]: why rank a cannot map the arena of rank b; empty: it can.
+using Reach = std::vector<std::vector<std::string>>;
+
+struct Topology {
+  // Ranks that all map each other's arenas, in rank order; nodes by their first rank.
+  std::vector<std::vector<Rank>> nodes;
+  // Why there is more than one, by an example; empty if there is one.
+  std::string why_apart;
+
+  // The node of a rank, which is in one.
+  const std::vector<Rank>& NodeOf(Rank rank) const;
+};
+
+// Every rank joins the first node of which it and all members reach each other: the same on all
+// ranks, for the same `reach`.
+Topology DrawTopology(const Reach& reach);
+
+// Tries to map every rank's arena, and tells all others what came of it. `segments` are the arenas'
+// names, by rank. Errors are those of Rendezvous::Exchange().
+StatusOr<Reach> FindReach(const std::vector<std::string>& segments,
+                          collective::Rendezvous& rendezvous, const std::atomic<bool>& cancelled,
+                          Deadline deadline);
+
+}  // namespace lockstep::worker

@@ -74,7 +74,8 @@ class Communicator {
   // Combines `send` over all ranks; every rank gets the result in `recv`.
   // Shapes: send [count], recv [count]. In place: recv is send.
   // The result has the same bits on every rank (but which NaN a NaN is): inputs are combined in
-  // rank order. f16 and bf16 accumulate in f32.
+  // rank order; where nodes are connected by a network, those of a node first, in that order, and
+  // then the nodes' results. f16 and bf16 accumulate in f32.
   // min and max do not depend on that order: NaN if any input is, and -0 is less than +0.
   // Sums and products of integers wrap. avg is sum / size; integers truncate towards zero. Those of
   // up to 32 bits never wrap on the way; of 64-bit integers, avg divides a sum that may have
@@ -131,6 +132,14 @@ class Communicator {
   // worth may be kept in that memory: release it. The allocator that the backend works with (shm:
   // the rank's arena) does not hand it out again before the peer is through, or has ended.
   virtual bool RecvMayStillChange() const = 0;
+
+  // For whoever puts a communicator together from others. The operations that follow are parts of
+  // `whole` ("allreduce sum of 4 float32"), which errors tell of instead of them; empty: they are
+  // themselves what is called.
+  virtual void ActFor(std::string whole) = 0;
+  // This rank takes part in nothing any more. The others' operations end with `why`, where the
+  // backend can tell it them, else with kUnavailable.
+  virtual void Leave(const Status& why) = 0;
 
   // Makes the running operation of this rank, and every later one, return kAborted with `cause`'s
   // message. Any thread, at any time; the first cause wins. Does not touch the other ranks: each is

@@ -11,6 +11,7 @@
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/shm/shm.h"
+#include "runtime/collective/two_level/two_level_communicator.h"
 #include "services/worker/topology.h"
 
 namespace lockstep::worker {
@@ -50,14 +51,22 @@ Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
   return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 
-Connected ConnectGloo(const Attempt& attempt) {
+// Ranks that share memory by that, and the nodes with each other by Gloo.
+Connected ConnectNodes(const Attempt& attempt, const Topology& topology) {
   collective::gloo::Options options;
   options.rank = attempt.place.rank;
   options.size = attempt.place.world_size();
   options.world = attempt.key();
   options.rendezvous = attempt.options.rendezvous;
   options.address = attempt.options.data_address;
-  return collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled);
+  const std::vector<Rank>& own = topology.NodeOf(attempt.place.rank);
+  std::unique_ptr<collective::Communicator> node;
+  if (own.size() > 1) {
+    LOCKSTEP_ASSIGN_OR_RETURN(node, ConnectShm(attempt, own));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto network, collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled));
+  return collective::two_level::Combine(topology.nodes, std::move(node), std::move(network));
 }
 
 // Which backend connects the ranks of this topology, if the operator wants `wanted`.
@@ -77,6 +86,12 @@ StatusOr<std::string> Choose(const std::string& wanted, const Topology& topology
         topology.why_apart, "; set communicator to auto");
   }
   return std::string(kShm);
+}
+
+Topology AllAlone(int size) {
+  Topology topology;
+  for (Rank rank = 0; rank < size; ++rank) topology.nodes.push_back({rank});
+  return topology;
 }
 
 std::string Explain(const std::string& wanted, const Topology& topology) {
@@ -121,16 +136,18 @@ StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
                              const std::atomic<bool>& cancelled, Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Reach reach,
                             FindReach(place.segments, *options.rendezvous, cancelled, deadline));
-  const Topology topology = DrawTopology(reach);
+  Topology topology = DrawTopology(reach);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(place.communicator, topology));
   const std::string why = Explain(place.communicator, topology);
+  // Chosen by the operator: then ranks that share memory do without it.
+  if (place.communicator == kGloo) topology = AllAlone(place.world_size());
   for (uint64_t number = 0;; ++number) {
     const Attempt attempt{place, options, number, cancelled, deadline};
     if (backend == kShm) {
       LOCKSTEP_ASSIGN_OR_RETURN(auto communicator, ConnectShm(attempt, topology.nodes.front()));
       return World{std::move(communicator), why};
     }
-    Connected communicator = ConnectGloo(attempt);
+    Connected communicator = ConnectNodes(attempt, topology);
     if (communicator.status().code() == StatusCode::kInvalidArgument) return communicator.status();
     const Status outcome = ShareOutcome(attempt, communicator.status());
     if (outcome.ok()) return World{*std::move(communicator), why};

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <random>
@@ -13,6 +14,7 @@
 #include "runtime/base/shared_segment.h"
 #include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/shm/shm.h"
+#include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/arena.h"
 #include "runtime/tensor/heap_allocator.h"
 #include "tests/conformance/world_under_test.h"
@@ -113,6 +115,53 @@ void RunGlooRank(int rank, int size, const std::string& folder, const Body& body
   body(under_test);
 }
 
+// Ranks of two nodes, in turn: they share memory with every other rank only.
+void RunTwoLevelRank(int rank, const std::vector<std::string>& names, const std::string& folder,
+                     const Body& body) {
+  const int size = static_cast<int>(names.size());
+  std::vector<std::vector<Rank>> nodes(static_cast<size_t>(std::min(size, 2)));
+  for (Rank r = 0; r < size; ++r) nodes[static_cast<size_t>(r % 2)].push_back(r);
+  const std::vector<Rank>& own = nodes[static_cast<size_t>(rank % 2)];
+
+  auto arena = tensor::Arena::Create({.name = names[static_cast<size_t>(rank)]});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  std::unique_ptr<Communicator> node;
+  if (own.size() > 1) {
+    shm::Options options;
+    options.rank = rank;
+    options.arena_names = names;
+    options.members = own;
+    options.world = 1;
+    options.arena = *arena;
+    auto connected = shm::Connect(options, Patience());
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    node = *std::move(connected);
+  }
+  gloo::Options options;
+  options.rank = rank;
+  options.size = size;
+  options.rendezvous = std::make_shared<support::FileRendezvous>(folder, rank);
+  options.address = "127.0.0.1";
+  auto network = gloo::Connect(options, Patience());
+  ASSERT_TRUE(network.ok()) << network.status();
+  const auto comm = two_level::Combine(nodes, std::move(node), *std::move(network));
+  RankUnderTest under_test{*comm, **arena};
+  body(under_test);
+}
+
+void TwoLevelThreads(int size, const Body& body) {
+  const support::RendezvousFolder folder;
+  const std::vector<std::string> names = ArenaNames(size);
+  RunThreads(size, [&](int rank) { RunTwoLevelRank(rank, names, folder.path(), body); });
+}
+
+void TwoLevelProcesses(int size, const Body& body) {
+  const support::RendezvousFolder folder;
+  const std::vector<std::string> names = ArenaNames(size);
+  RunProcesses(size, [&](int rank) { RunTwoLevelRank(rank, names, folder.path(), body); });
+  for (const std::string& name : names) SharedSegment::Sweep(name);
+}
+
 void GlooThreads(int size, const Body& body) {
   const support::RendezvousFolder folder;
   RunThreads(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
@@ -139,12 +188,20 @@ const std::vector<BackendUnderTest>& Backends() {
        .run = ShmProcesses(kAsleep),
        .sizes = {3},
        .processes = true},
-      {.name = "gloo", .run = GlooThreads, .sizes = {1, 2, 4}},
+      {.name = "gloo", .run = GlooThreads, .sizes = {1, 2, 4}, .splits = 20},
       {.name = "gloo_processes",
        .run = GlooProcesses,
        .sizes = {3},
        .processes = true,
-       .notices_death = true},
+       .notices_death = true,
+       .splits = 20},
+      {.name = "two_level", .run = TwoLevelThreads, .sizes = {3, 5}, .splits = 20},
+      {.name = "two_level_processes",
+       .run = TwoLevelProcesses,
+       .sizes = {4},
+       .processes = true,
+       .notices_death = true,
+       .splits = 20},
   };
   return backends;
 }

@@ -34,6 +34,7 @@ class ConformanceTest : public testing::TestWithParam<Case> {
  protected:
   int size() const { return GetParam().size; }
   bool ranks_are_processes() const { return GetParam().backend.processes; }
+  int splits() const { return GetParam().backend.splits; }
   bool notices_death() const { return GetParam().backend.notices_death; }
   // Runs `body` on every rank. A wake-up that is missed may still end well, at the deadline.
   void OnEveryRank(const std::function<void(RankUnderTest&)>& body) {

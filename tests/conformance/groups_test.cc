@@ -45,10 +45,10 @@ TEST_P(GroupsTest, EverySubsetInReverseOrder) {
 }
 
 TEST_P(GroupsTest, TheSameTeamAgainUnderTheSameTag) {
-  OnEveryRank([](RankUnderTest& self) {
+  OnEveryRank([rounds = splits() / 2](RankUnderTest& self) {
     std::vector<Rank> all;
     for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
-    for (int round = 0; round < 100; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       auto comm = self.comm.Split(all, 7, Patience());
       ASSERT_TRUE(comm.ok()) << round << ": " << comm.status();
       EXPECT_EQ(SumOfRanks(**comm, 1), self.size());
@@ -64,10 +64,10 @@ TEST_P(GroupsTest, TheSameTeamAgainUnderTheSameTag) {
 // Whoever is through with all of its operations may close, however far the others are.
 TEST_P(GroupsTest, ARankThatIsThroughLeavesBeforeTheOthersAre) {
   if (size() < 2) GTEST_SKIP() << "one rank is through when all are";
-  OnEveryRank([](RankUnderTest& self) {
+  OnEveryRank([rounds = splits()](RankUnderTest& self) {
     std::vector<Rank> all;
     for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       auto comm = self.comm.Split(all, static_cast<uint64_t>(round), Patience());
       ASSERT_TRUE(comm.ok()) << round << ": " << comm.status();
       EXPECT_EQ(SumOfRanks(**comm, 1), self.size());

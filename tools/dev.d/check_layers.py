@@ -22,6 +22,7 @@ WORKER_SERVICE = (
         "runtime/collective",
         "runtime/collective/shm",
         "runtime/collective/gloo",
+        "runtime/collective/two_level",
     }
 )
 PROGRAM = {"services/config", "services/process"}
@@ -41,6 +42,7 @@ LAYERS = {
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/message": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
+    "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "services/config": {"runtime/base", "services/controller", "services/worker"},
     "services/metrics": {"runtime/base"},
     "services/controller": CLIENT_SIDE | {"services/metrics"},

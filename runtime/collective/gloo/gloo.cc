@@ -9,7 +9,6 @@
 
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo_transport.h"
-#include "runtime/collective/message/message_communicator.h"
 
 namespace lockstep::collective::gloo {
 
@@ -27,8 +26,8 @@ void IgnoreBrokenPipes() {
 
 Status Available() { return OkStatus(); }
 
-StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline,
-                                                const std::atomic<bool>* cancelled) {
+StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
+    const Options& options, Deadline deadline, const std::atomic<bool>* cancelled) {
   if (options.rank < 0 || options.rank >= options.size) {
     return InvalidArgument("there is no rank ", options.rank, " of ", options.size);
   }

@@ -14,7 +14,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/communicator.h"
+#include "runtime/collective/message/message_communicator.h"
 #include "runtime/collective/rendezvous.h"
 
 namespace lockstep::collective::gloo {
@@ -39,7 +39,7 @@ Status Available();
 //         kDeadlineExceeded   names the ranks that did not come
 //         kUnavailable        a rank cannot be reached; the message names it
 //         kAborted            `cancelled`
-StatusOr<std::unique_ptr<Communicator>> Connect(const Options& options, Deadline deadline,
-                                                const std::atomic<bool>* cancelled = nullptr);
+StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
+    const Options& options, Deadline deadline, const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace lockstep::collective::gloo

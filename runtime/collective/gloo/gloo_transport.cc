@@ -115,7 +115,7 @@ GlooTransport::~GlooTransport() {
 void GlooTransport::Leave(const Status& why) {
   if (std::exchange(left_, true) || mesh_ == nullptr) return;
   Farewell::Words words;
-  const std::string_view text = Message(why);
+  const std::string text = Message(why);
   words.code = static_cast<uint32_t>(why.code());
   words.length = static_cast<uint32_t>(text.copy(words.text, sizeof words.text));
   Pendings told;

@@ -11,6 +11,9 @@
 namespace lockstep::collective::message {
 namespace {
 
+// What is told of a disagreement.
+constexpr size_t kTextBytes = 1024;
+
 absl::Span<const std::byte> BytesOf(absl::Span<const int64_t> numbers) {
   return {reinterpret_cast<const std::byte*>(numbers.data()), numbers.size() * sizeof(int64_t)};
 }
@@ -36,8 +39,10 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
       call.uneven |= count != operation.counts.front() ? 1 : 0;
     }
   }
-  what_ = Describe(call, operation.count, operation.counts,
-                   members_[call.root < members_.size() ? call.root : 0]);
+  what_ = whole_.empty() ? Describe(call, operation.count, operation.counts,
+                                    members_[call.root < members_.size() ? call.root : 0])
+                         : whole_;
+  for (const char c : whole_) hash = Mix(hash, static_cast<uint64_t>(c));
   Parts headers(size());
   for (int r = 0; r < size(); ++r) {
     const auto i = static_cast<size_t>(r);
@@ -54,7 +59,7 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
                        sizeof(Header)};
   }
   LOCKSTEP_RETURN_IF_ERROR(RunRound(headers, 0, deadline));
-  LOCKSTEP_RETURN_IF_ERROR(Compare(operation, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(Compare(deadline));
   if (pairs_differ) LOCKSTEP_RETURN_IF_ERROR(CompareAllToAll(operation, deadline));
   for (int r = 0; r < size(); ++r) {
     const absl::Span<std::byte> part = parts.recv[static_cast<size_t>(r)];
@@ -87,7 +92,7 @@ Status MessageCommunicator::RunRound(const Parts& parts, size_t above_bytes, Dea
   return Explain(transport_->Run(outgoing_, incoming_, deadline), what_);
 }
 
-Status MessageCommunicator::Compare(const Operation& operation, Deadline deadline) {
+Status MessageCommunicator::Compare(Deadline deadline) {
   const Header& mine = HeaderTo(rank());
   bool agree = true;
   for (int r = 0; r < size(); ++r) {
@@ -99,22 +104,12 @@ Status MessageCommunicator::Compare(const Operation& operation, Deadline deadlin
   if (agree) [[likely]]
     return OkStatus();
   // All ranks have seen it, so all take part in telling each other the rest.
-  std::vector<int64_t> counts(operation.counts.begin(), operation.counts.end());
-  counts.resize(static_cast<size_t>(size()));
-  const StatusOr<std::vector<int64_t>> all = ShareNumbers(counts, deadline);
-  std::vector<std::string> descriptions;
-  for (int r = 0; r < size(); ++r) {
-    const Header& header = r == rank() ? mine : HeaderFrom(r);
-    const auto n = static_cast<size_t>(size());
-    const Counts theirs = all.ok() ? Counts(*all).subspan(static_cast<size_t>(r) * n, n) : Counts();
-    const auto root = static_cast<size_t>(header.call.root);
-    descriptions.push_back(Describe(header.call, header.count, theirs,
-                                    root < members_.size() ? members_[root] : header.call.root));
-  }
+  const StatusOr<std::vector<std::string>> descriptions = ShareTexts(what_, deadline);
+  if (!descriptions.ok()) return descriptions.status();
   // Nobody leaves before all have read the rest; if that goes wrong, the disagreement is the cause.
-  (void)ShareNumbers(counts, deadline);
+  (void)ShareTexts(what_, deadline);
   failure_ = OkStatus();
-  return Fail(InvalidArgument(DescribeDisagreement(descriptions, members_)));
+  return Fail(InvalidArgument(DescribeDisagreement(*descriptions, members_)));
 }
 
 Status MessageCommunicator::CompareAllToAll(const Operation& operation, Deadline deadline) {
@@ -132,6 +127,18 @@ Status MessageCommunicator::CompareAllToAll(const Operation& operation, Deadline
     }
   }
   return OkStatus();
+}
+
+StatusOr<std::vector<std::string>> MessageCommunicator::ShareTexts(const std::string& text,
+                                                                   Deadline deadline) {
+  std::vector<int64_t> numbers(kTextBytes / sizeof(int64_t));
+  std::memcpy(numbers.data(), text.data(), std::min(text.size(), kTextBytes - 1));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int64_t> all, ShareNumbers(numbers, deadline));
+  std::vector<std::string> texts;
+  for (size_t r = 0; r < static_cast<size_t>(size()); ++r) {
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + r * numbers.size()));
+  }
+  return texts;
 }
 
 StatusOr<std::vector<int64_t>> MessageCommunicator::ShareNumbers(absl::Span<const int64_t> numbers,

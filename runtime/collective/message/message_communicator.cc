@@ -5,6 +5,7 @@
 
 #include "runtime/collective/checks.h"
 #include "runtime/collective/message/header.h"
+#include "runtime/collective/message/some_ranks.h"
 
 namespace lockstep::collective::message {
 
@@ -69,7 +70,20 @@ Status MessageCommunicator::Barrier(Deadline deadline) {
   return Meet({Call{.kind = Kind::kBarrier}}, Parts(size()), deadline);
 }
 
+std::unique_ptr<Communicator> MessageCommunicator::Among(const std::vector<Rank>& group_ranks) {
+  std::vector<Rank> members;
+  for (const Rank r : group_ranks) members.push_back(members_[static_cast<size_t>(r)]);
+  return std::make_unique<MessageCommunicator>(
+      std::make_unique<SomeRanks>(*transport_, group_ranks), std::move(members));
+}
+
 StatusOr<std::unique_ptr<Communicator>> MessageCommunicator::DoSplit(
+    absl::Span<const Rank> group_ranks, uint64_t tag, Deadline deadline,
+    const std::atomic<bool>* cancelled) {
+  return SplitOff(group_ranks, tag, deadline, cancelled);
+}
+
+StatusOr<std::unique_ptr<MessageCommunicator>> MessageCommunicator::SplitOff(
     absl::Span<const Rank> group_ranks, uint64_t tag, Deadline deadline,
     const std::atomic<bool>* cancelled) {
   // Not Usable(): a communicator that failed still can be split. One that was aborted cannot: who

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/collective/call.h"
@@ -50,8 +51,19 @@ class MessageCommunicator final : public Communicator {
   Status Recv(Buffer recv, Rank from, Deadline deadline) override;
   Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
 
+  // A communicator of these ranks, this one among them, over the same connections: when one of the
+  // two fails, both have, and this one outlives the other. Costs nothing; two of them have no rank
+  // but this one in common.
+  std::unique_ptr<Communicator> Among(const std::vector<Rank>& group_ranks);
+  // As Split().
+  StatusOr<std::unique_ptr<MessageCommunicator>> SplitOff(absl::Span<const Rank> group_ranks,
+                                                          uint64_t tag, Deadline deadline,
+                                                          const std::atomic<bool>* cancelled);
+
   // Nobody writes to this rank's memory but this rank.
   bool RecvMayStillChange() const override { return false; }
+  void ActFor(std::string whole) override { whole_ = std::move(whole); }
+  void Leave(const Status& why) override { (void)Fail(why); }
   void Abort(const Status& cause) override;
 
  protected:
@@ -91,10 +103,11 @@ class MessageCommunicator final : public Communicator {
   Status Meet(const Operation& operation, const Parts& parts, Deadline deadline);
   // Moves more parts of the operation that was met for last.
   Status Move(const Parts& parts, Deadline deadline);
-  Status Compare(const Operation& operation, Deadline deadline);
+  Status Compare(Deadline deadline);
   Status CompareAllToAll(const Operation& operation, Deadline deadline);
   // Everybody's `numbers`, of which each rank has as many, by rank.
   StatusOr<std::vector<int64_t>> ShareNumbers(absl::Span<const int64_t> numbers, Deadline deadline);
+  StatusOr<std::vector<std::string>> ShareTexts(const std::string& text, Deadline deadline);
   Status RunRound(const Parts& parts, size_t above_bytes, Deadline deadline);
   Header& HeaderTo(int r);
   const Header& HeaderFrom(int r) const;
@@ -115,6 +128,7 @@ class MessageCommunicator final : public Communicator {
   std::mutex abort_mutex_;
   Status abort_cause_;
 
+  std::string whole_;    // of which operations are parts
   std::string what_;     // the operation under way, for errors
   uint64_t rounds_ = 0;  // of messages among all ranks, so far: the same on all
   // By rank: messages to it and from it, so far.

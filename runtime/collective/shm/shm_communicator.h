@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/collective/communicator.h"
@@ -41,6 +43,8 @@ class ShmCommunicator final : public Communicator {
   Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
   Status Barrier(Deadline deadline) override;
   bool RecvMayStillChange() const override { return team_->WasAbandonedWriting(); }
+  void ActFor(std::string whole) override { team_->ActFor(std::move(whole)); }
+  void Leave(const Status& why) override { (void)team_->Fail(why); }
   void Abort(const Status& cause) override { team_->Abort(cause); }
 
  protected:

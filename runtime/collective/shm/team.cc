@@ -253,6 +253,7 @@ void Team::Abandon(int r) {
 }
 
 std::string Team::DescribeCall(int r) const {
+  if (r == rank_ && !whole_.empty()) return whole_;
   const Slot& slot = SlotOf(r);
   return Describe(slot.call, slot.count, CountsOf(r).first(static_cast<size_t>(size_)),
                   WorldRank(slot.call.root));

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -56,6 +57,8 @@ class Team {
     return failure_;
   }
   void Abort(const Status& cause) { waiter_.Abort(cause); }
+  // Errors tell of `whole` instead of this rank's operations, unless it is empty.
+  void ActFor(std::string whole) { whole_ = std::move(whole); }
   // Leaves the team and returns `failure`, as every later operation will.
   Status Fail(const Status& failure);
 
@@ -145,6 +148,7 @@ class Team {
   std::vector<Block> blocks_;
   std::vector<int> entries_;  // in the arenas' directories; kUnknown until found
   Waiter waiter_;
+  std::string whole_;
   uint64_t seq_ = 0;
   uint64_t phase_ = 0;
   Status failure_;

@@ -43,6 +43,8 @@ class FailingCommunicator : public collective::Communicator {
   Status SendRecv(ConstBuffer, Rank, Buffer, Rank, Deadline) override { return Failure(); }
   Status Barrier(Deadline) override { return Failure(); }
   bool RecvMayStillChange() const override { return writing_; }
+  void ActFor(std::string) override {}
+  void Leave(const Status&) override {}
   void Abort(const Status&) override {}
 
  protected:

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -57,6 +58,8 @@ class FakeCommunicator : public collective::Communicator {
   Status SendRecv(ConstBuffer, Rank, Buffer, Rank, Deadline) override { return OkStatus(); }
   Status Barrier(Deadline) override { return OkStatus(); }
   bool RecvMayStillChange() const override { return false; }
+  void ActFor(std::string) override {}
+  void Leave(const Status&) override {}
   void Abort(const Status&) override { ++log_.aborts; }
 
  protected:

@@ -1,0 +1,218 @@
+// Broadcast, AllGather, Gather, Scatter, AllToAll, Barrier.
+//
+// What several nodes want crosses once to each of them, in slices over all rails. Only an
+// all-to-all crosses from rank to rank, for no two ranks want the same of it.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/fast_copy.h"
+#include "runtime/collective/checks.h"
+#include "runtime/collective/two_level/two_level_communicator.h"
+
+namespace lockstep::collective::two_level {
+namespace {
+
+template <typename AnyBuffer>
+AnyBuffer PartOf(AnyBuffer whole, size_t begin, size_t count) {
+  using Byte = std::conditional_t<std::is_same_v<AnyBuffer, Buffer>, std::byte, const std::byte>;
+  auto* const data = static_cast<Byte*>(whole.data);
+  return {data == nullptr ? nullptr : data + begin * SizeOf(whole.dtype), count, whole.dtype};
+}
+
+void Copy(Buffer to, ConstBuffer from) {
+  if (to.data != from.data && to.count > 0) FastCopy(to.data, from.data, to.size_bytes());
+}
+
+size_t CountOf(Counts counts, Rank rank) {
+  return static_cast<size_t>(counts[static_cast<size_t>(rank)]);
+}
+
+Call CallOf(Kind kind, DType dtype, Rank root) {
+  return {.kind = kind, .dtype = dtype, .root = static_cast<uint16_t>(root)};
+}
+
+}  // namespace
+
+StatusOr<ConstBuffer> TwoLevelCommunicator::GatherInside(ConstBuffer send, Counts counts,
+                                                         Deadline deadline) {
+  if (node_ == nullptr) return send;
+  const Buffer segment = Scratch(kSegment, static_cast<size_t>(SumOf(counts)), send.dtype);
+  LOCKSTEP_RETURN_IF_ERROR(Inside(node_->AllGather(send, segment, counts, deadline)));
+  return ConstBuffer(segment);
+}
+
+Status TwoLevelCommunicator::HandOut(ConstBuffer mine, const Parcels& parcels, Buffer recv,
+                                     Deadline deadline) {
+  ConstBuffer segment = mine;
+  if (node_ != nullptr) {
+    const Buffer whole = Scratch(kSegment, parcels.segment_count(), recv.dtype);
+    LOCKSTEP_RETURN_IF_ERROR(
+        Inside(node_->AllGather(mine, whole, layout_.LocalCountsOf(parcels.slices()), deadline)));
+    segment = whole;
+  }
+  const std::vector<int64_t> own = parcels.own_counts();
+  Copy(recv, PartOf(segment, static_cast<size_t>(OffsetOf(own, layout_.local())), recv.count));
+  return OkStatus();
+}
+
+Status TwoLevelCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root,
+                                       Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, recv.count, recv.dtype));
+    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin(CallOf(Kind::kBroadcast, recv.dtype, root),
+                                                       recv.count, {}, deadline));
+  const bool has_it = layout_.IsNear(root);
+  if (rank() == root) Copy(recv, send);
+  if (has_it && node_ != nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        Inside(node_->Broadcast(recv, recv, layout_.LocalOf(root), stages.inside)));
+  }
+  const std::vector<Slice> slices = layout_.SlicesOf(recv.count, SizeOf(recv.dtype));
+  const Slice own =
+      layout_.has_rail() ? slices[static_cast<size_t>(layout_.local())] : Slice{recv.count, 0};
+  const Buffer mine = PartOf(recv, own.begin, own.count);
+  const Status crossed = OnRail(layout_.local() == 0 || own.count > 0, [&](Communicator& rail) {
+    return rail.Broadcast(mine, mine, layout_.NodeOf(root), stages.across);
+  });
+  LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
+  if (has_it || node_ == nullptr) return OkStatus();
+  return Inside(node_->AllGather(mine, recv, layout_.LocalCountsOf(slices), stages.after));
+}
+
+Status TwoLevelCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
+                                       Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), recv.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, CountOf(counts, rank()), recv.dtype));
+  const Buffer own = PartOf(recv, static_cast<size_t>(OffsetOf(counts, rank())), send.count);
+  if (send.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const Stages stages,
+      Begin({.kind = Kind::kAllGather, .dtype = recv.dtype}, recv.count, counts, deadline));
+  const Parcels parcels(layout_, counts, SizeOf(recv.dtype));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ConstBuffer segment,
+                            GatherInside(send, parcels.own_counts(), stages.inside));
+  const Buffer packed = Scratch(kPacked, parcels.total(), recv.dtype);
+  const Slice on_rail = parcels.RailSlice();
+  const Buffer arriving = PartOf(packed, on_rail.begin, on_rail.count);
+  const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
+    const Slice& slice = parcels.slices()[static_cast<size_t>(layout_.local())];
+    return rail.AllGather(PartOf(segment, slice.begin, slice.count), arriving, parcels.RailCounts(),
+                          stages.across);
+  });
+  LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
+  if (node_ != nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        Inside(node_->AllGather(arriving, packed, parcels.PackedCounts(), stages.after)));
+  }
+  parcels.Unpack(packed.data, recv.data);
+  return OkStatus();
+}
+
+Status TwoLevelCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                    Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, CountOf(counts, rank()), send.dtype));
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), send.dtype));
+    const Buffer own = PartOf(recv, static_cast<size_t>(OffsetOf(counts, rank())), send.count);
+    if (send.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
+                            Begin(CallOf(Kind::kGather, send.dtype, root),
+                                  static_cast<uint64_t>(SumOf(counts)), counts, deadline));
+  const Parcels parcels(layout_, counts, SizeOf(send.dtype));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ConstBuffer segment,
+                            GatherInside(send, parcels.own_counts(), stages.inside));
+  const bool is_near = layout_.IsNear(root);
+  const Slice on_rail = parcels.RailSlice();
+  const Buffer arriving = Scratch(kSlice, is_near ? on_rail.count : 0, send.dtype);
+  const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
+    const Slice& slice = parcels.slices()[static_cast<size_t>(layout_.local())];
+    return rail.Gather(PartOf(segment, slice.begin, slice.count), arriving, parcels.RailCounts(),
+                       layout_.NodeOf(root), stages.across);
+  });
+  LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
+  if (!is_near) return OkStatus();
+  ConstBuffer packed = arriving;
+  if (node_ != nullptr) {
+    const Buffer whole = Scratch(kPacked, rank() == root ? parcels.total() : 0, send.dtype);
+    LOCKSTEP_RETURN_IF_ERROR(Inside(node_->Gather(arriving, whole, parcels.PackedCounts(),
+                                                  layout_.LocalOf(root), stages.after)));
+    packed = whole;
+  }
+  if (rank() == root) parcels.Unpack(packed.data, recv.data);
+  return OkStatus();
+}
+
+Status TwoLevelCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                     Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, CountOf(counts, rank()), recv.dtype));
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), recv.dtype));
+    const ConstBuffer own = PartOf(send, static_cast<size_t>(OffsetOf(counts, rank())), recv.count);
+    if (recv.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
+                            Begin(CallOf(Kind::kScatter, recv.dtype, root),
+                                  static_cast<uint64_t>(SumOf(counts)), counts, deadline));
+  const Parcels parcels(layout_, counts, SizeOf(recv.dtype));
+  const Buffer packed = Scratch(kPacked, rank() == root ? parcels.total() : 0, recv.dtype);
+  if (rank() == root) parcels.Pack(send.data, packed.data);
+  Buffer leaving = packed;
+  const Slice on_rail = parcels.RailSlice();
+  if (layout_.IsNear(root) && node_ != nullptr) {
+    leaving = Scratch(kSlice, on_rail.count, recv.dtype);
+    LOCKSTEP_RETURN_IF_ERROR(Inside(node_->Scatter(packed, leaving, parcels.PackedCounts(),
+                                                   layout_.LocalOf(root), stages.inside)));
+  }
+  const size_t count =
+      layout_.has_rail() ? parcels.slices()[static_cast<size_t>(layout_.local())].count : 0;
+  const Buffer piece = Scratch(kPiece, count, recv.dtype);
+  const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
+    return rail.Scatter(leaving, piece, parcels.RailCounts(), layout_.NodeOf(root), stages.across);
+  });
+  LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
+  return HandOut(piece, parcels, recv, stages.after);
+}
+
+Status TwoLevelCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
+                                      Counts recv_counts, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(send_counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(recv_counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("send", send, static_cast<size_t>(SumOf(send_counts)), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(recv_counts)), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
+                            Begin({.kind = Kind::kAllToAll, .dtype = send.dtype}, 0, {}, deadline));
+  // Each element travels once anyway, so all go from rank to rank.
+  return EndCrossing(network_->AllToAll(send, send_counts, recv, recv_counts, stages.across),
+                     stages);
+}
+
+Status TwoLevelCommunicator::Barrier(Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin({.kind = Kind::kBarrier}, 0, {}, deadline));
+  const Status crossed =
+      OnRail(layout_.local() == 0, [&](Communicator& rail) { return rail.Barrier(stages.across); });
+  return EndCrossing(crossed, stages);
+}
+
+}  // namespace lockstep::collective::two_level

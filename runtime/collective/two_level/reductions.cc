@@ -1,0 +1,187 @@
+// AllReduce, Reduce, ReduceScatter.
+//
+// Inside, every rank with a rail combines its slice of the node's data; across, the nodes' results
+// are combined slice by slice; inside again, the slices are handed out. Each node sends and
+// receives what it has about twice, however many ranks it has.
+#include <cstring>
+
+#include "runtime/collective/checks.h"
+#include "runtime/collective/two_level/two_level_communicator.h"
+#include "runtime/tensor/cast.h"
+
+namespace lockstep::collective::two_level {
+namespace {
+
+// Integers of an average are summed in wider numbers, which must not be cut in between.
+bool MustBeCombinedAtOnce(ReduceOp op, DType dtype) {
+  return op == ReduceOp::kAvg && !IsFloat(dtype);
+}
+
+// These accumulate in f32, so what crosses is f32.
+bool MustBeWidened(ReduceOp op, DType dtype) {
+  return (dtype == DType::kFloat16 || dtype == DType::kBFloat16) && op != ReduceOp::kMin &&
+         op != ReduceOp::kMax;
+}
+
+ReduceOp Summed(ReduceOp op) { return op == ReduceOp::kAvg ? ReduceOp::kSum : op; }
+
+template <typename T>
+void DivideAll(Buffer data, int by) {
+  T* const elements = static_cast<T*>(data.data);
+  for (size_t i = 0; i < data.count; ++i) elements[i] /= static_cast<T>(by);
+}
+
+// What is left to do once sums have been formed.
+void Finish(ReduceOp op, Buffer data, int size) {
+  if (op != ReduceOp::kAvg) return;
+  data.dtype == DType::kFloat64 ? DivideAll<double>(data, size) : DivideAll<float>(data, size);
+}
+
+Buffer PartOf(Buffer whole, const Slice& slice) {
+  auto* const data = static_cast<std::byte*>(whole.data);
+  return {data == nullptr ? nullptr : data + slice.begin * SizeOf(whole.dtype), slice.count,
+          whole.dtype};
+}
+
+}  // namespace
+
+Status TwoLevelCommunicator::ReduceInside(ConstBuffer send, Buffer mine, Counts counts, ReduceOp op,
+                                          Deadline deadline) {
+  if (node_ != nullptr) {
+    return Inside(node_->ReduceScatter(send, mine, counts, Summed(op), deadline));
+  }
+  if (send.data != mine.data && send.count > 0) {
+    std::memcpy(mine.data, send.data, send.size_bytes());
+  }
+  return OkStatus();
+}
+
+Status TwoLevelCommunicator::AllReduceStages(ConstBuffer send, Buffer recv, ReduceOp op,
+                                             const Stages& stages) {
+  const std::vector<Slice> slices = layout_.SlicesOf(send.count, SizeOf(send.dtype));
+  const std::vector<int64_t> counts = layout_.LocalCountsOf(slices);
+  const Slice own =
+      layout_.has_rail() ? slices[static_cast<size_t>(layout_.local())] : Slice{send.count, 0};
+  const Buffer mine = PartOf(recv, own);
+  LOCKSTEP_RETURN_IF_ERROR(ReduceInside(send, mine, counts, op, stages.inside));
+  const Status crossed = OnRail(layout_.local() == 0 || own.count > 0, [&](Communicator& rail) {
+    return rail.AllReduce(mine, mine, Summed(op), stages.across);
+  });
+  Finish(op, mine, size());
+  LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
+  if (node_ == nullptr) return OkStatus();
+  return Inside(node_->AllGather(mine, recv, counts, stages.after));
+}
+
+Status TwoLevelCommunicator::ReduceStages(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                          const Stages& stages) {
+  const std::vector<Slice> slices = layout_.SlicesOf(send.count, SizeOf(send.dtype));
+  const std::vector<int64_t> counts = layout_.LocalCountsOf(slices);
+  const size_t count = static_cast<size_t>(counts[static_cast<size_t>(layout_.local())]);
+  const Buffer mine = Scratch(kSlice, count, send.dtype);
+  LOCKSTEP_RETURN_IF_ERROR(ReduceInside(send, mine, counts, op, stages.inside));
+  const Status crossed = OnRail(layout_.local() == 0 || count > 0, [&](Communicator& rail) {
+    return rail.Reduce(mine, mine, Summed(op), layout_.NodeOf(root), stages.across);
+  });
+  Finish(op, mine, size());
+  LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
+  if (!layout_.IsNear(root)) return OkStatus();
+  if (node_ != nullptr) {
+    return Inside(node_->Gather(mine, recv, counts, layout_.LocalOf(root), stages.after));
+  }
+  if (count > 0) std::memcpy(recv.data, mine.data, mine.size_bytes());
+  return OkStatus();
+}
+
+Status TwoLevelCommunicator::ReduceScatterStages(ConstBuffer send, Buffer recv, Counts counts,
+                                                 ReduceOp op, const Stages& stages) {
+  const Parcels parcels(layout_, counts, SizeOf(send.dtype));
+  const Buffer packed = Scratch(kPacked, parcels.total(), send.dtype);
+  parcels.Pack(send.data, packed.data);
+  const Buffer slice = Scratch(kSlice, parcels.RailSlice().count, send.dtype);
+  LOCKSTEP_RETURN_IF_ERROR(ReduceInside(packed, slice, parcels.PackedCounts(), op, stages.inside));
+  Buffer piece = Scratch(kPiece, 0, send.dtype);
+  if (layout_.has_rail()) {
+    piece =
+        Scratch(kPiece, parcels.slices()[static_cast<size_t>(layout_.local())].count, send.dtype);
+  }
+  const Status crossed = OnRail(layout_.local() == 0 || slice.count > 0, [&](Communicator& rail) {
+    return rail.ReduceScatter(slice, piece, parcels.RailCounts(), Summed(op), stages.across);
+  });
+  Finish(op, piece, size());
+  LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
+  return HandOut(piece, parcels, recv, stages.after);
+}
+
+Status TwoLevelCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
+                                       Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+  if (MustBeCombinedAtOnce(op, send.dtype)) return network_->AllReduce(send, recv, op, deadline);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const Stages stages,
+      Begin({.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send.count, {}, deadline));
+  if (!MustBeWidened(op, send.dtype)) return AllReduceStages(send, recv, op, stages);
+  const Buffer wide = Scratch(kWideIn, send.count, DType::kFloat32);
+  tensor::CastElements(send, wide);
+  LOCKSTEP_RETURN_IF_ERROR(AllReduceStages(wide, wide, op, stages));
+  tensor::CastElements(wide, recv);
+  return OkStatus();
+}
+
+Status TwoLevelCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                    Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+  if (rank() == root) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
+    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+  }
+  if (MustBeCombinedAtOnce(op, send.dtype)) {
+    return network_->Reduce(send, recv, op, root, deadline);
+  }
+  const Call call{
+      .kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)};
+  LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin(call, send.count, {}, deadline));
+  if (!MustBeWidened(op, send.dtype)) return ReduceStages(send, recv, op, root, stages);
+  const Buffer wide = Scratch(kWideIn, send.count, DType::kFloat32);
+  const Buffer result = Scratch(kWideOut, rank() == root ? send.count : 0, DType::kFloat32);
+  tensor::CastElements(send, wide);
+  LOCKSTEP_RETURN_IF_ERROR(ReduceStages(wide, result, op, root, stages));
+  if (rank() == root) tensor::CastElements(result, recv);
+  return OkStatus();
+}
+
+Status TwoLevelCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts,
+                                           ReduceOp op, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(failure_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+  const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
+  const auto offset = static_cast<size_t>(OffsetOf(counts, rank())) * SizeOf(send.dtype);
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, send.dtype));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckOverlap(send, recv, static_cast<const std::byte*>(send.data) + offset));
+  if (MustBeCombinedAtOnce(op, send.dtype)) {
+    return network_->ReduceScatter(send, recv, counts, op, deadline);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
+                            Begin({.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op},
+                                  send.count, counts, deadline));
+  if (!MustBeWidened(op, send.dtype)) return ReduceScatterStages(send, recv, counts, op, stages);
+  const Buffer wide = Scratch(kWideIn, send.count, DType::kFloat32);
+  const Buffer result = Scratch(kWideOut, mine, DType::kFloat32);
+  tensor::CastElements(send, wide);
+  LOCKSTEP_RETURN_IF_ERROR(ReduceScatterStages(wide, result, counts, op, stages));
+  tensor::CastElements(result, recv);
+  return OkStatus();
+}
+
+}  // namespace lockstep::collective::two_level

@@ -1,0 +1,169 @@
+#include "runtime/collective/two_level/two_level_communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "runtime/collective/checks.h"
+
+namespace lockstep::collective::two_level {
+namespace {
+
+// What a stage takes longer than the one before, to hear what went wrong in it.
+constexpr std::chrono::milliseconds kToHear{150};
+// Descriptions and failures as ranks tell them to each other.
+constexpr size_t kTextBytes = 1024;
+
+Deadline Later(Deadline deadline) {
+  constexpr auto kForever = Deadline::Clock::time_point::max();
+  return kForever - deadline.when() < kToHear ? deadline : Deadline::At(deadline.when() + kToHear);
+}
+
+uint64_t HashOf(const std::string& text) {
+  uint64_t hash = text.size();
+  for (const char c : text) hash = Mix(hash, static_cast<uint64_t>(c));
+  return hash;
+}
+
+// Everybody's `own`, by rank.
+StatusOr<std::vector<uint64_t>> Share(Communicator& node, uint64_t own, Deadline deadline) {
+  const auto size = static_cast<size_t>(node.size());
+  std::vector<uint64_t> all(size);
+  const std::vector<int64_t> counts(size, 1);
+  LOCKSTEP_RETURN_IF_ERROR(
+      node.AllGather(ViewOf(&own, 1), ViewOf(all.data(), size), counts, deadline));
+  return all;
+}
+
+StatusOr<std::vector<std::string>> ShareTexts(Communicator& node, std::string_view own,
+                                              Deadline deadline) {
+  const auto size = static_cast<size_t>(node.size());
+  uint8_t mine[kTextBytes] = {};
+  std::memcpy(mine, own.data(), std::min(own.size(), kTextBytes - 1));
+  std::vector<uint8_t> all(size * kTextBytes);
+  const std::vector<int64_t> counts(size, kTextBytes);
+  LOCKSTEP_RETURN_IF_ERROR(
+      node.AllGather(ViewOf(mine, kTextBytes), ViewOf(all.data(), all.size()), counts, deadline));
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < size; ++i) {
+    texts.emplace_back(reinterpret_cast<const char*>(all.data()) + i * kTextBytes);
+  }
+  return texts;
+}
+
+// One rail's ranks, by node.
+std::vector<Rank> RanksOnRail(const Layout& layout) {
+  std::vector<Rank> ranks;
+  for (const auto& node : layout.nodes()) {
+    ranks.push_back(node[static_cast<size_t>(layout.local())]);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> Combine(std::vector<std::vector<Rank>> nodes,
+                                      std::unique_ptr<Communicator> node,
+                                      std::unique_ptr<message::MessageCommunicator> network) {
+  if (nodes.size() == 1 && node != nullptr) return node;
+  const bool all_alone =
+      std::all_of(nodes.begin(), nodes.end(), [](const auto& one) { return one.size() == 1; });
+  if (all_alone) return network;
+  Layout layout(std::move(nodes), network->rank());
+  return std::make_unique<TwoLevelCommunicator>(std::move(layout), std::move(node),
+                                                std::move(network));
+}
+
+TwoLevelCommunicator::TwoLevelCommunicator(Layout layout, std::unique_ptr<Communicator> node,
+                                           std::unique_ptr<message::MessageCommunicator> network)
+    : layout_(std::move(layout)),
+      node_(std::move(node)),
+      network_(std::move(network)),
+      rail_(layout_.has_rail() ? network_->Among(RanksOnRail(layout_)) : nullptr),
+      name_("shm+" + std::string(network_->backend())) {}
+
+void TwoLevelCommunicator::ActFor(std::string whole) { whole_ = std::move(whole); }
+
+void TwoLevelCommunicator::Leave(const Status& why) { (void)Fail(why); }
+
+Status TwoLevelCommunicator::Fail(const Status& failure) {
+  if (failure_.ok()) {
+    failure_ = failure;
+    network_->Leave(failure);
+    if (node_ != nullptr) node_->Leave(failure);
+  }
+  return failure_;
+}
+
+void TwoLevelCommunicator::Abort(const Status& cause) {
+  if (node_ != nullptr) node_->Abort(cause);
+  if (rail_ != nullptr) rail_->Abort(cause);
+  network_->Abort(cause);
+}
+
+StatusOr<TwoLevelCommunicator::Stages> TwoLevelCommunicator::Begin(const Call& call, uint64_t count,
+                                                                   Counts counts,
+                                                                   Deadline deadline) {
+  Stages stages{deadline, Later(deadline), Later(Later(deadline))};
+  Call described = call;
+  for (const int64_t one : counts) described.uneven |= one != counts.front() ? 1 : 0;
+  what_ = whole_.empty() ? Describe(described, count, counts, members()[call.root]) : whole_;
+  if (rail_ != nullptr) rail_->ActFor(what_);
+  if (node_ == nullptr) return stages;
+  node_->ActFor(what_);
+  const StatusOr<std::vector<uint64_t>> hashes = Share(*node_, HashOf(what_), stages.inside);
+  if (!hashes.ok()) return Fail(hashes.status());
+  const bool agree = std::all_of(hashes->begin(), hashes->end(),
+                                 [&](uint64_t hash) { return hash == hashes->front(); });
+  if (agree) return stages;
+  const StatusOr<std::vector<std::string>> texts = ShareTexts(*node_, what_, stages.inside);
+  if (!texts.ok()) return Fail(texts.status());
+  return Fail(InvalidArgument(DescribeDisagreement(*texts, node_->members())));
+}
+
+Status TwoLevelCommunicator::EndCrossing(const Status& crossed, const Stages& stages) {
+  if (node_ == nullptr) return Inside(crossed);
+  const auto code = static_cast<uint64_t>(crossed.code());
+  const StatusOr<std::vector<uint64_t>> codes = Share(*node_, code, stages.after);
+  if (!codes.ok()) return Fail(codes.status());
+  const auto ok = static_cast<uint64_t>(StatusCode::kOk);
+  const auto failed =
+      std::find_if(codes->begin(), codes->end(), [&](uint64_t one) { return one != ok; });
+  if (failed == codes->end()) return OkStatus();
+  const StatusOr<std::vector<std::string>> texts =
+      ShareTexts(*node_, Message(crossed), stages.after);
+  if (!texts.ok()) return Fail(texts.status());
+  return Fail(Status(static_cast<StatusCode>(*failed),
+                     (*texts)[static_cast<size_t>(failed - codes->begin())]));
+}
+
+Buffer TwoLevelCommunicator::Scratch(Area area, size_t count, DType dtype) {
+  std::vector<std::byte>& memory = scratch_[area];
+  if (memory.size() < count * SizeOf(dtype)) memory.resize(count * SizeOf(dtype));
+  return {memory.data(), count, dtype};
+}
+
+StatusOr<std::unique_ptr<Communicator>> TwoLevelCommunicator::DoSplit(
+    absl::Span<const Rank> group_ranks, uint64_t tag, Deadline deadline,
+    const std::atomic<bool>* cancelled) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckSplit(group_ranks, rank(), size()));
+  std::vector<std::vector<Rank>> nodes(layout_.nodes().size());  // of ranks of the new group
+  std::vector<Rank> near;                                        // of ranks of the node
+  for (size_t i = 0; i < group_ranks.size(); ++i) {
+    nodes[static_cast<size_t>(layout_.NodeOf(group_ranks[i]))].push_back(static_cast<Rank>(i));
+    if (layout_.IsNear(group_ranks[i])) near.push_back(layout_.LocalOf(group_ranks[i]));
+  }
+  nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [](auto& node) { return node.empty(); }),
+              nodes.end());
+  std::unique_ptr<Communicator> node;
+  if (node_ != nullptr && (near.size() > 1 || nodes.size() == 1)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(node, node_->Split(near, tag, deadline, cancelled));
+    if (nodes.size() == 1) return node;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(auto network,
+                            network_->SplitOff(group_ranks, tag, deadline, cancelled));
+  return Combine(std::move(nodes), std::move(node), std::move(network));
+}
+
+}  // namespace lockstep::collective::two_level

@@ -269,7 +269,7 @@ struct Exchange {
   members @6 :List(Int32);
   # Ranks; empty: the worker gives up its last exchange, and begins none.
   offers @7 :List(Data);
-  # For each member.
+  # For each member, or one for all.
 }
 
 struct Exchanged {

@@ -20,8 +20,9 @@ class Rendezvous {
 
   // Every member of `members` (ranks of the world, this one among them) calls this with the same
   // list and the same `key`, which may be used again when it is through on all of them. `mine[i]`
-  // is for members[i]. Returns what each member has given for this rank, in the order of the list.
-  // kDeadlineExceeded names who did not come; kAborted once `cancelled` (null: never) is true.
+  // is for members[i]; a single one is for all. Returns what each member has given for this rank,
+  // in the order of the list. kDeadlineExceeded names who did not come; kAborted once `cancelled`
+  // (null: never) is true.
   virtual StatusOr<std::vector<std::string>> Exchange(uint64_t key, absl::Span<const Rank> members,
                                                       const std::vector<std::string>& mine,
                                                       const std::atomic<bool>* cancelled,

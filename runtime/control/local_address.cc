@@ -181,6 +181,10 @@ bool IsLoopbackAddress(const std::string& address) {
   return *bytes == one;
 }
 
+bool IsAnyAddress(const std::string& address) {
+  return address == "*" || address == "0.0.0.0" || address == "::";
+}
+
 std::string HostOf(const std::string& endpoint) {
   if (endpoint.rfind(kTcp, 0) != 0) return "";
   const std::string address = endpoint.substr(sizeof kTcp - 1);
@@ -188,9 +192,13 @@ std::string HostOf(const std::string& endpoint) {
   return host.size() >= 2 && host.front() == '[' ? host.substr(1, host.size() - 2) : host;
 }
 
-std::string WithHost(const std::string& endpoint, const std::string& address) {
-  const bool is_v6 = address.find(':') != std::string::npos;
-  return kTcp + (is_v6 ? "[" + address + "]" : address) + endpoint.substr(endpoint.rfind(':'));
+std::string WithHost(const std::string& endpoint, const std::string& host) {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return kTcp + (is_v6 ? "[" + host + "]" : host) + endpoint.substr(endpoint.rfind(':'));
+}
+
+std::string Advertise(const std::string& endpoint, const std::string& advertised) {
+  return advertised.empty() || HostOf(endpoint).empty() ? endpoint : WithHost(endpoint, advertised);
 }
 
 }  // namespace lockstep::control

@@ -23,9 +23,15 @@ StatusOr<std::string> LocalAddressTowards(const std::string& host);
 // True for 127.0.0.0/8 and ::1, in digits.
 bool IsLoopbackAddress(const std::string& address);
 
+// True for "*", "0.0.0.0" and "::": all addresses of this host.
+bool IsAnyAddress(const std::string& address);
+
 // The host in "tcp://HOST:PORT", without brackets; empty for any other transport.
 std::string HostOf(const std::string& endpoint);
-// The same endpoint at another host, in digits.
-std::string WithHost(const std::string& endpoint, const std::string& address);
+// The same endpoint at another host.
+std::string WithHost(const std::string& endpoint, const std::string& host);
+// What others are told of an endpoint: `advertised` as its host, unless that is empty, or the
+// endpoint has none.
+std::string Advertise(const std::string& endpoint, const std::string& advertised);
 
 }  // namespace lockstep::control

@@ -64,6 +64,7 @@ void ApplyRanks(const std::vector<Entry>& entries, ClusterOptions& options, Prob
                  [&](const Entry& entry) { return RankOf(entry, options.workers) == rank; });
     const std::string section = std::string(kRanks) + "." + std::to_string(rank);
     Apply(own, WorkerSection(section, options.ranks[rank]), section, problems);
+    CheckWorker(options.ranks[rank], own, section + ".", problems);
   }
 }
 
@@ -98,6 +99,7 @@ StatusOr<ClusterOptions> LoadCluster(const Sources& sources) {
                       std::back_inserter(common), IsForRank);
   Apply(common, ClusterSettings(options), name, problems);
   CheckController(options.controller, entries, "controller.", problems);
+  CheckWorker(options.worker, entries, "worker.", problems);
 
   options.controller.cluster = options.cluster;
   options.controller.workers = options.workers;

@@ -11,9 +11,9 @@ constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kIpc = "ipc://";
 constexpr std::string_view kInproc = "inproc://";
 constexpr std::string_view kHttp = "http://";
-constexpr std::string_view kHttpForm = "http://127.0.0.1:PORT (* for any free port)";
+constexpr std::string_view kHttpForm = "http://ADDRESS:PORT (* for any free port)";
 constexpr std::string_view kForms =
-    "tcp://127.0.0.1:PORT (* for any free port), ipc:///PATH or inproc://NAME";
+    "tcp://ADDRESS:PORT (* for any free port), ipc:///PATH or inproc://NAME";
 
 bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
@@ -59,11 +59,6 @@ Status CheckAddress(std::string_view endpoint, std::string_view scheme, std::str
   if (colon == std::string_view::npos || colon == 0 || !IsPort(address.substr(colon + 1))) {
     return InvalidArgument("\"", endpoint, "\" is no endpoint; allowed: ", allowed);
   }
-  if (!IsLoopback(address.substr(0, colon))) {
-    return PermissionDenied("\"", endpoint,
-                            "\" is not on this host: without keys only loopback (127.0.0.0/8, "
-                            "[::1], localhost), ipc and inproc are allowed");
-  }
   return OkStatus();
 }
 
@@ -79,6 +74,18 @@ Status CheckEndpoint(std::string_view endpoint) {
 Status CheckHttpEndpoint(std::string_view endpoint) {
   if (StartsWith(endpoint, kHttp)) return CheckAddress(endpoint, kHttp, kHttpForm);
   return InvalidArgument("\"", endpoint, "\" is no endpoint; allowed: ", kHttpForm);
+}
+
+Status CheckStaysOnThisHost(std::string_view endpoint) {
+  const std::string_view scheme = StartsWith(endpoint, kHttp) ? kHttp : kTcp;
+  if (!StartsWith(endpoint, scheme)) return OkStatus();
+  const std::string_view address = endpoint.substr(scheme.size());
+  if (IsLoopback(address.substr(0, address.rfind(':')))) return OkStatus();
+  return PermissionDenied(
+      "\"", endpoint,
+      "\" is not on this host: without keys only loopback (127.0.0.0/8, [::1], "
+      "localhost), ipc and inproc are allowed; in a network that nobody else is "
+      "in, set plaintext: network");
 }
 
 StatusOr<std::string> IpcEndpoint(const std::string& path) {

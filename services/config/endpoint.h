@@ -1,7 +1,7 @@
 // Which endpoints a configuration may name.
 //
 // Nothing is encrypted or authenticated without keys, so without them only this host is reachable:
-// loopback, ipc and inproc.
+// loopback, ipc and inproc; anything else has to be asked for.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,17 @@ namespace lockstep::config {
 // A Unix socket's address holds this many bytes of a path (sizeof(sockaddr_un::sun_path) - 1).
 inline constexpr size_t kMaxSocketPathBytes = 107;
 
-// "tcp://127.0.0.1:7400", "tcp://127.0.0.1:*" (any free port), "ipc:///ABSOLUTE/PATH",
-// "inproc://NAME". kInvalidArgument: the form is wrong; kPermissionDenied: not on this host.
+// "tcp://127.0.0.1:7400", "tcp://127.0.0.1:*" (any free port), "tcp://eth0:7400",
+// "tcp://10.1.0.0/16:7400", "tcp://[fd00::7]:7400", "ipc:///ABSOLUTE/PATH", "inproc://NAME".
+// kInvalidArgument: the form is wrong.
 Status CheckEndpoint(std::string_view endpoint);
 
-// "http://127.0.0.1:9464", "http://localhost:*" (any free port). Errors as above.
+// "http://127.0.0.1:9464", "http://localhost:*" (any free port). kInvalidArgument as above.
 Status CheckHttpEndpoint(std::string_view endpoint);
+
+// OK for an endpoint, of either kind, that only this host can reach; else kPermissionDenied, with
+// what to set.
+Status CheckStaysOnThisHost(std::string_view endpoint);
 
 // "ipc://`path`", if the path is absolute and short enough for a socket.
 StatusOr<std::string> IpcEndpoint(const std::string& path);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "services/config/endpoint.h"
+
 namespace lockstep::config {
 namespace {
 
@@ -25,6 +27,27 @@ const Entry* LastOf(const std::vector<Entry>& entries, const std::string& key) {
   return last == entries.rend() ? nullptr : &*last;
 }
 
+constexpr char kLoopback[] = "loopback";
+constexpr char kNetwork[] = "network";
+constexpr char kPlaintextDoc[] =
+    "How far messages may go that nobody encrypts and anybody could have sent: loopback (this "
+    "host), "
+    "or network (choose it only where nobody else is).";
+
+// Endpoints that leave this host, although nobody has said that they may.
+void CheckPlaintext(const std::string& plaintext,
+                    const std::vector<std::pair<std::string, std::string>>& endpoints,
+                    const std::vector<Entry>& entries, const std::string& prefix,
+                    Problems& problems) {
+  if (plaintext == kNetwork) return;
+  for (const auto& [key, endpoint] : endpoints) {
+    const Status status = CheckStaysOnThisHost(endpoint);
+    const Entry* const entry = LastOf(entries, prefix + key);
+    if (status.ok() || entry == nullptr) continue;
+    problems.Add(entry->where, prefix + key + ": " + Message(status));
+  }
+}
+
 }  // namespace
 
 Settings ControllerSettings(controller::ControllerOptions& options) {
@@ -40,6 +63,11 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
                         "Where workers send heartbeats, apart from the commands.")),
       HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
                    "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
+      Text("advertise_address", options.advertise_address,
+           "The address or name by which others reach this controller, where it differs from the "
+           "one "
+           "that it listens at."),
+      Choice("plaintext", options.plaintext, {kLoopback, kNetwork}, kPlaintextDoc),
       Choice("communicator", options.communicator, {"auto", "shm", "gloo"},
              "What connects the workers: shm (they map each other's memory), gloo (a network), or "
              "auto: what each pair of them can do."),
@@ -84,11 +112,16 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Count("max_registers", options.max_registers, 16, size_t{1} << 30,
             "Most live registers of one session."),
       Endpoint("bulk_endpoint", options.bulk_endpoint,
-               "Where this worker listens for bulk copies; worker-0's is used by clients."),
+               "Where this worker listens for bulk copies; worker-0's is used by clients. Without "
+               "one, a free port at data_address."),
       Text("data_address", options.data_address,
            "Where this worker listens for ranks that share no memory with it: an interface (eth0), "
            "a network (10.1.0.0/16), an address or a name of this host; without one, the address "
            "that the controller is reached from."),
+      Text("advertise_address", options.advertise_address,
+           "The address or name by which clients reach this worker, where it differs from the one "
+           "that it listens at."),
+      Choice("plaintext", options.plaintext, {kLoopback, kNetwork}, kPlaintextDoc),
       Duration("join_timeout", options.join_timeout, 100ms, 24h,
                "How long to look for the controller, and to wait for all workers to join."),
       Duration("controller_timeout", options.controller_timeout, 100ms, 24h,
@@ -105,6 +138,12 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
 void CheckController(const controller::ControllerOptions& options,
                      const std::vector<Entry>& entries, const std::string& prefix,
                      Problems& problems) {
+  CheckPlaintext(options.plaintext,
+                 {{"client_endpoint", options.client_endpoint},
+                  {"worker_endpoint", options.worker_endpoint},
+                  {"liveness_endpoint", options.liveness_endpoint},
+                  {"metrics_endpoint", options.metrics_endpoint}},
+                 entries, prefix, problems);
   if (options.worker_timeout >= 2 * options.heartbeat_interval) return;
   const std::string timeout_key = prefix + "worker_timeout";
   const std::string interval_key = prefix + "heartbeat_interval";
@@ -131,6 +170,14 @@ void CheckController(const controller::ControllerOptions& options,
   }
 }
 
+void CheckWorker(const worker::WorkerOptions& options, const std::vector<Entry>& entries,
+                 const std::string& prefix, Problems& problems) {
+  CheckPlaintext(options.plaintext,
+                 {{"controller_endpoint", options.controller_endpoint},
+                  {"bulk_endpoint", options.bulk_endpoint}},
+                 entries, prefix, problems);
+}
+
 StatusOr<controller::ControllerOptions> LoadController(const Sources& sources) {
   Problems problems;
   controller::ControllerOptions options;
@@ -145,7 +192,9 @@ StatusOr<controller::ControllerOptions> LoadController(const Sources& sources) {
 StatusOr<worker::WorkerOptions> LoadWorker(const Sources& sources) {
   Problems problems;
   worker::WorkerOptions options;
-  Apply(ReadSources(sources, problems), WorkerSettings(options), NameOf(sources), problems);
+  const std::vector<Entry> entries = ReadSources(sources, problems);
+  Apply(entries, WorkerSettings(options), NameOf(sources), problems);
+  CheckWorker(options, entries, "", problems);
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   return options;
 }

@@ -23,6 +23,8 @@ Settings WorkerSettings(worker::WorkerOptions& options);
 void CheckController(const controller::ControllerOptions& options,
                      const std::vector<Entry>& entries, const std::string& prefix,
                      Problems& problems);
+void CheckWorker(const worker::WorkerOptions& options, const std::vector<Entry>& entries,
+                 const std::string& prefix, Problems& problems);
 
 // kInvalidArgument with all problems, one a line.
 StatusOr<controller::ControllerOptions> LoadController(const Sources& sources);

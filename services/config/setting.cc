@@ -157,13 +157,13 @@ Setting PathList(std::string key, std::vector<std::string>& field, std::string d
 }
 
 Setting Endpoint(std::string key, std::string& field, std::string doc) {
-  return TextRow(std::move(key), "endpoint", "tcp://127.0.0.1:PORT, ipc:///PATH, inproc://NAME",
+  return TextRow(std::move(key), "endpoint", "tcp://ADDRESS:PORT, ipc:///PATH, inproc://NAME",
                  field, std::move(doc),
                  [](const std::string& text) { return CheckEndpoint(text); });
 }
 
 Setting HttpEndpoint(std::string key, std::string& field, std::string doc) {
-  return TextRow(std::move(key), "http endpoint", "http://127.0.0.1:PORT", field, std::move(doc),
+  return TextRow(std::move(key), "http endpoint", "http://ADDRESS:PORT", field, std::move(doc),
                  [](const std::string& text) { return CheckHttpEndpoint(text); });
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "services/controller/epoch.h"
@@ -21,6 +22,8 @@ constexpr std::chrono::milliseconds kTimerInterval{250};
 constexpr uint64_t kLongestWaitMillis = uint64_t{24} * 3600 * 1000;
 // Unread messages of one client. One that behaves waits for a few answers at a time.
 constexpr int kMaxUnread = 10'000;
+// What a rank of the largest world tells all others in one exchange.
+constexpr int64_t kMaxLivenessBytes = int64_t{4} << 20;
 // A worker that waits for its welcome says hello again about ten times in this time.
 constexpr std::chrono::milliseconds kJoiningTimeout{5000};
 
@@ -41,15 +44,20 @@ Status CheckOptions(const ControllerOptions& options) {
 StatusOr<std::unique_ptr<Controller>> Controller::Start(
     const ControllerOptions& options, const std::shared_ptr<control::ZmqContext>& context) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
+  const bool beyond_loopback = options.plaintext == "network";
   const control::ZmqOptions limits{
       .max_message_bytes = static_cast<int64_t>(options.max_batch_bytes),
       .max_unread = kMaxUnread,
+      .beyond_loopback = beyond_loopback,
       .also_at = options.inproc_client_endpoint};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness, control::ZmqListen(context, options.liveness_endpoint,
-                                                              {.max_message_bytes = 1 << 16}));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint,
+                                                             {.beyond_loopback = beyond_loopback}));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness,
+                            control::ZmqListen(context, options.liveness_endpoint,
+                                               {.max_message_bytes = kMaxLivenessBytes,
+                                                .beyond_loopback = beyond_loopback}));
   std::unique_ptr<Controller> controller(
       new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
   LOCKSTEP_RETURN_IF_ERROR(controller->ServeMetrics());
@@ -74,9 +82,9 @@ Controller::Controller(const ControllerOptions& options,
     : options_(options),
       incarnation_(NewEpoch()),
       epoch_(incarnation_),
-      client_endpoint_(clients->endpoint()),
-      worker_endpoint_(workers->endpoint()),
-      liveness_endpoint_(liveness->endpoint()),
+      client_endpoint_(control::Advertise(clients->endpoint(), options.advertise_address)),
+      worker_endpoint_(control::Advertise(workers->endpoint(), options.advertise_address)),
+      liveness_endpoint_(control::Advertise(liveness->endpoint(), options.advertise_address)),
       clients_(std::move(clients)),
       workers_(std::move(workers)),
       membership_(options.cluster, options.workers),

@@ -129,6 +129,8 @@ class Controller {
   // Frees the candidate's rank of a worker that waits for it, and has kept less of it: a newcomer,
   // or one that was lost before the candidate had the rank.
   void MakeWayFor(const Candidate& candidate);
+  // True while it is not known whether the worker that has the rank lives.
+  bool MayFollow(const control::PeerName& peer, const Candidate& candidate);
   // True if the candidate is the very worker that has its rank: it lost sight of this controller.
   bool HasTheRank(const Candidate& candidate) const;
   void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
@@ -244,6 +246,8 @@ class Controller {
   Inquiries inquiries_;
   std::vector<PendingOpen> pending_opens_;
   std::vector<Awaiting> awaiting_;
+  // Who asks for a rank that is taken, and since when.
+  std::unordered_map<control::PeerName, Deadline::Clock::time_point> asking_since_;
   std::vector<WatchId> watches_;  // by rank: the watching of its present worker
   std::vector<uint64_t> stuck_;   // by rank: the command, counted from its start, told to be stuck
   uint64_t sequence_ = 0;

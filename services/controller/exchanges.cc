@@ -17,8 +17,9 @@ bool Exchanges::MakesSense(const Offer& offer) const {
   const auto is_rank = [&](Rank rank) {
     return rank >= 0 && static_cast<size_t>(rank) < last_.size();
   };
-  if (!is_rank(offer.rank) || offer.members.size() != offer.offered.size()) return false;
+  if (!is_rank(offer.rank)) return false;
   if (offer.members.empty()) return true;
+  if (offer.offered.size() != 1 && offer.offered.size() != offer.members.size()) return false;
   std::vector<Rank> sorted = offer.members;
   std::sort(sorted.begin(), sorted.end());
   return std::all_of(sorted.begin(), sorted.end(), is_rank) &&
@@ -60,7 +61,9 @@ std::vector<Exchanges::Answer> Exchanges::Complete(const Name& name, const Meeti
   std::vector<Answer> answers;
   for (size_t to = 0; to < meeting.size(); ++to) {
     Answer answer{name.second[to], meeting[to]->number, {}, {}};
-    for (const auto& from : meeting) answer.answers.push_back(from->offered[to]);
+    for (const auto& from : meeting) {
+      answer.answers.push_back(from->offered[from->offered.size() == 1 ? 0 : to]);
+    }
     Last& last = last_[static_cast<size_t>(answer.to)];
     last.meeting.reset();
     last.answer = answer;

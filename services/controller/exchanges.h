@@ -25,7 +25,7 @@ class Exchanges {
     uint64_t number = 0;
     uint64_t key = 0;
     std::vector<Rank> members;         // empty: it gives up
-    std::vector<std::string> offered;  // to each member
+    std::vector<std::string> offered;  // to each member, or one to all
   };
   struct Answer {
     Rank to = 0;

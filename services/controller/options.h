@@ -24,6 +24,12 @@ struct ControllerOptions {
   // For clients inside the controller's own process, beside client_endpoint; empty: none.
   std::string inproc_client_endpoint;
 
+  // The address or name by which others reach this controller; empty: where it listens.
+  std::string advertise_address;
+  // "loopback", or "network": messages that are neither encrypted nor authenticated may leave this
+  // host.
+  std::string plaintext = "loopback";
+
   // Which backend connects the ranks: "auto" (what each pair of them can do), or the name of one.
   std::string communicator = "auto";
 

@@ -7,6 +7,7 @@
 // newcomer could miss.
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,7 @@ void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader 
     HandleLost(loss.rank, loss.reason, loss.last);
   }
   MakeWayFor(candidate);
+  if (MayFollow(peer, candidate)) return TellToWait(peer);
   const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
   if (!rank.ok()) {
     log::Warn("worker ", control::ProcessLabel(candidate.host, candidate.pid),
@@ -128,6 +130,25 @@ bool Controller::HasTheRank(const Candidate& candidate) const {
   const Membership::Member& member = membership_.member(rank);
   return membership_.IsWelcome(rank) && member.facts.host_id == candidate.host_id &&
          member.facts.pid == candidate.pid && member.facts.segment == candidate.segment;
+}
+
+// A worker of another host that has ended is silent for a while before it is lost; who comes in its
+// place is not refused for that.
+bool Controller::MayFollow(const control::PeerName& peer, const Candidate& candidate) {
+  constexpr std::chrono::minutes kForgetAfter{1};
+  const auto now = Deadline::Clock::now();
+  for (auto it = asking_since_.begin(); it != asking_since_.end();) {
+    it = now - it->second > kForgetAfter ? asking_since_.erase(it) : std::next(it);
+  }
+  const Rank rank = candidate.wanted_rank;
+  if (!membership_.Check(candidate).ok() || rank < 0 || !membership_.IsWelcome(rank)) return false;
+  const LastHeard heard = liveness_->LastHeardOf(rank);
+  // Of one on this host its end would be known.
+  if (heard.is_present) return false;
+  const auto since = asking_since_.try_emplace(peer, now).first->second;
+  const bool lives = now - heard.heartbeat_age > since;
+  if (lives) asking_since_.erase(peer);
+  return !lives;
 }
 
 void Controller::StartWorld() {

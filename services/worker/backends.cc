@@ -58,7 +58,7 @@ Connected ConnectNodes(const Attempt& attempt, const Topology& topology) {
   options.size = attempt.place.world_size();
   options.world = attempt.key();
   options.rendezvous = attempt.options.rendezvous;
-  options.address = attempt.options.data_address;
+  LOCKSTEP_ASSIGN_OR_RETURN(options.address, attempt.options.data_address());
   const std::vector<Rank>& own = topology.NodeOf(attempt.place.rank);
   std::unique_ptr<collective::Communicator> node;
   if (own.size() > 1) {
@@ -103,7 +103,7 @@ std::string Explain(const std::string& wanted, const Topology& topology) {
 Status ShareOutcome(const Attempt& attempt, const Status& mine) {
   std::vector<Rank> all(attempt.place.segments.size());
   std::iota(all.begin(), all.end(), 0);
-  const std::vector<std::string> words(all.size(), mine.ok() ? "" : std::string(Message(mine)));
+  const std::vector<std::string> words = {mine.ok() ? "" : Message(mine)};
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<std::string> outcomes,
       attempt.options.rendezvous->Exchange(Mix(attempt.key(), kOutcome), all, words,
@@ -134,7 +134,7 @@ Status AnyBackendAvailable() {
 
 StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
                              const std::atomic<bool>& cancelled, Deadline deadline) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const Reach reach,
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Reach> reach,
                             FindReach(place.segments, *options.rendezvous, cancelled, deadline));
   Topology topology = DrawTopology(reach);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(place.communicator, topology));

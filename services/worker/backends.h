@@ -28,8 +28,8 @@ struct World {
 struct WorldOptions {
   std::shared_ptr<tensor::Arena> arena;
   std::shared_ptr<collective::Rendezvous> rendezvous;
-  // Where this rank listens for ranks that share no memory with it (see control::LocalAddress).
-  std::string data_address;
+  // Where this rank listens for ranks that share no memory with it. Asked only if there are any.
+  std::function<StatusOr<std::string>()> data_address;
   // Told when ranks do not reach each other, and all try again.
   std::function<void(const Status& why)> on_trouble;
 };

@@ -27,13 +27,19 @@ struct WorkerOptions {
   size_t communicator_bytes = size_t{2} << 20;
   // Most live registers of one session.
   size_t max_registers = size_t{1} << 20;
-  // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://...".
-  std::string bulk_endpoint = "tcp://127.0.0.1:*";
+  // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://..."; empty: a free port
+  // at data_address.
+  std::string bulk_endpoint;
 
   // Where this worker's ranks listen for those that share no memory with them: an interface, a
   // network, an address or a name of this host. Empty: the address that the controller is reached
   // from.
   std::string data_address;
+  // The address or name by which clients reach this worker; empty: where it listens.
+  std::string advertise_address;
+  // "loopback", or "network": messages that are neither encrypted nor authenticated may leave this
+  // host.
+  std::string plaintext = "loopback";
 
   // How long to look for the controller, and for all workers to join.
   std::chrono::milliseconds join_timeout{60'000};

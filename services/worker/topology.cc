@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "runtime/collective/shm/shm.h"
@@ -11,27 +12,24 @@ namespace {
 
 // Names the exchange in which ranks tell what they reach. Every other key is a hash.
 constexpr uint64_t kReachKey = 0;
-constexpr char kBetween = '\n';
 
-std::string Join(const std::vector<std::string>& reasons) {
+// "1101 2 it is gone": who is reached, an example of who is not, and why.
+std::string ToText(const Reach& reach) {
   std::string text;
-  for (const std::string& reason : reasons) {
-    std::string line = reason;
-    std::replace(line.begin(), line.end(), kBetween, ' ');
-    text += line + kBetween;
-  }
-  return text;
+  for (const bool reached : reach.ranks) text += reached ? '1' : '0';
+  return text + ' ' + std::to_string(reach.example) + ' ' + reach.why;
 }
 
-std::vector<std::string> Part(const std::string& text) {
-  std::vector<std::string> reasons;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line, kBetween);) reasons.push_back(line);
-  return reasons;
-}
-
-const std::string& At(const Reach& reach, Rank from, Rank to) {
-  return reach[static_cast<size_t>(from)][static_cast<size_t>(to)];
+// None: the text makes no sense.
+std::optional<Reach> FromText(const std::string& text, size_t size) {
+  std::istringstream in(text);
+  std::string ranks;
+  Reach reach;
+  in >> ranks >> reach.example;
+  std::getline(in >> std::ws, reach.why);
+  if (ranks.size() != size || reach.example >= static_cast<Rank>(size)) return std::nullopt;
+  for (const char reached : ranks) reach.ranks.push_back(reached == '1');
+  return reach;
 }
 
 }  // namespace
@@ -42,55 +40,56 @@ const std::vector<Rank>& Topology::NodeOf(Rank rank) const {
   });
 }
 
-Topology DrawTopology(const Reach& reach) {
+Topology DrawTopology(const std::vector<Reach>& reach) {
+  const auto reaches = [&](Rank from, Rank to) {
+    return reach[static_cast<size_t>(from)].ranks[static_cast<size_t>(to)];
+  };
   Topology topology;
   for (Rank rank = 0; rank < static_cast<Rank>(reach.size()); ++rank) {
-    // The first thing that keeps the rank out of a node.
-    const auto keeps_out = [&](const std::vector<Rank>& node) {
-      for (const Rank member : node) {
-        for (const auto& [from, to] : {std::pair(member, rank), std::pair(rank, member)}) {
-          const std::string& reason = At(reach, from, to);
-          if (reason.empty()) continue;
-          return "rank " + std::to_string(from) + " cannot map the memory of rank " +
-                 std::to_string(to) + ": " + reason;
-        }
-      }
-      return std::string();
-    };
-    bool joined = false;
-    for (std::vector<Rank>& node : topology.nodes) {
-      const std::string reason = keeps_out(node);
-      if (topology.why_apart.empty()) topology.why_apart = reason;
-      if (!reason.empty()) continue;
-      node.push_back(rank);
-      joined = true;
-      break;
+    const auto home = std::find_if(topology.nodes.begin(), topology.nodes.end(),
+                                   [&](const std::vector<Rank>& node) {
+                                     return std::all_of(node.begin(), node.end(), [&](Rank member) {
+                                       return reaches(rank, member) && reaches(member, rank);
+                                     });
+                                   });
+    if (home == topology.nodes.end()) {
+      topology.nodes.push_back({rank});
+    } else {
+      home->push_back(rank);
     }
-    if (!joined) topology.nodes.push_back({rank});
   }
-  if (topology.nodes.size() == 1) topology.why_apart.clear();
+  if (topology.nodes.size() == 1) return topology;
+  for (size_t rank = 0; rank < reach.size(); ++rank) {
+    if (reach[rank].example < 0) continue;
+    topology.why_apart = "rank " + std::to_string(rank) + " cannot map the memory of rank " +
+                         std::to_string(reach[rank].example) + ": " + reach[rank].why;
+    break;
+  }
   return topology;
 }
 
-StatusOr<Reach> FindReach(const std::vector<std::string>& segments,
-                          collective::Rendezvous& rendezvous, const std::atomic<bool>& cancelled,
-                          Deadline deadline) {
-  std::vector<std::string> reasons;
+StatusOr<std::vector<Reach>> FindReach(const std::vector<std::string>& segments,
+                                       collective::Rendezvous& rendezvous,
+                                       const std::atomic<bool>& cancelled, Deadline deadline) {
+  Reach mine;
   for (const std::string& segment : segments) {
     const Status reached = collective::shm::TryToReach(segment);
-    reasons.push_back(reached.ok() ? "" : std::string(Message(reached)));
+    if (!reached.ok() && mine.example < 0) {
+      mine.example = static_cast<Rank>(mine.ranks.size());
+      mine.why = Message(reached);
+    }
+    mine.ranks.push_back(reached.ok());
   }
   std::vector<Rank> all(segments.size());
   std::iota(all.begin(), all.end(), 0);
-  const std::vector<std::string> mine(all.size(), Join(reasons));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> theirs,
-                            rendezvous.Exchange(kReachKey, all, mine, &cancelled, deadline));
-  Reach reach;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<std::string> theirs,
+      rendezvous.Exchange(kReachKey, all, {ToText(mine)}, &cancelled, deadline));
+  std::vector<Reach> reach;
   for (size_t rank = 0; rank < theirs.size(); ++rank) {
-    reach.push_back(Part(theirs[rank]));
-    if (reach.back().size() != all.size()) {
-      return Internal("rank ", rank, " tells of ", reach.back().size(), " ranks, not ", all.size());
-    }
+    std::optional<Reach> read = FromText(theirs[rank], all.size());
+    if (!read.has_value()) return Internal("rank ", rank, " does not tell which memory it can map");
+    reach.push_back(*std::move(read));
   }
   return reach;
 }

@@ -12,8 +12,13 @@
 
 namespace lockstep::worker {
 
-// reach[a][b]: why rank a cannot map the arena of rank b; empty: it can.
-using Reach = std::vector<std::vector<std::string>>;
+// What a rank can map of the others' memory.
+struct Reach {
+  std::vector<bool> ranks;  // by rank
+  // One that it cannot map, and why; -1: it can map all.
+  Rank example = -1;
+  std::string why;
+};
 
 struct Topology {
   // Ranks that all map each other's arenas, in rank order; nodes by their first rank.
@@ -26,13 +31,13 @@ struct Topology {
 };
 
 // Every rank joins the first node of which it and all members reach each other: the same on all
-// ranks, for the same `reach`.
-Topology DrawTopology(const Reach& reach);
+// ranks, for the same `reach`, which is by rank.
+Topology DrawTopology(const std::vector<Reach>& reach);
 
 // Tries to map every rank's arena, and tells all others what came of it. `segments` are the arenas'
 // names, by rank. Errors are those of Rendezvous::Exchange().
-StatusOr<Reach> FindReach(const std::vector<std::string>& segments,
-                          collective::Rendezvous& rendezvous, const std::atomic<bool>& cancelled,
-                          Deadline deadline);
+StatusOr<std::vector<Reach>> FindReach(const std::vector<std::string>& segments,
+                                       collective::Rendezvous& rendezvous,
+                                       const std::atomic<bool>& cancelled, Deadline deadline);
 
 }  // namespace lockstep::worker

@@ -20,6 +20,28 @@ namespace {
 constexpr std::chrono::hours kUntilWoken{1};
 constexpr std::chrono::hours kUntilBroken{24 * 365};
 constexpr char kActivitySuffix[] = "-activity";
+constexpr char kPlaintextNetwork[] = "network";
+
+// Where other ranks, and clients, reach this one.
+StatusOr<std::string> DataAddress(const WorkerOptions& options) {
+  std::string address = "127.0.0.1";
+  if (!options.data_address.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(address, control::LocalAddress(options.data_address));
+  } else if (const std::string host = control::HostOf(options.controller_endpoint); !host.empty()) {
+    // Where the controller is reached from, the others are most likely, too.
+    LOCKSTEP_ASSIGN_OR_RETURN(address, control::LocalAddressTowards(host));
+  }
+  if (options.plaintext == kPlaintextNetwork || control::IsLoopbackAddress(address)) return address;
+  return PermissionDenied("will not listen for other ranks at ", address,
+                          ": connections are not authenticated, so only loopback is allowed; in a "
+                          "network that nobody else is in, set plaintext: network");
+}
+
+StatusOr<std::string> BulkEndpoint(const WorkerOptions& options) {
+  if (!options.bulk_endpoint.empty()) return options.bulk_endpoint;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string address, DataAddress(options));
+  return control::WithHost("tcp://:*", address);
+}
 
 }  // namespace
 
@@ -39,7 +61,11 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
   // With the arena's name in front, so that both are swept together.
   LOCKSTEP_ASSIGN_OR_RETURN(auto activity,
                             control::ActivityPage::Create(arena_options.name + kActivitySuffix));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto bulk_channel, control::ZmqListen(context, options.bulk_endpoint));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string bulk_endpoint, BulkEndpoint(options));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto bulk_channel,
+      control::ZmqListen(context, bulk_endpoint,
+                         {.beyond_loopback = options.plaintext == kPlaintextNetwork}));
   LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
                             control::ZmqConnect(context, options.controller_endpoint));
   return std::unique_ptr<Worker>(new Worker(options, std::move(context), std::move(arena),
@@ -115,7 +141,8 @@ Status Worker::Work() {
   publish(&executor);
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
-  Offer offer{arena_->name(), arena_->name() + kActivitySuffix, bulk_->endpoint()};
+  Offer offer{arena_->name(), arena_->name() + kActivitySuffix,
+              control::Advertise(bulk_->endpoint(), options_.advertise_address)};
   std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
     const Status served = ServeController(executor, offer, patience);
@@ -164,6 +191,11 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   LOCKSTEP_ASSIGN_OR_RETURN(
       Place place, Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience));
   executor.Follow(place);
+  // A controller that listens at all of its addresses is reached at the one that led here.
+  if (control::IsAnyAddress(control::HostOf(place.liveness_endpoint))) {
+    place.liveness_endpoint =
+        control::WithHost(place.liveness_endpoint, control::HostOf(options_.controller_endpoint));
+  }
   // Before the ranks connect: that may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
                             control::ZmqConnect(context_, place.liveness_endpoint,
@@ -211,13 +243,6 @@ void Worker::OnWorldBroken(Epoch epoch) {
   }
 }
 
-StatusOr<std::string> Worker::DataAddress() const {
-  if (!options_.data_address.empty()) return control::LocalAddress(options_.data_address);
-  // Where the controller is reached from, the other ranks are most likely, too.
-  const std::string host = control::HostOf(options_.controller_endpoint);
-  return host.empty() ? std::string("127.0.0.1") : control::LocalAddressTowards(host);
-}
-
 Status Worker::Enter(Executor& executor, Place place) {
   place_ = std::move(place);
   executor.Settle(place_, *controller_);
@@ -235,8 +260,8 @@ Status Worker::Enter(Executor& executor, Place place) {
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
   // all are told.
   rendezvous_->Enter(place_.epoch);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string data_address, DataAddress());
-  const WorldOptions world_options{arena_, rendezvous_, data_address, [this](const Status& why) {
+  const WorldOptions world_options{arena_, rendezvous_, [this] { return DataAddress(options_); },
+                                   [this](const Status& why) {
                                      log::Warn("rank ", place_.rank,
                                                " tries to connect again: ", Message(why));
                                      (void)SendTrouble(*controller_, place_, Message(why));

@@ -63,8 +63,6 @@ class Worker {
   // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
   // be another welcome, or none.
   Status Enter(Executor& executor, Place place);
-  // Where other ranks reach this one.
-  StatusOr<std::string> DataAddress() const;
 
   // On the liveness thread.
   void OnWorldBroken(Epoch epoch);

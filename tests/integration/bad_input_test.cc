@@ -71,7 +71,7 @@ class BadInputTest : public SessionFixture {
   DRef bystander_value_;
   DRef some_;
 };
-INSTANTIATE_TEST_SUITE_P(Clusters, BadInputTest, ::testing::ValuesIn(kAllKinds), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clusters, BadInputTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
 TEST_P(BadInputTest, UnknownFunction) {
   ExpectFailure([&] { return session_->GetFunction("no.such.function").status(); },

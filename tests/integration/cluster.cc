@@ -3,12 +3,14 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <utility>
 
 #include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
 #include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
@@ -17,6 +19,7 @@
 #include "services/local/local_cluster.h"
 #include "services/local/temporary_directory.h"
 #include "services/worker/worker.h"
+#include "tests/integration/hosts/netns_cluster.h"
 
 namespace lockstep::testing {
 namespace {
@@ -146,6 +149,42 @@ class TcpProcesses final : public Cluster {
   std::unique_ptr<local::ClusterProcesses> processes_;
 };
 
+class HostsCluster final : public Cluster {
+ public:
+  static StatusOr<std::unique_ptr<Cluster>> Start(const ClusterOptions& options) {
+    NetnsClusterOptions hosts;
+    hosts.hosts = std::min(2, options.workers);
+    hosts.ranks_per_host = options.workers / hosts.hosts;
+    hosts.controller = options.controller;
+    hosts.worker = options.worker;
+    hosts.worker.bulk_endpoint.clear();
+    std::unique_ptr<HostsCluster> cluster(new HostsCluster(hosts));
+    LOCKSTEP_RETURN_IF_ERROR(cluster->cluster_.Start());
+    return std::unique_ptr<Cluster>(std::move(cluster));
+  }
+  StatusOr<Session> Connect(SessionOptions options) override {
+    return cluster_.Connect(std::move(options));
+  }
+  const std::string& endpoint() const override { return endpoint_; }
+  std::vector<pid_t> worker_pids() const override { return {}; }
+  Status ReplaceWorker(Rank rank) override {
+    cluster_.KillWorker(rank);
+    return cluster_.StartWorker(rank);
+  }
+  Status RestartController() override {
+    cluster_.KillController();
+    return cluster_.StartController();
+  }
+  Status Stop() override { return ShutdownCluster(endpoint_, "the test is over", kStopPatience); }
+
+ private:
+  explicit HostsCluster(const NetnsClusterOptions& options)
+      : cluster_(options), endpoint_(cluster_.endpoint()) {}
+
+  NetnsCluster cluster_;
+  const std::string endpoint_;
+};
+
 using SharedClusters = std::map<ClusterKind, std::unique_ptr<Cluster>>;
 SharedClusters& AllShared() {
   static SharedClusters clusters;
@@ -193,6 +232,8 @@ StatusOr<std::unique_ptr<Cluster>> Cluster::Start(ClusterKind kind, const Cluste
       return TcpThreads::Start(options);
     case ClusterKind::kTcpProcesses:
       return TcpProcesses::Start(options);
+    case ClusterKind::kHosts:
+      return HostsCluster::Start(options);
   }
   return InvalidArgument("no such kind of cluster");
 }
@@ -221,6 +262,17 @@ std::string ModuleDirectory() {
   return std::filesystem::canonical(runfiles + "/test_module.so").parent_path();
 }
 
+std::vector<ClusterKind> AllKinds() {
+  const char* const wanted = std::getenv("LOCKSTEP_CLUSTERS");
+  if (wanted != nullptr && std::string(wanted) == "hosts") return {ClusterKind::kHosts};
+  return {ClusterKind::kLocalThreads, ClusterKind::kLocalProcesses, ClusterKind::kTcpThreads,
+          ClusterKind::kTcpProcesses};
+}
+
+std::string WhyNot(ClusterKind kind) {
+  return kind == ClusterKind::kHosts ? support::VirtualHosts::WhyNot() : "";
+}
+
 std::string NameOf(const ::testing::TestParamInfo<ClusterKind>& info) {
   switch (info.param) {
     case ClusterKind::kLocalThreads:
@@ -231,6 +283,8 @@ std::string NameOf(const ::testing::TestParamInfo<ClusterKind>& info) {
       return "TcpThreads";
     case ClusterKind::kTcpProcesses:
       return "TcpProcesses";
+    case ClusterKind::kHosts:
+      return "Hosts";
   }
   return "Unknown";
 }

@@ -21,10 +21,11 @@ enum class ClusterKind {
   kLocalProcesses,  // LocalCluster: workers are child processes, messages go by ipc
   kTcpThreads,      // Controller and Worker objects, messages go by tcp
   kTcpProcesses,    // the two programs, messages go by tcp
+  kHosts,           // the same on three hosts, which share nothing but a wire
 };
-inline constexpr ClusterKind kAllKinds[] = {ClusterKind::kLocalThreads,
-                                            ClusterKind::kLocalProcesses, ClusterKind::kTcpThreads,
-                                            ClusterKind::kTcpProcesses};
+// All but kHosts, or only that one, if $LOCKSTEP_CLUSTERS is "hosts": a process that has hosts of
+// its own has left this one's network.
+std::vector<ClusterKind> AllKinds();
 inline constexpr ClusterKind kProcessKinds[] = {ClusterKind::kLocalProcesses,
                                                 ClusterKind::kTcpProcesses};
 
@@ -66,6 +67,9 @@ Cluster& SharedCluster(ClusterKind kind);
 
 // Where the modules that tests load are; the shared clusters load modules from there.
 std::string ModuleDirectory();
+
+// Why there cannot be such a cluster here; empty: there can.
+std::string WhyNot(ClusterKind kind);
 
 // Names a test's parameter.
 std::string NameOf(const ::testing::TestParamInfo<ClusterKind>& info);

@@ -149,7 +149,7 @@ class CollectivesTest : public SessionFixture {
   void Check(const Operation& operation, const Place& place, const std::vector<int64_t>& row_counts,
              bool with_destination);
 };
-INSTANTIATE_TEST_SUITE_P(Clusters, CollectivesTest, ::testing::ValuesIn(kAllKinds), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clusters, CollectivesTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
 void CollectivesTest::Check(const Operation& operation, const Place& place,
                             const std::vector<int64_t>& row_counts, bool with_destination) {

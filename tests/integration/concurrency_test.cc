@@ -12,7 +12,7 @@ namespace lockstep::testing {
 namespace {
 
 class ConcurrencyTest : public SessionFixture {};
-INSTANTIATE_TEST_SUITE_P(Clusters, ConcurrencyTest, ::testing::ValuesIn(kAllKinds), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clusters, ConcurrencyTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
 // Collectives over the world, groups and teams, in an order of the client's own.
 void RunClient(Session& session, unsigned seed, int rounds, std::atomic<int>* wrong) {

@@ -47,7 +47,7 @@ class FailuresTest : public SessionFixture {
     EXPECT_EQ(*value.As<HostTensor>()->Elements<int64_t>(), (std::vector<int64_t>{6, 6, 6}));
   }
 };
-INSTANTIATE_TEST_SUITE_P(Clusters, FailuresTest, ::testing::ValuesIn(kAllKinds), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clusters, FailuresTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
 TEST_P(FailuresTest, CauseComesFromTheRankThatFailedAndNotFromThoseThatWaited) {
   const DRef tensor = FullOfRank({1000});

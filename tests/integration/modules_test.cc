@@ -47,7 +47,7 @@ class ModulesTest : public SessionFixture {
 
   DRef module_;
 };
-INSTANTIATE_TEST_SUITE_P(Clusters, ModulesTest, ::testing::ValuesIn(kAllKinds), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clusters, ModulesTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
 TEST_P(ModulesTest, WhatAFunctionThrowsFailsItsSessionAlone) {
   Session other = Open(SharedCluster(GetParam()));

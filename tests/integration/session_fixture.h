@@ -21,6 +21,8 @@ class SessionFixture : public ::testing::TestWithParam<ClusterKind> {
   static constexpr int kWorkers = 4;
 
   void SetUp() override {
+    const std::string why_not = WhyNot(GetParam());
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
     session_ = std::make_unique<Session>(Open(SharedCluster(GetParam()), Options()));
   }
   void TearDown() override {

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 class SessionTest : public SessionFixture {};
-INSTANTIATE_TEST_SUITE_P(Clusters, SessionTest, ::testing::ValuesIn(kAllKinds), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clusters, SessionTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
 std::vector<Value> EveryKindOfValue() {
   return {
@@ -266,6 +266,8 @@ class SmallArenaTest : public SessionFixture {
   static constexpr int64_t kArenaBytes = 64 << 20;
 
   void SetUp() override {
+    const std::string why_not = WhyNot(GetParam());
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
     ClusterOptions options;
     options.workers = 2;
     options.worker.arena_bytes = kArenaBytes;
@@ -275,7 +277,7 @@ class SmallArenaTest : public SessionFixture {
 
   std::unique_ptr<Cluster> cluster_;
 };
-INSTANTIATE_TEST_SUITE_P(Clusters, SmallArenaTest, ::testing::ValuesIn(kAllKinds), NameOf);
+INSTANTIATE_TEST_SUITE_P(Clusters, SmallArenaTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
 TEST_P(SmallArenaTest, MemoryOfDroppedTensorsIsUsedAgain) {
   for (int i = 0; i < 200; ++i) {

@@ -45,7 +45,7 @@ class FileRendezvous final : public collective::Rendezvous {
       // What was left there when the key was used before is taken first.
       const std::string path = Path(key, rank_, members[i]);
       LOCKSTEP_RETURN_IF_ERROR(Await(path, false, members[i], cancelled, deadline));
-      Write(path, mine[i]);
+      Write(path, mine[mine.size() == 1 ? 0 : i]);
     }
     std::vector<std::string> theirs;
     for (const Rank member : members) {

@@ -1,5 +1,7 @@
 #include "runtime/control/zmq/endpoint.h"
 
+#include "runtime/control/local_address.h"
+
 namespace lockstep::control {
 namespace {
 
@@ -7,20 +9,24 @@ bool StartsWith(const std::string& text, const char* prefix) { return text.rfind
 
 }  // namespace
 
-Status CheckMayListen(const std::string& endpoint) {
+StatusOr<std::string> WhereToListen(const std::string& endpoint, bool beyond_loopback) {
   // ZeroMQ knows more transports than ours, and nobody has thought about who can reach those.
-  if (StartsWith(endpoint, "inproc://") || StartsWith(endpoint, "ipc://")) return OkStatus();
-  constexpr char kTcp[] = "tcp://";
-  if (!StartsWith(endpoint, kTcp)) {
+  if (StartsWith(endpoint, "inproc://") || StartsWith(endpoint, "ipc://")) return endpoint;
+  if (!StartsWith(endpoint, "tcp://") || endpoint.find(':', 6) == std::string::npos) {
     return InvalidArgument("cannot listen on \"", endpoint, "\"; ", kExpectedEndpoint);
   }
-  const std::string address = endpoint.substr(sizeof kTcp - 1);
-  for (const char* loopback : {"127.", "localhost:", "[::1]:", "lo:"}) {
-    if (StartsWith(address, loopback)) return OkStatus();
+  const std::string host = HostOf(endpoint);
+  const bool is_loopback = IsLoopbackAddress(host) || host == "localhost" || host == "lo";
+  if (!is_loopback && !beyond_loopback) {
+    return PermissionDenied("will not listen on ", endpoint,
+                            ": connections are not authenticated, so only loopback (127.0.0.0/8, "
+                            "[::1]), ipc:// and inproc:// are allowed; in a network that nobody "
+                            "else is in, set plaintext: network");
   }
-  return PermissionDenied("will not listen on ", endpoint,
-                          ": connections are not authenticated, so only loopback (127.0.0.0/8, "
-                          "[::1]), ipc:// and inproc:// are allowed");
+  if (IsAnyAddress(host)) return endpoint;
+  const StatusOr<std::string> address = LocalAddress(host);
+  if (address.ok()) return WithHost(endpoint, *address);
+  return Annotate(address.status(), "cannot listen on \"" + endpoint + "\"");
 }
 
 std::string WithPlainIpv4(std::string endpoint) {

@@ -109,8 +109,8 @@ RoutingId NewRoutingId() {
   return id;
 }
 
-StatusOr<IpcClaim> Bind(const Socket& socket, const std::string& endpoint) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckMayListen(endpoint));
+StatusOr<IpcClaim> Bind(const Socket& socket, const std::string& wanted, bool beyond_loopback) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, WhereToListen(wanted, beyond_loopback));
   LOCKSTEP_ASSIGN_OR_RETURN(IpcClaim claim, IpcClaim::Take(endpoint));
   if (zmq_bind(socket.handle(), endpoint.c_str()) != 0) {
     return ZmqError("cannot listen on \"" + endpoint + "\"");
@@ -143,14 +143,14 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
   LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, Socket::Open(std::move(context), ZMQ_ROUTER, options));
   socket.Set(ZMQ_ROUTER_HANDOVER, 1);
   std::vector<IpcClaim> claims;
-  LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, endpoint));
+  LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, endpoint, options.beyond_loopback));
   char resolved[512];
   size_t size = sizeof resolved;
   if (zmq_getsockopt(socket.handle(), ZMQ_LAST_ENDPOINT, resolved, &size) != 0) {
     return ZmqError("cannot ask for the address of \"" + endpoint + "\"");
   }
   if (!options.also_at.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, options.also_at));
+    LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, options.also_at, false));
   }
   return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved),
                                          std::move(claims));

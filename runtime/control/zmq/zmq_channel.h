@@ -22,6 +22,8 @@ struct ZmqOptions {
   int max_unread = 0;
   // How long what was sent last may still take to go out once the channel is closed.
   std::chrono::milliseconds linger{500};
+  // Of a listener: others than this host may connect, although nothing is authenticated.
+  bool beyond_loopback = false;
   // Of a listener: a second address, as a short cut for threads of its own process (inproc://).
   std::string also_at{};
 };
@@ -32,9 +34,10 @@ StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> 
                                                     const std::string& endpoint,
                                                     const ZmqOptions& options = {});
 
-// Listens. kInvalidArgument for a bad endpoint, kAlreadyExists if the address is in use,
-// kPermissionDenied for a tcp address that is not loopback: without keys nobody else may reach it.
-// The socket that a dead process left at an ipc:// path is replaced, a live one's never is (see
+// Listens. A tcp endpoint's host is an address, a network, an interface or a name of this host, or
+// * for all of its addresses. kInvalidArgument for a bad endpoint, kAlreadyExists if the address is
+// in use, kPermissionDenied for a tcp address that is not loopback, unless `beyond_loopback`. The
+// socket that a dead process left at an ipc:// path is replaced, a live one's never is (see
 // ipc_claim.h).
 StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> context,
                                                    const std::string& endpoint,

@@ -11,17 +11,20 @@ TEST(EndpointTest, ThisHostIsAllowed) {
         "tcp://[::ffff:127.0.0.1]:7400", "tcp://localhost:7400", "tcp://lo:*",
         "ipc:///run/lockstep/client", "inproc://a"}) {
     EXPECT_TRUE(CheckEndpoint(endpoint).ok()) << endpoint << ": " << CheckEndpoint(endpoint);
+    EXPECT_EQ(CheckStaysOnThisHost(endpoint), OkStatus()) << endpoint;
   }
 }
 
-TEST(EndpointTest, OtherHostsNeedKeys) {
+TEST(EndpointTest, OtherHostsNeedKeysOrAnExplicitWord) {
   for (const char* endpoint :
        {"tcp://0.0.0.0:7400", "tcp://*:7400", "tcp://10.1.2.3:7400", "tcp://[::]:7400",
         "tcp://[::ffff:10.1.2.3]:7400", "tcp://[fe80::1]:7400", "tcp://example.org:7400",
-        "tcp://127.example.org:7400", "tcp://eth0:7400"}) {
-    const Status status = CheckEndpoint(endpoint);
+        "tcp://127.example.org:7400", "tcp://eth0:7400", "tcp://10.1.0.0/16:7400"}) {
+    EXPECT_EQ(CheckEndpoint(endpoint), OkStatus()) << endpoint;
+    const Status status = CheckStaysOnThisHost(endpoint);
     EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << endpoint;
     EXPECT_NE(Message(status).find("without keys"), std::string::npos) << Message(status);
+    EXPECT_NE(Message(status).find("set plaintext: network"), std::string::npos);
   }
 }
 
@@ -31,20 +34,21 @@ TEST(EndpointTest, MalformedEndpointsAreRefusedWithTheForms) {
                                "tcp://127.0.0.1:x", "inproc://", "ipc://", "ipc://relative"}) {
     EXPECT_EQ(CheckEndpoint(endpoint).code(), StatusCode::kInvalidArgument) << endpoint;
   }
-  EXPECT_NE(Message(CheckEndpoint("7400")).find("tcp://127.0.0.1:PORT"), std::string::npos);
+  EXPECT_NE(Message(CheckEndpoint("7400")).find("tcp://ADDRESS:PORT"), std::string::npos);
 }
 
-TEST(EndpointTest, HttpIsOnThisHostOnly) {
+TEST(EndpointTest, HttpHasItsOwnForm) {
   for (const char* endpoint : {"http://127.0.0.1:9464", "http://localhost:*", "http://[::1]:0"}) {
     EXPECT_TRUE(CheckHttpEndpoint(endpoint).ok())
         << endpoint << ": " << CheckHttpEndpoint(endpoint);
   }
-  EXPECT_EQ(CheckHttpEndpoint("http://0.0.0.0:9464").code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(CheckStaysOnThisHost("http://127.0.0.1:9464"), OkStatus());
+  EXPECT_EQ(CheckStaysOnThisHost("http://0.0.0.0:9464").code(), StatusCode::kPermissionDenied);
   for (const char* endpoint : {"", "127.0.0.1:9464", "tcp://127.0.0.1:9464", "http://127.0.0.1",
                                "http://127.0.0.1:9464/metrics"}) {
     const Status status = CheckHttpEndpoint(endpoint);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << endpoint;
-    EXPECT_NE(Message(status).find("http://127.0.0.1:PORT"), std::string::npos) << status;
+    EXPECT_NE(Message(status).find("http://ADDRESS:PORT"), std::string::npos) << status;
   }
 }
 

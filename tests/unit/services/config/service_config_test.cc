@@ -1,5 +1,6 @@
 #include "services/config/service_config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +9,8 @@
 
 namespace lockstep::config {
 namespace {
+
+using testing::HasSubstr;
 
 using namespace std::chrono_literals;
 
@@ -66,11 +69,27 @@ TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed
   has(path + ":4: session_lease: \"1us\" is out of bounds; allowed: 500ms to 24h");
   has(path + ":5: cluster: \"Über\" is no name; allowed: a lower-case letter");
   has(path + ":6: client_endpoint: \"tcp://0.0.0.0:7400\" is not on this host: without keys");
-  has(path + ":7: worker_endpoint: has no value; allowed: tcp://127.0.0.1:PORT");
+  has(path + ":7: worker_endpoint: has no value; allowed: tcp://ADDRESS:PORT");
   has(path +
       ":8: flow_window_bytes: [1MiB] is a list, expected one value; allowed: 64KiB to 16GiB");
   has("--set nonsense=1: nonsense: unknown key; allowed: cluster, workers,");
   has(path + ": liveness_endpoint: missing, but required; allowed: tcp://");
+}
+
+TEST_F(ServiceConfigTest, MessagesLeaveThisHostOnlyWhereThatIsSaid) {
+  const std::vector<std::string> endpoints = {"client_endpoint=tcp://10.1.0.0/16:1",
+                                              "worker_endpoint=tcp://eth0:2",
+                                              "liveness_endpoint=tcp://[fd00::1]:3"};
+  const Status refused = LoadController({"", endpoints}).status();
+  EXPECT_THAT(Message(refused), HasSubstr("worker_endpoint: \"tcp://eth0:2\" is not on this host"));
+  std::vector<std::string> allowed = endpoints;
+  allowed.push_back("plaintext=network");
+  EXPECT_EQ(LoadController({"", allowed}).status(), OkStatus());
+  EXPECT_THAT(Message(LoadWorker({"", {"controller_endpoint=tcp://10.1.2.3:1"}}).status()),
+              HasSubstr("set plaintext: network"));
+  EXPECT_EQ(
+      LoadWorker({"", {"controller_endpoint=tcp://10.1.2.3:1", "plaintext=network"}}).status(),
+      OkStatus());
 }
 
 TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreReportedWhereTheyAreGiven) {
@@ -109,7 +128,7 @@ TEST_F(ServiceConfigTest, RelativeModulePathsStartAtTheFile) {
 TEST_F(ServiceConfigTest, WorkersNeedTheirController) {
   const Status status = LoadWorker({}).status();
   EXPECT_EQ(Message(status),
-            "settings: controller_endpoint: missing, but required; allowed: tcp://127.0.0.1:PORT, "
+            "settings: controller_endpoint: missing, but required; allowed: tcp://ADDRESS:PORT, "
             "ipc:///PATH, inproc://NAME");
 }
 

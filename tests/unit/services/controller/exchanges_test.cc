@@ -38,6 +38,15 @@ TEST(ExchangesTest, TheLastToComeAnswersAllMembers) {
   EXPECT_THAT(answers[1].missing, IsEmpty());
 }
 
+TEST(ExchangesTest, OneOfferCanBeForAll) {
+  Exchanges exchanges(2);
+  exchanges.Take({0, Epoch(1), 1, kKey, {0, 1}, {"to all"}});
+  const auto answers = exchanges.Take(OfferOf(1, 1, {0, 1}));
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_THAT(answers[0].answers, ElementsAre("to all", "1>0"));
+  EXPECT_THAT(answers[1].answers, ElementsAre("to all", "1>1"));
+}
+
 TEST(ExchangesTest, WhoSaysItAgainHearsHowItStands) {
   Exchanges exchanges(3);
   exchanges.Take(OfferOf(0, 1, {0, 1, 2}));
@@ -102,7 +111,7 @@ TEST(ExchangesTest, NonsenseIsDropped) {
   EXPECT_THAT(exchanges.Take(OfferOf(0, 1, {0, 2})), IsEmpty());  // no such rank
   EXPECT_THAT(exchanges.Take(OfferOf(2, 1, {0, 2})), IsEmpty());  // is no rank itself
   EXPECT_THAT(exchanges.Take(OfferOf(-1, 1, {-1})), IsEmpty());
-  EXPECT_THAT(exchanges.Take({0, Epoch(1), 1, kKey, {0, 1}, {"one"}}), IsEmpty());
+  EXPECT_THAT(exchanges.Take({0, Epoch(1), 1, kKey, {0, 1}, {}}), IsEmpty());
   // None of it counted.
   EXPECT_EQ(exchanges.Take(OfferOf(0, 1, {0})).size(), 1u);
 }

@@ -46,7 +46,8 @@ class BackendsTest : public testing::Test {
     place.communicator = communicator;
     const WorldOptions options{arenas_[static_cast<size_t>(rank)],
                                std::make_shared<support::FileRendezvous>(folder_.path(), rank),
-                               "127.0.0.1", [](const Status& why) { ADD_FAILURE() << why; }};
+                               [] { return std::string("127.0.0.1"); },
+                               [](const Status& why) { ADD_FAILURE() << why; }};
     return ConnectWorld(place, options, cancelled_, Deadline::After(1h));
   }
   // Both ranks connect.

@@ -12,11 +12,17 @@ namespace {
 using testing::ElementsAre;
 
 // Ranks reach each other if they are on one host; hosts[r] is that of rank r.
-Reach ReachOf(const std::vector<int>& hosts) {
-  Reach reach;
+std::vector<Reach> ReachOf(const std::vector<int>& hosts) {
+  std::vector<Reach> reach;
   for (const int from : hosts) {
-    reach.emplace_back();
-    for (const int to : hosts) reach.back().push_back(from == to ? "" : "it is elsewhere");
+    Reach& one = reach.emplace_back();
+    for (const int to : hosts) {
+      if (from != to && one.example < 0) {
+        one.example = static_cast<Rank>(one.ranks.size());
+        one.why = "it is elsewhere";
+      }
+      one.ranks.push_back(from == to);
+    }
   }
   return reach;
 }
@@ -35,8 +41,8 @@ TEST(TopologyTest, RanksNeedNotLieSideBySide) {
 }
 
 TEST(TopologyTest, MappingInOneDirectionIsNotEnough) {
-  Reach reach = ReachOf({0, 0});
-  reach[1][0] = "permission denied";
+  std::vector<Reach> reach = ReachOf({0, 0});
+  reach[1] = {{false, true}, 0, "permission denied"};
   const Topology topology = DrawTopology(reach);
   EXPECT_THAT(topology.nodes, ElementsAre(ElementsAre(0), ElementsAre(1)));
   EXPECT_EQ(topology.why_apart, "rank 1 cannot map the memory of rank 0: permission denied");
@@ -44,8 +50,8 @@ TEST(TopologyTest, MappingInOneDirectionIsNotEnough) {
 
 // 0 and 1 reach each other, 1 and 2 too, but 0 and 2 do not.
 TEST(TopologyTest, AllOfANodeReachEachOther) {
-  Reach reach = ReachOf({0, 0, 0});
-  reach[0][2] = reach[2][0] = "no";
+  std::vector<Reach> reach = ReachOf({0, 0, 0});
+  reach[0].ranks[2] = reach[2].ranks[0] = false;
   EXPECT_THAT(DrawTopology(reach).nodes, ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
 }
 

@@ -1,0 +1,190 @@
+// What goes wrong between hosts: wires that are cut, and mended, or not; hosts that vanish, or come
+// late; packets that are lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "tests/integration/hosts/hosts_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+class FaultsTest : public HostsFixture {
+ protected:
+  void SetUp() override {
+    HostsFixture::SetUp();
+    if (IsSkipped()) return;
+    cluster_ = std::make_unique<NetnsCluster>(NetnsClusterOptions{.hosts = 3});
+    ASSERT_EQ(cluster_->Start(), OkStatus());
+    SessionOptions options;
+    options.timeout = 30s;
+    auto session = cluster_->Connect(options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = std::make_unique<Session>(*std::move(session));
+    ASSERT_EQ(Work(), OkStatus());
+    epoch_ = cluster_->Ask()->epoch;
+  }
+
+  // A few collectives, and that they are right.
+  Status Work() {
+    for (const int64_t elements : {5, 200'000}) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const DRef sum, SumOfRanks(*session_, elements));
+      LOCKSTEP_RETURN_IF_ERROR(CheckSum(*session_, sum, cluster_->workers()));
+    }
+    return session_->SyncAll();
+  }
+  // Until it fails: the failure, which came in time.
+  Status WorkUntilItFails() {
+    const auto begin = Deadline::Clock::now();
+    Status status;
+    while (status.ok() && Deadline::Clock::now() - begin < 20s) status = Work();
+    // The silence of a worker is noticed within 1.8 s.
+    EXPECT_LT(Deadline::Clock::now() - begin, 8s) << status;
+    return status;
+  }
+  // Until the world is another one than it was when the test began.
+  void AwaitLoss(Rank rank) {
+    const Deadline patience = Deadline::After(10s);
+    while (!patience.Expired()) {
+      const auto status = cluster_->Ask();
+      ASSERT_TRUE(status.ok()) << status.status();
+      if (status->epoch != epoch_ ||
+          status->workers[static_cast<size_t>(rank)].state == WorkerState::kLost)
+        return;
+      std::this_thread::sleep_for(10ms);
+    }
+    FAIL() << "rank " << rank << " is not lost";
+  }
+  // After a loss: new workers on `host`, and the session goes on.
+  void ExpectRecovery(int host) {
+    EXPECT_EQ(cluster_->StartWorkersOf(host), OkStatus());
+    ASSERT_EQ(session_->AwaitWorkers(30s), OkStatus());
+    ASSERT_EQ(session_->Reset(), OkStatus());
+    EXPECT_EQ(Work(), OkStatus());
+  }
+
+  std::unique_ptr<NetnsCluster> cluster_;
+  std::unique_ptr<Session> session_;
+  Epoch epoch_;
+};
+
+TEST_F(FaultsTest, AHostThatVanishesIsNamedAndComesBackUnderItsRanks) {
+  std::thread cutter([&] {
+    std::this_thread::sleep_for(100ms);
+    cluster_->hosts().Kill(1);
+  });
+  const Status status = WorkUntilItFails();
+  cutter.join();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status),
+              AllOf(AnyOf(HasSubstr("rank 2"), HasSubstr("rank 3")), HasSubstr("host1")));
+  cluster_->hosts().Boot(1);
+  ExpectRecovery(1);
+}
+
+TEST_F(FaultsTest, AWireThatIsMendedInTimeIsOnlyADelay) {
+  std::thread cutter([&] {
+    std::this_thread::sleep_for(50ms);
+    cluster_->hosts().Isolate(1);
+    std::this_thread::sleep_for(600ms);
+    cluster_->hosts().Mend(1);
+  });
+  const auto begin = Deadline::Clock::now();
+  while (Deadline::Clock::now() - begin < 1500ms) ASSERT_EQ(Work(), OkStatus());
+  cutter.join();
+  EXPECT_EQ(Work(), OkStatus());
+}
+
+TEST_F(FaultsTest, AWireThatIsNotMendedLosesTheHost) {
+  cluster_->hosts().Isolate(2);
+  const Status status = WorkUntilItFails();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), AnyOf(HasSubstr("rank 4"), HasSubstr("rank 5")));
+  // Those workers have been given up, and hear it when the wire is mended.
+  cluster_->hosts().Mend(2);
+  cluster_->AwaitEnd("worker-4");
+  cluster_->AwaitEnd("worker-5");
+  ExpectRecovery(2);
+}
+
+// What it sends arrives, what is sent to it does not: half of each connection.
+TEST_F(FaultsTest, AHostThatHearsNothingIsNotWaitedForForEver) {
+  cluster_->hosts().Deafen(0);
+  SessionOptions options;
+  const Status status = WorkUntilItFails();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.code(), StatusCode::kInternal) << status;
+}
+
+// The controller reaches both, so nobody is lost; but they do not reach each other.
+TEST_F(FaultsTest, HostsThatLoseEachOtherAreToldAtTheDeadlineAndGoOnWhenMended) {
+  NetnsClusterOptions options{.hosts = 2};
+  options.controller.collective_timeout = 2s;
+  session_.reset();
+  cluster_ = std::make_unique<NetnsCluster>(options);
+  ASSERT_EQ(cluster_->Start(), OkStatus());
+  auto session = cluster_->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  session_ = std::make_unique<Session>(*std::move(session));
+  ASSERT_EQ(Work(), OkStatus());
+  cluster_->hosts().Separate(0, 1);
+  const Status status = WorkUntilItFails();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(Message(status), HasSubstr("did not come to"));
+  cluster_->hosts().Mend(0);
+  ASSERT_EQ(session_->Reset(), OkStatus());
+  EXPECT_EQ(Work(), OkStatus());
+}
+
+TEST_F(FaultsTest, LostPacketsCostTimeOnly) {
+  for (int host = 0; host < 3; ++host) cluster_->hosts().LosePackets(host, 100);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(Work(), OkStatus());
+}
+
+TEST_F(FaultsTest, ANarrowWireCostsTimeOnly) {
+  for (int host = 0; host < 3; ++host) cluster_->hosts().Narrow(host, "100mbit");
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Work(), OkStatus());
+}
+
+TEST_F(FaultsTest, AKilledWorkerOfAnotherHostIsReplaced) {
+  std::thread killer([&] {
+    std::this_thread::sleep_for(50ms);
+    cluster_->KillWorker(3);
+  });
+  const Status status = WorkUntilItFails();
+  killer.join();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_THAT(Message(status), HasSubstr("rank 3"));
+  // The others see the connection's end, and the controller a silence, which takes longer: who
+  // comes in between is not refused because the rank seems taken.
+  EXPECT_EQ(cluster_->StartWorker(3), OkStatus());
+  AwaitLoss(3);
+  ASSERT_EQ(session_->AwaitWorkers(30s), OkStatus());
+  ASSERT_EQ(session_->Reset(), OkStatus());
+  EXPECT_EQ(Work(), OkStatus());
+}
+
+TEST_F(FaultsTest, AControllerThatIsStartedAgainFindsItsHosts) {
+  cluster_->KillController();
+  EXPECT_EQ(cluster_->StartController(), OkStatus());
+  ASSERT_EQ(cluster_->AwaitReady(), OkStatus());
+  // What was under way is lost with the controller; what ranks hold is not.
+  const Status status = Work();
+  EXPECT_TRUE(status.ok() || status.code() == StatusCode::kUnavailable ||
+              status.code() == StatusCode::kDataLoss)
+      << status;
+  ASSERT_EQ(session_->AwaitWorkers(30s), OkStatus());
+  ASSERT_EQ(session_->Reset(), OkStatus());
+  EXPECT_EQ(Work(), OkStatus());
+}
+
+}  // namespace
+}  // namespace lockstep::testing

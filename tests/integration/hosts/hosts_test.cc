@@ -1,0 +1,123 @@
+// A cluster over several hosts does everything that it does on one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "tests/integration/hosts/hosts_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using HostsTest = HostsFixture;
+
+TEST_F(HostsTest, StatusTellsWhatConnectsWhom) {
+  NetnsCluster cluster;
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  const auto status = cluster.Ask();
+  ASSERT_TRUE(status.ok()) << status.status();
+  for (const WorkerStatus& worker : status->workers) {
+    EXPECT_EQ(worker.backend, "shm+gloo");
+    EXPECT_THAT(worker.connection, HasSubstr("rank 0 cannot map the memory of rank 2: "));
+    EXPECT_EQ(worker.host, "host" + std::to_string(worker.rank / 2));
+  }
+  ExpectSumOfRanks(cluster);
+}
+
+TEST_F(HostsTest, OneRankAHostNeedsNoSharedMemory) {
+  NetnsCluster cluster({.hosts = 3, .ranks_per_host = 1});
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  EXPECT_EQ(cluster.Ask()->workers[0].backend, "gloo");
+  ExpectSumOfRanks(cluster);
+}
+
+TEST_F(HostsTest, Ipv6Works) {
+  NetnsCluster cluster({.hosts = 2, .ipv6 = true});
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  ExpectSumOfRanks(cluster);
+}
+
+TEST_F(HostsTest, InterfacesAndNetworksAreAddressesToo) {
+  for (const char* address : {"eth0", "10.77.0.0/16", "fd77::/16"}) {
+    NetnsClusterOptions options{.hosts = 2};
+    options.worker.data_address = address;
+    NetnsCluster cluster(options);
+    ASSERT_EQ(cluster.Start(), OkStatus()) << address;
+    ExpectSumOfRanks(cluster);
+  }
+}
+
+TEST_F(HostsTest, AnAddressThatTheHostDoesNotHaveEndsTheWorkerWithWhatItHas) {
+  NetnsClusterOptions options{.hosts = 2};
+  options.worker.data_address = "192.168.1.0/24";
+  NetnsCluster cluster(options);
+  EXPECT_EQ(cluster.StartController(), OkStatus());
+  EXPECT_EQ(cluster.StartWorker(0), OkStatus());
+  cluster.AwaitEnd("worker-0");
+  EXPECT_THAT(
+      cluster.LogOf("worker-0"),
+      HasSubstr("this host has no address in 192.168.1.0/24; it has lo 127.0.0.1, eth0 10.77."));
+}
+
+TEST_F(HostsTest, SharedMemoryCannotBeForcedOverHosts) {
+  NetnsClusterOptions options{.hosts = 2};
+  options.controller.communicator = "shm";
+  NetnsCluster cluster(options);
+  EXPECT_EQ(cluster.StartController(), OkStatus());
+  EXPECT_EQ(cluster.StartWorkersOf(0), OkStatus());
+  EXPECT_EQ(cluster.StartWorkersOf(1), OkStatus());
+  cluster.AwaitEnd("worker-0");
+  EXPECT_THAT(
+      cluster.LogOf("worker-0"),
+      AllOf(HasSubstr("the ranks cannot be connected by shm, which the controller is set to"),
+            HasSubstr("rank 0 cannot map the memory of rank 2")));
+}
+
+TEST_F(HostsTest, StartInAnyOrder) {
+  NetnsCluster cluster({.hosts = 2});
+  EXPECT_EQ(cluster.StartWorkersOf(1), OkStatus());
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(cluster.StartController(), OkStatus());
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(cluster.StartWorkersOf(0), OkStatus());
+  ASSERT_EQ(cluster.AwaitReady(), OkStatus());
+  ExpectSumOfRanks(cluster);
+}
+
+// A controller that listens everywhere is told apart from one that others cannot reach.
+TEST_F(HostsTest, AControllerMayListenAtAllItsAddresses) {
+  NetnsClusterOptions options{.hosts = 2};
+  options.controller_listens_everywhere = true;
+  NetnsCluster cluster(options);
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  ExpectSumOfRanks(cluster);
+}
+
+TEST_F(HostsTest, RanksThatDoNotReachEachOtherAreToldAndTryAgain) {
+  NetnsCluster cluster({.hosts = 3, .ranks_per_host = 1});
+  cluster.hosts().Separate(0, 1);
+  EXPECT_EQ(cluster.StartController(), OkStatus());
+  for (int host = 0; host < 3; ++host) EXPECT_EQ(cluster.StartWorkersOf(host), OkStatus());
+  std::string trouble;
+  const Deadline patience = Deadline::After(30s);
+  while (trouble.empty() && !patience.Expired()) {
+    const auto status = cluster.Ask();
+    ASSERT_TRUE(status.ok()) << status.status();
+    EXPECT_FALSE(status->IsReady());
+    trouble = status->workers[0].connection;
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_THAT(trouble, HasSubstr("rank 1"));
+  EXPECT_THAT(trouble, HasSubstr("cannot be reached"));
+  cluster.hosts().Mend(0);
+  ASSERT_EQ(cluster.AwaitReady(), OkStatus());
+  ExpectSumOfRanks(cluster);
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -1,0 +1,146 @@
+#include "tests/integration/hosts/netns_cluster.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "services/config/service_config.h"
+
+namespace lockstep::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Of hosts that nobody else has, so any will do.
+constexpr int kClientPort = 7400;
+constexpr int kWorkerPort = 7401;
+constexpr int kLivenessPort = 7402;
+
+std::string NameOf(Rank rank) { return "worker-" + std::to_string(rank); }
+
+}  // namespace
+
+NetnsCluster::NetnsCluster(const NetnsClusterOptions& options)
+    : options_(options), hosts_(options.hosts + 1) {
+  auto directory = local::TemporaryDirectory::Create();
+  if (!directory.ok()) std::abort();
+  directory_ = *std::move(directory);
+}
+
+std::string NetnsCluster::Endpoint(int port) const {
+  const std::string host = options_.ipv6 ? "[" + hosts_.Address6(controller_host()) + "]"
+                                         : hosts_.Address(controller_host());
+  return "tcp://" + host + ":" + std::to_string(port);
+}
+
+Status NetnsCluster::Run(int host, const std::string& name, const std::string& program,
+                         const std::string& settings) {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string path,
+      local::FindProgram("lockstep-" + program, "NOT_SET", "services/" + program));
+  const std::string file = directory_->path() + "/" + name;
+  std::ofstream(file + ".yaml") << settings;
+  local::ChildOptions child;
+  child.argv = hosts_.On(host, {path, "--config", file + ".yaml"});
+  child.log_path = file + ".log";
+  processes_.erase(name);
+  LOCKSTEP_ASSIGN_OR_RETURN(auto process, local::ChildProcess::Spawn(child));
+  processes_.emplace(name, std::move(process));
+  return OkStatus();
+}
+
+Status NetnsCluster::StartController() {
+  controller::ControllerOptions controller = options_.controller;
+  controller.plaintext = "network";
+  controller.workers = workers();
+  const auto listen = [&](int port) {
+    return options_.controller_listens_everywhere ? "tcp://*:" + std::to_string(port)
+                                                  : Endpoint(port);
+  };
+  controller.client_endpoint = listen(kClientPort);
+  controller.worker_endpoint = listen(kWorkerPort);
+  controller.liveness_endpoint = listen(kLivenessPort);
+  return Run(controller_host(), "controller", "controller", config::ToYaml(controller));
+}
+
+Status NetnsCluster::StartWorker(Rank rank) {
+  worker::WorkerOptions worker = options_.worker;
+  worker.plaintext = "network";
+  worker.controller_endpoint = Endpoint(kWorkerPort);
+  worker.rank = rank;
+  return Run(HostOf(rank), NameOf(rank), "worker", config::ToYaml(worker));
+}
+
+Status NetnsCluster::StartWorkersOf(int host) {
+  for (Rank rank = 0; rank < workers(); ++rank) {
+    if (HostOf(rank) == host) LOCKSTEP_RETURN_IF_ERROR(StartWorker(rank));
+  }
+  return OkStatus();
+}
+
+Status NetnsCluster::Start() {
+  LOCKSTEP_RETURN_IF_ERROR(StartController());
+  for (int host = 0; host < options_.hosts; ++host) LOCKSTEP_RETURN_IF_ERROR(StartWorkersOf(host));
+  return AwaitReady();
+}
+
+StatusOr<ClusterStatus> NetnsCluster::Ask() { return GetClusterStatus(endpoint(), seconds(5)); }
+
+Status NetnsCluster::AwaitReady(milliseconds patience) {
+  const Deadline deadline = Deadline::After(patience);
+  while (true) {
+    const StatusOr<ClusterStatus> status = Ask();
+    if (status.ok() && status->IsReady()) return OkStatus();
+    if (deadline.Expired()) {
+      std::ostringstream why;
+      if (!status.ok()) why << status.status();
+      for (Rank rank = 0; status.ok() && rank < workers(); ++rank) {
+        const WorkerStatus& worker = status->workers[static_cast<size_t>(rank)];
+        why << "; rank " << rank << " " << Name(worker.state) << " " << worker.connection
+            << worker.reason;
+      }
+      for (const auto& [name, process] : processes_) why << "\n" << name << ":\n" << LogOf(name);
+      return DeadlineExceeded("the cluster is not ready: ", why.str());
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+StatusOr<Session> NetnsCluster::Connect(SessionOptions options) {
+  options.endpoint = endpoint();
+  return Session::Connect(options);
+}
+
+void NetnsCluster::Kill(const std::string& name) {
+  const auto found = processes_.find(name);
+  if (found == processes_.end()) return;
+  // It is the only child of the process that has entered the host with it.
+  const std::string parent = std::to_string(found->second.pid());
+  std::ifstream children("/proc/" + parent + "/task/" + parent + "/children");
+  pid_t child = -1;
+  if (children >> child) kill(child, SIGKILL);
+  (void)found->second.WaitOrKill(Deadline::After(seconds(5)));
+  processes_.erase(found);
+}
+
+void NetnsCluster::AwaitEnd(const std::string& name) {
+  EXPECT_TRUE(processes_.at(name).Wait(Deadline::After(seconds(30))).ok()) << LogOf(name);
+}
+
+void NetnsCluster::KillController() { Kill("controller"); }
+void NetnsCluster::KillWorker(Rank rank) { Kill(NameOf(rank)); }
+
+std::string NetnsCluster::LogOf(const std::string& name) const {
+  std::ifstream file(directory_->path() + "/" + name + ".log");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace lockstep::testing

@@ -1,0 +1,77 @@
+// A cluster of real services on several hosts, made of network namespaces (tests/support/
+// virtual_hosts.h): the workers' hosts first, the controller's last. The test is a client on yet
+// another host.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/client/admin.h"
+#include "runtime/client/session.h"
+#include "services/controller/options.h"
+#include "services/local/child_process.h"
+#include "services/local/temporary_directory.h"
+#include "services/worker/options.h"
+#include "tests/support/virtual_hosts.h"
+
+namespace lockstep::testing {
+
+struct NetnsClusterOptions {
+  int hosts = 3;
+  int ranks_per_host = 2;
+  bool ipv6 = false;
+  bool controller_listens_everywhere = false;
+  // What services start from; endpoints, names and ranks are filled in.
+  controller::ControllerOptions controller = {};
+  worker::WorkerOptions worker = {};
+};
+
+class NetnsCluster {
+ public:
+  // Boots the hosts; nothing runs on them yet.
+  explicit NetnsCluster(const NetnsClusterOptions& options = {});
+
+  support::VirtualHosts& hosts() { return hosts_; }
+  int controller_host() const { return options_.hosts; }
+  int HostOf(Rank rank) const { return rank / options_.ranks_per_host; }
+  int workers() const { return options_.hosts * options_.ranks_per_host; }
+  // Where clients connect.
+  std::string endpoint() const { return Endpoint(7400); }
+
+  Status StartController();
+  Status StartWorker(Rank rank);
+  Status StartWorkersOf(int host);
+  // Starts everything, and returns when all workers are ready.
+  Status Start();
+
+  // Returns when all workers are ready; kDeadlineExceeded says how the cluster is instead.
+  Status AwaitReady(std::chrono::milliseconds patience = std::chrono::seconds(30));
+  StatusOr<ClusterStatus> Ask();
+  StatusOr<Session> Connect(SessionOptions options = {});
+
+  // Ends one process at once, with SIGKILL.
+  void KillController();
+  void KillWorker(Rank rank);
+  // Returns when the process has ended by itself.
+  void AwaitEnd(const std::string& name);
+  // What a process has logged.
+  std::string LogOf(const std::string& name) const;  // "controller", "worker-3"
+
+ private:
+  std::string Endpoint(int port) const;
+  Status Run(int host, const std::string& name, const std::string& program,
+             const std::string& settings);
+  void Kill(const std::string& name);
+
+  const NetnsClusterOptions options_;
+  std::unique_ptr<local::TemporaryDirectory> directory_;
+  std::map<std::string, local::ChildProcess> processes_;
+  support::VirtualHosts hosts_;  // ends all processes, before they are waited for
+};
+
+}  // namespace lockstep::testing

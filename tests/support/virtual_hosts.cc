@@ -1,0 +1,180 @@
+#include "tests/support/virtual_hosts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+namespace lockstep::support {
+namespace {
+
+constexpr int kNamespaces = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC;
+
+bool Shell(const std::string& command) {
+  const int status = std::system(command.c_str());
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void MustShell(const std::string& command) {
+  if (Shell(command)) return;
+  std::cerr << "failed: " << command << std::endl;
+  std::abort();
+}
+
+// Why not, or empty: this process is in a network of its own, where it can make bridges.
+std::string EnterOwnNetwork() {
+  // Where these tools are, whoever started this process.
+  setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
+  if (geteuid() != 0) return "only root can make network namespaces";
+  for (const char* tool : {"ip", "iptables", "nsenter", "tc"}) {
+    if (!Shell(std::string("command -v ") + tool + " >/dev/null")) {
+      return std::string("there is no `") + tool + "`";
+    }
+  }
+  if (unshare(CLONE_NEWNET) != 0) {
+    return std::string("cannot make a network namespace: ") + std::strerror(errno);
+  }
+  if (!Shell("ip link set lo up && ip link add probe type bridge && ip link del probe")) {
+    return "cannot make a bridge";
+  }
+  return "";
+}
+
+// The first process of a host: it mounts what belongs to it, and takes care of orphans.
+[[noreturn]] void RunInit(int ready_fd) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+  const bool mounted = mount("proc", "/proc", "proc", 0, nullptr) == 0 &&
+                       mount("shm", "/dev/shm", "tmpfs", 0, "size=4g") == 0;
+  const char ready = mounted ? 'y' : 'n';
+  (void)!write(ready_fd, &ready, 1);
+  while (true) {
+    if (waitpid(-1, nullptr, 0) < 0) usleep(20'000);
+  }
+}
+
+int next_net = 0;
+
+}  // namespace
+
+std::string VirtualHosts::WhyNot() {
+  static const std::string why = EnterOwnNetwork();
+  return why;
+}
+
+VirtualHosts::VirtualHosts(int count) : net_(++next_net), hosts_(static_cast<size_t>(count)) {
+  MustShell("ip link add " + Bridge() + " type bridge && ip link set " + Bridge() +
+            " up && ip addr add " + Address(253) + "/24 dev " + Bridge() + " && ip addr add " +
+            Address6(253) + "/64 dev " + Bridge() + " nodad");
+  for (int host = 0; host < count; ++host) Boot(host);
+}
+
+VirtualHosts::~VirtualHosts() {
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (hosts_[host].init > 0) Kill(static_cast<int>(host));
+  }
+  Shell("ip link del " + Bridge());
+}
+
+void VirtualHosts::Boot(int host) {
+  int told[2];
+  int ready[2];
+  if (pipe2(told, O_CLOEXEC) != 0 || pipe2(ready, O_CLOEXEC) != 0) std::abort();
+  const pid_t keeper = fork();
+  if (keeper == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // New process ids begin with the next child.
+    if (unshare(kNamespaces) != 0) _exit(1);
+    const pid_t init = fork();
+    if (init == 0) RunInit(ready[1]);
+    (void)!write(told[1], &init, sizeof init);
+    waitpid(init, nullptr, 0);
+    _exit(0);
+  }
+  close(told[1]);
+  close(ready[1]);
+  pid_t init = -1;
+  char is_ready = 'n';
+  const bool said = read(told[0], &init, sizeof init) == sizeof init &&
+                    read(ready[0], &is_ready, 1) == 1 && is_ready == 'y';
+  close(told[0]);
+  close(ready[0]);
+  if (!said) std::abort();
+  hosts_[static_cast<size_t>(host)] = {keeper, init};
+
+  const std::string wire = Wire(host);
+  const std::string pid = std::to_string(init);
+  MustShell("ip link add " + wire + " type veth peer name eth0 netns " + pid + " && ip link set " +
+            wire + " master " + Bridge() + " up");
+  MustShell("nsenter -t " + pid + " -n -u sh -c 'hostname host" + std::to_string(host) +
+            "; ip link set lo up; ip link set eth0 up; ip addr add " + Address(host) +
+            "/24 dev eth0; ip addr add " + Address6(host) + "/64 dev eth0 nodad'");
+}
+
+void VirtualHosts::Kill(int host) {
+  Isolate(host);
+  Host& killed = hosts_[static_cast<size_t>(host)];
+  // With it goes everything that runs there, and its network.
+  kill(killed.init, SIGKILL);
+  waitpid(killed.keeper, nullptr, 0);
+  Shell("ip link del " + Wire(host) + " 2>/dev/null");
+  killed = Host();
+}
+
+std::vector<std::string> VirtualHosts::On(int host, const std::vector<std::string>& argv) const {
+  std::vector<std::string> command = {"/usr/bin/nsenter",
+                                      "-t",
+                                      std::to_string(hosts_[static_cast<size_t>(host)].init),
+                                      "-m",
+                                      "-n",
+                                      "-p",
+                                      "-u",
+                                      "-i",
+                                      "--"};
+  command.insert(command.end(), argv.begin(), argv.end());
+  return command;
+}
+
+bool VirtualHosts::Run(int host, const std::string& command) const {
+  return Shell("nsenter -t " + std::to_string(hosts_[static_cast<size_t>(host)].init) + " -n -- " +
+               command);
+}
+
+void VirtualHosts::Isolate(int host) const {
+  for (const char* tables : {"iptables", "ip6tables"}) {
+    Run(host, std::string(tables) + " -I INPUT -i eth0 -j DROP");
+    Run(host, std::string(tables) + " -I OUTPUT -o eth0 -j DROP");
+  }
+}
+
+void VirtualHosts::Deafen(int host) const { Run(host, "iptables -I INPUT -i eth0 -j DROP"); }
+
+void VirtualHosts::Separate(int host, int other) const {
+  Run(host, "iptables -I INPUT -s " + Address(other) + " -j DROP");
+  Run(host, "iptables -I OUTPUT -d " + Address(other) + " -j DROP");
+}
+
+void VirtualHosts::LosePackets(int host, int one_in) const {
+  Run(host, "iptables -I INPUT -i eth0 -m statistic --mode random --probability " +
+                std::to_string(1.0 / one_in) + " -j DROP");
+}
+
+void VirtualHosts::Narrow(int host, const std::string& rate) const {
+  Run(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 64kbit latency 50ms");
+}
+
+void VirtualHosts::Mend(int host) const {
+  Run(host, "iptables -F");
+  Run(host, "ip6tables -F");
+  Run(host, "tc qdisc del dev eth0 root 2>/dev/null");
+}
+
+}  // namespace lockstep::support

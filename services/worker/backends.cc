@@ -25,6 +25,7 @@ constexpr char kShm[] = "shm";
 constexpr char kGloo[] = "gloo";
 // Names the exchange after connecting, apart from others' keys.
 constexpr uint64_t kOutcome = 0x6f7574636f6d65;
+constexpr std::chrono::microseconds kYieldBesideNetwork{20};
 // Ranks that did not reach each other try again after this.
 constexpr std::chrono::milliseconds kRetryPause{500};
 
@@ -48,6 +49,10 @@ Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
   options.world = attempt.key();
   // Workers make their arenas before they ask to join.
   options.arenas_exist = true;
+  // Who waits while others cross the network waits long, and their processors are needed.
+  if (static_cast<int>(members.size()) < attempt.place.world_size()) {
+    options.wait.yield_for = kYieldBesideNetwork;
+  }
   return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 

@@ -12,13 +12,13 @@
 #include <thread>
 
 #include "runtime/base/shared_segment.h"
+#include "runtime/collective/folder_rendezvous.h"
 #include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/arena.h"
 #include "runtime/tensor/heap_allocator.h"
 #include "tests/conformance/world_under_test.h"
-#include "tests/support/file_rendezvous.h"
 
 namespace lockstep::collective {
 namespace {
@@ -107,7 +107,7 @@ void RunGlooRank(int rank, int size, const std::string& folder, const Body& body
   gloo::Options options;
   options.rank = rank;
   options.size = size;
-  options.rendezvous = std::make_shared<support::FileRendezvous>(folder, rank);
+  options.rendezvous = std::make_shared<FolderRendezvous>(folder, rank);
   options.address = "127.0.0.1";
   auto comm = gloo::Connect(options, Patience());
   ASSERT_TRUE(comm.ok()) << comm.status();
@@ -117,7 +117,7 @@ void RunGlooRank(int rank, int size, const std::string& folder, const Body& body
 
 // Ranks of two nodes, in turn: they share memory with every other rank only.
 void RunTwoLevelRank(int rank, const std::vector<std::string>& names, const std::string& folder,
-                     const Body& body) {
+                     size_t one_rail_bytes, const Body& body) {
   const int size = static_cast<int>(names.size());
   std::vector<std::vector<Rank>> nodes(static_cast<size_t>(std::min(size, 2)));
   for (Rank r = 0; r < size; ++r) nodes[static_cast<size_t>(r % 2)].push_back(r);
@@ -140,35 +140,38 @@ void RunTwoLevelRank(int rank, const std::vector<std::string>& names, const std:
   gloo::Options options;
   options.rank = rank;
   options.size = size;
-  options.rendezvous = std::make_shared<support::FileRendezvous>(folder, rank);
+  options.rendezvous = std::make_shared<FolderRendezvous>(folder, rank);
   options.address = "127.0.0.1";
   auto network = gloo::Connect(options, Patience());
   ASSERT_TRUE(network.ok()) << network.status();
-  const auto comm = two_level::Combine(nodes, std::move(node), *std::move(network));
+  const auto comm = two_level::Combine(nodes, std::move(node), *std::move(network), one_rail_bytes);
   RankUnderTest under_test{*comm, **arena};
   body(under_test);
 }
 
 void TwoLevelThreads(int size, const Body& body) {
-  const support::RendezvousFolder folder;
+  const RendezvousFolder folder;
   const std::vector<std::string> names = ArenaNames(size);
-  RunThreads(size, [&](int rank) { RunTwoLevelRank(rank, names, folder.path(), body); });
+  // All rails for whatever is longer than a line.
+  RunThreads(size, [&](int rank) { RunTwoLevelRank(rank, names, folder.path(), 64, body); });
 }
 
 void TwoLevelProcesses(int size, const Body& body) {
-  const support::RendezvousFolder folder;
+  const RendezvousFolder folder;
   const std::vector<std::string> names = ArenaNames(size);
-  RunProcesses(size, [&](int rank) { RunTwoLevelRank(rank, names, folder.path(), body); });
+  RunProcesses(size, [&](int rank) {
+    RunTwoLevelRank(rank, names, folder.path(), two_level::kOneRailBytes, body);
+  });
   for (const std::string& name : names) SharedSegment::Sweep(name);
 }
 
 void GlooThreads(int size, const Body& body) {
-  const support::RendezvousFolder folder;
+  const RendezvousFolder folder;
   RunThreads(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
 }
 
 void GlooProcesses(int size, const Body& body) {
-  const support::RendezvousFolder folder;
+  const RendezvousFolder folder;
   RunProcesses(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
 }
 

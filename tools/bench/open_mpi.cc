@@ -57,6 +57,12 @@ const std::vector<MpiTuning>& MpiTunings() {
   return tunings;
 }
 
+const MpiTuning& MpiOverTcp() {
+  static const MpiTuning tuning = {
+      "tcp", Mca({{"pml", "ob1"}, {"btl", "self,tcp"}}), {kKeepMemory}};
+  return tuning;
+}
+
 StatusOr<OpenMpi> OpenMpi::Find() {
   OpenMpi mpi;
   StatusOr<std::string> mpirun = local::FindProgram("mpirun.openmpi", "LOCKSTEP_MPIRUN", "");

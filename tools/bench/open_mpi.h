@@ -16,6 +16,8 @@ struct MpiTuning {
   std::vector<std::string> environment;  // of the ranks
 };
 const std::vector<MpiTuning>& MpiTunings();
+// As if every rank were on a host of its own.
+const MpiTuning& MpiOverTcp();
 
 class OpenMpi {
  public:

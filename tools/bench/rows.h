@@ -18,6 +18,8 @@ Status MeasureCalls(const Settings& settings, Report& report);
 Status MeasureEncode(const Settings& settings, Report& report);
 // The data plane on one host.
 Status MeasureAllReduce(const Settings& settings, Report& report);
+// The data plane between hosts.
+Status MeasureHosts(const Settings& settings, Report& report);
 // From the client's memory into worker-0's tensor.
 Status MeasureCopy(const Settings& settings, Report& report);
 // What a cluster costs that nobody uses, and what it keeps after it was used.

@@ -4,15 +4,9 @@
 #include <utility>
 
 namespace lockstep::collective::two_level {
-namespace {
 
-// Up to this size, work on one rail costs less than meeting on all.
-constexpr size_t kOneRailBytes = size_t{16} << 10;
-
-}  // namespace
-
-Layout::Layout(std::vector<std::vector<Rank>> nodes, Rank rank)
-    : nodes_(std::move(nodes)), rank_(rank) {
+Layout::Layout(std::vector<std::vector<Rank>> nodes, Rank rank, size_t one_rail_bytes)
+    : nodes_(std::move(nodes)), rank_(rank), one_rail_bytes_(one_rail_bytes) {
   size_t size = 0;
   size_t smallest = nodes_.front().size();
   for (const auto& node : nodes_) {
@@ -30,7 +24,7 @@ Layout::Layout(std::vector<std::vector<Rank>> nodes, Rank rank)
 
 std::vector<Slice> Layout::SlicesOf(size_t count, size_t element_bytes) const {
   std::vector<Slice> slices(static_cast<size_t>(rails_), Slice{count, 0});
-  if (count * element_bytes <= kOneRailBytes) {
+  if (count * element_bytes <= one_rail_bytes_) {
     slices[0] = {0, count};
     return slices;
   }

@@ -17,11 +17,15 @@
 
 namespace lockstep::collective::two_level {
 
+// Up to this size, data crosses on one rail: working on several takes as many cores, which have to
+// be woken first.
+inline constexpr size_t kOneRailBytes = size_t{4} << 20;
+
 // Ranks are those of the group.
 class Layout {
  public:
   // Every rank is in one of the nodes; `rank` is this one.
-  Layout(std::vector<std::vector<Rank>> nodes, Rank rank);
+  Layout(std::vector<std::vector<Rank>> nodes, Rank rank, size_t one_rail_bytes = kOneRailBytes);
 
   const std::vector<std::vector<Rank>>& nodes() const { return nodes_; }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
@@ -31,6 +35,7 @@ class Layout {
   const std::vector<Rank>& own_node() const { return nodes_[static_cast<size_t>(node())]; }
 
   int rails() const { return rails_; }
+  size_t one_rail_bytes() const { return one_rail_bytes_; }
   bool has_rail() const { return local() < rails_; }
 
   int NodeOf(Rank rank) const { return place_of_[static_cast<size_t>(rank)].node; }
@@ -50,6 +55,7 @@ class Layout {
 
   const std::vector<std::vector<Rank>> nodes_;
   const Rank rank_;
+  const size_t one_rail_bytes_;
   std::vector<Place> place_of_;  // by rank
   int rails_ = 0;
 };

@@ -65,12 +65,13 @@ std::vector<Rank> RanksOnRail(const Layout& layout) {
 
 std::unique_ptr<Communicator> Combine(std::vector<std::vector<Rank>> nodes,
                                       std::unique_ptr<Communicator> node,
-                                      std::unique_ptr<message::MessageCommunicator> network) {
+                                      std::unique_ptr<message::MessageCommunicator> network,
+                                      size_t one_rail_bytes) {
   if (nodes.size() == 1 && node != nullptr) return node;
   const bool all_alone =
       std::all_of(nodes.begin(), nodes.end(), [](const auto& one) { return one.size() == 1; });
   if (all_alone) return network;
-  Layout layout(std::move(nodes), network->rank());
+  Layout layout(std::move(nodes), network->rank(), one_rail_bytes);
   return std::make_unique<TwoLevelCommunicator>(std::move(layout), std::move(node),
                                                 std::move(network));
 }
@@ -163,7 +164,7 @@ StatusOr<std::unique_ptr<Communicator>> TwoLevelCommunicator::DoSplit(
   }
   LOCKSTEP_ASSIGN_OR_RETURN(auto network,
                             network_->SplitOff(group_ranks, tag, deadline, cancelled));
-  return Combine(std::move(nodes), std::move(node), std::move(network));
+  return Combine(std::move(nodes), std::move(node), std::move(network), layout_.one_rail_bytes());
 }
 
 }  // namespace lockstep::collective::two_level

@@ -27,7 +27,8 @@ namespace lockstep::collective::two_level {
 // of one rank each it is `network`.
 std::unique_ptr<Communicator> Combine(std::vector<std::vector<Rank>> nodes,
                                       std::unique_ptr<Communicator> node,
-                                      std::unique_ptr<message::MessageCommunicator> network);
+                                      std::unique_ptr<message::MessageCommunicator> network,
+                                      size_t one_rail_bytes = kOneRailBytes);
 
 class TwoLevelCommunicator final : public Communicator {
  public:

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/base/shared_segment.h"
+#include "runtime/collective/folder_rendezvous.h"
 #include "runtime/control/host.h"
-#include "tests/support/file_rendezvous.h"
 
 namespace lockstep::worker {
 namespace {
@@ -45,7 +45,7 @@ class BackendsTest : public testing::Test {
     place.segments = segments;
     place.communicator = communicator;
     const WorldOptions options{arenas_[static_cast<size_t>(rank)],
-                               std::make_shared<support::FileRendezvous>(folder_.path(), rank),
+                               std::make_shared<collective::FolderRendezvous>(folder_.path(), rank),
                                [] { return std::string("127.0.0.1"); },
                                [](const Status& why) { ADD_FAILURE() << why; }};
     return ConnectWorld(place, options, cancelled_, Deadline::After(1h));
@@ -60,7 +60,7 @@ class BackendsTest : public testing::Test {
     return worlds;
   }
 
-  const support::RendezvousFolder folder_;
+  const collective::RendezvousFolder folder_;
   std::vector<std::shared_ptr<tensor::Arena>> arenas_;
   std::atomic<bool> cancelled_{false};
 };

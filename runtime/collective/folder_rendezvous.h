@@ -1,4 +1,5 @@
-// A rendezvous for tests: ranks of one host, threads or processes, that share a folder.
+// A rendezvous in a folder, for ranks of one host that nobody controls: those of tests and
+// benchmarks.
 #pragma once
 
 #include <cstdlib>
@@ -15,7 +16,7 @@
 
 #include "runtime/collective/rendezvous.h"
 
-namespace lockstep::support {
+namespace lockstep::collective {
 
 // A folder of its own for a run, removed with all in it at the end.
 class RendezvousFolder {
@@ -33,9 +34,9 @@ class RendezvousFolder {
   std::string path_;
 };
 
-class FileRendezvous final : public collective::Rendezvous {
+class FolderRendezvous final : public Rendezvous {
  public:
-  FileRendezvous(std::string folder, Rank rank) : folder_(std::move(folder)), rank_(rank) {}
+  FolderRendezvous(std::string folder, Rank rank) : folder_(std::move(folder)), rank_(rank) {}
 
   StatusOr<std::vector<std::string>> Exchange(uint64_t key, absl::Span<const Rank> members,
                                               const std::vector<std::string>& mine,
@@ -84,4 +85,4 @@ class FileRendezvous final : public collective::Rendezvous {
   const Rank rank_;
 };
 
-}  // namespace lockstep::support
+}  // namespace lockstep::collective

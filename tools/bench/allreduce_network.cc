@@ -1,0 +1,163 @@
+// Ranks of several nodes as processes of this host: what they send to another node goes over TCP
+// (loopback). For the benchmark of the allreduce between hosts.
+//
+//     allreduce_network lockstep RANKS SECONDS SIZE...   two nodes, with half of the ranks each
+//     allreduce_network gloo-ring RANKS ...              Gloo's own algorithms, among all ranks
+//     allreduce_network gloo-bcube RANKS ...             see allreduce_timing.h for the rest
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/folder_rendezvous.h"
+#include "runtime/collective/gloo/gloo.h"
+#include "runtime/collective/shm/shm.h"
+#include "runtime/collective/two_level/two_level_communicator.h"
+#include "runtime/tensor/arena.h"
+#include "tools/bench/allreduce_timing.h"
+#include "tools/bench/communicator_ranks.h"
+#include "tools/bench/rival_process.h"
+
+namespace lockstep::bench {
+namespace {
+
+constexpr char kLoopback[] = "127.0.0.1";
+
+struct Place {
+  std::string system;
+  int rank = 0;
+  int ranks = 0;
+  std::string folder;
+  std::vector<std::string> arena_names;
+};
+
+class GlooRanks final : public Ranks {
+ public:
+  explicit GlooRanks(const Place& place) : bcube_(place.system == "gloo-bcube") {
+    auto context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.ranks);
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = kLoopback;
+    auto device = gloo::transport::tcp::CreateDevice(attributes);
+    gloo::rendezvous::FileStore store(place.folder);
+    context->connectFullMesh(store, device);
+    context_ = std::move(context);
+  }
+
+  int rank() const override { return context_->rank; }
+  int size() const override { return context_->size; }
+  float* Allocate(size_t count) override {
+    memory_.emplace_back(count);
+    return memory_.back().data();
+  }
+  void Barrier() override {
+    gloo::BarrierOptions options(context_);
+    gloo::barrier(options);
+  }
+  void AllReduce(float* data, size_t count) override { Reduce(data, count, &gloo::sum<float>); }
+  double Max(double value) override {
+    Reduce(&value, 1, &gloo::max<double>);
+    return value;
+  }
+
+ private:
+  template <typename T>
+  void Reduce(T* data, size_t count, void (*function)(void*, const void*, const void*, size_t)) {
+    gloo::AllreduceOptions options(context_);
+    options.setAlgorithm(bcube_ ? gloo::AllreduceOptions::Algorithm::BCUBE
+                                : gloo::AllreduceOptions::Algorithm::RING);
+    options.setOutput(data, count);
+    options.setReduceFunction(function);
+    gloo::allreduce(options);
+  }
+
+  const bool bcube_;
+  std::shared_ptr<gloo::Context> context_;
+  std::vector<std::vector<float>> memory_;
+};
+
+std::unique_ptr<Ranks> ConnectLockstep(const Place& place) {
+  auto arena = tensor::Arena::Create({.name = place.arena_names[static_cast<size_t>(place.rank)]});
+  RequireOk(arena.status());
+  std::vector<std::vector<Rank>> nodes(2);
+  for (Rank rank = 0; rank < place.ranks; ++rank) {
+    nodes[static_cast<size_t>(rank * 2 / place.ranks)].push_back(rank);
+  }
+  collective::shm::Options options;
+  options.rank = place.rank;
+  options.arena = *arena;
+  options.arena_names = place.arena_names;
+  options.members = nodes[static_cast<size_t>(place.rank * 2 / place.ranks)];
+  options.wait.yield_for = std::chrono::microseconds(20);  // as workers do
+  auto node = collective::shm::Connect(options, Soon());
+  RequireOk(node.status());
+  collective::gloo::Options network_options;
+  network_options.rank = place.rank;
+  network_options.size = place.ranks;
+  network_options.rendezvous =
+      std::make_shared<collective::FolderRendezvous>(place.folder, place.rank);
+  network_options.address = kLoopback;
+  auto network = collective::gloo::Connect(network_options, Soon());
+  RequireOk(network.status());
+  return std::make_unique<CommunicatorRanks>(
+      collective::two_level::Combine(nodes, *std::move(node), *std::move(network)), *arena);
+}
+
+int RunRank(const Place& place, double seconds, const std::vector<size_t>& sizes_bytes) {
+  LimitLife(kRankLifeSeconds);
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::unique_ptr<Ranks> ranks =
+      place.system == "lockstep" ? ConnectLockstep(place) : std::make_unique<GlooRanks>(place);
+  AllReduceTiming(*ranks, seconds).Run(sizes_bytes);
+  ranks->Barrier();
+  return 0;
+}
+
+int Main(Place place, double seconds, const std::vector<size_t>& sizes_bytes) {
+  LimitLife(kRankLifeSeconds);
+  const collective::RendezvousFolder folder;
+  place.folder = folder.path();
+  place.arena_names = ArenaNames(place.ranks);
+  for (place.rank = 0; place.rank < place.ranks; ++place.rank) {
+    const pid_t pid = fork();
+    Require(pid >= 0, "fork");
+    // Not std::exit: the folder is the parent's to remove.
+    if (pid == 0) std::_Exit(RunRank(place, seconds, sizes_bytes));
+  }
+  return WaitForRanks(place.ranks);
+}
+
+}  // namespace
+}  // namespace lockstep::bench
+
+int main(int argc, char** argv) {
+  lockstep::bench::Place place;
+  place.system = argc > 1 ? argv[1] : "";
+  place.ranks = argc > 2 ? std::atoi(argv[2]) : 0;
+  double seconds = 0;
+  std::vector<size_t> sizes_bytes;
+  const bool is_known =
+      place.system == "lockstep" || place.system == "gloo-ring" || place.system == "gloo-bcube";
+  if (!is_known || place.ranks < 2 || place.ranks > 64 || place.ranks % 2 != 0 ||
+      !lockstep::bench::ParseTimingArguments(argc - 2, argv + 2, &seconds, &sizes_bytes)) {
+    std::fprintf(stderr,
+                 "usage: allreduce_network lockstep|gloo-ring|gloo-bcube RANKS SECONDS SIZE...\n");
+    return 2;
+  }
+  return lockstep::bench::Main(place, seconds, sizes_bytes);
+}

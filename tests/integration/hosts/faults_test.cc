@@ -22,7 +22,10 @@ class FaultsTest : public HostsFixture {
   void SetUp() override {
     HostsFixture::SetUp();
     if (IsSkipped()) return;
-    cluster_ = std::make_unique<NetnsCluster>(NetnsClusterOptions{.hosts = 3});
+    NetnsClusterOptions hosts;
+    // Longer than a busy machine makes anybody wait.
+    hosts.controller.worker_timeout = 3s;
+    cluster_ = std::make_unique<NetnsCluster>(hosts);
     ASSERT_EQ(cluster_->Start(), OkStatus());
     SessionOptions options;
     options.timeout = 30s;
@@ -46,8 +49,8 @@ class FaultsTest : public HostsFixture {
     const auto begin = Deadline::Clock::now();
     Status status;
     while (status.ok() && Deadline::Clock::now() - begin < 20s) status = Work();
-    // The silence of a worker is noticed within 1.8 s.
-    EXPECT_LT(Deadline::Clock::now() - begin, 8s) << status;
+    // The silence of a worker is noticed within three.
+    EXPECT_LT(Deadline::Clock::now() - begin, 10s) << status;
     return status;
   }
   // Until the world is another one than it was when the test began.

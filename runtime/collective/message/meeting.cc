@@ -69,16 +69,21 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
   return RunRound(parts, kInlineBytes, deadline);
 }
 
-Status MessageCommunicator::Move(const Parts& parts, Deadline deadline) {
-  return RunRound(parts, 0, deadline);
+Status MessageCommunicator::Move(const Parts& parts, Deadline deadline, const Parts* also) {
+  AddRound(parts, 0);
+  if (also != nullptr) AddRound(*also, 0);
+  return RunAdded(deadline);
+}
+
+Status MessageCommunicator::RunRound(const Parts& parts, size_t above_bytes, Deadline deadline) {
+  AddRound(parts, above_bytes);
+  return RunAdded(deadline);
 }
 
 // Parts of up to `above_bytes` have been moved before. A round takes its number on every rank, also
 // on those that have nothing to send in it.
-Status MessageCommunicator::RunRound(const Parts& parts, size_t above_bytes, Deadline deadline) {
+void MessageCommunicator::AddRound(const Parts& parts, size_t above_bytes) {
   ++rounds_;
-  outgoing_.clear();
-  incoming_.clear();
   for (int step = 1; step < size(); ++step) {
     // In a circle that begins after the own rank, so that not all crowd on rank 0.
     const Rank to = (rank() + step) % size();
@@ -88,8 +93,15 @@ Status MessageCommunicator::RunRound(const Parts& parts, size_t above_bytes, Dea
     if (out.size() > above_bytes) outgoing_.push_back({to, rounds_, out.data(), out.size()});
     if (in.size() > above_bytes) incoming_.push_back({from, rounds_, in.data(), in.size()});
   }
-  if (outgoing_.empty() && incoming_.empty()) return OkStatus();
-  return Explain(transport_->Run(outgoing_, incoming_, deadline), what_);
+}
+
+Status MessageCommunicator::RunAdded(Deadline deadline) {
+  const Outcome outcome = outgoing_.empty() && incoming_.empty()
+                              ? Outcome()
+                              : transport_->Run(outgoing_, incoming_, deadline);
+  outgoing_.clear();
+  incoming_.clear();
+  return Explain(outcome, what_);
 }
 
 Status MessageCommunicator::Compare(Deadline deadline) {

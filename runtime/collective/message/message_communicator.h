@@ -101,14 +101,19 @@ class MessageCommunicator final : public Communicator {
   // Compares the operation with what the others call, and moves the parts. kInvalidArgument on all
   // ranks if they disagree.
   Status Meet(const Operation& operation, const Parts& parts, Deadline deadline);
-  // Moves more parts of the operation that was met for last.
-  Status Move(const Parts& parts, Deadline deadline);
+  // Moves more parts of the operation that was met for last; those of `also` (may be null) at the
+  // same time.
+  Status Move(const Parts& parts, Deadline deadline, const Parts* also = nullptr);
   Status Compare(Deadline deadline);
   Status CompareAllToAll(const Operation& operation, Deadline deadline);
   // Everybody's `numbers`, of which each rank has as many, by rank.
   StatusOr<std::vector<int64_t>> ShareNumbers(absl::Span<const int64_t> numbers, Deadline deadline);
   StatusOr<std::vector<std::string>> ShareTexts(const std::string& text, Deadline deadline);
   Status RunRound(const Parts& parts, size_t above_bytes, Deadline deadline);
+  // Adds what is longer than `above_bytes` to outgoing_ and incoming_.
+  void AddRound(const Parts& parts, size_t above_bytes);
+  // Sends and receives what has been added, and forgets it.
+  Status RunAdded(Deadline deadline);
   Header& HeaderTo(int r);
   const Header& HeaderFrom(int r) const;
 

@@ -94,18 +94,13 @@ class MessageCommunicator::PairTransfer {
 template <typename... Transfers>
 Status MessageCommunicator::RunPairs(Deadline deadline, const Transfers&... transfers) {
   ((what_ = transfers.Describe()), ...);
-  outgoing_.clear();
-  incoming_.clear();
   (transfers.PostHeaders(), ...);
-  LOCKSTEP_RETURN_IF_ERROR(Explain(transport_->Run(outgoing_, incoming_, deadline), what_));
-  outgoing_.clear();
-  incoming_.clear();
+  LOCKSTEP_RETURN_IF_ERROR(RunAdded(deadline));
   Status agree;
   (agree.Update(transfers.Compare()), ...);
   if (!agree.ok()) return Fail(agree);
   (transfers.PostData(), ...);
-  if (outgoing_.empty() && incoming_.empty()) return OkStatus();
-  return Explain(transport_->Run(outgoing_, incoming_, deadline), what_);
+  return RunAdded(deadline);
 }
 
 Status MessageCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {

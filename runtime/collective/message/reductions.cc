@@ -144,11 +144,10 @@ Status MessageCommunicator::ReduceInSlices(const Operation& operation, ConstBuff
                            theirs.count * element_bytes};
       }
     }
-    LOCKSTEP_RETURN_IF_ERROR(Move(results, deadline));
-    if (begin + window >= send.count) break;
     Parts next(size());
-    offer_inputs(next, begin + window);
-    LOCKSTEP_RETURN_IF_ERROR(Move(next, deadline));
+    const bool is_last = begin + window >= send.count;
+    if (!is_last) offer_inputs(next, begin + window);
+    LOCKSTEP_RETURN_IF_ERROR(Move(results, deadline, is_last ? nullptr : &next));
   }
   return OkStatus();
 }

@@ -27,7 +27,7 @@ Settings ServiceSection(std::string_view section, Settings settings,
 
 Settings WorkerSection(std::string_view section, worker::WorkerOptions& options) {
   return ServiceSection(section, WorkerSettings(options),
-                        {"cluster", "controller_endpoint", "rank"},
+                        {"cluster", "controller_endpoint", "rank", "rank_from", "rank_offset"},
                         "cannot be given here: each worker gets it from the cluster");
 }
 

@@ -101,6 +101,11 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
                         "The controller's worker_endpoint.")),
       Integer("rank", options.rank, -1, kMaxWorkers - 1,
               "The rank to ask for; -1: the lowest that is free."),
+      Choice("rank_from", options.rank_from, {"", "hostname", "slurm", "mpi"},
+             "Where the rank comes from instead: hostname (the number at its end, as of a "
+             "StatefulSet), slurm (SLURM_PROCID), mpi (what mpirun has set)."),
+      Integer("rank_offset", options.rank_offset, 0, kMaxWorkers - 1,
+              "What is added to a rank that comes from elsewhere."),
       Choice("device", options.device, {"cpu"}, "Where this worker's tensors live."),
       PathList("module_path", options.module_path,
                "Directories that modules may be loaded from; without any, none can be loaded."),

@@ -15,6 +15,10 @@ struct WorkerOptions {
   std::string controller_endpoint;
   // The rank to ask for; -1: the lowest that is free.
   int rank = -1;
+  // Where the rank comes from instead: "hostname", "slurm" or "mpi" (see rank_source.h); empty:
+  // nowhere. `rank_offset` is added to it.
+  std::string rank_from;
+  int rank_offset = 0;
   // "cpu"
   std::string device = "cpu";
 

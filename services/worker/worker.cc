@@ -13,6 +13,7 @@
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
 #include "services/worker/backends.h"
+#include "services/worker/rank_source.h"
 
 namespace lockstep::worker {
 namespace {
@@ -45,8 +46,10 @@ StatusOr<std::string> BulkEndpoint(const WorkerOptions& options) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
+StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                                 std::shared_ptr<control::ZmqContext> context) {
+  WorkerOptions options = given;
+  LOCKSTEP_ASSIGN_OR_RETURN(options.rank, ChooseRank(given, ThisProcess()));
   if (options.device != "cpu") {
     return InvalidArgument("device \"", options.device, "\" is not supported; expected \"cpu\"");
   }

@@ -45,6 +45,14 @@ std::string EnterOwnNetwork() {
   if (!Shell("ip link set lo up && ip link add probe type bridge && ip link del probe")) {
     return "cannot make a bridge";
   }
+  if (!Shell("iptables -A INPUT -m statistic --mode random --probability 0.5 -j ACCEPT && "
+             "iptables -F && ip6tables -L -n >/dev/null")) {
+    return "this kernel has no packet filter for iptables";
+  }
+  if (!Shell("tc qdisc add dev lo root tbf rate 1gbit burst 64kbit latency 50ms && "
+             "tc qdisc del dev lo root")) {
+    return "this kernel has no token bucket filter";
+  }
   return "";
 }
 
@@ -56,6 +64,7 @@ std::string EnterOwnNetwork() {
                        mount("shm", "/dev/shm", "tmpfs", 0, "size=4g") == 0;
   const char ready = mounted ? 'y' : 'n';
   (void)!write(ready_fd, &ready, 1);
+  if (!mounted) _exit(1);
   while (true) {
     if (waitpid(-1, nullptr, 0) < 0) usleep(20'000);
   }
@@ -66,7 +75,13 @@ int next_net = 0;
 }  // namespace
 
 std::string VirtualHosts::WhyNot() {
-  static const std::string why = EnterOwnNetwork();
+  static const std::string why = [] {
+    const std::string no_network = EnterOwnNetwork();
+    if (!no_network.empty()) return no_network;
+    VirtualHosts probe(0);
+    probe.hosts_.resize(1);
+    return probe.TryToBoot(0) ? std::string() : std::string("cannot make namespaces for a host");
+  }();
   return why;
 }
 
@@ -85,6 +100,10 @@ VirtualHosts::~VirtualHosts() {
 }
 
 void VirtualHosts::Boot(int host) {
+  if (!TryToBoot(host)) std::abort();
+}
+
+bool VirtualHosts::TryToBoot(int host) {
   int told[2];
   int ready[2];
   if (pipe2(told, O_CLOEXEC) != 0 || pipe2(ready, O_CLOEXEC) != 0) std::abort();
@@ -107,16 +126,19 @@ void VirtualHosts::Boot(int host) {
                     read(ready[0], &is_ready, 1) == 1 && is_ready == 'y';
   close(told[0]);
   close(ready[0]);
-  if (!said) std::abort();
+  if (!said) {
+    waitpid(keeper, nullptr, 0);
+    return false;
+  }
   hosts_[static_cast<size_t>(host)] = {keeper, init};
 
   const std::string wire = Wire(host);
   const std::string pid = std::to_string(init);
-  MustShell("ip link add " + wire + " type veth peer name eth0 netns " + pid + " && ip link set " +
-            wire + " master " + Bridge() + " up");
-  MustShell("nsenter -t " + pid + " -n -u sh -c 'hostname host" + std::to_string(host) +
-            "; ip link set lo up; ip link set eth0 up; ip addr add " + Address(host) +
-            "/24 dev eth0; ip addr add " + Address6(host) + "/64 dev eth0 nodad'");
+  return Shell("ip link add " + wire + " type veth peer name eth0 netns " + pid +
+               " && ip link set " + wire + " master " + Bridge() + " up") &&
+         Shell("nsenter -t " + pid + " -n -u sh -c 'hostname host" + std::to_string(host) +
+               "; ip link set lo up; ip link set eth0 up; ip addr add " + Address(host) +
+               "/24 dev eth0; ip addr add " + Address6(host) + "/64 dev eth0 nodad'");
 }
 
 void VirtualHosts::Kill(int host) {

@@ -58,6 +58,9 @@ class VirtualHosts {
   void Boot(int host);
 
  private:
+  // False if this machine cannot.
+  bool TryToBoot(int host);
+
   struct Host {
     pid_t keeper = -1;  // a child of this process, and parent of ...
     pid_t init = -1;    // ... the first process there

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -84,6 +85,12 @@ constexpr uint64_t Mix(uint64_t seed, uint64_t value) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
+}
+
+// The same for each character of a text.
+constexpr uint64_t MixText(uint64_t seed, std::string_view text) {
+  for (const char c : text) seed = Mix(seed, static_cast<uint64_t>(c));
+  return seed;
 }
 
 }  // namespace lockstep::collective

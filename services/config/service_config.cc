@@ -31,8 +31,7 @@ constexpr char kLoopback[] = "loopback";
 constexpr char kNetwork[] = "network";
 constexpr char kPlaintextDoc[] =
     "How far messages may go that nobody encrypts and anybody could have sent: loopback (this "
-    "host), "
-    "or network (choose it only where nobody else is).";
+    "host), or network (choose it only where nobody else is).";
 
 // Endpoints that leave this host, although nobody has said that they may.
 void CheckPlaintext(const std::string& plaintext,
@@ -65,8 +64,7 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
                    "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
       Text("advertise_address", options.advertise_address,
            "The address or name by which others reach this controller, where it differs from the "
-           "one "
-           "that it listens at."),
+           "one that it listens at."),
       Choice("plaintext", options.plaintext, {kLoopback, kNetwork}, kPlaintextDoc),
       Choice("communicator", options.communicator, {"auto", "shm", "gloo"},
              "What connects the workers: shm (they map each other's memory), gloo (a network), or "

@@ -32,10 +32,9 @@ StatusOr<std::string> DataAddress(const WorkerOptions& options) {
     // Where the controller is reached from, the others are most likely, too.
     LOCKSTEP_ASSIGN_OR_RETURN(address, control::LocalAddressTowards(host));
   }
-  if (options.plaintext == kPlaintextNetwork || control::IsLoopbackAddress(address)) return address;
-  return PermissionDenied("will not listen for other ranks at ", address,
-                          ": connections are not authenticated, so only loopback is allowed; in a "
-                          "network that nobody else is in, set plaintext: network");
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::CheckMayListenAt(address, options.plaintext == kPlaintextNetwork));
+  return address;
 }
 
 StatusOr<std::string> BulkEndpoint(const WorkerOptions& options) {

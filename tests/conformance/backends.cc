@@ -102,14 +102,18 @@ auto ShmProcesses(const shm::WaitPolicy& wait) {
   };
 }
 
-void RunGlooRank(int rank, int size, const std::string& folder, const Body& body) {
-  const std::shared_ptr<tensor::Allocator> allocator = tensor::NewHeapAllocator();
+auto ConnectGloo(int rank, int size, const std::string& folder) {
   gloo::Options options;
   options.rank = rank;
   options.size = size;
   options.rendezvous = std::make_shared<FolderRendezvous>(folder, rank);
   options.address = "127.0.0.1";
-  auto comm = gloo::Connect(options, Patience());
+  return gloo::Connect(options, Patience());
+}
+
+void RunGlooRank(int rank, int size, const std::string& folder, const Body& body) {
+  const std::shared_ptr<tensor::Allocator> allocator = tensor::NewHeapAllocator();
+  auto comm = ConnectGloo(rank, size, folder);
   ASSERT_TRUE(comm.ok()) << comm.status();
   RankUnderTest under_test{**comm, *allocator};
   body(under_test);
@@ -137,12 +141,7 @@ void RunTwoLevelRank(int rank, const std::vector<std::string>& names, const std:
     ASSERT_TRUE(connected.ok()) << connected.status();
     node = *std::move(connected);
   }
-  gloo::Options options;
-  options.rank = rank;
-  options.size = size;
-  options.rendezvous = std::make_shared<FolderRendezvous>(folder, rank);
-  options.address = "127.0.0.1";
-  auto network = gloo::Connect(options, Patience());
+  auto network = ConnectGloo(rank, size, folder);
   ASSERT_TRUE(network.ok()) << network.status();
   const auto comm = two_level::Combine(nodes, std::move(node), *std::move(network), one_rail_bytes);
   RankUnderTest under_test{*comm, **arena};

@@ -1,6 +1,11 @@
 #include "runtime/collective/gloo/gloo.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -24,7 +29,15 @@ void IgnoreBrokenPipes() {
 
 }  // namespace
 
-Status Available() { return OkStatus(); }
+Status Available() {
+  for (const int family : {AF_INET, AF_INET6}) {
+    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    close(fd);
+    return OkStatus();
+  }
+  return Unavailable("there is no TCP here: ", std::strerror(errno));
+}
 
 StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
     const Options& options, Deadline deadline, const std::atomic<bool>* cancelled) {

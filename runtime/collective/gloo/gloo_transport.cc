@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include <gloo/transport/address.h>
@@ -25,6 +25,7 @@ constexpr uint64_t kFarewellTag = ~uint64_t{0};
 constexpr uint64_t kNoTag = kFarewellTag - 1;
 // The peers are there, and connect at the same time.
 constexpr milliseconds kLongestConnect{5000};
+// How often to ask again before giving up (see WaitFor).
 constexpr int kDoubts = 5;
 // Whoever takes longer to hear it learns from the connection's end alone.
 constexpr milliseconds kFarewellTime{50};

@@ -42,7 +42,7 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
   what_ = whole_.empty() ? Describe(call, operation.count, operation.counts,
                                     members_[call.root < members_.size() ? call.root : 0])
                          : whole_;
-  for (const char c : whole_) hash = Mix(hash, static_cast<uint64_t>(c));
+  hash = MixText(hash, whole_);
   Parts headers(size());
   for (int r = 0; r < size(); ++r) {
     const auto i = static_cast<size_t>(r);

@@ -34,6 +34,11 @@ std::vector<Slice> Layout::SlicesOf(size_t count, size_t element_bytes) const {
   return slices;
 }
 
+Slice Layout::OwnOf(const std::vector<Slice>& slices) const {
+  if (has_rail()) return slices[static_cast<size_t>(local())];
+  return {slices.back().begin + slices.back().count, 0};
+}
+
 std::vector<int64_t> Layout::LocalCountsOf(const std::vector<Slice>& slices) const {
   std::vector<int64_t> counts(own_node().size());
   for (size_t i = 0; i < slices.size(); ++i) counts[i] = static_cast<int64_t>(slices[i].count);

@@ -12,10 +12,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/buffer.h"
 #include "runtime/base/ids.h"
 #include "runtime/collective/slice.h"
 
 namespace lockstep::collective::two_level {
+
+inline Buffer PartOf(Buffer whole, const Slice& slice) {
+  auto* const data = static_cast<std::byte*>(whole.data);
+  return {data == nullptr ? nullptr : data + slice.begin * SizeOf(whole.dtype), slice.count,
+          whole.dtype};
+}
+inline ConstBuffer PartOf(ConstBuffer whole, const Slice& slice) {
+  return PartOf(Buffer{const_cast<void*>(whole.data), whole.count, whole.dtype}, slice);
+}
 
 // Up to this size, data crosses on one rail: working on several takes as many cores, which have to
 // be woken first.
@@ -44,6 +54,8 @@ class Layout {
 
   // What of `count` elements crosses on which rail.
   std::vector<Slice> SlicesOf(size_t count, size_t element_bytes) const;
+  // What of them crosses on this rank's rail; nothing, after all others' slices, if it has none.
+  Slice OwnOf(const std::vector<Slice>& slices) const;
   // The same as counts of this node's ranks: those without a rail have none.
   std::vector<int64_t> LocalCountsOf(const std::vector<Slice>& slices) const;
 

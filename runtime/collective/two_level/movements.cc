@@ -12,13 +12,6 @@
 namespace lockstep::collective::two_level {
 namespace {
 
-template <typename AnyBuffer>
-AnyBuffer PartOf(AnyBuffer whole, size_t begin, size_t count) {
-  using Byte = std::conditional_t<std::is_same_v<AnyBuffer, Buffer>, std::byte, const std::byte>;
-  auto* const data = static_cast<Byte*>(whole.data);
-  return {data == nullptr ? nullptr : data + begin * SizeOf(whole.dtype), count, whole.dtype};
-}
-
 void Copy(Buffer to, ConstBuffer from) {
   if (to.data != from.data && to.count > 0) FastCopy(to.data, from.data, to.size_bytes());
 }
@@ -51,7 +44,7 @@ Status TwoLevelCommunicator::HandOut(ConstBuffer mine, const Parcels& parcels, B
     segment = whole;
   }
   const std::vector<int64_t> own = parcels.own_counts();
-  Copy(recv, PartOf(segment, static_cast<size_t>(OffsetOf(own, layout_.local())), recv.count));
+  Copy(recv, PartOf(segment, {static_cast<size_t>(OffsetOf(own, layout_.local())), recv.count}));
   return OkStatus();
 }
 
@@ -73,9 +66,8 @@ Status TwoLevelCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root,
         Inside(node_->Broadcast(recv, recv, layout_.LocalOf(root), stages.inside)));
   }
   const std::vector<Slice> slices = layout_.SlicesOf(recv.count, SizeOf(recv.dtype));
-  const Slice own =
-      layout_.has_rail() ? slices[static_cast<size_t>(layout_.local())] : Slice{recv.count, 0};
-  const Buffer mine = PartOf(recv, own.begin, own.count);
+  const Slice own = layout_.OwnOf(slices);
+  const Buffer mine = PartOf(recv, own);
   const Status crossed = OnRail(layout_.local() == 0 || own.count > 0, [&](Communicator& rail) {
     return rail.Broadcast(mine, mine, layout_.NodeOf(root), stages.across);
   });
@@ -91,7 +83,7 @@ Status TwoLevelCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts cou
   LOCKSTEP_RETURN_IF_ERROR(
       CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), recv.dtype));
   LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, CountOf(counts, rank()), recv.dtype));
-  const Buffer own = PartOf(recv, static_cast<size_t>(OffsetOf(counts, rank())), send.count);
+  const Buffer own = PartOf(recv, {static_cast<size_t>(OffsetOf(counts, rank())), send.count});
   if (send.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
   LOCKSTEP_ASSIGN_OR_RETURN(
       const Stages stages,
@@ -101,11 +93,10 @@ Status TwoLevelCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts cou
                             GatherInside(send, parcels.own_counts(), stages.inside));
   const Buffer packed = Scratch(kPacked, parcels.total(), recv.dtype);
   const Slice on_rail = parcels.RailSlice();
-  const Buffer arriving = PartOf(packed, on_rail.begin, on_rail.count);
+  const Buffer arriving = PartOf(packed, on_rail);
   const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
-    const Slice& slice = parcels.slices()[static_cast<size_t>(layout_.local())];
-    return rail.AllGather(PartOf(segment, slice.begin, slice.count), arriving, parcels.RailCounts(),
-                          stages.across);
+    return rail.AllGather(PartOf(segment, layout_.OwnOf(parcels.slices())), arriving,
+                          parcels.RailCounts(), stages.across);
   });
   LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
   if (node_ != nullptr) {
@@ -125,7 +116,7 @@ Status TwoLevelCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts
   if (rank() == root) {
     LOCKSTEP_RETURN_IF_ERROR(
         CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), send.dtype));
-    const Buffer own = PartOf(recv, static_cast<size_t>(OffsetOf(counts, rank())), send.count);
+    const Buffer own = PartOf(recv, {static_cast<size_t>(OffsetOf(counts, rank())), send.count});
     if (send.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
@@ -138,9 +129,8 @@ Status TwoLevelCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts
   const Slice on_rail = parcels.RailSlice();
   const Buffer arriving = Scratch(kSlice, is_near ? on_rail.count : 0, send.dtype);
   const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
-    const Slice& slice = parcels.slices()[static_cast<size_t>(layout_.local())];
-    return rail.Gather(PartOf(segment, slice.begin, slice.count), arriving, parcels.RailCounts(),
-                       layout_.NodeOf(root), stages.across);
+    return rail.Gather(PartOf(segment, layout_.OwnOf(parcels.slices())), arriving,
+                       parcels.RailCounts(), layout_.NodeOf(root), stages.across);
   });
   LOCKSTEP_RETURN_IF_ERROR(EndCrossing(crossed, stages));
   if (!is_near) return OkStatus();
@@ -164,7 +154,8 @@ Status TwoLevelCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts count
   if (rank() == root) {
     LOCKSTEP_RETURN_IF_ERROR(
         CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), recv.dtype));
-    const ConstBuffer own = PartOf(send, static_cast<size_t>(OffsetOf(counts, rank())), recv.count);
+    const ConstBuffer own =
+        PartOf(send, {static_cast<size_t>(OffsetOf(counts, rank())), recv.count});
     if (recv.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
@@ -180,9 +171,7 @@ Status TwoLevelCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts count
     LOCKSTEP_RETURN_IF_ERROR(Inside(node_->Scatter(packed, leaving, parcels.PackedCounts(),
                                                    layout_.LocalOf(root), stages.inside)));
   }
-  const size_t count =
-      layout_.has_rail() ? parcels.slices()[static_cast<size_t>(layout_.local())].count : 0;
-  const Buffer piece = Scratch(kPiece, count, recv.dtype);
+  const Buffer piece = Scratch(kPiece, layout_.OwnOf(parcels.slices()).count, recv.dtype);
   const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
     return rail.Scatter(leaving, piece, parcels.RailCounts(), layout_.NodeOf(root), stages.across);
   });

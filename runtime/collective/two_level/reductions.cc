@@ -37,12 +37,6 @@ void Finish(ReduceOp op, Buffer data, int size) {
   data.dtype == DType::kFloat64 ? DivideAll<double>(data, size) : DivideAll<float>(data, size);
 }
 
-Buffer PartOf(Buffer whole, const Slice& slice) {
-  auto* const data = static_cast<std::byte*>(whole.data);
-  return {data == nullptr ? nullptr : data + slice.begin * SizeOf(whole.dtype), slice.count,
-          whole.dtype};
-}
-
 }  // namespace
 
 Status TwoLevelCommunicator::ReduceInside(ConstBuffer send, Buffer mine, Counts counts, ReduceOp op,
@@ -60,8 +54,7 @@ Status TwoLevelCommunicator::AllReduceStages(ConstBuffer send, Buffer recv, Redu
                                              const Stages& stages) {
   const std::vector<Slice> slices = layout_.SlicesOf(send.count, SizeOf(send.dtype));
   const std::vector<int64_t> counts = layout_.LocalCountsOf(slices);
-  const Slice own =
-      layout_.has_rail() ? slices[static_cast<size_t>(layout_.local())] : Slice{send.count, 0};
+  const Slice own = layout_.OwnOf(slices);
   const Buffer mine = PartOf(recv, own);
   LOCKSTEP_RETURN_IF_ERROR(ReduceInside(send, mine, counts, op, stages.inside));
   const Status crossed = OnRail(layout_.local() == 0 || own.count > 0, [&](Communicator& rail) {
@@ -77,7 +70,7 @@ Status TwoLevelCommunicator::ReduceStages(ConstBuffer send, Buffer recv, ReduceO
                                           const Stages& stages) {
   const std::vector<Slice> slices = layout_.SlicesOf(send.count, SizeOf(send.dtype));
   const std::vector<int64_t> counts = layout_.LocalCountsOf(slices);
-  const size_t count = static_cast<size_t>(counts[static_cast<size_t>(layout_.local())]);
+  const size_t count = layout_.OwnOf(slices).count;
   const Buffer mine = Scratch(kSlice, count, send.dtype);
   LOCKSTEP_RETURN_IF_ERROR(ReduceInside(send, mine, counts, op, stages.inside));
   const Status crossed = OnRail(layout_.local() == 0 || count > 0, [&](Communicator& rail) {
@@ -100,11 +93,7 @@ Status TwoLevelCommunicator::ReduceScatterStages(ConstBuffer send, Buffer recv, 
   parcels.Pack(send.data, packed.data);
   const Buffer slice = Scratch(kSlice, parcels.RailSlice().count, send.dtype);
   LOCKSTEP_RETURN_IF_ERROR(ReduceInside(packed, slice, parcels.PackedCounts(), op, stages.inside));
-  Buffer piece = Scratch(kPiece, 0, send.dtype);
-  if (layout_.has_rail()) {
-    piece =
-        Scratch(kPiece, parcels.slices()[static_cast<size_t>(layout_.local())].count, send.dtype);
-  }
+  const Buffer piece = Scratch(kPiece, layout_.OwnOf(parcels.slices()).count, send.dtype);
   const Status crossed = OnRail(layout_.local() == 0 || slice.count > 0, [&](Communicator& rail) {
     return rail.ReduceScatter(slice, piece, parcels.RailCounts(), Summed(op), stages.across);
   });

@@ -20,12 +20,6 @@ Deadline Later(Deadline deadline) {
   return kForever - deadline.when() < kToHear ? deadline : Deadline::At(deadline.when() + kToHear);
 }
 
-uint64_t HashOf(const std::string& text) {
-  uint64_t hash = text.size();
-  for (const char c : text) hash = Mix(hash, static_cast<uint64_t>(c));
-  return hash;
-}
-
 // Everybody's `own`, by rank.
 StatusOr<std::vector<uint64_t>> Share(Communicator& node, uint64_t own, Deadline deadline) {
   const auto size = static_cast<size_t>(node.size());
@@ -113,7 +107,8 @@ StatusOr<TwoLevelCommunicator::Stages> TwoLevelCommunicator::Begin(const Call& c
   if (rail_ != nullptr) rail_->ActFor(what_);
   if (node_ == nullptr) return stages;
   node_->ActFor(what_);
-  const StatusOr<std::vector<uint64_t>> hashes = Share(*node_, HashOf(what_), stages.inside);
+  const StatusOr<std::vector<uint64_t>> hashes =
+      Share(*node_, MixText(what_.size(), what_), stages.inside);
   if (!hashes.ok()) return Fail(hashes.status());
   const bool agree = std::all_of(hashes->begin(), hashes->end(),
                                  [&](uint64_t hash) { return hash == hashes->front(); });

@@ -16,13 +16,7 @@ StatusOr<std::string> WhereToListen(const std::string& endpoint, bool beyond_loo
     return InvalidArgument("cannot listen on \"", endpoint, "\"; ", kExpectedEndpoint);
   }
   const std::string host = HostOf(endpoint);
-  const bool is_loopback = IsLoopbackAddress(host) || host == "localhost" || host == "lo";
-  if (!is_loopback && !beyond_loopback) {
-    return PermissionDenied("will not listen on ", endpoint,
-                            ": connections are not authenticated, so only loopback (127.0.0.0/8, "
-                            "[::1]), ipc:// and inproc:// are allowed; in a network that nobody "
-                            "else is in, set plaintext: network");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckMayListenAt(host, beyond_loopback));
   if (IsAnyAddress(host)) return endpoint;
   const StatusOr<std::string> address = LocalAddress(host);
   if (address.ok()) return WithHost(endpoint, *address);

@@ -121,7 +121,6 @@ TEST_F(FaultsTest, AWireThatIsNotMendedLosesTheHost) {
 // What it sends arrives, what is sent to it does not: half of each connection.
 TEST_F(FaultsTest, AHostThatHearsNothingIsNotWaitedForForEver) {
   cluster_->hosts().Deafen(0);
-  SessionOptions options;
   const Status status = WorkUntilItFails();
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.code(), StatusCode::kInternal) << status;

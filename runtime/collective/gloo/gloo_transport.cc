@@ -135,8 +135,10 @@ void GlooTransport::Leave(const Status& why) {
     SetAwaited(nullptr);
   }
   told.clear();
+  // Not Pair::close(), which takes back what is still on its way: peers may have yet to receive what
+  // this rank has sent last.
   for (int r = 0; r < size(); ++r) {
-    if (r != rank_) mesh_->getPair(r)->close();
+    if (r != rank_) mesh_->getPair(r).reset();
   }
 }
 
@@ -189,6 +191,7 @@ Outcome GlooTransport::Run(absl::Span<const Outgoing> outgoing, absl::Span<const
   Pendings pendings;
   std::vector<Rank> lost;
   std::vector<Rank> late;
+  if (left_) return {Outcome::Kind::kAborted};
   for (const Incoming& in : incoming) {
     pendings.push_back(NewPending(in.from, in.data, in.size_bytes));
     if (!pendings.back()->Receive(in.tag)) lost.push_back(in.from);

@@ -7,20 +7,19 @@ using E = import "errors.capnp";
 $Cxx.namespace("lockstep::wire");
 
 struct BulkRequest {
-  # A client's message; `write` is followed by a frame with the bytes.
+  # A client's message; `write` is followed by a frame with the bytes. Who gets no answer may ask
+  # again, under another ticket.
   ticket @0 :UInt64;
-  # From the TensorLocation that answered `locate`; valid until the register is freed or replaced, or
-  # its session ends. Any number of copies may use it.
+  # From the TensorLocation that answered `locate`; valid until the register is freed, replaced or
+  # located anew with another ticket, or its session ends. Any number of copies may use it.
   offset @1 :UInt64;
   # Bytes from the tensor's first.
   union {
-    write @2 :Void;
-    # The second frame's bytes go to [offset, offset + size).
+    write @2 :UInt64;
+    # The second frame's bytes, whose checksum (XXH3, 64 bits) this is, go to [offset, offset + size).
+    # Answered when they are there; DATA_LOSS: they have another checksum, and nothing was written.
     read @3 :UInt64;
-    # Answered with this many bytes from `offset`.
-    finish @4 :Void;
-    # The end of a copy. Changes nothing: its answer tells the client that all writes are done. The
-    # ticket stays valid for the next copy.
+    # Answered with this many bytes from `offset`; 4 MiB at most.
   }
 }
 
@@ -30,4 +29,6 @@ struct BulkReply {
   offset @1 :UInt64;
   error @2 :E.Error;
   # Null if all is well.
+  checksum @3 :UInt64;
+  # Of the second frame.
 }

@@ -118,6 +118,8 @@ struct Command {
     locate :group {
       register @25 :RegisterId;
       # Answered with a TensorLocation, when every command before it has completed.
+      renew @32 :Bool;
+      # With a ticket of its own: nothing that comes under the one before is taken in any more.
     }
 
     release :group {

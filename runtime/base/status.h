@@ -75,6 +75,10 @@ Status PermissionDenied(const Parts&... parts) {
   return MakeStatus(StatusCode::kPermissionDenied, parts...);
 }
 template <typename... Parts>
+Status DataLoss(const Parts&... parts) {
+  return MakeStatus(StatusCode::kDataLoss, parts...);
+}
+template <typename... Parts>
 Status Internal(const Parts&... parts) {
   return MakeStatus(StatusCode::kInternal, parts...);
 }

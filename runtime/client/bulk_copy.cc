@@ -4,47 +4,19 @@
 #include <utility>
 
 #include "runtime/base/fast_copy.h"
-#include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
-#include "schemas/bulk.capnp.h"
 
 namespace lockstep::client {
-namespace {
-
-constexpr size_t kChunkBytes = size_t{1} << 20;
-// Chunks on their way at a time: enough to keep the wire busy, few enough to bound memory.
-constexpr size_t kChunksUnderWay = 8;
-constexpr std::chrono::microseconds kPollBeforeSleep{200};
-// Whoever waits for worker-0 looks this often whether the session is still well.
-constexpr std::chrono::milliseconds kLookEvery{50};
-
-template <typename Fill>
-control::Frame RequestFrame(uint64_t ticket, uint64_t offset, Fill&& fill) {
-  return control::EncodeMessage<wire::BulkRequest>([&](wire::BulkRequest::Builder request) {
-    request.setTicket(ticket);
-    request.setOffset(offset);
-    fill(request);
-  });
-}
-
-}  // namespace
-
-template <typename Copy>
-Status BulkCopier::InChunks(Copy copy) {
-  const Status status = copy();
-  // Replies to a copy that failed half-way may still come: over a connection that nobody reads.
-  if (!status.ok()) bulk_channel_.reset();
-  return status;
-}
-
 Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
   std::lock_guard lock(mutex_);
   LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(to));
   LOCKSTEP_RETURN_IF_ERROR(CheckMatches(location, from));
   if (from.count == 0) return OkStatus();
-  if (location.memory == nullptr) return InChunks([&] { return WriteChunks(location, from); });
+  if (location.memory == nullptr) {
+    return BySocket(to, location, BulkTransfer::Write(from.data, from.size_bytes()));
+  }
   FastCopy(location.memory, from.data, from.size_bytes());
   return OkStatus();
 }
@@ -54,7 +26,9 @@ Status BulkCopier::Read(Buffer to, const DRef& from) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(from));
   LOCKSTEP_RETURN_IF_ERROR(CheckMatches(location, to));
   if (to.count == 0) return OkStatus();
-  if (location.memory == nullptr) return InChunks([&] { return ReadChunks(to, location); });
+  if (location.memory == nullptr) {
+    return BySocket(from, location, BulkTransfer::Read(to.data, to.size_bytes()));
+  }
   FastCopy(to.data, location.memory, to.size_bytes());
   return OkStatus();
 }
@@ -86,10 +60,13 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
       core_.WorkerZeroIsIdle() && !NoticeReplacement()) {
     return known->second;
   }
+  const bool renew = unfinished_.erase(id.Packed()) > 0;
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
                             core_.Ask(0, [&](wire::Command::Builder command) {
                               command.setOnlyRank(0);
-                              command.initLocate().setRegister(id.Packed());
+                              auto locate = command.initLocate();
+                              locate.setRegister(id.Packed());
+                              locate.setRenew(renew);
                             }));
   // Before its memory is mapped: what is known of another worker-0 may have the same names.
   NoticeReplacement();
@@ -120,7 +97,7 @@ bool BulkCopier::NoticeReplacement() {
 }
 
 std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t size_bytes) {
-  if (segment.empty()) return nullptr;
+  if (!map_memory_ || segment.empty()) return nullptr;
   auto found = segments_.find(segment);
   if (found == segments_.end()) {
     // Not found: worker-0 is on another host. Either way the bulk socket works.
@@ -139,96 +116,29 @@ StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
   if (bulk_channel_ == nullptr) {
     const std::string endpoint = core_.BulkEndpoint();
     if (endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
-    LOCKSTEP_ASSIGN_OR_RETURN(bulk_channel_, control::ZmqConnect(context_, endpoint));
+    if (bulk_context_ == nullptr) bulk_context_ = control::BulkContext(context_, endpoint);
+    // What has not gone out when it is closed is of no use any more.
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        bulk_channel_,
+        control::ZmqConnect(bulk_context_, endpoint, {.linger = std::chrono::milliseconds(0)}));
   }
   return bulk_channel_.get();
 }
 
-Status BulkCopier::NextReply(control::ClientChannel& channel, const Location& location,
-                             control::Frame* data, uint64_t* offset) {
-  control::InputWaiter waiter(kPollBeforeSleep);
-  control::Channel* const channels[] = {&channel};
-  const Deadline deadline = Deadline::After(core_.timeout());
-  control::Message message;
-  while (!channel.Receive(&message)) {
-    if (deadline.Expired()) {
-      return DeadlineExceeded("rank 0 has not answered a bulk copy for ", core_.timeout().count(),
-                              " ms");
-    }
-    // A worker that is lost cannot say so here; the controller does.
-    if (!waiter.Wait(channels, {}, deadline.Earlier(Deadline::After(kLookEvery)))) {
-      LOCKSTEP_RETURN_IF_ERROR(core_.Look());
-    }
+Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer transfer) {
+  const BulkTransfer::Surroundings surroundings = {[this] { return core_.Look(); },
+                                                   core_.timeout()};
+  while (true) {
+    LOCKSTEP_ASSIGN_OR_RETURN(control::ClientChannel* const channel, BulkChannel());
+    const StatusOr<bool> over = transfer.Continue(*channel, location.ticket, surroundings);
+    if (over.ok() && *over) return OkStatus();
+    // Requests and answers may still be on their way: the answers over a connection that nobody
+    // reads, the requests under a ticket that will not be valid any more.
+    bulk_channel_.reset();
+    unfinished_.insert(location.id.Packed());
+    LOCKSTEP_RETURN_IF_ERROR(over.status());
+    LOCKSTEP_ASSIGN_OR_RETURN(location, Locate(ref));
   }
-  return ReadReply(message, location, data, offset);
-}
-
-Status BulkCopier::ReadReply(const control::Message& message, const Location& location,
-                             control::Frame* data, uint64_t* offset) {
-  if (message.empty()) return Internal("worker-0 sent an empty message");
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::BulkReply>(
-      message[0], [&](wire::BulkReply::Reader reply) -> Status {
-        if (reply.getTicket() != location.ticket) {
-          return Internal("worker-0 answers about another tensor");
-        }
-        if (offset != nullptr) *offset = reply.getOffset();
-        return reply.hasError() ? control::ReadError(reply.getError()).ToStatus() : OkStatus();
-      }));
-  if (data == nullptr) return OkStatus();
-  if (message.size() < 2) return Internal("worker-0 sent a bulk reply without data");
-  *data = message[1];
-  return OkStatus();
-}
-
-Status BulkCopier::WriteChunks(const Location& location, ConstBuffer from) {
-  LOCKSTEP_ASSIGN_OR_RETURN(control::ClientChannel* const channel, BulkChannel());
-  const auto* bytes = static_cast<const std::byte*>(from.data);
-  const size_t total = from.size_bytes();
-  size_t under_way = 0;
-  for (size_t offset = 0; offset < total; offset += kChunkBytes) {
-    if (under_way == kChunksUnderWay) {
-      LOCKSTEP_RETURN_IF_ERROR(NextReply(*channel, location, nullptr, nullptr));
-      --under_way;
-    }
-    // Copied, because the caller's memory is borrowed only until we return, errors included.
-    LOCKSTEP_RETURN_IF_ERROR(channel->Send(
-        {RequestFrame(location.ticket, offset, [](auto request) { request.setWrite(); }),
-         control::Frame::Copy(bytes + offset, std::min(kChunkBytes, total - offset))}));
-    ++under_way;
-  }
-  LOCKSTEP_RETURN_IF_ERROR(
-      channel->Send({RequestFrame(location.ticket, 0, [](auto request) { request.setFinish(); })}));
-  for (++under_way; under_way > 0; --under_way) {
-    LOCKSTEP_RETURN_IF_ERROR(NextReply(*channel, location, nullptr, nullptr));
-  }
-  return OkStatus();
-}
-
-Status BulkCopier::ReadChunks(Buffer to, const Location& location) {
-  LOCKSTEP_ASSIGN_OR_RETURN(control::ClientChannel* const channel, BulkChannel());
-  auto* bytes = static_cast<std::byte*>(to.data);
-  const size_t total = to.size_bytes();
-  size_t asked = 0;
-  for (size_t received = 0; received < total;) {
-    while (asked < total && asked - received < kChunksUnderWay * kChunkBytes) {
-      const size_t size = std::min(kChunkBytes, total - asked);
-      LOCKSTEP_RETURN_IF_ERROR(channel->Send(
-          {RequestFrame(location.ticket, asked, [&](auto request) { request.setRead(size); })}));
-      asked += size;
-    }
-    control::Frame data;
-    uint64_t offset = 0;
-    LOCKSTEP_RETURN_IF_ERROR(NextReply(*channel, location, &data, &offset));
-    if (offset > total || data.size() > total - offset || data.size() == 0) {
-      return Internal("worker-0 sent ", data.size(), " bytes at ", offset, " of a tensor of ",
-                      total, " bytes");
-    }
-    std::copy_n(data.data(), data.size(), bytes + offset);
-    received += data.size();
-  }
-  LOCKSTEP_RETURN_IF_ERROR(
-      channel->Send({RequestFrame(location.ticket, 0, [](auto request) { request.setFinish(); })}));
-  return NextReply(*channel, location, nullptr, nullptr);
 }
 
 }  // namespace lockstep::client

@@ -7,11 +7,13 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/base/status.h"
+#include "runtime/client/bulk_transfer.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/session_core.h"
 #include "runtime/control/channel.h"
@@ -21,13 +23,14 @@ namespace lockstep::client {
 
 // Where this process can map worker-0's arena, a copy is one memory copy into or out of the
 // register itself; and as long as no command was issued since the last answer, it needs no message
-// either. Elsewhere the bytes travel in chunks over the bulk socket.
+// either. Elsewhere the bytes travel over the bulk socket (bulk_transfer.h).
 //
 // Threads: safe; copies of one session take turns.
 class BulkCopier {
  public:
-  BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context)
-      : core_(core), context_(std::move(context)) {}
+  // Does so only if `map_memory`.
+  BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context, bool map_memory)
+      : core_(core), context_(std::move(context)), map_memory_(map_memory) {}
 
   // `from.count` elements of `from.dtype` match the register's.
   Status Write(const DRef& to, ConstBuffer from);
@@ -70,28 +73,22 @@ class BulkCopier {
   StatusOr<Location> Locate(const DRef& ref);
   std::byte* Map(const std::string& segment, uint64_t offset, size_t size_bytes);
   Status CheckMatches(const Location& location, ConstBuffer buffer) const;
-  // Copies over the bulk socket with one of the two below.
-  template <typename Copy>
-  Status InChunks(Copy copy);
-  Status WriteChunks(const Location& location, ConstBuffer from);
-  Status ReadChunks(Buffer to, const Location& location);
+  // Over the bulk socket; over another connection to it when nobody answers on this one.
+  Status BySocket(const DRef& ref, Location location, BulkTransfer transfer);
   StatusOr<control::ClientChannel*> BulkChannel();
   // Forgets where things are if worker-0 is another one than before; true if it is.
   bool NoticeReplacement();
-  // Waits for the next reply about `location`; `data`, if not null, receives its second frame. Ends
-  // early with the session's error, and after the session's time-out.
-  Status NextReply(control::ClientChannel& channel, const Location& location, control::Frame* data,
-                   uint64_t* offset);
-  Status ReadReply(const control::Message& message, const Location& location, control::Frame* data,
-                   uint64_t* offset);
-
   SessionCore& core_;
   const std::shared_ptr<control::ZmqContext> context_;
+  const bool map_memory_;
   std::mutex mutex_;
   SessionCore::WorkerZero worker_zero_;  // whose memory is known below
   // By register index: a name used again replaces the old entry.
   std::unordered_map<uint32_t, Location> locations_;
   std::map<std::string, std::unique_ptr<SharedSegment>> segments_;
+  // Registers with a copy by socket that broke off: they need other tickets.
+  std::unordered_set<uint64_t> unfinished_;
+  std::shared_ptr<control::ZmqContext> bulk_context_;
   std::unique_ptr<control::ClientChannel> bulk_channel_;
 };
 

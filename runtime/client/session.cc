@@ -70,7 +70,8 @@ StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view 
                        {options.endpoint, options.name, options.num_groups, options.connect_timeout,
                         options.command_timeout, options.keep_for, std::string(ticket)},
                        options.timeout, context));
-  parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context));
+  parts->bulk =
+      std::make_unique<client::BulkCopier>(*parts->core, std::move(context), options.map_memory);
   return Session(std::move(parts));
 }
 

@@ -60,6 +60,9 @@ struct SessionOptions {
   // The registers outlive this client for so long, if it detaches or vanishes, for another to
   // attach. 0: what a vanished client held is freed when its lease is over.
   std::chrono::milliseconds keep_for{0};
+  // Copies to and from worker-0 are made in its memory where this process can map that; false: they
+  // go through its bulk socket all the same.
+  bool map_memory = true;
 };
 
 // The reductions of AllReduce, Reduce and ReduceScatter.

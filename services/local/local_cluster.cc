@@ -26,6 +26,9 @@ constexpr auto kWorkerPatience = 3s;
 constexpr auto kControllerPatience = 2s;
 
 Status Check(const LocalClusterOptions& options) {
+  if (options.tcp && options.mode == Mode::kThreads) {
+    return InvalidArgument("workers that are threads of this process do not talk over TCP");
+  }
   if (options.workers < 1 || options.workers > config::kMaxWorkers) {
     return InvalidArgument("a cluster has 1 to ", config::kMaxWorkers, " workers, not ",
                            options.workers);
@@ -50,8 +53,11 @@ struct LocalCluster::Impl {
   std::vector<pid_t> worker_pids;
   int num_workers = 0;
 
-  // The endpoint called `role`: a name inside this process, or a socket file.
+  bool tcp = false;
+
+  // The endpoint called `role`: a name inside this process, a port, or a socket file.
   StatusOr<std::string> Endpoint(const std::string& cluster, const std::string& role) const {
+    if (tcp) return std::string("tcp://127.0.0.1:*");
     if (directory == nullptr) return InprocEndpoint(cluster, role);
     return config::IpcEndpoint(directory->path() + "/" + role);
   }
@@ -70,6 +76,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     }
     LOCKSTEP_ASSIGN_OR_RETURN(directory, TemporaryDirectory::Create());
   }
+  tcp = options.tcp;
   const std::string cluster =
       options.cluster.empty() ? "local-" + control::RandomHex(8) : options.cluster;
 
@@ -98,15 +105,23 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     controller_options.inproc_client_endpoint = inproc_endpoint;
   }
   const Deadline deadline = Deadline::After(options.start_timeout);
-  // Child processes take a while to load: they do so while the controller starts.
-  if (options.mode == Mode::kProcesses) {
-    LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerProcesses(ranks, program, directory->path()));
-  }
+  const auto start_workers = [&]() -> Status {
+    if (options.mode == Mode::kThreads) {
+      LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerThreads(ranks, context));
+    } else {
+      LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerProcesses(ranks, program, directory->path()));
+    }
+    return OkStatus();
+  };
+  // Child processes take a while to load: they do so while the controller starts, unless only that
+  // can tell its port.
+  const bool workers_first = options.mode == Mode::kProcesses && !tcp;
+  if (workers_first) LOCKSTEP_RETURN_IF_ERROR(start_workers());
   LOCKSTEP_ASSIGN_OR_RETURN(controller, controller::Controller::Start(controller_options, context));
   endpoint = controller->client_endpoint();
-  if (options.mode == Mode::kThreads) {
-    LOCKSTEP_ASSIGN_OR_RETURN(workers, StartWorkerThreads(ranks, context));
-  }
+  for (worker::WorkerOptions& rank : ranks)
+    rank.controller_endpoint = controller->worker_endpoint();
+  if (!workers_first) LOCKSTEP_RETURN_IF_ERROR(start_workers());
   worker_pids = workers->pids();
   num_workers = options.workers;
   return WaitUntilReady(deadline);

@@ -15,11 +15,14 @@ namespace lockstep::local {
 struct LocalClusterOptions {
   enum class Mode {
     kThreads,    // workers are threads of this process; messages go by inproc
-    kProcesses,  // workers are child processes; messages to them go by ipc
+    kProcesses,  // workers are child processes; messages to them go by ipc, or by tcp
   };
 
   int workers = 4;
   Mode mode = Mode::kThreads;
+  // kProcesses: everything goes through ports of 127.0.0.1, as between hosts. Anybody on this host
+  // can connect to them.
+  bool tcp = false;
   // Name for status and logs; a unique one is made if empty.
   std::string cluster;
   // Directories that modules may be loaded from.

@@ -3,6 +3,9 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "runtime/base/checksum.h"
+#include "runtime/base/thread_priority.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
@@ -13,9 +16,6 @@ namespace {
 
 constexpr std::chrono::microseconds kPollBeforeSleep{200};
 constexpr std::chrono::hours kUntilWoken{1};
-// Clients ask for chunks of 1 MiB; nobody may make us copy without bound.
-constexpr uint64_t kMaxChunkBytes = uint64_t{16} << 20;
-
 }  // namespace
 
 BulkServer::BulkServer(std::unique_ptr<control::ServerChannel> channel)
@@ -35,17 +35,27 @@ uint64_t BulkServer::Publish(const tensor::Tensor& tensor) {
 }
 
 void BulkServer::Withdraw(uint64_t ticket) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   tensors_.erase(ticket);
+  finished_.wait(lock, [&] { return in_use_ != ticket; });
 }
 
-tensor::Tensor BulkServer::Find(uint64_t ticket) {
+tensor::Tensor BulkServer::Begin(uint64_t ticket) {
   std::lock_guard lock(mutex_);
   const auto found = tensors_.find(ticket);
-  return found == tensors_.end() ? tensor::Tensor() : found->second;
+  if (found == tensors_.end()) return tensor::Tensor();
+  in_use_ = ticket;
+  return found->second;
+}
+
+void BulkServer::Finish() {
+  std::lock_guard lock(mutex_);
+  in_use_.reset();
+  finished_.notify_all();
 }
 
 void BulkServer::Run() {
+  GiveWay();
   control::InputWaiter waiter(kPollBeforeSleep);
   control::Channel* const channels[] = {channel_.get()};
   const int descriptors[] = {wake_up_.fd()};
@@ -73,6 +83,7 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
   answer[0] = control::EncodeMessage<wire::BulkReply>([&](wire::BulkReply::Builder reply) {
     reply.setTicket(ticket);
     reply.setOffset(offset);
+    if (answer.size() == 2) reply.setChecksum(Checksum(answer[1].data(), answer[1].size()));
     if (!status.ok()) control::WriteError(reply.initError(), control::ErrorOf(status));
   });
   if (!status.ok()) answer.resize(1);
@@ -81,7 +92,8 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
 
 Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Message& message,
                          control::Message* answer) {
-  const tensor::Tensor tensor = Find(request.getTicket());
+  const tensor::Tensor tensor = Begin(request.getTicket());
+  const absl::Cleanup finish = [this] { Finish(); };
   if (tensor.IsNull()) {
     return NotFound("bulk ticket ", request.getTicket(),
                     " is not valid: the register was freed, or its session ended");
@@ -98,20 +110,22 @@ Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Messa
     case wire::BulkRequest::WRITE:
       if (message.size() != 2) return InvalidArgument("a write needs a frame with its bytes");
       LOCKSTEP_RETURN_IF_ERROR(check(message[1].size()));
+      if (Checksum(message[1].data(), message[1].size()) != request.getWrite()) {
+        return DataLoss("bytes ", offset, " to ", offset + message[1].size(),
+                        " have another checksum than when they were sent");
+      }
       std::memcpy(bytes + offset, message[1].data(), message[1].size());
       return OkStatus();
     case wire::BulkRequest::READ: {
       const uint64_t size = request.getRead();
-      if (size > kMaxChunkBytes) {
-        return InvalidArgument("a read of ", size, " bytes; at most ", kMaxChunkBytes,
+      if (size > uint64_t{kMaxBulkChunkBytes}) {
+        return InvalidArgument("a read of ", size, " bytes; at most ", kMaxBulkChunkBytes,
                                " at a time");
       }
       LOCKSTEP_RETURN_IF_ERROR(check(size));
       answer->push_back(control::Frame::Copy(bytes + offset, size));
       return OkStatus();
     }
-    case wire::BulkRequest::FINISH:
-      return OkStatus();
   }
   return Unimplemented("unknown bulk request ", static_cast<int>(request.which()));
 }

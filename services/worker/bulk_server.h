@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -16,6 +18,9 @@
 #include "schemas/bulk.capnp.h"
 
 namespace lockstep::worker {
+
+// The most that is moved with one request.
+inline constexpr int64_t kMaxBulkChunkBytes = int64_t{4} << 20;
 
 // Serves reads and writes of the tensors that have a ticket, on a thread and a socket of its own,
 // so that a copy never delays a command.
@@ -32,6 +37,7 @@ class BulkServer {
   // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
   // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
   uint64_t Publish(const tensor::Tensor& tensor);
+  // Once it returns, nothing is written under the ticket. Waits for the chunk that is being copied.
   void Withdraw(uint64_t ticket);
 
   // Orders the bulk thread's copies with what the calling thread does to the same memory. The
@@ -45,7 +51,9 @@ class BulkServer {
   // Does what `request` asks for; `answer` gets the frame that a read returns.
   Status Serve(wire::BulkRequest::Reader request, const control::Message& message,
                control::Message* answer);
-  tensor::Tensor Find(uint64_t ticket);
+  // The tensor, which is in use until Finish(); null if the ticket is not valid.
+  tensor::Tensor Begin(uint64_t ticket);
+  void Finish();
 
   const std::unique_ptr<control::ServerChannel> channel_;
   const std::string endpoint_;
@@ -53,6 +61,8 @@ class BulkServer {
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> synchronised_{0};
   std::mutex mutex_;
+  std::condition_variable finished_;
+  std::optional<uint64_t> in_use_;  // the ticket whose tensor is being copied
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;
   std::thread thread_;
 };

@@ -82,6 +82,7 @@ Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader loc
                            "; only tensors can be copied");
   }
   LOCKSTEP_RETURN_IF_ERROR(RequireHost(*tensor, "the tensor to copy"));
+  if (locate.getRenew()) WithdrawTicket(session, id.Packed());
   const auto [found, is_new] = session.tickets().try_emplace(id.Packed(), 0);
   uint64_t& ticket = found->second;
   if (is_new) ticket = bulk_.Publish(*tensor);

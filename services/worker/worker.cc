@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::chrono::hours kUntilWoken{1};
 constexpr std::chrono::hours kUntilBroken{24 * 365};
+// Answers that wait for a client that does not read: further ones are dropped, for it to ask again.
+constexpr int kMaxUnreadChunks = 64;
 constexpr char kActivitySuffix[] = "-activity";
 constexpr char kPlaintextNetwork[] = "network";
 
@@ -66,8 +68,10 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string bulk_endpoint, BulkEndpoint(options));
   LOCKSTEP_ASSIGN_OR_RETURN(
       auto bulk_channel,
-      control::ZmqListen(context, bulk_endpoint,
-                         {.beyond_loopback = options.plaintext == kPlaintextNetwork}));
+      control::ZmqListen(control::BulkContext(context, bulk_endpoint), bulk_endpoint,
+                         {.max_message_bytes = kMaxBulkChunkBytes,
+                          .max_unread = kMaxUnreadChunks,
+                          .beyond_loopback = options.plaintext == kPlaintextNetwork}));
   LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
                             control::ZmqConnect(context, options.controller_endpoint));
   return std::unique_ptr<Worker>(new Worker(options, std::move(context), std::move(arena),

@@ -32,6 +32,7 @@ _REQUIRED = {
         "absl_strings",
     ],
     "symbolize": ["absl_symbolize"],
+    "xxhash": ["libxxhash"],
     "yaml_cpp": ["yaml-cpp"],
     "zmq": ["libzmq"],
 }

@@ -23,10 +23,11 @@ ProgramRun Command(const std::string& tool, const std::string& scratch,
 
 }  // namespace
 
-StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers) {
+StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers, Sockets sockets) {
   local::LocalClusterOptions options;
   options.workers = workers;
   options.mode = local::LocalClusterOptions::Mode::kProcesses;
+  options.tcp = sockets == Sockets::kTcp;
   return local::LocalCluster::Start(options);
 }
 

@@ -16,8 +16,11 @@
 
 namespace lockstep::bench {
 
-// Workers in processes of their own, the controller in this one.
-StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers);
+// Workers in processes of their own, the controller in this one. They talk through sockets in a
+// directory, or over TCP (loopback), as hosts do.
+enum class Sockets { kIpc, kTcp };
+StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers,
+                                                                 Sockets sockets = Sockets::kIpc);
 
 // Service processes, started and stopped with the command line tool, as people do it.
 //

@@ -27,13 +27,14 @@ struct Row {
 
 constexpr char kFaults[] = "faults";
 
-constexpr std::array<Row, 9> kRows = {{
+constexpr std::array<Row, 10> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"encode", "encoding one call", MeasureEncode},
     {"allreduce", "allreduce among processes of this host", MeasureAllReduce},
     {"hosts", "allreduce among hosts", MeasureHosts},
     {"copy", "from the client's memory into worker-0's tensor", MeasureCopy},
+    {"bulk", "the same where they share no memory", MeasureBulk},
     {"idle", "processor and memory of a cluster that nobody uses", MeasureIdle},
     {"start", "from nothing to a cluster that takes calls", MeasureStart},
     {kFaults, "how soon faults are known and mended; only with --faults", MeasureFaults},

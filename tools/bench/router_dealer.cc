@@ -1,9 +1,12 @@
-// The rival of the control plane: a bare ZeroMQ ROUTER that fans commands out to DEALERs over ipc.
+// The rival of the control plane: a bare ZeroMQ ROUTER that fans commands out to DEALERs.
 //
 // No encoding, no order, no registers: one message of 150 bytes per command and worker, one of 8
 // bytes back. Whatever talks to workers over ZeroMQ pays at least this.
 //
-//     router_dealer WORKERS       prints sync_p50_us, sync_p99_us, commands_per_s
+//     router_dealer WORKERS ipc|tcp       prints sync_p50_us, sync_p99_us, commands_per_s
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -128,10 +131,26 @@ void MeasureRate(FanOut& workers) {
   std::printf("commands_per_s %.0f\n", kCommands / elapsed.count());
 }
 
-int Main(int worker_count) {
+// A port that is free now, for processes that are forked before anybody listens: no thread of
+// ZeroMQ's would survive that.
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  Require(fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+              getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0,
+          "find a free port");
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+int Main(int worker_count, bool tcp) {
   LimitLife(kLifeSeconds);
   // The abstract namespace: nothing is left behind in the file system.
-  const std::string endpoint = "ipc://@lockstep-bench-" + std::to_string(getpid());
+  const std::string endpoint = tcp ? "tcp://127.0.0.1:" + std::to_string(FreePort())
+                                   : "ipc://@lockstep-bench-" + std::to_string(getpid());
   for (int worker = 0; worker < worker_count; ++worker) {
     const pid_t pid = fork();
     Require(pid >= 0, "fork");
@@ -156,10 +175,11 @@ int Main(int worker_count) {
 }  // namespace lockstep::bench
 
 int main(int argc, char** argv) {
-  const int workers = argc == 2 ? std::atoi(argv[1]) : 0;
-  if (workers < 1 || workers > 100) {
-    std::fprintf(stderr, "usage: router_dealer WORKERS\n");
+  const int workers = argc == 3 ? std::atoi(argv[1]) : 0;
+  const std::string transport = argc == 3 ? argv[2] : "";
+  if (workers < 1 || workers > 100 || (transport != "ipc" && transport != "tcp")) {
+    std::fprintf(stderr, "usage: router_dealer WORKERS ipc|tcp\n");
     return 2;
   }
-  return lockstep::bench::Main(workers);
+  return lockstep::bench::Main(workers, transport == "tcp");
 }

@@ -77,7 +77,7 @@ Status MeasureCalls(const Settings& settings, Report& report) {
     issued.ours.push_back(plain.issued);
     LOCKSTEP_ASSIGN_OR_RETURN(
         const Numbers numbers,
-        RunRival({.argv = {rival, std::to_string(kWorkers)}, .scratch = settings.scratch}));
+        RunRival({.argv = {rival, std::to_string(kWorkers), "ipc"}, .scratch = settings.scratch}));
     LOCKSTEP_ASSIGN_OR_RETURN(const double commands, Get(numbers, "commands_per_s"));
     executed.Rival("bare ROUTER-DEALER").values.push_back(commands);
     LOCKSTEP_ASSIGN_OR_RETURN(const Rates with_arguments,

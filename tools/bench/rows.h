@@ -22,6 +22,8 @@ Status MeasureAllReduce(const Settings& settings, Report& report);
 Status MeasureHosts(const Settings& settings, Report& report);
 // From the client's memory into worker-0's tensor.
 Status MeasureCopy(const Settings& settings, Report& report);
+// The same where they share no memory.
+Status MeasureBulk(const Settings& settings, Report& report);
 // What a cluster costs that nobody uses, and what it keeps after it was used.
 Status MeasureIdle(const Settings& settings, Report& report);
 // From nothing to a cluster that takes calls.

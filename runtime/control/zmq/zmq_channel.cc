@@ -121,10 +121,6 @@ StatusOr<IpcClaim> Bind(const Socket& socket, const std::string& wanted, bool be
 
 }  // namespace
 
-ZmqContext::ZmqContext() : handle_(zmq_ctx_new()) {}
-
-ZmqContext::~ZmqContext() { zmq_ctx_term(handle_); }
-
 StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> context,
                                                     const std::string& endpoint,
                                                     const ZmqOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 namespace lockstep::control {
 
@@ -11,6 +12,8 @@ class ZmqContext {
   static std::shared_ptr<ZmqContext> Create() {
     return std::shared_ptr<ZmqContext>(new ZmqContext());
   }
+  // Its I/O threads give way to others (see GiveWay()).
+  static std::shared_ptr<ZmqContext> CreateInBackground();
   ~ZmqContext();
   ZmqContext(const ZmqContext&) = delete;
   ZmqContext& operator=(const ZmqContext&) = delete;
@@ -22,5 +25,11 @@ class ZmqContext {
 
   void* const handle_;
 };
+
+// The context for bulk data at `endpoint`: one of its own, so that large messages do not keep the
+// I/O threads of `context` from small ones. Endpoints of this process (inproc://) are in `context`
+// alone.
+std::shared_ptr<ZmqContext> BulkContext(const std::shared_ptr<ZmqContext>& context,
+                                        const std::string& endpoint);
 
 }  // namespace lockstep::control

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/checksum.h"
 #include "runtime/base/deadline.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
@@ -29,6 +30,7 @@ constexpr auto kLong = 20s;
 struct Reply {
   uint64_t ticket = 0;
   uint64_t offset = 0;
+  uint64_t checksum = 0;
   Status error;
   std::string data;
 };
@@ -68,8 +70,10 @@ class BulkServerTest : public testing::Test {
     return Ask(ticket, offset, [&](auto request) { request.setRead(size); });
   }
   Reply Write(uint64_t ticket, uint64_t offset, const std::vector<std::string>& frames) {
+    const uint64_t checksum =
+        frames.empty() ? 0 : Checksum(frames.front().data(), frames.front().size());
     return Ask(
-        ticket, offset, [](auto request) { request.setWrite(); }, frames);
+        ticket, offset, [&](auto request) { request.setWrite(checksum); }, frames);
   }
   Reply Receive() {
     control::InputWaiter waiter(0us);
@@ -82,6 +86,7 @@ class BulkServerTest : public testing::Test {
         control::DecodeMessage<wire::BulkReply>(message[0], [&](wire::BulkReply::Reader reader) {
           reply.ticket = reader.getTicket();
           reply.offset = reader.getOffset();
+          reply.checksum = reader.getChecksum();
           if (reader.hasError()) {
             reply.error = control::ReadError(reader.getError()).ToStatus();
           }
@@ -107,16 +112,24 @@ TEST_F(BulkServerTest, ReadsAnyPartOfATensor) {
   EXPECT_EQ(reply.ticket, ticket_);
   EXPECT_EQ(reply.offset, 10u);
   EXPECT_EQ(reply.data, "\x0a\x0b\x0c");
+  EXPECT_EQ(reply.checksum, Checksum("\x0a\x0b\x0c", 3));
   EXPECT_EQ(Read(ticket_, 0, 100).data.size(), 100u);
   EXPECT_TRUE(Read(ticket_, 100, 0).error.ok());
 }
 
 TEST_F(BulkServerTest, WritesAnyPartOfATensor) {
   EXPECT_TRUE(Write(ticket_, 98, {"XY"}).error.ok());
-  EXPECT_TRUE(Ask(ticket_, 0, [](auto request) { request.setFinish(); }).error.ok());
   EXPECT_EQ(tensor_.data_as<char>()[97], 97);
   EXPECT_EQ(tensor_.data_as<char>()[98], 'X');
   EXPECT_EQ(tensor_.data_as<char>()[99], 'Y');
+}
+
+TEST_F(BulkServerTest, WhatWasDamagedOnItsWayIsNotWritten) {
+  const Reply reply =
+      Ask(ticket_, 98, [](auto request) { request.setWrite(Checksum("XZ", 2)); }, {"XY"});
+  EXPECT_EQ(reply.error.code(), StatusCode::kDataLoss) << reply.error;
+  EXPECT_EQ(reply.offset, 98u);
+  EXPECT_EQ(tensor_.data_as<char>()[98], 98);
 }
 
 TEST_F(BulkServerTest, NothingOutsideOfTheTensorCanBeReached) {

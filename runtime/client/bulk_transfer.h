@@ -1,0 +1,111 @@
+// The bytes of one tensor on their way between this process and worker-0's bulk socket
+// (schemas/bulk.capnp).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/frame.h"
+#include "schemas/bulk.capnp.h"
+
+namespace lockstep::client {
+
+// Memory that is lent to messages. Its end waits until the last of them has let go of it.
+//
+// Threads: Lend() one at a time; frames are dropped on any.
+class LentMemory {
+ public:
+  LentMemory();
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+  // The channels that messages were sent through last must be sending, or closed.
+  ~LentMemory();
+
+  control::Frame Lend(const std::byte* data, size_t size_bytes) const {
+    return {borrowers_, data, size_bytes};
+  }
+
+ private:
+  struct Ledger {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool returned = false;
+  };
+
+  const std::shared_ptr<Ledger> ledger_;
+  std::shared_ptr<void> borrowers_;
+};
+
+// A tensor is moved in chunks with checksums, several of them on their way at a time. Chunks that
+// are damaged are moved again; so are those that nobody has answered when a connection is given up:
+// what has arrived stays.
+//
+// Threads: one at a time. The memory is borrowed until this object's end.
+class BulkTransfer {
+ public:
+  static BulkTransfer Write(const void* from, size_t size_bytes) {
+    // Never written to.
+    return BulkTransfer(Direction::kWrite, const_cast<void*>(from), size_bytes);
+  }
+  static BulkTransfer Read(void* to, size_t size_bytes) {
+    return BulkTransfer(Direction::kRead, to, size_bytes);
+  }
+
+  // What a transfer asks of its session.
+  struct Surroundings {
+    // An error ends the transfer: the session's. Asked again and again while it waits.
+    std::function<Status()> look;
+    // Without any answer for so long, the transfer fails.
+    std::chrono::milliseconds timeout;
+  };
+
+  // Moves what is left, over a connection on which nothing was asked before that is still awaited.
+  // True: all has arrived. False: nobody answers here any more; to go on with another connection
+  // and another ticket (under the old one, what is still on its way must not be taken in). Errors:
+  //   kDeadlineExceeded  nobody has answered for the whole time-out, over all connections
+  //   kDataLoss          chunks arrive damaged again and again
+  //   kInternal          worker-0 answers nonsense
+  //   others             the worker's: the register was freed, say; or the session's
+  StatusOr<bool> Continue(control::ClientChannel& channel, uint64_t ticket,
+                          const Surroundings& surroundings);
+
+ private:
+  enum class Direction { kWrite, kRead };
+  enum class Chunk : uint8_t { kToDo, kUnderWay, kDone };
+
+  BulkTransfer(Direction direction, void* memory, size_t size_bytes);
+  // Asks for chunks until enough of them are under way.
+  Status Ask(control::ClientChannel& channel, uint64_t ticket);
+  Status AskFor(size_t chunk, control::ClientChannel& channel, uint64_t ticket);
+  Status Take(const control::Message& reply, uint64_t ticket);
+  Status TakeAnswer(wire::BulkReply::Reader reply, const control::Message& message, size_t chunk);
+  // Damaged on its way.
+  Status AskAgain(size_t chunk);
+  // Nobody answers: all that was under way has to be asked for again.
+  void GiveUpConnection();
+  size_t SizeOf(size_t chunk) const;
+
+  const Direction direction_;
+  std::byte* const memory_;
+  const size_t size_bytes_;
+  std::vector<Chunk> chunks_;
+  size_t first_to_do_ = 0;  // no chunk before it is to do
+  size_t under_way_ = 0;
+  size_t done_ = 0;
+  int damaged_ = 0;
+  // Silence that is longer means that the connection is lost.
+  std::chrono::milliseconds patience_;
+  Deadline::Clock::time_point last_answer_;
+  const std::unique_ptr<LentMemory> lent_;
+};
+
+}  // namespace lockstep::client

@@ -177,6 +177,9 @@ struct Envelope {
     # The worker finishes what it executes, releases everything, and exits. The text says why.
     waiting @10 :Void;
     # Answers a hello: the controller is here, and waits for others.
+    outOfReach @11 :Text;
+    # Answers a hello: the controller cannot connect to the endpoint that the worker offers, and does not
+    # count it before it can. The text says what was tried, and what to do.
   }
 }
 

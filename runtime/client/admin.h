@@ -22,7 +22,7 @@ struct WorkerStatus {
   int pid = 0;
   std::string device;
   std::string backend;      // "shm", "gloo"; empty before it is ready
-  std::string connection;   // why that one; while it is joining: what is in the way, if anything is
+  std::string connection;   // why that one; before it is ready: what is in the way, if anything is
   WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};
   std::string reason;  // why it is lost

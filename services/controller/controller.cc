@@ -117,6 +117,12 @@ Controller::Controller(const ControllerOptions& options,
         has_events_ = true;
         wake_up_.Signal();
       });
+  reach_back_ = std::make_unique<ReachBack>([this] {
+    std::lock_guard lock(events_mutex_);
+    reach_results_ = true;
+    has_events_ = true;
+    wake_up_.Signal();
+  });
   log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",
             worker_endpoint_, ", expecting ", options_.workers, " workers");
   thread_ = std::thread([this] { Run(); });
@@ -207,16 +213,19 @@ bool Controller::ReceiveSome() {
 
 bool Controller::HandleEvents() {
   std::vector<LivenessMonitor::Report> reports;
+  bool has_reach_results = false;
   bool go_on = true;
   {
     std::lock_guard lock(events_mutex_);
     wake_up_.Clear();
     has_events_ = false;
     reports.swap(report_events_);
+    has_reach_results = std::exchange(reach_results_, false);
     go_on = !stop_requested_;
   }
   for (const auto& report : reports) inquiries_.Add(report.probe, report.rank, report.frame);
   NoticeLosses();
+  if (has_reach_results) ConsiderReached();
   return go_on;
 }
 

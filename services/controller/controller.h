@@ -31,6 +31,7 @@
 #include "services/controller/membership.h"
 #include "services/controller/metrics.h"
 #include "services/controller/options.h"
+#include "services/controller/reach_back.h"
 #include "services/controller/session_table.h"
 #include "services/metrics/metrics_server.h"
 
@@ -117,13 +118,14 @@ class Controller {
   // It fails if the client has sent commands before `next_command` that have not come.
   void NoticeLostBatches(SessionEntry& session, uint64_t next_command);
 
-  // How the world is put together, and mended (world.cc).
+  // Who is admitted (admission.cc).
   void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
-  // All are present: whoever waited is welcome, and all connect under a new epoch.
-  void StartWorld();
-  // They have nothing of the sessions that are open.
-  void NoteNewcomers(const std::vector<Rank>& newcomers);
-  control::Frame WelcomeFor(Rank rank, bool forget);
+  // Gives it a rank, or refuses it, once it is known whether it is reached.
+  void Consider(const control::PeerName& peer, const Candidate& candidate);
+  // The controller can connect to where the worker says that clients reach it. One that is out of
+  // reach is told so; one that is being tried is considered again when that is known.
+  bool IsReached(const control::PeerName& peer, const Candidate& candidate);
+  void ConsiderReached();
   void TellToWait(const control::PeerName& peer);
   void RefuseWorker(const control::PeerName& peer, const Status& why);
   // Frees the candidate's rank of a worker that waits for it, and has kept less of it: a newcomer,
@@ -133,6 +135,13 @@ class Controller {
   bool MayFollow(const control::PeerName& peer, const Candidate& candidate);
   // True if the candidate is the very worker that has its rank: it lost sight of this controller.
   bool HasTheRank(const Candidate& candidate) const;
+
+  // How the world is put together, and mended (world.cc).
+  // All are present: whoever waited is welcome, and all connect under a new epoch.
+  void StartWorld();
+  // They have nothing of the sessions that are open.
+  void NoteNewcomers(const std::vector<Rank>& newcomers);
+  control::Frame WelcomeFor(Rank rank, bool forget);
   void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
   void HandleReady(Rank rank, wire::Ready::Reader ready);
   void HandleTrouble(Rank rank, wire::Trouble::Reader trouble);
@@ -246,6 +255,7 @@ class Controller {
   Inquiries inquiries_;
   std::vector<PendingOpen> pending_opens_;
   std::vector<Awaiting> awaiting_;
+  std::unordered_map<control::PeerName, Candidate> being_reached_;
   // Who asks for a rank that is taken, and since when.
   std::unordered_map<control::PeerName, Deadline::Clock::time_point> asking_since_;
   std::vector<WatchId> watches_;  // by rank: the watching of its present worker
@@ -272,6 +282,7 @@ class Controller {
   std::mutex events_mutex_;
   std::vector<LivenessMonitor::Loss> lost_events_;
   std::vector<LivenessMonitor::Report> report_events_;
+  bool reach_results_ = false;  // there are some
   bool stop_requested_ = false;
   std::string stop_reason_;
 
@@ -282,6 +293,7 @@ class Controller {
   Metrics metrics_;
   std::unique_ptr<metrics::MetricsServer> metrics_server_;
   std::unique_ptr<LivenessMonitor> liveness_;
+  std::unique_ptr<ReachBack> reach_back_;
   std::thread thread_;
 };
 

@@ -92,6 +92,7 @@ StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate&
   joined.state = State::kWaiting;
   joined.peer = peer;
   joined.facts = candidate;
+  joined.connection.clear();
   ranks_[peer] = rank;
   return rank;
 }
@@ -132,6 +133,12 @@ void Membership::MarkReady(Rank rank, const std::string& backend, const std::str
 void Membership::NoteTrouble(Rank rank, const std::string& trouble) {
   Member& member = members_[static_cast<size_t>(rank)];
   if (member.state == State::kJoining) member.connection = trouble;
+}
+
+void Membership::NoteOutOfReach(Rank rank, const std::string& why) {
+  if (rank < 0) return;
+  Member& member = members_[static_cast<size_t>(rank)];
+  if (member.state == State::kMissing) member.connection = why;
 }
 
 void Membership::MarkLost(Rank rank, const std::string& reason) {
@@ -188,7 +195,9 @@ Status Membership::Whole() const {
       ++ready;
     } else {
       missing += (missing.empty() ? "" : ", ") + std::to_string(rank) +
-                 (m.state == State::kMissing ? "" : " (joining)");
+                 (m.state != State::kMissing ? " (joining)"
+                  : !m.connection.empty()    ? " (" + m.connection + ")"
+                                             : "");
     }
   }
   if (missing.empty()) return OkStatus();

@@ -61,7 +61,7 @@ class Membership {
     control::PeerName peer;  // on the workers' command channel
     Candidate facts;
     std::string backend;
-    std::string connection;    // kReady: how the backend was chosen; kJoining: what is in the way
+    std::string connection;    // kReady: how the backend was chosen; else: what is in the way
     std::string lost_because;  // kLost; and kWaiting, if it is to replace a lost one
   };
 
@@ -85,6 +85,8 @@ class Membership {
   // The state change of `rank`; the caller got the rank from FindPeer.
   void MarkReady(Rank rank, const std::string& backend, const std::string& connection = "");
   void NoteTrouble(Rank rank, const std::string& trouble);
+  // A worker that asks for `rank` (-1: for any) is not admitted yet, because it cannot be reached.
+  void NoteOutOfReach(Rank rank, const std::string& why);
   void MarkLost(Rank rank, const std::string& reason);
   // The worker of `rank` has left before it was welcomed: the rank is as if it had not asked.
   void Free(Rank rank, const std::string& reason);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
@@ -51,8 +52,10 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
   });
 }
 
-// None: the controller waits for others.
-StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message) {
+// None: the controller waits, for others or until it can reach this worker: then `out_of_reach`
+// says why it does not.
+StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message,
+                                          std::string* out_of_reach) {
   if (message.empty()) return Internal("the controller sent an empty message");
   std::optional<Place> place;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
@@ -70,6 +73,10 @@ StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message) {
             return Aborted("the cluster was shut down: ",
                            control::ToString(envelope.getShutdown()));
           case wire::Envelope::WAITING:
+            out_of_reach->clear();
+            return OkStatus();
+          case wire::Envelope::OUT_OF_REACH:
+            *out_of_reach = control::ToString(envelope.getOutOfReach());
             return OkStatus();
           default:
             return Internal("the controller sent a batch before its welcome");
@@ -113,6 +120,8 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
   Deadline deadline = Deadline::After(patience);
   control::InputWaiter waiter{milliseconds(0)};
   control::Channel* const channels[] = {&channel};
+  std::string out_of_reach;
+  std::string told;
   do {
     LOCKSTEP_RETURN_IF_ERROR(channel.Send({hello}));
     const Deadline next_hello = Deadline::After(kHelloInterval).Earlier(deadline);
@@ -120,15 +129,18 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
       if (stopping) return Aborted("the worker was stopped while it joined");
       control::Message message;
       if (!channel.Receive(&message)) continue;
-      LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Place> place, ReadAnswer(message));
+      LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Place> place, ReadAnswer(message, &out_of_reach));
       if (place.has_value()) return *std::move(place);
+      if (!out_of_reach.empty() && out_of_reach != told) log::Warn(told = out_of_reach);
       // What it keeps is worth waiting for, as long as there is somebody to wait with.
       if (offer.inventory.has_value()) deadline = Deadline::After(patience);
     }
   } while (!deadline.Expired());
   return DeadlineExceeded("no welcome from the controller at ", options.controller_endpoint,
-                          " within ", patience.count(),
-                          " ms: it does not run there, or not all workers have joined");
+                          " within ", patience.count(), " ms: ",
+                          out_of_reach.empty()
+                              ? "it does not run there, or not all workers have joined"
+                              : out_of_reach);
 }
 
 Status SendGoodbye(control::ClientChannel& channel, const std::string& reason) {

@@ -340,6 +340,7 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
                             place_.rank, " in epoch ", place_.epoch);
           }
           case wire::Envelope::WAITING:
+          case wire::Envelope::OUT_OF_REACH:
             return Internal("the controller tells a worker to wait that it has welcomed");
           case wire::Envelope::REFUSED:
             return control::ReadError(envelope.getRefused().getError()).ToStatus();

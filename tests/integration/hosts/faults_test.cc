@@ -118,6 +118,34 @@ TEST_F(FaultsTest, AWireThatIsNotMendedLosesTheHost) {
   ExpectRecovery(2);
 }
 
+// In the middle of it, and on a wire on which it takes seconds.
+TEST_F(FaultsTest, ACopyGoesOnWhereACutHasStoppedIt) {
+  constexpr int64_t kElements = 16 << 20;
+  std::vector<uint32_t> sent(kElements);
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<uint32_t>(i) * 2654435761u;
+  const auto cut_after = [this](std::chrono::milliseconds delay) {
+    return std::thread([this, delay] {
+      std::this_thread::sleep_for(delay);
+      cluster_->hosts().Isolate(0);
+      std::this_thread::sleep_for(1500ms);
+      cluster_->hosts().Mend(0);
+    });
+  };
+  std::thread cutter = cut_after(20ms);
+  const auto ref = session_->CopyToWorker0({kElements}, ViewOf(sent.data(), sent.size()));
+  cutter.join();
+  ASSERT_TRUE(ref.ok()) << ref.status();
+
+  cluster_->hosts().Narrow(0, "400mbit");
+  std::vector<uint32_t> received(sent.size());
+  cutter = cut_after(300ms);
+  const Status status = session_->CopyFromWorker0(ViewOf(received.data(), received.size()), *ref);
+  cutter.join();
+  EXPECT_EQ(status, OkStatus());
+  EXPECT_TRUE(received == sent);
+  EXPECT_EQ(Work(), OkStatus());
+}
+
 // What it sends arrives, what is sent to it does not: half of each connection.
 TEST_F(FaultsTest, AHostThatHearsNothingIsNotWaitedForForEver) {
   cluster_->hosts().Deafen(0);

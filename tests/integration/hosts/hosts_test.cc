@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using HostsTest = HostsFixture;
 
@@ -96,6 +97,36 @@ TEST_F(HostsTest, AControllerMayListenAtAllItsAddresses) {
   NetnsCluster cluster(options);
   ASSERT_EQ(cluster.Start(), OkStatus());
   ExpectSumOfRanks(cluster);
+}
+
+// Behind an address that leads nowhere; and behind a wall, which is opened.
+TEST_F(HostsTest, AWorkerThatCannotBeReachedBackIsToldAndDoesNotCount) {
+  NetnsClusterOptions options{.hosts = 1, .ranks_per_host = 1};
+  options.worker.advertise_address = "203.0.113.9";
+  NetnsCluster nowhere(options);
+  EXPECT_EQ(nowhere.StartController(), OkStatus());
+  EXPECT_EQ(nowhere.StartWorker(0), OkStatus());
+  const lockstep::Status late = nowhere.AwaitReady(2s);
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late;
+  EXPECT_EQ(nowhere.Ask()->workers[0].state, WorkerState::kMissing);
+  for (const std::string& text : {nowhere.Ask()->workers[0].connection, nowhere.LogOf("worker-0"),
+                                  nowhere.LogOf("controller")}) {
+    EXPECT_THAT(text, AllOf(HasSubstr("cannot connect to worker"), HasSubstr("203.0.113.9:"),
+                            HasSubstr("advertise_address")));
+  }
+
+  options.worker.advertise_address = "";
+  options.worker.bulk_endpoint = "tcp://eth0:7777";
+  NetnsCluster walled(options);
+  const std::string wall = "INPUT -p tcp --dport 7777 -j REJECT --reject-with tcp-reset";
+  ASSERT_TRUE(walled.hosts().Run(0, "iptables -A " + wall));
+  EXPECT_EQ(walled.StartController(), OkStatus());
+  EXPECT_EQ(walled.StartWorker(0), OkStatus());
+  EXPECT_FALSE(walled.AwaitReady(1s).ok());
+  EXPECT_THAT(walled.LogOf("worker-0"), HasSubstr(":7777 does not answer: Connection refused"));
+  ASSERT_TRUE(walled.hosts().Run(0, "iptables -D " + wall));
+  ASSERT_EQ(walled.AwaitReady(), OkStatus());
+  EXPECT_THAT(walled.Ask()->workers[0].connection, Not(HasSubstr("7777")));
 }
 
 TEST_F(HostsTest, RanksThatDoNotReachEachOtherAreToldAndTryAgain) {

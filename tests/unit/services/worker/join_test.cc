@@ -157,6 +157,17 @@ TEST_F(JoinTest, SilentControllerIsReportedAtTheDeadline) {
   EXPECT_THAT(Message(place.status()), HasSubstr(server_->endpoint()));
 }
 
+TEST_F(JoinTest, WhoIsOutOfReachLearnsWhatWasTried) {
+  std::thread controller([&] {
+    Answer([](wire::Hello::Reader) {},
+           [](wire::Envelope::Builder e) { e.setOutOfReach("tcp://10.0.0.1:7 does not answer"); });
+  });
+  const Status status = RunJoin(300ms).status();
+  controller.join();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(Message(status), HasSubstr("tcp://10.0.0.1:7 does not answer"));
+}
+
 // One that brings nothing gives up, and somebody starts it again ...
 TEST_F(JoinTest, WhoKeepsNothingGivesUpInTime) {
   std::thread controller([&] {

@@ -1,0 +1,158 @@
+// How workers are admitted: one that asks to join is tried to be reached back, and gets a rank or
+// is refused.
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "services/controller/controller.h"
+
+namespace lockstep::controller {
+
+void Controller::HandleHello(const control::PeerName& peer, wire::Hello::Reader hello) {
+  const Candidate candidate = ReadCandidate(hello);
+  // Said again while it waits, as a sign of life.
+  const Rank known = membership_.FindPeer(peer);
+  if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
+    switch (membership_.member(known).state) {
+      case Membership::State::kWaiting:
+        liveness_->NoteAlive(known);
+        return TellToWait(peer);
+      case Membership::State::kLost:
+        // It was silent for too long, but lives: it may ask like any other.
+        membership_.ForgetName(peer);
+        break;
+      default:
+        // Its welcome is on its way. If that was lost, so is the worker, for want of heartbeats.
+        return;
+    }
+  }
+  Consider(peer, candidate);
+}
+
+void Controller::Consider(const control::PeerName& peer, const Candidate& candidate) {
+  if (!IsReached(peer, candidate)) return;
+  // Whoever is in the way may have been killed a moment ago, and must not push others to ranks that
+  // somebody else will ask for.
+  NoticeLosses();
+  if (HasTheRank(candidate)) {
+    // It has dropped what was sent to it meanwhile, so it comes back like any other.
+    const LivenessMonitor::Loss loss =
+        liveness_->GiveUp(candidate.wanted_rank,
+                          "it had heard nothing of the controller for too long, and comes back");
+    HandleLost(loss.rank, loss.reason, loss.last);
+  }
+  MakeWayFor(candidate);
+  if (MayFollow(peer, candidate)) return TellToWait(peer);
+  const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
+  if (!rank.ok()) {
+    log::Warn("worker ", control::ProcessLabel(candidate.host, candidate.pid),
+              " is refused: ", Message(rank.status()));
+    return RefuseWorker(peer, rank.status());
+  }
+  log::Info("rank ", *rank, " is ", control::ProcessLabel(candidate.host, candidate.pid), " on ",
+            candidate.device);
+  watches_[static_cast<size_t>(*rank)] =
+      liveness_->Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment);
+  stuck_[static_cast<size_t>(*rank)] = 0;
+  if (!membership_.AllPresent()) return TellToWait(peer);
+  // Nobody is welcomed into a world that is broken already.
+  NoticeLosses();
+  if (membership_.AllPresent()) StartWorld();
+}
+
+bool Controller::IsReached(const control::PeerName& peer, const Candidate& candidate) {
+  // Whoever is refused anyway is refused for that.
+  if (!membership_.Check(candidate).ok()) return true;
+  const std::optional<Status> reached = reach_back_->Ask(candidate.bulk_endpoint);
+  if (!reached.has_value()) {
+    being_reached_.insert_or_assign(peer, candidate);
+    return false;
+  }
+  if (reached->ok()) return true;
+  const std::string why =
+      "the controller cannot connect to worker " +
+      control::ProcessLabel(candidate.host, candidate.pid) + ": " + Message(*reached) +
+      "; open that port, or set data_address, bulk_endpoint or advertise_address";
+  log::Warn(why);
+  membership_.NoteOutOfReach(candidate.wanted_rank, why);
+  (void)workers_->Send({&peer, 1},
+                       {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                         e.setEpoch(epoch_.value);
+                         e.setOutOfReach(why);
+                       })});
+  return false;
+}
+
+void Controller::ConsiderReached() {
+  for (const auto& [peer, candidate] : std::exchange(being_reached_, {})) {
+    // It may have come by another hello meanwhile.
+    if (membership_.FindPeer(peer) < 0) Consider(peer, candidate);
+  }
+}
+
+void Controller::TellToWait(const control::PeerName& peer) {
+  (void)workers_->Send({&peer, 1},
+                       {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                         e.setEpoch(epoch_.value);
+                         e.setWaiting();
+                       })});
+}
+
+void Controller::RefuseWorker(const control::PeerName& peer, const Status& why) {
+  (void)workers_->Send({&peer, 1},
+                       {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                         e.setEpoch(epoch_.value);
+                         control::WriteError(e.initRefused().initError(), control::ErrorOf(why));
+                       })});
+}
+
+void Controller::MakeWayFor(const Candidate& candidate) {
+  const Rank rank = candidate.wanted_rank;
+  const bool keeps = candidate.inventory.has_value() &&
+                     candidate.inventory->world_size == membership_.size() &&
+                     membership_.Check(candidate).ok();
+  if (!keeps || rank < 0 || membership_.member(rank).state != Membership::State::kWaiting) return;
+  const Membership::Member member = membership_.member(rank);
+  const auto& theirs = member.facts.inventory;
+  if (theirs.has_value() && theirs->epoch >= candidate.inventory->epoch) return;
+  const Status why = AlreadyExists("rank ", rank, " was given to ",
+                                   control::ProcessLabel(candidate.host, candidate.pid),
+                                   ", which has kept more of it");
+  // One that takes any rank asks again, and gets another.
+  if (member.facts.wanted_rank >= 0) RefuseWorker(member.peer, why);
+  FreeRank(rank, Message(why));
+}
+
+bool Controller::HasTheRank(const Candidate& candidate) const {
+  const Rank rank = candidate.wanted_rank;
+  if (!candidate.inventory.has_value() || rank < 0 || rank >= membership_.size()) return false;
+  const Membership::Member& member = membership_.member(rank);
+  return membership_.IsWelcome(rank) && member.facts.host_id == candidate.host_id &&
+         member.facts.pid == candidate.pid && member.facts.segment == candidate.segment;
+}
+
+// A worker of another host that has ended is silent for a while before it is lost; who comes in its
+// place is not refused for that.
+bool Controller::MayFollow(const control::PeerName& peer, const Candidate& candidate) {
+  constexpr std::chrono::minutes kForgetAfter{1};
+  const auto now = Deadline::Clock::now();
+  for (auto it = asking_since_.begin(); it != asking_since_.end();) {
+    it = now - it->second > kForgetAfter ? asking_since_.erase(it) : std::next(it);
+  }
+  const Rank rank = candidate.wanted_rank;
+  if (!membership_.Check(candidate).ok() || rank < 0 || !membership_.IsWelcome(rank)) return false;
+  const LastHeard heard = liveness_->LastHeardOf(rank);
+  // Of one on this host its end would be known.
+  if (heard.is_present) return false;
+  const auto since = asking_since_.try_emplace(peer, now).first->second;
+  const bool lives = now - heard.heartbeat_age > since;
+  if (lives) asking_since_.erase(peer);
+  return !lives;
+}
+
+}  // namespace lockstep::controller

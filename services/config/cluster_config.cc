@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "services/config/endpoint.h"
 #include "services/config/yaml.h"
 
 namespace lockstep::config {
@@ -29,6 +30,59 @@ Settings WorkerSection(std::string_view section, worker::WorkerOptions& options)
   return ServiceSection(section, WorkerSettings(options),
                         {"cluster", "controller_endpoint", "rank", "rank_from", "rank_offset"},
                         "cannot be given here: each worker gets it from the cluster");
+}
+
+// The workers of every host, each starting from `worker`. None: all on this host.
+void ApplyHosts(const std::vector<Entry>& entries, ClusterOptions& options, Problems& problems) {
+  size_t workers = 0;
+  for (const HostItem& item : SplitHosts(entries, problems)) {
+    HostOptions host;
+    host.program = options.remote_program;
+    worker::WorkerOptions worker = options.worker;
+    Settings table = Section(item.section, HostSettings(host));
+    for (Setting& setting : WorkerSection(item.section, worker)) table.push_back(setting);
+    Apply(item.entries, table, item.where, problems);
+    CheckWorker(worker, item.entries, item.section + ".", problems);
+    workers += static_cast<size_t>(host.workers);
+    options.hosts.push_back(host);
+    if (workers <= kMaxWorkers) {
+      options.ranks.insert(options.ranks.end(), static_cast<size_t>(host.workers), worker);
+    } else {
+      problems.Add(item.where, item.section + ".workers: with the hosts before, these are more " +
+                                   "than " + std::to_string(kMaxWorkers) + " workers");
+      return;
+    }
+  }
+}
+
+// The workers would refuse a controller that only a network leads to, each in its own log.
+void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<Entry>& entries,
+                           Problems& problems) {
+  const controller::ControllerOptions& controller = options.controller;
+  const Entry* const endpoint = LastOf(entries, "controller.worker_endpoint");
+  if (endpoint == nullptr || CheckStaysOnThisHost(controller.worker_endpoint).ok()) return;
+  for (const worker::WorkerOptions& worker : options.ranks) {
+    if (MayUseNetworks(worker)) continue;
+    problems.Add(endpoint->where, "worker.plaintext: rank " + std::to_string(worker.rank) +
+                                      " may not reach \"" + endpoint->value.Text() +
+                                      "\", which is not on its host; in a network that nobody "
+                                      "else is in, set worker.plaintext: network");
+    return;
+  }
+}
+
+// What a cluster over several hosts needs beyond what one host does.
+void CheckHosts(const ClusterOptions& options, const std::vector<Entry>& entries,
+                Problems& problems) {
+  const Entry* const workers = LastOf(entries, "workers");
+  if (workers != nullptr && options.workers != static_cast<int>(options.ranks.size())) {
+    problems.Add(workers->where, "workers: \"" + workers->value.Text() + "\", but the hosts have " +
+                                     std::to_string(options.ranks.size()) +
+                                     "; leave it out, or change hosts");
+  }
+  if (!options.HasOtherHosts()) return;
+  const auto hosts = std::find_if(entries.begin(), entries.end(), IsForHosts);
+  CheckReachable(options.controller, entries, hosts->where, problems);
 }
 
 bool IsForRank(const Entry& entry) {
@@ -70,13 +124,38 @@ void ApplyRanks(const std::vector<Entry>& entries, ClusterOptions& options, Prob
 
 }  // namespace
 
-// The default of a worker on its own is a port; in a cluster on one host it is a socket file.
-ClusterOptions::ClusterOptions() { worker.bulk_endpoint.clear(); }
+ClusterOptions::ClusterOptions()
+    : ssh({"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5",
+           "-o", "ServerAliveCountMax=3"}) {
+  // The default of a worker on its own is a port; in a cluster on one host it is a socket file.
+  worker.bulk_endpoint.clear();
+}
+
+const HostOptions& ClusterOptions::HostOf(int rank) const {
+  size_t host = 0;
+  for (int first = hosts[0].workers; first <= rank; first += hosts[host].workers) ++host;
+  return hosts[host];
+}
+
+bool ClusterOptions::HasOtherHosts() const {
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [](const HostOptions& host) { return !host.IsThisHost(); });
+}
 
 Settings ClusterSettings(ClusterOptions& options) {
   Settings all = {
       Name("cluster", options.cluster, "Name of the cluster, and of its run directory."),
-      Integer("workers", options.workers, 1, kMaxWorkers, "Number of worker processes."),
+      Integer("workers", options.workers, 1, kMaxWorkers,
+              "Number of worker processes; with hosts, their workers."),
+      Documented("hosts", "list", "[]",
+                 "names, or {host: NAME, workers: N, program: PATH, any setting of a worker}",
+                 "Where the workers run, in the order of their ranks: on this host (localhost), or "
+                 "on others, over ssh. Without any, all on this host."),
+      Command("ssh", options.ssh,
+              "What runs a command on another host; the host and the command line are appended."),
+      RemoteProgram("remote_program", options.remote_program,
+                    "The worker's program on other hosts. A relative path starts where commands "
+                    "over ssh do: in the user's home."),
   };
   for (Setting& setting :
        ServiceSection("controller", ControllerSettings(options.controller), {"cluster", "workers"},
@@ -91,22 +170,30 @@ Settings ClusterSettings(ClusterOptions& options) {
 StatusOr<ClusterOptions> LoadCluster(const Sources& sources) {
   Problems problems;
   ClusterOptions options;
-  const std::string name = sources.file.empty() ? "settings" : sources.file;
   const std::vector<Entry> entries = ReadSources(sources, problems);
   std::vector<Entry> common;
+  std::vector<Entry> by_host;
   std::vector<Entry> by_rank;
-  std::partition_copy(entries.begin(), entries.end(), std::back_inserter(by_rank),
-                      std::back_inserter(common), IsForRank);
-  Apply(common, ClusterSettings(options), name, problems);
+  for (const Entry& entry : entries) {
+    (IsForHosts(entry) ? by_host : IsForRank(entry) ? by_rank : common).push_back(entry);
+  }
+  Apply(common, ClusterSettings(options), NameOf(sources), problems);
   CheckController(options.controller, entries, "controller.", problems);
   CheckWorker(options.worker, entries, "worker.", problems);
 
+  options.worker.cluster = options.cluster;
+  ApplyHosts(by_host, options, problems);
+  if (options.hosts.empty()) {
+    options.hosts.push_back({.workers = options.workers});
+    options.ranks.assign(static_cast<size_t>(options.workers), options.worker);
+  }
+  CheckHosts(options, entries, problems);
+  options.workers = static_cast<int>(options.ranks.size());
   options.controller.cluster = options.cluster;
   options.controller.workers = options.workers;
-  options.worker.cluster = options.cluster;
-  options.ranks.assign(static_cast<size_t>(options.workers), options.worker);
   for (int rank = 0; rank < options.workers; ++rank) options.ranks[rank].rank = rank;
   ApplyRanks(by_rank, options, problems);
+  CheckPlaintextOfRanks(options, entries, problems);
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   return options;
 }
@@ -163,7 +250,7 @@ StatusOr<FileKind> GuessFileKind(const std::string& path) {
   for (const FileKind kind : kKinds) {
     const Settings settings = Describe(kind);
     const long known = std::count_if(entries.begin(), entries.end(), [&](const Entry& entry) {
-      if (kind == FileKind::kCluster && IsForRank(entry)) return true;
+      if (kind == FileKind::kCluster && (IsForRank(entry) || IsForHosts(entry))) return true;
       return std::any_of(settings.begin(), settings.end(),
                          [&](const Setting& setting) { return setting.key == entry.key; });
     });

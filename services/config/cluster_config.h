@@ -1,4 +1,4 @@
-// The configuration of a whole cluster on one host: `lockstep up CLUSTER.yaml`.
+// The configuration of a whole cluster: `lockstep up CLUSTER.yaml`.
 //
 //     cluster: demo
 //     workers: 4
@@ -6,12 +6,15 @@
 //     worker: {arena_bytes: 4GiB, module_path: [modules]}
 //     ranks:
 //       0: {arena_bytes: 16GiB}
+//
+// Its workers run on this host, or where `hosts` says (hosts.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "services/config/hosts.h"
 #include "services/config/service_config.h"
 
 namespace lockstep::config {
@@ -21,16 +24,26 @@ struct ClusterOptions {
 
   std::string cluster = "lockstep";
   int workers = 4;
+  // Where the workers run, in the order of their ranks: never empty once it is loaded.
+  std::vector<HostOptions> hosts;
+  // What runs a command on another host: the host and the command line are appended.
+  std::vector<std::string> ssh;
+  // The worker's program there, unless its host has another.
+  std::string remote_program = HostOptions().program;
   // `cluster` and `workers` are filled in. An endpoint that is empty is chosen by whoever starts
-  // the processes: sockets in the run directory.
+  // the processes: sockets in the run directory, or what other hosts reach.
   controller::ControllerOptions controller;
   // What every worker starts from.
   worker::WorkerOptions worker;
   // One for each rank, its `cluster` and `rank` filled in: `worker` with that rank's own settings.
   std::vector<worker::WorkerOptions> ranks;
+
+  const HostOptions& HostOf(int rank) const;
+  // False if all workers run on this host.
+  bool HasOtherHosts() const;
 };
 
-// The table, without `ranks.N`, whose rows are those of `worker`.
+// The table, without `hosts[N]` and `ranks.N`, whose rows are those of `worker` and HostSettings().
 Settings ClusterSettings(ClusterOptions& options);
 
 // kInvalidArgument with all problems, one a line.

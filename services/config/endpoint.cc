@@ -88,6 +88,29 @@ Status CheckStaysOnThisHost(std::string_view endpoint) {
       "in, set plaintext: network");
 }
 
+Status CheckReachedFromOthers(std::string_view endpoint, bool advertised) {
+  constexpr std::string_view kWrite =
+      "write tcp://ADDRESS:PORT (PORT may be *), where ADDRESS is an address, a network "
+      "(10.1.0.0/16) or an interface of this host that the other hosts reach";
+  if (endpoint.empty()) return InvalidArgument("missing, but there are other hosts; ", kWrite);
+  if (!StartsWith(endpoint, kTcp)) {
+    return InvalidArgument("\"", endpoint, "\" is not for other hosts; ", kWrite);
+  }
+  if (advertised) return OkStatus();
+  const std::string_view address = endpoint.substr(kTcp.size());
+  const std::string_view host = address.substr(0, address.rfind(':'));
+  if (host == "*" || host == "0.0.0.0" || host == "[::]") {
+    return InvalidArgument("\"", endpoint,
+                           "\" does not say at which address other hosts reach it; ", kWrite,
+                           ", or set controller.advertise_address");
+  }
+  if (IsLoopback(host)) {
+    return InvalidArgument("\"", endpoint, "\" is not for other hosts; ", kWrite,
+                           ", or set controller.advertise_address if something leads them here");
+  }
+  return OkStatus();
+}
+
 StatusOr<std::string> IpcEndpoint(const std::string& path) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSocketPath(path));
   return std::string(kIpc) + path;

@@ -27,6 +27,11 @@ Status CheckHttpEndpoint(std::string_view endpoint);
 // what to set.
 Status CheckStaysOnThisHost(std::string_view endpoint);
 
+// OK for a tcp endpoint that names an address which other hosts can reach, as far as the text
+// tells; else kInvalidArgument, with what to write. `advertised`: others are told another address,
+// so that it may be any.
+Status CheckReachedFromOthers(std::string_view endpoint, bool advertised);
+
 // "ipc://`path`", if the path is absolute and short enough for a socket.
 StatusOr<std::string> IpcEndpoint(const std::string& path);
 

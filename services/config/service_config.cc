@@ -1,6 +1,5 @@
 #include "services/config/service_config.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "services/config/endpoint.h"
@@ -14,18 +13,6 @@ constexpr size_t kKiB = size_t{1} << 10;
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kGiB = size_t{1} << 30;
 constexpr size_t kTiB = size_t{1} << 40;
-
-// What a configuration is called in problems that belong to no line.
-std::string NameOf(const Sources& sources) {
-  return sources.file.empty() ? "settings" : sources.file;
-}
-
-// The entry that decides about `key`: later ones override. Null if nobody gives it.
-const Entry* LastOf(const std::vector<Entry>& entries, const std::string& key) {
-  const auto last = std::find_if(entries.rbegin(), entries.rend(),
-                                 [&](const Entry& entry) { return entry.key == key; });
-  return last == entries.rend() ? nullptr : &*last;
-}
 
 constexpr char kLoopback[] = "loopback";
 constexpr char kNetwork[] = "network";
@@ -137,6 +124,8 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
                "sleeps."),
   };
 }
+
+bool MayUseNetworks(const worker::WorkerOptions& options) { return options.plaintext == kNetwork; }
 
 void CheckController(const controller::ControllerOptions& options,
                      const std::vector<Entry>& entries, const std::string& prefix,

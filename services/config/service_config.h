@@ -18,6 +18,9 @@ inline constexpr int kMaxWorkers = 4096;
 Settings ControllerSettings(controller::ControllerOptions& options);
 Settings WorkerSettings(worker::WorkerOptions& options);
 
+// True if its messages, which nobody encrypts, may leave its host.
+bool MayUseNetworks(const worker::WorkerOptions& options);
+
 // What no single setting can check, such as two durations that contradict each other. A problem is
 // reported where `entries` give one of the settings; their keys have `prefix` in front.
 void CheckController(const controller::ControllerOptions& options,

@@ -27,6 +27,12 @@ Status OutOfBounds(const RawValue& value) {
   return InvalidArgument("\"", value.Text(), "\" is out of bounds");
 }
 
+std::string YamlList(const std::vector<std::string>& items) {
+  std::string list;
+  for (const std::string& item : items) list += (list.empty() ? "" : ", ") + YamlScalar(item);
+  return "[" + list + "]";
+}
+
 // Completes a row: the default is what `show` prints now, and a value that `store` refuses is
 // refused with what is allowed.
 Setting Row(std::string key, std::string type, std::string allowed, std::string doc,
@@ -44,20 +50,6 @@ Setting Row(std::string key, std::string type, std::string allowed, std::string 
   };
   row.show = std::move(show);
   return row;
-}
-
-// A row for a field of text that `check` accepts.
-Setting TextRow(std::string key, std::string type, std::string allowed, std::string& field,
-                std::string doc, std::function<Status(const std::string&)> check) {
-  return Row(
-      std::move(key), std::move(type), std::move(allowed), std::move(doc),
-      [&field, check = std::move(check)](const RawValue& value) {
-        LOCKSTEP_ASSIGN_OR_RETURN(std::string text, Scalar(value));
-        LOCKSTEP_RETURN_IF_ERROR(check(text));
-        field = std::move(text);
-        return OkStatus();
-      },
-      [&field] { return YamlScalar(field); });
 }
 
 // A row for a field that holds a whole number of `Field`'s type.
@@ -87,8 +79,21 @@ bool IsName(std::string_view text) {
 
 }  // namespace
 
+Setting Checked(std::string key, std::string type, std::string allowed, std::string& field,
+                std::string doc, std::function<Status(const std::string&)> check) {
+  return Row(
+      std::move(key), std::move(type), std::move(allowed), std::move(doc),
+      [&field, check = std::move(check)](const RawValue& value) {
+        LOCKSTEP_ASSIGN_OR_RETURN(std::string text, Scalar(value));
+        LOCKSTEP_RETURN_IF_ERROR(check(text));
+        field = std::move(text);
+        return OkStatus();
+      },
+      [&field] { return YamlScalar(field); });
+}
+
 Setting Text(std::string key, std::string& field, std::string doc) {
-  return TextRow(std::move(key), "text", "any text", field, std::move(doc),
+  return Checked(std::move(key), "text", "any text", field, std::move(doc),
                  [](const std::string&) { return OkStatus(); });
 }
 
@@ -96,7 +101,7 @@ Setting Choice(std::string key, std::string& field, std::initializer_list<std::s
                std::string doc) {
   std::string list;
   for (std::string_view item : allowed) list += (list.empty() ? "" : ", ") + std::string(item);
-  return TextRow(std::move(key), "text", list, field, std::move(doc),
+  return Checked(std::move(key), "text", list, field, std::move(doc),
                  [choices = std::vector<std::string>(allowed.begin(), allowed.end())](
                      const std::string& text) {
                    if (std::find(choices.begin(), choices.end(), text) != choices.end())
@@ -106,7 +111,7 @@ Setting Choice(std::string key, std::string& field, std::initializer_list<std::s
 }
 
 Setting Name(std::string key, std::string& field, std::string doc) {
-  return TextRow(std::move(key), "name",
+  return Checked(std::move(key), "name",
                  "a lower-case letter or digit, then up to 62 more, '-', '_' or '.'", field,
                  std::move(doc), [](const std::string& text) {
                    if (IsName(text)) return OkStatus();
@@ -149,21 +154,37 @@ Setting PathList(std::string key, std::vector<std::string>& field, std::string d
         field = std::move(paths);
         return OkStatus();
       },
-      [&field] {
-        std::string list;
-        for (const std::string& path : field) list += (list.empty() ? "" : ", ") + YamlScalar(path);
-        return "[" + list + "]";
-      });
+      [&field] { return YamlList(field); });
+}
+
+Setting Command(std::string key, std::vector<std::string>& field, std::string doc) {
+  return Row(
+      std::move(key), "list of words", "a program and its arguments, such as [ssh, -p, 2222]",
+      std::move(doc),
+      [&field](const RawValue& value) {
+        std::vector<std::string> words = value.items;
+        if (words.empty() || words.front().empty()) return InvalidArgument("names no program");
+        if (value.form == RawValue::Form::kScalar &&
+            words.front().find_first_of(" \t") != std::string::npos) {
+          return InvalidArgument("\"", words.front(), "\" is one word with blanks in it");
+        }
+        if (words.front().find('/') != std::string::npos) {
+          words.front() = std::filesystem::path(value.directory) / words.front();
+        }
+        field = std::move(words);
+        return OkStatus();
+      },
+      [&field] { return YamlList(field); });
 }
 
 Setting Endpoint(std::string key, std::string& field, std::string doc) {
-  return TextRow(std::move(key), "endpoint", "tcp://ADDRESS:PORT, ipc:///PATH, inproc://NAME",
+  return Checked(std::move(key), "endpoint", "tcp://ADDRESS:PORT, ipc:///PATH, inproc://NAME",
                  field, std::move(doc),
                  [](const std::string& text) { return CheckEndpoint(text); });
 }
 
 Setting HttpEndpoint(std::string key, std::string& field, std::string doc) {
-  return TextRow(std::move(key), "http endpoint", "http://ADDRESS:PORT", field, std::move(doc),
+  return Checked(std::move(key), "http endpoint", "http://ADDRESS:PORT", field, std::move(doc),
                  [](const std::string& text) { return CheckHttpEndpoint(text); });
 }
 
@@ -185,6 +206,19 @@ Setting MicrosecondSetting(std::string key, std::function<void(std::chrono::micr
         return OkStatus();
       },
       [get = std::move(get)] { return FormatDuration(get()); });
+}
+
+Setting Documented(std::string key, std::string type, std::string fallback, std::string allowed,
+                   std::string doc) {
+  Setting row;
+  row.key = std::move(key);
+  row.type = std::move(type);
+  row.fallback = std::move(fallback);
+  row.allowed = std::move(allowed);
+  row.doc = std::move(doc);
+  row.store = [](const RawValue&) { return OkStatus(); };
+  row.show = [fallback = row.fallback] { return fallback; };
+  return row;
 }
 
 Setting Refused(std::string key, std::string reason) {

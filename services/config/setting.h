@@ -48,6 +48,11 @@ Setting Name(std::string key, std::string& field, std::string doc);
 Setting Integer(std::string key, int& field, int min, int max, std::string doc);
 Setting Count(std::string key, size_t& field, size_t min, size_t max, std::string doc);
 Setting Size(std::string key, size_t& field, size_t min, size_t max, std::string doc);
+// A program and its arguments. A program with a '/' that is relative is made absolute, as above.
+Setting Command(std::string key, std::vector<std::string>& field, std::string doc);
+// A text that `check` accepts; `allowed` says what that is.
+Setting Checked(std::string key, std::string type, std::string allowed, std::string& field,
+                std::string doc, std::function<Status(const std::string&)> check);
 // Relative paths are made absolute, from the file's directory or, for --set, the working directory.
 Setting PathList(std::string key, std::vector<std::string>& field, std::string doc);
 // See CheckEndpoint() and CheckHttpEndpoint().
@@ -70,6 +75,10 @@ Setting Duration(std::string key, Unit& field, std::chrono::microseconds min,
       [&field] { return std::chrono::duration_cast<std::chrono::microseconds>(field); }, Unit(1),
       min, max, std::move(doc));
 }
+
+// A key that is documented here, and read elsewhere.
+Setting Documented(std::string key, std::string type, std::string fallback, std::string allowed,
+                   std::string doc);
 
 // A key that people will try and that another one decides.
 Setting Refused(std::string key, std::string reason);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "services/config/standard_input.h"
 #include "services/config/yaml.h"
 
 namespace lockstep::config {
@@ -23,7 +24,16 @@ bool IsSection(const Settings& settings, const std::string& key) {
                      [&](const Setting& setting) { return setting.key.rfind(prefix, 0) == 0; });
 }
 
+// The list that "LIST[0].KEY" is in; "" for a key that is in none.
+std::string ListOf(const std::string& key) {
+  const size_t bracket = key.find('[');
+  return bracket == std::string::npos ? "" : key.substr(0, bracket);
+}
+
 std::string UnknownKey(const Settings& settings, const std::string& key) {
+  if (const std::string list = ListOf(key); Find(settings, list) != nullptr) {
+    return list + ": the items of a list must be plain values";
+  }
   std::vector<std::string> known;
   for (const Setting& setting : settings) {
     if (!setting.refused) known.push_back(setting.key);
@@ -64,6 +74,17 @@ std::string Cell(const std::string& text) {
 }
 
 }  // namespace
+
+std::string NameOf(const Sources& sources) {
+  if (sources.file == kStandardInput) return std::string(kStandardInputName);
+  return sources.file.empty() ? "settings" : sources.file;
+}
+
+const Entry* LastOf(const std::vector<Entry>& entries, const std::string& key) {
+  const auto last = std::find_if(entries.rbegin(), entries.rend(),
+                                 [&](const Entry& entry) { return entry.key == key; });
+  return last == entries.rend() ? nullptr : &*last;
+}
 
 std::vector<Entry> ReadSources(const Sources& sources, Problems& problems) {
   std::vector<Entry> entries;

@@ -1,5 +1,6 @@
 #include "services/config/yaml.h"
 
+#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/status.h"
+#include "services/config/standard_input.h"
 
 namespace lockstep::config {
 namespace {
@@ -75,6 +77,14 @@ class Flattener {
     if (node.IsScalar()) {
       value.form = RawValue::Form::kScalar;
       value.items.push_back(node.Scalar());
+    } else if (node.IsSequence() && HasSections(node)) {
+      value.form = RawValue::Form::kList;
+      if (!Add({key, std::move(value), where})) return;
+      int index = 0;
+      for (const YAML::Node& item : node) {
+        Value(item, key + "[" + std::to_string(index++) + "]", At(name_, item.Mark()), depth + 1);
+      }
+      return;
     } else if (node.IsSequence()) {
       value.form = RawValue::Form::kList;
       for (const YAML::Node& item : node) {
@@ -86,12 +96,22 @@ class Flattener {
         value.items.push_back(item.Scalar());
       }
     }
-    const auto [first, is_new] = seen_.emplace(key, where);
-    if (!is_new) {
-      problems_.Add(where, key + ": given twice, first at " + first->second);
-      return;
+    Add({key, std::move(value), where});
+  }
+
+  static bool HasSections(const YAML::Node& list) {
+    return std::any_of(list.begin(), list.end(), [](const auto& item) { return item.IsMap(); });
+  }
+
+  // False if its key was given before.
+  bool Add(Entry entry) {
+    const auto [first, is_new] = seen_.emplace(entry.key, entry.where);
+    if (is_new) {
+      entries_.push_back(std::move(entry));
+    } else {
+      problems_.Add(entry.where, entry.key + ": given twice, first at " + first->second);
     }
-    entries_.push_back(Entry{key, std::move(value), where});
+    return is_new;
   }
 
   const std::string name_;
@@ -104,6 +124,7 @@ class Flattener {
 };
 
 StatusOr<std::string> ReadText(const std::string& path) {
+  if (path == kStandardInput) return ReadDocument(STDIN_FILENO, kMaxFileBytes);
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     return InvalidArgument("is a directory, expected a YAML file");
@@ -148,8 +169,9 @@ std::vector<Entry> ParseYaml(const std::string& text, const std::string& name,
 
 std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems) {
   const StatusOr<std::string> text = ReadText(path);
+  const std::string name(path == kStandardInput ? kStandardInputName : path);
   if (!text.ok()) {
-    problems.Add(path, Message(text.status()));
+    problems.Add(name, Message(text.status()));
     return {};
   }
   std::error_code error;
@@ -158,7 +180,7 @@ std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems) {
     problems.Add(path, "has no absolute path: " + error.message());
     return {};
   }
-  return ParseYaml(*text, path, absolute.parent_path().string(), problems);
+  return ParseYaml(*text, name, absolute.parent_path().string(), problems);
 }
 
 std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems) {
@@ -178,11 +200,14 @@ std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& prob
   std::vector<Entry> entries =
       ParseYaml(assignment.substr(0, equals) + ": " + assignment.substr(equals + 1), where,
                 directory, syntax);
-  if (!syntax.empty() || entries.size() != 1 || entries[0].key != assignment.substr(0, equals)) {
+  // Several come of a list of sections only; the first is the list's own.
+  const bool is_one_value =
+      entries.size() == 1 || (!entries.empty() && entries[0].value.form == RawValue::Form::kList);
+  if (!syntax.empty() || !is_one_value || entries[0].key != assignment.substr(0, equals)) {
     problems.Add(where, "expected KEY=VALUE, the value as in a YAML file: 4, 500ms, [/a, /b]");
     return {};
   }
-  entries[0].where = where;
+  for (Entry& entry : entries) entry.where = where;
   return entries;
 }
 

@@ -10,8 +10,10 @@
 
 namespace lockstep::config {
 
-// The entries of the file at `path`, in its order. Its top is a map; maps in it are sections, whose
-// keys are joined by dots; lists hold plain values only. Whatever is wrong, from a file that cannot
+// The entries of the file at `path`, in its order; "-": of the standard input (standard_input.h).
+// Its top is a map; maps in it are sections, whose keys are joined by dots. A list of plain values
+// is one entry; a list with a section among its items is an empty one "LIST", then those of its
+// items: "LIST[0].KEY", or "LIST[0]" for a plain value. Whatever is wrong, from a file that cannot
 // be read to a key that is given twice, goes to `problems`.
 std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems);
 
@@ -19,8 +21,8 @@ std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems);
 std::vector<Entry> ParseYaml(const std::string& text, const std::string& name,
                              const std::string& directory, Problems& problems);
 
-// The entry of "--set KEY=VALUE". VALUE is written as in a file: "[a, b]" is a list. Relative paths
-// start at the working directory.
+// The entries of "--set KEY=VALUE": one, unless VALUE is a list of sections. VALUE is written as in
+// a file: "[a, b]" is a list. Relative paths start at the working directory.
 std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems);
 
 // `text` as a YAML scalar that reads back as the same text: plain where that is safe, else quoted.

@@ -57,5 +57,5 @@ int main(int argc, char** argv) {
     const Status written = WriteEndpoints(**controller, endpoints_file);
     if (!written.ok()) return process::Fail(written, process::kFailed);
   }
-  return process::RunUntilStopped(**controller, flags.parent);
+  return process::RunUntilStopped(**controller, flags);
 }

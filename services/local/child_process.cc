@@ -59,7 +59,7 @@ std::vector<char*> Environment(const std::vector<std::string>& changes) {
 // copies no page tables of a process that maps many gigabytes, and reports a failed exec.
 class SpawnPlan {
  public:
-  SpawnPlan(bool detached, int output_fd) {
+  SpawnPlan(bool detached, int input_fd, int output_fd) {
     posix_spawnattr_init(&attributes_);
     posix_spawn_file_actions_init(&actions_);
     short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
@@ -72,7 +72,11 @@ class SpawnPlan {
     posix_spawnattr_setsigmask(&attributes_, &signals);
     sigfillset(&signals);
     posix_spawnattr_setsigdefault(&attributes_, &signals);
-    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (input_fd >= 0) {
+      posix_spawn_file_actions_adddup2(&actions_, input_fd, STDIN_FILENO);
+    } else {
+      posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    }
     if (output_fd >= 0) {
       posix_spawn_file_actions_adddup2(&actions_, output_fd, STDOUT_FILENO);
       posix_spawn_file_actions_adddup2(&actions_, output_fd, STDERR_FILENO);
@@ -115,7 +119,7 @@ StatusOr<ChildProcess> ChildProcess::Spawn(const ChildOptions& options) {
   }
   argv.push_back(nullptr);
   pid_t pid = -1;
-  const int error = SpawnPlan(options.detached, log_fd)
+  const int error = SpawnPlan(options.detached, options.input_fd, log_fd)
                         .Run(&pid, argv.data(), Environment(options.environment).data());
   if (log_fd >= 0) close(log_fd);
   if (error != 0) return SpawnError(options.argv[0], error);

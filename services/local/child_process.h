@@ -19,11 +19,13 @@ struct ChildOptions {
   std::vector<std::string> environment;
   // Standard output and error are appended to this file; empty: inherited.
   std::string log_path;
+  // The standard input, borrowed until Spawn() returns; -1: none, which reads as empty.
+  int input_fd = -1;
   // In a session of its own (setsid): it outlives this process and its terminal.
   bool detached = false;
 };
 
-// A child has no standard input, and a process group of its own, so that ^C in a terminal reaches
+// A child has a process group of its own, so that ^C in a terminal reaches
 // its parent only, which then ends it in order.
 //
 // Threads: one at a time. Ownership: a running child is killed and reaped when its object is
@@ -68,6 +70,9 @@ class ChildProcess {
   bool ended_ = false;
   ExitStatus exit_status_;
 };
+
+// The executable `name` in a directory of PATH; empty if there is none.
+std::string FindInPath(const std::string& name);
 
 // Where the program `name` of this installation is: $`variable` if set, else beside the running
 // program, else in `build_directory` of the build tree that the running program lies in

@@ -10,6 +10,7 @@
 #include "runtime/client/admin.h"
 #include "services/config/endpoint.h"
 #include "services/config/yaml.h"
+#include "services/local/remote_command.h"
 
 namespace lockstep::local {
 namespace {
@@ -23,6 +24,8 @@ constexpr auto kLook = 3ms;
 constexpr auto kShutdownPatience = 1s;
 constexpr auto kEndPatience = 2s;
 constexpr auto kTermPatience = 1s;
+// What stands for a worker on another host ends that one first, or the way there.
+constexpr auto kRemoteTermPatience = 3s;
 
 bool IsAnyPort(const std::string& endpoint) {
   return endpoint.rfind("tcp://", 0) == 0 && (endpoint.ends_with(":*") || endpoint.ends_with(":0"));
@@ -41,11 +44,13 @@ StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
   LOCKSTEP_RETURN_IF_ERROR(cluster->ChooseEndpoints());
   LOCKSTEP_ASSIGN_OR_RETURN(ServiceProcess controller, cluster->StartController());
   cluster->controller_.push_back(std::move(controller));
-  // Workers start while the controller does, unless only the controller can tell its port.
-  const bool port_unknown = IsAnyPort(cluster->options_.cluster.controller.worker_endpoint);
-  if (!port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers());
+  // Workers start while the controller does, unless only the controller can tell its port, or its
+  // address as others see it.
+  const config::ClusterOptions& config = cluster->options_.cluster;
+  const bool is_known = !IsAnyPort(config.controller.worker_endpoint) && !config.HasOtherHosts();
+  if (is_known) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers());
   LOCKSTEP_RETURN_IF_ERROR(cluster->ReadEndpoints(deadline, cancel_fd));
-  if (port_unknown) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers());
+  if (!is_known) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers());
   LOCKSTEP_RETURN_IF_ERROR(cluster->WaitUntilReady(deadline, cancel_fd));
   return cluster;
 }
@@ -60,7 +65,26 @@ Status ClusterProcesses::FindPrograms() {
     LOCKSTEP_ASSIGN_OR_RETURN(options_.worker_program,
                               FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker"));
   }
-  return OkStatus();
+  if (!options_.cluster.HasOtherHosts()) return OkStatus();
+  if (options_.remote_worker_program.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        options_.remote_worker_program,
+        FindProgram("lockstep-remote-worker", "LOCKSTEP_REMOTE_WORKER", "services/remote"));
+  }
+  return FindSsh();
+}
+
+Status ClusterProcesses::FindSsh() {
+  std::string& program = options_.cluster.ssh.front();
+  const bool is_path = program.find('/') != std::string::npos;
+  const std::string found = is_path ? program : FindInPath(program);
+  if (!found.empty() && access(found.c_str(), X_OK) == 0) {
+    program = found;
+    return OkStatus();
+  }
+  return NotFound("cannot execute \"", program, "\", which leads to the other hosts: ",
+                  is_path ? "there is no such program" : "it is not in PATH",
+                  "; install it, or set ssh");
 }
 
 ClusterProcesses::~ClusterProcesses() { (void)Stop("the cluster's owner has ended"); }
@@ -74,8 +98,14 @@ Status ClusterProcesses::ChooseEndpoints() {
   };
   LOCKSTEP_RETURN_IF_ERROR(choose(controller.client_endpoint, "client.sock"));
   LOCKSTEP_RETURN_IF_ERROR(choose(controller.worker_endpoint, "worker.sock"));
+  if (options_.cluster.HasOtherHosts() && controller.liveness_endpoint.empty()) {
+    const std::string& beside = controller.worker_endpoint;
+    controller.liveness_endpoint = beside.substr(0, beside.rfind(':')) + ":*";
+  }
   LOCKSTEP_RETURN_IF_ERROR(choose(controller.liveness_endpoint, "liveness.sock"));
   for (worker::WorkerOptions& worker : options_.cluster.ranks) {
+    // The run directory is here only.
+    if (!options_.cluster.HostOf(worker.rank).IsThisHost()) continue;
     LOCKSTEP_RETURN_IF_ERROR(
         choose(worker.bulk_endpoint, "bulk-" + std::to_string(worker.rank) + ".sock"));
   }
@@ -94,12 +124,22 @@ StatusOr<ServiceProcess> ClusterProcesses::StartController() {
 }
 
 StatusOr<ServiceProcess> ClusterProcesses::StartWorker(const worker::WorkerOptions& worker) {
-  return ServiceProcess::Start({.role = "worker-" + std::to_string(worker.rank),
+  ServiceProcessOptions process{.role = "worker-" + std::to_string(worker.rank),
                                 .program = options_.worker_program,
                                 .directory = options_.directory,
                                 .settings = config::ToYaml(worker),
                                 .arguments = {},
-                                .detached = options_.detached});
+                                .detached = options_.detached};
+  const config::HostOptions& host = options_.cluster.HostOf(worker.rank);
+  if (!host.IsThisHost()) {
+    process.place = host.host;
+    process.program = options_.remote_worker_program;
+    process.arguments = {"--host", host.host, "--"};
+    for (std::string& word : RemoteCommand(options_.cluster.ssh, host.host, host.program)) {
+      process.arguments.push_back(std::move(word));
+    }
+  }
+  return ServiceProcess::Start(process);
 }
 
 Status ClusterProcesses::StartWorkers() {
@@ -164,12 +204,18 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
     std::string waiting;
     for (const WorkerStatus& worker : status->workers) {
       if (worker.state == WorkerState::kReady) continue;
-      waiting += " rank " + std::to_string(worker.rank) + " is " + std::string(Name(worker.state)) +
+      waiting += " rank " + std::to_string(worker.rank) + PlaceOf(worker.rank) + " is " +
+                 std::string(Name(worker.state)) +
                  (worker.reason.empty() ? ";" : " (" + worker.reason + ");");
     }
     return DeadlineExceeded("the cluster is not ready in time:", waiting, " the logs are in ",
                             options_.directory);
   }
+}
+
+std::string ClusterProcesses::PlaceOf(Rank rank) const {
+  const config::HostOptions& host = options_.cluster.HostOf(rank);
+  return host.IsThisHost() ? "" : " (" + host.host + ")";
 }
 
 Status ClusterProcesses::Watch(std::chrono::milliseconds pause, int cancel_fd) {
@@ -217,7 +263,9 @@ Status ClusterProcesses::Stop(const std::string& reason) {
     WaitForAll(controller_, patience);
   }
   // What the controller could not stop gets the signals.
-  const Deadline patience = Deadline::After(kTermPatience);
+  const Deadline patience = Deadline::After(options_.cluster.HasOtherHosts()
+                                                ? std::chrono::milliseconds(kRemoteTermPatience)
+                                                : std::chrono::milliseconds(kTermPatience));
   const Status workers = TerminateAll(workers_, patience);
   const Status controller = TerminateAll(controller_, patience);
   endpoint_.clear();

@@ -1,5 +1,5 @@
-// A cluster of real service processes on this host: what `lockstep up` starts and `lockstep down`
-// ends.
+// A cluster of real service processes: what `lockstep up` starts and `lockstep down` ends. A worker
+// on another host is represented by a process on this one (services/remote).
 #pragma once
 
 #include <sys/types.h>
@@ -26,9 +26,11 @@ struct ClusterProcessesOptions {
   bool detached = false;
   // How long all may take to become ready.
   std::chrono::milliseconds start_timeout{30'000};
-  // The executables. If empty: see FindProgram(), with $LOCKSTEP_CONTROLLER and $LOCKSTEP_WORKER.
+  // The executables. If empty: see FindProgram(), with $LOCKSTEP_CONTROLLER, $LOCKSTEP_WORKER and
+  // $LOCKSTEP_REMOTE_WORKER.
   std::string controller_program;
   std::string worker_program;
+  std::string remote_worker_program;
 };
 
 // Threads: one at a time. Ownership: stops everything when destroyed, unless Release() was called.
@@ -36,8 +38,8 @@ class ClusterProcesses {
  public:
   // Starts all processes at once and returns when the cluster is ready. A process that ends before
   // is reported at once, with the end of its log; nothing is left running then. kInvalidArgument:
-  // the directory's path is too long for sockets; kNotFound: no such executable; kUnavailable: a
-  // process has ended; kDeadlineExceeded: not ready in time; kCancelled: `cancel_fd` became
+  // the directory's path is too long for sockets; kNotFound: no such executable here; kUnavailable:
+  // a process has ended; kDeadlineExceeded: not ready in time; kCancelled: `cancel_fd` became
   // readable (-1: none), which is noticed within a fraction of a second.
   static StatusOr<std::unique_ptr<ClusterProcesses>> Start(const ClusterProcessesOptions& options,
                                                            int cancel_fd = -1);
@@ -45,7 +47,8 @@ class ClusterProcesses {
 
   // Where clients connect.
   const std::string& endpoint() const { return endpoint_; }
-  // Process ids, until Stop() or Release(): the controller's, and the workers' in rank order.
+  // Process ids, until Stop() or Release(): the controller's, and the workers' in rank order, or of
+  // what represents them.
   pid_t controller_pid() const { return controller_.front().pid(); }
   std::vector<pid_t> worker_pids() const;
 
@@ -73,10 +76,14 @@ class ClusterProcesses {
   explicit ClusterProcesses(const ClusterProcessesOptions& options) : options_(options) {}
 
   Status FindPrograms();
+  // What `ssh` names, as a path.
+  Status FindSsh();
   Status ChooseEndpoints();
   StatusOr<ServiceProcess> StartController();
   StatusOr<ServiceProcess> StartWorker(const worker::WorkerOptions& worker);
   Status StartWorkers();
+  // " (node1)" if the rank is on another host.
+  std::string PlaceOf(Rank rank) const;
   // Waits for the file in which the controller says where it listens.
   Status ReadEndpoints(Deadline deadline, int cancel_fd);
   Status WaitUntilReady(Deadline deadline, int cancel_fd);

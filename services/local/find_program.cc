@@ -26,6 +26,17 @@ bool IsTrusted(const fs::path& path) {
 
 }  // namespace
 
+std::string FindInPath(const std::string& name) {
+  const char* search_path = std::getenv("PATH");
+  std::istringstream directories(search_path != nullptr ? search_path : "");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (directory.empty()) continue;
+    const fs::path candidate = fs::path(directory) / name;
+    if (IsExecutable(candidate)) return candidate.string();
+  }
+  return "";
+}
+
 StatusOr<std::string> FindProgram(const std::string& name, const std::string& variable,
                                   const std::string& build_directory) {
   if (const char* chosen = std::getenv(variable.c_str()); chosen != nullptr && *chosen != '\0') {
@@ -45,13 +56,7 @@ StatusOr<std::string> FindProgram(const std::string& name, const std::string& va
     if (!error && IsExecutable(built) && IsTrusted(built)) return built.string();
   }
 
-  const char* search_path = std::getenv("PATH");
-  std::istringstream directories(search_path != nullptr ? search_path : "");
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    if (directory.empty()) continue;
-    const fs::path candidate = fs::path(directory) / name;
-    if (IsExecutable(candidate)) return candidate.string();
-  }
+  if (std::string found = FindInPath(name); !found.empty()) return found;
   return NotFound("cannot find the program ", name, ": it is not beside ", self.string(),
                   ", not in PATH, and $", variable, " is not set");
 }

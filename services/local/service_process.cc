@@ -25,15 +25,16 @@ StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& opti
 
   ChildOptions child;
   child.argv = {options.program, "--config", base + ".yaml"};
-  child.argv.insert(child.argv.end(), options.arguments.begin(), options.arguments.end());
   if (!options.detached) {
     child.argv.insert(child.argv.end(), {"--die-with-parent", std::to_string(getpid())});
   }
+  child.argv.insert(child.argv.end(), options.arguments.begin(), options.arguments.end());
   child.log_path = base + ".log";
   child.detached = options.detached;
+  const std::string name = options.role + (options.place.empty() ? "" : " on " + options.place);
   StatusOr<ChildProcess> process = ChildProcess::Spawn(child);
-  if (!process.ok()) return Annotate(process.status(), options.role);
-  return ServiceProcess(options.role, child.log_path, *std::move(process));
+  if (!process.ok()) return Annotate(process.status(), name);
+  return ServiceProcess(name, child.log_path, *std::move(process));
 }
 
 Status ServiceProcess::CheckRunning() {
@@ -46,14 +47,14 @@ Status ServiceProcess::CheckRunning() {
 
 Status ServiceProcess::WaitOrKill(Deadline patience) {
   const StatusOr<ExitStatus> status = child_.WaitOrKill(patience);
-  if (!status.ok()) return Annotate(status.status(), role_);
+  if (!status.ok()) return Annotate(status.status(), name_);
   if (status->ok() || reported()) return OkStatus();
   return DescribeEnd(*status);
 }
 
 Status ServiceProcess::DescribeEnd(const ExitStatus& status) const {
   const std::string tail = LogTail(log_path_, kTailLines);
-  return Unavailable(role_, " (process ", pid(), ") ", status.Describe(),
+  return Unavailable(name_, " (process ", pid(), ") ", status.Describe(),
                      tail.empty() ? "; it has logged nothing" : "; the end of its log:\n" + tail);
 }
 

@@ -13,10 +13,11 @@
 namespace lockstep::local {
 
 struct ServiceProcessOptions {
-  std::string role;       // "controller", "worker-3": names its files
-  std::string program;    // path of the executable
-  std::string directory;  // where ROLE.yaml and ROLE.log go
-  std::string settings;   // the text of ROLE.yaml
+  std::string role;        // "controller", "worker-3": names its files
+  std::string place = {};  // "node1": the other host that it stands for; empty: none
+  std::string program;     // path of the executable
+  std::string directory;   // where ROLE.yaml and ROLE.log go
+  std::string settings;    // the text of ROLE.yaml
   std::vector<std::string> arguments;
   // Outlives this process. Otherwise it stops when this process ends, however that happens.
   bool detached = false;
@@ -26,7 +27,8 @@ class ServiceProcess {
  public:
   static StatusOr<ServiceProcess> Start(const ServiceProcessOptions& options);
 
-  const std::string& role() const { return role_; }
+  // For messages: "controller", "worker-3", "worker-3 on node1".
+  const std::string& name() const { return name_; }
   ChildProcess& child() { return child_; }
   pid_t pid() const { return child_.pid(); }
 
@@ -44,10 +46,10 @@ class ServiceProcess {
  private:
   Status DescribeEnd(const ExitStatus& status) const;
 
-  ServiceProcess(std::string role, std::string log_path, ChildProcess child)
-      : role_(std::move(role)), log_path_(std::move(log_path)), child_(std::move(child)) {}
+  ServiceProcess(std::string name, std::string log_path, ChildProcess child)
+      : name_(std::move(name)), log_path_(std::move(log_path)), child_(std::move(child)) {}
 
-  std::string role_;
+  std::string name_;
   std::string log_path_;
   ChildProcess child_;
   std::optional<ExitStatus> end_;  // as CheckRunning() has seen it

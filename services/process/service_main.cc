@@ -11,7 +11,8 @@ namespace lockstep::process {
 namespace {
 
 std::string Footer(const ServiceProgram& program) {
-  std::string text = "\nExamples:\n" + program.examples + "\nSettings (docs/configuration.md):\n";
+  std::string text = "\nExamples:\n" + program.examples;
+  if (!program.settings.empty()) text += "\nSettings (docs/configuration.md):\n";
   size_t width = 0;
   for (const config::Setting& setting : program.settings) {
     width = std::max(width, setting.key.size());
@@ -33,7 +34,9 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
   CLI::App app(program.description, program.name);
   app.footer(Footer(program));
   app.set_version_flag("--version", program.name + " " + control::kBuildVersion);
-  app.add_option("--config", flags->sources.file, "Reads settings from this YAML file")
+  app.add_option("--config", flags->sources.file,
+                 "Reads settings from this YAML file; -: from standard input,\n"
+                 "to its end or a line \"...\"")
       ->type_name("FILE");
   app.add_option("--set", flags->sources.assignments, "Overrides one setting; may be given often")
       ->type_name("KEY=VALUE")
@@ -43,6 +46,8 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
                  "Stops when process PID, which must be the parent, ends")
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--die-with-input", flags->die_with_input,
+               "Stops when the standard input ends, as that of a command over ssh does");
   for (const TextFlag& flag : program.flags) {
     app.add_option(flag.name, *flag.value, flag.doc)->type_name(flag.type);
   }

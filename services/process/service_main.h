@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <optional>
@@ -38,7 +39,8 @@ struct ServiceProgram {
 
 struct ServiceFlags {
   config::Sources sources;
-  pid_t parent = 0;  // --die-with-parent; 0: not given
+  pid_t parent = 0;             // --die-with-parent; 0: not given
+  bool die_with_input = false;  // --die-with-input
 };
 
 // Sets up logging to standard error and reads the command line. An exit code if the program is to
@@ -49,12 +51,14 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
 // Logs why the program ends, one line for each of the message's, and returns `exit_code`.
 int Fail(const Status& status, int exit_code);
 
-// Waits until `service` has stopped: by itself, by a signal, or because the parent has ended.
-// BlockStopSignals() was called before the service was started. Returns the exit code.
+// Waits until `service` has stopped: by itself, by a signal, or because the parent or the standard
+// input has ended, where `flags` ask for that. BlockStopSignals() was called before the service was
+// started. Returns the exit code.
 template <typename Service>
-int RunUntilStopped(Service& service, pid_t parent) {
+int RunUntilStopped(Service& service, const ServiceFlags& flags) {
   auto signals = StopSignals::Watch(
-      parent, [&service](const std::string& reason) { service.RequestStop(reason); });
+      flags.parent, [&service](const std::string& reason) { service.RequestStop(reason); },
+      flags.die_with_input ? STDIN_FILENO : -1);
   if (!signals.ok()) return Fail(signals.status(), kFailed);
   Status status;
   do {

@@ -43,6 +43,13 @@ StatusOr<int> OpenParent(pid_t parent) {
   return fd;
 }
 
+// Passes over what has come, of which there is some, or the end.
+bool HasEnded(int input_fd) {
+  char passed_over[4096];
+  const ssize_t count = read(input_fd, passed_over, sizeof passed_over);
+  return count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
+}
+
 }  // namespace
 
 void BlockStopSignals() {
@@ -52,7 +59,7 @@ void BlockStopSignals() {
 }
 
 StatusOr<std::unique_ptr<StopSignals>> StopSignals::Watch(
-    pid_t parent, std::function<void(const std::string& reason)> on_stop) {
+    pid_t parent, std::function<void(const std::string& reason)> on_stop, int input_fd) {
   int parent_fd = -1;
   if (parent != 0) {
     LOCKSTEP_ASSIGN_OR_RETURN(parent_fd, OpenParent(parent));
@@ -68,14 +75,15 @@ StatusOr<std::unique_ptr<StopSignals>> StopSignals::Watch(
     return status;
   }
   return std::unique_ptr<StopSignals>(
-      new StopSignals(signals_fd, parent_fd, end_fd, std::move(on_stop)));
+      new StopSignals(signals_fd, parent_fd, end_fd, input_fd, std::move(on_stop)));
 }
 
-StopSignals::StopSignals(int signals_fd, int parent_fd, int end_fd,
+StopSignals::StopSignals(int signals_fd, int parent_fd, int end_fd, int input_fd,
                          std::function<void(const std::string&)> on_stop)
     : signals_fd_(signals_fd),
       parent_fd_(parent_fd),
       end_fd_(end_fd),
+      input_fd_(input_fd),
       on_stop_(std::move(on_stop)),
       thread_([this] { Run(); }) {}
 
@@ -89,11 +97,14 @@ StopSignals::~StopSignals() {
 
 void StopSignals::Run() {
   // poll() passes over negative descriptors.
-  pollfd watched[] = {{end_fd_, POLLIN, 0}, {signals_fd_, POLLIN, 0}, {parent_fd_, POLLIN, 0}};
+  pollfd watched[] = {{end_fd_, POLLIN, 0},
+                      {signals_fd_, POLLIN, 0},
+                      {parent_fd_, POLLIN, 0},
+                      {input_fd_, POLLIN, 0}};
   bool stopping = false;
   Deadline give_up = Deadline::After(kStopGrace);
   while (true) {
-    const int ready = poll(watched, 3, stopping ? give_up.RemainingMillis() : -1);
+    const int ready = poll(watched, 4, stopping ? give_up.RemainingMillis() : -1);
     if (ready < 0 && errno == EINTR) continue;
     if (watched[0].revents != 0) return;
 
@@ -104,6 +115,9 @@ void StopSignals::Run() {
     } else if (watched[2].revents != 0) {
       reason = "the parent process has ended";
       watched[2].fd = -1;
+    } else if (watched[3].revents != 0 && HasEnded(input_fd_)) {
+      reason = "the standard input has ended";
+      watched[3].fd = -1;
     }
     if (!stopping && !reason.empty()) {
       stopping = true;

@@ -1,4 +1,5 @@
-// SIGTERM, SIGINT and the end of the parent process, as calls on an ordinary thread.
+// SIGTERM, SIGINT, and the ends of the parent process and of the standard input, as calls on an
+// ordinary thread.
 #pragma once
 
 #include <sys/types.h>
@@ -25,24 +26,26 @@ inline constexpr std::chrono::seconds kStopGrace{5};
 class StopSignals {
  public:
   // `parent`: also stop when this process ends; 0: no matter. kFailedPrecondition if `parent` is
-  // not the parent (any more).
+  // not the parent (any more). `input_fd`: also stop when this input, whose bytes are passed over,
+  // is at its end; borrowed; -1: none.
   //
   // The parent is watched through its pidfd. prctl(PR_SET_PDEATHSIG) would not do: it fires when
   // the *thread* that started this process ends, however long the parent itself lives.
   static StatusOr<std::unique_ptr<StopSignals>> Watch(
-      pid_t parent, std::function<void(const std::string& reason)> on_stop);
+      pid_t parent, std::function<void(const std::string& reason)> on_stop, int input_fd = -1);
 
   // Stops watching. A stop that was begun is no longer timed: call this when it is complete.
   ~StopSignals();
 
  private:
-  StopSignals(int signals_fd, int parent_fd, int end_fd,
+  StopSignals(int signals_fd, int parent_fd, int end_fd, int input_fd,
               std::function<void(const std::string&)> on_stop);
   void Run();
 
   const int signals_fd_;
   const int parent_fd_;  // -1: none
   const int end_fd_;     // readable when this object is destroyed
+  const int input_fd_;   // -1: none
   const std::function<void(const std::string&)> on_stop_;
   std::thread thread_;
 };

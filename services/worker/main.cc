@@ -22,5 +22,5 @@ int main(int argc, char** argv) {
   process::BlockStopSignals();
   const auto worker = worker::Worker::Start(*options, control::ZmqContext::Create());
   if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
-  return process::RunUntilStopped(**worker, flags.parent);
+  return process::RunUntilStopped(**worker, flags);
 }

@@ -54,6 +54,7 @@ LAYERS = {
     "services/local": CLIENT_SIDE
     | WORKER_SIDE
     | {"runtime/client", "services/config", "services/controller", "services/worker"},
+    "services/remote": {"runtime/base", "services/local", "services/process"},
     "tools/bench": None,  # measures any layer
     "tools/cli": CLIENT_SIDE | {"runtime/tensor", "runtime/client", "services/config", "services/local"},
     # runtime/module: the header by which a module exports its functions.

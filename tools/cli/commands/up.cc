@@ -82,34 +82,62 @@ StatusOr<std::string> PrepareRunDirectory(const UpCommand& command, const std::s
   return path;
 }
 
-StatusOr<ClusterRecord> Record(const std::string& name, const std::string& directory,
+StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std::string& directory,
                                const local::ClusterProcesses& processes) {
   ClusterRecord record;
-  record.name = name;
+  record.name = cluster.cluster;
   record.endpoint = processes.endpoint();
   record.directory = directory;
   LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord controller,
                             RecordProcess("controller", processes.controller_pid()));
   record.processes.push_back(std::move(controller));
   for (pid_t pid : processes.worker_pids()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord worker,
-                              RecordProcess("worker-" + std::to_string(record.workers), pid));
+    const config::HostOptions& host = cluster.HostOf(record.workers);
+    const std::string role =
+        "worker-" + std::to_string(record.workers) + (host.IsThisHost() ? "" : " on " + host.host);
+    LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord worker, RecordProcess(role, pid));
     record.processes.push_back(std::move(worker));
     ++record.workers;
   }
   return record;
 }
 
-void Announce(const UpCommand& command, const ClusterRecord& record,
-              std::chrono::milliseconds duration) {
+// Which ranks run on which host, in their order; a host may come more than once.
+std::vector<std::pair<std::string, std::vector<Rank>>> RanksByHost(
+    const config::ClusterOptions& cluster) {
+  std::vector<std::pair<std::string, std::vector<Rank>>> hosts;
+  Rank next = 0;
+  for (const config::HostOptions& host : cluster.hosts) {
+    std::vector<Rank>& ranks = hosts.emplace_back(host.host, std::vector<Rank>()).second;
+    for (int i = 0; i < host.workers; ++i) ranks.push_back(next++);
+  }
+  return hosts;
+}
+
+std::string DescribeHosts(const config::ClusterOptions& cluster) {
+  std::string text;
+  for (const auto& [host, ranks] : RanksByHost(cluster)) {
+    text += (text.empty() ? "" : ", ") + host + (ranks.size() == 1 ? " (rank " : " (ranks ") +
+            FormatRanks(ranks) + ")";
+  }
+  return text;
+}
+
+void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
+              const ClusterRecord& record, std::chrono::milliseconds duration) {
   if (command.format == OutputFormat::kJson) {
     Json pids = Json::array();
     for (size_t i = 1; i < record.processes.size(); ++i) pids.push_back(record.processes[i].pid);
+    Json hosts = Json::array();
+    for (const auto& [host, ranks] : RanksByHost(cluster)) {
+      hosts.push_back({{"host", host}, {"ranks", ranks}});
+    }
     std::cout << Json{{"cluster", record.name},
                       {"endpoint", record.endpoint},
                       {"run_dir", record.directory},
                       {"controller_pid", record.processes.front().pid},
                       {"worker_pids", pids},
+                      {"hosts", hosts},
                       {"milliseconds", duration.count()}}
                      .dump(2)
               << std::endl;
@@ -123,6 +151,7 @@ void Announce(const UpCommand& command, const ClusterRecord& record,
             << style.Paint(Tint::kBold, record.name) << ": "
             << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
             << FormatDuration(duration) << '\n';
+  if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.endpoint);
   line("logs      ", record.directory);
   line("look      ", "lockstep status --name " + record.name);
@@ -191,14 +220,14 @@ struct Started {
   std::unique_ptr<local::ClusterProcesses> processes;
 };
 
-StatusOr<Started> Start(const UpCommand& command, config::ClusterOptions cluster,
+StatusOr<Started> Start(const UpCommand& command, const config::ClusterOptions& cluster,
                         InterruptGuard& interrupt) {
   const std::string name = cluster.cluster;
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
   LOCKSTEP_RETURN_IF_ERROR(MakeRoom(name));
   local::ClusterProcessesOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
-  options.cluster = std::move(cluster);
+  options.cluster = cluster;
   options.detached = command.detach;
   options.start_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000));
@@ -212,21 +241,21 @@ StatusOr<Started> Start(const UpCommand& command, config::ClusterOptions cluster
   LOCKSTEP_RETURN_IF_ERROR(processes.status());
   Started started;
   started.processes = *std::move(processes);
-  LOCKSTEP_ASSIGN_OR_RETURN(started.record, Record(name, options.directory, *started.processes));
+  LOCKSTEP_ASSIGN_OR_RETURN(started.record, Record(cluster, options.directory, *started.processes));
   LOCKSTEP_RETURN_IF_ERROR(WriteRecord(started.record));
   return started;
 }
 
 Status Up(const UpCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(config::ClusterOptions cluster, LoadOptions(command));
+  LOCKSTEP_ASSIGN_OR_RETURN(const config::ClusterOptions cluster, LoadOptions(command));
   const Status valid = CheckClusterName(cluster.cluster);
   if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
 
   // From here on ^C stops what has been started, instead of leaving it behind.
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   const auto start = std::chrono::steady_clock::now();
-  LOCKSTEP_ASSIGN_OR_RETURN(const Started started, Start(command, std::move(cluster), interrupt));
-  Announce(command, started.record,
+  LOCKSTEP_ASSIGN_OR_RETURN(const Started started, Start(command, cluster, interrupt));
+  Announce(command, cluster, started.record,
            std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                  start));
   if (command.detach) {
@@ -241,7 +270,7 @@ Status Up(const UpCommand& command) {
 }  // namespace
 
 void AddUp(Command lockstep) {
-  Command command = lockstep.AddCommand("up", "Start a cluster of service processes on this host");
+  Command command = lockstep.AddCommand("up", "Start a cluster of service processes");
   auto options = std::make_shared<UpCommand>();
   command.Add("CLUSTER", options->file, "YAML file; `lockstep config show` lists its keys")
       .Placeholder("");

@@ -1,0 +1,56 @@
+// A worker on another host, represented by a process here: whoever watches, signals or kills this
+// one deals with that one. It runs ssh, or whatever else leads there, and holds the pipe that is
+// the worker's standard input at the other end: the worker's configuration goes through it, and
+// when it ends, for whatever reason, so does the worker. So none is left behind
+//     when this process is told to stop, or killed      the pipe is closed, ssh passes that on
+//     when ssh is killed, or the connection breaks      sshd closes the worker's input
+// and this process ends when ssh does.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+#include "services/local/child_process.h"
+
+namespace lockstep::remote {
+
+struct RemoteWorkerOptions {
+  std::string host;         // for messages
+  std::string config_path;  // the worker's configuration, a file here
+  // What runs the worker there; argv[0] is a path. Its output goes where this process's goes.
+  std::vector<std::string> command;
+};
+
+// Threads: RequestStop() from any, the rest one at a time.
+class RemoteWorker {
+ public:
+  // kNotFound: no such configuration or program; kResourceExhausted: a configuration that is larger
+  // than a pipe.
+  static StatusOr<std::unique_ptr<RemoteWorker>> Start(const RemoteWorkerOptions& options);
+  ~RemoteWorker();
+
+  // Makes Wait() end the worker.
+  void RequestStop(const std::string& reason);
+
+  // OK: it has ended in order; kUnavailable says how else it has ended. kDeadlineExceeded: it runs.
+  // After RequestStop() it takes at most two seconds more than `deadline` has: first the worker may
+  // end by itself, then the command is ended by signals.
+  Status Wait(Deadline deadline);
+
+ private:
+  RemoteWorker(const RemoteWorkerOptions& options, local::ChildProcess child, int input_fd,
+               int stop_fd);
+
+  Status End();
+  Status Describe(const ExitStatus& status) const;
+
+  const RemoteWorkerOptions options_;
+  local::ChildProcess child_;
+  int input_fd_;       // the worker's standard input; -1: it has been closed
+  const int stop_fd_;  // readable after RequestStop()
+};
+
+}  // namespace lockstep::remote

@@ -169,7 +169,8 @@ Setting Command(std::string key, std::vector<std::string>& field, std::string do
           return InvalidArgument("\"", words.front(), "\" is one word with blanks in it");
         }
         if (words.front().find('/') != std::string::npos) {
-          words.front() = std::filesystem::path(value.directory) / words.front();
+          words.front() =
+              (std::filesystem::path(value.directory) / words.front()).lexically_normal();
         }
         field = std::move(words);
         return OkStatus();

@@ -7,10 +7,12 @@
 namespace lockstep::local {
 
 std::string ShellWord(const std::string& text) {
-  const bool is_plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           (c != '\0' && std::strchr("_./-+:@%,", c) != nullptr);
-  });
+  // Some shells expand a leading '='.
+  const bool is_plain =
+      !text.empty() && text.front() != '=' && std::all_of(text.begin(), text.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               (c != '\0' && std::strchr("_./-+:@%,=", c) != nullptr);
+      });
   if (is_plain) return text;
   std::string quoted = "'";
   for (const char c : text) {

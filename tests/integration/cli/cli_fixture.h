@@ -63,6 +63,7 @@ class CliTest : public testing::Test {
         "LOCKSTEP_ENDPOINT=",
         "LOCKSTEP_CONTROLLER=" + root_ + "/services/controller/lockstep-controller",
         "LOCKSTEP_WORKER=" + worker_,
+        "LOCKSTEP_REMOTE_WORKER=" + root_ + "/services/remote/lockstep-remote-worker",
     };
     options.log_path = log;
     return ChildProcess::Spawn(options);

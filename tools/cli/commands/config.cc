@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "services/config/cluster_config.h"
+#include "services/config/standard_input.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
@@ -22,6 +23,9 @@ struct ConfigOptions {
 };
 
 StatusOr<config::FileKind> KindOf(const ConfigOptions& options, const std::string& file) {
+  if (options.kind == "auto" && file == config::kStandardInput) {
+    return InvalidArgument("standard input is read once only: say what it is with --kind");
+  }
   return options.kind == "auto" ? config::GuessFileKind(file) : config::ParseFileKind(options.kind);
 }
 

@@ -37,7 +37,7 @@ inline std::string ReadFile(const std::string& path) {
 }
 
 // Each test has a runtime directory of its own, with a path that is short enough for sockets.
-class CliTest : public testing::Test {
+class CliTest : public ::testing::Test {
  protected:
   CliTest() : root_(fs::current_path().string()) {
     char pattern[] = "/tmp/lockstep-cli-XXXXXX";

@@ -14,12 +14,7 @@
 namespace lockstep::testing {
 
 class HostsFixture : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string why_not = support::VirtualHosts::WhyNot();
-    if (!why_not.empty()) GTEST_SKIP() << why_not;
-  }
-
+ public:
   // A tensor with the rank in each of its elements, summed up over all ranks.
   static StatusOr<DRef> SumOfRanks(Session& session, int64_t elements) {
     LOCKSTEP_ASSIGN_OR_RETURN(const DRef full, session.GetFunction("lockstep.full"));
@@ -40,6 +35,13 @@ class HostsFixture : public ::testing::Test {
     }
     return OkStatus();
   }
+
+ protected:
+  void SetUp() override {
+    const std::string why_not = support::VirtualHosts::WhyNot();
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
+  }
+
   // Small and large, in one session.
   static void ExpectSumOfRanks(NetnsCluster& cluster) {
     auto session = cluster.Connect();

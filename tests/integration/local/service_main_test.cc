@@ -1,6 +1,9 @@
 // The two programs, as an operator meets them: exit codes, messages, signals.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -25,13 +28,15 @@ class ServiceMainTest : public ::testing::Test {
   }
   std::string LogPath() const { return tmp_.path() + "/log"; }
 
-  StatusOr<ChildProcess> Start(const std::string& name, std::vector<std::string> arguments) {
+  StatusOr<ChildProcess> Start(const std::string& name, std::vector<std::string> arguments,
+                               int input_fd = -1) {
     const bool worker = name == "lockstep-worker";
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string program,
                               FindProgram(name, worker ? "LOCKSTEP_WORKER" : "LOCKSTEP_CONTROLLER",
                                           worker ? "services/worker" : "services/controller"));
     arguments.insert(arguments.begin(), program);
-    return ChildProcess::Spawn({.argv = arguments, .environment = {}, .log_path = LogPath()});
+    return ChildProcess::Spawn(
+        {.argv = arguments, .environment = {}, .log_path = LogPath(), .input_fd = input_fd});
   }
 
   int Run(const std::string& name, std::vector<std::string> arguments) {
@@ -90,6 +95,37 @@ TEST_F(ServiceMainTest, AWorkerWithoutAControllerFails) {
   EXPECT_EQ(Run("lockstep-worker", {"--set", "controller_endpoint=ipc://" + tmp_.path() + "/none",
                                     "--set", "join_timeout=200ms", "--set", "arena_bytes=16MiB"}),
             1);
+}
+
+// As over ssh: one input that brings the configuration, and then stays open.
+TEST_F(ServiceMainTest, TheStandardInputConfiguresTheControllerAndItsEndStopsIt) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  std::string text = "...\n";
+  for (const char* name : {"client", "worker", "liveness"}) {
+    text = std::string(name) + "_endpoint: ipc://" + tmp_.path() + "/" + name + "\n" + text;
+  }
+  ASSERT_EQ(write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  auto controller =
+      Start("lockstep-controller",
+            {"--config", "-", "--die-with-input", "--write-endpoints", tmp_.path() + "/endpoints"},
+            ends[0]);
+  close(ends[0]);
+  ASSERT_TRUE(controller.ok()) << controller.status();
+  ASSERT_TRUE(WaitForFile(tmp_.path() + "/endpoints")) << Log();
+  EXPECT_TRUE(controller->Running());
+  close(ends[1]);
+  const auto status = controller->Wait(Deadline::After(20s));
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_TRUE(status->ok()) << status->Describe() << Log();
+  EXPECT_NE(Log().find("the standard input has ended"), std::string::npos) << Log();
+}
+
+TEST_F(ServiceMainTest, ProblemsOfTheStandardInputNameIt) {
+  EXPECT_EQ(Run("lockstep-worker", {"--config", "-"}), 2);
+  EXPECT_NE(Log().find("standard input: controller_endpoint: missing, but required"),
+            std::string::npos)
+      << Log();
 }
 
 TEST_F(ServiceMainTest, SignalsStopTheControllerInOrder) {

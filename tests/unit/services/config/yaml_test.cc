@@ -45,6 +45,26 @@ TEST(YamlTest, FormsOfValues) {
   EXPECT_EQ(entries[5].value.Text(), "[z]");
 }
 
+TEST(YamlTest, AListWithSectionsIsEntriesOfItsItemsWithTheirLines) {
+  Problems problems;
+  const std::vector<Entry> entries =
+      Parse("hosts:\n  - a\n  - {host: b, workers: 2}\n  - host: c\n    path: [x, y]\n", problems);
+  EXPECT_TRUE(problems.empty()) << problems.ToStatus();
+  std::string text;
+  for (const Entry& entry : entries) {
+    text += entry.where + " " + entry.key + " " + entry.value.Text() + "\n";
+  }
+  EXPECT_EQ(text,
+            "x.yaml:1 hosts []\n"
+            "x.yaml:2 hosts[0] a\n"
+            "x.yaml:3 hosts[1].host b\n"
+            "x.yaml:3 hosts[1].workers 2\n"
+            "x.yaml:4 hosts[2].host c\n"
+            "x.yaml:5 hosts[2].path [x, y]\n");
+  EXPECT_EQ(ProblemsOf("a: [{b: [[1]]}]\n"),
+            "x.yaml:1: a[0].b: the items of a list must be plain values");
+}
+
 TEST(YamlTest, AnEmptyFileHasNoEntries) {
   EXPECT_EQ(ProblemsOf(""), "");
   EXPECT_EQ(ProblemsOf("# nothing but a comment\n"), "");
@@ -107,6 +127,17 @@ TEST(YamlTest, AssignmentsAreWrittenAsInAFile) {
   entries = ParseAssignment("client_endpoint=tcp://127.0.0.1:*", problems);
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].value.Text(), "tcp://127.0.0.1:*");
+  EXPECT_TRUE(problems.empty()) << problems.ToStatus();
+}
+
+TEST(YamlTest, AnAssignmentMayBeAListOfSections) {
+  Problems problems;
+  const std::vector<Entry> entries = ParseAssignment("hosts=[a, {host: b}]", problems);
+  EXPECT_TRUE(problems.empty()) << problems.ToStatus();
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[2].key, "hosts[1].host");
+  EXPECT_EQ(entries[2].where, "--set hosts=[a, {host: b}]");
+  EXPECT_EQ(ParseAssignment("hosts[1].workers=2", problems)[0].key, "hosts[1].workers");
   EXPECT_TRUE(problems.empty()) << problems.ToStatus();
 }
 

@@ -47,6 +47,24 @@ TEST(StopSignalsTest, SignalsBecomeOneCall) {
   EXPECT_EQ(ExitCode([] { return StopBy(SIGINT, "got SIGINT"); }), 0);
 }
 
+// Bytes on it are no reason to stop.
+TEST(StopSignalsTest, TheEndOfTheInputBecomesACall) {
+  EXPECT_EQ(ExitCode([] {
+              BlockStopSignals();
+              int ends[2];
+              if (pipe(ends) != 0 || write(ends[1], "x", 1) != 1) return 2;
+              std::promise<std::string> reason;
+              auto signals = StopSignals::Watch(
+                  0, [&](const std::string& text) { reason.set_value(text); }, ends[0]);
+              if (!signals.ok()) return 3;
+              std::future<std::string> told = reason.get_future();
+              if (told.wait_for(50ms) == std::future_status::ready) return 4;
+              close(ends[1]);
+              return told.get() == "the standard input has ended" ? 0 : 1;
+            }),
+            0);
+}
+
 TEST(StopSignalsTest, ASignalBeforeTheWatchIsNotLost) {
   EXPECT_EQ(ExitCode([] {
               BlockStopSignals();

@@ -27,6 +27,9 @@ constexpr auto kTermPatience = 1s;
 // What stands for a worker on another host ends that one first, or the way there.
 constexpr auto kRemoteTermPatience = 3s;
 
+// Logins at one host at a time: sshd begins to turn them away at ten.
+constexpr int kLoginsAtOnce = 8;
+
 bool IsAnyPort(const std::string& endpoint) {
   return endpoint.rfind("tcp://", 0) == 0 && (endpoint.ends_with(":*") || endpoint.ends_with(":0"));
 }
@@ -134,7 +137,7 @@ StatusOr<ServiceProcess> ClusterProcesses::StartWorker(const worker::WorkerOptio
   if (!host.IsThisHost()) {
     process.place = host.host;
     process.program = options_.remote_worker_program;
-    process.arguments = {"--host", host.host, "--"};
+    process.arguments = {"--host", host.host, "--login-slot", LoginSlotOf(worker.rank), "--"};
     for (std::string& word : RemoteCommand(options_.cluster.ssh, host.host, host.program)) {
       process.arguments.push_back(std::move(word));
     }
@@ -211,6 +214,15 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
     return DeadlineExceeded("the cluster is not ready in time:", waiting, " the logs are in ",
                             options_.directory);
   }
+}
+
+std::string ClusterProcesses::LoginSlotOf(Rank rank) const {
+  const std::vector<config::HostOptions>& hosts = options_.cluster.hosts;
+  const std::string& name = options_.cluster.HostOf(rank).host;
+  const auto first =
+      std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return host.host == name; });
+  return options_.directory + "/login-" + std::to_string(first - hosts.begin()) + "-" +
+         std::to_string(rank % kLoginsAtOnce) + ".lock";
 }
 
 std::string ClusterProcesses::PlaceOf(Rank rank) const {

@@ -82,6 +82,8 @@ class ClusterProcesses {
   StatusOr<ServiceProcess> StartController();
   StatusOr<ServiceProcess> StartWorker(const worker::WorkerOptions& worker);
   Status StartWorkers();
+  // The file that a worker on another host locks while it logs in there.
+  std::string LoginSlotOf(Rank rank) const;
   // " (node1)" if the rank is on another host.
   std::string PlaceOf(Rank rank) const;
   // Waits for the file in which the controller says where it listens.

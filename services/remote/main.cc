@@ -22,7 +22,9 @@ int main(int argc, char** argv) {
       "  lockstep-remote-worker --host node1 --config worker.yaml -- \\\n"
       "      ssh node1 'exec lockstep-worker --config - --die-with-input'\n",
       {},
-      {{"--host", "NAME", "What the host is called in messages", &options.host}}};
+      {{"--host", "NAME", "What the host is called in messages", &options.host},
+       {"--login-slot", "FILE", "Waits for this file's lock, and holds it while it logs in",
+        &options.login_slot}}};
   process::ServiceFlags flags;
   if (const auto exit_code =
           process::ParseCommandLine(program, static_cast<int>(dashes - argv), argv, &flags)) {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,30 +24,13 @@ using namespace std::chrono_literals;
 constexpr auto kStopPatience = 1s;
 constexpr auto kTermPatience = 300ms;
 
+// How often a slot and the pipe are looked at, while the worker starts.
+constexpr auto kLook = 10ms;
+
 // What shells and ssh say by their exit codes.
 constexpr int kCannotExecute = 126;
 constexpr int kNotThere = 127;
 constexpr int kNoConnection = 255;
-
-struct Pipe {
-  int read_fd = -1;
-  int write_fd = -1;
-  ~Pipe() {
-    if (read_fd >= 0) close(read_fd);
-    if (write_fd >= 0) close(write_fd);
-  }
-};
-
-// Fills the pipe before anybody reads: nothing waits for a host that does not.
-Status Fill(const Pipe& pipe, const std::string& text) {
-  if (fcntl(pipe.write_fd, F_SETPIPE_SZ, text.size()) < 0 ||
-      fcntl(pipe.write_fd, F_SETFL, O_NONBLOCK) != 0 ||
-      write(pipe.write_fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    return ResourceExhausted("no pipe takes a configuration of ", text.size(),
-                             " bytes: ", std::strerror(errno));
-  }
-  return OkStatus();
-}
 
 StatusOr<std::string> ReadConfiguration(const std::string& path) {
   std::ifstream file(path);
@@ -60,53 +44,85 @@ StatusOr<std::string> ReadConfiguration(const std::string& path) {
 
 StatusOr<std::unique_ptr<RemoteWorker>> RemoteWorker::Start(const RemoteWorkerOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadConfiguration(options.config_path));
-  Pipe pipe;
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return ResourceExhausted("no pipe: ", std::strerror(errno));
-  pipe.read_fd = ends[0];
-  pipe.write_fd = ends[1];
-  LOCKSTEP_RETURN_IF_ERROR(Fill(pipe, text));
-
-  local::ChildOptions child;
-  child.argv = options.command;
-  child.input_fd = pipe.read_fd;
-  // Without a terminal, nothing can ask for a password that nobody would see being asked for.
-  child.detached = true;
-  LOCKSTEP_ASSIGN_OR_RETURN(auto process, local::ChildProcess::Spawn(child));
+  LOCKSTEP_ASSIGN_OR_RETURN(LoginSlot slot, LoginSlot::Open(options.login_slot));
   const int stop_fd = eventfd(0, EFD_CLOEXEC);
   if (stop_fd < 0) return ResourceExhausted("no event: ", std::strerror(errno));
-  return std::unique_ptr<RemoteWorker>(
-      new RemoteWorker(options, std::move(process), std::exchange(pipe.write_fd, -1), stop_fd));
+  std::unique_ptr<RemoteWorker> worker(new RemoteWorker(options, std::move(slot), stop_fd));
+  LOCKSTEP_RETURN_IF_ERROR(worker->OpenInput(text));
+  return worker;
 }
 
-RemoteWorker::RemoteWorker(const RemoteWorkerOptions& options, local::ChildProcess child,
-                           int input_fd, int stop_fd)
-    : options_(options), child_(std::move(child)), input_fd_(input_fd), stop_fd_(stop_fd) {}
+RemoteWorker::RemoteWorker(const RemoteWorkerOptions& options, LoginSlot slot, int stop_fd)
+    : options_(options), slot_(std::move(slot)), stop_fd_(stop_fd) {}
 
 RemoteWorker::~RemoteWorker() {
-  if (input_fd_ >= 0) close(input_fd_);
-  close(stop_fd_);
+  for (const int fd : {input_read_fd_, input_fd_, stop_fd_}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+// The pipe is filled before anybody reads: nothing waits for a host that does not.
+Status RemoteWorker::OpenInput(const std::string& text) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return ResourceExhausted("no pipe: ", std::strerror(errno));
+  input_read_fd_ = ends[0];
+  input_fd_ = ends[1];
+  if (fcntl(input_fd_, F_SETPIPE_SZ, text.size()) < 0 ||
+      fcntl(input_fd_, F_SETFL, O_NONBLOCK) != 0 ||
+      write(input_fd_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return ResourceExhausted("no pipe takes a configuration of ", text.size(),
+                             " bytes: ", std::strerror(errno));
+  }
+  return OkStatus();
+}
+
+Status RemoteWorker::Spawn() {
+  local::ChildOptions child;
+  child.argv = options_.command;
+  child.input_fd = input_read_fd_;
+  // Without a terminal, nothing can ask for a password that nobody would see being asked for.
+  child.detached = true;
+  LOCKSTEP_ASSIGN_OR_RETURN(child_, local::ChildProcess::Spawn(child));
+  close(std::exchange(input_read_fd_, -1));
+  return OkStatus();
+}
+
+Status RemoteWorker::Proceed() {
+  if (!child_.has_value()) return slot_.TryTake() ? Spawn() : OkStatus();
+  int unread = 0;
+  if (!slot_.released() && ioctl(input_fd_, FIONREAD, &unread) == 0 && unread == 0) slot_.Release();
+  return OkStatus();
 }
 
 void RemoteWorker::RequestStop(const std::string&) { eventfd_write(stop_fd_, 1); }
 
 Status RemoteWorker::Wait(Deadline deadline) {
-  pollfd watched[] = {{child_.pidfd(), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
-  poll(watched, 2, deadline.RemainingMillis());
-  if (watched[1].revents != 0) return End();
-  LOCKSTEP_ASSIGN_OR_RETURN(const ExitStatus status, child_.Wait(Deadline::After(0s)));
-  return Describe(status);
+  while (true) {
+    LOCKSTEP_RETURN_IF_ERROR(Proceed());
+    // Nothing wakes this process when a slot becomes free, or when the command reads.
+    const bool looks = !child_.has_value() || !slot_.released();
+    const Deadline wake_up = looks ? Deadline::After(kLook).Earlier(deadline) : deadline;
+    pollfd watched[] = {{stop_fd_, POLLIN, 0}, {child_ ? child_->pidfd() : -1, POLLIN, 0}};
+    poll(watched, 2, wake_up.RemainingMillis());
+    if (watched[0].revents != 0) return End();
+    if (watched[1].revents != 0) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const ExitStatus status, child_->Wait(Deadline::After(0s)));
+      return Describe(status);
+    }
+    if (deadline.Expired()) return DeadlineExceeded("the worker's command has not ended");
+  }
 }
 
 Status RemoteWorker::End() {
-  if (input_fd_ >= 0) close(std::exchange(input_fd_, -1));
+  if (!child_.has_value()) return OkStatus();
+  close(std::exchange(input_fd_, -1));
   for (const auto& [signal, patience] :
        {std::pair<int, std::chrono::milliseconds>(0, kStopPatience),
         {SIGTERM, kTermPatience},
         {SIGKILL, kTermPatience}}) {
     // The whole session of the command: it may be a script that has started ssh.
-    if (signal != 0) kill(-child_.pid(), signal);
-    const StatusOr<ExitStatus> status = child_.Wait(Deadline::After(patience));
+    if (signal != 0) kill(-child_->pid(), signal);
+    const StatusOr<ExitStatus> status = child_->Wait(Deadline::After(patience));
     if (status.ok()) return Describe(*status);
   }
   return Unavailable(options_.host, ": ", local::ShellLine(options_.command), " survives SIGKILL");

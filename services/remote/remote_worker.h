@@ -8,12 +8,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "services/local/child_process.h"
+#include "services/remote/login_slot.h"
 
 namespace lockstep::remote {
 
@@ -22,34 +24,43 @@ struct RemoteWorkerOptions {
   std::string config_path;  // the worker's configuration, a file here
   // What runs the worker there; argv[0] is a path. Its output goes where this process's goes.
   std::vector<std::string> command;
+  // The command waits for this login slot, and gives it back once it has read the configuration,
+  // which ssh does when it has logged in. Empty: it need not wait.
+  std::string login_slot;
 };
 
 // Threads: RequestStop() from any, the rest one at a time.
 class RemoteWorker {
  public:
-  // kNotFound: no such configuration or program; kResourceExhausted: a configuration that is larger
-  // than a pipe.
+  // kNotFound: no such configuration; kResourceExhausted: one that is larger than a pipe.
   static StatusOr<std::unique_ptr<RemoteWorker>> Start(const RemoteWorkerOptions& options);
   ~RemoteWorker();
 
   // Makes Wait() end the worker.
   void RequestStop(const std::string& reason);
 
-  // OK: it has ended in order; kUnavailable says how else it has ended. kDeadlineExceeded: it runs.
+  // Runs the command, when it is its turn. OK: it has ended in order; kUnavailable says how else it
+  // has ended; kNotFound: it cannot be executed. kDeadlineExceeded: it runs, or waits.
   // After RequestStop() it takes at most two seconds more than `deadline` has: first the worker may
   // end by itself, then the command is ended by signals.
   Status Wait(Deadline deadline);
 
  private:
-  RemoteWorker(const RemoteWorkerOptions& options, local::ChildProcess child, int input_fd,
-               int stop_fd);
+  RemoteWorker(const RemoteWorkerOptions& options, LoginSlot slot, int stop_fd);
 
+  Status OpenInput(const std::string& text);
+  Status Spawn();
+  // Spawns the command when the slot is free, and frees the slot when the command has its input.
+  Status Proceed();
   Status End();
   Status Describe(const ExitStatus& status) const;
 
   const RemoteWorkerOptions options_;
-  local::ChildProcess child_;
-  int input_fd_;       // the worker's standard input; -1: it has been closed
+  LoginSlot slot_;
+  std::optional<local::ChildProcess> child_;
+  // The pipe that is the worker's standard input. -1: closed.
+  int input_read_fd_ = -1;
+  int input_fd_ = -1;
   const int stop_fd_;  // readable after RequestStop()
 };
 

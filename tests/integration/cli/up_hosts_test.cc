@@ -24,6 +24,9 @@ class UpHostsTest : public CliTest {
                            "case $1 in\n"
                            "  unreachable) echo 'no route to unreachable' >&2; exit 255 ;;\n"
                            "  silent) echo $$ > \"$0.silent\"; sleep 600 ;;\n"
+                           "  busy) mkdir -p \"$0.logins\" && touch \"$0.logins/$$\"\n"
+                           "        ls \"$0.logins\" | wc -l >> \"$0.counts\"\n"
+                           "        sleep 0.05; rm \"$0.logins/$$\"; exec /bin/sh -c \"$2\" ;;\n"
                            "  *) /bin/sh -c \"$2\"; exit $? ;;\n"
                            "esac\n";
     fs::permissions(ssh_, fs::perms::owner_all);
@@ -206,6 +209,16 @@ TEST_F(UpHostsTest, AWorkerEndsWithWhatRepresentsIt) {
   EXPECT_EQ(RunJson({"status"})["workers"][1]["state"], "lost");
   EXPECT_EQ(Run({"down"}).code, 0);
   ExpectGone({pids[0]});
+}
+
+// sshd turns some of them away when there are ten.
+TEST_F(UpHostsTest, AHostIsSparedFromTooManyLoginsAtOnce) {
+  const Result up = Run({"up", WriteCluster("[{host: busy, workers: 12}]"), "--detach"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  std::istringstream counts(ReadFile(ssh_ + ".counts"));
+  int logins = 0;
+  for (int at_once = 0; counts >> at_once; ++logins) EXPECT_LE(at_once, 8);
+  EXPECT_EQ(logins, 12);
 }
 
 TEST_F(UpHostsTest, WhatCannotWorkIsRefusedBeforeAnythingStarts) {

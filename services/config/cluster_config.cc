@@ -132,9 +132,12 @@ ClusterOptions::ClusterOptions()
 }
 
 const HostOptions& ClusterOptions::HostOf(int rank) const {
-  size_t host = 0;
-  for (int first = hosts[0].workers; first <= rank; first += hosts[host].workers) ++host;
-  return hosts[host];
+  static const HostOptions here;
+  for (const HostOptions& host : hosts) {
+    if (rank < host.workers) return host;
+    rank -= host.workers;
+  }
+  return here;
 }
 
 bool ClusterOptions::HasOtherHosts() const {

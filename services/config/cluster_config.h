@@ -24,7 +24,8 @@ struct ClusterOptions {
 
   std::string cluster = "lockstep";
   int workers = 4;
-  // Where the workers run, in the order of their ranks: never empty once it is loaded.
+  // Where the workers run, in the order of their ranks; loading fills it in. A rank that none of
+  // these has runs on this host.
   std::vector<HostOptions> hosts;
   // What runs a command on another host: the host and the command line are appended.
   std::vector<std::string> ssh;

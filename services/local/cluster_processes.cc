@@ -23,9 +23,9 @@ constexpr auto kLook = 3ms;
 // worked.
 constexpr auto kShutdownPatience = 1s;
 constexpr auto kEndPatience = 2s;
-constexpr auto kTermPatience = 1s;
+constexpr std::chrono::milliseconds kTermPatience = 1s;
 // What stands for a worker on another host ends that one first, or the way there.
-constexpr auto kRemoteTermPatience = 3s;
+constexpr std::chrono::milliseconds kRemoteTermPatience = 3s;
 
 // Logins at one host at a time: sshd begins to turn them away at ten.
 constexpr int kLoginsAtOnce = 8;
@@ -106,9 +106,12 @@ Status ClusterProcesses::ChooseEndpoints() {
     controller.liveness_endpoint = beside.substr(0, beside.rfind(':')) + ":*";
   }
   LOCKSTEP_RETURN_IF_ERROR(choose(controller.liveness_endpoint, "liveness.sock"));
+  // The run directory is here only. Where clients may be elsewhere, too, a port is the worker's
+  // own choice.
+  const bool clients_are_here = !options_.cluster.HasOtherHosts() ||
+                                config::CheckStaysOnThisHost(controller.client_endpoint).ok();
   for (worker::WorkerOptions& worker : options_.cluster.ranks) {
-    // The run directory is here only.
-    if (!options_.cluster.HostOf(worker.rank).IsThisHost()) continue;
+    if (!clients_are_here || !options_.cluster.HostOf(worker.rank).IsThisHost()) continue;
     LOCKSTEP_RETURN_IF_ERROR(
         choose(worker.bulk_endpoint, "bulk-" + std::to_string(worker.rank) + ".sock"));
   }
@@ -275,9 +278,8 @@ Status ClusterProcesses::Stop(const std::string& reason) {
     WaitForAll(controller_, patience);
   }
   // What the controller could not stop gets the signals.
-  const Deadline patience = Deadline::After(options_.cluster.HasOtherHosts()
-                                                ? std::chrono::milliseconds(kRemoteTermPatience)
-                                                : std::chrono::milliseconds(kTermPatience));
+  const Deadline patience =
+      Deadline::After(options_.cluster.HasOtherHosts() ? kRemoteTermPatience : kTermPatience);
   const Status workers = TerminateAll(workers_, patience);
   const Status controller = TerminateAll(controller_, patience);
   endpoint_.clear();

@@ -95,6 +95,20 @@ TEST_F(UpTest, AClusterOverHostsComputesAndLeavesNothing) {
   for (int host = 0; host < kHosts; ++host) EXPECT_TRUE(IsLeftAlone(host)) << "host " << host;
 }
 
+// A socket in the run directory would be for this host's clients only.
+TEST_F(UpTest, WorkersOfThisHostListenForClientsOfOthers) {
+  const auto up = RunJson({"up", cluster_file_, "--detach", "--set",
+                           "hosts=[{host: localhost, workers: 2}, {host: host1, workers: 2}]",
+                           "--set", "controller.client_endpoint=tcp://10.77.0.0/16:*"});
+  const std::string program = root_ + "/examples/programs/collectives.yaml";
+  const std::string lockstep = root_ + "/tools/cli/lockstep";
+  const cli::Result run =
+      RunProgram(hosts_->On(0, {lockstep, "run", program, "--connect", up["endpoint"]}));
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_EQ(cli::ReadFile(RunDirectory("lockstep") + "/worker-0.yaml").find("bulk_endpoint"),
+            std::string::npos);
+}
+
 TEST_F(UpTest, WhenUpIsKilledNoHostKeepsAWorker) {
   const std::string log = NewLog();
   auto up = Spawn({"up", cluster_file_}, log);

@@ -56,11 +56,11 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
   const auto known = locations_.find(id.index);
   // A register keeps its memory for life, so a known place stays true; but commands that were
   // issued and not yet executed may still use what is there.
-  if (known != locations_.end() && known->second.id == id && known->second.memory != nullptr &&
-      core_.WorkerZeroIsIdle() && !NoticeReplacement()) {
+  const bool renew = unfinished_.erase(id.Packed()) > 0;
+  if (!renew && known != locations_.end() && known->second.id == id && core_.WorkerZeroIsIdle() &&
+      !NoticeReplacement()) {
     return known->second;
   }
-  const bool renew = unfinished_.erase(id.Packed()) > 0;
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
                             core_.Ask(0, [&](wire::Command::Builder command) {
                               command.setOnlyRank(0);

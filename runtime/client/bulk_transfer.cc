@@ -1,6 +1,7 @@
 #include "runtime/client/bulk_transfer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "runtime/base/checksum.h"
@@ -13,11 +14,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Small enough to stay in a core's cache from the network to the checksum to the tensor.
-constexpr size_t kChunkBytes = size_t{512} << 10;
+// Small enough to stay in a core's cache from the network to the checksum to the tensor; and of
+// small tensors, enough chunks to have both ends and the wire at work at once.
+constexpr size_t kLargestChunk = size_t{512} << 10;
+constexpr size_t kSmallestChunk = size_t{64} << 10;
+constexpr size_t kFewChunks = 8;
 // Under way at a time: enough for a wire of 10 Gbit/s and 10 ms, few enough to bound memory.
 constexpr size_t kChunksUnderWay = 24;
-constexpr std::chrono::microseconds kPollBeforeSleep{200};
+constexpr std::chrono::microseconds kPollBeforeSleep{0};
 // Whoever waits for worker-0 looks this often whether the session is still well.
 constexpr milliseconds kLookEvery{50};
 // Silence means that a connection is lost after this long, or twice the longest silence that was
@@ -47,13 +51,15 @@ BulkTransfer::BulkTransfer(Direction direction, void* memory, size_t size_bytes)
     : direction_(direction),
       memory_(static_cast<std::byte*>(memory)),
       size_bytes_(size_bytes),
-      chunks_((size_bytes + kChunkBytes - 1) / kChunkBytes, Chunk::kToDo),
+      chunk_bytes_(
+          std::clamp(std::bit_ceil(size_bytes / kFewChunks), kSmallestChunk, kLargestChunk)),
+      chunks_((size_bytes + chunk_bytes_ - 1) / chunk_bytes_, Chunk::kToDo),
       patience_(kFirstPatience),
       last_answer_(Deadline::Clock::now()),
       lent_(std::make_unique<LentMemory>()) {}
 
 size_t BulkTransfer::SizeOf(size_t chunk) const {
-  return std::min(kChunkBytes, size_bytes_ - chunk * kChunkBytes);
+  return std::min(chunk_bytes_, size_bytes_ - chunk * chunk_bytes_);
 }
 
 StatusOr<bool> BulkTransfer::Continue(control::ClientChannel& channel, uint64_t ticket,
@@ -107,11 +113,11 @@ Status BulkTransfer::Ask(control::ClientChannel& channel, uint64_t ticket) {
 }
 
 Status BulkTransfer::AskFor(size_t chunk, control::ClientChannel& channel, uint64_t ticket) {
-  const std::byte* const data = memory_ + chunk * kChunkBytes;
+  const std::byte* const data = memory_ + chunk * chunk_bytes_;
   control::Message message = {
       control::EncodeMessage<wire::BulkRequest>([&](wire::BulkRequest::Builder request) {
         request.setTicket(ticket);
-        request.setOffset(chunk * kChunkBytes);
+        request.setOffset(chunk * chunk_bytes_);
         if (direction_ == Direction::kRead) {
           request.setRead(SizeOf(chunk));
         } else {
@@ -129,8 +135,8 @@ Status BulkTransfer::Take(const control::Message& reply, uint64_t ticket) {
         if (reader.getTicket() != ticket) {
           return Internal("worker-0 answers about another tensor");
         }
-        const uint64_t chunk = reader.getOffset() / kChunkBytes;
-        if (reader.getOffset() % kChunkBytes != 0 || chunk >= chunks_.size() ||
+        const uint64_t chunk = reader.getOffset() / chunk_bytes_;
+        if (reader.getOffset() % chunk_bytes_ != 0 || chunk >= chunks_.size() ||
             chunks_[chunk] != Chunk::kUnderWay) {
           return Internal("worker-0 answers for bytes from ", reader.getOffset(),
                           " of a tensor of ", size_bytes_, ", for which it was not asked");
@@ -148,9 +154,9 @@ Status BulkTransfer::TakeAnswer(wire::BulkReply::Reader reply, const control::Me
   if (direction_ == Direction::kRead) {
     if (message.size() != 2 || message[1].size() != SizeOf(chunk)) {
       return Internal("worker-0 answers without the ", SizeOf(chunk), " bytes from ",
-                      chunk * kChunkBytes, " on");
+                      chunk * chunk_bytes_, " on");
     }
-    std::memcpy(memory_ + chunk * kChunkBytes, message[1].data(), message[1].size());
+    std::memcpy(memory_ + chunk * chunk_bytes_, message[1].data(), message[1].size());
     if (Checksum(message[1].data(), message[1].size()) != reply.getChecksum()) {
       return AskAgain(chunk);
     }
@@ -164,7 +170,7 @@ Status BulkTransfer::TakeAnswer(wire::BulkReply::Reader reply, const control::Me
 Status BulkTransfer::AskAgain(size_t chunk) {
   if (++damaged_ > kMostDamaged) {
     return DataLoss("bulk data of rank 0 arrives damaged: ", damaged_, " chunks of ",
-                    kChunkBytes >> 10, " KiB had other checksums than when they were sent; ",
+                    chunk_bytes_ >> 10, " KiB had other checksums than when they were sent; ",
                     "look at the network and the memory between this client and rank 0");
   }
   chunks_[chunk] = Chunk::kToDo;

@@ -97,6 +97,7 @@ class BulkTransfer {
   const Direction direction_;
   std::byte* const memory_;
   const size_t size_bytes_;
+  const size_t chunk_bytes_;
   std::vector<Chunk> chunks_;
   size_t first_to_do_ = 0;  // no chunk before it is to do
   size_t under_way_ = 0;

@@ -210,9 +210,9 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
     std::string waiting;
     for (const WorkerStatus& worker : status->workers) {
       if (worker.state == WorkerState::kReady) continue;
+      const std::string& why = worker.reason.empty() ? worker.connection : worker.reason;
       waiting += " rank " + std::to_string(worker.rank) + PlaceOf(worker.rank) + " is " +
-                 std::string(Name(worker.state)) +
-                 (worker.reason.empty() ? ";" : " (" + worker.reason + ");");
+                 std::string(Name(worker.state)) + (why.empty() ? ";" : " (" + why + ");");
     }
     return DeadlineExceeded("the cluster is not ready in time:", waiting, " the logs are in ",
                             options_.directory);

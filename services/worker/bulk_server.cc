@@ -14,7 +14,7 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::chrono::microseconds kPollBeforeSleep{200};
+constexpr std::chrono::microseconds kPollBeforeSleep{0};
 constexpr std::chrono::hours kUntilWoken{1};
 }  // namespace
 

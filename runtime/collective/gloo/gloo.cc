@@ -8,11 +8,9 @@
 #include <cstring>
 #include <exception>
 #include <utility>
-#include <vector>
 
 #include <gloo/transport/tcp/device.h>
 
-#include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo_transport.h"
 
 namespace lockstep::collective::gloo {
@@ -56,13 +54,10 @@ StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
     return InvalidArgument("cannot listen at \"", options.address,
                            "\" for the other ranks: ", error.what());
   }
-  std::vector<Rank> members;
-  for (Rank rank = 0; rank < options.size; ++rank) members.push_back(rank);
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      auto transport,
-      GlooTransport::Connect(std::move(network), Mix(Mix(0, options.world), members.size()),
-                             members, options.rank, cancelled, deadline));
-  return std::make_unique<message::MessageCommunicator>(std::move(transport), std::move(members));
+  const auto world = message::Team::OfWorld(options.world, options.size, options.rank);
+  LOCKSTEP_ASSIGN_OR_RETURN(auto transport,
+                            GlooTransport::Connect(std::move(network), world, cancelled, deadline));
+  return std::make_unique<message::MessageCommunicator>(std::move(transport), world.members);
 }
 
 }  // namespace lockstep::collective::gloo

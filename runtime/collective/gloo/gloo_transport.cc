@@ -9,7 +9,7 @@
 #include <gloo/transport/address.h>
 #include <gloo/transport/pair.h>
 
-#include "runtime/collective/call.h"
+#include "runtime/collective/message/farewell.h"
 
 namespace lockstep::collective::gloo {
 namespace {
@@ -37,28 +37,25 @@ struct GlooTransport::Farewell {
   struct Words {
     uint32_t code = 0;
     uint32_t length = 0;
-    char text[1016] = {};
+    char text[message::kFarewellBytes] = {};
   };
   std::unique_ptr<Words> words = {};
   std::unique_ptr<Pending> pending = {};  // null: of this rank
   std::unique_ptr<Pending> end = {};      // never comes: it is lost when the connection is
 };
 
-GlooTransport::GlooTransport(std::shared_ptr<const Network> network, uint64_t key,
-                             std::vector<Rank> members, int rank)
+GlooTransport::GlooTransport(std::shared_ptr<const Network> network, message::Team team)
     : network_(std::move(network)),
-      key_(key),
-      members_(std::move(members)),
-      rank_(rank),
-      farewells_(members_.size()),
+      team_(std::move(team)),
+      farewells_(team_.members.size()),
       nudges_(network_->nudger->Add([this] { Nudge(); })) {}
 
 StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(
-    std::shared_ptr<const Network> network, uint64_t key, std::vector<Rank> members, int rank,
-    const std::atomic<bool>* cancelled, Deadline deadline) {
-  std::unique_ptr<GlooTransport> transport(
-      new GlooTransport(std::move(network), key, std::move(members), rank));
+    std::shared_ptr<const Network> network, message::Team team, const std::atomic<bool>* cancelled,
+    Deadline deadline) {
+  std::unique_ptr<GlooTransport> transport(new GlooTransport(std::move(network), std::move(team)));
   const int size = transport->size();
+  const int rank = transport->rank();
   std::vector<std::string> mine(static_cast<size_t>(size));
   try {
     transport->mesh_ = transport->network_->device->createContext(rank, size);
@@ -74,21 +71,22 @@ StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(
   } catch (const std::exception& error) {
     return Unavailable("cannot listen for the other ranks: ", error.what());
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<std::string> theirs,
-                            transport->network_->rendezvous->Exchange(key, transport->members_,
-                                                                      mine, cancelled, deadline));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<std::string> theirs,
+      transport->network_->rendezvous->Exchange(transport->team_.key, transport->team_.members,
+                                                mine, cancelled, deadline));
   LOCKSTEP_RETURN_IF_ERROR(transport->ConnectPairs(theirs));
   return transport;
 }
 
 Status GlooTransport::ConnectPairs(const std::vector<std::string>& addresses) {
   for (int r = 0; r < size(); ++r) {
-    if (r == rank_) continue;
+    if (r == rank()) continue;
     const std::string& address = addresses[static_cast<size_t>(r)];
     try {
       mesh_->getPair(r)->connect({address.begin(), address.end()});
     } catch (const std::exception& error) {
-      return Unavailable("rank ", members_[static_cast<size_t>(r)],
+      return Unavailable("rank ", team_.members[static_cast<size_t>(r)],
                          " cannot be reached: ", error.what());
     }
   }
@@ -98,7 +96,7 @@ Status GlooTransport::ConnectPairs(const std::vector<std::string>& addresses) {
 
 void GlooTransport::ExpectFarewells() {
   for (int r = 0; r < size(); ++r) {
-    if (r == rank_) continue;
+    if (r == rank()) continue;
     Farewell& farewell = farewells_[static_cast<size_t>(r)];
     farewell.words = std::make_unique<Farewell::Words>();
     farewell.pending = NewPending(r, farewell.words.get(), sizeof(Farewell::Words));
@@ -121,7 +119,7 @@ void GlooTransport::Leave(const Status& why) {
   words.length = static_cast<uint32_t>(text.copy(words.text, sizeof words.text));
   Pendings told;
   for (int r = 0; r < size(); ++r) {
-    if (r == rank_) continue;
+    if (r == rank()) continue;
     told.push_back(NewPending(r, &words, sizeof words));
     if (!told.back()->Send(kFarewellTag)) told.pop_back();  // it has gone before
   }
@@ -135,10 +133,10 @@ void GlooTransport::Leave(const Status& why) {
     SetAwaited(nullptr);
   }
   told.clear();
-  // Not Pair::close(), which takes back what is still on its way: peers may have yet to receive what
-  // this rank has sent last.
+  // Not Pair::close(), which takes back what is still on its way: peers may have yet to receive
+  // what this rank has sent last.
   for (int r = 0; r < size(); ++r) {
-    if (r != rank_) mesh_->getPair(r).reset();
+    if (r != rank()) mesh_->getPair(r).reset();
   }
 }
 
@@ -155,9 +153,8 @@ std::optional<Status> GlooTransport::FarewellOf(Rank peer) {
   if (farewell.pending == nullptr || !IsLost(peer)) return std::nullopt;
   if (farewell.pending->Wait() != Pending::State::kDone) return std::nullopt;
   const Farewell::Words& words = *farewell.words;
-  const auto known = static_cast<uint32_t>(StatusCode::kUnauthenticated);
-  return Status(words.code <= known ? static_cast<StatusCode>(words.code) : StatusCode::kUnknown,
-                {words.text, std::min<size_t>(words.length, sizeof words.text)});
+  return message::ReadFarewell(words.code,
+                               {words.text, std::min<size_t>(words.length, sizeof words.text)});
 }
 
 std::unique_ptr<Pending> GlooTransport::NewPending(Rank peer, const void* data,
@@ -247,15 +244,7 @@ void GlooTransport::Nudge() {
 StatusOr<std::unique_ptr<message::Transport>> GlooTransport::Split(
     absl::Span<const Rank> group_ranks, uint64_t tag, const std::atomic<bool>* cancelled,
     Deadline deadline) {
-  uint64_t key = Mix(key_, tag);
-  std::vector<Rank> members;
-  int rank = 0;
-  for (size_t i = 0; i < group_ranks.size(); ++i) {
-    key = Mix(key, static_cast<uint64_t>(group_ranks[i]));
-    members.push_back(members_[static_cast<size_t>(group_ranks[i])]);
-    if (group_ranks[i] == rank_) rank = static_cast<int>(i);
-  }
-  return Connect(network_, key, std::move(members), rank, cancelled, deadline);
+  return Connect(network_, team_.Split(group_ranks, tag), cancelled, deadline);
 }
 
 }  // namespace lockstep::collective::gloo

@@ -14,6 +14,7 @@
 
 #include "runtime/collective/gloo/nudger.h"
 #include "runtime/collective/gloo/pending.h"
+#include "runtime/collective/message/team.h"
 #include "runtime/collective/message/transport.h"
 #include "runtime/collective/rendezvous.h"
 
@@ -29,18 +30,16 @@ struct Network {
 
 class GlooTransport final : public message::Transport {
  public:
-  // Connects the ranks named in `members` (of the world), of which this is number `rank`. All of
-  // them name the same `key`, which is used once.
+  // Connects the members.
   static StatusOr<std::unique_ptr<GlooTransport>> Connect(std::shared_ptr<const Network> network,
-                                                          uint64_t key, std::vector<Rank> members,
-                                                          int rank,
+                                                          message::Team team,
                                                           const std::atomic<bool>* cancelled,
                                                           Deadline deadline);
   ~GlooTransport() override;
 
   std::string_view name() const override { return "gloo"; }
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(members_.size()); }
+  int rank() const override { return team_.rank; }
+  int size() const override { return static_cast<int>(team_.members.size()); }
   message::Outcome Run(absl::Span<const message::Outgoing> outgoing,
                        absl::Span<const message::Incoming> incoming, Deadline deadline) override;
   void Cancel() override;
@@ -55,8 +54,7 @@ class GlooTransport final : public message::Transport {
   struct Farewell;
   using Pendings = std::vector<std::unique_ptr<Pending>>;
 
-  GlooTransport(std::shared_ptr<const Network> network, uint64_t key, std::vector<Rank> members,
-                int rank);
+  GlooTransport(std::shared_ptr<const Network> network, message::Team team);
   Status ConnectPairs(const std::vector<std::string>& addresses);
   void ExpectFarewells();
   std::unique_ptr<Pending> NewPending(Rank peer, const void* data, size_t size_bytes) const;
@@ -70,9 +68,7 @@ class GlooTransport final : public message::Transport {
   bool IsLost(Rank peer) const;
 
   const std::shared_ptr<const Network> network_;
-  const uint64_t key_;
-  const std::vector<Rank> members_;
-  const int rank_;
+  const message::Team team_;
   std::shared_ptr<::gloo::transport::Context> mesh_;  // the connections
   std::vector<Farewell> farewells_;                   // by rank
   bool left_ = false;

@@ -1,6 +1,6 @@
 // Collective operations among the ranks of one group.
 //
-// A backend (shm, and later gloo, mpi, nccl) implements this interface in a folder of its own; it
+// A backend (shm, gloo, mpi, and later nccl) implements this interface in a folder of its own; it
 // holds only what every backend can do. All of them pass tests/conformance.
 //
 // Threads: one caller at a time, and every rank of the group issues the same sequence of

@@ -53,9 +53,10 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
            "The address or name by which others reach this controller, where it differs from the "
            "one that it listens at."),
       Choice("plaintext", options.plaintext, {kLoopback, kNetwork}, kPlaintextDoc),
-      Choice("communicator", options.communicator, {"auto", "shm", "gloo"},
-             "What connects the workers: shm (they map each other's memory), gloo (a network), or "
-             "auto: what each pair of them can do."),
+      Choice("communicator", options.communicator, {"auto", "shm", "gloo", "mpi", "shm+mpi"},
+             "What connects the workers: shm (they map each other's memory), gloo (a network), mpi "
+             "(mpirun has started them), shm+mpi (shm where they can, mpi between), or auto: shm "
+             "and gloo, by what each pair of them can do."),
       Duration("heartbeat_interval", options.heartbeat_interval, 10ms, 1min,
                "How often workers send a heartbeat."),
       Duration("worker_timeout", options.worker_timeout, 50ms, 10min,

@@ -10,6 +10,8 @@
 #include "runtime/base/log.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo.h"
+#include "runtime/collective/message/message_communicator.h"
+#include "runtime/collective/mpi/mpi.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "services/worker/topology.h"
@@ -23,11 +25,15 @@ using Connected = StatusOr<std::unique_ptr<collective::Communicator>>;
 constexpr char kAuto[] = "auto";
 constexpr char kShm[] = "shm";
 constexpr char kGloo[] = "gloo";
+constexpr char kMpi[] = "mpi";
+constexpr char kShmMpi[] = "shm+mpi";
 // Names the exchange after connecting, apart from others' keys.
 constexpr uint64_t kOutcome = 0x6f7574636f6d65;
 constexpr std::chrono::microseconds kYieldBesideNetwork{20};
 // Ranks that did not reach each other try again after this.
 constexpr std::chrono::milliseconds kRetryPause{500};
+// For the other processes of an MPI job to end as well: less than a service has to stop in order.
+constexpr std::chrono::seconds kLeavingTime{3};
 
 struct Attempt {
   const Place& place;
@@ -56,21 +62,31 @@ Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
   return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 
-// Ranks that share memory by that, and the nodes with each other by Gloo.
-Connected ConnectNodes(const Attempt& attempt, const Topology& topology) {
+StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwork(
+    const Attempt& attempt, const std::string& backend) {
+  if (backend == kMpi) {
+    const collective::mpi::Options options{attempt.place.rank, attempt.place.world_size(),
+                                           attempt.key(), attempt.options.rendezvous};
+    return collective::mpi::Connect(options, attempt.deadline, &attempt.cancelled);
+  }
   collective::gloo::Options options;
   options.rank = attempt.place.rank;
   options.size = attempt.place.world_size();
   options.world = attempt.key();
   options.rendezvous = attempt.options.rendezvous;
   LOCKSTEP_ASSIGN_OR_RETURN(options.address, attempt.options.data_address());
+  return collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled);
+}
+
+// Ranks that share memory by that, and the nodes with each other by the network's backend.
+Connected ConnectNodes(const Attempt& attempt, const Topology& topology,
+                       const std::string& backend) {
   const std::vector<Rank>& own = topology.NodeOf(attempt.place.rank);
   std::unique_ptr<collective::Communicator> node;
   if (own.size() > 1) {
     LOCKSTEP_ASSIGN_OR_RETURN(node, ConnectShm(attempt, own));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      auto network, collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto network, ConnectNetwork(attempt, backend));
   return collective::two_level::Combine(topology.nodes, std::move(node), std::move(network));
 }
 
@@ -81,7 +97,9 @@ StatusOr<std::string> Choose(const std::string& wanted, const Topology& topology
     LOCKSTEP_RETURN_IF_ERROR(collective::gloo::Available());
     return std::string(kGloo);
   }
-  if (wanted != kAuto && wanted != kShm) {
+  // Whether a rank can be connected by MPI, all others have to be told.
+  if (wanted == kMpi || (wanted == kShmMpi && !is_one_node)) return std::string(kMpi);
+  if (wanted != kAuto && wanted != kShm && wanted != kShmMpi) {
     return FailedPrecondition("no backend is called \"", wanted, "\"");
   }
   if (!is_one_node) {
@@ -100,8 +118,11 @@ Topology AllAlone(int size) {
 }
 
 std::string Explain(const std::string& wanted, const Topology& topology) {
-  if (wanted != kAuto) return "the controller is set to " + wanted;
-  return topology.nodes.size() == 1 ? "all ranks map each other's memory" : topology.why_apart;
+  const std::string set = "the controller is set to " + wanted;
+  const std::string found =
+      topology.nodes.size() == 1 ? "all ranks map each other's memory" : topology.why_apart;
+  if (wanted == kAuto) return found;
+  return wanted == kShmMpi ? set + ", and " + found : set;
 }
 
 // All ranks tell each other how connecting went. OK if it went well everywhere.
@@ -145,14 +166,15 @@ StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(place.communicator, topology));
   const std::string why = Explain(place.communicator, topology);
   // Chosen by the operator: then ranks that share memory do without it.
-  if (place.communicator == kGloo) topology = AllAlone(place.world_size());
+  if (place.communicator == kGloo || place.communicator == kMpi)
+    topology = AllAlone(place.world_size());
   for (uint64_t number = 0;; ++number) {
     const Attempt attempt{place, options, number, cancelled, deadline};
     if (backend == kShm) {
       LOCKSTEP_ASSIGN_OR_RETURN(auto communicator, ConnectShm(attempt, topology.nodes.front()));
       return World{std::move(communicator), why};
     }
-    Connected communicator = ConnectNodes(attempt, topology);
+    Connected communicator = ConnectNodes(attempt, topology, backend);
     if (communicator.status().code() == StatusCode::kInvalidArgument) return communicator.status();
     const Status outcome = ShareOutcome(attempt, communicator.status());
     if (outcome.ok()) return World{*std::move(communicator), why};
@@ -160,6 +182,11 @@ StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
     options.on_trouble(outcome);
     if (PauseOrCancelled(cancelled)) return Aborted("connecting the ranks was cancelled");
   }
+}
+
+void EndBackends() {
+  const Status left = collective::mpi::LeaveJob(Deadline::After(kLeavingTime));
+  if (!left.ok()) log::Warn("this process ends without the others of its job: ", Message(left));
 }
 
 }  // namespace lockstep::worker

@@ -42,4 +42,8 @@ struct WorldOptions {
 StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
                              const std::atomic<bool>& cancelled, Deadline deadline);
 
+// Before a worker ends, without any communicator left: ends what backends have begun in its process
+// and begin only once. Takes some seconds where other processes do not do the same.
+void EndBackends();
+
 }  // namespace lockstep::worker

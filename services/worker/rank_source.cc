@@ -4,7 +4,9 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <initializer_list>
+#include <vector>
+
+#include "runtime/collective/mpi/launcher.h"
 
 namespace lockstep::worker {
 namespace {
@@ -29,7 +31,7 @@ StatusOr<int> OrdinalOf(const std::string& host_name) {
                          "\" does not end with a number, from which the rank is to be taken");
 }
 
-StatusOr<int> FirstOf(std::initializer_list<const char*> names, const Surroundings& surroundings) {
+StatusOr<int> FirstOf(const std::vector<const char*>& names, const Surroundings& surroundings) {
   std::string list;
   for (const char* name : names) {
     const char* const value = surroundings.variable(name);
@@ -57,8 +59,7 @@ StatusOr<int> ChooseRank(const WorkerOptions& options, const Surroundings& surro
   if (options.rank_from == "hostname") rank = OrdinalOf(surroundings.host_name);
   if (options.rank_from == "slurm") rank = FirstOf({"SLURM_PROCID"}, surroundings);
   if (options.rank_from == "mpi") {
-    rank = FirstOf({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"},
-                   surroundings);
+    rank = FirstOf(collective::mpi::RankVariables(), surroundings);
   }
   if (rank.ok()) *rank += options.rank_offset;
   return rank;

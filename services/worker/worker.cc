@@ -124,10 +124,15 @@ Status Worker::Wait(Deadline deadline) {
 void Worker::Run() {
   const Status status = Work();
   if (!status.ok()) log::Error("worker ends: ", Message(status));
+  {
+    std::lock_guard lock(state_mutex_);
+    // Nobody should have to wait until the silence of a worker is noticed. A controller that has
+    // sent its workers away listens no more.
+    if (!sent_away_) (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
+  }
+  world_.reset();
+  EndBackends();
   std::lock_guard lock(state_mutex_);
-  // Nobody should have to wait until the silence of a worker is noticed. A controller that has sent
-  // its workers away listens no more.
-  if (!sent_away_) (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
   ended_ = true;
   // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
   end_status_ =

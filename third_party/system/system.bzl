@@ -37,7 +37,7 @@ _REQUIRED = {
     "zmq": ["libzmq"],
 }
 
-# Wanted by benchmarks only. Defined when found; @system//:config.bzl says which (have_<name>).
+# Wanted by the backend mpi and by benchmarks. Defined when found; @system//:config.bzl says which (have_<name>).
 _OPTIONAL = {
     "mpi": ["ompi-c", "ompi"],
 }

@@ -22,6 +22,8 @@ WORKER_SERVICE = (
         "runtime/collective",
         "runtime/collective/shm",
         "runtime/collective/gloo",
+        "runtime/collective/message",
+        "runtime/collective/mpi",
         "runtime/collective/two_level",
     }
 )
@@ -42,6 +44,7 @@ LAYERS = {
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/message": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
+    "runtime/collective/mpi": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "services/config": {"runtime/base", "services/controller", "services/worker"},
     "services/metrics": {"runtime/base"},

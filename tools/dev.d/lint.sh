@@ -32,8 +32,8 @@ check_links() { step "Checking the documents' links" links; }
 
 check_pins() { step "Checking the pins" compare_pins; }
 
-# with_files COMMAND...: the command with every C++ source of ours as arguments.
-with_files() { own_files '*.h' '*.cc' | xargs -0 -r "$@"; }
+# with_files COMMAND...: the command with every C and C++ source of ours as arguments.
+with_files() { own_files '*.h' '*.c' '*.cc' | xargs -0 -r "$@"; }
 
 links() { own_files '*.md' | xargs -0 -r /usr/bin/python3 tools/dev.d/check_links.py; }
 

@@ -103,6 +103,24 @@ TEST_F(BackendsTest, AWrongChoiceIsRefusedWithTheReason) {
   }
 }
 
+// All are told what is missing on one of them.
+TEST_F(BackendsTest, RanksOutsideOfAnMpiJobAreNotConnectedByMpi) {
+  for (const auto& world : ConnectBoth(Segments(), "mpi")) {
+    EXPECT_EQ(world.status().code(), StatusCode::kFailedPrecondition) << world.status();
+    EXPECT_THAT(Message(world.status()),
+                HasSubstr("the ranks cannot be connected by mpi: ranks 0, 1: "));
+  }
+}
+
+TEST_F(BackendsTest, ANodeNeedsNoNetworkBesideSharedMemory) {
+  for (const auto& world : ConnectBoth(Segments(), "shm+mpi")) {
+    ASSERT_TRUE(world.ok()) << world.status();
+    EXPECT_EQ(world->communicator->backend(), "shm");
+    EXPECT_EQ(world->why,
+              "the controller is set to shm+mpi, and all ranks map each other's memory");
+  }
+}
+
 TEST_F(BackendsTest, WaitForPeersCanBeCancelled) {
   std::thread canceller([&] { cancelled_ = true; });
   EXPECT_EQ(Connect(0, Segments()).status().code(), StatusCode::kAborted);

@@ -18,12 +18,14 @@
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/arena.h"
 #include "runtime/tensor/heap_allocator.h"
+#include "tests/conformance/mpi_job.h"
 #include "tests/conformance/world_under_test.h"
 
 namespace lockstep::collective {
 namespace {
 
 using Body = std::function<void(RankUnderTest&)>;
+using Network = StatusOr<std::unique_ptr<message::MessageCommunicator>>;
 
 void RunThreads(int size, const std::function<void(int)>& rank_main) {
   std::vector<std::thread> threads;
@@ -56,14 +58,17 @@ void RunProcesses(int size, const std::function<void(int)>& rank_main) {
   }
 }
 
-// Names of arenas that nobody else has: sandboxes share /dev/shm and not their process ids.
-std::vector<std::string> ArenaNames(int size) {
-  std::random_device random;
-  const std::string prefix = std::string(SharedSegment::kNamePrefix) + "conformance-" +
-                             std::to_string(random()) + "-" + std::to_string(random()) + "-";
+std::vector<std::string> ArenaNames(int size, const std::string& world) {
+  const std::string prefix = std::string(SharedSegment::kNamePrefix) + "conformance-" + world + "-";
   std::vector<std::string> names;
   for (int rank = 0; rank < size; ++rank) names.push_back(prefix + std::to_string(rank));
   return names;
+}
+
+// Names that nobody else has: sandboxes share /dev/shm and not their process ids.
+std::vector<std::string> ArenaNames(int size) {
+  std::random_device random;
+  return ArenaNames(size, std::to_string(random()) + "-" + std::to_string(random()));
 }
 
 // Waits that end by nothing but what they wait for: a wake-up that is missing is a deadline missed.
@@ -102,7 +107,7 @@ auto ShmProcesses(const shm::WaitPolicy& wait) {
   };
 }
 
-auto ConnectGloo(int rank, int size, const std::string& folder) {
+Network ConnectGloo(int rank, int size, const std::string& folder) {
   gloo::Options options;
   options.rank = rank;
   options.size = size;
@@ -120,8 +125,9 @@ void RunGlooRank(int rank, int size, const std::string& folder, const Body& body
 }
 
 // Ranks of two nodes, in turn: they share memory with every other rank only.
-void RunTwoLevelRank(int rank, const std::vector<std::string>& names, const std::string& folder,
-                     size_t one_rail_bytes, const Body& body) {
+void RunTwoLevelRank(int rank, const std::vector<std::string>& names,
+                     const std::function<Network()>& connect_network, size_t one_rail_bytes,
+                     const Body& body) {
   const int size = static_cast<int>(names.size());
   std::vector<std::vector<Rank>> nodes(static_cast<size_t>(std::min(size, 2)));
   for (Rank r = 0; r < size; ++r) nodes[static_cast<size_t>(r % 2)].push_back(r);
@@ -141,7 +147,7 @@ void RunTwoLevelRank(int rank, const std::vector<std::string>& names, const std:
     ASSERT_TRUE(connected.ok()) << connected.status();
     node = *std::move(connected);
   }
-  auto network = ConnectGloo(rank, size, folder);
+  Network network = connect_network();
   ASSERT_TRUE(network.ok()) << network.status();
   const auto comm = two_level::Combine(nodes, std::move(node), *std::move(network), one_rail_bytes);
   RankUnderTest under_test{*comm, **arena};
@@ -152,14 +158,19 @@ void TwoLevelThreads(int size, const Body& body) {
   const RendezvousFolder folder;
   const std::vector<std::string> names = ArenaNames(size);
   // All rails for whatever is longer than a line.
-  RunThreads(size, [&](int rank) { RunTwoLevelRank(rank, names, folder.path(), 64, body); });
+  RunThreads(size, [&](int rank) {
+    RunTwoLevelRank(
+        rank, names, [&] { return ConnectGloo(rank, size, folder.path()); }, 64, body);
+  });
 }
 
 void TwoLevelProcesses(int size, const Body& body) {
   const RendezvousFolder folder;
   const std::vector<std::string> names = ArenaNames(size);
   RunProcesses(size, [&](int rank) {
-    RunTwoLevelRank(rank, names, folder.path(), two_level::kOneRailBytes, body);
+    RunTwoLevelRank(
+        rank, names, [&] { return ConnectGloo(rank, size, folder.path()); },
+        two_level::kOneRailBytes, body);
   });
   for (const std::string& name : names) SharedSegment::Sweep(name);
 }
@@ -172,6 +183,24 @@ void GlooThreads(int size, const Body& body) {
 void GlooProcesses(int size, const Body& body) {
   const RendezvousFolder folder;
   RunProcesses(size, [&](int rank) { RunGlooRank(rank, size, folder.path(), body); });
+}
+
+void MpiJob(int size, const Body& body) {
+  RunMpiJob(size, [&](const std::string&, std::unique_ptr<message::MessageCommunicator> comm) {
+    const std::shared_ptr<tensor::Allocator> allocator = tensor::NewHeapAllocator();
+    RankUnderTest under_test{*comm, *allocator};
+    body(under_test);
+  });
+}
+
+void TwoLevelMpiJob(int size, const Body& body) {
+  RunMpiJob(size,
+            [&](const std::string& world, std::unique_ptr<message::MessageCommunicator> network) {
+              const int rank = network->rank();
+              RunTwoLevelRank(
+                  rank, ArenaNames(size, world), [&] { return Network(std::move(network)); },
+                  two_level::kOneRailBytes, body);
+            });
 }
 
 }  // namespace
@@ -214,6 +243,21 @@ const std::vector<BackendUnderTest>& Backends() {
        .processes = true,
        .notices_death = true,
        .splits = 20},
+      // Their launcher ends all ranks when one is killed.
+      {.name = "mpi_job",
+       .run = MpiJob,
+       .sizes = {3},
+       .processes = true,
+       .dies_together = true,
+       .splits = 20,
+       .why_not = WhyNoMpiJob()},
+      {.name = "two_level_mpi_job",
+       .run = TwoLevelMpiJob,
+       .sizes = {4},
+       .processes = true,
+       .dies_together = true,
+       .splits = 20,
+       .why_not = WhyNoMpiJob()},
   };
   return backends;
 }

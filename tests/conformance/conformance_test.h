@@ -32,8 +32,12 @@ inline std::vector<Case> Cases() {
 
 class ConformanceTest : public testing::TestWithParam<Case> {
  protected:
+  void SetUp() override {
+    if (!GetParam().backend.why_not.empty()) GTEST_SKIP() << GetParam().backend.why_not;
+  }
   int size() const { return GetParam().size; }
   bool ranks_are_processes() const { return GetParam().backend.processes; }
+  bool dies_together() const { return GetParam().backend.dies_together; }
   int splits() const { return GetParam().backend.splits; }
   bool notices_death() const { return GetParam().backend.notices_death; }
   // Runs `body` on every rank. A wake-up that is missed may still end well, at the deadline.

@@ -38,9 +38,13 @@ struct BackendUnderTest {
   bool processes = false;
   // True if ranks find out by themselves, while they wait, that another one was killed.
   bool notices_death = false;
+  // True if the end of one rank is the end of all.
+  bool dies_together = false;
   // How often in a row tests make a communicator: more than fit at once, where room is what is
   // scarce; less often where making one takes a round of connecting.
   int splits = 200;
+  // Why it cannot run here; empty: it can.
+  std::string why_not = {};
 
   friend std::ostream& operator<<(std::ostream& out, const BackendUnderTest& backend) {
     return out << backend.name;

@@ -21,7 +21,7 @@ struct WorkerStatus {
   std::string host;
   int pid = 0;
   std::string device;
-  std::string backend;      // "shm", "gloo"; empty before it is ready
+  std::string backend;      // "shm", "gloo", "shm+mpi"; empty before it is ready
   std::string connection;   // why that one; before it is ready: what is in the way, if anything is
   WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};

@@ -1,6 +1,11 @@
 #include "runtime/base/checksum.h"
 
+#if defined(__x86_64__)
+// Chooses the widest vectors that the processor has, at run time.
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 namespace lockstep {
 

@@ -120,7 +120,8 @@ StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
     // What has not gone out when it is closed is of no use any more.
     LOCKSTEP_ASSIGN_OR_RETURN(
         bulk_channel_,
-        control::ZmqConnect(bulk_context_, endpoint, {.linger = std::chrono::milliseconds(0)}));
+        control::ZmqConnect(bulk_context_, endpoint,
+                            {.linger = std::chrono::milliseconds(0), .gives_way = true}));
   }
   return bulk_channel_.get();
 }

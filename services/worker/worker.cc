@@ -71,6 +71,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
       control::ZmqListen(control::BulkContext(context, bulk_endpoint), bulk_endpoint,
                          {.max_message_bytes = kMaxBulkChunkBytes,
                           .max_unread = kMaxUnreadChunks,
+                          .gives_way = true,
                           .beyond_loopback = options.plaintext == kPlaintextNetwork}));
   LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
                             control::ZmqConnect(context, options.controller_endpoint));

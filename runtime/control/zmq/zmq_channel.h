@@ -22,6 +22,8 @@ struct ZmqOptions {
   int max_unread = 0;
   // How long what was sent last may still take to go out once the channel is closed.
   std::chrono::milliseconds linger{500};
+  // Where network queues know priorities, others go first: for bulk data.
+  bool gives_way = false;
   // Of a listener: others than this host may connect, although nothing is authenticated.
   bool beyond_loopback = false;
   // Of a listener: a second address, as a short cut for threads of its own process (inproc://).

@@ -2,6 +2,7 @@
 
 #include <zmq.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "runtime/base/thread_priority.h"
@@ -23,9 +24,24 @@ std::shared_ptr<ZmqContext> ZmqContext::CreateInBackground() {
   return context;
 }
 
+namespace {
+
+// Has the allocator keep memory that large messages were in, up to 32 MiB of it: else it is given
+// back to the kernel and zeroed anew for message after message. (glibc: whoever frees a block that
+// was mapped for it alone shows that such blocks come and go; see M_MMAP_THRESHOLD in mallopt(3).)
+void KeepMemoryOfMessages() {
+  constexpr size_t kBytes = size_t{16} << 20;
+  void* volatile block = std::malloc(kBytes);  // volatile: it must not be optimised away
+  std::free(block);
+}
+
+}  // namespace
+
 std::shared_ptr<ZmqContext> BulkContext(const std::shared_ptr<ZmqContext>& context,
                                         const std::string& endpoint) {
-  return endpoint.rfind("inproc://", 0) == 0 ? context : ZmqContext::CreateInBackground();
+  if (endpoint.rfind("inproc://", 0) == 0) return context;
+  KeepMemoryOfMessages();
+  return ZmqContext::CreateInBackground();
 }
 
 }  // namespace lockstep::control

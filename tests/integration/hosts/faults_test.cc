@@ -146,6 +146,30 @@ TEST_F(FaultsTest, ACopyGoesOnWhereACutHasStoppedIt) {
   EXPECT_EQ(Work(), OkStatus());
 }
 
+// Whoever was started again elsewhere, under the same name, is found there.
+TEST_F(FaultsTest, AControllerIsFoundWhereItsNameLeadsNow) {
+  NetnsClusterOptions options{.hosts = 2, .ranks_per_host = 1};
+  options.controller_name = "controller.test";
+  options.controller_listens_everywhere = true;
+  options.worker.controller_timeout = 2s;
+  session_.reset();
+  cluster_ = std::make_unique<NetnsCluster>(options);
+  ASSERT_EQ(cluster_->Start(), OkStatus());
+  const auto before = cluster_->Ask();
+  ASSERT_TRUE(before.ok()) << before.status();
+
+  cluster_->hosts().Kill(cluster_->controller_host());
+  cluster_->MoveController(1);
+  EXPECT_EQ(cluster_->StartController(), OkStatus());
+  ASSERT_EQ(cluster_->AwaitReady(), OkStatus());
+  const auto after = cluster_->Ask();
+  ASSERT_TRUE(after.ok()) << after.status();
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(after->workers[rank].pid, before->workers[rank].pid);
+  }
+  HostsFixture::ExpectSumOfRanks(*cluster_);
+}
+
 // What it sends arrives, what is sent to it does not: half of each connection.
 TEST_F(FaultsTest, AHostThatHearsNothingIsNotWaitedForForEver) {
   cluster_->hosts().Deafen(0);

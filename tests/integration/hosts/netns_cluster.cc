@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -27,10 +28,23 @@ std::string NameOf(Rank rank) { return "worker-" + std::to_string(rank); }
 }  // namespace
 
 NetnsCluster::NetnsCluster(const NetnsClusterOptions& options)
-    : options_(options), hosts_(options.hosts + 1) {
+    : options_(options), controller_host_(options.hosts), hosts_(options.hosts + 1) {
   auto directory = local::TemporaryDirectory::Create();
   if (!directory.ok()) std::abort();
   directory_ = *std::move(directory);
+  if (!options_.controller_name.empty()) MoveController(controller_host_);
+}
+
+void NetnsCluster::MoveController(int host) {
+  controller_host_ = host;
+  // Laid over what the machine has, in the hosts' own views of the file system. Written in place:
+  // a mount is of a file, not of a name.
+  const std::string names = directory_->path() + "/hosts";
+  const bool is_new = !std::filesystem::exists(names);
+  std::ofstream(names) << hosts_.Address(host) << ' ' << options_.controller_name << '\n';
+  for (int i = 0; is_new && i <= options_.hosts; ++i) {
+    EXPECT_TRUE(hosts_.Run(i, "mount --bind " + names + " /etc/hosts"));
+  }
 }
 
 std::string NetnsCluster::Endpoint(int port) const {
@@ -72,7 +86,10 @@ Status NetnsCluster::StartController() {
 Status NetnsCluster::StartWorker(Rank rank) {
   worker::WorkerOptions worker = options_.worker;
   worker.plaintext = "network";
-  worker.controller_endpoint = Endpoint(kWorkerPort);
+  worker.controller_endpoint =
+      options_.controller_name.empty()
+          ? Endpoint(kWorkerPort)
+          : "tcp://" + options_.controller_name + ":" + std::to_string(kWorkerPort);
   worker.rank = rank;
   return Run(HostOf(rank), NameOf(rank), "worker", config::ToYaml(worker));
 }

@@ -26,6 +26,9 @@ struct NetnsClusterOptions {
   int ranks_per_host = 2;
   bool ipv6 = false;
   bool controller_listens_everywhere = false;
+  // The name by which workers know the controller's host (see MoveController()); empty: they know
+  // its address.
+  std::string controller_name = {};
   // What services start from; endpoints, names and ranks are filled in.
   controller::ControllerOptions controller = {};
   worker::WorkerOptions worker = {};
@@ -37,13 +40,15 @@ class NetnsCluster {
   explicit NetnsCluster(const NetnsClusterOptions& options = {});
 
   support::VirtualHosts& hosts() { return hosts_; }
-  int controller_host() const { return options_.hosts; }
+  int controller_host() const { return controller_host_; }
   int HostOf(Rank rank) const { return rank / options_.ranks_per_host; }
   int workers() const { return options_.hosts * options_.ranks_per_host; }
   // Where clients connect.
   std::string endpoint() const { return Endpoint(7400); }
 
   Status StartController();
+  // From now on `controller_name` stands for `host` on all hosts, and the controller starts there.
+  void MoveController(int host);
   Status StartWorker(Rank rank);
   Status StartWorkersOf(int host);
   // Starts everything, and returns when all workers are ready.
@@ -69,6 +74,7 @@ class NetnsCluster {
   void Kill(const std::string& name);
 
   const NetnsClusterOptions options_;
+  int controller_host_;
   std::unique_ptr<local::TemporaryDirectory> directory_;
   std::map<std::string, local::ChildProcess> processes_;
   support::VirtualHosts hosts_;  // ends all processes, before they are waited for

@@ -66,8 +66,8 @@ void Controller::Consider(const control::PeerName& peer, const Candidate& candid
 }
 
 bool Controller::IsReached(const control::PeerName& peer, const Candidate& candidate) {
-  // Whoever is refused anyway is refused for that.
-  if (!membership_.Check(candidate).ok()) return true;
+  // Whoever is refused anyway is refused for that; and clients copy to and from rank 0 alone.
+  if (!membership_.Check(candidate).ok() || candidate.wanted_rank > 0) return true;
   const std::optional<Status> reached = reach_back_->Ask(candidate.bulk_endpoint);
   if (!reached.has_value()) {
     being_reached_.insert_or_assign(peer, candidate);
@@ -144,15 +144,19 @@ bool Controller::MayFollow(const control::PeerName& peer, const Candidate& candi
   for (auto it = asking_since_.begin(); it != asking_since_.end();) {
     it = now - it->second > kForgetAfter ? asking_since_.erase(it) : std::next(it);
   }
-  const Rank rank = candidate.wanted_rank;
-  if (!membership_.Check(candidate).ok() || rank < 0 || !membership_.IsWelcome(rank)) return false;
-  const LastHeard heard = liveness_->LastHeardOf(rank);
-  // Of one on this host its end would be known.
-  if (heard.is_present) return false;
+  const Rank wanted = candidate.wanted_rank;
+  if (!membership_.Check(candidate).ok()) return false;
+  const bool has_room = wanted < 0 ? !membership_.AllPresent() : !membership_.IsWelcome(wanted);
+  if (has_room) return false;
   const auto since = asking_since_.try_emplace(peer, now).first->second;
-  const bool lives = now - heard.heartbeat_age > since;
-  if (lives) asking_since_.erase(peer);
-  return !lives;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if ((wanted >= 0 && rank != wanted) || !membership_.IsWelcome(rank)) continue;
+    const LastHeard heard = liveness_->LastHeardOf(rank);
+    // Of one on this host its end would be known.
+    if (!heard.is_present && now - heard.heartbeat_age <= since) return true;
+  }
+  asking_since_.erase(peer);
+  return false;
 }
 
 }  // namespace lockstep::controller

@@ -131,7 +131,8 @@ class Controller {
   // Frees the candidate's rank of a worker that waits for it, and has kept less of it: a newcomer,
   // or one that was lost before the candidate had the rank.
   void MakeWayFor(const Candidate& candidate);
-  // True while it is not known whether the worker that has the rank lives.
+  // True while it is not known whether the worker that has the rank lives (of one that takes any
+  // rank: whether all do).
   bool MayFollow(const control::PeerName& peer, const Candidate& candidate);
   // True if the candidate is the very worker that has its rank: it lost sight of this controller.
   bool HasTheRank(const Candidate& candidate) const;

@@ -83,6 +83,7 @@ void LivenessMonitor::ExpectHeartbeats(Rank rank) {
 
 void LivenessMonitor::Forget(Rank rank) {
   std::lock_guard lock(mutex_);
+  exchanges_.Forget(rank);
   workers_[static_cast<size_t>(rank)] = Watched();
 }
 
@@ -105,6 +106,7 @@ LivenessMonitor::Loss LivenessMonitor::GiveUp(Rank rank, const std::string& reas
 LivenessMonitor::Loss LivenessMonitor::Lose(Rank rank, const std::string& reason) {
   Watched& watched = workers_[static_cast<size_t>(rank)];
   const Loss loss{rank, watched.id, reason, watched.Last()};
+  exchanges_.Forget(rank);
   watched.activity = loss.last.activity;
   watched.page.reset();
   watched.process.reset();

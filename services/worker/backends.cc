@@ -27,8 +27,12 @@ constexpr char kShm[] = "shm";
 constexpr char kGloo[] = "gloo";
 constexpr char kMpi[] = "mpi";
 constexpr char kShmMpi[] = "shm+mpi";
-// Names the exchange after connecting, apart from others' keys.
+// Name the exchanges before and after connecting, apart from others' keys.
+constexpr uint64_t kPrepared = 0x7072657061726564;
 constexpr uint64_t kOutcome = 0x6f7574636f6d65;
+// A try takes no longer, from when all ranks were prepared; MPI takes its own time to start.
+constexpr std::chrono::seconds kLongestTry{10};
+constexpr std::chrono::seconds kLongestTryOfMpi{120};
 constexpr std::chrono::microseconds kYieldBesideNetwork{20};
 // Ranks that did not reach each other try again after this.
 constexpr std::chrono::milliseconds kRetryPause{500};
@@ -41,6 +45,7 @@ struct Attempt {
   uint64_t number;  // of trying
   const std::atomic<bool>& cancelled;
   Deadline deadline;
+  std::string data_address = {};
 
   // Of this world, this time.
   uint64_t key() const { return Mix(place.epoch.value, number); }
@@ -74,7 +79,7 @@ StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwo
   options.size = attempt.place.world_size();
   options.world = attempt.key();
   options.rendezvous = attempt.options.rendezvous;
-  LOCKSTEP_ASSIGN_OR_RETURN(options.address, attempt.options.data_address());
+  options.address = attempt.data_address;
   return collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 
@@ -90,13 +95,18 @@ Connected ConnectNodes(const Attempt& attempt, const Topology& topology,
   return collective::two_level::Combine(topology.nodes, std::move(node), std::move(network));
 }
 
+// What one rank can find out by itself. Fills in the attempt.
+Status Prepare(Attempt& attempt, const std::string& backend) {
+  if (backend != kGloo) return OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(collective::gloo::Available());
+  LOCKSTEP_ASSIGN_OR_RETURN(attempt.data_address, attempt.options.data_address());
+  return OkStatus();
+}
+
 // Which backend connects the ranks of this topology, if the operator wants `wanted`.
 StatusOr<std::string> Choose(const std::string& wanted, const Topology& topology) {
   const bool is_one_node = topology.nodes.size() == 1;
-  if (wanted == kGloo || (wanted == kAuto && !is_one_node)) {
-    LOCKSTEP_RETURN_IF_ERROR(collective::gloo::Available());
-    return std::string(kGloo);
-  }
+  if (wanted == kGloo || (wanted == kAuto && !is_one_node)) return std::string(kGloo);
   // Whether a rank can be connected by MPI, all others have to be told.
   if (wanted == kMpi || (wanted == kShmMpi && !is_one_node)) return std::string(kMpi);
   if (wanted != kAuto && wanted != kShm && wanted != kShmMpi) {
@@ -125,21 +135,40 @@ std::string Explain(const std::string& wanted, const Topology& topology) {
   return wanted == kShmMpi ? set + ", and " + found : set;
 }
 
-// All ranks tell each other how connecting went. OK if it went well everywhere.
-Status ShareOutcome(const Attempt& attempt, const Status& mine) {
+// All ranks tell each other how `what` went. OK if it went well everywhere.
+Status ShareOutcome(const Attempt& attempt, uint64_t what, const Status& mine) {
   std::vector<Rank> all(attempt.place.segments.size());
   std::iota(all.begin(), all.end(), 0);
   const std::vector<std::string> words = {mine.ok() ? "" : Message(mine)};
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<std::string> outcomes,
-      attempt.options.rendezvous->Exchange(Mix(attempt.key(), kOutcome), all, words,
-                                           &attempt.cancelled, attempt.deadline));
+      attempt.options.rendezvous->Exchange(Mix(attempt.key(), what), all, words, &attempt.cancelled,
+                                           attempt.deadline));
   LOCKSTEP_RETURN_IF_ERROR(mine);
   for (const Rank rank : all) {
     const std::string& outcome = outcomes[static_cast<size_t>(rank)];
     if (!outcome.empty()) return Unavailable("rank ", rank, " is not connected: ", outcome);
   }
   return OkStatus();
+}
+
+// One try, which ends in the same way on all ranks: nobody waits for one that has failed already.
+Connected TryToConnect(Attempt attempt, const Topology& topology, const std::string& backend) {
+  LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kPrepared, Prepare(attempt, backend)));
+  Attempt bounded = attempt;
+  bounded.deadline =
+      attempt.deadline.Earlier(Deadline::After(backend == kMpi ? kLongestTryOfMpi : kLongestTry));
+  Connected communicator = backend == kShm ? ConnectShm(bounded, topology.nodes.front())
+                                           : ConnectNodes(bounded, topology, backend);
+  LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kOutcome, communicator.status()));
+  return communicator;
+}
+
+// True for what may be otherwise the next time.
+bool MayPass(const Status& status) {
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded ||
+         status.code() == StatusCode::kResourceExhausted;
 }
 
 bool PauseOrCancelled(const std::atomic<bool>& cancelled) {
@@ -169,17 +198,11 @@ StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
   if (place.communicator == kGloo || place.communicator == kMpi)
     topology = AllAlone(place.world_size());
   for (uint64_t number = 0;; ++number) {
-    const Attempt attempt{place, options, number, cancelled, deadline};
-    if (backend == kShm) {
-      LOCKSTEP_ASSIGN_OR_RETURN(auto communicator, ConnectShm(attempt, topology.nodes.front()));
-      return World{std::move(communicator), why};
-    }
-    Connected communicator = ConnectNodes(attempt, topology, backend);
-    if (communicator.status().code() == StatusCode::kInvalidArgument) return communicator.status();
-    const Status outcome = ShareOutcome(attempt, communicator.status());
-    if (outcome.ok()) return World{*std::move(communicator), why};
-    if (outcome.code() != StatusCode::kUnavailable) return outcome;
-    options.on_trouble(outcome);
+    Connected communicator =
+        TryToConnect({place, options, number, cancelled, deadline}, topology, backend);
+    if (communicator.ok()) return World{*std::move(communicator), why};
+    if (!MayPass(communicator.status()) || deadline.Expired()) return communicator.status();
+    options.on_trouble(communicator.status());
     if (PauseOrCancelled(cancelled)) return Aborted("connecting the ranks was cancelled");
   }
 }

@@ -1,6 +1,9 @@
 #include "services/worker/worker.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -22,6 +25,7 @@ constexpr std::chrono::hours kUntilWoken{1};
 constexpr std::chrono::hours kUntilBroken{24 * 365};
 // Answers that wait for a client that does not read: further ones are dropped, for it to ask again.
 constexpr int kMaxUnreadChunks = 64;
+constexpr std::chrono::milliseconds kAddressRetry{200};
 constexpr char kActivitySuffix[] = "-activity";
 constexpr char kPlaintextNetwork[] = "network";
 
@@ -45,6 +49,38 @@ StatusOr<std::string> BulkEndpoint(const WorkerOptions& options) {
   return control::WithHost("tcp://:*", address);
 }
 
+// Its main has blocked the signals that stop it, and one has come.
+bool StopSignalWaits() {
+  sigset_t pending;
+  return sigpending(&pending) == 0 &&
+         (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+// Hosts start in any order: the controller's name, or the way to it, may be known a moment later.
+StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options) {
+  const Deadline deadline = Deadline::After(options.join_timeout);
+  for (bool told = false;; told = true) {
+    StatusOr<std::string> endpoint = BulkEndpoint(options);
+    if (endpoint.status().code() != StatusCode::kUnavailable) return endpoint;
+    if (deadline.Expired() || StopSignalWaits()) return endpoint;
+    if (!told) {
+      log::Warn(Message(endpoint.status()), "; it is tried again for ",
+                options.join_timeout.count(), " ms");
+    }
+    std::this_thread::sleep_for(kAddressRetry);
+  }
+}
+
+// Where others reach what listens at `endpoint`.
+StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options) {
+  if (!options.advertise_address.empty()) {
+    return control::Advertise(endpoint, options.advertise_address);
+  }
+  if (!control::IsAnyAddress(control::HostOf(endpoint))) return endpoint;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string address, DataAddress(options));
+  return control::WithHost(endpoint, address);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
@@ -65,7 +101,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
   // With the arena's name in front, so that both are swept together.
   LOCKSTEP_ASSIGN_OR_RETURN(auto activity,
                             control::ActivityPage::Create(arena_options.name + kActivitySuffix));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string bulk_endpoint, BulkEndpoint(options));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string bulk_endpoint, AwaitBulkEndpoint(options));
   LOCKSTEP_ASSIGN_OR_RETURN(
       auto bulk_channel,
       control::ZmqListen(control::BulkContext(context, bulk_endpoint), bulk_endpoint,
@@ -153,8 +189,8 @@ Status Worker::Work() {
   publish(&executor);
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
-  Offer offer{arena_->name(), arena_->name() + kActivitySuffix,
-              control::Advertise(bulk_->endpoint(), options_.advertise_address)};
+  LOCKSTEP_ASSIGN_OR_RETURN(std::string bulk_endpoint, AdvertisedAs(bulk_->endpoint(), options_));
+  Offer offer{arena_->name(), arena_->name() + kActivitySuffix, std::move(bulk_endpoint)};
   std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
     const Status served = ServeController(executor, offer, patience);
@@ -281,9 +317,8 @@ Status Worker::Enter(Executor& executor, Place place) {
   StatusOr<World> world =
       ConnectWorld(place_, world_options, cancel_connecting_, Deadline::After(kUntilBroken));
   if (!world.ok()) {
-    // Cancelled, or a rank has ended, which the controller notices, too.
-    const StatusCode code = world.status().code();
-    if (code != StatusCode::kAborted && code != StatusCode::kUnavailable) return world.status();
+    // Cancelled: a rank was lost, and there will be another world; or this worker ends.
+    if (world.status().code() != StatusCode::kAborted) return world.status();
     log::Warn("rank ", place_.rank, " is not connected in epoch ", place_.epoch.value, ": ",
               Message(world.status()));
     return OkStatus();

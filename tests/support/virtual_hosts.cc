@@ -166,8 +166,8 @@ std::vector<std::string> VirtualHosts::On(int host, const std::vector<std::strin
 }
 
 bool VirtualHosts::Run(int host, const std::string& command) const {
-  return Shell("nsenter -t " + std::to_string(hosts_[static_cast<size_t>(host)].init) + " -n -- " +
-               command);
+  return Shell("nsenter -t " + std::to_string(hosts_[static_cast<size_t>(host)].init) +
+               " -m -n -- " + command);
 }
 
 void VirtualHosts::Isolate(int host) const {

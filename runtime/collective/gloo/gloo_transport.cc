@@ -9,6 +9,7 @@
 #include <gloo/transport/address.h>
 #include <gloo/transport/pair.h>
 
+#include "runtime/collective/call.h"
 #include "runtime/collective/message/farewell.h"
 
 namespace lockstep::collective::gloo {
@@ -23,12 +24,21 @@ using std::chrono::milliseconds;
 constexpr uint64_t kFarewellTag = ~uint64_t{0};
 // No message at all has this one.
 constexpr uint64_t kNoTag = kFarewellTag - 1;
-// The peers are there, and connect at the same time.
-constexpr milliseconds kLongestConnect{5000};
+// The peers are there, and connect at the same time. Who does not manage tries again, with all.
+constexpr milliseconds kLongestConnect{2000};
+// Names the exchange after connecting.
+constexpr uint64_t kOutcome = 0x6f7574636f6d65;
 // How often to ask again before giving up (see WaitFor).
 constexpr int kDoubts = 5;
 // Whoever takes longer to hear it learns from the connection's end alone.
 constexpr milliseconds kFarewellTime{50};
+
+// Without the place in Gloo's sources that goes in front.
+std::string WhatOf(const std::exception& error) {
+  const std::string what = error.what();
+  const size_t end = what.find("] ");
+  return what.rfind('[', 0) == 0 && end != std::string::npos ? what.substr(end + 2) : what;
+}
 
 }  // namespace
 
@@ -51,6 +61,31 @@ GlooTransport::GlooTransport(std::shared_ptr<const Network> network, message::Te
       nudges_(network_->nudger->Add([this] { Nudge(); })) {}
 
 StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(
+    const std::shared_ptr<const Network>& network, const message::Team& team,
+    const std::atomic<bool>* cancelled, Deadline deadline) {
+  Status last;
+  for (uint64_t number = 1;; ++number) {
+    message::Team now = team;
+    now.key = collective::Mix(team.key, number);
+    auto transport = TryToConnect(network, now, cancelled, deadline);
+    // Who has connected must not begin before the others have, nor without them.
+    const std::string mine = transport.ok() ? "" : Message(transport.status());
+    const StatusOr<std::vector<std::string>> outcomes = network->rendezvous->Exchange(
+        collective::Mix(now.key, kOutcome), team.members, {mine}, cancelled, deadline);
+    if (!outcomes.ok()) {
+      // There was no time for another try: why it took one says more.
+      const bool late = outcomes.status().code() == StatusCode::kDeadlineExceeded;
+      return late && !last.ok() ? last : outcomes.status();
+    }
+    const auto failed = std::find_if(outcomes->begin(), outcomes->end(),
+                                     [](const std::string& outcome) { return !outcome.empty(); });
+    if (failed == outcomes->end()) return transport;
+    const Rank rank = team.members[static_cast<size_t>(failed - outcomes->begin())];
+    last = DeadlineExceeded("rank ", rank, " is not connected: ", *failed);
+  }
+}
+
+StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::TryToConnect(
     std::shared_ptr<const Network> network, message::Team team, const std::atomic<bool>* cancelled,
     Deadline deadline) {
   std::unique_ptr<GlooTransport> transport(new GlooTransport(std::move(network), std::move(team)));
@@ -69,25 +104,27 @@ StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(
       mine[static_cast<size_t>(r)] = {address.begin(), address.end()};
     }
   } catch (const std::exception& error) {
-    return Unavailable("cannot listen for the other ranks: ", error.what());
+    return Unavailable("cannot listen for the other ranks: ", WhatOf(error));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<std::string> theirs,
       transport->network_->rendezvous->Exchange(transport->team_.key, transport->team_.members,
                                                 mine, cancelled, deadline));
-  LOCKSTEP_RETURN_IF_ERROR(transport->ConnectPairs(theirs));
+  LOCKSTEP_RETURN_IF_ERROR(transport->ConnectPairs(theirs, cancelled));
   return transport;
 }
 
-Status GlooTransport::ConnectPairs(const std::vector<std::string>& addresses) {
+Status GlooTransport::ConnectPairs(const std::vector<std::string>& addresses,
+                                   const std::atomic<bool>* cancelled) {
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
+    if (cancelled != nullptr && *cancelled) return Aborted("connecting was cancelled");
     const std::string& address = addresses[static_cast<size_t>(r)];
     try {
       mesh_->getPair(r)->connect({address.begin(), address.end()});
     } catch (const std::exception& error) {
       return Unavailable("rank ", team_.members[static_cast<size_t>(r)],
-                         " cannot be reached: ", error.what());
+                         " cannot be reached: ", WhatOf(error));
     }
   }
   ExpectFarewells();

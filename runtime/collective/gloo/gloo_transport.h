@@ -30,11 +30,11 @@ struct Network {
 
 class GlooTransport final : public message::Transport {
  public:
-  // Connects the members.
-  static StatusOr<std::unique_ptr<GlooTransport>> Connect(std::shared_ptr<const Network> network,
-                                                          message::Team team,
-                                                          const std::atomic<bool>* cancelled,
-                                                          Deadline deadline);
+  // Connects the members: all of them, or none. Those that do not reach each other try again until
+  // the deadline.
+  static StatusOr<std::unique_ptr<GlooTransport>> Connect(
+      const std::shared_ptr<const Network>& network, const message::Team& team,
+      const std::atomic<bool>* cancelled, Deadline deadline);
   ~GlooTransport() override;
 
   std::string_view name() const override { return "gloo"; }
@@ -55,7 +55,11 @@ class GlooTransport final : public message::Transport {
   using Pendings = std::vector<std::unique_ptr<Pending>>;
 
   GlooTransport(std::shared_ptr<const Network> network, message::Team team);
-  Status ConnectPairs(const std::vector<std::string>& addresses);
+  static StatusOr<std::unique_ptr<GlooTransport>> TryToConnect(
+      std::shared_ptr<const Network> network, message::Team team,
+      const std::atomic<bool>* cancelled, Deadline deadline);
+  Status ConnectPairs(const std::vector<std::string>& addresses,
+                      const std::atomic<bool>* cancelled);
   void ExpectFarewells();
   std::unique_ptr<Pending> NewPending(Rank peer, const void* data, size_t size_bytes) const;
   // What waiting for it came to; kUnderWay if it has come to nothing by then.

@@ -97,8 +97,14 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   socket.Set(ZMQ_LINGER, static_cast<int>(options.linger.count()));
   socket.Set(ZMQ_RECONNECT_IVL, 5);
   socket.Set(ZMQ_RECONNECT_IVL_MAX, 500);
+  // A firewall or NAT on the way forgets connections on which nothing is said for long.
+  socket.Set(ZMQ_TCP_KEEPALIVE, 1);
+  socket.Set(ZMQ_TCP_KEEPALIVE_IDLE, 60);
+  socket.Set(ZMQ_TCP_KEEPALIVE_INTVL, 10);
+  socket.Set(ZMQ_TCP_KEEPALIVE_CNT, 6);
   // "Maximise throughput", RFC 1349: Linux's queues that have priorities (pfifo_fast, prio) take it
-  // for bulk. What it means to networks is theirs to say (it is DSCP 2, which most pass on as it is).
+  // for bulk. What it means to networks is theirs to say (it is DSCP 2, which most pass on as it
+  // is).
   constexpr int kTosOfBulk = 0x08;
   if (options.gives_way) socket.Set(ZMQ_TOS, kTosOfBulk);
   const int64_t max_bytes = options.max_message_bytes;

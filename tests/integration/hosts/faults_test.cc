@@ -146,6 +146,23 @@ TEST_F(FaultsTest, ACopyGoesOnWhereACutHasStoppedIt) {
   EXPECT_EQ(Work(), OkStatus());
 }
 
+// All ranks are taken, and that one of their workers is gone is not known yet.
+TEST_F(FaultsTest, AWorkerWithoutARankOfItsOwnWaitsForThatOfALostOne) {
+  NetnsClusterOptions options{.hosts = 2, .ranks_per_host = 1, .assigned_ranks = true};
+  options.controller.worker_timeout = 2s;
+  session_.reset();
+  cluster_ = std::make_unique<NetnsCluster>(options);
+  ASSERT_EQ(cluster_->Start(), OkStatus());
+  epoch_ = cluster_->Ask()->epoch;
+  cluster_->KillWorker(1);
+  EXPECT_EQ(cluster_->StartWorker(1), OkStatus());
+  const Deadline patience = Deadline::After(30s);
+  while (cluster_->Ask()->epoch == epoch_ && !patience.Expired()) std::this_thread::sleep_for(50ms);
+  EXPECT_NE(cluster_->Ask()->epoch, epoch_);
+  ASSERT_EQ(cluster_->AwaitReady(), OkStatus()) << cluster_->LogOf("worker-1");
+  HostsFixture::ExpectSumOfRanks(*cluster_);
+}
+
 // Whoever was started again elsewhere, under the same name, is found there.
 TEST_F(FaultsTest, AControllerIsFoundWhereItsNameLeadsNow) {
   NetnsClusterOptions options{.hosts = 2, .ranks_per_host = 1};

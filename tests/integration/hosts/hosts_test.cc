@@ -129,6 +129,18 @@ TEST_F(HostsTest, AWorkerThatCannotBeReachedBackIsToldAndDoesNotCount) {
   EXPECT_THAT(walled.Ask()->workers[0].connection, Not(HasSubstr("7777")));
 }
 
+TEST_F(HostsTest, AWorkerMayListenAtAllItsAddresses) {
+  NetnsClusterOptions options{.hosts = 1, .ranks_per_host = 1};
+  options.worker.bulk_endpoint = "tcp://*:7777";
+  NetnsCluster cluster(options);
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  auto session = cluster.Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto ref = session->CopyToWorker0(HostTensor::Of<int32_t>({2}, {{1, 2}}));
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  EXPECT_EQ(*session->CopyFromWorker0(*ref)->Elements<int32_t>(), (std::vector<int32_t>{1, 2}));
+}
+
 TEST_F(HostsTest, RanksThatDoNotReachEachOtherAreToldAndTryAgain) {
   NetnsCluster cluster({.hosts = 3, .ranks_per_host = 1});
   cluster.hosts().Separate(0, 1);

@@ -90,7 +90,7 @@ Status NetnsCluster::StartWorker(Rank rank) {
       options_.controller_name.empty()
           ? Endpoint(kWorkerPort)
           : "tcp://" + options_.controller_name + ":" + std::to_string(kWorkerPort);
-  worker.rank = rank;
+  worker.rank = options_.assigned_ranks ? -1 : rank;
   return Run(HostOf(rank), NameOf(rank), "worker", config::ToYaml(worker));
 }
 

@@ -26,6 +26,8 @@ struct NetnsClusterOptions {
   int ranks_per_host = 2;
   bool ipv6 = false;
   bool controller_listens_everywhere = false;
+  // Workers ask for no rank of their own.
+  bool assigned_ranks = false;
   // The name by which workers know the controller's host (see MoveController()); empty: they know
   // its address.
   std::string controller_name = {};

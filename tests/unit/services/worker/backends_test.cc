@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -46,8 +47,8 @@ class BackendsTest : public testing::Test {
     place.communicator = communicator;
     const WorldOptions options{arenas_[static_cast<size_t>(rank)],
                                std::make_shared<collective::FolderRendezvous>(folder_.path(), rank),
-                               [] { return std::string("127.0.0.1"); },
-                               [](const Status& why) { ADD_FAILURE() << why; }};
+                               [this, rank] { return data_address_(rank); },
+                               [this](const Status& why) { on_trouble_(why); }};
     return ConnectWorld(place, options, cancelled_, Deadline::After(1h));
   }
   // Both ranks connect.
@@ -63,6 +64,8 @@ class BackendsTest : public testing::Test {
   const collective::RendezvousFolder folder_;
   std::vector<std::shared_ptr<tensor::Arena>> arenas_;
   std::atomic<bool> cancelled_{false};
+  std::function<StatusOr<std::string>(Rank)> data_address_ = [](Rank) { return "127.0.0.1"; };
+  std::function<void(const Status&)> on_trouble_ = [](const Status& why) { ADD_FAILURE() << why; };
 };
 
 TEST_F(BackendsTest, RanksOfOneHostAreConnectedBySharedMemory) {
@@ -84,6 +87,25 @@ TEST_F(BackendsTest, RanksThatShareNoMemoryAreConnectedByTheNetwork) {
     EXPECT_EQ(world->communicator->backend(), "gloo");
     EXPECT_THAT(world->why, HasSubstr("rank 0 cannot map the memory of rank 1: "));
   }
+}
+
+// Else the others would wait for it where it never comes.
+TEST_F(BackendsTest, WhatOneRankLacksForAWhileIsToldToAllWhoTryAgain) {
+  std::atomic<int> asked{0};
+  std::atomic<int> told{0};
+  data_address_ = [&](Rank rank) -> StatusOr<std::string> {
+    if (rank == 1 && asked++ == 0) return Unavailable("no such name: controller.test");
+    return std::string("127.0.0.1");
+  };
+  on_trouble_ = [&](const Status& why) {
+    ++told;
+    EXPECT_THAT(Message(why), HasSubstr("no such name: controller.test"));
+  };
+  for (const auto& world : ConnectBoth(Segments(), "gloo")) {
+    ASSERT_TRUE(world.ok()) << world.status();
+    EXPECT_EQ(world->communicator->backend(), "gloo");
+  }
+  EXPECT_EQ(told, 2);
 }
 
 TEST_F(BackendsTest, TheOperatorsChoiceIsTaken) {

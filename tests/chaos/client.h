@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,35 +13,35 @@
 #include "runtime/base/status.h"
 #include "runtime/client/session.h"
 #include "tests/chaos/random_program.h"
-#include "tests/integration/cluster.h"
 #include "tests/support/tcp_proxy.h"
 
 namespace lockstep::chaos {
-
-// No call of a client may take longer, whatever happens, on a machine that is busy with the tests.
-constexpr std::chrono::seconds kLongestCall{5};
 
 template <typename... Parts>
 Status Violation(const Parts&... parts) {
   return MakeStatus(StatusCode::kInternal, parts...);
 }
 
+struct ClientOptions {
+  std::string endpoint;  // the controller's
+  std::string name;
+  uint64_t seed = 0;
+  // No call may take longer, whatever happens, on a machine that is busy with the tests.
+  std::chrono::milliseconds longest_call{0};
+  // Borrowed; what can cut its connection. Null: nobody.
+  support::TcpProxy* wire = nullptr;
+  // Copies much to worker 0 and back while it works.
+  bool copies = false;
+  // Becomes ready when what the fault has broken is there again, or on its way. Without one nobody
+  // waits for that.
+  std::shared_future<void> repaired = {};
+};
+
 // A client: its session, its program, and the thread that runs it.
 class Client {
  public:
-  static StatusOr<std::unique_ptr<Client>> Start(testing::Cluster& cluster, const std::string& name,
-                                                 uint64_t seed, support::TcpProxy* wire) {
-    SessionOptions options;
-    options.name = name;
-    options.connect_timeout = std::chrono::seconds(30);
-    // Longer than any call may take: a wait that nothing ends shows.
-    options.timeout = 6 * kLongestCall;
-    options.endpoint = wire == nullptr ? cluster.endpoint() : wire->endpoint();
-    LOCKSTEP_ASSIGN_OR_RETURN(Session session, Session::Connect(options));
-    std::unique_ptr<Client> client(new Client(std::move(session), seed));
-    client->wire = wire;
-    return client;
-  }
+  // Waits for a cluster whose workers are all there.
+  static StatusOr<std::unique_ptr<Client>> Start(ClientOptions options);
   ~Client() {
     if (thread_.joinable()) thread_.join();
   }
@@ -57,10 +58,32 @@ class Client {
   }
 
   // Some steps; an error of the session, or of the model, ends them.
-  Status TakeSteps(int steps) {
-    for (int i = 0; i < steps; ++i) LOCKSTEP_RETURN_IF_ERROR(Timed([&] { return program.Step(); }));
-    return OkStatus();
+  Status TakeSteps(int steps);
+  // The program goes on to its end, and everything that it made is right.
+  Status RunToTheEnd(int steps);
+  // Works as long as `goes_on()`, and returns the error that ended it before; `mark` becomes where
+  // nothing was under way last.
+  template <typename GoesOn>
+  Status WorkWhile(GoesOn goes_on, uint64_t* mark) {
+    Status status;
+    while (status.ok() && goes_on()) {
+      *mark = program.Mark();
+      status = WorkOnce();
+    }
+    return status;
   }
+  // Until the fault ends it, which it has to before long.
+  Status WorkUntilItFails(uint64_t* mark);
+
+  bool IsRepaired() const {
+    return options.repaired.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  // Returns once what was broken may be waited for, and then when all workers are there.
+  Status AwaitRepair();
+  Status AwaitWorkers();
+  // A session that has failed is usable again, and has all that was made before `mark`.
+  Status Recover(uint64_t mark, int steps);
+
   Status SyncAll() {
     return Timed([&] { return session.SyncAll(); });
   }
@@ -70,20 +93,22 @@ class Client {
     const auto begin = Deadline::Clock::now();
     const Status status = call();
     const auto took = Deadline::Clock::now() - begin;
-    if (took > kLongestCall) {
+    if (took > options.longest_call) {
       violation = Violation("a call took ", std::chrono::duration<double>(took).count(),
                             " s and returned ", status.ToString());
     }
     return status;
   }
 
+  const ClientOptions options;
   Session session;
   RandomProgram program;
-  support::TcpProxy* wire = nullptr;  // null: nobody can cut its connection
   Status violation;
 
  private:
-  Client(Session s, uint64_t seed) : session(std::move(s)), program(session, seed) {}
+  Client(ClientOptions o, Session s)
+      : options(std::move(o)), session(std::move(s)), program(session, options.seed) {}
+  Status WorkOnce();
 
   std::thread thread_;
   Status result_;

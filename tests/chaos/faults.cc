@@ -1,26 +1,15 @@
 #include "tests/chaos/faults.h"
 
-#include <chrono>
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/client/failure.h"
 
 namespace lockstep::chaos {
 namespace {
-
-// Longer than it takes a client to find out what a broken connection has lost (a quarter of a
-// lease).
-constexpr std::chrono::milliseconds kCountedWithin{600};
-
-// A session that has failed is usable again, and has all that was made before.
-Status Recover(Client& client, uint64_t mark, int steps) {
-  client.program.ForgetSince(mark);
-  LOCKSTEP_RETURN_IF_ERROR(client.Timed([&] { return client.session.Reset(); }));
-  LOCKSTEP_RETURN_IF_ERROR(client.program.CheckAll());
-  return RunToTheEnd(client, steps);
-}
 
 // Goes on with a session that is failing: every error is the first cause, which `is_cause` knows.
 template <typename IsCause>
@@ -56,7 +45,7 @@ Status ThrowAndRecover(Client& client, const Plan& plan) {
         return failure.has_value() && failure->rank == plan.victim &&
                failure->function == "lockstep.fail" && Says(status, "chaos");
       }));
-  return Recover(client, mark, plan.steps);
+  return client.Recover(mark, plan.steps);
 }
 
 Status DisagreeAndRecover(Client& client, const Plan& plan) {
@@ -69,7 +58,7 @@ Status DisagreeAndRecover(Client& client, const Plan& plan) {
                Says(status, RankName(plan.victim) + " calls allreduce sum of 3 int64") &&
                Says(status, "allreduce sum of 4 int64");
       }));
-  return Recover(client, mark, plan.steps);
+  return client.Recover(mark, plan.steps);
 }
 
 Status ResetAndGoOn(Client& client, const Plan& plan) {
@@ -80,19 +69,7 @@ Status ResetAndGoOn(Client& client, const Plan& plan) {
   LOCKSTEP_RETURN_IF_ERROR(client.session.Call(sleep, 3600.0, plan.victim).status());
   LOCKSTEP_RETURN_IF_ERROR(client.session.Barrier());
   LOCKSTEP_RETURN_IF_ERROR(client.session.Flush());
-  return Recover(client, mark, plan.steps);
-}
-
-// Works until the loss of a process ends it; `mark` becomes where nothing was under way last.
-Status WorkUntilLost(Client& client, uint64_t* mark) {
-  Status status;
-  const Deadline deadline = Deadline::After(kLongestCall);
-  while (status.ok() && !deadline.Expired()) {
-    *mark = client.program.Mark();
-    status = client.TakeSteps(1);
-    if (status.ok()) status = client.SyncAll();
-  }
-  return status;
+  return client.Recover(mark, plan.steps);
 }
 
 // The connection breaks while the program goes on. What was on its way is lost and told, or nothing
@@ -103,69 +80,86 @@ Status BeCutOffAndRecover(Client& client, const Plan& plan) {
   const uint64_t mark = client.program.Mark();
   Status status = client.TakeSteps(plan.steps / 2);
   LOCKSTEP_RETURN_IF_ERROR(status);
-  client.wire->Cut();
+  client.options.wire->Cut();
   status = client.TakeSteps(plan.steps - plan.steps / 2);
   if (status.ok()) status = client.SyncAll();
-  // Should nobody have missed anything yet: until both have counted.
-  std::this_thread::sleep_for(kCountedWithin);
+  // Should nobody have missed anything yet: until both have counted (a quarter of a lease).
+  std::this_thread::sleep_for(plan.Lease() * 2 / 5);
   if (status.ok()) status = client.SyncAll();
-  if (status.ok()) return RunToTheEnd(client, plan.steps);
+  if (status.ok()) return client.RunToTheEnd(plan.steps);
   if (status.code() != StatusCode::kUnavailable && status.code() != StatusCode::kDataLoss) {
     return Violation("the connection broke, but the client read: ", status.ToString());
   }
-  return Recover(client, mark, plan.steps);
+  return client.Recover(mark, plan.steps);
 }
 
 // The connection stands still for a while, for less than a lease: nothing is lost, and nobody says
 // so.
 Status BeHeldUp(Client& client, const Plan& plan) {
   LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(plan.steps));
-  client.wire->HoldUp(plan.hold_up);
-  return RunToTheEnd(client, plan.steps);
+  client.options.wire->HoldUp(plan.hold_up);
+  return client.RunToTheEnd(plan.steps);
 }
 
-Status LoseAWorker(Client& client, const Plan& plan, uint64_t* mark) {
-  const Status status = WorkUntilLost(client, mark);
-  const std::string how = plan.fault == Fault::kStop ? "is stopped" : "killed by signal 9";
-  const auto is_cause = [&](const Status& told) {
-    return told.code() == StatusCode::kUnavailable && Says(told, RankName(plan.victim)) &&
-           Says(told, how);
-  };
-  if (!is_cause(status)) {
-    return Violation(RankName(plan.victim), " is lost, but the client read: ", status.ToString());
+// Whether it tells of a loss that the plan brings about.
+bool TellsOfTheLoss(const Status& told, const Plan& plan) {
+  if (told.code() != StatusCode::kUnavailable) return false;
+  const std::vector<Rank> lost = plan.LostRanks();
+  if (std::none_of(lost.begin(), lost.end(),
+                   [&](Rank rank) { return Says(told, RankName(rank)); })) {
+    return false;
   }
-  if (client.SyncAll().ok()) {
-    return Violation("a session goes on although ", RankName(plan.victim), " is lost");
+  if (plan.hosts > 0) return Says(told, "host" + std::to_string(plan.host));
+  return Says(told, plan.fault == Fault::kStop ? "is stopped" : "killed by signal 9");
+}
+
+Status LoseWorkers(Client& client, const Plan& plan, uint64_t* mark) {
+  const Status status = client.WorkUntilItFails(mark);
+  if (!TellsOfTheLoss(status, plan)) {
+    return Violation("workers are lost, but the client read: ", status.ToString());
   }
+  if (client.SyncAll().ok()) return Violation("a session goes on although workers are lost");
   return OkStatus();
 }
 
-Status LoseAWorkerAndRecover(Client& client, const Plan& plan) {
+Status LoseWorkersAndRecover(Client& client, const Plan& plan) {
   uint64_t mark = 0;
-  LOCKSTEP_RETURN_IF_ERROR(LoseAWorker(client, plan, &mark));
-  LOCKSTEP_RETURN_IF_ERROR(client.Timed([&] { return client.session.AwaitWorkers(kLongestCall); }));
+  LOCKSTEP_RETURN_IF_ERROR(LoseWorkers(client, plan, &mark));
+  LOCKSTEP_RETURN_IF_ERROR(client.AwaitWorkers());
   client.program.ForgetSince(mark);
-  LOCKSTEP_RETURN_IF_ERROR(client.program.ForgetLost(plan.victim));
-  return Recover(client, mark, plan.steps);
+  LOCKSTEP_RETURN_IF_ERROR(client.program.ForgetLost(plan.LostRanks()));
+  return client.Recover(mark, plan.steps);
 }
 
 Status LoseTheControllerAndRecover(Client& client, const Plan& plan) {
   uint64_t mark = 0;
-  const Status status = WorkUntilLost(client, &mark);
+  const Status status = client.WorkUntilItFails(&mark);
   if (status.code() != StatusCode::kUnavailable && status.code() != StatusCode::kDataLoss) {
     return Violation("the controller was killed, but the client read: ", status.ToString());
   }
-  LOCKSTEP_RETURN_IF_ERROR(client.Timed([&] { return client.session.AwaitWorkers(kLongestCall); }));
-  return Recover(client, mark, plan.steps);
+  LOCKSTEP_RETURN_IF_ERROR(client.AwaitWorkers());
+  return client.Recover(mark, plan.steps);
+}
+
+// A wire that is mended in time is only a delay.
+Status BeHeldUpByAWire(Client& client, const Plan& plan) {
+  uint64_t mark = 0;
+  LOCKSTEP_RETURN_IF_ERROR(client.WorkWhile([&] { return !client.IsRepaired(); }, &mark));
+  return client.RunToTheEnd(plan.steps);
+}
+
+// Nobody is lost, but those that do not reach each other have waited too long.
+Status BeSeparatedAndRecover(Client& client, const Plan& plan) {
+  uint64_t mark = 0;
+  const Status status = client.WorkUntilItFails(&mark);
+  if (status.code() != StatusCode::kDeadlineExceeded || !Says(status, "did not come to")) {
+    return Violation("hosts do not reach each other, but the client read: ", status.ToString());
+  }
+  LOCKSTEP_RETURN_IF_ERROR(client.AwaitRepair());
+  return client.Recover(mark, plan.steps);
 }
 
 }  // namespace
-
-Status RunToTheEnd(Client& client, int steps) {
-  LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(steps));
-  LOCKSTEP_RETURN_IF_ERROR(client.SyncAll());
-  return client.program.CheckAll();
-}
 
 Status RunFault(Client& client, const Plan& plan) {
   uint64_t mark = 0;
@@ -182,16 +176,25 @@ Status RunFault(Client& client, const Plan& plan) {
       return BeHeldUp(client, plan);
     case Fault::kKill:
     case Fault::kStop:
-      return LoseAWorker(client, plan, &mark);
+    case Fault::kUnmended:
+      return LoseWorkers(client, plan, &mark);
     case Fault::kReplace:
-      return LoseAWorkerAndRecover(client, plan);
+    case Fault::kPartition:
+    case Fault::kDeafen:
+    case Fault::kPowerCut:
+      return LoseWorkersAndRecover(client, plan);
     case Fault::kRestart:
       return LoseTheControllerAndRecover(client, plan);
+    case Fault::kPause:
+      return BeHeldUpByAWire(client, plan);
+    case Fault::kSeparate:
+      return BeSeparatedAndRecover(client, plan);
     case Fault::kNone:
     case Fault::kVanish:
+    case Fault::kLate:
       break;
   }
-  return RunToTheEnd(client, plan.steps);
+  return client.RunToTheEnd(plan.steps);
 }
 
 }  // namespace lockstep::chaos

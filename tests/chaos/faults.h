@@ -7,9 +7,6 @@
 
 namespace lockstep::chaos {
 
-// The program goes on to its end, and everything that it made is right.
-Status RunToTheEnd(Client& client, int steps);
-
 // The part of a client that the fault concerns. Of those that hit all, the fault itself is somebody
 // else's to bring about.
 Status RunFault(Client& client, const Plan& plan);

@@ -1,5 +1,6 @@
 #include "tests/chaos/plan.h"
 
+#include <iterator>
 #include <sstream>
 
 #include "tests/chaos/random_program.h"
@@ -31,17 +32,67 @@ const char* Name(Fault fault) {
       return "a worker is killed and replaced";
     case Fault::kRestart:
       return "the controller is killed and restarted";
+    case Fault::kPause:
+      return "a wire is cut, and mended in time";
+    case Fault::kPartition:
+      return "a wire is cut, and mended too late";
+    case Fault::kUnmended:
+      return "a wire is cut for good";
+    case Fault::kDeafen:
+      return "a host hears nothing";
+    case Fault::kSeparate:
+      return "two hosts lose each other";
+    case Fault::kPowerCut:
+      return "a host vanishes and boots again";
+    case Fault::kLate:
+      return "a host joins late";
   }
   return "";
 }
 
+// Those of the network one after the other, so that a few rounds have them all, and between them
+// what happens on one host, too.
+Fault FaultOnHosts(uint64_t seed, Random& random) {
+  constexpr Fault kOfHosts[] = {Fault::kPause,  Fault::kPartition, Fault::kUnmended,
+                                Fault::kDeafen, Fault::kSeparate,  Fault::kPowerCut,
+                                Fault::kLate};
+  constexpr Fault kOfAny[] = {Fault::kNone,  Fault::kThrow,   Fault::kDisagree,
+                              Fault::kReset, Fault::kVanish,  Fault::kCut,
+                              Fault::kDelay, Fault::kReplace, Fault::kRestart};
+  const uint64_t turn = seed % 12;
+  if (turn < std::size(kOfHosts)) return kOfHosts[turn];
+  return kOfAny[Between(random, 0, std::ssize(kOfAny) - 1)];
+}
+
+bool HitsAHost(Fault fault) { return fault >= Fault::kPause; }
+
 }  // namespace
+
+std::vector<Rank> Plan::LostRanks() const {
+  if (!LosesAHost(fault)) return {victim};
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < workers; ++rank) {
+    if (rank / RanksPerHost() == host) ranks.push_back(rank);
+  }
+  return ranks;
+}
 
 std::string Plan::Describe() const {
   std::ostringstream text;
-  text << "seed " << seed << ": " << workers << (processes ? " processes" : " threads") << ", "
-       << sessions << " sessions, " << steps << " steps, " << Name(fault);
-  if (fault != Fault::kNone) text << " (rank " << victim << ")";
+  text << "seed " << seed << ": " << workers << (processes ? " processes" : " threads");
+  if (hosts > 0) text << " on " << hosts << " hosts";
+  text << ", " << sessions << " sessions, " << steps << " steps, ";
+  if (copies) text << "copies, ";
+  if (weather == Weather::kLossy) text << "1 in " << one_in << " packets lost, ";
+  if (weather == Weather::kNarrow) text << mbit << " Mbit/s, ";
+  text << Name(fault);
+  if (fault == Fault::kSeparate) {
+    text << " (hosts " << host << " and " << other << ")";
+  } else if (HitsAHost(fault)) {
+    text << " (host " << host << ")";
+  } else if (fault != Fault::kNone) {
+    text << " (rank " << victim << ")";
+  }
   return text.str();
 }
 
@@ -51,11 +102,37 @@ Plan PlanOf(uint64_t seed) {
   plan.seed = seed;
   plan.workers = static_cast<int>(Between(random, 2, 8));
   plan.sessions = static_cast<int>(Between(random, 1, 3));
-  plan.fault = static_cast<Fault>(Between(random, 0, kFaults - 1));
+  plan.fault = static_cast<Fault>(Between(random, 0, kFaultsOfOneHost - 1));
   plan.processes = HitsAll(plan.fault) || Between(random, 0, 2) == 0;
   plan.victim = static_cast<int>(Between(random, 0, plan.workers - 1));
   plan.steps = static_cast<int>(Between(random, 1, 40));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
+  return plan;
+}
+
+Plan PlanOnHosts(uint64_t seed) {
+  Random random(seed);
+  Plan plan;
+  plan.seed = seed;
+  plan.hosts = static_cast<int>(Between(random, 2, 3));
+  plan.workers = 2 * plan.hosts;
+  plan.processes = true;
+  plan.sessions = static_cast<int>(Between(random, 1, 2));
+  plan.fault = FaultOnHosts(seed, random);
+  plan.victim = static_cast<int>(Between(random, 0, plan.workers - 1));
+  plan.host = plan.victim / plan.RanksPerHost();
+  // The controller's is the one after the workers'.
+  if (plan.fault == Fault::kPause && Between(random, 0, 3) == 0) plan.host = plan.hosts;
+  plan.other = (plan.host + 1) % plan.hosts;
+  plan.steps = static_cast<int>(Between(random, 1, 30));
+  plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
+  plan.copies = Between(random, 0, 1) == 0;
+  // On a wire that loses packets a cut lasts longer than it does: by chance, for too long.
+  plan.weather = static_cast<Weather>(plan.fault == Fault::kPause ? 2 * Between(random, 0, 1)
+                                                                  : Between(random, 0, 2));
+  plan.one_in = static_cast<int>(Between(random, 30, 300));
+  plan.mbit = static_cast<int>(Between(random, 200, 800));
+  plan.delay = std::chrono::milliseconds(Between(random, 0, 500));
   return plan;
 }
 

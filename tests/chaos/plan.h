@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
 
 namespace lockstep::chaos {
 
@@ -19,8 +22,19 @@ enum class Fault {
   kStop,      // a worker process is frozen
   kReplace,   // a worker process is killed, and another takes its place
   kRestart,   // the controller's process is killed, and started again
+  // These take hosts.
+  kPause,      // a host's wire is cut, and mended in time
+  kPartition,  // a host's wire is cut, and mended when its workers are lost
+  kUnmended,   // a host's wire is cut for good
+  kDeafen,     // what is sent to a host does not arrive, until its workers are lost
+  kSeparate,   // two hosts do not reach each other, until somebody has waited too long
+  kPowerCut,   // a host vanishes, and boots again
+  kLate,       // a host joins after all others
 };
-inline constexpr int kFaults = 11;
+inline constexpr int kFaultsOfOneHost = 11;
+
+// What the wires between hosts are like, all the time.
+enum class Weather { kFair, kLossy, kNarrow };
 
 // All of it follows from the seed.
 struct Plan {
@@ -31,19 +45,50 @@ struct Plan {
   Fault fault = Fault::kNone;
   int victim = 0;                        // the rank that the fault happens on
   int steps = 0;                         // that every client takes before the fault, at most
-  std::chrono::milliseconds hold_up{0};  // kDelay
+  std::chrono::milliseconds hold_up{0};  // kDelay, kPause
 
+  // On several hosts:
+  int hosts = 0;  // 0: all on this one
+  int host = 0;   // that the fault happens on: the victim's, or (kPause) the controller's
+  int other = 0;  // kSeparate: the host that it does not reach
+  bool copies = false;
+  Weather weather = Weather::kFair;
+  int one_in = 0;                      // kLossy: so many packets are lost
+  int mbit = 0;                        // kNarrow: so much gets through in a second
+  std::chrono::milliseconds delay{0};  // from the moment that all work to the fault
+
+  // How long a client may be silent.
+  std::chrono::milliseconds Lease() const {
+    return std::chrono::milliseconds(hosts > 0 ? 4000 : 1500);
+  }
+  // No call of a client may take longer, whatever happens, on a machine that is busy with the
+  // tests.
+  std::chrono::milliseconds LongestCall() const { return std::chrono::seconds(hosts > 0 ? 15 : 5); }
+  int RanksPerHost() const { return workers / hosts; }
+  // Those that have no worker any more, or another one.
+  std::vector<Rank> LostRanks() const;
   std::string Describe() const;
 };
+// On this host.
 Plan PlanOf(uint64_t seed);
+// On hosts of a network of its own.
+Plan PlanOnHosts(uint64_t seed);
 
 // It happens to the connection of the first client.
 constexpr bool HitsTheWire(Fault fault) { return fault == Fault::kCut || fault == Fault::kDelay; }
 
-// The victim's rank has no worker any more.
-constexpr bool LosesForGood(Fault fault) { return fault == Fault::kKill || fault == Fault::kStop; }
+// The victims' ranks have no worker any more.
+constexpr bool LosesForGood(Fault fault) {
+  return fault == Fault::kKill || fault == Fault::kStop || fault == Fault::kUnmended;
+}
 
 // It concerns every session, and takes processes.
 constexpr bool HitsAll(Fault fault) { return fault >= Fault::kKill; }
+
+// All ranks of the host are lost, not only the victim's.
+constexpr bool LosesAHost(Fault fault) {
+  return fault == Fault::kPartition || fault == Fault::kUnmended || fault == Fault::kDeafen ||
+         fault == Fault::kPowerCut;
+}
 
 }  // namespace lockstep::chaos

@@ -1,6 +1,7 @@
 #include "tests/chaos/random_program.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace lockstep::chaos {
@@ -10,6 +11,13 @@ namespace {
 constexpr int64_t kLargest = int64_t{1} << 40;
 constexpr int64_t kMostElements = 3000;
 constexpr size_t kMostRegisters = 30;
+constexpr int64_t kMuch = int64_t{1} << 20;  // elements
+
+std::string List(const std::vector<Rank>& ranks) {
+  std::string text;
+  for (const Rank rank : ranks) text += " " + std::to_string(rank);
+  return text;
+}
 
 }  // namespace
 
@@ -48,15 +56,15 @@ void RandomProgram::ForgetSince(uint64_t mark) {
   std::erase_if(registers_, [&](const Register& made) { return made.number >= mark; });
 }
 
-Status RandomProgram::ForgetLost(Rank rank) {
+Status RandomProgram::ForgetLost(const std::vector<Rank>& ranks) {
   for (Register& made : registers_) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Rank> lost, session_.RanksThatLost(made.ref));
-    if (lost != std::vector<Rank>{rank}) {
-      return MakeStatus(StatusCode::kDataLoss, "the worker of rank ", rank,
-                        " was replaced, but the session says that ", lost.size(),
-                        " ranks have lost a register");
+    if (lost != ranks) {
+      return MakeStatus(StatusCode::kDataLoss, "ranks", List(ranks),
+                        " were replaced, but the session says that ranks", List(lost),
+                        " have lost a register");
     }
-    made.values[static_cast<size_t>(rank)].reset();
+    for (const Rank rank : ranks) made.values[static_cast<size_t>(rank)].reset();
   }
   return OkStatus();
 }
@@ -111,6 +119,22 @@ Status RandomProgram::CopyIn() {
   LOCKSTEP_ASSIGN_OR_RETURN(made.ref, session_.BroadcastFromWorker0(on_worker0));
   for (auto& on_rank : made.values) on_rank = value;
   return Keep(std::move(made));
+}
+
+Status RandomProgram::CopyMuch() {
+  std::vector<int64_t> sent(static_cast<size_t>(Between(random_, kMuch / 8, kMuch)));
+  const int64_t first = Between(random_, 0, kLargest);
+  std::iota(sent.begin(), sent.end(), first);
+  const Shape shape{static_cast<int64_t>(sent.size())};
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef there,
+                            session_.CopyToWorker0(shape, ViewOf(sent.data(), sent.size())));
+  std::vector<int64_t> back(sent.size());
+  LOCKSTEP_RETURN_IF_ERROR(session_.CopyFromWorker0(ViewOf(back.data(), back.size()), there));
+  if (back == sent) return OkStatus();
+  const auto wrong = std::mismatch(sent.begin(), sent.end(), back.begin());
+  return MakeStatus(StatusCode::kDataLoss, "element ", wrong.first - sent.begin(), " of ",
+                    sent.size(), " that were copied to worker 0 and back is ", *wrong.second,
+                    " and not ", *wrong.first);
 }
 
 Status RandomProgram::DropOne() {

@@ -32,6 +32,10 @@ class RandomProgram {
   // Reads every register on every rank that has it.
   Status CheckAll();
 
+  // Copies a few megabytes to worker 0 and back, each element another number. kDataLoss if they
+  // come back otherwise.
+  Status CopyMuch();
+
   // Makes the ranks disagree: an allreduce to which `odd` brings another number of elements.
   Status Disagree(Rank odd);
 
@@ -40,8 +44,8 @@ class RandomProgram {
   uint64_t Mark() const { return made_; }
   void ForgetSince(uint64_t mark);
   // What registers held on ranks whose worker was replaced is no part of the model any more.
-  // kDataLoss unless the session says that exactly `rank` has lost what was made before.
-  Status ForgetLost(Rank rank);
+  // kDataLoss unless the session says that exactly `ranks` have lost what was made before.
+  Status ForgetLost(const std::vector<Rank>& ranks);
 
  private:
   struct Register {

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,20 +9,22 @@
 namespace lockstep::support {
 namespace {
 
-sockaddr_in Loopback(int port) {
+sockaddr_in AddressOf(const std::string& endpoint) {
+  const size_t begin = endpoint.find("//") + 2;
+  const size_t colon = endpoint.rfind(':');
   sockaddr_in address = {};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
+  EXPECT_EQ(inet_pton(AF_INET, endpoint.substr(begin, colon - begin).c_str(), &address.sin_addr), 1)
+      << endpoint;
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(endpoint.substr(colon + 1))));
   return address;
 }
 
 }  // namespace
 
 TcpProxy::TcpProxy(const std::string& target)
-    : target_port_(std::stoi(target.substr(target.rfind(':') + 1))),
-      listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in address = Loopback(0);
+    : target_(AddressOf(target)), listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_in address = AddressOf("tcp://127.0.0.1:0");
   socklen_t size = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   EXPECT_EQ(bind(listener_, any, size), 0);
@@ -47,10 +48,9 @@ void TcpProxy::Accept() {
   link.ends[0] = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
   if (link.ends[0] < 0) return;
   link.ends[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in target = Loopback(target_port_);
   const bool connected =
       !unplugged_ &&
-      connect(link.ends[1], reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0;
+      connect(link.ends[1], reinterpret_cast<const sockaddr*>(&target_), sizeof target_) == 0;
   if (connected) {
     links_.push_back(link);
   } else {

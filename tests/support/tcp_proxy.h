@@ -1,6 +1,8 @@
-// A wire that can be cut and held up: forwards tcp connections of this host, and drops or delays
-// them when it is told to.
+// A wire that can be cut and held up: forwards tcp connections of this host to another, or to this
+// one, and drops or delays them when it is told to.
 #pragma once
+
+#include <netinet/in.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +16,7 @@ namespace lockstep::support {
 // Threads: safe. Ends its connections when destroyed.
 class TcpProxy {
  public:
-  // `target` is "tcp://127.0.0.1:PORT".
+  // `target` is "tcp://ADDRESS:PORT", of IPv4.
   explicit TcpProxy(const std::string& target);
   ~TcpProxy();
 
@@ -43,7 +45,7 @@ class TcpProxy {
   void Accept();
   static bool Forward(int from, int to);
 
-  int target_port_ = 0;
+  const sockaddr_in target_;
   int listener_ = -1;
   std::string endpoint_;
   std::atomic<std::chrono::steady_clock::time_point> held_until_{};

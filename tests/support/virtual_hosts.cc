@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 
 namespace lockstep::support {
@@ -70,6 +73,16 @@ std::string EnterOwnNetwork() {
   }
 }
 
+// A child that runs no other program keeps no connection of its parent open.
+void CloseAllBut(int one, int other) {
+  const auto [first, last] = std::minmax(one, other);
+  if (first > 3) close_range(3, static_cast<unsigned>(first - 1), 0);
+  if (first + 1 < last) {
+    close_range(static_cast<unsigned>(first + 1), static_cast<unsigned>(last - 1), 0);
+  }
+  close_range(static_cast<unsigned>(last + 1), ~0U, 0);
+}
+
 int next_net = 0;
 
 }  // namespace
@@ -110,6 +123,7 @@ bool VirtualHosts::TryToBoot(int host) {
   const pid_t keeper = fork();
   if (keeper == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    CloseAllBut(told[1], ready[1]);
     // New process ids begin with the next child.
     if (unshare(kNamespaces) != 0) _exit(1);
     const pid_t init = fork();
@@ -163,6 +177,34 @@ std::vector<std::string> VirtualHosts::On(int host, const std::vector<std::strin
                                       "--"};
   command.insert(command.end(), argv.begin(), argv.end());
   return command;
+}
+
+std::vector<pid_t> VirtualHosts::Processes(int host) const {
+  namespace fs = std::filesystem;
+  const pid_t init = hosts_[static_cast<size_t>(host)].init;
+  const auto space_of = [](const std::string& pid) {
+    std::error_code gone;
+    return fs::read_symlink("/proc/" + pid + "/ns/pid", gone);
+  };
+  const fs::path space = space_of(std::to_string(init));
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || *end != '\0' || pid == init || space_of(name) != space) continue;
+    found.push_back(pid);
+  }
+  return found;
+}
+
+std::vector<std::string> VirtualHosts::SharedMemory(int host) const {
+  const std::string init = std::to_string(hosts_[static_cast<size_t>(host)].init);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + init + "/root/dev/shm")) {
+    names.push_back(entry.path().filename());
+  }
+  return names;
 }
 
 bool VirtualHosts::Run(int host, const std::string& command) const {

@@ -36,6 +36,9 @@ class VirtualHosts {
 
   // The command line that runs `argv` on `host`; argv[0] is a path.
   std::vector<std::string> On(int host, const std::vector<std::string>& argv) const;
+  // The processes that run on `host`, as numbered here, and the names in its /dev/shm.
+  std::vector<pid_t> Processes(int host) const;
+  std::vector<std::string> SharedMemory(int host) const;
   // Runs a shell command on `host`; true if it exits with 0.
   bool Run(int host, const std::string& command) const;
 

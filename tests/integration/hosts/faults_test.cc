@@ -113,8 +113,8 @@ TEST_F(FaultsTest, AWireThatIsNotMendedLosesTheHost) {
   EXPECT_THAT(Message(status), AnyOf(HasSubstr("rank 4"), HasSubstr("rank 5")));
   // Those workers have been given up, and hear it when the wire is mended.
   cluster_->hosts().Mend(2);
-  cluster_->AwaitEnd("worker-4");
-  cluster_->AwaitEnd("worker-5");
+  EXPECT_EQ(cluster_->AwaitEnd("worker-4").status(), OkStatus());
+  EXPECT_EQ(cluster_->AwaitEnd("worker-5").status(), OkStatus());
   ExpectRecovery(2);
 }
 

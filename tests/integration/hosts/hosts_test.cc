@@ -59,7 +59,7 @@ TEST_F(HostsTest, AnAddressThatTheHostDoesNotHaveEndsTheWorkerWithWhatItHas) {
   NetnsCluster cluster(options);
   EXPECT_EQ(cluster.StartController(), OkStatus());
   EXPECT_EQ(cluster.StartWorker(0), OkStatus());
-  cluster.AwaitEnd("worker-0");
+  EXPECT_EQ(cluster.AwaitEnd("worker-0").status(), OkStatus());
   EXPECT_THAT(
       cluster.LogOf("worker-0"),
       HasSubstr("this host has no address in 192.168.1.0/24; it has lo 127.0.0.1, eth0 10.77."));
@@ -72,7 +72,7 @@ TEST_F(HostsTest, SharedMemoryCannotBeForcedOverHosts) {
   EXPECT_EQ(cluster.StartController(), OkStatus());
   EXPECT_EQ(cluster.StartWorkersOf(0), OkStatus());
   EXPECT_EQ(cluster.StartWorkersOf(1), OkStatus());
-  cluster.AwaitEnd("worker-0");
+  EXPECT_EQ(cluster.AwaitEnd("worker-0").status(), OkStatus());
   EXPECT_THAT(
       cluster.LogOf("worker-0"),
       AllOf(HasSubstr("the ranks cannot be connected by shm, which the controller is set to"),

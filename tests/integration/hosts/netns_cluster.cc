@@ -1,6 +1,5 @@
 #include "tests/integration/hosts/netns_cluster.h"
 
-#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <cstdlib>
@@ -95,10 +94,16 @@ Status NetnsCluster::StartWorker(Rank rank) {
 }
 
 Status NetnsCluster::StartWorkersOf(int host) {
-  for (Rank rank = 0; rank < workers(); ++rank) {
-    if (HostOf(rank) == host) LOCKSTEP_RETURN_IF_ERROR(StartWorker(rank));
-  }
+  for (const Rank rank : RanksOf(host)) LOCKSTEP_RETURN_IF_ERROR(StartWorker(rank));
   return OkStatus();
+}
+
+std::vector<Rank> NetnsCluster::RanksOf(int host) const {
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < workers(); ++rank) {
+    if (HostOf(rank) == host) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 Status NetnsCluster::Start() {
@@ -134,20 +139,53 @@ StatusOr<Session> NetnsCluster::Connect(SessionOptions options) {
   return Session::Connect(options);
 }
 
+pid_t NetnsCluster::PidOf(const local::ChildProcess& process) {
+  const std::string parent = std::to_string(process.pid());
+  std::ifstream children("/proc/" + parent + "/task/" + parent + "/children");
+  pid_t child = -1;
+  return children >> child ? child : -1;
+}
+
+std::map<std::string, pid_t> NetnsCluster::Pids() const {
+  std::map<std::string, pid_t> pids;
+  for (const auto& [name, process] : processes_) pids[name] = PidOf(process);
+  return pids;
+}
+
 void NetnsCluster::Kill(const std::string& name) {
   const auto found = processes_.find(name);
   if (found == processes_.end()) return;
-  // It is the only child of the process that has entered the host with it.
-  const std::string parent = std::to_string(found->second.pid());
-  std::ifstream children("/proc/" + parent + "/task/" + parent + "/children");
-  pid_t child = -1;
-  if (children >> child) kill(child, SIGKILL);
+  const pid_t pid = PidOf(found->second);
+  if (pid > 0) kill(pid, SIGKILL);
   (void)found->second.WaitOrKill(Deadline::After(seconds(5)));
   processes_.erase(found);
 }
 
-void NetnsCluster::AwaitEnd(const std::string& name) {
-  EXPECT_TRUE(processes_.at(name).Wait(Deadline::After(seconds(30))).ok()) << LogOf(name);
+void NetnsCluster::KillHost(int host) {
+  hosts_.Kill(host);
+  for (const Rank rank : RanksOf(host)) Kill(NameOf(rank));
+  if (host == controller_host()) KillController();
+}
+
+StatusOr<ExitStatus> NetnsCluster::AwaitEnd(const std::string& name) {
+  const auto found = processes_.find(name);
+  if (found == processes_.end()) return NotFound("there is no ", name);
+  const StatusOr<ExitStatus> ended = found->second.Wait(Deadline::After(seconds(30)));
+  if (!ended.ok()) return Annotate(ended.status(), name + " has logged:\n" + LogOf(name));
+  return ended;
+}
+
+Status NetnsCluster::Stop() {
+  LOCKSTEP_RETURN_IF_ERROR(ShutdownCluster(endpoint(), "the test is over", seconds(20)));
+  Status status;
+  for (const auto& [name, process] : processes_) {
+    const StatusOr<ExitStatus> ended = AwaitEnd(name);
+    status.Update(ended.status());
+    if (ended.ok() && !ended->ok()) {
+      status.Update(Internal(name, " ", ended->Describe(), " and has logged:\n", LogOf(name)));
+    }
+  }
+  return status;
 }
 
 void NetnsCluster::KillController() { Kill("controller"); }

@@ -3,12 +3,15 @@
 // another host.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/base/exit_status.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
@@ -42,6 +45,7 @@ class NetnsCluster {
   explicit NetnsCluster(const NetnsClusterOptions& options = {});
 
   support::VirtualHosts& hosts() { return hosts_; }
+  const support::VirtualHosts& hosts() const { return hosts_; }
   int controller_host() const { return controller_host_; }
   int HostOf(Rank rank) const { return rank / options_.ranks_per_host; }
   int workers() const { return options_.hosts * options_.ranks_per_host; }
@@ -53,6 +57,7 @@ class NetnsCluster {
   void MoveController(int host);
   Status StartWorker(Rank rank);
   Status StartWorkersOf(int host);
+  std::vector<Rank> RanksOf(int host) const;
   // Starts everything, and returns when all workers are ready.
   Status Start();
 
@@ -61,11 +66,20 @@ class NetnsCluster {
   StatusOr<ClusterStatus> Ask();
   StatusOr<Session> Connect(SessionOptions options = {});
 
+  // Returns when all processes have ended because they were asked to; kInternal names those that
+  // did not end well, kDeadlineExceeded one that did not end.
+  Status Stop();
+
   // Ends one process at once, with SIGKILL.
   void KillController();
   void KillWorker(Rank rank);
-  // Returns when the process has ended by itself.
-  void AwaitEnd(const std::string& name);
+  // Ends a host with all that runs there. The same host again, with nothing running: BootHost().
+  void KillHost(int host);
+  void BootHost(int host) { hosts_.Boot(host); }
+  // Returns when the process has ended by itself; kDeadlineExceeded if it does not.
+  StatusOr<ExitStatus> AwaitEnd(const std::string& name);
+  // The processes that run, or have ended and not been started again; by name.
+  std::map<std::string, pid_t> Pids() const;
   // What a process has logged.
   std::string LogOf(const std::string& name) const;  // "controller", "worker-3"
 
@@ -74,6 +88,8 @@ class NetnsCluster {
   Status Run(int host, const std::string& name, const std::string& program,
              const std::string& settings);
   void Kill(const std::string& name);
+  // It is the only child of the process that has entered the host with it; -1: it has ended.
+  static pid_t PidOf(const local::ChildProcess& process);
 
   const NetnsClusterOptions options_;
   int controller_host_;

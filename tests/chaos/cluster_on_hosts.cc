@@ -42,9 +42,14 @@ Status Start(NetnsCluster& cluster, const Plan& plan) {
   return cluster.StartController();
 }
 
-std::vector<pid_t> RunningPids(const NetnsCluster& cluster) {
+// The services' processes that run, and are not out of reach.
+std::vector<pid_t> RunningPids(const NetnsCluster& cluster, const Plan& plan) {
+  std::map<std::string, pid_t> named = cluster.Pids();
+  if (LosesForGood(plan.fault)) {
+    for (const Rank rank : plan.LostRanks()) named.erase("worker-" + std::to_string(rank));
+  }
   std::vector<pid_t> pids;
-  for (const auto& [name, pid] : cluster.Pids()) {
+  for (const auto& [name, pid] : named) {
     if (pid > 0) pids.push_back(pid);
   }
   return pids;
@@ -71,7 +76,7 @@ Status RunClusterOnHosts(const Plan& plan) {
   LOCKSTEP_RETURN_IF_ERROR(Start(cluster, plan));
   // Of a cluster that is not whole yet, nobody knows what it will have.
   const std::map<pid_t, size_t> descriptors =
-      DescriptorsOf(plan.fault == Fault::kLate ? std::vector<pid_t>() : RunningPids(cluster));
+      DescriptorsOf(plan.fault == Fault::kLate ? std::vector<pid_t>() : RunningPids(cluster, plan));
   Status late;
   std::thread latecomer([&] {
     if (plan.fault != Fault::kLate) return;
@@ -82,7 +87,7 @@ Status RunClusterOnHosts(const Plan& plan) {
   latecomer.join();
   status.Update(late);
   if (status.ok()) status = CheckAtRest(cluster.endpoint(), plan);
-  if (status.ok()) status = CheckDescriptorsOf(RunningPids(cluster), descriptors);
+  if (status.ok()) status = CheckDescriptorsOf(RunningPids(cluster, plan), descriptors);
 
   // Who is out of reach would not hear that the others stop.
   if (LosesForGood(plan.fault)) cluster.KillHost(plan.host);

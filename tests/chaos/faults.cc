@@ -103,13 +103,16 @@ Status BeHeldUp(Client& client, const Plan& plan) {
 
 // Whether it tells of a loss that the plan brings about.
 bool TellsOfTheLoss(const Status& told, const Plan& plan) {
-  if (told.code() != StatusCode::kUnavailable) return false;
   const std::vector<Rank> lost = plan.LostRanks();
-  if (std::none_of(lost.begin(), lost.end(),
-                   [&](Rank rank) { return Says(told, RankName(rank)); })) {
-    return false;
+  const bool names_one =
+      std::any_of(lost.begin(), lost.end(), [&](Rank rank) { return Says(told, RankName(rank)); });
+  if (told.code() != StatusCode::kUnavailable || !names_one) return false;
+  if (plan.hosts > 0) {
+    // Peers may be the first to see that a connection ends, and not how.
+    const bool ends_connections = plan.fault == Fault::kReplace || plan.fault == Fault::kPowerCut;
+    return Says(told, "is lost") ? Says(told, "host" + std::to_string(plan.host))
+                                 : ends_connections && Says(told, "ended during");
   }
-  if (plan.hosts > 0) return Says(told, "host" + std::to_string(plan.host));
   return Says(told, plan.fault == Fault::kStop ? "is stopped" : "killed by signal 9");
 }
 
@@ -148,11 +151,20 @@ Status BeHeldUpByAWire(Client& client, const Plan& plan) {
   return client.RunToTheEnd(plan.steps);
 }
 
-// Nobody is lost, but those that do not reach each other have waited too long.
+// Whether a rank says that it has waited too long for another, or cannot reach it, where a
+// communicator is made only now.
+bool TellsOfTheSeparation(const Status& told) {
+  if (!FailureOf(told).has_value()) return false;
+  return told.code() == StatusCode::kDeadlineExceeded
+             ? Says(told, "did not come to")
+             : told.code() == StatusCode::kUnavailable && Says(told, "cannot be reached");
+}
+
+// Nobody is lost, but hosts do not reach each other.
 Status BeSeparatedAndRecover(Client& client, const Plan& plan) {
   uint64_t mark = 0;
   const Status status = client.WorkUntilItFails(&mark);
-  if (status.code() != StatusCode::kDeadlineExceeded || !Says(status, "did not come to")) {
+  if (!TellsOfTheSeparation(status)) {
     return Violation("hosts do not reach each other, but the client read: ", status.ToString());
   }
   LOCKSTEP_RETURN_IF_ERROR(client.AwaitRepair());

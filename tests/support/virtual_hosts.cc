@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -151,8 +152,16 @@ bool VirtualHosts::TryToBoot(int host) {
   return Shell("ip link add " + wire + " type veth peer name eth0 netns " + pid +
                " && ip link set " + wire + " master " + Bridge() + " up") &&
          Shell("nsenter -t " + pid + " -n -u sh -c 'hostname host" + std::to_string(host) +
-               "; ip link set lo up; ip link set eth0 up; ip addr add " + Address(host) +
-               "/24 dev eth0; ip addr add " + Address6(host) + "/64 dev eth0 nodad'");
+               "; ip link set lo up; ip link set eth0 address " + HardwareAddress(host) +
+               " up; ip addr add " + Address(host) + "/24 dev eth0; ip addr add " + Address6(host) +
+               "/64 dev eth0 nodad'");
+}
+
+std::string VirtualHosts::HardwareAddress(int host) const {
+  char text[sizeof "02:00:00:00:00:00"];
+  std::snprintf(text, sizeof text, "02:00:00:%02x:%02x:%02x", (net_ >> 8) & 0xff, net_ & 0xff,
+                host & 0xff);
+  return text;
 }
 
 void VirtualHosts::Kill(int host) {

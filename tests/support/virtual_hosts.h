@@ -69,6 +69,8 @@ class VirtualHosts {
     pid_t init = -1;    // ... the first process there
   };
 
+  // A host that boots again keeps it, as it keeps its network card: others remember it.
+  std::string HardwareAddress(int host) const;
   std::string Wire(int host) const {
     return "n" + std::to_string(net_) + "h" + std::to_string(host);
   }

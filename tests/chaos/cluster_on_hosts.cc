@@ -23,8 +23,7 @@ testing::NetnsClusterOptions OptionsOf(const Plan& plan) {
   options.hosts = plan.hosts;
   options.ranks_per_host = plan.RanksPerHost();
   options.controller.heartbeat_interval = 100ms;
-  // Longer than a busy machine makes anybody wait, or a wire that is mended in time.
-  options.controller.worker_timeout = 3s;
+  options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
   // Some deadline ends what nothing else does; only here it is to come before long.
   options.controller.collective_timeout = plan.fault == Fault::kSeparate ? 4s : 60s;

@@ -103,17 +103,18 @@ Status BeHeldUp(Client& client, const Plan& plan) {
 
 // Whether it tells of a loss that the plan brings about.
 bool TellsOfTheLoss(const Status& told, const Plan& plan) {
+  if (told.code() != StatusCode::kUnavailable) return false;
   const std::vector<Rank> lost = plan.LostRanks();
-  const bool names_one =
-      std::any_of(lost.begin(), lost.end(), [&](Rank rank) { return Says(told, RankName(rank)); });
-  if (told.code() != StatusCode::kUnavailable || !names_one) return false;
-  if (plan.hosts > 0) {
+  return std::any_of(lost.begin(), lost.end(), [&](Rank rank) {
+    if (!Says(told, RankName(rank))) return false;
+    if (plan.hosts == 0) {
+      return Says(told, plan.fault == Fault::kStop ? "is stopped" : "killed by signal 9");
+    }
+    if (Says(told, "is lost")) return Says(told, "host" + std::to_string(plan.HostOf(rank)));
     // Peers may be the first to see that a connection ends, and not how.
     const bool ends_connections = plan.fault == Fault::kReplace || plan.fault == Fault::kPowerCut;
-    return Says(told, "is lost") ? Says(told, "host" + std::to_string(plan.host))
-                                 : ends_connections && Says(told, "ended during");
-  }
-  return Says(told, plan.fault == Fault::kStop ? "is stopped" : "killed by signal 9");
+    return ends_connections && (Says(told, "ended during") || Says(told, "cannot be reached"));
+  });
 }
 
 Status LoseWorkers(Client& client, const Plan& plan, uint64_t* mark) {
@@ -193,6 +194,7 @@ Status RunFault(Client& client, const Plan& plan) {
     case Fault::kReplace:
     case Fault::kPartition:
     case Fault::kDeafen:
+    case Fault::kSeclude:
     case Fault::kPowerCut:
       return LoseWorkersAndRecover(client, plan);
     case Fault::kRestart:

@@ -7,7 +7,6 @@
 
 #include "runtime/base/deadline.h"
 #include "tests/chaos/client.h"
-#include "tests/chaos/left_behind.h"
 
 namespace lockstep::chaos {
 namespace {
@@ -23,19 +22,19 @@ void MendWire(NetnsCluster& cluster, const Plan& plan) {
 
 // Until the controller's view of the cluster is `what`.
 template <typename Holds>
-Status AwaitThat(NetnsCluster& cluster, const std::string& what, Holds holds) {
-  const Deadline deadline = Deadline::After(kPatience);
+Status AwaitThat(NetnsCluster& cluster, const Plan& plan, const std::string& what, Holds holds) {
+  const Deadline deadline = Deadline::After(plan.LongestCall());
   while (!deadline.Expired()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus now, cluster.Ask());
     if (holds(now)) return OkStatus();
     std::this_thread::sleep_for(10ms);
   }
-  return Violation("not within ", kPatience.count(), " s: ", what);
+  return Violation("not within ", plan.LongestCall().count(), " ms: ", what);
 }
 
 // Until the ranks are lost, or already have other workers.
 Status AwaitLoss(NetnsCluster& cluster, const Plan& plan, Epoch before) {
-  return AwaitThat(cluster, "workers are lost", [&](const ClusterStatus& now) {
+  return AwaitThat(cluster, plan, "workers are lost", [&](const ClusterStatus& now) {
     const std::vector<Rank> lost = plan.LostRanks();
     return now.epoch != before || std::all_of(lost.begin(), lost.end(), [&](Rank rank) {
              return now.workers[static_cast<size_t>(rank)].state == WorkerState::kLost;
@@ -49,7 +48,8 @@ Status ReplaceTheLost(NetnsCluster& cluster, const Plan& plan) {
   for (const Rank rank : plan.LostRanks()) {
     LOCKSTEP_RETURN_IF_ERROR(cluster.AwaitEnd("worker-" + std::to_string(rank)).status());
   }
-  return cluster.StartWorkersOf(plan.host);
+  for (const Rank rank : plan.LostRanks()) LOCKSTEP_RETURN_IF_ERROR(cluster.StartWorker(rank));
+  return OkStatus();
 }
 
 }  // namespace
@@ -87,10 +87,15 @@ Status StrikeHosts(NetnsCluster& cluster, const Plan& plan) {
       cluster.hosts().Deafen(plan.host);
       LOCKSTEP_RETURN_IF_ERROR(AwaitLoss(cluster, plan, before.epoch));
       return ReplaceTheLost(cluster, plan);
+    case Fault::kSeclude:
+      cluster.hosts().Isolate(plan.host);
+      // Nobody can ask it.
+      std::this_thread::sleep_for(plan.WorkerTimeout() + 1s);
+      return ReplaceTheLost(cluster, plan);
     case Fault::kSeparate:
       cluster.hosts().Separate(plan.host, plan.other);
       LOCKSTEP_RETURN_IF_ERROR(
-          AwaitThat(cluster, "all sessions have failed", [](const ClusterStatus& now) {
+          AwaitThat(cluster, plan, "all sessions have failed", [](const ClusterStatus& now) {
             return std::none_of(now.sessions.begin(), now.sessions.end(),
                                 [](const SessionStatus& session) { return session.error.empty(); });
           }));

@@ -40,6 +40,8 @@ const char* Name(Fault fault) {
       return "a wire is cut for good";
     case Fault::kDeafen:
       return "a host hears nothing";
+    case Fault::kSeclude:
+      return "the controller's wire is cut, and mended too late";
     case Fault::kSeparate:
       return "two hosts lose each other";
     case Fault::kPowerCut:
@@ -53,13 +55,13 @@ const char* Name(Fault fault) {
 // Those of the network one after the other, so that a few rounds have them all, and between them
 // what happens on one host, too.
 Fault FaultOnHosts(uint64_t seed, Random& random) {
-  constexpr Fault kOfHosts[] = {Fault::kPause,  Fault::kPartition, Fault::kUnmended,
-                                Fault::kDeafen, Fault::kSeparate,  Fault::kPowerCut,
-                                Fault::kLate};
+  constexpr Fault kOfHosts[] = {Fault::kPause,    Fault::kPartition, Fault::kUnmended,
+                                Fault::kDeafen,   Fault::kSeclude,   Fault::kSeparate,
+                                Fault::kPowerCut, Fault::kLate};
   constexpr Fault kOfAny[] = {Fault::kNone,  Fault::kThrow,   Fault::kDisagree,
                               Fault::kReset, Fault::kVanish,  Fault::kCut,
                               Fault::kDelay, Fault::kReplace, Fault::kRestart};
-  const uint64_t turn = seed % 12;
+  const uint64_t turn = seed % 13;
   if (turn < std::size(kOfHosts)) return kOfHosts[turn];
   return kOfAny[Between(random, 0, std::ssize(kOfAny) - 1)];
 }
@@ -69,10 +71,10 @@ bool HitsAHost(Fault fault) { return fault >= Fault::kPause; }
 }  // namespace
 
 std::vector<Rank> Plan::LostRanks() const {
-  if (!LosesAHost(fault)) return {victim};
+  if (!LosesHosts(fault)) return {victim};
   std::vector<Rank> ranks;
   for (Rank rank = 0; rank < workers; ++rank) {
-    if (rank / RanksPerHost() == host) ranks.push_back(rank);
+    if (HostOf(rank) == host || fault == Fault::kSeclude) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -120,9 +122,10 @@ Plan PlanOnHosts(uint64_t seed) {
   plan.sessions = static_cast<int>(Between(random, 1, 2));
   plan.fault = FaultOnHosts(seed, random);
   plan.victim = static_cast<int>(Between(random, 0, plan.workers - 1));
-  plan.host = plan.victim / plan.RanksPerHost();
+  plan.host = plan.HostOf(plan.victim);
   // The controller's is the one after the workers'.
-  if (plan.fault == Fault::kPause && Between(random, 0, 3) == 0) plan.host = plan.hosts;
+  const bool pause_controller = plan.fault == Fault::kPause && Between(random, 0, 3) == 0;
+  if (pause_controller || plan.fault == Fault::kSeclude) plan.host = plan.hosts;
   plan.other = (plan.host + 1) % plan.hosts;
   plan.steps = static_cast<int>(Between(random, 1, 30));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));

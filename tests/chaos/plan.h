@@ -27,6 +27,7 @@ enum class Fault {
   kPartition,  // a host's wire is cut, and mended when its workers are lost
   kUnmended,   // a host's wire is cut for good
   kDeafen,     // what is sent to a host does not arrive, until its workers are lost
+  kSeclude,    // the controller's wire is cut, and mended when all workers are lost
   kSeparate,   // two hosts do not reach each other, until somebody has waited too long
   kPowerCut,   // a host vanishes, and boots again
   kLate,       // a host joins after all others
@@ -49,7 +50,7 @@ struct Plan {
 
   // On several hosts:
   int hosts = 0;  // 0: all on this one
-  int host = 0;   // that the fault happens on: the victim's, or (kPause) the controller's
+  int host = 0;   // that the fault happens on: the victim's, or (kPause, kSeclude) the controller's
   int other = 0;  // kSeparate: the host that it does not reach
   bool copies = false;
   Weather weather = Weather::kFair;
@@ -59,12 +60,19 @@ struct Plan {
 
   // How long a client may be silent.
   std::chrono::milliseconds Lease() const {
+    if (fault == Fault::kSeclude) return std::chrono::seconds(20);  // not a matter of clients
     return std::chrono::milliseconds(hosts > 0 ? 4000 : 1500);
+  }
+  // Who is silent for so long is lost. On several hosts: longer than a busy machine makes anybody
+  // wait, or a wire that is mended in time.
+  std::chrono::milliseconds WorkerTimeout() const {
+    return std::chrono::milliseconds(hosts > 0 ? 3000 : 600);
   }
   // No call of a client may take longer, whatever happens, on a machine that is busy with the
   // tests.
   std::chrono::milliseconds LongestCall() const { return std::chrono::seconds(hosts > 0 ? 15 : 5); }
   int RanksPerHost() const { return workers / hosts; }
+  int HostOf(Rank rank) const { return rank / RanksPerHost(); }
   // Those that have no worker any more, or another one.
   std::vector<Rank> LostRanks() const;
   std::string Describe() const;
@@ -85,10 +93,10 @@ constexpr bool LosesForGood(Fault fault) {
 // It concerns every session, and takes processes.
 constexpr bool HitsAll(Fault fault) { return fault >= Fault::kKill; }
 
-// All ranks of the host are lost, not only the victim's.
-constexpr bool LosesAHost(Fault fault) {
+// All ranks of the host (kSeclude: of all hosts) are lost, not only the victim's.
+constexpr bool LosesHosts(Fault fault) {
   return fault == Fault::kPartition || fault == Fault::kUnmended || fault == Fault::kDeafen ||
-         fault == Fault::kPowerCut;
+         fault == Fault::kSeclude || fault == Fault::kPowerCut;
 }
 
 }  // namespace lockstep::chaos

@@ -26,7 +26,6 @@ using testing::Cluster;
 using testing::ClusterKind;
 
 constexpr auto kHeartbeat = 100ms;
-constexpr auto kWorkerTimeout = 600ms;
 
 // The services' processes that run, and are not frozen.
 std::vector<pid_t> RunningPids(const Cluster& cluster, const Plan& plan) {
@@ -78,7 +77,7 @@ Status RunCluster(const Plan& plan) {
   testing::ClusterOptions options;
   options.workers = plan.workers;
   options.controller.heartbeat_interval = kHeartbeat;
-  options.controller.worker_timeout = kWorkerTimeout;
+  options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
   options.worker.arena_bytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(

@@ -23,6 +23,12 @@ constexpr size_t kCopyBelowBytes = 512;
 constexpr size_t kCopyBelowBytes = std::numeric_limits<size_t>::max();
 #endif
 
+// A host that vanishes ends no connection. The kernel asks over one on which nothing is said
+// whether its other end is still there, and closes it two minutes after the last word.
+constexpr int kIdleSeconds = 60;
+constexpr int kAskAgainSeconds = 10;
+constexpr int kAskAtMost = 6;
+
 // ZeroMQ hands memory from the thread that sends to the one that receives. The distribution's
 // library is not instrumented, so ThreadSanitizer is told of it here; otherwise these do nothing.
 void HandOver([[maybe_unused]] const void* memory) {
@@ -97,11 +103,10 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   socket.Set(ZMQ_LINGER, static_cast<int>(options.linger.count()));
   socket.Set(ZMQ_RECONNECT_IVL, 5);
   socket.Set(ZMQ_RECONNECT_IVL_MAX, 500);
-  // A firewall or NAT on the way forgets connections on which nothing is said for long.
   socket.Set(ZMQ_TCP_KEEPALIVE, 1);
-  socket.Set(ZMQ_TCP_KEEPALIVE_IDLE, 60);
-  socket.Set(ZMQ_TCP_KEEPALIVE_INTVL, 10);
-  socket.Set(ZMQ_TCP_KEEPALIVE_CNT, 6);
+  socket.Set(ZMQ_TCP_KEEPALIVE_IDLE, kIdleSeconds);
+  socket.Set(ZMQ_TCP_KEEPALIVE_INTVL, kAskAgainSeconds);
+  socket.Set(ZMQ_TCP_KEEPALIVE_CNT, kAskAtMost);
   // "Maximise throughput", RFC 1349: Linux's queues that have priorities (pfifo_fast, prio) take it
   // for bulk. What it means to networks is theirs to say (it is DSCP 2, which most pass on as it
   // is).

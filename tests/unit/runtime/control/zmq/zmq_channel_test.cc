@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -341,6 +344,54 @@ TEST(ZmqConnectTest, LastWordsGoOutAfterTheChannelIsClosed) {
   }
   PeerName from;
   EXPECT_EQ(TextOf(ReceiveFrom(**server, &from)[0]), "goodbye");
+}
+
+// The port of a connection's end in this process, or of who is at its other end; 0: none of tcp.
+template <typename GetName>
+int PortOf(int fd, GetName get_name) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  if (get_name(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET) {
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  }
+  return address.ss_family == AF_INET6
+             ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port)
+             : 0;
+}
+
+int OptionOf(int fd, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(getsockopt(fd, level, name, &value, &size), 0);
+  return value;
+}
+
+// A host that vanishes ends no connection: one on which nothing is said would stay for ever.
+TEST(ZmqConnectTest, BothEndsOfAnIdleConnectionAskWhetherTheOtherIsStillThere) {
+  auto context = ZmqContext::Create();
+  auto server = ZmqListen(context, "tcp://127.0.0.1:*");
+  ASSERT_TRUE(server.ok());
+  const std::string& endpoint = (*server)->endpoint();
+  const int port = std::stoi(endpoint.substr(endpoint.rfind(':') + 1));
+  auto client = ZmqConnect(context, endpoint);
+  ASSERT_TRUE(client.ok());
+  ASSERT_TRUE((*client)->Send({FrameOf("hello")}).ok());
+  PeerName from;
+  ASSERT_EQ(TextOf(ReceiveFrom(**server, &from)[0]), "hello");
+
+  int ends = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    const int theirs = PortOf(fd, getpeername);
+    if (theirs == 0 || (theirs != port && PortOf(fd, getsockname) != port)) continue;
+    ++ends;
+    EXPECT_EQ(OptionOf(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_LE(OptionOf(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+                  OptionOf(fd, IPPROTO_TCP, TCP_KEEPCNT) * OptionOf(fd, IPPROTO_TCP, TCP_KEEPINTVL),
+              120);
+  }
+  EXPECT_EQ(ends, 2);
 }
 
 // A message that is too large costs its sender the connection, and the receiver nothing.

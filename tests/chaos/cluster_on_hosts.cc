@@ -18,6 +18,9 @@ namespace {
 using namespace std::chrono_literals;
 using testing::NetnsCluster;
 
+// Of one worker: for commands, and for liveness.
+constexpr size_t kControllerConnections = 2;
+
 testing::NetnsClusterOptions OptionsOf(const Plan& plan) {
   testing::NetnsClusterOptions options;
   options.hosts = plan.hosts;
@@ -74,8 +77,12 @@ Status RunClusterOnHosts(const Plan& plan) {
   NetnsCluster cluster(OptionsOf(plan));
   LOCKSTEP_RETURN_IF_ERROR(Start(cluster, plan));
   // Of a cluster that is not whole yet, nobody knows what it will have.
-  const std::map<pid_t, size_t> descriptors =
+  std::map<pid_t, size_t> descriptors =
       DescriptorsOf(plan.fault == Fault::kLate ? std::vector<pid_t>() : RunningPids(cluster, plan));
+  // It takes minutes until a connection is given up that nobody uses and nobody has ended.
+  if (plan.fault == Fault::kPowerCut) {
+    descriptors[cluster.Pids()["controller"]] += kControllerConnections * plan.LostRanks().size();
+  }
   Status late;
   std::thread latecomer([&] {
     if (plan.fault != Fault::kLate) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <thread>
 
@@ -24,6 +25,13 @@ Status Await(const std::string& endpoint, const std::string& what, Found found) 
     if (deadline.Expired()) return Violation(what);
     std::this_thread::sleep_for(5ms);
   }
+}
+
+std::string NameOf(pid_t pid) {
+  std::ifstream comm("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(comm, name);
+  return name;
 }
 
 }  // namespace
@@ -66,8 +74,8 @@ Status CheckDescriptorsOf(const std::vector<pid_t>& pids, const std::map<pid_t, 
     for (const auto& [pid, count] : DescriptorsOf(pids)) {
       const auto was = before.find(pid);
       if (was == before.end() || count <= was->second) continue;
-      more += " process " + std::to_string(pid) + " has " + std::to_string(count) + ", had " +
-              std::to_string(was->second) + ";";
+      more += " " + NameOf(pid) + " (process " + std::to_string(pid) + ") has " +
+              std::to_string(count) + ", had " + std::to_string(was->second) + ";";
     }
     if (more.empty()) return OkStatus();
     if (deadline.Expired()) return Violation("descriptors of services are left:", more);

@@ -130,10 +130,11 @@ Plan PlanOnHosts(uint64_t seed) {
   plan.steps = static_cast<int>(Between(random, 1, 30));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
   plan.copies = Between(random, 0, 1) == 0;
-  // On a wire that loses packets a cut lasts longer than it does: by chance, for too long.
-  plan.weather = static_cast<Weather>(plan.fault == Fault::kPause ? 2 * Between(random, 0, 1)
-                                                                  : Between(random, 0, 2));
-  plan.one_in = static_cast<int>(Between(random, 30, 300));
+  plan.weather = static_cast<Weather>(Between(random, 0, 2));
+  // Where packets are lost, a short cut is a long one by chance.
+  const bool is_short = plan.fault == Fault::kPause || HitsTheWire(plan.fault);
+  if (is_short && plan.weather == Weather::kLossy) plan.weather = Weather::kFair;
+  plan.one_in = static_cast<int>(Between(random, 100, 500));
   plan.mbit = static_cast<int>(Between(random, 200, 800));
   plan.delay = std::chrono::milliseconds(Between(random, 0, 500));
   return plan;

@@ -64,8 +64,10 @@ struct Plan {
     return std::chrono::milliseconds(hosts > 0 ? 4000 : 1500);
   }
   // Who is silent for so long is lost. On several hosts: longer than a busy machine makes anybody
-  // wait, or a wire that is mended in time.
+  // wait, or a wire that is mended in time; and where packets are lost, longer than it takes to
+  // connect if the first two that ask for it are (3 s).
   std::chrono::milliseconds WorkerTimeout() const {
+    if (weather == Weather::kLossy) return std::chrono::seconds(5);
     return std::chrono::milliseconds(hosts > 0 ? 3000 : 600);
   }
   // No call of a client may take longer, whatever happens, on a machine that is busy with the

@@ -174,6 +174,9 @@ TEST_F(WorkerTest, WorkerConnectsAnewWithWhoeverReplacesOneThatEnded) {
   const uint64_t exchange = AwaitExchange();
   peer->reset();
   SayAllReachEachOther(exchange);
+  // It asks how the other one is getting on, and hears from the controller that it has ended.
+  EXPECT_NE(AwaitExchange(), exchange);
+  SayOnLiveness([](auto message) { message.setBroken(1); });
   Welcome({}, 2);
   ExpectReady(2);
 }

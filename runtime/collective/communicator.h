@@ -15,6 +15,7 @@
 //          kDeadlineExceeded  a peer did not come in time; the message names it
 //          kAborted           Abort() was called; the message is its cause
 //          kUnavailable       a peer is lost
+//          kResourceExhausted memory or a thread that the operation needs cannot be had
 //          After any error but a locally detected kInvalidArgument the communicator is unusable
 //          (every later call returns the first error); make a new one with Split().
 #pragma once

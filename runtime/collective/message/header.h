@@ -10,7 +10,8 @@
 
 namespace lockstep::collective::message {
 
-// Data of up to this size travels with the header. Together they are half a page.
+// Data of up to this size travels with the header. Together they are half a page. What the data
+// does not fill is sent as zeros: nobody gets to see what lay in this memory before.
 inline constexpr size_t kInlineBytes = 2048 - 24;
 
 struct MessageCommunicator::Header {
@@ -18,13 +19,14 @@ struct MessageCommunicator::Header {
   uint64_t count = 0;
   uint64_t counts_hash = 0;
   // The part that goes to this rank, if it is small enough.
-  std::byte data[kInlineBytes];
+  std::byte data[kInlineBytes] = {};
 };
 
 struct MessageCommunicator::PairHeader {
   DType dtype = DType::kUInt8;
+  uint8_t unused[7] = {};
   uint64_t count = 0;
-  std::byte data[kInlineBytes];
+  std::byte data[kInlineBytes] = {};
 };
 // Without the data: what a receiver says.
 inline constexpr size_t kPairHeaderBytes = 16;

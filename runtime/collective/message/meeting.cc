@@ -51,9 +51,9 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
     header.count = operation.count;
     header.counts_hash = hash;
     if (r == rank()) continue;
-    if (parts.send[i].size() <= kInlineBytes && !parts.send[i].empty()) {
-      std::memcpy(header.data, parts.send[i].data(), parts.send[i].size());
-    }
+    const size_t inlined = parts.send[i].size() <= kInlineBytes ? parts.send[i].size() : 0;
+    if (inlined > 0) std::memcpy(header.data, parts.send[i].data(), inlined);
+    std::memset(header.data + inlined, 0, kInlineBytes - inlined);
     headers.send[i] = {reinterpret_cast<const std::byte*>(&header), sizeof(Header)};
     headers.recv[i] = {headers_.data() + static_cast<size_t>(size() + r) * sizeof(Header),
                        sizeof(Header)};

@@ -10,18 +10,18 @@
 namespace lockstep::collective::message {
 
 MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> transport,
-                                         std::vector<Rank> members)
+                                         std::vector<Rank> members,
+                                         std::shared_ptr<AbortCause> abort_cause)
     : transport_(std::move(transport)),
       members_(std::move(members)),
+      abort_cause_(std::move(abort_cause)),
       sent_(members_.size()),
       received_(members_.size()),
       headers_(2 * members_.size() * sizeof(Header)) {}
 
 Status MessageCommunicator::Usable() {
-  if (!failure_.ok()) return failure_;
-  std::lock_guard lock(abort_mutex_);
-  if (abort_cause_.ok()) return OkStatus();
-  return failure_ = Aborted(Message(abort_cause_));
+  if (failure_.ok()) failure_ = abort_cause_->Get();
+  return failure_;
 }
 
 Status MessageCommunicator::Fail(const Status& failure) {
@@ -33,19 +33,14 @@ Status MessageCommunicator::Fail(const Status& failure) {
 }
 
 void MessageCommunicator::Abort(const Status& cause) {
-  {
-    std::lock_guard lock(abort_mutex_);
-    if (!abort_cause_.ok()) return;
-    abort_cause_ = cause;
-  }
-  transport_->Cancel();
+  if (abort_cause_->Set(cause)) transport_->Cancel();
 }
 
 Status MessageCommunicator::Explain(const Outcome& outcome, const std::string& what) {
   if (outcome.kind == Outcome::Kind::kDone) return OkStatus();
   if (outcome.kind == Outcome::Kind::kAborted) {
-    std::lock_guard lock(abort_mutex_);
-    return Fail(Aborted(Message(abort_cause_)));
+    const Status aborted = abort_cause_->Get();
+    return Fail(!aborted.ok() ? aborted : Aborted(backend(), " was cancelled during ", what));
   }
   std::vector<Rank> ended;
   std::vector<Rank> left;
@@ -74,7 +69,7 @@ std::unique_ptr<Communicator> MessageCommunicator::Among(const std::vector<Rank>
   std::vector<Rank> members;
   for (const Rank r : group_ranks) members.push_back(members_[static_cast<size_t>(r)]);
   return std::make_unique<MessageCommunicator>(
-      std::make_unique<SomeRanks>(*transport_, group_ranks), std::move(members));
+      std::make_unique<SomeRanks>(*transport_, group_ranks), std::move(members), abort_cause_);
 }
 
 StatusOr<std::unique_ptr<Communicator>> MessageCommunicator::DoSplit(
@@ -88,10 +83,7 @@ StatusOr<std::unique_ptr<MessageCommunicator>> MessageCommunicator::SplitOff(
     const std::atomic<bool>* cancelled) {
   // Not Usable(): a communicator that failed still can be split. One that was aborted cannot: who
   // aborts it does not know yet of what it would become.
-  {
-    std::lock_guard lock(abort_mutex_);
-    if (!abort_cause_.ok()) return Aborted(Message(abort_cause_));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(abort_cause_->Get());
   LOCKSTEP_RETURN_IF_ERROR(CheckSplit(group_ranks, rank(), size()));
   std::vector<Rank> members;
   for (const Rank r : group_ranks) members.push_back(members_[static_cast<size_t>(r)]);

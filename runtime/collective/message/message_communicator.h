@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,14 +16,18 @@
 
 #include "runtime/collective/call.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/message/abort_cause.h"
 #include "runtime/collective/message/transport.h"
+#include "runtime/collective/workspace.h"
 
 namespace lockstep::collective::message {
 
 class MessageCommunicator final : public Communicator {
  public:
-  // `members`: the world ranks of the transport's ranks.
-  MessageCommunicator(std::unique_ptr<Transport> transport, std::vector<Rank> members);
+  // `members`: the world ranks of the transport's ranks. `abort_cause` is shared by all that share
+  // connections, which can only be aborted together.
+  MessageCommunicator(std::unique_ptr<Transport> transport, std::vector<Rank> members,
+                      std::shared_ptr<AbortCause> abort_cause = std::make_shared<AbortCause>());
 
   Rank rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
@@ -52,8 +55,8 @@ class MessageCommunicator final : public Communicator {
   Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
 
   // A communicator of these ranks, this one among them, over the same connections: when one of the
-  // two fails, both have, and this one outlives the other. Costs nothing; two of them have no rank
-  // but this one in common.
+  // two fails or is aborted, both have, and this one outlives the other. Costs nothing; two of them
+  // have no rank but this one in common.
   std::unique_ptr<Communicator> Among(const std::vector<Rank>& group_ranks);
   // As Split().
   StatusOr<std::unique_ptr<MessageCommunicator>> SplitOff(absl::Span<const Rank> group_ranks,
@@ -118,8 +121,8 @@ class MessageCommunicator final : public Communicator {
   const Header& HeaderFrom(int r) const;
 
   // reductions.cc
-  // Memory for `size_bytes` of others' inputs, until the next call.
-  std::byte* Scratch(size_t size_bytes);
+  // Memory for `size_bytes` of others' inputs, until the next call. Having none is a failure.
+  StatusOr<std::byte*> Scratch(size_t size_bytes);
   // Combines the inputs of all ranks, which begin at inputs[r], in rank order.
   void Combine(absl::Span<const void* const> inputs, void* result, size_t count, DType dtype,
                ReduceOp op) const;
@@ -130,8 +133,7 @@ class MessageCommunicator final : public Communicator {
   const std::unique_ptr<Transport> transport_;
   const std::vector<Rank> members_;
   Status failure_;
-  std::mutex abort_mutex_;
-  Status abort_cause_;
+  const std::shared_ptr<AbortCause> abort_cause_;
 
   std::string whole_;    // of which operations are parts
   std::string what_;     // the operation under way, for errors
@@ -140,7 +142,7 @@ class MessageCommunicator final : public Communicator {
   std::vector<uint64_t> sent_;
   std::vector<uint64_t> received_;
   std::vector<std::byte> headers_;  // this rank's to each, then each rank's
-  std::vector<std::byte> scratch_;
+  Workspace scratch_;
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
 };

@@ -87,8 +87,8 @@ class MessageCommunicator::PairTransfer {
   const void* const from_ = nullptr;
   void* const to_ = nullptr;
   uint64_t tag_ = 0;
-  PairHeader mine_;
-  PairHeader theirs_;
+  PairHeader mine_ = {};
+  PairHeader theirs_ = {};
 };
 
 template <typename... Transfers>

@@ -7,6 +7,7 @@
 // others' inputs is bounded, and a window's results travel while the next one's inputs do.
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "runtime/base/fast_copy.h"
@@ -29,9 +30,11 @@ std::byte* At(void* data, size_t offset) { return static_cast<std::byte*>(data) 
 
 }  // namespace
 
-std::byte* MessageCommunicator::Scratch(size_t size_bytes) {
-  if (scratch_.size() < size_bytes) scratch_.resize(size_bytes);
-  return scratch_.data();
+StatusOr<std::byte*> MessageCommunicator::Scratch(size_t size_bytes) {
+  StatusOr<std::byte*> memory = scratch_.AtLeast(size_bytes);
+  if (memory.ok()) return memory;
+  const Rank self = members_[static_cast<size_t>(rank())];
+  return Fail(Annotate(memory.status(), "rank " + std::to_string(self)));
 }
 
 void MessageCommunicator::Combine(absl::Span<const void* const> inputs, void* result, size_t count,
@@ -54,7 +57,7 @@ Status MessageCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op
   }
   Parts parts(size());
   std::vector<const void*> inputs;
-  std::byte* const scratch = Scratch(bytes * static_cast<size_t>(size()));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::byte* const scratch, Scratch(bytes * static_cast<size_t>(size())));
   for (int r = 0; r < size(); ++r) {
     const auto i = static_cast<size_t>(r);
     parts.send[i] = {At(send.data, 0), bytes};
@@ -86,7 +89,8 @@ Status MessageCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, R
   }
   Parts parts(size());
   std::vector<const void*> inputs;
-  std::byte* const scratch = Scratch(is_root ? bytes * static_cast<size_t>(size()) : 0);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::byte* const scratch,
+                            Scratch(is_root ? bytes * static_cast<size_t>(size()) : 0));
   if (!is_root) parts.send[static_cast<size_t>(root)] = {At(send.data, 0), bytes};
   for (int r = 0; is_root && r < size(); ++r) {
     const auto i = static_cast<size_t>(r);
@@ -106,7 +110,8 @@ Status MessageCommunicator::ReduceInSlices(const Operation& operation, ConstBuff
   // Others' inputs of this rank's slice; and, where it is only passed on, its result.
   const size_t slice_bytes =
       (std::min(window, send.count) / static_cast<size_t>(size()) + 512) * element_bytes;
-  std::byte* const scratch = Scratch(slice_bytes * static_cast<size_t>(size() + 1));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::byte* const scratch,
+                            Scratch(slice_bytes * static_cast<size_t>(size() + 1)));
   const auto slice_of = [&](size_t begin, int r) {
     Slice slice = SliceOf(std::min(window, send.count - begin), element_bytes, r, size());
     slice.begin += begin;
@@ -168,7 +173,7 @@ Status MessageCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts 
   const size_t bytes = mine * element_bytes;
   Parts parts(size());
   std::vector<const void*> inputs;
-  std::byte* const scratch = Scratch(bytes * static_cast<size_t>(size()));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::byte* const scratch, Scratch(bytes * static_cast<size_t>(size())));
   size_t offset = 0;
   for (int r = 0; r < size(); ++r) {
     const auto i = static_cast<size_t>(r);

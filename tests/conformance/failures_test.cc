@@ -1,4 +1,4 @@
-// Ranks that disagree, ranks that do not come, and ranks that are told to give up.
+// Ranks that do not come, ranks that end, and ranks that are told to give up.
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -19,115 +19,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using FailuresTest = ConformanceTest;
 LOCKSTEP_CONFORMANCE_SUITE(FailuresTest);
-
-// Rank `odd` calls `different`, all others `usual`; every rank gets an error that shows both.
-void ExpectDisagreement(RankUnderTest& self, uint64_t tag,
-                        const std::function<Status(Communicator&)>& usual,
-                        const std::function<Status(Communicator&)>& different,
-                        const std::vector<std::string>& shown) {
-  std::vector<Rank> all;
-  for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
-  auto comm = self.comm.Split(all, tag, Patience());
-  ASSERT_TRUE(comm.ok()) << comm.status();
-  const bool odd = self.rank() == self.size() - 1;
-  const Status status = odd ? different(**comm) : usual(**comm);
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
-  for (const std::string& part : shown) {
-    EXPECT_NE(Message(status).find(part), std::string::npos) << status << " lacks " << part;
-  }
-  // Unusable from now on, with the same error; the parent is as good as before.
-  EXPECT_EQ((*comm)->Barrier(Patience()), status);
-  EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
-}
-
-TEST_P(FailuresTest, RanksThatDisagreeAreTold) {
-  if (size() < 2) GTEST_SKIP() << "one rank cannot disagree with itself";
-  OnEveryRank([](RankUnderTest& self) {
-    std::vector<float> f(5000);
-    std::vector<int32_t> n(5000);
-    const auto reduce = [&](size_t count, ReduceOp op) {
-      return [&f, count, op](Communicator& comm) {
-        return comm.AllReduce(ViewOf(f.data(), count), ViewOf(f.data(), count), op, Patience());
-      };
-    };
-    const auto broadcast = [&](Rank root) {
-      return [&f, root](Communicator& comm) {
-        return comm.Broadcast(ViewOf(f.data(), 9), ViewOf(f.data(), 9), root, Patience());
-      };
-    };
-    const std::string last = std::to_string(self.size() - 1);
-    ExpectDisagreement(self, 1, reduce(3, ReduceOp::kSum), reduce(4, ReduceOp::kSum),
-                       {"allreduce sum of 3 float32", "allreduce sum of 4 float32", last});
-    ExpectDisagreement(self, 2, reduce(3, ReduceOp::kSum), reduce(5000, ReduceOp::kSum),
-                       {"3 float32", "5000 float32"});
-    ExpectDisagreement(self, 3, reduce(5, ReduceOp::kSum), reduce(5, ReduceOp::kMax),
-                       {"sum", "max"});
-    ExpectDisagreement(self, 4, reduce(5, ReduceOp::kSum),
-                       [&](Communicator& comm) {
-                         return comm.AllReduce(ViewOf(n.data(), 5), ViewOf(n.data(), 5),
-                                               ReduceOp::kSum, Patience());
-                       },
-                       {"float32", "int32"});
-    ExpectDisagreement(self, 5, broadcast(0), broadcast(self.size() - 1),
-                       {"from rank 0", "from rank " + last});
-    ExpectDisagreement(self, 6, reduce(5, ReduceOp::kSum),
-                       [](Communicator& comm) { return comm.Barrier(Patience()); },
-                       {"allreduce", "barrier"});
-  });
-}
-
-TEST_P(FailuresTest, RanksThatDisagreeAboutPartsAreTold) {
-  if (size() < 2) GTEST_SKIP() << "one rank cannot disagree with itself";
-  OnEveryRank([](RankUnderTest& self) {
-    const auto size = static_cast<size_t>(self.size());
-    std::vector<int32_t> in(2 * size);
-    std::vector<int32_t> out(2 * size);
-    // The totals are equal; whose part is the longer one is not.
-    const auto gather = [&](size_t longer) {
-      return [&, longer](Communicator& comm) {
-        std::vector<int64_t> counts(size, 1);
-        counts[longer] = 2;
-        const auto mine = static_cast<size_t>(counts[static_cast<size_t>(comm.rank())]);
-        return comm.AllGather(ViewOf(in.data(), mine), ViewOf(out.data(), size + 1), counts,
-                              Patience());
-      };
-    };
-    ExpectDisagreement(self, 1, gather(0), gather(size - 1), {"allgather", "parts of [2, 1", "2]"});
-    const auto exchange = [&](int64_t to_first) {
-      return [&, to_first](Communicator& comm) {
-        const std::vector<int64_t> received(size, 1);
-        std::vector<int64_t> sent(size, 1);
-        sent[0] = to_first;
-        return comm.AllToAll(ViewOf(in.data(), size - 1 + static_cast<size_t>(to_first)), sent,
-                             ViewOf(out.data(), size), received, Patience());
-      };
-    };
-    ExpectDisagreement(self, 2, exchange(1), exchange(2),
-                       {"sends 2 elements to rank 0, which expects 1"});
-  });
-}
-
-TEST_P(FailuresTest, AMessageThatDoesNotFitIsRefusedOnBothSides) {
-  if (size() < 2) GTEST_SKIP() << "there is nobody to send to";
-  OnEveryRank([](RankUnderTest& self) {
-    std::vector<Rank> all;
-    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
-    auto comm = self.comm.Split(all, 1, Patience());
-    ASSERT_TRUE(comm.ok()) << comm.status();
-    std::vector<float> data(101);
-    if (self.rank() < 2) {
-      const Status status = self.rank() == 0
-                                ? (*comm)->Send(ViewOf(data.data(), 100), 1, Patience())
-                                : (*comm)->Recv(ViewOf(data.data(), 101), 0, Patience());
-      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
-      EXPECT_NE(
-          Message(status).find("rank 0 sends 100 float32 to rank 1, which expects 101 float32"),
-          std::string::npos)
-          << status;
-    }
-    EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
-  });
-}
 
 TEST_P(FailuresTest, AMissingRankIsNamedAtTheDeadline) {
   if (size() < 2) GTEST_SKIP() << "there is nobody to miss";
@@ -151,23 +42,69 @@ TEST_P(FailuresTest, AnAbortWakesASleeperAtOnce) {
   OnEveryRank([](RankUnderTest& self) {
     std::vector<Rank> all;
     for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    const std::vector<int64_t> ones(all.size(), 1);
+    std::vector<float> in(all.size());
+    std::vector<float> out(all.size());
+    const auto exchange = [&](Communicator& comm) {
+      return comm.AllToAll(ViewOf(in.data(), in.size()), ones, ViewOf(out.data(), out.size()), ones,
+                           Patience());
+    };
     // One at a time: a rank may hear that another was aborted before it is aborted itself.
     for (Rank sleeper = 0; sleeper < self.size() - 1; ++sleeper) {
-      auto comm = self.comm.Split(all, static_cast<uint64_t>(sleeper), Patience());
+      for (const bool exchanges : {false, true}) {
+        const uint64_t tag = 2 * static_cast<uint64_t>(sleeper) + (exchanges ? 1 : 0);
+        auto comm = self.comm.Split(all, tag, Patience());
+        ASSERT_TRUE(comm.ok()) << comm.status();
+        if (self.rank() == sleeper) {
+          // Long enough for the waiter to fall asleep, mostly; right either way.
+          std::thread aborter([&] {
+            std::this_thread::sleep_for(milliseconds(30));
+            (*comm)->Abort(Internal("the disk is on fire"));
+          });
+          const auto begin = Deadline::Clock::now();
+          const Status status = exchanges ? exchange(**comm) : (*comm)->Barrier(Patience());
+          EXPECT_LT(Deadline::Clock::now() - begin, seconds(30)) << "the deadline woke it";
+          aborter.join();
+          EXPECT_EQ(status.code(), StatusCode::kAborted) << status;
+          EXPECT_NE(Message(status).find("the disk is on fire"), std::string::npos) << status;
+          (*comm)->Abort(Internal("a later cause"));
+          EXPECT_EQ((*comm)->Barrier(Patience()), status);
+        }
+        EXPECT_TRUE(self.comm.Barrier(Patience()).ok());
+      }
+    }
+  });
+}
+
+// Over two levels: of a rank's two messages one goes inside of its node, one across.
+TEST_P(FailuresTest, AMessageThatFailsEndsTheOneBesideIt) {
+  if (GetParam().backend.name.rfind("two_level", 0) != 0 || size() < 3) {
+    GTEST_SKIP() << "both messages go the same way";
+  }
+  OnEveryRank([](RankUnderTest& self) {
+    std::vector<Rank> all;
+    for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
+    std::vector<float> sent(100);
+    std::vector<float> received(101);
+    std::vector<float> large(1'000'000);
+    for (const bool fails_inside : {false, true}) {
+      auto comm = self.comm.Split(all, fails_inside ? 1 : 0, Patience());
       ASSERT_TRUE(comm.ok()) << comm.status();
-      if (self.rank() == sleeper) {
-        // Long enough for the waiter to fall asleep, mostly; right either way.
-        std::thread aborter([&] {
-          std::this_thread::sleep_for(milliseconds(30));
-          (*comm)->Abort(Internal("the disk is on fire"));
-        });
-        const auto begin = Deadline::Clock::now();
-        const Status status = (*comm)->Barrier(Patience());
-        EXPECT_LT(Deadline::Clock::now() - begin, seconds(30)) << "the deadline woke it";
-        aborter.join();
-        EXPECT_EQ(status.code(), StatusCode::kAborted) << status;
-        EXPECT_NE(Message(status).find("the disk is on fire"), std::string::npos) << status;
-        (*comm)->Abort(Internal("a later cause"));
+      const Rank sender = fails_inside ? 2 : 1;
+      const Rank absent = fails_inside ? 1 : 2;
+      const Buffer expected = ViewOf(received.data(), received.size());
+      const auto begin = Deadline::Clock::now();
+      Status status;
+      if (self.rank() == 0) {
+        status = (*comm)->SendRecv(ViewOf(large.data(), large.size()), absent, expected, sender,
+                                   Patience());
+      } else if (self.rank() == sender) {
+        status = (*comm)->Send(ViewOf(sent.data(), sent.size()), 0, Patience());
+      }
+      EXPECT_LT(Deadline::Clock::now() - begin, seconds(30)) << "it waited for the other message";
+      if (self.rank() == 0 || self.rank() == sender) {
+        EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+        EXPECT_NE(Message(status).find("sends 100 float32 to rank 0"), std::string::npos) << status;
         EXPECT_EQ((*comm)->Barrier(Patience()), status);
       }
       EXPECT_TRUE(self.comm.Barrier(Patience()).ok());

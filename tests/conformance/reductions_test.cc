@@ -174,13 +174,47 @@ TEST_P(ReductionsTest, AnyByteButZeroIsTrue) {
 }
 
 TEST_P(ReductionsTest, AveragesOf64BitIntegersDivideASumThatWraps) {
-  if (size() != 2) GTEST_SKIP() << "two ranks are enough to overflow";
+  if (size() < 2) GTEST_SKIP() << "two ranks are enough to overflow";
   OnEveryRank([](RankUnderTest& self) {
     const int64_t most = std::numeric_limits<int64_t>::max();
+    uint64_t sum = 0;
+    for (Rank r = 0; r < self.size(); ++r) sum += static_cast<uint64_t>(most - r);
     int64_t value = most - self.rank();
-    ASSERT_TRUE(
-        self.comm.AllReduce(ViewOf(&value, 1), ViewOf(&value, 1), ReduceOp::kAvg, Patience()).ok());
-    EXPECT_EQ(value, -1);  // 2 * most - 1 is -3, which is halved
+    auto positive = static_cast<uint64_t>(value);
+    for (const Buffer one : {ViewOf(&value, 1), ViewOf(&positive, 1)}) {
+      ASSERT_TRUE(self.comm.AllReduce(one, one, ReduceOp::kAvg, Patience()).ok());
+    }
+    EXPECT_EQ(value, static_cast<int64_t>(sum) / self.size());
+    EXPECT_EQ(positive, sum / static_cast<uint64_t>(self.size()));
+  });
+}
+
+TEST_P(ReductionsTest, AveragesOfSmallerIntegersNeverWrapAndTruncateTowardsZero) {
+  OnEveryRank([](RankUnderTest& self) {
+    const auto expect_average = [&]<typename T>(T) {
+      // The extremes, and what lies about zero; each rank's is one closer to it, and beyond.
+      constexpr T kLeast = std::numeric_limits<T>::min();
+      constexpr T kMost = std::numeric_limits<T>::max();
+      constexpr T kFirst[] = {kLeast, kMost, static_cast<T>(kLeast == 0 ? 0 : -3), 3};
+      const auto value_of = [](Rank rank, T first) {
+        return static_cast<T>(first <= 0 ? first + static_cast<T>(rank)
+                                         : first - static_cast<T>(rank));
+      };
+      for (const T first : kFirst) {
+        int64_t sum = 0;
+        for (Rank r = 0; r < self.size(); ++r) sum += value_of(r, first);
+        T value = value_of(self.rank(), first);
+        const Buffer one = ViewOf(&value, 1);
+        ASSERT_TRUE(self.comm.AllReduce(one, one, ReduceOp::kAvg, Patience()).ok());
+        EXPECT_EQ(value, sum / self.size()) << one.dtype << " from " << int64_t{first};
+      }
+    };
+    expect_average(int8_t{});
+    expect_average(uint8_t{});
+    expect_average(int16_t{});
+    expect_average(uint16_t{});
+    expect_average(int32_t{});
+    expect_average(uint32_t{});
   });
 }
 

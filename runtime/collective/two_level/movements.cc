@@ -26,10 +26,17 @@ Call CallOf(Kind kind, DType dtype, Rank root) {
 
 }  // namespace
 
+Status TwoLevelCommunicator::MeetAcross(const Stages& stages) {
+  const Status crossed =
+      OnRail(layout_.local() == 0, [&](Communicator& rail) { return rail.Barrier(stages.across); });
+  return EndCrossing(crossed, stages);
+}
+
 StatusOr<ConstBuffer> TwoLevelCommunicator::GatherInside(ConstBuffer send, Counts counts,
                                                          Deadline deadline) {
   if (node_ == nullptr) return send;
-  const Buffer segment = Scratch(kSegment, static_cast<size_t>(SumOf(counts)), send.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer segment,
+                            Scratch(kSegment, static_cast<size_t>(SumOf(counts)), send.dtype));
   LOCKSTEP_RETURN_IF_ERROR(Inside(node_->AllGather(send, segment, counts, deadline)));
   return ConstBuffer(segment);
 }
@@ -38,7 +45,8 @@ Status TwoLevelCommunicator::HandOut(ConstBuffer mine, const Parcels& parcels, B
                                      Deadline deadline) {
   ConstBuffer segment = mine;
   if (node_ != nullptr) {
-    const Buffer whole = Scratch(kSegment, parcels.segment_count(), recv.dtype);
+    LOCKSTEP_ASSIGN_OR_RETURN(const Buffer whole,
+                              Scratch(kSegment, parcels.segment_count(), recv.dtype));
     LOCKSTEP_RETURN_IF_ERROR(
         Inside(node_->AllGather(mine, whole, layout_.LocalCountsOf(parcels.slices()), deadline)));
     segment = whole;
@@ -91,7 +99,7 @@ Status TwoLevelCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts cou
   const Parcels parcels(layout_, counts, SizeOf(recv.dtype));
   LOCKSTEP_ASSIGN_OR_RETURN(const ConstBuffer segment,
                             GatherInside(send, parcels.own_counts(), stages.inside));
-  const Buffer packed = Scratch(kPacked, parcels.total(), recv.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer packed, Scratch(kPacked, parcels.total(), recv.dtype));
   const Slice on_rail = parcels.RailSlice();
   const Buffer arriving = PartOf(packed, on_rail);
   const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
@@ -127,7 +135,8 @@ Status TwoLevelCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts
                             GatherInside(send, parcels.own_counts(), stages.inside));
   const bool is_near = layout_.IsNear(root);
   const Slice on_rail = parcels.RailSlice();
-  const Buffer arriving = Scratch(kSlice, is_near ? on_rail.count : 0, send.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer arriving,
+                            Scratch(kSlice, is_near ? on_rail.count : 0, send.dtype));
   const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
     return rail.Gather(PartOf(segment, layout_.OwnOf(parcels.slices())), arriving,
                        parcels.RailCounts(), layout_.NodeOf(root), stages.across);
@@ -136,7 +145,8 @@ Status TwoLevelCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts
   if (!is_near) return OkStatus();
   ConstBuffer packed = arriving;
   if (node_ != nullptr) {
-    const Buffer whole = Scratch(kPacked, rank() == root ? parcels.total() : 0, send.dtype);
+    LOCKSTEP_ASSIGN_OR_RETURN(const Buffer whole,
+                              Scratch(kPacked, rank() == root ? parcels.total() : 0, send.dtype));
     LOCKSTEP_RETURN_IF_ERROR(Inside(node_->Gather(arriving, whole, parcels.PackedCounts(),
                                                   layout_.LocalOf(root), stages.after)));
     packed = whole;
@@ -162,16 +172,18 @@ Status TwoLevelCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts count
                             Begin(CallOf(Kind::kScatter, recv.dtype, root),
                                   static_cast<uint64_t>(SumOf(counts)), counts, deadline));
   const Parcels parcels(layout_, counts, SizeOf(recv.dtype));
-  const Buffer packed = Scratch(kPacked, rank() == root ? parcels.total() : 0, recv.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer packed,
+                            Scratch(kPacked, rank() == root ? parcels.total() : 0, recv.dtype));
   if (rank() == root) parcels.Pack(send.data, packed.data);
   Buffer leaving = packed;
   const Slice on_rail = parcels.RailSlice();
   if (layout_.IsNear(root) && node_ != nullptr) {
-    leaving = Scratch(kSlice, on_rail.count, recv.dtype);
+    LOCKSTEP_ASSIGN_OR_RETURN(leaving, Scratch(kSlice, on_rail.count, recv.dtype));
     LOCKSTEP_RETURN_IF_ERROR(Inside(node_->Scatter(packed, leaving, parcels.PackedCounts(),
                                                    layout_.LocalOf(root), stages.inside)));
   }
-  const Buffer piece = Scratch(kPiece, layout_.OwnOf(parcels.slices()).count, recv.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer piece,
+                            Scratch(kPiece, layout_.OwnOf(parcels.slices()).count, recv.dtype));
   const Status crossed = OnRail(layout_.local() == 0 || on_rail.count > 0, [&](Communicator& rail) {
     return rail.Scatter(leaving, piece, parcels.RailCounts(), layout_.NodeOf(root), stages.across);
   });
@@ -191,7 +203,10 @@ Status TwoLevelCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buff
   LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
                             Begin({.kind = Kind::kAllToAll, .dtype = send.dtype}, 0, {}, deadline));
-  // Each element travels once anyway, so all go from rank to rank.
+  // Each element travels once anyway, so all go from rank to rank. But other operations meet on
+  // rails, so the nodes find out there first whether all of them are in this one.
+  LOCKSTEP_RETURN_IF_ERROR(MeetAcross(stages));
+  network_->ActFor(what_);
   return EndCrossing(network_->AllToAll(send, send_counts, recv, recv_counts, stages.across),
                      stages);
 }
@@ -199,9 +214,7 @@ Status TwoLevelCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buff
 Status TwoLevelCommunicator::Barrier(Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(failure_);
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin({.kind = Kind::kBarrier}, 0, {}, deadline));
-  const Status crossed =
-      OnRail(layout_.local() == 0, [&](Communicator& rail) { return rail.Barrier(stages.across); });
-  return EndCrossing(crossed, stages);
+  return MeetAcross(stages);
 }
 
 }  // namespace lockstep::collective::two_level

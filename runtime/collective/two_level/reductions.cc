@@ -12,15 +12,26 @@
 namespace lockstep::collective::two_level {
 namespace {
 
-// Integers of an average are summed in wider numbers, which must not be cut in between.
-bool MustBeCombinedAtOnce(ReduceOp op, DType dtype) {
-  return op == ReduceOp::kAvg && !IsFloat(dtype);
-}
-
-// These accumulate in f32, so what crosses is f32.
-bool MustBeWidened(ReduceOp op, DType dtype) {
-  return (dtype == DType::kFloat16 || dtype == DType::kBFloat16) && op != ReduceOp::kMin &&
-         op != ReduceOp::kMax;
+// What elements are while they are combined, where it is not what they are before and after: in two
+// stages, neither a sum that wraps nor one that is rounded may come in between. Up to 65536 ranks.
+DType WideOf(ReduceOp op, DType dtype) {
+  const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  if (is_half) return op == ReduceOp::kMin || op == ReduceOp::kMax ? dtype : DType::kFloat32;
+  if (op != ReduceOp::kAvg) return dtype;
+  switch (dtype) {
+    case DType::kInt8:
+    case DType::kInt16:
+      return DType::kInt32;
+    case DType::kUInt8:
+    case DType::kUInt16:
+      return DType::kUInt32;
+    case DType::kInt32:
+      return DType::kInt64;
+    case DType::kUInt32:
+      return DType::kUInt64;
+    default:
+      return dtype;
+  }
 }
 
 ReduceOp Summed(ReduceOp op) { return op == ReduceOp::kAvg ? ReduceOp::kSum : op; }
@@ -31,10 +42,23 @@ void DivideAll(Buffer data, int by) {
   for (size_t i = 0; i < data.count; ++i) elements[i] /= static_cast<T>(by);
 }
 
-// What is left to do once sums have been formed.
+// What is left to do once sums have been formed, in a dtype that WideOf() gives.
 void Finish(ReduceOp op, Buffer data, int size) {
   if (op != ReduceOp::kAvg) return;
-  data.dtype == DType::kFloat64 ? DivideAll<double>(data, size) : DivideAll<float>(data, size);
+  switch (data.dtype) {
+    case DType::kInt32:
+      return DivideAll<int32_t>(data, size);
+    case DType::kUInt32:
+      return DivideAll<uint32_t>(data, size);
+    case DType::kInt64:
+      return DivideAll<int64_t>(data, size);
+    case DType::kUInt64:
+      return DivideAll<uint64_t>(data, size);
+    case DType::kFloat64:
+      return DivideAll<double>(data, size);
+    default:
+      return DivideAll<float>(data, size);
+  }
 }
 
 }  // namespace
@@ -71,7 +95,7 @@ Status TwoLevelCommunicator::ReduceStages(ConstBuffer send, Buffer recv, ReduceO
   const std::vector<Slice> slices = layout_.SlicesOf(send.count, SizeOf(send.dtype));
   const std::vector<int64_t> counts = layout_.LocalCountsOf(slices);
   const size_t count = layout_.OwnOf(slices).count;
-  const Buffer mine = Scratch(kSlice, count, send.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer mine, Scratch(kSlice, count, send.dtype));
   LOCKSTEP_RETURN_IF_ERROR(ReduceInside(send, mine, counts, op, stages.inside));
   const Status crossed = OnRail(layout_.local() == 0 || count > 0, [&](Communicator& rail) {
     return rail.Reduce(mine, mine, Summed(op), layout_.NodeOf(root), stages.across);
@@ -89,11 +113,13 @@ Status TwoLevelCommunicator::ReduceStages(ConstBuffer send, Buffer recv, ReduceO
 Status TwoLevelCommunicator::ReduceScatterStages(ConstBuffer send, Buffer recv, Counts counts,
                                                  ReduceOp op, const Stages& stages) {
   const Parcels parcels(layout_, counts, SizeOf(send.dtype));
-  const Buffer packed = Scratch(kPacked, parcels.total(), send.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer packed, Scratch(kPacked, parcels.total(), send.dtype));
   parcels.Pack(send.data, packed.data);
-  const Buffer slice = Scratch(kSlice, parcels.RailSlice().count, send.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer slice,
+                            Scratch(kSlice, parcels.RailSlice().count, send.dtype));
   LOCKSTEP_RETURN_IF_ERROR(ReduceInside(packed, slice, parcels.PackedCounts(), op, stages.inside));
-  const Buffer piece = Scratch(kPiece, layout_.OwnOf(parcels.slices()).count, send.dtype);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer piece,
+                            Scratch(kPiece, layout_.OwnOf(parcels.slices()).count, send.dtype));
   const Status crossed = OnRail(layout_.local() == 0 || slice.count > 0, [&](Communicator& rail) {
     return rail.ReduceScatter(slice, piece, parcels.RailCounts(), Summed(op), stages.across);
   });
@@ -109,12 +135,12 @@ Status TwoLevelCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp o
   LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
   LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
   LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  if (MustBeCombinedAtOnce(op, send.dtype)) return network_->AllReduce(send, recv, op, deadline);
   LOCKSTEP_ASSIGN_OR_RETURN(
       const Stages stages,
       Begin({.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send.count, {}, deadline));
-  if (!MustBeWidened(op, send.dtype)) return AllReduceStages(send, recv, op, stages);
-  const Buffer wide = Scratch(kWideIn, send.count, DType::kFloat32);
+  const DType wide_dtype = WideOf(op, send.dtype);
+  if (wide_dtype == send.dtype) return AllReduceStages(send, recv, op, stages);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer wide, Scratch(kWideIn, send.count, wide_dtype));
   tensor::CastElements(send, wide);
   LOCKSTEP_RETURN_IF_ERROR(AllReduceStages(wide, wide, op, stages));
   tensor::CastElements(wide, recv);
@@ -131,15 +157,14 @@ Status TwoLevelCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, 
     LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
     LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
   }
-  if (MustBeCombinedAtOnce(op, send.dtype)) {
-    return network_->Reduce(send, recv, op, root, deadline);
-  }
   const Call call{
       .kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)};
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin(call, send.count, {}, deadline));
-  if (!MustBeWidened(op, send.dtype)) return ReduceStages(send, recv, op, root, stages);
-  const Buffer wide = Scratch(kWideIn, send.count, DType::kFloat32);
-  const Buffer result = Scratch(kWideOut, rank() == root ? send.count : 0, DType::kFloat32);
+  const DType wide_dtype = WideOf(op, send.dtype);
+  if (wide_dtype == send.dtype) return ReduceStages(send, recv, op, root, stages);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer wide, Scratch(kWideIn, send.count, wide_dtype));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer result,
+                            Scratch(kWideOut, rank() == root ? send.count : 0, wide_dtype));
   tensor::CastElements(send, wide);
   LOCKSTEP_RETURN_IF_ERROR(ReduceStages(wide, result, op, root, stages));
   if (rank() == root) tensor::CastElements(result, recv);
@@ -158,15 +183,13 @@ Status TwoLevelCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts
   LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, send.dtype));
   LOCKSTEP_RETURN_IF_ERROR(
       CheckOverlap(send, recv, static_cast<const std::byte*>(send.data) + offset));
-  if (MustBeCombinedAtOnce(op, send.dtype)) {
-    return network_->ReduceScatter(send, recv, counts, op, deadline);
-  }
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
                             Begin({.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op},
                                   send.count, counts, deadline));
-  if (!MustBeWidened(op, send.dtype)) return ReduceScatterStages(send, recv, counts, op, stages);
-  const Buffer wide = Scratch(kWideIn, send.count, DType::kFloat32);
-  const Buffer result = Scratch(kWideOut, mine, DType::kFloat32);
+  const DType wide_dtype = WideOf(op, send.dtype);
+  if (wide_dtype == send.dtype) return ReduceScatterStages(send, recv, counts, op, stages);
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer wide, Scratch(kWideIn, send.count, wide_dtype));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Buffer result, Scratch(kWideOut, mine, wide_dtype));
   tensor::CastElements(send, wide);
   LOCKSTEP_RETURN_IF_ERROR(ReduceScatterStages(wide, result, counts, op, stages));
   tensor::CastElements(result, recv);

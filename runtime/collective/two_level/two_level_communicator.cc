@@ -93,8 +93,7 @@ Status TwoLevelCommunicator::Fail(const Status& failure) {
 
 void TwoLevelCommunicator::Abort(const Status& cause) {
   if (node_ != nullptr) node_->Abort(cause);
-  if (rail_ != nullptr) rail_->Abort(cause);
-  network_->Abort(cause);
+  network_->Abort(cause);  // and with it the rail
 }
 
 StatusOr<TwoLevelCommunicator::Stages> TwoLevelCommunicator::Begin(const Call& call, uint64_t count,
@@ -134,10 +133,11 @@ Status TwoLevelCommunicator::EndCrossing(const Status& crossed, const Stages& st
                      (*texts)[static_cast<size_t>(failed - codes->begin())]));
 }
 
-Buffer TwoLevelCommunicator::Scratch(Area area, size_t count, DType dtype) {
-  std::vector<std::byte>& memory = scratch_[area];
-  if (memory.size() < count * SizeOf(dtype)) memory.resize(count * SizeOf(dtype));
-  return {memory.data(), count, dtype};
+StatusOr<Buffer> TwoLevelCommunicator::Scratch(Area area, size_t count, DType dtype) {
+  const StatusOr<std::byte*> memory = scratch_[area].AtLeast(count * SizeOf(dtype));
+  if (memory.ok()) return Buffer{*memory, count, dtype};
+  const Rank self = members()[static_cast<size_t>(rank())];
+  return Fail(Annotate(memory.status(), "rank " + std::to_string(self) + " in " + what_));
 }
 
 StatusOr<std::unique_ptr<Communicator>> TwoLevelCommunicator::DoSplit(

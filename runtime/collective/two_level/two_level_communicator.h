@@ -19,6 +19,7 @@
 #include "runtime/collective/message/message_communicator.h"
 #include "runtime/collective/two_level/layout.h"
 #include "runtime/collective/two_level/parcels.h"
+#include "runtime/collective/workspace.h"
 
 namespace lockstep::collective::two_level {
 
@@ -58,6 +59,9 @@ class TwoLevelCommunicator final : public Communicator {
   // pairs.cc
   Status Send(ConstBuffer send, Rank to, Deadline deadline) override;
   Status Recv(Buffer recv, Rank from, Deadline deadline) override;
+  // One message inside and one across at the same time take a thread: kResourceExhausted if none
+  // can be had. When one of them fails the other is aborted; what was aborted cannot be split any
+  // more.
   Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
 
   bool RecvMayStillChange() const override {
@@ -101,21 +105,23 @@ class TwoLevelCommunicator final : public Communicator {
   // Combines `send` over the node; every rank gets its slice of the result. In place as in
   // ReduceScatter().
   Status ReduceInside(ConstBuffer send, Buffer mine, Counts counts, ReduceOp op, Deadline deadline);
-  // The three reductions, of arguments that have been checked, in dtypes that can be combined
-  // twice.
+  // The three reductions, of arguments that have been checked, in dtypes wide enough for what is
+  // formed on the way.
   Status AllReduceStages(ConstBuffer send, Buffer recv, ReduceOp op, const Stages& stages);
   Status ReduceStages(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, const Stages& stages);
   Status ReduceScatterStages(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
                              const Stages& stages);
   // movements.cc
+  // OK if all nodes have come to the same operation.
+  Status MeetAcross(const Stages& stages);
   // All data of this node's ranks, one after the other, on every rank of the node.
   StatusOr<ConstBuffer> GatherInside(ConstBuffer send, Counts counts, Deadline deadline);
   // Hands each rank of the node its part of the node's data, of which `mine` has come by this
   // rank's rail.
   Status HandOut(ConstBuffer mine, const Parcels& parcels, Buffer recv, Deadline deadline);
-  // Memory of this operation.
+  // Memory of this operation. Having none is a failure.
   enum Area { kWideIn, kWideOut, kSegment, kPacked, kSlice, kPiece, kAreas };
-  Buffer Scratch(Area area, size_t count, DType dtype);
+  StatusOr<Buffer> Scratch(Area area, size_t count, DType dtype);
 
   const Layout layout_;
   const std::unique_ptr<Communicator> node_;
@@ -125,7 +131,7 @@ class TwoLevelCommunicator final : public Communicator {
   std::string whole_;
   std::string what_;  // the operation under way
   Status failure_;
-  std::vector<std::byte> scratch_[kAreas];
+  Workspace scratch_[kAreas];
 };
 
 }  // namespace lockstep::collective::two_level

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -38,14 +39,17 @@ class Resolution {
     if (resolution->LookUp(host, port, AI_NUMERICHOST) == 0) return resolution;
     std::thread([resolution, host = std::move(host), port = std::move(port)] {
       resolution->LookUp(host, port, 0);
-      resolution->done_.Signal();
+      resolution->Finish();
     }).detach();
     return resolution;
   }
 
-  // Readable once there is a result.
+  // Readable once there is a result; the others are asked then.
   int fd() const { return done_.fd(); }
-  int error() const { return error_; }  // of getaddrinfo
+  int error() const {  // of getaddrinfo
+    (void)is_done_.load(std::memory_order_acquire);
+    return error_;
+  }
   addrinfo* first() const { return found_.get(); }
 
  private:
@@ -56,11 +60,17 @@ class Resolution {
     addrinfo* found = nullptr;
     error_ = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
     found_.reset(found);
-    if (error_ == 0 && flags == AI_NUMERICHOST) done_.Signal();
+    if (error_ == 0 && flags == AI_NUMERICHOST) Finish();
     return error_;
+  }
+  void Finish() {
+    // A descriptor that becomes readable orders no memory.
+    is_done_.store(true, std::memory_order_release);
+    done_.Signal();
   }
 
   control::WakeUp done_;
+  std::atomic<bool> is_done_{false};
   int error_ = 0;
   std::unique_ptr<addrinfo, FreeAddresses> found_;
 };

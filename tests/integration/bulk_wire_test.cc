@@ -48,6 +48,8 @@ class BulkWireTest : public testing::Test {
       const StatusOr<bool> over =
           transfer.Continue(**channel, ticket_, {[] { return OkStatus(); }, 60s});
       EXPECT_TRUE(over.ok()) << over.status();
+      // What the server's thread has written is looked at by this one, in the same process.
+      server_->Synchronise();
       if (!over.ok() || *over) return connections;
     }
   }

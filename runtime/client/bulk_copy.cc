@@ -56,7 +56,7 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
   const auto known = locations_.find(id.index);
   // A register keeps its memory for life, so a known place stays true; but commands that were
   // issued and not yet executed may still use what is there.
-  const bool renew = unfinished_.erase(id.Packed()) > 0;
+  const bool renew = unfinished_.count(id.Packed()) > 0;
   if (!renew && known != locations_.end() && known->second.id == id && core_.WorkerZeroIsIdle() &&
       !NoticeReplacement()) {
     return known->second;
@@ -84,6 +84,7 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
         return OkStatus();
       }));
   locations_[id.index] = location;
+  unfinished_.erase(id.Packed());  // not before: the old ticket is good for nothing any more
   return location;
 }
 

@@ -21,7 +21,6 @@ constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kFewChunks = 8;
 // Under way at a time: enough for a wire of 10 Gbit/s and 10 ms, few enough to bound memory.
 constexpr size_t kChunksUnderWay = 24;
-constexpr std::chrono::microseconds kPollBeforeSleep{0};
 // Whoever waits for worker-0 looks this often whether the session is still well.
 constexpr milliseconds kLookEvery{50};
 // Silence means that a connection is lost after this long, or twice the longest silence that was
@@ -64,7 +63,8 @@ size_t BulkTransfer::SizeOf(size_t chunk) const {
 
 StatusOr<bool> BulkTransfer::Continue(control::ClientChannel& channel, uint64_t ticket,
                                       const Surroundings& surroundings) {
-  control::InputWaiter waiter(kPollBeforeSleep);
+  // Asleep at once: what keeps the wire busy is on its way, and both ends need the processors.
+  control::InputWaiter waiter{milliseconds(0)};
   control::Channel* const channels[] = {&channel};
   auto last_sign = Deadline::Clock::now();  // of life, on this connection
   control::Message reply;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,27 @@ class Rendezvous {
                                                       const std::atomic<bool>* cancelled,
                                                       Deadline deadline) = 0;
 };
+
+// How something went for a member for whom it did not go well.
+struct Outcome {
+  Rank rank = 0;  // of the world
+  std::string why;
+};
+
+// All members tell each other, under `key`, how something went for them. Returns the first of them
+// for whom it did not go well; nothing: it did for all. The errors of Exchange().
+inline StatusOr<std::optional<Outcome>> ShareOutcome(Rendezvous& rendezvous, uint64_t key,
+                                                     absl::Span<const Rank> members,
+                                                     const Status& mine,
+                                                     const std::atomic<bool>* cancelled,
+                                                     Deadline deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<std::string> words,
+      rendezvous.Exchange(key, members, {mine.ok() ? "" : Message(mine)}, cancelled, deadline));
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].empty()) return Outcome{members[i], words[i]};
+  }
+  return std::nullopt;
+}
 
 }  // namespace lockstep::collective

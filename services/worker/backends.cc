@@ -139,17 +139,12 @@ std::string Explain(const std::string& wanted, const Topology& topology) {
 Status ShareOutcome(const Attempt& attempt, uint64_t what, const Status& mine) {
   std::vector<Rank> all(attempt.place.segments.size());
   std::iota(all.begin(), all.end(), 0);
-  const std::vector<std::string> words = {mine.ok() ? "" : Message(mine)};
   LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::vector<std::string> outcomes,
-      attempt.options.rendezvous->Exchange(Mix(attempt.key(), what), all, words, &attempt.cancelled,
-                                           attempt.deadline));
-  LOCKSTEP_RETURN_IF_ERROR(mine);
-  for (const Rank rank : all) {
-    const std::string& outcome = outcomes[static_cast<size_t>(rank)];
-    if (!outcome.empty()) return Unavailable("rank ", rank, " is not connected: ", outcome);
-  }
-  return OkStatus();
+      const auto failed,
+      collective::ShareOutcome(*attempt.options.rendezvous, Mix(attempt.key(), what), all, mine,
+                               &attempt.cancelled, attempt.deadline));
+  if (!mine.ok() || !failed.has_value()) return mine;
+  return Unavailable("rank ", failed->rank, " is not connected: ", failed->why);
 }
 
 // One try, which ends in the same way on all ranks: nobody waits for one that has failed already.

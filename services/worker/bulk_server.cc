@@ -14,7 +14,6 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::chrono::microseconds kPollBeforeSleep{0};
 constexpr std::chrono::hours kUntilWoken{1};
 }  // namespace
 
@@ -56,7 +55,7 @@ void BulkServer::Finish() {
 
 void BulkServer::Run() {
   GiveWay();
-  control::InputWaiter waiter(kPollBeforeSleep);
+  control::InputWaiter waiter{std::chrono::milliseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   const int descriptors[] = {wake_up_.fd()};
   while (!stopping_) {

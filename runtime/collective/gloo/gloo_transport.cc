@@ -69,19 +69,15 @@ StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(
     now.key = collective::Mix(team.key, number);
     auto transport = TryToConnect(network, now, cancelled, deadline);
     // Who has connected must not begin before the others have, nor without them.
-    const std::string mine = transport.ok() ? "" : Message(transport.status());
-    const StatusOr<std::vector<std::string>> outcomes = network->rendezvous->Exchange(
-        collective::Mix(now.key, kOutcome), team.members, {mine}, cancelled, deadline);
-    if (!outcomes.ok()) {
+    const auto failed = ShareOutcome(*network->rendezvous, collective::Mix(now.key, kOutcome),
+                                     team.members, transport.status(), cancelled, deadline);
+    if (!failed.ok()) {
       // There was no time for another try: why it took one says more.
-      const bool late = outcomes.status().code() == StatusCode::kDeadlineExceeded;
-      return late && !last.ok() ? last : outcomes.status();
+      const bool late = failed.status().code() == StatusCode::kDeadlineExceeded;
+      return late && !last.ok() ? last : failed.status();
     }
-    const auto failed = std::find_if(outcomes->begin(), outcomes->end(),
-                                     [](const std::string& outcome) { return !outcome.empty(); });
-    if (failed == outcomes->end()) return transport;
-    const Rank rank = team.members[static_cast<size_t>(failed - outcomes->begin())];
-    last = DeadlineExceeded("rank ", rank, " is not connected: ", *failed);
+    if (!failed->has_value()) return transport;
+    last = DeadlineExceeded("rank ", (*failed)->rank, " is not connected: ", (*failed)->why);
   }
 }
 

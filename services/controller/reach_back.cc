@@ -95,7 +95,8 @@ class ReachBack::Attempt {
     return {fd_, POLLOUT, 0};
   }
   Deadline deadline() const { return deadline_; }
-  const std::optional<Status>& result() const { return result_; }
+  // See Known.
+  const std::optional<std::string>& obstacle() const { return obstacle_; }
 
   // What it waited for has happened, or the deadline has passed.
   void Look(bool has_event) {
@@ -116,13 +117,13 @@ class ReachBack::Attempt {
   }
 
   void Fail(const std::string& why) {
-    result_ = Unavailable(endpoint_, " does not answer: ", why);
+    obstacle_ = why;
     Close();
   }
 
   void Conclude(int error) {
     if (error != 0) return ConnectToNext(error);
-    result_ = OkStatus();
+    obstacle_ = "";
     Close();
   }
 
@@ -149,7 +150,7 @@ class ReachBack::Attempt {
   addrinfo* next_ = nullptr;
   int fd_ = -1;
   Deadline deadline_;
-  std::optional<Status> result_;
+  std::optional<std::string> obstacle_;
 };
 
 ReachBack::ReachBack(std::function<void()> on_result, std::chrono::milliseconds patience)
@@ -169,16 +170,17 @@ std::optional<Status> ReachBack::Ask(const std::string& endpoint) {
   std::lock_guard lock(mutex_);
   Known& known = known_[endpoint];
   known.asked = Deadline::Clock::now();
-  const std::optional<Status> result = known.result;
-  if (result.has_value() && result->ok()) {
+  const std::optional<std::string> obstacle = known.obstacle;
+  if (obstacle.has_value() && obstacle->empty()) {
     known_.erase(endpoint);
-    return result;
+    return OkStatus();
   }
   if (!std::exchange(known.being_tried, true)) {
     wanted_.push_back(endpoint);
     wake_up_.Signal();
   }
-  return result;
+  if (!obstacle.has_value()) return std::nullopt;
+  return Unavailable(endpoint, " does not answer: ", *obstacle);
 }
 
 std::optional<std::deque<std::string>> ReachBack::TakeWanted() {
@@ -192,12 +194,12 @@ std::optional<std::deque<std::string>> ReachBack::TakeWanted() {
   return std::exchange(wanted_, std::deque<std::string>());
 }
 
-void ReachBack::Finish(const std::string& endpoint, const Status& result) {
+void ReachBack::Finish(const std::string& endpoint, const std::string& obstacle) {
   {
     std::lock_guard lock(mutex_);
     Known& known = known_[endpoint];
     known.being_tried = false;
-    known.result = result;
+    known.obstacle = obstacle;
   }
   on_result_();
 }
@@ -210,8 +212,8 @@ void ReachBack::Run() {
     waits.assign(1, {wake_up_.fd(), POLLIN, 0});
     int wait_ms = -1;
     for (auto it = attempts.begin(); it != attempts.end();) {
-      if (it->result().has_value()) {
-        Finish(it->endpoint(), *it->result());
+      if (it->obstacle().has_value()) {
+        Finish(it->endpoint(), *it->obstacle());
         it = attempts.erase(it);
         continue;
       }

@@ -36,7 +36,9 @@ class ReachBack {
 
  private:
   struct Known {
-    std::optional<Status> result;
+    // What kept it from being reached, empty if nothing did. Text, for two threads hold it: copies
+    // of a Status share their contents, in a library whose locking TSan does not see.
+    std::optional<std::string> obstacle;
     bool being_tried = false;
     Deadline::Clock::time_point asked;
   };
@@ -46,7 +48,7 @@ class ReachBack {
   // Takes what is to be tried, and forgets endpoints that nobody asks for any more. Nothing: it is
   // time to end.
   std::optional<std::deque<std::string>> TakeWanted();
-  void Finish(const std::string& endpoint, const Status& result);
+  void Finish(const std::string& endpoint, const std::string& obstacle);
 
   const std::function<void()> on_result_;
   const std::chrono::milliseconds patience_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 #include "tests/integration/hosts/hosts_fixture.h"
@@ -16,6 +17,35 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 using HostsTest = HostsFixture;
+
+// Reads until `part` is there, or for 30 s; returns what it has read last.
+std::string AwaitText(const std::function<std::string()>& read, const std::string& part) {
+  const Deadline patience = Deadline::After(30s);
+  std::string text = read();
+  while (text.find(part) == std::string::npos && !patience.Expired()) {
+    std::this_thread::sleep_for(50ms);
+    text = read();
+  }
+  return text;
+}
+
+// What is in the way of rank 0 once it contains `part`, while the cluster is not ready.
+std::string AwaitObstacle(NetnsCluster& cluster, const std::string& part) {
+  return AwaitText(
+      [&]() -> std::string {
+        const auto status = cluster.Ask();
+        EXPECT_TRUE(status.ok()) << status.status();
+        if (!status.ok()) return "";
+        EXPECT_FALSE(status->IsReady());
+        return status->workers[0].connection;
+      },
+      part);
+}
+
+std::string AwaitLog(const NetnsCluster& cluster, const std::string& name,
+                     const std::string& part) {
+  return AwaitText([&] { return cluster.LogOf(name); }, part);
+}
 
 TEST_F(HostsTest, StatusTellsWhatConnectsWhom) {
   NetnsCluster cluster;
@@ -106,14 +136,18 @@ TEST_F(HostsTest, AWorkerThatCannotBeReachedBackIsToldAndDoesNotCount) {
   NetnsCluster nowhere(options);
   EXPECT_EQ(nowhere.StartController(), OkStatus());
   EXPECT_EQ(nowhere.StartWorker(0), OkStatus());
-  const lockstep::Status late = nowhere.AwaitReady(2s);
-  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late;
-  EXPECT_EQ(nowhere.Ask()->workers[0].state, WorkerState::kMissing);
-  for (const std::string& text : {nowhere.Ask()->workers[0].connection, nowhere.LogOf("worker-0"),
-                                  nowhere.LogOf("controller")}) {
-    EXPECT_THAT(text, AllOf(HasSubstr("cannot connect to worker"), HasSubstr("203.0.113.9:"),
+  const std::string obstacle = "cannot connect to worker";
+  for (const std::string& text :
+       {AwaitObstacle(nowhere, obstacle), AwaitLog(nowhere, "worker-0", obstacle),
+        AwaitLog(nowhere, "controller", obstacle)}) {
+    EXPECT_THAT(text, AllOf(HasSubstr(obstacle), HasSubstr("203.0.113.9:"),
                             HasSubstr("advertise_address")));
   }
+  const lockstep::Status late = nowhere.AwaitReady(500ms);
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late;
+  const auto status = nowhere.Ask();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->workers[0].state, WorkerState::kMissing);
 
   options.worker.advertise_address = "";
   options.worker.bulk_endpoint = "tcp://eth0:7777";
@@ -122,11 +156,13 @@ TEST_F(HostsTest, AWorkerThatCannotBeReachedBackIsToldAndDoesNotCount) {
   ASSERT_TRUE(walled.hosts().Run(0, "iptables -A " + wall));
   EXPECT_EQ(walled.StartController(), OkStatus());
   EXPECT_EQ(walled.StartWorker(0), OkStatus());
-  EXPECT_FALSE(walled.AwaitReady(1s).ok());
-  EXPECT_THAT(walled.LogOf("worker-0"), HasSubstr(":7777 does not answer: Connection refused"));
+  const std::string refused = ":7777 does not answer: Connection refused";
+  EXPECT_THAT(AwaitLog(walled, "worker-0", refused), HasSubstr(refused));
   ASSERT_TRUE(walled.hosts().Run(0, "iptables -D " + wall));
   ASSERT_EQ(walled.AwaitReady(), OkStatus());
-  EXPECT_THAT(walled.Ask()->workers[0].connection, Not(HasSubstr("7777")));
+  const auto reached = walled.Ask();
+  ASSERT_TRUE(reached.ok()) << reached.status();
+  EXPECT_THAT(reached->workers[0].connection, Not(HasSubstr("7777")));
 }
 
 TEST_F(HostsTest, AWorkerMayListenAtAllItsAddresses) {
@@ -146,17 +182,8 @@ TEST_F(HostsTest, RanksThatDoNotReachEachOtherAreToldAndTryAgain) {
   cluster.hosts().Separate(0, 1);
   EXPECT_EQ(cluster.StartController(), OkStatus());
   for (int host = 0; host < 3; ++host) EXPECT_EQ(cluster.StartWorkersOf(host), OkStatus());
-  std::string trouble;
-  const Deadline patience = Deadline::After(30s);
-  while (trouble.empty() && !patience.Expired()) {
-    const auto status = cluster.Ask();
-    ASSERT_TRUE(status.ok()) << status.status();
-    EXPECT_FALSE(status->IsReady());
-    trouble = status->workers[0].connection;
-    std::this_thread::sleep_for(50ms);
-  }
-  EXPECT_THAT(trouble, HasSubstr("rank 1"));
-  EXPECT_THAT(trouble, HasSubstr("cannot be reached"));
+  EXPECT_THAT(AwaitObstacle(cluster, "cannot be reached"),
+              AllOf(HasSubstr("cannot be reached"), HasSubstr("rank 1")));
   cluster.hosts().Mend(0);
   ASSERT_EQ(cluster.AwaitReady(), OkStatus());
   ExpectSumOfRanks(cluster);

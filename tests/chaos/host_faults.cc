@@ -64,6 +64,9 @@ void SetWeather(NetnsCluster& cluster, const Plan& plan, int host) {
     case Weather::kNarrow:
       cluster.hosts().Narrow(host, std::to_string(plan.mbit) + "mbit");
       break;
+    case Weather::kDistant:
+      cluster.hosts().Lengthen(host, plan.length);
+      break;
   }
 }
 

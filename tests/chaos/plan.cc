@@ -87,6 +87,7 @@ std::string Plan::Describe() const {
   if (copies) text << "copies, ";
   if (weather == Weather::kLossy) text << "1 in " << one_in << " packets lost, ";
   if (weather == Weather::kNarrow) text << mbit << " Mbit/s, ";
+  if (weather == Weather::kDistant) text << length.count() << " ms of wire at each host, ";
   text << Name(fault);
   if (fault == Fault::kSeparate) {
     text << " (hosts " << host << " and " << other << ")";
@@ -130,12 +131,13 @@ Plan PlanOnHosts(uint64_t seed) {
   plan.steps = static_cast<int>(Between(random, 1, 30));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
   plan.copies = Between(random, 0, 1) == 0;
-  plan.weather = static_cast<Weather>(Between(random, 0, 2));
+  plan.weather = static_cast<Weather>(Between(random, 0, 3));
   // Where packets are lost, a short cut is a long one by chance.
   const bool is_short = plan.fault == Fault::kPause || HitsTheWire(plan.fault);
   if (is_short && plan.weather == Weather::kLossy) plan.weather = Weather::kFair;
   plan.one_in = static_cast<int>(Between(random, 100, 500));
   plan.mbit = static_cast<int>(Between(random, 200, 800));
+  plan.length = std::chrono::milliseconds(Between(random, 1, 10));
   plan.delay = std::chrono::milliseconds(Between(random, 0, 500));
   return plan;
 }

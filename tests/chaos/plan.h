@@ -35,7 +35,7 @@ enum class Fault {
 inline constexpr int kFaultsOfOneHost = 11;
 
 // What the wires between hosts are like, all the time.
-enum class Weather { kFair, kLossy, kNarrow };
+enum class Weather { kFair, kLossy, kNarrow, kDistant };
 
 // All of it follows from the seed.
 struct Plan {
@@ -54,9 +54,10 @@ struct Plan {
   int other = 0;  // kSeparate: the host that it does not reach
   bool copies = false;
   Weather weather = Weather::kFair;
-  int one_in = 0;                      // kLossy: so many packets are lost
-  int mbit = 0;                        // kNarrow: so much gets through in a second
-  std::chrono::milliseconds delay{0};  // from the moment that all work to the fault
+  int one_in = 0;                       // kLossy: so many packets are lost
+  int mbit = 0;                         // kNarrow: so much gets through in a second
+  std::chrono::milliseconds length{0};  // kDistant: so long is each host's wire, one way
+  std::chrono::milliseconds delay{0};   // from the moment that all work to the fault
 
   // How long a client may be silent.
   std::chrono::milliseconds Lease() const {

@@ -49,8 +49,8 @@ std::string EnterOwnNetwork() {
   if (!Shell("ip link set lo up && ip link add probe type bridge && ip link del probe")) {
     return "cannot make a bridge";
   }
-  if (!Shell("iptables -A INPUT -m statistic --mode random --probability 0.5 -j ACCEPT && "
-             "iptables -F && ip6tables -L -n >/dev/null")) {
+  if (!Shell("iptables -w -A INPUT -m statistic --mode random --probability 0.5 -j ACCEPT && "
+             "iptables -w -F && ip6tables -w -L -n >/dev/null")) {
     return "this kernel has no packet filter for iptables";
   }
   if (!Shell("tc qdisc add dev lo root tbf rate 1gbit burst 64kbit latency 50ms && "
@@ -170,7 +170,8 @@ void VirtualHosts::Kill(int host) {
   // With it goes everything that runs there, and its network.
   kill(killed.init, SIGKILL);
   waitpid(killed.keeper, nullptr, 0);
-  Shell("ip link del " + Wire(host) + " 2>/dev/null");
+  long_wires_.erase(host);
+  Shell("ip link del " + Wire(host) + " 2>/dev/null; ip link del " + Wire(host) + "b 2>/dev/null");
   killed = Host();
 }
 
@@ -221,33 +222,59 @@ bool VirtualHosts::Run(int host, const std::string& command) const {
                " -m -n -- " + command);
 }
 
+void VirtualHosts::MustRun(int host, const std::string& command) const {
+  if (Run(host, command)) return;
+  std::cerr << "failed on host " << host << ": " << command << std::endl;
+  std::abort();
+}
+
 void VirtualHosts::Isolate(int host) const {
   for (const char* tables : {"iptables", "ip6tables"}) {
-    Run(host, std::string(tables) + " -I INPUT -i eth0 -j DROP");
-    Run(host, std::string(tables) + " -I OUTPUT -o eth0 -j DROP");
+    MustRun(host, std::string(tables) + " -w -I INPUT -i eth0 -j DROP");
+    MustRun(host, std::string(tables) + " -w -I OUTPUT -o eth0 -j DROP");
   }
 }
 
-void VirtualHosts::Deafen(int host) const { Run(host, "iptables -I INPUT -i eth0 -j DROP"); }
+void VirtualHosts::Deafen(int host) const { MustRun(host, "iptables -w -I INPUT -i eth0 -j DROP"); }
 
 void VirtualHosts::Separate(int host, int other) const {
-  Run(host, "iptables -I INPUT -s " + Address(other) + " -j DROP");
-  Run(host, "iptables -I OUTPUT -d " + Address(other) + " -j DROP");
+  MustRun(host, "iptables -w -I INPUT -s " + Address(other) + " -j DROP");
+  MustRun(host, "iptables -w -I OUTPUT -d " + Address(other) + " -j DROP");
 }
 
 void VirtualHosts::LosePackets(int host, int one_in) const {
-  Run(host, "iptables -I INPUT -i eth0 -m statistic --mode random --probability " +
-                std::to_string(1.0 / one_in) + " -j DROP");
+  MustRun(host, "iptables -w -I INPUT -i eth0 -m statistic --mode random --probability " +
+                    std::to_string(1.0 / one_in) + " -j DROP");
 }
 
 void VirtualHosts::Narrow(int host, const std::string& rate) const {
-  Run(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 64kbit latency 50ms");
+  MustRun(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 64kbit latency 50ms");
 }
 
-void VirtualHosts::Mend(int host) const {
-  Run(host, "iptables -F");
-  Run(host, "ip6tables -F");
-  Run(host, "tc qdisc del dev eth0 root 2>/dev/null");
+// In place of `host - bridge`: `host - delaying wire - another pair - bridge`.
+void VirtualHosts::Lengthen(int host, std::chrono::milliseconds each_way) {
+  const std::string wire = Wire(host);
+  const std::string near = wire + "a";
+  const std::string far = wire + "b";
+  // Nobody but the wire listens at its ends.
+  const std::string silent = " arp off addrgenmode none up";
+  MustShell("ip link add " + near + " type veth peer name " + far + " && ip link set " + far +
+            " master " + Bridge() + " up && ip link set " + near + silent + " && ip link set " +
+            wire + " nomaster" + silent);
+  long_wires_.try_emplace(host, wire, near, each_way);
+}
+
+void VirtualHosts::Shorten(int host) {
+  if (long_wires_.erase(host) == 0) return;
+  MustShell("ip link del " + Wire(host) + "b && ip link set " + Wire(host) + " arp on master " +
+            Bridge());
+}
+
+void VirtualHosts::Mend(int host) {
+  MustRun(host, "iptables -w -F");
+  MustRun(host, "ip6tables -w -F");
+  Run(host, "tc qdisc del dev eth0 root 2>/dev/null");  // which there may not be
+  Shorten(host);
 }
 
 }  // namespace lockstep::support

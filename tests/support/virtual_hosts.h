@@ -9,8 +9,12 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "tests/support/delaying_wire.h"
 
 namespace lockstep::support {
 
@@ -42,6 +46,7 @@ class VirtualHosts {
   // Runs a shell command on `host`; true if it exits with 0.
   bool Run(int host, const std::string& command) const;
 
+  // What goes wrong with a host's wire. A test whose wire cannot be made so ends.
   // Nothing goes in or out, and nobody is told.
   void Isolate(int host) const;
   // Nothing of what others send comes in, though what it sends goes out.
@@ -52,8 +57,10 @@ class VirtualHosts {
   void LosePackets(int host, int one_in) const;
   // It sends no more than this.
   void Narrow(int host, const std::string& rate) const;  // "200mbit"
+  // What it sends, and what is sent to it, is that long on its way.
+  void Lengthen(int host, std::chrono::milliseconds each_way);
   // The wire is as good as new.
-  void Mend(int host) const;
+  void Mend(int host);
 
   // Its power is cut: first the wire, then all processes.
   void Kill(int host);
@@ -69,6 +76,9 @@ class VirtualHosts {
     pid_t init = -1;    // ... the first process there
   };
 
+  void MustRun(int host, const std::string& command) const;
+  // The wire's usual end at the bridge.
+  void Shorten(int host);
   // A host that boots again keeps it, as it keeps its network card: others remember it.
   std::string HardwareAddress(int host) const;
   std::string Wire(int host) const {
@@ -78,6 +88,7 @@ class VirtualHosts {
 
   const int net_;  // no other of this process has this number
   std::vector<Host> hosts_;
+  std::map<int, DelayingWire> long_wires_;  // by host
 };
 
 }  // namespace lockstep::support

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -14,7 +15,16 @@
 namespace lockstep::testing {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+
+// What the wires of all hosts are like.
+enum class Wires { kGood, kLong, kLossy, kNarrow };
+
+std::string NameOf(const ::testing::TestParamInfo<Wires>& info) {
+  constexpr const char* kNames[] = {"Good", "Long", "Lossy", "Narrow"};
+  return kNames[static_cast<size_t>(info.param)];
+}
 
 constexpr char kDigits[] = "examples/digits/digits";
 constexpr char kTensorParallel[] = "examples/tensor_parallel/tensor_parallel";
@@ -29,19 +39,20 @@ class HostsExamplesTest : public HostsFixture {
     return result->output;
   }
   // The loss of every epoch.
-  std::vector<double> Train(std::vector<std::string> arguments) {
+  std::vector<double> Train(int workers, std::vector<std::string> arguments) {
     const std::string file = scratch_.File("losses.csv");
     arguments.insert(arguments.end(), {"--losses", file, "--quiet", "--epochs", "10"});
-    EXPECT_THAT(Run(kDigits, arguments), HasSubstr("10 epochs on 6 workers"));
+    EXPECT_THAT(Run(kDigits, arguments),
+                HasSubstr("10 epochs on " + std::to_string(workers) + " workers"));
     std::istringstream text(examples::ReadFile(file));
     std::vector<double> losses;
     std::string line;
     std::getline(text, line);
     while (std::getline(text, line)) losses.push_back(std::stod(line.substr(line.find(',') + 1)));
+    EXPECT_EQ(losses.size(), 10u);
     return losses;
   }
-  NetnsClusterOptions WithModules() {
-    NetnsClusterOptions options;
+  NetnsClusterOptions WithModules(NetnsClusterOptions options = {}) {
     for (const char* module :
          {"examples/digits/digits_module.so", "examples/tensor_parallel/transformer_module.so"}) {
       const StatusOr<std::string> path = examples::FindFile(module);
@@ -55,21 +66,46 @@ class HostsExamplesTest : public HostsFixture {
   examples::ScratchDirectory scratch_;
 };
 
+// A sum of two has no order: over the network it is the same in every bit.
+TEST_F(HostsExamplesTest, TwoHostsAddUpWhatTwoRanksOfOneDo) {
+  NetnsCluster cluster(WithModules({.hosts = 2, .ranks_per_host = 1}));
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  EXPECT_EQ(Train(2, {"--connect", cluster.endpoint()}), Train(2, {"--workers", "2"}));
+}
+
+class HostsExamplesOnWiresTest : public HostsExamplesTest,
+                                 public ::testing::WithParamInterface<Wires> {
+ protected:
+  static void SetWires(NetnsCluster& cluster) {
+    for (int host = 0; host <= cluster.controller_host(); ++host) {
+      if (GetParam() == Wires::kLong) cluster.hosts().Lengthen(host, 2ms);
+      if (GetParam() == Wires::kLossy) cluster.hosts().LosePackets(host, 200);
+      if (GetParam() == Wires::kNarrow) cluster.hosts().Narrow(host, "200mbit");
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Wires, HostsExamplesOnWiresTest,
+                         ::testing::Values(Wires::kGood, Wires::kLong, Wires::kLossy,
+                                           Wires::kNarrow),
+                         NameOf);
+
 // The gradients of two ranks of a host are added before those of the hosts: the sums of floats may
 // differ in their last bits from those on one host.
-TEST_F(HostsExamplesTest, DigitsHasTheSameLossCurve) {
+TEST_P(HostsExamplesOnWiresTest, DigitsHasTheSameLossCurve) {
   NetnsCluster cluster(WithModules());
   ASSERT_EQ(cluster.Start(), OkStatus());
-  const std::vector<double> over_hosts = Train({"--connect", cluster.endpoint()});
-  const std::vector<double> on_one = Train({"--workers", "6", "--processes"});
-  ASSERT_EQ(over_hosts.size(), 10u);
-  ASSERT_EQ(on_one.size(), 10u);
+  SetWires(cluster);
+  const std::vector<double> over_hosts = Train(6, {"--connect", cluster.endpoint()});
+  const std::vector<double> on_one = Train(6, {"--workers", "6", "--processes"});
+  ASSERT_EQ(over_hosts.size(), on_one.size());
   for (size_t i = 0; i < on_one.size(); ++i) EXPECT_NEAR(over_hosts[i], on_one[i], 1e-4) << i;
 }
 
-TEST_F(HostsExamplesTest, TensorParallelBlockEqualsTheUnsplitOne) {
+TEST_P(HostsExamplesOnWiresTest, TensorParallelBlockEqualsTheUnsplitOne) {
   NetnsCluster cluster(WithModules());
   ASSERT_EQ(cluster.Start(), OkStatus());
+  SetWires(cluster);
   EXPECT_THAT(Run(kTensorParallel, {"--connect", cluster.endpoint(), "--repeat", "1"}),
               HasSubstr("8 heads over 6 workers"));
 }

@@ -225,6 +225,17 @@ TEST_F(FaultsTest, ANarrowWireCostsTimeOnly) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(Work(), OkStatus());
 }
 
+TEST_F(FaultsTest, DistanceCostsTimeOnly) {
+  for (int host = 0; host < 3; ++host) cluster_->hosts().Lengthen(host, 20ms);
+  // Commands and their results are on their way that long, whoever executes them.
+  const auto begin = Deadline::Clock::now();
+  ASSERT_EQ(session_->SyncAll(), OkStatus());
+  EXPECT_GE(Deadline::Clock::now() - begin, 40ms);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Work(), OkStatus());
+  for (int host = 0; host < 3; ++host) cluster_->hosts().Mend(host);
+  EXPECT_EQ(Work(), OkStatus());
+}
+
 TEST_F(FaultsTest, AKilledWorkerOfAnotherHostIsReplaced) {
   std::thread killer([&] {
     std::this_thread::sleep_for(50ms);

@@ -153,13 +153,11 @@ Status BeHeldUpByAWire(Client& client, const Plan& plan) {
   return client.RunToTheEnd(plan.steps);
 }
 
-// Whether a rank says that it has waited too long for another, or cannot reach it, where a
-// communicator is made only now.
+// Whether a rank says that it has waited too long for another, or, where a communicator is made
+// only now, that it has tried to reach it for too long.
 bool TellsOfTheSeparation(const Status& told) {
-  if (!FailureOf(told).has_value()) return false;
-  return told.code() == StatusCode::kDeadlineExceeded
-             ? Says(told, "did not come to")
-             : told.code() == StatusCode::kUnavailable && Says(told, "cannot be reached");
+  return FailureOf(told).has_value() && told.code() == StatusCode::kDeadlineExceeded &&
+         (Says(told, "did not come to") || Says(told, "cannot be reached"));
 }
 
 // Nobody is lost, but hosts do not reach each other.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "runtime/client/admin.h"
@@ -199,16 +200,18 @@ Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
 }
 
 Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
+  std::optional<ClusterStatus> last;
   while (true) {
-    const auto patience = std::min<std::chrono::milliseconds>(
-        200ms, std::chrono::ceil<std::chrono::milliseconds>(deadline.Remaining()));
-    const StatusOr<ClusterStatus> status = GetClusterStatus(endpoint_, patience);
-    if (status.ok() && status->IsReady()) return OkStatus();
+    // As much for the last question as for others: the deadline's rest may be too short for an
+    // answer.
+    StatusOr<ClusterStatus> status = GetClusterStatus(endpoint_, 200ms);
+    if (status.ok()) last = *std::move(status);
+    if (last.has_value() && last->IsReady()) return OkStatus();
     LOCKSTEP_RETURN_IF_ERROR(Watch(kLook, cancel_fd));
     if (!deadline.Expired()) continue;
-    if (!status.ok()) return Annotate(status.status(), "the cluster is not ready in time");
+    if (!last.has_value()) return Annotate(status.status(), "the cluster is not ready in time");
     std::string waiting;
-    for (const WorkerStatus& worker : status->workers) {
+    for (const WorkerStatus& worker : last->workers) {
       if (worker.state == WorkerState::kReady) continue;
       const std::string& why = worker.reason.empty() ? worker.connection : worker.reason;
       waiting += " rank " + std::to_string(worker.rank) + PlaceOf(worker.rank) + " is " +

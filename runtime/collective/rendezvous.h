@@ -30,24 +30,24 @@ class Rendezvous {
                                                       Deadline deadline) = 0;
 };
 
-// How something went for a member for whom it did not go well.
-struct Outcome {
+// A member for whom something did not go well.
+struct FailedMember {
   Rank rank = 0;  // of the world
   std::string why;
 };
 
 // All members tell each other, under `key`, how something went for them. Returns the first of them
 // for whom it did not go well; nothing: it did for all. The errors of Exchange().
-inline StatusOr<std::optional<Outcome>> ShareOutcome(Rendezvous& rendezvous, uint64_t key,
-                                                     absl::Span<const Rank> members,
-                                                     const Status& mine,
-                                                     const std::atomic<bool>* cancelled,
-                                                     Deadline deadline) {
+inline StatusOr<std::optional<FailedMember>> ShareOutcome(Rendezvous& rendezvous, uint64_t key,
+                                                          absl::Span<const Rank> members,
+                                                          const Status& mine,
+                                                          const std::atomic<bool>* cancelled,
+                                                          Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<std::string> words,
       rendezvous.Exchange(key, members, {mine.ok() ? "" : Message(mine)}, cancelled, deadline));
   for (size_t i = 0; i < words.size(); ++i) {
-    if (!words[i].empty()) return Outcome{members[i], words[i]};
+    if (!words[i].empty()) return FailedMember{members[i], words[i]};
   }
   return std::nullopt;
 }

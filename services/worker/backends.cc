@@ -27,9 +27,10 @@ constexpr char kShm[] = "shm";
 constexpr char kGloo[] = "gloo";
 constexpr char kMpi[] = "mpi";
 constexpr char kShmMpi[] = "shm+mpi";
-// Name the exchanges before and after connecting, apart from others' keys.
+// Name the exchanges between the steps of connecting, apart from others' keys.
 constexpr uint64_t kPrepared = 0x7072657061726564;
-constexpr uint64_t kOutcome = 0x6f7574636f6d65;
+constexpr uint64_t kNodesJoined = 0x6e6f646573;
+constexpr uint64_t kConnected = 0x636f6e6e656374;
 // A try takes no longer, from when all ranks were prepared; MPI takes its own time to start.
 constexpr std::chrono::seconds kLongestTry{10};
 constexpr std::chrono::seconds kLongestTryOfMpi{120};
@@ -83,16 +84,27 @@ StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwo
   return collective::gloo::Connect(options, attempt.deadline, &attempt.cancelled);
 }
 
+// All ranks tell each other how `what` went. OK if it went well everywhere.
+Status ShareOutcome(const Attempt& attempt, uint64_t what, const Status& mine) {
+  std::vector<Rank> all(attempt.place.segments.size());
+  std::iota(all.begin(), all.end(), 0);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const auto failed,
+      collective::ShareOutcome(*attempt.options.rendezvous, Mix(attempt.key(), what), all, mine,
+                               &attempt.cancelled, attempt.deadline));
+  if (!mine.ok() || !failed.has_value()) return mine;
+  return Unavailable("rank ", failed->rank, " is not connected: ", failed->why);
+}
+
 // Ranks that share memory by that, and the nodes with each other by the network's backend.
 Connected ConnectNodes(const Attempt& attempt, const Topology& topology,
                        const std::string& backend) {
   const std::vector<Rank>& own = topology.NodeOf(attempt.place.rank);
-  std::unique_ptr<collective::Communicator> node;
-  if (own.size() > 1) {
-    LOCKSTEP_ASSIGN_OR_RETURN(node, ConnectShm(attempt, own));
-  }
+  Connected node = std::unique_ptr<collective::Communicator>();
+  if (own.size() > 1) node = ConnectShm(attempt, own);
+  LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kNodesJoined, node.status()));
   LOCKSTEP_ASSIGN_OR_RETURN(auto network, ConnectNetwork(attempt, backend));
-  return collective::two_level::Combine(topology.nodes, std::move(node), std::move(network));
+  return collective::two_level::Combine(topology.nodes, *std::move(node), std::move(network));
 }
 
 // What one rank can find out by itself. Fills in the attempt.
@@ -135,19 +147,8 @@ std::string Explain(const std::string& wanted, const Topology& topology) {
   return wanted == kShmMpi ? set + ", and " + found : set;
 }
 
-// All ranks tell each other how `what` went. OK if it went well everywhere.
-Status ShareOutcome(const Attempt& attempt, uint64_t what, const Status& mine) {
-  std::vector<Rank> all(attempt.place.segments.size());
-  std::iota(all.begin(), all.end(), 0);
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const auto failed,
-      collective::ShareOutcome(*attempt.options.rendezvous, Mix(attempt.key(), what), all, mine,
-                               &attempt.cancelled, attempt.deadline));
-  if (!mine.ok() || !failed.has_value()) return mine;
-  return Unavailable("rank ", failed->rank, " is not connected: ", failed->why);
-}
-
-// One try, which ends in the same way on all ranks: nobody waits for one that has failed already.
+// One try, which ends in the same way on all ranks. After each step that may fail on one, all meet:
+// nobody waits in the next one for a rank that will not come.
 Connected TryToConnect(Attempt attempt, const Topology& topology, const std::string& backend) {
   LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kPrepared, Prepare(attempt, backend)));
   Attempt bounded = attempt;
@@ -155,7 +156,7 @@ Connected TryToConnect(Attempt attempt, const Topology& topology, const std::str
       attempt.deadline.Earlier(Deadline::After(backend == kMpi ? kLongestTryOfMpi : kLongestTry));
   Connected communicator = backend == kShm ? ConnectShm(bounded, topology.nodes.front())
                                            : ConnectNodes(bounded, topology, backend);
-  LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kOutcome, communicator.status()));
+  LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kConnected, communicator.status()));
   return communicator;
 }
 

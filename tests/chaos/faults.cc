@@ -111,10 +111,9 @@ bool TellsOfTheLoss(const Status& told, const Plan& plan) {
       return Says(told, plan.fault == Fault::kStop ? "is stopped" : "killed by signal 9");
     }
     if (Says(told, "is lost")) return Says(told, "host" + std::to_string(plan.HostOf(rank)));
-    // Peers may be the first to see that a connection ends, and not how, or cannot be made.
+    // Peers may be the first to see that a connection ends, and not how.
     const bool ends_connections = plan.fault == Fault::kReplace || plan.fault == Fault::kPowerCut;
-    return Says(told, RankName(rank) + " cannot be reached") ||
-           (ends_connections && Says(told, RankName(rank) + " ended during"));
+    return ends_connections && Says(told, RankName(rank) + " ended during");
   });
 }
 

@@ -51,8 +51,9 @@ StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
     attributes.hostname = options.address;
     network->device = ::gloo::transport::tcp::CreateDevice(attributes);
   } catch (const std::exception& error) {
-    return InvalidArgument("cannot listen at \"", options.address,
-                           "\" for the other ranks: ", error.what());
+    // The others are still to be told.
+    network->status = Unavailable("cannot listen at \"", options.address,
+                                  "\" for the other ranks: ", error.what());
   }
   const auto world = message::Team::OfWorld(options.world, options.size, options.rank);
   LOCKSTEP_ASSIGN_OR_RETURN(auto transport,

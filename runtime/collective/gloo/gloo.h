@@ -33,11 +33,14 @@ struct Options {
 Status Available();
 
 // Connects this rank with all others. Sets SIGPIPE to be ignored, unless the program handles it.
-// They may come later, in any order. `cancelled`, if given, ends the wait as soon as it is true.
+// They may come later, in any order; but those that do not reach each other then try once: others
+// may have managed. `cancelled`, if given, ends the wait as soon as it is true.
 //
-// Errors: kInvalidArgument    options that cannot be, an address that is none of this host
+// Errors: kInvalidArgument    options that cannot be
 //         kDeadlineExceeded   names the ranks that did not come
-//         kUnavailable        a rank cannot be reached; the message names it
+//         kUnavailable        a rank cannot be reached, or cannot listen (the address is none of
+//         its
+//                             host, or it has too many files open); the message names it
 //         kAborted            `cancelled`
 StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
     const Options& options, Deadline deadline, const std::atomic<bool>* cancelled = nullptr);

@@ -108,6 +108,26 @@ TEST_F(BackendsTest, WhatOneRankLacksForAWhileIsToldToAllWhoTryAgain) {
   EXPECT_EQ(told, 2);
 }
 
+// It has nothing to offer the others, who would wait for that, and name it as one that did not
+// come.
+TEST_F(BackendsTest, WhyARankCannotListenIsToldAtOnceToAllWhoTryAgain) {
+  std::atomic<int> asked{0};
+  std::atomic<int> told{0};
+  data_address_ = [&](Rank rank) -> StatusOr<std::string> {
+    return std::string(rank == 1 && asked++ == 0 ? "203.0.113.9" : "127.0.0.1");
+  };
+  on_trouble_ = [&](const Status& why) {
+    ++told;
+    EXPECT_THAT(Message(why), HasSubstr("cannot listen at \"203.0.113.9\""));
+  };
+  const auto begin = Deadline::Clock::now();
+  for (const auto& world : ConnectBoth(Segments(), "gloo")) {
+    ASSERT_TRUE(world.ok()) << world.status();
+  }
+  EXPECT_EQ(told, 2);
+  EXPECT_LT(Deadline::Clock::now() - begin, 8s);  // a try takes 10 s where ranks wait in it
+}
+
 TEST_F(BackendsTest, TheOperatorsChoiceIsTaken) {
   for (const auto& world : ConnectBoth(Segments(), "gloo")) {
     ASSERT_TRUE(world.ok()) << world.status();

@@ -24,10 +24,12 @@ constexpr size_t kCopyBelowBytes = std::numeric_limits<size_t>::max();
 #endif
 
 // A host that vanishes ends no connection. The kernel asks over one on which nothing is said
-// whether its other end is still there, and closes it two minutes after the last word.
+// whether its other end is still there, and closes it two minutes after the last word; and as long
+// after the first one that the other end has not acknowledged, where something was said.
 constexpr int kIdleSeconds = 60;
 constexpr int kAskAgainSeconds = 10;
 constexpr int kAskAtMost = 6;
+constexpr int kUnacknowledgedMillis = 1000 * (kIdleSeconds + kAskAtMost * kAskAgainSeconds);
 
 // ZeroMQ hands memory from the thread that sends to the one that receives. The distribution's
 // library is not instrumented, so ThreadSanitizer is told of it here; otherwise these do nothing.
@@ -107,6 +109,7 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   socket.Set(ZMQ_TCP_KEEPALIVE_IDLE, kIdleSeconds);
   socket.Set(ZMQ_TCP_KEEPALIVE_INTVL, kAskAgainSeconds);
   socket.Set(ZMQ_TCP_KEEPALIVE_CNT, kAskAtMost);
+  socket.Set(ZMQ_TCP_MAXRT, kUnacknowledgedMillis);
   // "Maximise throughput", RFC 1349: Linux's queues that have priorities (pfifo_fast, prio) take it
   // for bulk. What it means to networks is theirs to say (it is DSCP 2, which most pass on as it
   // is).

@@ -367,8 +367,9 @@ int OptionOf(int fd, int level, int name) {
   return value;
 }
 
-// A host that vanishes ends no connection: one on which nothing is said would stay for ever.
-TEST(ZmqConnectTest, BothEndsOfAnIdleConnectionAskWhetherTheOtherIsStillThere) {
+// A host that vanishes ends no connection: one on which nothing is said would stay for ever, and
+// one on which something was said for as long as the kernel says it again.
+TEST(ZmqConnectTest, BothEndsOfAConnectionNoticeWhenTheOtherIsNotThereAnyMore) {
   auto context = ZmqContext::Create();
   auto server = ZmqListen(context, "tcp://127.0.0.1:*");
   ASSERT_TRUE(server.ok());
@@ -390,6 +391,7 @@ TEST(ZmqConnectTest, BothEndsOfAnIdleConnectionAskWhetherTheOtherIsStillThere) {
     EXPECT_LE(OptionOf(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
                   OptionOf(fd, IPPROTO_TCP, TCP_KEEPCNT) * OptionOf(fd, IPPROTO_TCP, TCP_KEEPINTVL),
               120);
+    EXPECT_EQ(OptionOf(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 120'000);
   }
   EXPECT_EQ(ends, 2);
 }

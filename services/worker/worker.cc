@@ -56,21 +56,6 @@ bool StopSignalWaits() {
          (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
-// Hosts start in any order: the controller's name, or the way to it, may be known a moment later.
-StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options) {
-  const Deadline deadline = Deadline::After(options.join_timeout);
-  for (bool told = false;; told = true) {
-    StatusOr<std::string> endpoint = BulkEndpoint(options);
-    if (endpoint.status().code() != StatusCode::kUnavailable) return endpoint;
-    if (deadline.Expired() || StopSignalWaits()) return endpoint;
-    if (!told) {
-      log::Warn(Message(endpoint.status()), "; it is tried again for ",
-                options.join_timeout.count(), " ms");
-    }
-    std::this_thread::sleep_for(kAddressRetry);
-  }
-}
-
 // Where others reach what listens at `endpoint`.
 StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options) {
   if (!options.advertise_address.empty()) {
@@ -79,6 +64,25 @@ StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOpti
   if (!control::IsAnyAddress(control::HostOf(endpoint))) return endpoint;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string address, DataAddress(options));
   return control::WithHost(endpoint, address);
+}
+
+// What the worker listens at. Hosts start in any order: the controller's name, or the way to it,
+// may be known a moment later; then others are also told where they reach it.
+StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options) {
+  const Deadline deadline = Deadline::After(options.join_timeout);
+  for (bool told = false;; told = true) {
+    StatusOr<std::string> endpoint = BulkEndpoint(options);
+    Status status = endpoint.status();
+    if (status.ok()) status = AdvertisedAs(*endpoint, options).status();
+    if (status.ok()) return endpoint;
+    if (status.code() != StatusCode::kUnavailable || deadline.Expired() || StopSignalWaits()) {
+      return status;
+    }
+    if (!told) {
+      log::Warn(Message(status), "; it is tried again for ", options.join_timeout.count(), " ms");
+    }
+    std::this_thread::sleep_for(kAddressRetry);
+  }
 }
 
 }  // namespace

@@ -228,23 +228,28 @@ void VirtualHosts::MustRun(int host, const std::string& command) const {
   std::abort();
 }
 
-void VirtualHosts::Isolate(int host) const {
-  for (const char* tables : {"iptables", "ip6tables"}) {
-    MustRun(host, std::string(tables) + " -w -I INPUT -i eth0 -j DROP");
-    MustRun(host, std::string(tables) + " -w -I OUTPUT -o eth0 -j DROP");
-  }
+void VirtualHosts::Drop(int host, const std::string& rule) const {
+  MustRun(host, "iptables -w -I " + rule + " -j DROP");
+  MustRun(host, "ip6tables -w -I " + rule + " -j DROP");
 }
 
-void VirtualHosts::Deafen(int host) const { MustRun(host, "iptables -w -I INPUT -i eth0 -j DROP"); }
+void VirtualHosts::Isolate(int host) const {
+  Drop(host, "INPUT -i eth0");
+  Drop(host, "OUTPUT -o eth0");
+}
+
+void VirtualHosts::Deafen(int host) const { Drop(host, "INPUT -i eth0"); }
 
 void VirtualHosts::Separate(int host, int other) const {
   MustRun(host, "iptables -w -I INPUT -s " + Address(other) + " -j DROP");
   MustRun(host, "iptables -w -I OUTPUT -d " + Address(other) + " -j DROP");
+  MustRun(host, "ip6tables -w -I INPUT -s " + Address6(other) + " -j DROP");
+  MustRun(host, "ip6tables -w -I OUTPUT -d " + Address6(other) + " -j DROP");
 }
 
 void VirtualHosts::LosePackets(int host, int one_in) const {
-  MustRun(host, "iptables -w -I INPUT -i eth0 -m statistic --mode random --probability " +
-                    std::to_string(1.0 / one_in) + " -j DROP");
+  Drop(host,
+       "INPUT -i eth0 -m statistic --mode random --probability " + std::to_string(1.0 / one_in));
 }
 
 void VirtualHosts::Narrow(int host, const std::string& rate) const {

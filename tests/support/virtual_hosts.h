@@ -77,6 +77,8 @@ class VirtualHosts {
   };
 
   void MustRun(int host, const std::string& command) const;
+  // Of both families.
+  void Drop(int host, const std::string& rule) const;
   // The wire's usual end at the bridge.
   void Shorten(int host);
   // A host that boots again keeps it, as it keeps its network card: others remember it.

@@ -149,16 +149,22 @@ TEST_F(FaultsTest, ACopyGoesOnWhereACutHasStoppedIt) {
 // All ranks are taken, and that one of their workers is gone is not known yet.
 TEST_F(FaultsTest, AWorkerWithoutARankOfItsOwnWaitsForThatOfALostOne) {
   NetnsClusterOptions options{.hosts = 2, .ranks_per_host = 1, .assigned_ranks = true};
-  options.controller.worker_timeout = 2s;
+  // The other has asked long before.
+  options.controller.worker_timeout = 6s;
   session_.reset();
   cluster_ = std::make_unique<NetnsCluster>(options);
   ASSERT_EQ(cluster_->Start(), OkStatus());
-  epoch_ = cluster_->Ask()->epoch;
+  const auto epoch_now = [this] {
+    const auto status = cluster_->Ask();
+    EXPECT_TRUE(status.ok()) << status.status();
+    return status.ok() ? status->epoch : epoch_;
+  };
+  epoch_ = epoch_now();
   cluster_->KillWorker(1);
   EXPECT_EQ(cluster_->StartWorker(1), OkStatus());
   const Deadline patience = Deadline::After(30s);
-  while (cluster_->Ask()->epoch == epoch_ && !patience.Expired()) std::this_thread::sleep_for(50ms);
-  EXPECT_NE(cluster_->Ask()->epoch, epoch_);
+  while (epoch_now() == epoch_ && !patience.Expired()) std::this_thread::sleep_for(50ms);
+  EXPECT_NE(epoch_now(), epoch_);
   ASSERT_EQ(cluster_->AwaitReady(), OkStatus()) << cluster_->LogOf("worker-1");
   HostsFixture::ExpectSumOfRanks(*cluster_);
 }

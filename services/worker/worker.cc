@@ -1,9 +1,6 @@
 #include "services/worker/worker.h"
 
-#include <signal.h>
-
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -15,6 +12,7 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
+#include "services/worker/addresses.h"
 #include "services/worker/backends.h"
 #include "services/worker/rank_source.h"
 
@@ -25,65 +23,7 @@ constexpr std::chrono::hours kUntilWoken{1};
 constexpr std::chrono::hours kUntilBroken{24 * 365};
 // Answers that wait for a client that does not read: further ones are dropped, for it to ask again.
 constexpr int kMaxUnreadChunks = 64;
-constexpr std::chrono::milliseconds kAddressRetry{200};
 constexpr char kActivitySuffix[] = "-activity";
-constexpr char kPlaintextNetwork[] = "network";
-
-// Where other ranks, and clients, reach this one.
-StatusOr<std::string> DataAddress(const WorkerOptions& options) {
-  std::string address = "127.0.0.1";
-  if (!options.data_address.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(address, control::LocalAddress(options.data_address));
-  } else if (const std::string host = control::HostOf(options.controller_endpoint); !host.empty()) {
-    // Where the controller is reached from, the others are most likely, too.
-    LOCKSTEP_ASSIGN_OR_RETURN(address, control::LocalAddressTowards(host));
-  }
-  LOCKSTEP_RETURN_IF_ERROR(
-      control::CheckMayListenAt(address, options.plaintext == kPlaintextNetwork));
-  return address;
-}
-
-StatusOr<std::string> BulkEndpoint(const WorkerOptions& options) {
-  if (!options.bulk_endpoint.empty()) return options.bulk_endpoint;
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string address, DataAddress(options));
-  return control::WithHost("tcp://:*", address);
-}
-
-// Its main has blocked the signals that stop it, and one has come.
-bool StopSignalWaits() {
-  sigset_t pending;
-  return sigpending(&pending) == 0 &&
-         (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
-}
-
-// Where others reach what listens at `endpoint`.
-StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options) {
-  if (!options.advertise_address.empty()) {
-    return control::Advertise(endpoint, options.advertise_address);
-  }
-  if (!control::IsAnyAddress(control::HostOf(endpoint))) return endpoint;
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string address, DataAddress(options));
-  return control::WithHost(endpoint, address);
-}
-
-// What the worker listens at. Hosts start in any order: the controller's name, or the way to it,
-// may be known a moment later; then others are also told where they reach it.
-StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options) {
-  const Deadline deadline = Deadline::After(options.join_timeout);
-  for (bool told = false;; told = true) {
-    StatusOr<std::string> endpoint = BulkEndpoint(options);
-    Status status = endpoint.status();
-    if (status.ok()) status = AdvertisedAs(*endpoint, options).status();
-    if (status.ok()) return endpoint;
-    if (status.code() != StatusCode::kUnavailable || deadline.Expired() || StopSignalWaits()) {
-      return status;
-    }
-    if (!told) {
-      log::Warn(Message(status), "; it is tried again for ", options.join_timeout.count(), " ms");
-    }
-    std::this_thread::sleep_for(kAddressRetry);
-  }
-}
 
 }  // namespace
 
@@ -112,7 +52,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                          {.max_message_bytes = kMaxBulkChunkBytes,
                           .max_unread = kMaxUnreadChunks,
                           .gives_way = true,
-                          .beyond_loopback = options.plaintext == kPlaintextNetwork}));
+                          .beyond_loopback = MayListenBeyondLoopback(options)}));
   LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
                             control::ZmqConnect(context, options.controller_endpoint));
   return std::unique_ptr<Worker>(new Worker(options, std::move(context), std::move(arena),

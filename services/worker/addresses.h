@@ -1,0 +1,28 @@
+// Where a worker listens, and where others reach it.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+#include "services/worker/options.h"
+
+namespace lockstep::worker {
+
+// Whether the operator has said that what is not encrypted may leave this host.
+bool MayListenBeyondLoopback(const WorkerOptions& options);
+
+// Where this rank listens for others, and for clients: at `data_address`, or where the controller
+// is reached from. Errors: kUnavailable        a name is not known, or nothing leads there (yet)
+//                       kInvalidArgument    it is none of this host's addresses
+//                       kPermissionDenied   what is not encrypted may not leave this host
+StatusOr<std::string> DataAddress(const WorkerOptions& options);
+
+// The endpoint at which the worker is to listen for bulk data. Hosts start in any order: the
+// controller's name, or the way to it, may be known a moment later; this waits for it, and for what
+// AdvertisedAs() takes, until `join_timeout` has passed, or a signal waits that stops the process.
+StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options);
+
+// Where others reach what listens at `endpoint`.
+StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options);
+
+}  // namespace lockstep::worker

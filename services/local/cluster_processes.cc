@@ -204,8 +204,8 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
   while (true) {
     // As much for the last question as for others: the deadline's rest may be too short for an
     // answer.
-    StatusOr<ClusterStatus> status = GetClusterStatus(endpoint_, 200ms);
-    if (status.ok()) last = *std::move(status);
+    const StatusOr<ClusterStatus> status = GetClusterStatus(endpoint_, 200ms);
+    if (status.ok()) last = *status;
     if (last.has_value() && last->IsReady()) return OkStatus();
     LOCKSTEP_RETURN_IF_ERROR(Watch(kLook, cancel_fd));
     if (!deadline.Expired()) continue;

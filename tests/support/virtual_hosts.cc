@@ -175,11 +175,15 @@ void VirtualHosts::Kill(int host) {
   killed = Host();
 }
 
+// With the first process's root and folder, which are those of the test: the namespace's own are
+// others where the test runs in a changed root.
 std::vector<std::string> VirtualHosts::On(int host, const std::vector<std::string>& argv) const {
   std::vector<std::string> command = {"/usr/bin/nsenter",
                                       "-t",
                                       std::to_string(hosts_[static_cast<size_t>(host)].init),
                                       "-m",
+                                      "-r",
+                                      "-w",
                                       "-n",
                                       "-p",
                                       "-u",
@@ -219,7 +223,7 @@ std::vector<std::string> VirtualHosts::SharedMemory(int host) const {
 
 bool VirtualHosts::Run(int host, const std::string& command) const {
   return Shell("nsenter -t " + std::to_string(hosts_[static_cast<size_t>(host)].init) +
-               " -m -n -- " + command);
+               " -m -r -w -n -- " + command);
 }
 
 void VirtualHosts::MustRun(int host, const std::string& command) const {

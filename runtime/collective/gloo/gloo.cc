@@ -1,5 +1,6 @@
 #include "runtime/collective/gloo/gloo.h"
 
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include <gloo/transport/tcp/device.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/collective/gloo/gloo_transport.h"
 
 namespace lockstep::collective::gloo {
@@ -22,6 +24,39 @@ void IgnoreBrokenPipes() {
   struct sigaction action = {};
   if (sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
     std::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
+// OK if this host can listen at `address`. Gloo says that it cannot by an exception alone, which
+// leaks memory and leaves out why.
+Status TryToListenAt(const std::string& address) {
+  if (address.empty()) return OkStatus();
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int unknown = getaddrinfo(address.c_str(), nullptr, &hints, &found);
+  if (unknown != 0) return Unavailable(gai_strerror(unknown));
+  const absl::Cleanup let_go = [found] { freeaddrinfo(found); };
+  int error = EADDRNOTAVAIL;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const int fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool bound = fd >= 0 && bind(fd, one->ai_addr, one->ai_addrlen) == 0;
+    if (!bound) error = errno;
+    if (fd >= 0) close(fd);
+    if (bound) return OkStatus();
+  }
+  return Unavailable(std::strerror(error));
+}
+
+// The device, which listens at `address`; its name is looked up if it is empty.
+StatusOr<std::shared_ptr<::gloo::transport::Device>> MakeDevice(const std::string& address) {
+  LOCKSTEP_RETURN_IF_ERROR(TryToListenAt(address));
+  try {
+    ::gloo::transport::tcp::attr attributes;
+    attributes.hostname = address;
+    return ::gloo::transport::tcp::CreateDevice(attributes);
+  } catch (const std::exception& error) {
+    return Unavailable(error.what());
   }
 }
 
@@ -46,14 +81,11 @@ StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
   IgnoreBrokenPipes();
   auto network = std::make_shared<Network>();
   network->rendezvous = options.rendezvous;
-  try {
-    ::gloo::transport::tcp::attr attributes;
-    attributes.hostname = options.address;
-    network->device = ::gloo::transport::tcp::CreateDevice(attributes);
-  } catch (const std::exception& error) {
-    // The others are still to be told.
+  if (auto device = MakeDevice(options.address); device.ok()) {
+    network->device = *std::move(device);
+  } else {  // the others are still to be told
     network->status = Unavailable("cannot listen at \"", options.address,
-                                  "\" for the other ranks: ", error.what());
+                                  "\" for the other ranks: ", Message(device.status()));
   }
   const auto world = message::Team::OfWorld(options.world, options.size, options.rank);
   LOCKSTEP_ASSIGN_OR_RETURN(auto transport,

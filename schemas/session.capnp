@@ -97,6 +97,8 @@ struct SessionOpened {
   # Largest body that is accepted.
   record @9 :M.SessionRecord;
   # As it goes on; `consumedBytes` is what was sent on so far.
+  replaced @10 :List(Replacement);
+  # See WorkersReplaced. Here as well, for whoever attaches asks at once what was lost.
 }
 
 struct Batch {

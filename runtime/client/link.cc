@@ -75,6 +75,7 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
       facts_(ReadFacts(opened)),
       start_(ReadStart(opened.getRecord())),
       workers_(ReadPeers(opened.getWorkers())),
+      replaced_(ReadReplaced(opened.getReplaced())),
       flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes()),
       generation_(start_.generation),
       next_command_(start_.next_command) {}
@@ -200,7 +201,7 @@ Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
     case wire::ControllerMessage::WORKERS_REPLACED: {
       auto news = reader.getWorkersReplaced();
       workers_ = ReadPeers(news.getWorkers());
-      for (auto one : news.getReplaced()) replaced_[one.getRank()] = one.getFromCommand();
+      replaced_ = ReadReplaced(news.getReplaced());
       return OkStatus();
     }
     default:
@@ -244,6 +245,7 @@ void Link::HandleResumed(wire::SessionOpened::Reader opened) {
   if (resuming_ == Epoch()) return;  // asked for twice
   facts_.controller = Epoch(opened.getController());
   workers_ = ReadPeers(opened.getWorkers());
+  replaced_ = ReadReplaced(opened.getReplaced());
   flow_ = FlowWindow(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes());
   resuming_ = Epoch();
   sent_ = 0;

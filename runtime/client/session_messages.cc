@@ -89,6 +89,12 @@ std::vector<Peer> ReadPeers(capnp::List<wire::Peer>::Reader list) {
   return peers;
 }
 
+std::map<Rank, uint64_t> ReadReplaced(capnp::List<wire::Replacement>::Reader list) {
+  std::map<Rank, uint64_t> replaced;
+  for (auto one : list) replaced[one.getRank()] = one.getFromCommand();
+  return replaced;
+}
+
 SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
   SessionFacts facts;
   facts.id = SessionId(reader.getSession());

@@ -63,6 +63,8 @@ StatusOr<control::Frame> AttachFrame(const OpenRequest& request);
 control::Frame ResumeFrame(const SessionFacts& facts, Generation generation, uint64_t next_command);
 
 std::vector<Peer> ReadPeers(capnp::List<wire::Peer>::Reader list);
+// Ranks whose worker was replaced: the first command that the present one was sent.
+std::map<Rank, uint64_t> ReadReplaced(capnp::List<wire::Replacement>::Reader list);
 SessionFacts ReadFacts(wire::SessionOpened::Reader reader);
 SessionStart ReadStart(wire::SessionRecord::Reader reader);
 

@@ -145,7 +145,6 @@ void Controller::HandOver(SessionEntry& session, const control::PeerName& client
   session.come_to.assign(session.come_to.size(), session.generation);
   session.told_messages = 0;
   SendOpened(session);
-  TellReplaced(session);
   if (!session.failure.ok()) SendFailure(session);
 }
 

@@ -206,6 +206,8 @@ void Controller::SendOpened(SessionEntry& session) {
          control::SessionRecord record = session;
          record.consumed_bytes = session.sent_bytes;
          control::WriteSessionRecord(opened.initRecord(), record);
+         WriteReplaced(opened.initReplaced(static_cast<unsigned>(session.replaced.size())),
+                       session);
        })});
 }
 

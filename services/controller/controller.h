@@ -144,6 +144,9 @@ class Controller {
   void NoteNewcomers(const std::vector<Rank>& newcomers);
   control::Frame WelcomeFor(Rank rank, bool forget);
   void WritePeers(capnp::List<wire::Peer>::Builder peers) const;
+  // The list is as long as there are ranks whose worker was replaced.
+  static void WriteReplaced(capnp::List<wire::Replacement>::Builder list,
+                            const SessionEntry& session);
   void HandleReady(Rank rank, wire::Ready::Reader ready);
   void HandleTrouble(Rank rank, wire::Trouble::Reader trouble);
   // Which of its ranks have other workers now.

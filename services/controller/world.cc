@@ -145,13 +145,17 @@ void Controller::TellReplaced(SessionEntry& session) {
          auto news = message.initWorkersReplaced();
          news.setSession(session.id.value);
          WritePeers(news.initWorkers(static_cast<unsigned>(membership_.size())));
-         auto list = news.initReplaced(static_cast<unsigned>(session.replaced.size()));
-         unsigned i = 0;
-         for (const auto& [rank, from_command] : session.replaced) {
-           list[i].setRank(rank);
-           list[i++].setFromCommand(from_command);
-         }
+         WriteReplaced(news.initReplaced(static_cast<unsigned>(session.replaced.size())), session);
        })});
+}
+
+void Controller::WriteReplaced(capnp::List<wire::Replacement>::Builder list,
+                               const SessionEntry& session) {
+  unsigned i = 0;
+  for (const auto& [rank, from_command] : session.replaced) {
+    list[i].setRank(rank);
+    list[i++].setFromCommand(from_command);
+  }
 }
 
 Status Controller::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {

@@ -39,8 +39,7 @@ Status Available();
 // Errors: kInvalidArgument    options that cannot be
 //         kDeadlineExceeded   names the ranks that did not come
 //         kUnavailable        a rank cannot be reached, or cannot listen (the address is none of
-//         its
-//                             host, or it has too many files open); the message names it
+//                             its host, or too many files are open); the message names it
 //         kAborted            `cancelled`
 StatusOr<std::unique_ptr<message::MessageCommunicator>> Connect(
     const Options& options, Deadline deadline, const std::atomic<bool>* cancelled = nullptr);

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/control/frame.h"
+#include "runtime/control/keys/allow_list.h"
 
 namespace lockstep::control {
 
@@ -39,6 +40,9 @@ class ClientChannel : public Channel {
   virtual Status Send(const Message& message) = 0;
   // Takes the next message; false if there is none.
   virtual bool Receive(Message* message) = 0;
+  // What is known to be wrong with the connection; OK: nothing is. kPermissionDenied: the listener
+  // does not let us in; kUnavailable: somebody else listens there than was expected.
+  virtual Status trouble() const { return OkStatus(); }
 };
 
 // A peer of a ServerChannel: opaque bytes, unique among those connected.
@@ -51,6 +55,9 @@ class ServerChannel : public Channel {
   // Queues `message` to every one of `peers`, sharing the frames. A peer that is gone loses it.
   virtual Status Send(absl::Span<const PeerName> peers, const Message& message) = 0;
   virtual bool Receive(PeerName* from, Message* message) = 0;
+  // Who has sent what Receive() gave last, as his key shows; null: nobody is asked for a key here.
+  // Borrowed until the next Receive().
+  virtual const Identity* sender() const { return nullptr; }
 };
 
 }  // namespace lockstep::control

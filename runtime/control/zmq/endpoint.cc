@@ -9,14 +9,14 @@ bool StartsWith(const std::string& text, const char* prefix) { return text.rfind
 
 }  // namespace
 
-StatusOr<std::string> WhereToListen(const std::string& endpoint, bool beyond_loopback) {
+StatusOr<std::string> WhereToListen(const std::string& endpoint, bool has_gate) {
   // ZeroMQ knows more transports than ours, and nobody has thought about who can reach those.
   if (StartsWith(endpoint, "inproc://") || StartsWith(endpoint, "ipc://")) return endpoint;
   if (!StartsWith(endpoint, "tcp://") || endpoint.find(':', 6) == std::string::npos) {
     return InvalidArgument("cannot listen on \"", endpoint, "\"; ", kExpectedEndpoint);
   }
   const std::string host = HostOf(endpoint);
-  LOCKSTEP_RETURN_IF_ERROR(CheckMayListenAt(host, beyond_loopback));
+  LOCKSTEP_RETURN_IF_ERROR(CheckMayListenAt(host, has_gate));
   if (IsAnyAddress(host)) return endpoint;
   const StatusOr<std::string> address = LocalAddress(host);
   if (address.ok()) return WithHost(endpoint, *address);

@@ -8,6 +8,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/keys/gate.h"
 #include "runtime/control/zmq/zmq_context.h"
 
 namespace lockstep::control {
@@ -24,21 +25,23 @@ struct ZmqOptions {
   std::chrono::milliseconds linger{500};
   // Where network queues know priorities, others go first: for bulk data.
   bool gives_way = false;
-  // Of a listener: others than this host may connect, although nothing is authenticated.
-  bool beyond_loopback = false;
+  // Of a listener at a tcp endpoint: who may connect. Null: whoever can, and that is only this host.
+  std::shared_ptr<Gate> gate{};
+  // Of a connection to a tcp endpoint: the keys that it shows and expects. Null: none.
+  CredentialSource credentials{};
   // Of a listener: a second address, as a short cut for threads of its own process (inproc://).
   std::string also_at{};
 };
 
 // Connects in the background: the listener may come later. kInvalidArgument for an endpoint that
-// ZeroMQ does not understand.
+// ZeroMQ does not understand; the errors of `credentials`.
 StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> context,
                                                     const std::string& endpoint,
                                                     const ZmqOptions& options = {});
 
 // Listens. A tcp endpoint's host is an address, a network, an interface or a name of this host, or
 // * for all of its addresses. kInvalidArgument for a bad endpoint, kAlreadyExists if the address is
-// in use, kPermissionDenied for a tcp address that is not loopback, unless `beyond_loopback`. The
+// in use, kPermissionDenied for a tcp address that is not loopback, unless there is a gate. The
 // socket that a dead process left at an ipc:// path is replaced, a live one's never is (see
 // ipc_claim.h).
 StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> context,

@@ -6,12 +6,28 @@
 #include <thread>
 
 #include "runtime/base/thread_priority.h"
+#include "runtime/control/zmq/zap_handler.h"
 
 namespace lockstep::control {
 
 ZmqContext::ZmqContext() : handle_(zmq_ctx_new()) {}
 
-ZmqContext::~ZmqContext() { zmq_ctx_term(handle_); }
+ZmqContext::~ZmqContext() {
+  if (zap_ != nullptr) {
+    // Ends its wait. What other sockets still have to send is sent all the same.
+    zmq_ctx_shutdown(handle_);
+    zap_.reset();
+  }
+  zmq_ctx_term(handle_);
+}
+
+StatusOr<std::string> ZmqContext::Guard(const std::shared_ptr<Gate>& gate) {
+  std::lock_guard lock(mutex_);
+  if (zap_ == nullptr) {
+    LOCKSTEP_ASSIGN_OR_RETURN(zap_, ZapHandler::Start(handle_));
+  }
+  return zap_->AddDomain(gate);
+}
 
 std::shared_ptr<ZmqContext> ZmqContext::CreateInBackground() {
   std::shared_ptr<ZmqContext> context = Create();

@@ -2,9 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
+#include "runtime/base/status.h"
+#include "runtime/control/keys/gate.h"
+
 namespace lockstep::control {
+
+class ZapHandler;
 
 // Threads: safe. Ownership: channels keep their context alive; the last one to go ends it.
 class ZmqContext {
@@ -20,10 +26,16 @@ class ZmqContext {
 
   void* handle() const { return handle_; }
 
+  // The ZAP domain of a listener that lets in whom `gate` admits, as long as that lives.
+  // kUnavailable: sockets have run out.
+  StatusOr<std::string> Guard(const std::shared_ptr<Gate>& gate);
+
  private:
   ZmqContext();
 
   void* const handle_;
+  std::mutex mutex_;
+  std::unique_ptr<ZapHandler> zap_;  // none until somebody is guarded
 };
 
 // The context for bulk data at `endpoint`: one of its own, so that large messages do not keep the

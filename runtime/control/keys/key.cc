@@ -1,0 +1,94 @@
+#include "runtime/control/keys/key.h"
+
+#include <string.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "absl/strings/escaping.h"
+
+namespace lockstep::control {
+namespace {
+
+using KeyBytes = std::array<uint8_t, kKeyBytes>;
+
+// ZeroMQ's own text form of a key, Z85 (https://rfc.zeromq.org/spec/32/), with its final zero.
+using Z85 = std::array<char, kKeyBytes * 5 / 4 + 1>;
+
+KeyBytes Decode(Z85& text) {
+  KeyBytes bytes{};
+  zmq_z85_decode(bytes.data(), text.data());
+  explicit_bzero(text.data(), text.size());
+  return bytes;
+}
+
+std::string TextOf(const char* prefix, const KeyBytes& bytes) {
+  std::string encoded;
+  absl::WebSafeBase64Escape(std::string(bytes.begin(), bytes.end()), &encoded);
+  return prefix + encoded;
+}
+
+// True if `text` is `prefix` and the one way to write 32 bytes.
+bool Parse(const char* prefix, const std::string& text, KeyBytes* bytes) {
+  if (text.rfind(prefix, 0) != 0) return false;
+  std::string decoded;
+  const std::string encoded = text.substr(strlen(prefix));
+  if (!absl::WebSafeBase64Unescape(encoded, &decoded) || decoded.size() != kKeyBytes) return false;
+  std::copy(decoded.begin(), decoded.end(), bytes->begin());
+  return TextOf(prefix, *bytes) == text;
+}
+
+}  // namespace
+
+std::string PublicKey::Text() const { return TextOf(kPublicPrefix, bytes); }
+
+std::string SecretKey::SecretText() const { return TextOf(kSecretPrefix, bytes_); }
+
+SecretKey::~SecretKey() { explicit_bzero(bytes_.data(), bytes_.size()); }
+
+KeyPair NewKeyPair() {
+  Z85 public_text{};
+  Z85 secret_text{};
+  // It fails only without CURVE, and a ZeroMQ without CURVE is none that this is built with.
+  if (zmq_curve_keypair(public_text.data(), secret_text.data()) != 0) std::abort();
+  return {PublicKey{Decode(public_text)}, SecretKey(Decode(secret_text))};
+}
+
+KeyPair PairOf(const SecretKey& secret) {
+  Z85 public_text{};
+  Z85 secret_text{};
+  zmq_z85_encode(secret_text.data(), secret.bytes().data(), kKeyBytes);
+  if (zmq_curve_public(public_text.data(), secret_text.data()) != 0) std::abort();
+  explicit_bzero(secret_text.data(), secret_text.size());
+  return {PublicKey{Decode(public_text)}, secret};
+}
+
+StatusOr<PublicKey> ParsePublicKey(const std::string& text) {
+  PublicKey key;
+  if (Parse(kPublicPrefix, text, &key.bytes)) return key;
+  if (text.rfind(kSecretPrefix, 0) == 0) {
+    return InvalidArgument("a secret key (", kSecretPrefix,
+                           "...) where a public one belongs: take it out and make a new one, for "
+                           "others may have seen it");
+  }
+  return InvalidArgument("\"", text, "\" is no public key: expected ", kPublicPrefix,
+                         " and 43 letters, digits, - or _");
+}
+
+StatusOr<SecretKey> ParseSecretKey(const std::string& text) {
+  std::array<uint8_t, kKeyBytes> bytes{};
+  if (Parse(kSecretPrefix, text, &bytes)) {
+    SecretKey key(bytes);
+    explicit_bzero(bytes.data(), bytes.size());
+    return key;
+  }
+  if (text.rfind(kPublicPrefix, 0) == 0) {
+    return InvalidArgument("a public key (", kPublicPrefix, "...) where a secret one belongs");
+  }
+  return InvalidArgument("no secret key: expected ", kSecretPrefix,
+                         " and 43 letters, digits, - or _");
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,61 @@
+// Keys: how the two ends of a connection know each other. Curve25519 key pairs, as CurveZMQ uses
+// them (https://rfc.zeromq.org/spec/26/).
+//
+// Written as text, a public key begins with "lpk_" and a secret one with "lsk_", so that neither
+// people nor programs take one for the other; 43 characters of base64url (RFC 4648) follow, which
+// need no quotes in shells and YAML.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::control {
+
+inline constexpr size_t kKeyBytes = 32;
+inline constexpr char kPublicPrefix[] = "lpk_";
+inline constexpr char kSecretPrefix[] = "lsk_";
+
+// Whoever has it knows how to check that a peer is who it says.
+struct PublicKey {
+  std::array<uint8_t, kKeyBytes> bytes{};
+
+  std::string Text() const;
+  friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
+};
+
+// Whoever has it is its owner. Printed by nothing but SecretText(); wiped from memory at its end.
+class SecretKey {
+ public:
+  SecretKey() = default;
+  explicit SecretKey(const std::array<uint8_t, kKeyBytes>& bytes) : bytes_(bytes) {}
+  SecretKey(const SecretKey&) = default;
+  SecretKey& operator=(const SecretKey&) = default;
+  ~SecretKey();
+
+  const std::array<uint8_t, kKeyBytes>& bytes() const { return bytes_; }
+  std::string SecretText() const;
+
+ private:
+  std::array<uint8_t, kKeyBytes> bytes_{};
+};
+
+struct KeyPair {
+  PublicKey public_key;
+  SecretKey secret_key;
+};
+
+// A fresh one, from the system's random numbers.
+KeyPair NewKeyPair();
+
+// The pair that a secret key belongs to.
+KeyPair PairOf(const SecretKey& secret);
+
+// kInvalidArgument, which never repeats a secret: not the text of such a key; of the other kind.
+StatusOr<PublicKey> ParsePublicKey(const std::string& text);
+StatusOr<SecretKey> ParseSecretKey(const std::string& text);
+
+}  // namespace lockstep::control

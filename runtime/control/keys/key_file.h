@@ -1,0 +1,36 @@
+// Keys in files.
+//
+// A key file holds one secret key, and lines that begin with #. It must be readable by its owner
+// alone: by this process's user, or by root and then perhaps by a group that this process is in (as
+// orchestrators hand out secrets). A file of public keys holds one on each line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/control/keys/key.h"
+
+namespace lockstep::control {
+
+// kNotFound; kPermissionDenied: others may read it, with the command that mends it, or we may not;
+// kInvalidArgument: there is no key in it.
+StatusOr<KeyPair> ReadKeyFile(const std::string& path);
+
+// Makes the file, with mode 0600, and all of it or nothing. `name`: for people. kAlreadyExists if
+// there is one: nobody's key is overwritten.
+Status WriteKeyFile(const std::string& path, const KeyPair& pair, const std::string& name);
+// The same, but it takes the place of one that is there.
+Status ReplaceKeyFile(const std::string& path, const KeyPair& pair, const std::string& name);
+
+// The public keys of a file, at least one; or the one that is given as text instead of a path.
+StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path_or_key);
+
+// The whole of a small file that decides who may come in: one that others could write to is
+// refused. kNotFound, kPermissionDenied, kInvalidArgument.
+StatusOr<std::string> ReadTrustedFile(const std::string& path);
+
+// Writes `text` to a file beside `path` with `mode`, and renames it into place.
+Status WriteFileWhole(const std::string& path, const std::string& text, unsigned mode);
+
+}  // namespace lockstep::control

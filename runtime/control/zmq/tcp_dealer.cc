@@ -1,0 +1,178 @@
+#include "runtime/control/zmq/tcp_dealer.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/control/zmq/curve.h"
+
+namespace lockstep::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Whoever is turned away asks again this often: somebody may be adding his key at this moment.
+constexpr std::chrono::milliseconds kPause = 1s;
+// Of several keys that the listener may have, the next one is tried at once.
+constexpr std::chrono::milliseconds kNextKeyPause = 1ms;
+// Messages that wait to be let in.
+constexpr size_t kMostNotTaken = 1024;
+// One look at the handshakes for so many at the messages.
+constexpr unsigned kLookEvery = 16;
+
+Status Add(int all_fd, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ctl(all_fd, EPOLL_CTL_ADD, fd, &event) == 0) return OkStatus();
+  return Unavailable("cannot wait for connections: ", strerror(errno));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ClientChannel>> TcpDealer::Connect(std::shared_ptr<ZmqContext> context,
+                                                            const std::string& endpoint,
+                                                            const ZmqOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, OpenDealer(context, options));
+  std::unique_ptr<TcpDealer> dealer(
+      new TcpDealer(std::move(socket), endpoint, options.credentials));
+  LOCKSTEP_RETURN_IF_ERROR(dealer->Start(context));
+  return dealer;
+}
+
+TcpDealer::TcpDealer(Socket socket, std::string endpoint, CredentialSource credentials)
+    : DealerChannel(std::move(socket)),
+      endpoint_(std::move(endpoint)),
+      credentials_(std::move(credentials)) {}
+
+TcpDealer::~TcpDealer() {
+  handshakes_.reset();
+  if (timer_fd_ >= 0) close(timer_fd_);
+  if (all_fd_ >= 0) close(all_fd_);
+}
+
+Status TcpDealer::Start(const std::shared_ptr<ZmqContext>& context) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Handshakes handshakes, Handshakes::Watch(context, socket()));
+  handshakes_ = std::make_unique<Handshakes>(std::move(handshakes));
+  all_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (all_fd_ < 0 || timer_fd_ < 0) {
+    return Unavailable("cannot wait for connections: ", strerror(errno));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(Add(all_fd_, DealerChannel::wait_fd()));
+  LOCKSTEP_RETURN_IF_ERROR(Add(all_fd_, handshakes_->wait_fd()));
+  LOCKSTEP_RETURN_IF_ERROR(Add(all_fd_, timer_fd_));
+  LOCKSTEP_RETURN_IF_ERROR(ShowKeys());
+  return ConnectTo(socket(), endpoint_);
+}
+
+Status TcpDealer::ShowKeys() {
+  if (!credentials_) return OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const Credentials credentials, credentials_());
+  listeners_ = credentials.listeners.size();
+  if (listeners_ == 0) return InvalidArgument("no key of ", endpoint_, " is known");
+  shown_ = credentials.own;
+  expected_ = credentials.listeners[attempt_ % listeners_];
+  ConnectWithKey(socket(), shown_, expected_);
+  return OkStatus();
+}
+
+bool TcpDealer::HasInput() {
+  LookSometimes();
+  return DealerChannel::HasInput();
+}
+
+bool TcpDealer::Receive(Message* message) {
+  LookSometimes();
+  return DealerChannel::Receive(message);
+}
+
+Status TcpDealer::Send(const Message& message) {
+  if (connected_) return DealerChannel::Send(message);
+  Look();
+  if (connected_) return DealerChannel::Send(message);
+  if (not_taken_.size() == kMostNotTaken) {
+    return trouble_.ok() ? Unavailable("nobody takes what is sent to ", endpoint_) : trouble_;
+  }
+  not_taken_.push_back(message);
+  // Where nobody is connected, ZeroMQ does not take it: the next attempt sends it.
+  (void)DealerChannel::Send(message);
+  return OkStatus();
+}
+
+void TcpDealer::LookSometimes() {
+  if (++looks_ % kLookEvery == 0) Look();
+}
+
+void TcpDealer::Look() {
+  while (const std::optional<Handshake> handshake = handshakes_->Next()) Note(*handshake);
+  uint64_t expirations = 0;
+  if (will_try_again_ && read(timer_fd_, &expirations, sizeof expirations) > 0) ConnectAgain();
+}
+
+void TcpDealer::Note(Handshake handshake) {
+  switch (handshake) {
+    case Handshake::kSucceeded:
+      connected_ = true;
+      trouble_ = OkStatus();
+      not_taken_.clear();
+      return;
+    case Handshake::kEnded:
+      connected_ = false;
+      return;
+    case Handshake::kTurnedAway:
+      trouble_ = PermissionDenied(
+          endpoint_, " does not let the key ", shown_.public_key.Text(),
+          " in: it is not among its allowed keys, or not for this role; its operator adds keys "
+          "with `lockstep keys allow`");
+      break;
+    case Handshake::kOtherListener:
+      trouble_ = Unavailable("whoever listens at ", endpoint_, " does not have the key ",
+                             expected_.Text(),
+                             ", by which the controller is known here: it has a new one, or "
+                             "somebody has taken its place");
+      break;
+    case Handshake::kMismatch:
+      trouble_ =
+          credentials_
+              ? PermissionDenied("whoever listens at ", endpoint_,
+                                 " uses no keys: nothing is said to it without (leave the keys out "
+                                 "to do so all the same)")
+              : PermissionDenied(endpoint_,
+                                 " asks for keys: give one's own and the controller's public key");
+      break;
+  }
+  connected_ = false;
+  if (credentials_) TryAgainAfter(attempt_ + 1 < listeners_ ? kNextKeyPause : kPause);
+}
+
+void TcpDealer::TryAgainAfter(std::chrono::milliseconds pause) {
+  if (will_try_again_) return;
+  will_try_again_ = true;
+  itimerspec when{};
+  when.it_value.tv_sec = pause.count() / 1000;
+  when.it_value.tv_nsec = pause.count() % 1000 * 1'000'000;
+  timerfd_settime(timer_fd_, 0, &when, nullptr);
+}
+
+void TcpDealer::ConnectAgain() {
+  will_try_again_ = false;
+  if (connected_) return;
+  ++attempt_;
+  zmq_disconnect(socket().handle(), endpoint_.c_str());
+  Status status = ShowKeys();
+  if (status.ok()) status = ConnectTo(socket(), endpoint_);
+  if (!status.ok()) {
+    trouble_ = status;
+    TryAgainAfter(kPause);
+    return;
+  }
+  for (const Message& message : not_taken_) (void)DealerChannel::Send(message);
+}
+
+}  // namespace lockstep::control

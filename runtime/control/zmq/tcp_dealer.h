@@ -1,0 +1,61 @@
+// The connecting end over tcp: it shows keys, notices when it is turned away, and tries again with
+// the keys that hold by then.
+// Private to this folder.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "runtime/base/deadline.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/zmq/dealer_channel.h"
+#include "runtime/control/zmq/handshakes.h"
+#include "runtime/control/zmq/zmq_channel.h"
+
+namespace lockstep::control {
+
+class TcpDealer final : public DealerChannel {
+ public:
+  static StatusOr<std::unique_ptr<ClientChannel>> Connect(std::shared_ptr<ZmqContext> context,
+                                                          const std::string& endpoint,
+                                                          const ZmqOptions& options);
+  ~TcpDealer() override;
+
+  bool HasInput() override;
+  int wait_fd() const override { return all_fd_; }
+  Status Send(const Message& message) override;
+  bool Receive(Message* message) override;
+  Status trouble() const override { return trouble_; }
+
+ private:
+  TcpDealer(Socket socket, std::string endpoint, CredentialSource credentials);
+  Status Start(const std::shared_ptr<ZmqContext>& context);
+
+  // Looks now and then: it is asked for on the way of every message.
+  void LookSometimes();
+  void Look();
+  void Note(Handshake handshake);
+  // Shows the keys that hold now, to the next of the listeners that we take for the right one.
+  void ConnectAgain();
+  Status ShowKeys();
+  void TryAgainAfter(std::chrono::milliseconds pause);
+
+  const std::string endpoint_;
+  const CredentialSource credentials_;  // null: no keys are used
+  std::unique_ptr<Handshakes> handshakes_;
+  int all_fd_ = -1;    // readable when one of the others is
+  int timer_fd_ = -1;  // when to try again
+  unsigned looks_ = 0;
+  bool connected_ = false;
+  bool will_try_again_ = false;
+  size_t attempt_ = 0;
+  KeyPair shown_;
+  PublicKey expected_;
+  size_t listeners_ = 0;
+  Status trouble_;
+  // What was sent while nobody had let us in: of an attempt that fails, nothing has arrived.
+  std::deque<Message> not_taken_;
+};
+
+}  // namespace lockstep::control

@@ -1,0 +1,94 @@
+#include "runtime/control/keys/file_gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "runtime/control/keys/key_file.h"
+
+namespace lockstep::control {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class FileGateTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(mkdtemp(directory_.data()), nullptr);
+    path_ = directory_ + "/allowed_keys";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  void Write(const std::string& text) { ASSERT_EQ(WriteFileWhole(path_, text, 0644), OkStatus()); }
+  std::shared_ptr<AllowListFile> Open() {
+    auto file = AllowListFile::Open(path_);
+    EXPECT_TRUE(file.ok()) << file.status();
+    return *file;
+  }
+
+  std::string directory_ = testing::TempDir() + "/gateXXXXXX";
+  std::string path_;
+  const PublicKey one_ = NewKeyPair().public_key;
+  const PublicKey two_ = NewKeyPair().public_key;
+};
+
+TEST_F(FileGateTest, LetsInWhoseRoleSuffices) {
+  Write("reader " + one_.Text() + " look\nworker " + two_.Text() + " rack1\n");
+  const auto file = Open();
+  FileGate clients(NewKeyPair(), file, Role::kReader, "clients");
+  FileGate workers(NewKeyPair(), file, Role::kWorker, "workers");
+  EXPECT_EQ(clients.Admit(one_)->name, "look");
+  EXPECT_EQ(workers.Admit(two_)->name, "rack1");
+  EXPECT_THAT(Message(clients.Admit(two_).status()),
+              HasSubstr("\"rack1\" is a worker, and no such key is let in among the clients"));
+  EXPECT_THAT(Message(workers.Admit(one_).status()),
+              HasSubstr("\"look\" is a reader, and no such key is let in among the workers"));
+  const PublicKey stranger = NewKeyPair().public_key;
+  EXPECT_THAT(Message(clients.Admit(stranger).status()),
+              AllOf(HasSubstr("lockstep keys allow --file " + path_), HasSubstr(stranger.Text())));
+}
+
+TEST_F(FileGateTest, ChangeCountsAtTheNextLook) {
+  Write("client " + one_.Text() + " trainer\n");
+  FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
+  const Identity identity = *gate.Admit(one_);
+  const uint64_t version = gate.version();
+  gate.Refresh();
+  EXPECT_EQ(gate.version(), version) << "nothing has changed";
+  Write("client " + two_.Text() + " other\n");
+  gate.Refresh();
+  EXPECT_GT(gate.version(), version);
+  EXPECT_FALSE(gate.Admit(one_).ok());
+  EXPECT_FALSE(gate.Holds(identity));
+  EXPECT_TRUE(gate.Admit(two_).ok());
+}
+
+TEST_F(FileGateTest, ChangeThatIsNotUnderstoodChangesNothing) {
+  Write("client " + one_.Text() + " trainer\n");
+  FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
+  const uint64_t version = gate.version();
+  Write("client " + two_.Text() + " other\nclient lpk_damaged x\n");
+  gate.Refresh();
+  EXPECT_EQ(gate.version(), version);
+  EXPECT_TRUE(gate.Admit(one_).ok());
+  EXPECT_FALSE(gate.Admit(two_).ok());
+  unlink(path_.c_str());
+  gate.Refresh();
+  EXPECT_TRUE(gate.Admit(one_).ok());
+  Write("client " + two_.Text() + " other\n");
+  gate.Refresh();
+  EXPECT_TRUE(gate.Admit(two_).ok());
+}
+
+TEST_F(FileGateTest, ListThatCannotBeReadIsRefusedAtTheStart) {
+  EXPECT_EQ(AllowListFile::Open(path_).status().code(), StatusCode::kNotFound);
+  Write("nonsense\n");
+  EXPECT_EQ(AllowListFile::Open(path_).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace lockstep::control

@@ -1,0 +1,121 @@
+#include "runtime/control/keys/key_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace lockstep::control {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class KeyFileTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(mkdtemp(directory_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& text, mode_t mode) const {
+    std::ofstream(Path(name)) << text;
+    chmod(Path(name).c_str(), mode);
+    return Path(name);
+  }
+
+  std::string directory_ = testing::TempDir() + "/keysXXXXXX";
+  const KeyPair pair_ = NewKeyPair();
+};
+
+TEST_F(KeyFileTest, WhatIsWrittenIsReadAndNobodyElseMayReadIt) {
+  ASSERT_EQ(WriteKeyFile(Path("a.key"), pair_, "trainer"), OkStatus());
+  const StatusOr<KeyPair> read = ReadKeyFile(Path("a.key"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->public_key, pair_.public_key);
+  EXPECT_EQ(read->secret_key.bytes(), pair_.secret_key.bytes());
+  struct stat file {};
+  ASSERT_EQ(stat(Path("a.key").c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
+
+TEST_F(KeyFileTest, NoKeyIsOverwrittenUnlessAsked) {
+  ASSERT_EQ(WriteKeyFile(Path("a.key"), pair_, "trainer"), OkStatus());
+  EXPECT_EQ(WriteKeyFile(Path("a.key"), NewKeyPair(), "x").code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReadKeyFile(Path("a.key"))->public_key, pair_.public_key);
+  const KeyPair next = NewKeyPair();
+  EXPECT_EQ(ReplaceKeyFile(Path("a.key"), next, "trainer"), OkStatus());
+  EXPECT_EQ(ReadKeyFile(Path("a.key"))->public_key, next.public_key);
+  // No draft stays behind.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_),
+                          std::filesystem::directory_iterator()),
+            1);
+}
+
+TEST_F(KeyFileTest, FileThatOthersMayReadIsRefused) {
+  const std::string text = pair_.secret_key.SecretText() + "\n";
+  for (const mode_t mode : {0644u, 0604u, 0660u, 0602u, 0620u, 0601u}) {
+    const Status status = ReadKeyFile(Write("a.key", text, mode)).status();
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << std::oct << mode;
+    EXPECT_THAT(Message(status), AllOf(HasSubstr("chmod 600 " + Path("a.key")),
+                                       Not(HasSubstr(pair_.secret_key.SecretText()))));
+  }
+  for (const mode_t mode : {0600u, 0400u}) {
+    EXPECT_EQ(ReadKeyFile(Write("b.key", text, mode)).status(), OkStatus()) << std::oct << mode;
+    unlink(Path("b.key").c_str());
+  }
+}
+
+TEST_F(KeyFileTest, FilesWithoutOneKeyAreRefused) {
+  const std::string secret = pair_.secret_key.SecretText();
+  for (const std::string& text :
+       {std::string(), std::string("# nothing\n"), secret + "\n" + secret + "\n",
+        std::string("lsk_short\n"), pair_.public_key.Text() + "\n", "key: " + secret + "\n"}) {
+    const Status status = ReadKeyFile(Write("a.key", text, 0600)).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(Message(status), AllOf(HasSubstr(Path("a.key")), Not(HasSubstr(secret)))) << text;
+  }
+  EXPECT_EQ(ReadKeyFile(Write("b.key", "# mine\n\n  " + secret + " \r\n", 0600)).status(),
+            OkStatus());
+}
+
+TEST_F(KeyFileTest, WhatIsNoFileIsRefused) {
+  EXPECT_EQ(ReadKeyFile(Path("none")).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ReadKeyFile(directory_).status().code(), StatusCode::kInvalidArgument);
+  // Whoever opened it in the ordinary way would wait for a writer.
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(ReadKeyFile(Path("pipe")).status().code(), StatusCode::kInvalidArgument);
+  Write("large.key", "", 0600);
+  ASSERT_EQ(truncate(Path("large.key").c_str(), off_t{1} << 40), 0);
+  EXPECT_EQ(ReadKeyFile(Path("large.key")).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(KeyFileTest, PublicKeysComeFromTextOrFile) {
+  const PublicKey other = NewKeyPair().public_key;
+  EXPECT_EQ(*ReadPublicKeys(other.Text()), std::vector<PublicKey>{other});
+  const std::string path =
+      Write("public", "# two\n" + pair_.public_key.Text() + "\n" + other.Text() + "\n", 0644);
+  EXPECT_EQ(*ReadPublicKeys(path), (std::vector<PublicKey>{pair_.public_key, other}));
+  EXPECT_EQ(ReadPublicKeys(Write("empty", "# none\n", 0644)).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(ReadPublicKeys(Write("bad", "lpk_x\n", 0644)).status()),
+              HasSubstr(Path("bad")));
+  EXPECT_EQ(ReadPublicKeys("lpk_nonsense").status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(KeyFileTest, TrustedFileMustNotBeWritableByOthers) {
+  for (const mode_t mode : {0666u, 0622u, 0620u, 0602u}) {
+    const Status status = ReadTrustedFile(Write("allowed", "x", mode)).status();
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << std::oct << mode;
+    EXPECT_THAT(Message(status), HasSubstr("chmod go-w"));
+  }
+  EXPECT_EQ(*ReadTrustedFile(Write("good", "x", 0644)), "x");
+}
+
+}  // namespace
+}  // namespace lockstep::control

@@ -1,0 +1,274 @@
+// Channels with keys: who gets through to a listener, and what becomes of who does not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/control/keys/gate.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "tests/unit/runtime/control/zmq/messages.h"
+
+namespace lockstep::control {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// Lets in whom the test names.
+class TestGate final : public Gate {
+ public:
+  explicit TestGate(KeyPair own = NewKeyPair()) : own_(own) {}
+  KeyPair own() const override { return own_; }
+  StatusOr<Identity> Admit(const PublicKey& key) override {
+    std::lock_guard lock(mutex_);
+    ++asked_;
+    if (admitted_.count(key) == 0) return PermissionDenied("not in the test's list");
+    return Identity{admitted_[key], "tester", key};
+  }
+  bool Holds(const Identity& identity) const override {
+    std::lock_guard lock(mutex_);
+    return admitted_.count(identity.key) != 0;
+  }
+  uint64_t version() const override { return version_; }
+
+  void Allow(const PublicKey& key, Role role = Role::kClient) {
+    std::lock_guard lock(mutex_);
+    admitted_[key] = role;
+    ++version_;
+  }
+  void Forbid(const PublicKey& key) {
+    std::lock_guard lock(mutex_);
+    admitted_.erase(key);
+    ++version_;
+  }
+  int asked() const {
+    std::lock_guard lock(mutex_);
+    return asked_;
+  }
+
+ private:
+  const KeyPair own_;
+  mutable std::mutex mutex_;
+  std::map<PublicKey, Role> admitted_;
+  int asked_ = 0;
+  std::atomic<uint64_t> version_{1};
+};
+
+class KeysTest : public testing::Test {
+ protected:
+  std::unique_ptr<ServerChannel> Listen(const std::shared_ptr<Gate>& gate,
+                                        const std::string& endpoint = "tcp://127.0.0.1:*",
+                                        const std::string& also_at = "") {
+    auto listening = ZmqListen(context_, endpoint, {.gate = gate, .also_at = also_at});
+    EXPECT_TRUE(listening.ok()) << listening.status();
+    return std::move(*listening);
+  }
+  std::unique_ptr<ClientChannel> Connect(const std::string& endpoint,
+                                         const CredentialSource& credentials) {
+    auto client = ZmqConnect(context_, endpoint, {.credentials = credentials});
+    EXPECT_TRUE(client.ok()) << client.status();
+    return std::move(*client);
+  }
+  CredentialSource Show(const KeyPair& own, std::vector<PublicKey> listeners) {
+    return [own, listeners]() -> StatusOr<Credentials> { return Credentials{own, listeners}; };
+  }
+  // Waits until something is wrong with the connection.
+  static Status TroubleOf(ClientChannel& client) {
+    const Deadline deadline = Deadline::After(kLong);
+    InputWaiter waiter(0us);
+    Channel* const channels[] = {&client};
+    while (client.trouble().ok() && !deadline.Expired()) {
+      EXPECT_FALSE(waiter.Wait(channels, {}, Deadline::After(10ms)));
+    }
+    return client.trouble();
+  }
+
+  std::shared_ptr<ZmqContext> context_ = ZmqContext::Create();
+  std::shared_ptr<TestGate> gate_ = std::make_shared<TestGate>();
+  const KeyPair mine_ = NewKeyPair();
+};
+
+TEST_F(KeysTest, KnownKeyGetsThroughAndIsNamed) {
+  gate_->Allow(mine_.public_key, Role::kReader);
+  const auto server = Listen(gate_);
+  const auto client = Connect(server->endpoint(), Show(mine_, {gate_->own().public_key}));
+  ASSERT_EQ(client->Send({FrameOf("head"), FrameOf(std::string(100'000, 'x'))}), OkStatus());
+  PeerName peer;
+  const Message message = ReceiveFrom(*server, &peer);
+  ASSERT_EQ(message.size(), 2u);
+  EXPECT_EQ(TextOf(message[1]), std::string(100'000, 'x'));
+  ASSERT_NE(server->sender(), nullptr);
+  EXPECT_EQ(server->sender()->role, Role::kReader);
+  EXPECT_EQ(server->sender()->key, mine_.public_key);
+  ASSERT_EQ(server->Send({&peer, 1}, {FrameOf("answer")}), OkStatus());
+  EXPECT_EQ(TextOf(ReceiveFrom(*client)[0]), "answer");
+  EXPECT_EQ(client->trouble(), OkStatus());
+}
+
+TEST_F(KeysTest, UnknownKeyIsTurnedAwayAndToldSo) {
+  const auto server = Listen(gate_);
+  const auto client = Connect(server->endpoint(), Show(mine_, {gate_->own().public_key}));
+  ASSERT_EQ(client->Send({FrameOf("hello")}), OkStatus());
+  const Status trouble = TroubleOf(*client);
+  EXPECT_EQ(trouble.code(), StatusCode::kPermissionDenied) << trouble;
+  EXPECT_THAT(lockstep::Message(trouble), HasSubstr(mine_.public_key.Text()));
+  EXPECT_FALSE(server->HasInput());
+}
+
+TEST_F(KeysTest, WhoIsLetInLaterGetsThroughByHimself) {
+  const auto server = Listen(gate_);
+  const auto client = Connect(server->endpoint(), Show(mine_, {gate_->own().public_key}));
+  for (const char* text : {"one", "two", "three"}) {
+    ASSERT_EQ(client->Send({FrameOf(text)}), OkStatus());
+  }
+  ASSERT_FALSE(TroubleOf(*client).ok());
+  gate_->Allow(mine_.public_key);
+  PeerName peer;
+  std::vector<std::string> received;
+  const Deadline deadline = Deadline::After(kLong);
+  InputWaiter waiter(0us);
+  Channel* const channels[] = {client.get(), server.get()};
+  Message message;
+  while (received.size() < 3 && !deadline.Expired()) {
+    waiter.Wait(channels, {}, Deadline::After(50ms));
+    while (server->Receive(&peer, &message)) received.push_back(TextOf(message[0]));
+  }
+  // Nothing of what was sent meanwhile is lost, or comes twice.
+  EXPECT_THAT(received, testing::ElementsAre("one", "two", "three"));
+}
+
+TEST_F(KeysTest, ListenerWithAnotherKeyGetsNothing) {
+  gate_->Allow(mine_.public_key);
+  const auto server = Listen(gate_);
+  const PublicKey expected = NewKeyPair().public_key;
+  const auto client = Connect(server->endpoint(), Show(mine_, {expected}));
+  ASSERT_EQ(client->Send({FrameOf("secret")}), OkStatus());
+  const Status trouble = TroubleOf(*client);
+  EXPECT_EQ(trouble.code(), StatusCode::kUnavailable) << trouble;
+  EXPECT_THAT(lockstep::Message(trouble), HasSubstr(expected.Text()));
+  EXPECT_FALSE(server->HasInput());
+  EXPECT_EQ(gate_->asked(), 0);
+}
+
+TEST_F(KeysTest, AnyOfTheListenersKeysWillDo) {
+  gate_->Allow(mine_.public_key);
+  const auto server = Listen(gate_);
+  const auto client = Connect(server->endpoint(),
+                              Show(mine_, {NewKeyPair().public_key, NewKeyPair().public_key,
+                                           gate_->own().public_key}));
+  ASSERT_EQ(client->Send({FrameOf("hello")}), OkStatus());
+  const Deadline deadline = Deadline::After(kLong);
+  InputWaiter waiter(0us);
+  Channel* const channels[] = {client.get(), server.get()};
+  PeerName peer;
+  Message message;
+  while (message.empty() && !deadline.Expired()) {
+    waiter.Wait(channels, {}, Deadline::After(50ms));
+    server->Receive(&peer, &message);
+  }
+  ASSERT_EQ(message.size(), 1u);
+  EXPECT_EQ(TextOf(message[0]), "hello");
+}
+
+TEST_F(KeysTest, WhoShowsNoKeyIsTurnedAway) {
+  const auto server = Listen(gate_);
+  const auto client = Connect(server->endpoint(), nullptr);
+  ASSERT_EQ(client->Send({FrameOf("hello")}), OkStatus());
+  const Status trouble = TroubleOf(*client);
+  EXPECT_EQ(trouble.code(), StatusCode::kPermissionDenied) << trouble;
+  EXPECT_THAT(lockstep::Message(trouble), HasSubstr("asks for keys"));
+  EXPECT_FALSE(server->HasInput());
+}
+
+TEST_F(KeysTest, NothingIsSaidToAListenerWithoutKeys) {
+  const auto server = Listen(nullptr);
+  const auto client = Connect(server->endpoint(), Show(mine_, {gate_->own().public_key}));
+  ASSERT_EQ(client->Send({FrameOf("secret")}), OkStatus());
+  const Status trouble = TroubleOf(*client);
+  EXPECT_EQ(trouble.code(), StatusCode::kPermissionDenied) << trouble;
+  EXPECT_THAT(lockstep::Message(trouble), HasSubstr("uses no keys"));
+  EXPECT_FALSE(server->HasInput());
+}
+
+TEST_F(KeysTest, WhatIsSentAfterAKeyWasTakenBackIsDropped) {
+  gate_->Allow(mine_.public_key);
+  const KeyPair other = NewKeyPair();
+  gate_->Allow(other.public_key);
+  const auto server = Listen(gate_);
+  const auto client = Connect(server->endpoint(), Show(mine_, {gate_->own().public_key}));
+  const auto witness = Connect(server->endpoint(), Show(other, {gate_->own().public_key}));
+  PeerName peer;
+  ASSERT_EQ(client->Send({FrameOf("one")}), OkStatus());
+  EXPECT_EQ(TextOf(ReceiveFrom(*server, &peer)[0]), "one");
+  gate_->Forbid(mine_.public_key);
+  ASSERT_EQ(client->Send({FrameOf("two")}), OkStatus());
+  EXPECT_TRUE(WaitFor(*server)) << "it has come";
+  ASSERT_EQ(witness->Send({FrameOf("three")}), OkStatus());
+  EXPECT_EQ(TextOf(ReceiveFrom(*server, &peer)[0]), "three");
+}
+
+TEST_F(KeysTest, WithoutAGateOnlyThisHostMayConnect) {
+  const Status status = ZmqListen(context_, "tcp://*:*", {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
+  EXPECT_TRUE(ZmqListen(context_, "tcp://*:*", {.gate = gate_}).ok());
+}
+
+TEST_F(KeysTest, ThreadsOfTheListenersProcessNeedNoKey) {
+  const auto server = Listen(gate_, "tcp://127.0.0.1:*", "inproc://inner");
+  const auto inner = Connect("inproc://inner", nullptr);
+  ASSERT_EQ(inner->Send({FrameOf("from inside")}), OkStatus());
+  PeerName peer;
+  EXPECT_EQ(TextOf(ReceiveFrom(*server, &peer)[0]), "from inside");
+  EXPECT_EQ(server->sender(), nullptr);
+  const auto outer = Connect(server->endpoint(), nullptr);
+  ASSERT_EQ(outer->Send({FrameOf("from outside")}), OkStatus());
+  EXPECT_FALSE(TroubleOf(*outer).ok());
+  EXPECT_FALSE(server->HasInput());
+}
+
+TEST_F(KeysTest, ListenersOfOneContextDoNotShareTheirGates) {
+  const auto other_gate = std::make_shared<TestGate>();
+  other_gate->Allow(mine_.public_key);
+  const auto server = Listen(gate_);
+  const auto other = Listen(other_gate);
+  const auto client = Connect(server->endpoint(), Show(mine_, {gate_->own().public_key}));
+  ASSERT_EQ(client->Send({FrameOf("hello")}), OkStatus());
+  EXPECT_EQ(TroubleOf(*client).code(), StatusCode::kPermissionDenied);
+  const auto welcome = Connect(other->endpoint(), Show(mine_, {other_gate->own().public_key}));
+  ASSERT_EQ(welcome->Send({FrameOf("hello")}), OkStatus());
+  PeerName peer;
+  EXPECT_EQ(TextOf(ReceiveFrom(*other, &peer)[0]), "hello");
+}
+
+TEST_F(KeysTest, TooLargeMessagesAreDroppedAlsoWithKeys) {
+  gate_->Allow(mine_.public_key);
+  auto listening =
+      ZmqListen(context_, "tcp://127.0.0.1:*", {.max_message_bytes = 1000, .gate = gate_});
+  ASSERT_TRUE(listening.ok()) << listening.status();
+  const auto server = std::move(*listening);
+  const auto client = Connect(server->endpoint(), Show(mine_, {gate_->own().public_key}));
+  ASSERT_EQ(client->Send({FrameOf(std::string(2000, 'x'))}), OkStatus());
+  PeerName peer;
+  Message message;
+  // The connection is closed for it, and made anew.
+  const Deadline deadline = Deadline::After(kLong);
+  InputWaiter waiter(0us);
+  Channel* const channels[] = {client.get(), server.get()};
+  while (message.empty() && !deadline.Expired()) {
+    ASSERT_EQ(client->Send({FrameOf("small")}), OkStatus());
+    waiter.Wait(channels, {}, Deadline::After(50ms));
+    server->Receive(&peer, &message);
+  }
+  ASSERT_EQ(message.size(), 1u);
+  EXPECT_EQ(TextOf(message[0]), "small");
+}
+
+}  // namespace
+}  // namespace lockstep::control

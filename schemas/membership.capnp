@@ -41,6 +41,8 @@ struct Hello {
   # empty if it has none.
   resume @10 :Resume;
   # Of a worker whose controller was lost: what it has kept. Null: it comes with nothing.
+  bulkKey @12 :Text;
+  # See Peer.
 }
 
 struct Resume {
@@ -90,6 +92,9 @@ struct SessionRecord {
   # Its first client is 1, each that attaches the next. Only the last one can resume the session.
   firstCommand @16 :UInt64 = 1;
   # From a worker: the first command that it was sent. It does not have what registers were given before.
+  bulkKey @17 :Text;
+  # The public key ("lpk_...") that the client shows at workers' bulk endpoints. It made the pair for this
+  # session alone.
 }
 
 struct NamedRegister {
@@ -109,6 +114,9 @@ struct Peer {
   device @3 :Text;
   segment @4 :Text;
   bulkEndpoint @5 :Text;
+  bulkKey @6 :Text;
+  # The public key ("lpk_...") by which the bulk endpoint is known, where it asks for keys; else empty. The
+  # worker made the pair when it was started.
 }
 
 struct Welcome {

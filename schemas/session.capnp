@@ -24,6 +24,8 @@ struct OpenSession {
   # 0: never.
   keepMillis @9 :UInt64;
   # See SessionRecord.
+  bulkKey @10 :Text;
+  # See SessionRecord.
 }
 
 struct NameRegister {
@@ -55,6 +57,8 @@ struct AttachSession {
   host @6 :M.Host;
   pid @7 :Int32;
   timeoutMillis @8 :UInt64;
+  bulkKey @9 :Text;
+  # See SessionRecord.
 }
 
 struct ResumeSession {
@@ -76,6 +80,8 @@ struct ResumeSession {
   host @10 :M.Host;
   pid @11 :Int32;
   # Who that client is: the workers may not have been told yet that it has attached.
+  bulkKey @12 :Text;
+  # Its own, for the same reason.
 }
 
 struct SessionOpened {

@@ -30,6 +30,9 @@ std::vector<Flag> WithClusterFlags(ClusterFlags& flags, const std::vector<Flag>&
        "Use the cluster whose clients' endpoint this is",
        0,
        {"--workers", "--processes"}},
+      {"--key", &flags.key, "With --connect: a file with this client's secret key"},
+      {"--controller-key", &flags.controller_key,
+       "With --connect: the controller's public key, or a file with it"},
       {"--module", &flags.module,
        "The example's module as the workers find it (default: beside this program; with "
        "--connect: in the workers' module path)"},
@@ -44,7 +47,7 @@ StatusOr<Cluster> Cluster::Open(const ClusterFlags& flags, const std::string& mo
     cluster.module_path_ =
         flags.module.empty() ? std::filesystem::path(module).filename().string() : flags.module;
     SessionOptions options;
-    options.endpoint = flags.connect;
+    options.Reach({flags.connect, flags.key, flags.controller_key});
     LOCKSTEP_ASSIGN_OR_RETURN(cluster.session_, Session::Connect(options));
     return cluster;
   }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "runtime/base/deadline.h"
+#include "runtime/client/first_answer.h"
 #include "runtime/control/activity_codec.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/input_waiter.h"
+#include "runtime/control/keys/gate.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -84,31 +84,34 @@ ClusterStatus ReadCluster(wire::ClusterStatus::Reader reader) {
 }
 
 // Sends one message and waits for the controller's answer.
-StatusOr<control::Message> Exchange(const std::string& endpoint, const control::Frame& question,
+StatusOr<control::Message> Exchange(const ControllerAddress& controller,
+                                    const control::Frame& question,
                                     std::chrono::milliseconds timeout) {
-  LOCKSTEP_ASSIGN_OR_RETURN(auto channel,
-                            control::ZmqConnect(control::ZmqContext::Create(), endpoint));
+  control::ZmqOptions options;
+  LOCKSTEP_ASSIGN_OR_RETURN(options.credentials,
+                            control::CredentialsFrom(controller.key, controller.controller_key));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, control::ZmqConnect(control::ZmqContext::Create(),
+                                                              controller.endpoint, options));
   LOCKSTEP_RETURN_IF_ERROR(channel->Send({question}));
-  control::InputWaiter waiter{std::chrono::microseconds(0)};
-  control::Channel* const channels[] = {channel.get()};
-  control::Message answer;
-  if (!waiter.Wait(channels, {}, Deadline::After(timeout)) || !channel->Receive(&answer) ||
-      answer.empty()) {
-    return Unavailable("no controller answers at ", endpoint, " within ", timeout.count(),
-                       " ms; is it running?");
-  }
-  return answer;
+  return client::AwaitFirstAnswer(*channel, controller.endpoint, timeout);
 }
 
-StatusOr<ClusterStatus> AskForStatus(const std::string& endpoint, const control::Frame& question,
+// What a controller says to whoever may not ask that.
+Status ReadRefusal(wire::ControllerMessage::Reader reader) {
+  return control::ReadError(reader.getRefused().getError()).ToStatus();
+}
+
+StatusOr<ClusterStatus> AskForStatus(const ControllerAddress& controller,
+                                     const control::Frame& question,
                                      std::chrono::milliseconds timeout) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer, Exchange(endpoint, question, timeout));
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer, Exchange(controller, question, timeout));
   ClusterStatus status;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
       answer[0], [&](wire::ControllerMessage::Reader reader) {
         if (reader.isShutdown()) {
           return Unavailable("the cluster is shutting down: ", ToString(reader.getShutdown()));
         }
+        if (reader.isRefused()) return ReadRefusal(reader);
         if (!reader.isClusterStatus()) {
           return Internal("the controller answered a status request with message kind ",
                           static_cast<int>(reader.which()));
@@ -142,33 +145,34 @@ bool ClusterStatus::IsReady() const {
          });
 }
 
-StatusOr<ClusterStatus> GetClusterStatus(const std::string& endpoint,
+StatusOr<ClusterStatus> GetClusterStatus(const ControllerAddress& controller,
                                          std::chrono::milliseconds timeout) {
-  return AskForStatus(endpoint,
+  return AskForStatus(controller,
                       control::EncodeMessage<wire::ClientMessage>(
                           [](wire::ClientMessage::Builder message) { message.setStatus(1); }),
                       timeout);
 }
 
-StatusOr<ClusterStatus> ExplainCluster(const std::string& endpoint,
+StatusOr<ClusterStatus> ExplainCluster(const ControllerAddress& controller,
                                        std::chrono::milliseconds timeout) {
-  return AskForStatus(endpoint,
+  return AskForStatus(controller,
                       control::EncodeMessage<wire::ClientMessage>(
                           [](wire::ClientMessage::Builder message) { message.setExplain(1); }),
                       timeout);
 }
 
-Status ShutdownCluster(const std::string& endpoint, const std::string& reason,
+Status ShutdownCluster(const ControllerAddress& controller, const std::string& reason,
                        std::chrono::milliseconds timeout) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const control::Message answer,
-      Exchange(endpoint,
+      Exchange(controller,
                control::EncodeMessage<wire::ClientMessage>(
                    [&](wire::ClientMessage::Builder message) { message.setShutdown(reason); }),
                timeout));
   return control::DecodeMessage<wire::ControllerMessage>(
       answer[0], [](wire::ControllerMessage::Reader reader) {
         if (reader.isShutdown()) return OkStatus();
+        if (reader.isRefused()) return ReadRefusal(reader);
         return Internal("the controller answered a shutdown request with message kind ",
                         static_cast<int>(reader.which()));
       });

@@ -8,6 +8,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 #include "runtime/control/activity.h"
 
 namespace lockstep {
@@ -60,17 +61,19 @@ struct ClusterStatus {
   bool IsReady() const;  // every worker is ready
 };
 
-// Asks the controller at `endpoint`. kUnavailable if nobody answers within `timeout`.
-StatusOr<ClusterStatus> GetClusterStatus(const std::string& endpoint,
+// Asks the controller. kUnavailable if nobody answers within `timeout`; kPermissionDenied if it
+// does not let us in.
+StatusOr<ClusterStatus> GetClusterStatus(const ControllerAddress& controller,
                                          std::chrono::milliseconds timeout);
 
 // As GetClusterStatus, but every worker is asked what it is doing at this moment, and for its
 // stack. Takes up to a second longer if one does not answer.
-StatusOr<ClusterStatus> ExplainCluster(const std::string& endpoint,
+StatusOr<ClusterStatus> ExplainCluster(const ControllerAddress& controller,
                                        std::chrono::milliseconds timeout);
 
-// Asks the controller to stop the whole cluster; returns when it has agreed to.
-Status ShutdownCluster(const std::string& endpoint, const std::string& reason,
+// Asks the controller to stop the whole cluster; returns when it has agreed to. kPermissionDenied
+// for a key that is no operator's.
+Status ShutdownCluster(const ControllerAddress& controller, const std::string& reason,
                        std::chrono::milliseconds timeout);
 
 }  // namespace lockstep

@@ -115,14 +115,20 @@ std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t s
 
 StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
   if (bulk_channel_ == nullptr) {
-    const std::string endpoint = core_.BulkEndpoint();
+    const Peer worker = core_.WorkerZeroPeer();
+    const std::string& endpoint = worker.bulk_endpoint;
     if (endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
-    if (bulk_context_ == nullptr) bulk_context_ = control::BulkContext(context_, endpoint);
     // What has not gone out when it is closed is of no use any more.
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        bulk_channel_,
-        control::ZmqConnect(bulk_context_, endpoint,
-                            {.linger = std::chrono::milliseconds(0), .gives_way = true}));
+    control::ZmqOptions options{.linger = std::chrono::milliseconds(0), .gives_way = true};
+    if (!worker.bulk_key.empty()) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const control::PublicKey listener,
+                                control::ParsePublicKey(worker.bulk_key));
+      options.credentials = [credentials = control::Credentials{key_, {listener}}] {
+        return credentials;
+      };
+    }
+    if (bulk_context_ == nullptr) bulk_context_ = control::BulkContext(context_, endpoint);
+    LOCKSTEP_ASSIGN_OR_RETURN(bulk_channel_, control::ZmqConnect(bulk_context_, endpoint, options));
   }
   return bulk_channel_.get();
 }

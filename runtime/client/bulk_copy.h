@@ -17,6 +17,7 @@
 #include "runtime/client/dref.h"
 #include "runtime/client/session_core.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/keys/key.h"
 #include "runtime/control/zmq/zmq_context.h"
 
 namespace lockstep::client {
@@ -29,8 +30,10 @@ namespace lockstep::client {
 class BulkCopier {
  public:
   // Does so only if `map_memory`.
-  BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context, bool map_memory)
-      : core_(core), context_(std::move(context)), map_memory_(map_memory) {}
+  // `key` is shown at worker-0's socket if it asks for one (see wire::SessionRecord).
+  BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context,
+             const control::KeyPair& key, bool map_memory)
+      : core_(core), context_(std::move(context)), key_(key), map_memory_(map_memory) {}
 
   // `from.count` elements of `from.dtype` match the register's.
   Status Write(const DRef& to, ConstBuffer from);
@@ -80,6 +83,7 @@ class BulkCopier {
   bool NoticeReplacement();
   SessionCore& core_;
   const std::shared_ptr<control::ZmqContext> context_;
+  const control::KeyPair key_;
   const bool map_memory_;
   std::mutex mutex_;
   SessionCore::WorkerZero worker_zero_;  // whose memory is known below

@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "runtime/client/first_answer.h"
 #include "runtime/client/session_messages.h"
-#include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -34,22 +34,16 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   if (!request.ticket.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(question, AttachFrame(request));
   }
-  const Deadline deadline = Deadline::After(request.timeout);
+  control::ZmqOptions options;
+  options.credentials = request.credentials;
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
-                            control::ZmqConnect(std::move(context), request.endpoint));
+                            control::ZmqConnect(std::move(context), request.endpoint, options));
   LOCKSTEP_RETURN_IF_ERROR(channel->Send({std::move(question)}));
-
-  control::InputWaiter waiter{std::chrono::microseconds(0)};
-  control::Channel* const channels[] = {channel.get()};
   // The controller answers in time whatever happens; the moment more is for its answer's way.
-  const Deadline patience = Deadline::At(deadline.when() + std::chrono::milliseconds(200));
-  if (!waiter.Wait(channels, {}, patience)) {
-    return Unavailable("no controller answers at ", request.endpoint, " within ",
-                       request.timeout.count(), " ms; is it running?");
-  }
-  control::Message message;
-  channel->Receive(&message);
-  if (message.empty()) return Internal("the controller sent an empty message");
+  constexpr std::chrono::milliseconds kForTheWay{200};
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const control::Message message,
+      AwaitFirstAnswer(*channel, request.endpoint, request.timeout + kForTheWay));
   std::unique_ptr<Link> link;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
       message[0], [&](wire::ControllerMessage::Reader reader) {

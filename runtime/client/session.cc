@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "runtime/client/session_parts.h"
+#include "runtime/control/keys/gate.h"
+#include "runtime/control/keys/key.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 
@@ -65,13 +67,17 @@ StatusOr<Session> Session::Attach(const SessionOptions& options, std::string_vie
 StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view ticket,
                                 std::shared_ptr<control::ZmqContext> context) {
   auto parts = std::make_unique<Parts>();
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      parts->core, client::SessionCore::Open(
-                       {options.endpoint, options.name, options.num_groups, options.connect_timeout,
-                        options.command_timeout, options.keep_for, std::string(ticket)},
-                       options.timeout, context));
-  parts->bulk =
-      std::make_unique<client::BulkCopier>(*parts->core, std::move(context), options.map_memory);
+  const control::KeyPair bulk_key = control::NewKeyPair();
+  client::OpenRequest request{
+      options.endpoint,        options.name,     options.num_groups, options.connect_timeout,
+      options.command_timeout, options.keep_for, std::string(ticket)};
+  LOCKSTEP_ASSIGN_OR_RETURN(request.credentials,
+                            control::CredentialsFrom(options.key, options.controller_key));
+  request.bulk_key = bulk_key.public_key.Text();
+  LOCKSTEP_ASSIGN_OR_RETURN(parts->core,
+                            client::SessionCore::Open(request, options.timeout, context));
+  parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context), bulk_key,
+                                                     options.map_memory);
   return Session(std::move(parts));
 }
 

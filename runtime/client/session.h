@@ -32,6 +32,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 #include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
 #include "runtime/control/value.h"
@@ -45,6 +46,15 @@ class ZmqContext;
 struct SessionOptions {
   // The controller's endpoint for clients: "ipc:///run/...", "tcp://host:port".
   std::string endpoint;
+  // See ControllerAddress.
+  std::string key;
+  std::string controller_key;
+  // Gives the three above.
+  void Reach(const ControllerAddress& controller) {
+    endpoint = controller.endpoint;
+    key = controller.key;
+    controller_key = controller.controller_key;
+  }
   // Ranks are split into this many equal contiguous groups.
   int num_groups = 1;
   // For people: shown by `lockstep status`.
@@ -89,7 +99,8 @@ struct WorkerInfo {
 class Session {
  public:
   // Opens a session; waits until all workers are ready. kUnavailable: nobody answers at the
-  // endpoint. kInvalidArgument: num_groups does not divide the workers.
+  // endpoint. kPermissionDenied: the controller does not let this key in. kInvalidArgument:
+  // num_groups does not divide the workers.
   static StatusOr<Session> Connect(const SessionOptions& options);
   // The same over a given ZeroMQ context: how inproc:// endpoints are reached.
   static StatusOr<Session> Connect(const SessionOptions& options,

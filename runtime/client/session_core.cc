@@ -263,9 +263,9 @@ SessionCore::WorkerZero SessionCore::IdentifyWorkerZero() {
   return {replaced == link_->replaced().end() ? 1 : replaced->second, link_->workers().front().pid};
 }
 
-std::string SessionCore::BulkEndpoint() {
+Peer SessionCore::WorkerZeroPeer() {
   std::lock_guard lock(mutex_);
-  return link_->workers().front().bulk_endpoint;
+  return link_->workers().front();
 }
 
 std::vector<Rank> SessionCore::RanksThatLost(const DRef& ref) {

@@ -95,8 +95,8 @@ class SessionCore {
     bool operator==(const WorkerZero&) const = default;
   };
   WorkerZero IdentifyWorkerZero();
-  // Where worker-0 takes bulk copies; empty: nowhere.
-  std::string BulkEndpoint();
+  // Worker-0, as it is now.
+  Peer WorkerZeroPeer();
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);
 

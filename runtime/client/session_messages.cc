@@ -35,6 +35,7 @@ control::Frame OpenSessionFrame(const OpenRequest& request) {
     open.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
     open.setCommandTimeoutMillis(static_cast<uint64_t>(request.command_timeout.count()));
     open.setKeepMillis(static_cast<uint64_t>(request.keep_for.count()));
+    open.setBulkKey(request.bulk_key);
   });
 }
 
@@ -57,6 +58,7 @@ StatusOr<control::Frame> AttachFrame(const OpenRequest& request) {
     WriteThisHost(attach.initHost());
     attach.setPid(getpid());
     attach.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
+    attach.setBulkKey(request.bulk_key);
   });
 }
 
@@ -76,6 +78,7 @@ control::Frame ResumeFrame(const SessionFacts& facts, Generation generation,
     resume.setGeneration(generation.value);
     resume.setNextCommand(next_command);
     resume.setTimeoutMillis(static_cast<uint64_t>(kResumePatience.count()));
+    resume.setBulkKey(facts.bulk_key);
   });
 }
 
@@ -83,8 +86,8 @@ std::vector<Peer> ReadPeers(capnp::List<wire::Peer>::Reader list) {
   std::vector<Peer> peers;
   for (auto peer : list) {
     peers.push_back({peer.getRank(), control::ToString(peer.getHost().getName()), peer.getPid(),
-                     control::ToString(peer.getDevice()),
-                     control::ToString(peer.getBulkEndpoint())});
+                     control::ToString(peer.getDevice()), control::ToString(peer.getBulkEndpoint()),
+                     control::ToString(peer.getBulkKey())});
   }
   return peers;
 }
@@ -107,6 +110,7 @@ SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
   facts.num_groups = static_cast<int>(reader.getRecord().getNumGroups());
   facts.client_number = reader.getRecord().getClientNumber();
   facts.client_name = control::ToString(reader.getRecord().getName());
+  facts.bulk_key = control::ToString(reader.getRecord().getBulkKey());
   return facts;
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/frame.h"
+#include "runtime/control/keys/gate.h"
 #include "runtime/control/session_record.h"
 #include "schemas/session.capnp.h"
 
@@ -22,6 +23,7 @@ struct Peer {
   int pid = 0;
   std::string device;
   std::string bulk_endpoint;
+  std::string bulk_key;  // of that endpoint; empty: it asks for none
 };
 
 // The facts that the controller told when it opened the session, and that do not change.
@@ -36,6 +38,7 @@ struct SessionFacts {
   int num_groups = 1;
   uint32_t client_number = 1;  // see SessionRecord
   std::string client_name;
+  std::string bulk_key;
 };
 
 struct OpenRequest {
@@ -46,6 +49,8 @@ struct OpenRequest {
   std::chrono::milliseconds command_timeout{0};
   std::chrono::milliseconds keep_for{0};
   std::string ticket = {};  // of the session to attach to; empty: a new one
+  control::CredentialSource credentials = {};
+  std::string bulk_key = {};  // see SessionRecord
 };
 
 // How a session stood when it was opened, or attached to.

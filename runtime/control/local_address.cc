@@ -181,14 +181,13 @@ bool IsLoopbackAddress(const std::string& address) {
   return *bytes == one;
 }
 
-Status CheckMayListenAt(const std::string& host, bool beyond_loopback) {
-  if (beyond_loopback || IsLoopbackAddress(host) || host == "localhost" || host == "lo") {
+Status CheckMayListenAt(const std::string& host, bool has_gate) {
+  if (has_gate || IsLoopbackAddress(host) || host == "localhost" || host == "lo") {
     return OkStatus();
   }
   return PermissionDenied("will not listen at ", host,
-                          ": connections are not authenticated, so only loopback (127.0.0.0/8, "
-                          "[::1]), ipc:// and inproc:// are allowed; in a network that nobody "
-                          "else is in, set plaintext: network");
+                          ": there are no keys, so only loopback (127.0.0.0/8, [::1]), ipc:// "
+                          "and inproc:// are allowed; make keys with `lockstep keys new`");
 }
 
 bool IsAnyAddress(const std::string& address) {

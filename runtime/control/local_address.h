@@ -24,9 +24,8 @@ StatusOr<std::string> LocalAddressTowards(const std::string& host);
 bool IsLoopbackAddress(const std::string& address);
 
 // OK to listen at `host` (digits, or a name): on loopback (localhost and lo are, too), or anywhere
-// if `beyond_loopback`; else kPermissionDenied, with what to set: without keys nobody else may
-// reach us.
-Status CheckMayListenAt(const std::string& host, bool beyond_loopback);
+// if `has_gate`; else kPermissionDenied, with what to set: without keys nobody else may reach us.
+Status CheckMayListenAt(const std::string& host, bool has_gate);
 
 // True for "*", "0.0.0.0" and "::": all addresses of this host.
 bool IsAnyAddress(const std::string& address);

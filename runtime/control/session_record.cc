@@ -32,6 +32,7 @@ void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecor
   builder.setClientLost(record.client_lost);
   builder.setClientNumber(record.client_number);
   builder.setFirstCommand(record.first_command);
+  builder.setBulkKey(record.bulk_key);
   if (!record.failure.ok()) WriteError(builder.initFailure(), record.failure);
 }
 
@@ -57,6 +58,7 @@ SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader) {
   record.client_lost = reader.getClientLost();
   record.client_number = reader.getClientNumber();
   record.first_command = reader.getFirstCommand();
+  record.bulk_key = ToString(reader.getBulkKey());
   if (reader.hasFailure()) record.failure = ReadError(reader.getFailure());
   return record;
 }

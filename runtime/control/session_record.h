@@ -39,6 +39,7 @@ struct SessionRecord {
   RemoteError failure = {};           // of this generation; OK: none
   uint32_t client_number = 1;         // its first client is 1, each that attaches the next
   uint64_t first_command = 1;         // of a worker: that it was sent
+  std::string bulk_key = {};          // the public key that its client shows at bulk endpoints
 };
 
 void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record);

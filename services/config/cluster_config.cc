@@ -55,18 +55,54 @@ void ApplyHosts(const std::vector<Entry>& entries, ClusterOptions& options, Prob
   }
 }
 
-// The workers would refuse a controller that only a network leads to, each in its own log.
+// The ranks would not be connected, and say so each in its own log.
 void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<Entry>& entries,
                            Problems& problems) {
-  const controller::ControllerOptions& controller = options.controller;
-  const Entry* const endpoint = LastOf(entries, "controller.worker_endpoint");
-  if (endpoint == nullptr || CheckStaysOnThisHost(controller.worker_endpoint).ok()) return;
+  const bool several = std::any_of(options.hosts.begin(), options.hosts.end(), [&](const auto& h) {
+    return h.host != options.hosts.front().host;
+  });
+  if (!several) return;
+  const auto hosts = std::find_if(entries.begin(), entries.end(), IsForHosts);
   for (const worker::WorkerOptions& worker : options.ranks) {
     if (MayUseNetworks(worker)) continue;
-    problems.Add(endpoint->where, "worker.plaintext: rank " + std::to_string(worker.rank) +
-                                      " may not reach \"" + endpoint->value.Text() +
-                                      "\", which is not on its host; in a network that nobody "
-                                      "else is in, set worker.plaintext: network");
+    problems.Add(hosts->where,
+                 "worker.data_plaintext: rank " + std::to_string(worker.rank) +
+                     " may not exchange tensors with other hosts, because nobody encrypts them on "
+                     "their way; in a network that nobody else is in, set worker.data_plaintext: "
+                     "network");
+    return;
+  }
+}
+
+// Where the operator has keys of his own, all of them are his to give: none are made.
+void CheckKeys(const ClusterOptions& options, const std::vector<Entry>& entries,
+               Problems& problems) {
+  CheckControllerKeys(options.controller, entries, "controller.", problems);
+  const bool has_keys = !options.controller.key.empty();
+  if (!has_keys) {
+    for (const char* const key : {"worker.key", "operator_key"}) {
+      const Entry* const entry = LastOf(entries, key);
+      if (entry == nullptr) continue;
+      problems.Add(entry->where, std::string(key) +
+                                     ": given without controller.key; give all keys, or none: "
+                                     "then they are made at the start");
+    }
+    return;
+  }
+  const Entry* const key = LastOf(entries, "controller.key");
+  if (key == nullptr) return;
+  const auto asks = [](const std::string& endpoint) { return endpoint.rfind("tcp://", 0) == 0; };
+  if (asks(options.controller.client_endpoint) && options.operator_key.empty()) {
+    problems.Add(key->where,
+                 "operator_key: missing, but required beside controller.key: clients at " +
+                     options.controller.client_endpoint + " are asked for keys, `up` is, too");
+  }
+  if (!asks(options.controller.worker_endpoint)) return;
+  for (const worker::WorkerOptions& worker : options.ranks) {
+    if (!worker.key.empty()) continue;
+    problems.Add(key->where, "worker.key: missing, but required beside controller.key: rank " +
+                                 std::to_string(worker.rank) + " is asked for a key at " +
+                                 options.controller.worker_endpoint);
     return;
   }
 }
@@ -160,6 +196,10 @@ Settings ClusterSettings(ClusterOptions& options) {
                     "The worker's program on other hosts. A relative path starts where commands "
                     "over ssh do: in the user's home."),
   };
+  all.push_back(SecretKeyFile(
+      "operator_key", options.operator_key,
+      "With controller.key: an operator's secret key, which `up`, and `down` and `status` on this "
+      "host, use where clients are asked for keys."));
   for (Setting& setting :
        ServiceSection("controller", ControllerSettings(options.controller), {"cluster", "workers"},
                       "cannot be given here: it is the key of that name at the top")) {
@@ -197,6 +237,7 @@ StatusOr<ClusterOptions> LoadCluster(const Sources& sources) {
   for (int rank = 0; rank < options.workers; ++rank) options.ranks[rank].rank = rank;
   ApplyRanks(by_rank, options, problems);
   CheckPlaintextOfRanks(options, entries, problems);
+  CheckKeys(options, entries, problems);
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   return options;
 }

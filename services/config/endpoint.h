@@ -1,7 +1,7 @@
 // Which endpoints a configuration may name.
 //
 // Nothing is encrypted or authenticated without keys, so without them only this host is reachable:
-// loopback, ipc and inproc; anything else has to be asked for.
+// loopback, ipc and inproc.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,8 @@ Status CheckEndpoint(std::string_view endpoint);
 // "http://127.0.0.1:9464", "http://localhost:*" (any free port). kInvalidArgument as above.
 Status CheckHttpEndpoint(std::string_view endpoint);
 
-// OK for an endpoint, of either kind, that only this host can reach; else kPermissionDenied, with
-// what to set.
-Status CheckStaysOnThisHost(std::string_view endpoint);
+// True for an endpoint, of either kind, that only this host can reach.
+bool StaysOnThisHost(std::string_view endpoint);
 
 // OK for a tcp endpoint that names an address which other hosts can reach, as far as the text
 // tells; else kInvalidArgument, with what to write. `advertised`: others are told another address,

@@ -17,6 +17,8 @@ struct RawValue {
   std::vector<std::string> items;
   // Relative paths among the items start here.
   std::string directory;
+  // It came by standard input, where nobody else sees it: not in a file, nor on a command line.
+  bool is_private = false;
 
   // As a person would write it, for messages.
   std::string Text() const;

@@ -16,22 +16,35 @@ constexpr size_t kTiB = size_t{1} << 40;
 
 constexpr char kLoopback[] = "loopback";
 constexpr char kNetwork[] = "network";
-constexpr char kPlaintextDoc[] =
-    "How far messages may go that nobody encrypts and anybody could have sent: loopback (this "
-    "host), or network (choose it only where nobody else is).";
+constexpr char kPlaintextReason[] =
+    "is no setting any more: messages between hosts are encrypted, with keys (key, allowed_keys, "
+    "controller_key); what ranks exchange is not, see data_plaintext of workers";
 
-// Endpoints that leave this host, although nobody has said that they may.
-void CheckPlaintext(const std::string& plaintext,
-                    const std::vector<std::pair<std::string, std::string>>& endpoints,
-                    const std::vector<Entry>& entries, const std::string& prefix,
-                    Problems& problems) {
-  if (plaintext == kNetwork) return;
+// Endpoints that leave this host, although there are no keys. `lines`: what to add.
+void CheckNeedsKeys(const std::vector<std::pair<std::string, std::string>>& endpoints,
+                    const std::string& lines, const std::vector<Entry>& entries,
+                    const std::string& prefix, Problems& problems) {
   for (const auto& [key, endpoint] : endpoints) {
-    const Status status = CheckStaysOnThisHost(endpoint);
     const Entry* const entry = LastOf(entries, prefix + key);
-    if (status.ok() || entry == nullptr) continue;
-    problems.Add(entry->where, prefix + key + ": " + Message(status));
+    if (StaysOnThisHost(endpoint) || entry == nullptr) continue;
+    problems.Add(entry->where,
+                 prefix + key + ": \"" + endpoint +
+                     "\" is not on this host: without keys only loopback (127.0.0.0/8, [::1], "
+                     "localhost), ipc and inproc are allowed; add the lines " +
+                     lines + " (`lockstep keys new` makes keys)");
   }
+}
+
+// Of two settings that belong together, one alone is a mistake.
+void CheckBothOrNone(const std::string& one, const std::string& one_value, const std::string& other,
+                     const std::string& other_value, const std::vector<Entry>& entries,
+                     const std::string& prefix, Problems& problems) {
+  if (one_value.empty() == other_value.empty()) return;
+  const std::string& given = one_value.empty() ? other : one;
+  const Entry* const entry = LastOf(entries, prefix + given);
+  if (entry == nullptr) return;
+  problems.Add(entry->where, prefix + given + ": given without " + prefix +
+                                 (one_value.empty() ? one : other) + ", which belongs to it");
 }
 
 }  // namespace
@@ -52,7 +65,13 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
       Text("advertise_address", options.advertise_address,
            "The address or name by which others reach this controller, where it differs from the "
            "one that it listens at."),
-      Choice("plaintext", options.plaintext, {kLoopback, kNetwork}, kPlaintextDoc),
+      SecretKeyFile("key", options.key,
+                    "This controller's secret key. With it, tcp endpoints are encrypted and ask "
+                    "for keys; without it, only this host is reachable."),
+      FilePath("allowed_keys", options.allowed_keys,
+               "The public keys that may come in, their roles and names; read again when it "
+               "changes. Belongs to key."),
+      Refused("plaintext", kPlaintextReason),
       Choice("communicator", options.communicator, {"auto", "shm", "gloo", "mpi", "shm+mpi"},
              "What connects the workers: shm (they map each other's memory), gloo (a network), mpi "
              "(mpirun has started them), shm+mpi (shm where they can, mpi between), or auto: shm "
@@ -112,7 +131,16 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Text("advertise_address", options.advertise_address,
            "The address or name by which clients reach this worker, where it differs from the one "
            "that it listens at."),
-      Choice("plaintext", options.plaintext, {kLoopback, kNetwork}, kPlaintextDoc),
+      SecretKeyFile("key", options.key,
+                    "This worker's secret key, for a controller that asks for "
+                    "keys."),
+      PublicKeys("controller_key", options.controller_key,
+                 "The controller's public key, by which this worker knows it. Belongs to key."),
+      Choice("data_plaintext", options.data_plaintext, {kLoopback, kNetwork},
+             "How far tensors may go from rank to rank where nobody encrypts them and nobody asks "
+             "for keys (gloo, MPI): loopback (this host), or network (choose it only where nobody "
+             "else is)."),
+      Refused("plaintext", kPlaintextReason),
       Duration("join_timeout", options.join_timeout, 100ms, 24h,
                "How long to look for the controller, and to wait for all workers to join."),
       Duration("controller_timeout", options.controller_timeout, 100ms, 24h,
@@ -126,17 +154,25 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
   };
 }
 
-bool MayUseNetworks(const worker::WorkerOptions& options) { return options.plaintext == kNetwork; }
+bool MayUseNetworks(const worker::WorkerOptions& options) {
+  return options.data_plaintext == kNetwork;
+}
+
+bool NeedsKeys(const controller::ControllerOptions& options) {
+  return !StaysOnThisHost(options.client_endpoint) || !StaysOnThisHost(options.worker_endpoint) ||
+         !StaysOnThisHost(options.liveness_endpoint) || !StaysOnThisHost(options.metrics_endpoint);
+}
+
+void CheckControllerKeys(const controller::ControllerOptions& options,
+                         const std::vector<Entry>& entries, const std::string& prefix,
+                         Problems& problems) {
+  CheckBothOrNone("key", options.key, "allowed_keys", options.allowed_keys, entries, prefix,
+                  problems);
+}
 
 void CheckController(const controller::ControllerOptions& options,
                      const std::vector<Entry>& entries, const std::string& prefix,
                      Problems& problems) {
-  CheckPlaintext(options.plaintext,
-                 {{"client_endpoint", options.client_endpoint},
-                  {"worker_endpoint", options.worker_endpoint},
-                  {"liveness_endpoint", options.liveness_endpoint},
-                  {"metrics_endpoint", options.metrics_endpoint}},
-                 entries, prefix, problems);
   if (options.worker_timeout >= 2 * options.heartbeat_interval) return;
   const std::string timeout_key = prefix + "worker_timeout";
   const std::string interval_key = prefix + "heartbeat_interval";
@@ -165,10 +201,8 @@ void CheckController(const controller::ControllerOptions& options,
 
 void CheckWorker(const worker::WorkerOptions& options, const std::vector<Entry>& entries,
                  const std::string& prefix, Problems& problems) {
-  CheckPlaintext(options.plaintext,
-                 {{"controller_endpoint", options.controller_endpoint},
-                  {"bulk_endpoint", options.bulk_endpoint}},
-                 entries, prefix, problems);
+  CheckBothOrNone("key", options.key, "controller_key", options.controller_key, entries, prefix,
+                  problems);
 }
 
 StatusOr<controller::ControllerOptions> LoadController(const Sources& sources) {
@@ -178,6 +212,14 @@ StatusOr<controller::ControllerOptions> LoadController(const Sources& sources) {
   const std::vector<Entry> entries = ReadSources(sources, problems);
   Apply(entries, ControllerSettings(options), name, problems);
   CheckController(options, entries, "", problems);
+  CheckControllerKeys(options, entries, "", problems);
+  if (options.key.empty()) {
+    CheckNeedsKeys({{"client_endpoint", options.client_endpoint},
+                    {"worker_endpoint", options.worker_endpoint},
+                    {"liveness_endpoint", options.liveness_endpoint},
+                    {"metrics_endpoint", options.metrics_endpoint}},
+                   "\"key: FILE\" and \"allowed_keys: FILE\"", entries, "", problems);
+  }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   return options;
 }
@@ -188,6 +230,11 @@ StatusOr<worker::WorkerOptions> LoadWorker(const Sources& sources) {
   const std::vector<Entry> entries = ReadSources(sources, problems);
   Apply(entries, WorkerSettings(options), NameOf(sources), problems);
   CheckWorker(options, entries, "", problems);
+  if (options.key.empty()) {
+    CheckNeedsKeys({{"controller_endpoint", options.controller_endpoint},
+                    {"bulk_endpoint", options.bulk_endpoint}},
+                   "\"key: FILE\" and \"controller_key: KEY\"", entries, "", problems);
+  }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   return options;
 }

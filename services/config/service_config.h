@@ -18,14 +18,19 @@ inline constexpr int kMaxWorkers = 4096;
 Settings ControllerSettings(controller::ControllerOptions& options);
 Settings WorkerSettings(worker::WorkerOptions& options);
 
-// True if its messages, which nobody encrypts, may leave its host.
+// True if what its rank exchanges with others, which nobody encrypts, may leave its host.
 bool MayUseNetworks(const worker::WorkerOptions& options);
+// True if other hosts may reach some endpoint of the controller.
+bool NeedsKeys(const controller::ControllerOptions& options);
 
 // What no single setting can check, such as two durations that contradict each other. A problem is
 // reported where `entries` give one of the settings; their keys have `prefix` in front.
 void CheckController(const controller::ControllerOptions& options,
                      const std::vector<Entry>& entries, const std::string& prefix,
                      Problems& problems);
+void CheckControllerKeys(const controller::ControllerOptions& options,
+                         const std::vector<Entry>& entries, const std::string& prefix,
+                         Problems& problems);
 void CheckWorker(const worker::WorkerOptions& options, const std::vector<Entry>& entries,
                  const std::string& prefix, Problems& problems);
 

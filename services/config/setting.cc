@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "runtime/control/keys/key.h"
 #include "services/config/endpoint.h"
 #include "services/config/yaml.h"
 
@@ -21,6 +22,12 @@ StatusOr<std::string> Scalar(const RawValue& value) {
       break;
   }
   return InvalidArgument(value.Text(), " is a list, expected one value");
+}
+
+StatusOr<std::string> AbsolutePath(const RawValue& value) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
+  if (text.empty()) return InvalidArgument("\"\" is no file");
+  return (std::filesystem::path(value.directory) / text).lexically_normal().string();
 }
 
 Status OutOfBounds(const RawValue& value) {
@@ -155,6 +162,53 @@ Setting PathList(std::string key, std::vector<std::string>& field, std::string d
         return OkStatus();
       },
       [&field] { return YamlList(field); });
+}
+
+Setting FilePath(std::string key, std::string& field, std::string doc) {
+  return Row(
+      std::move(key), "path", "a file, such as /etc/lockstep/allowed_keys", std::move(doc),
+      [&field](const RawValue& value) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(field, AbsolutePath(value));
+        return OkStatus();
+      },
+      [&field] { return YamlScalar(field); });
+}
+
+Setting SecretKeyFile(std::string key, std::string& field, std::string doc) {
+  return Row(
+      std::move(key), "path", "a file that `lockstep keys new` has made", std::move(doc),
+      [&field](const RawValue& value) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
+        if (text.rfind(control::kSecretPrefix, 0) != 0) {
+          LOCKSTEP_ASSIGN_OR_RETURN(field, AbsolutePath(value));
+          return OkStatus();
+        }
+        if (!value.is_private) {
+          return InvalidArgument(
+              "a secret key has no place in a configuration, which others may read: write it to a "
+              "file of its own (and make a new one, if others have)");
+        }
+        LOCKSTEP_RETURN_IF_ERROR(control::ParseSecretKey(text).status());
+        field = text;
+        return OkStatus();
+      },
+      [&field] { return YamlScalar(field); });
+}
+
+Setting PublicKeys(std::string key, std::string& field, std::string doc) {
+  return Row(
+      std::move(key), "key or path", "lpk_..., or a file of such keys", std::move(doc),
+      [&field](const RawValue& value) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
+        if (text.rfind(control::kPublicPrefix, 0) != 0) {
+          LOCKSTEP_ASSIGN_OR_RETURN(field, AbsolutePath(value));
+          return OkStatus();
+        }
+        LOCKSTEP_RETURN_IF_ERROR(control::ParsePublicKey(text).status());
+        field = text;
+        return OkStatus();
+      },
+      [&field] { return YamlScalar(field); });
 }
 
 Setting Command(std::string key, std::vector<std::string>& field, std::string doc) {

@@ -55,6 +55,12 @@ Setting Checked(std::string key, std::string type, std::string allowed, std::str
                 std::string doc, std::function<Status(const std::string&)> check);
 // Relative paths are made absolute, from the file's directory or, for --set, the working directory.
 Setting PathList(std::string key, std::vector<std::string>& field, std::string doc);
+// A file with a secret key; the key itself only where nobody else sees it (RawValue::is_private).
+Setting SecretKeyFile(std::string key, std::string& field, std::string doc);
+// A public key, or a file of such keys.
+Setting PublicKeys(std::string key, std::string& field, std::string doc);
+// A file. A relative path is made absolute, as above.
+Setting FilePath(std::string key, std::string& field, std::string doc);
 // See CheckEndpoint() and CheckHttpEndpoint().
 Setting Endpoint(std::string key, std::string& field, std::string doc);
 Setting HttpEndpoint(std::string key, std::string& field, std::string doc);

@@ -153,14 +153,16 @@ std::string RawValue::Text() const {
 }
 
 std::vector<Entry> ParseYaml(const std::string& text, const std::string& name,
-                             const std::string& directory, Problems& problems) {
+                             const std::string& directory, Problems& problems, bool is_private) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.empty()) return {};
     if (documents.size() > 1) {
       problems.Add(At(name, documents[1].Mark()), "a second document begins here; expected one");
     }
-    return Flattener(name, directory, problems).Run(documents[0]);
+    std::vector<Entry> entries = Flattener(name, directory, problems).Run(documents[0]);
+    for (Entry& entry : entries) entry.value.is_private = is_private;
+    return entries;
   } catch (const YAML::Exception& error) {
     problems.Add(At(name, error.mark), "not valid YAML: " + error.msg);
     return {};
@@ -180,12 +182,15 @@ std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems) {
     problems.Add(path, "has no absolute path: " + error.message());
     return {};
   }
-  return ParseYaml(*text, name, absolute.parent_path().string(), problems);
+  return ParseYaml(*text, name, absolute.parent_path().string(), problems,
+                   /*is_private=*/path == kStandardInput);
 }
 
 std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems) {
-  const std::string where = "--set " + assignment;
   const size_t equals = assignment.find('=');
+  // Whoever gives a secret here is told off, but it is not repeated in logs.
+  const bool is_secret = assignment.find("lsk_") != std::string::npos;
+  const std::string where = "--set " + (is_secret ? assignment.substr(0, equals) : assignment);
   if (equals == std::string::npos || equals == 0) {
     problems.Add(where, "expected KEY=VALUE");
     return {};

@@ -17,9 +17,10 @@ namespace lockstep::config {
 // be read to a key that is given twice, goes to `problems`.
 std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems);
 
-// The same for a text. `name` stands for the file in messages; `directory` as in RawValue.
+// The same for a text. `name` stands for the file in messages; the others as in RawValue.
 std::vector<Entry> ParseYaml(const std::string& text, const std::string& name,
-                             const std::string& directory, Problems& problems);
+                             const std::string& directory, Problems& problems,
+                             bool is_private = false);
 
 // The entries of "--set KEY=VALUE": one, unless VALUE is a list of sections. VALUE is written as in
 // a file: "[a, b]" is a list. Relative paths start at the working directory.

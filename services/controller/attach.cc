@@ -114,6 +114,7 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
         session->owner_until.RemainingMillis(), " ms left to come back to it");
   }
   ++session->client_number;
+  session->bulk_key = control::ToString(attach.getBulkKey());
   Adopt(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->lost_bytes = 0;  // of another client's count
   HandOver(*session, client);

@@ -9,6 +9,7 @@
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
+#include "services/controller/gates.h"
 
 namespace lockstep::controller {
 namespace {
@@ -44,6 +45,7 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
   }
   return control::DecodeMessage<wire::ClientMessage>(
       message[0], [&](wire::ClientMessage::Reader reader) -> Status {
+        LOCKSTEP_RETURN_IF_ERROR(CheckRole(clients_->sender(), reader.which()));
         switch (reader.which()) {
           case wire::ClientMessage::BATCH:
             return HandleBatch(client, reader.getBatch(), message);
@@ -180,6 +182,7 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   session.num_groups = static_cast<int>(groups);
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
   session.keep_for = control::Millis(open.getKeepMillis());
+  session.bulk_key = control::ToString(open.getBulkKey());
   log::Info("session ", session.id.value, " \"", session.name, "\" opened by ",
             control::ProcessLabel(session.host, session.pid));
 

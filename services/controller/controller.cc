@@ -8,6 +8,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "services/controller/epoch.h"
+#include "services/controller/gates.h"
 
 namespace lockstep::controller {
 namespace {
@@ -44,20 +45,20 @@ Status CheckOptions(const ControllerOptions& options) {
 StatusOr<std::unique_ptr<Controller>> Controller::Start(
     const ControllerOptions& options, const std::shared_ptr<control::ZmqContext>& context) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
-  const bool beyond_loopback = options.plaintext == "network";
+  LOCKSTEP_ASSIGN_OR_RETURN(const Gates gates, OpenGates(options));
   const control::ZmqOptions limits{
       .max_message_bytes = static_cast<int64_t>(options.max_batch_bytes),
       .max_unread = kMaxUnread,
-      .beyond_loopback = beyond_loopback,
+      .gate = gates.clients,
       .also_at = options.inproc_client_endpoint};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint,
-                                                             {.beyond_loopback = beyond_loopback}));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto liveness,
-                            control::ZmqListen(context, options.liveness_endpoint,
-                                               {.max_message_bytes = kMaxLivenessBytes,
-                                                .beyond_loopback = beyond_loopback}));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto workers, control::ZmqListen(context, options.worker_endpoint, {.gate = gates.workers}));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto liveness,
+      control::ZmqListen(context, options.liveness_endpoint,
+                         {.max_message_bytes = kMaxLivenessBytes, .gate = gates.workers}));
   std::unique_ptr<Controller> controller(
       new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
   LOCKSTEP_RETURN_IF_ERROR(controller->ServeMetrics());

@@ -26,9 +26,10 @@ struct ControllerOptions {
 
   // The address or name by which others reach this controller; empty: where it listens.
   std::string advertise_address;
-  // "loopback", or "network": messages that are neither encrypted nor authenticated may leave this
-  // host.
-  std::string plaintext = "loopback";
+  // The file with this controller's secret key (or the key itself), and that of the keys that may
+  // come in: what tcp endpoints ask for. Both or none; without them only this host is reachable.
+  std::string key;
+  std::string allowed_keys;
 
   // Which backend connects the ranks: "auto" (what each pair of them can do), or the name of one.
   std::string communicator = "auto";

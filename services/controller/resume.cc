@@ -72,6 +72,7 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
   if (resume.getClientNumber() > session.client_number) {
     // It had attached a moment before, and no worker has been told.
     session.client_number = resume.getClientNumber();
+    session.bulk_key = control::ToString(resume.getBulkKey());
     Adopt(session, control::ToString(resume.getName()), resume.getHost(), resume.getPid());
   }
   // Asked for once more by the client that has it: its last answer may have been lost.

@@ -11,6 +11,7 @@
 #include "runtime/client/admin.h"
 #include "services/config/endpoint.h"
 #include "services/config/yaml.h"
+#include "services/local/cluster_keys.h"
 #include "services/local/remote_command.h"
 
 namespace lockstep::local {
@@ -46,6 +47,7 @@ StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
   std::unique_ptr<ClusterProcesses> cluster(new ClusterProcesses(options));
   LOCKSTEP_RETURN_IF_ERROR(cluster->FindPrograms());
   LOCKSTEP_RETURN_IF_ERROR(cluster->ChooseEndpoints());
+  LOCKSTEP_RETURN_IF_ERROR(MakeKeysIfNeeded(cluster->options_.cluster, options.directory));
   LOCKSTEP_ASSIGN_OR_RETURN(ServiceProcess controller, cluster->StartController());
   cluster->controller_.push_back(std::move(controller));
   // Workers start while the controller does, unless only the controller can tell its port, or its
@@ -109,8 +111,8 @@ Status ClusterProcesses::ChooseEndpoints() {
   LOCKSTEP_RETURN_IF_ERROR(choose(controller.liveness_endpoint, "liveness.sock"));
   // The run directory is here only. Where clients may be elsewhere, too, a port is the worker's
   // own choice.
-  const bool clients_are_here = !options_.cluster.HasOtherHosts() ||
-                                config::CheckStaysOnThisHost(controller.client_endpoint).ok();
+  const bool clients_are_here =
+      !options_.cluster.HasOtherHosts() || config::StaysOnThisHost(controller.client_endpoint);
   for (worker::WorkerOptions& worker : options_.cluster.ranks) {
     if (!clients_are_here || !options_.cluster.HostOf(worker.rank).IsThisHost()) continue;
     LOCKSTEP_RETURN_IF_ERROR(
@@ -192,10 +194,10 @@ Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
     if (entry.key == "worker_endpoint") controller.worker_endpoint = entry.value.Text();
     if (entry.key == "liveness_endpoint") controller.liveness_endpoint = entry.value.Text();
     if (entry.key == "metrics_endpoint") controller.metrics_endpoint = entry.value.Text();
-    endpoint_ = controller.client_endpoint;
   }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
-  if (endpoint_.empty()) return Internal(path, " names no client_endpoint");
+  const std::string& endpoint = options_.cluster.controller.client_endpoint;
+  LOCKSTEP_ASSIGN_OR_RETURN(address_, OperatorAddress(options_.cluster, endpoint));
   return OkStatus();
 }
 
@@ -204,7 +206,7 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
   while (true) {
     // As much for the last question as for others: the deadline's rest may be too short for an
     // answer.
-    const StatusOr<ClusterStatus> status = GetClusterStatus(endpoint_, 200ms);
+    const StatusOr<ClusterStatus> status = GetClusterStatus(address_, 200ms);
     if (status.ok()) last = *status;
     if (last.has_value() && last->IsReady()) return OkStatus();
     LOCKSTEP_RETURN_IF_ERROR(Watch(kLook, cancel_fd));
@@ -274,8 +276,8 @@ Status ClusterProcesses::WaitForEnd(Deadline deadline, int cancel_fd) {
 
 Status ClusterProcesses::Stop(const std::string& reason) {
   const bool can_ask =
-      !endpoint_.empty() && !controller_.empty() && controller_.front().child().Running();
-  if (can_ask && ShutdownCluster(endpoint_, reason, kShutdownPatience).ok()) {
+      !endpoint().empty() && !controller_.empty() && controller_.front().child().Running();
+  if (can_ask && ShutdownCluster(address_, reason, kShutdownPatience).ok()) {
     const Deadline patience = Deadline::After(kEndPatience);
     WaitForAll(workers_, patience);
     WaitForAll(controller_, patience);
@@ -285,7 +287,7 @@ Status ClusterProcesses::Stop(const std::string& reason) {
       Deadline::After(options_.cluster.HasOtherHosts() ? kRemoteTermPatience : kTermPatience);
   const Status workers = TerminateAll(workers_, patience);
   const Status controller = TerminateAll(controller_, patience);
-  endpoint_.clear();
+  address_ = ControllerAddress();
   workers_.clear();
   controller_.clear();
   return workers.ok() ? controller : workers;

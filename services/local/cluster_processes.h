@@ -12,6 +12,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 #include "services/config/cluster_config.h"
 #include "services/local/service_process.h"
 
@@ -46,7 +47,9 @@ class ClusterProcesses {
   ~ClusterProcesses();
 
   // Where clients connect.
-  const std::string& endpoint() const { return endpoint_; }
+  const std::string& endpoint() const { return address_.endpoint; }
+  // The same with the keys of an operator, where clients are asked for keys.
+  const ControllerAddress& address() const { return address_; }
   // Process ids, until Stop() or Release(): the controller's, and the workers' in rank order, or of
   // what represents them.
   pid_t controller_pid() const { return controller_.front().pid(); }
@@ -95,7 +98,7 @@ class ClusterProcesses {
   Status Watch(std::chrono::milliseconds pause, int cancel_fd);
 
   ClusterProcessesOptions options_;
-  std::string endpoint_;
+  ControllerAddress address_;
   // The controller: no element before it is started and after Release().
   std::vector<ServiceProcess> controller_;
   std::vector<ServiceProcess> workers_;

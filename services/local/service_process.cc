@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/shared_segment.h"
+#include "runtime/control/keys/key_file.h"
 
 namespace lockstep::local {
 namespace {
@@ -18,11 +19,8 @@ constexpr int kTailLines = 10;
 
 StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& options) {
   const std::string base = options.directory + "/" + options.role;
-  std::ofstream settings(base + ".yaml", std::ios::trunc);
-  settings << options.settings;
-  settings.close();
-  if (!settings) return FailedPrecondition("cannot write ", base, ".yaml");
-
+  // There may be a key in it.
+  LOCKSTEP_RETURN_IF_ERROR(control::WriteFileWhole(base + ".yaml", options.settings, 0600));
   ChildOptions child;
   child.argv = {options.program, "--config", base + ".yaml"};
   if (!options.detached) {

@@ -8,11 +8,8 @@
 
 namespace lockstep::worker {
 
-// Whether the operator has said that what is not encrypted may leave this host.
-bool MayListenBeyondLoopback(const WorkerOptions& options);
-
-// Where this rank listens for others, and for clients: at `data_address`, or where the controller
-// is reached from. Errors: kUnavailable        a name is not known, or nothing leads there (yet)
+// Where this rank listens for others: at `data_address`, or where the controller is reached from.
+// Errors: kUnavailable        a name is not known, or nothing leads there (yet)
 //                       kInvalidArgument    it is none of this host's addresses
 //                       kPermissionDenied   what is not encrypted may not leave this host
 StatusOr<std::string> DataAddress(const WorkerOptions& options);

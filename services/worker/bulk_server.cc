@@ -17,8 +17,12 @@ namespace {
 constexpr std::chrono::hours kUntilWoken{1};
 }  // namespace
 
-BulkServer::BulkServer(std::unique_ptr<control::ServerChannel> channel)
-    : channel_(std::move(channel)), endpoint_(channel_->endpoint()), thread_([this] { Run(); }) {}
+BulkServer::BulkServer(std::unique_ptr<control::ServerChannel> channel,
+                       std::shared_ptr<BulkGate> gate)
+    : channel_(std::move(channel)),
+      endpoint_(channel_->endpoint()),
+      gate_(std::move(gate)),
+      thread_([this] { Run(); }) {}
 
 BulkServer::~BulkServer() {
   stopping_ = true;

@@ -16,6 +16,7 @@
 #include "runtime/control/input_waiter.h"
 #include "runtime/tensor/tensor.h"
 #include "schemas/bulk.capnp.h"
+#include "services/worker/bulk_gate.h"
 
 namespace lockstep::worker {
 
@@ -28,11 +29,17 @@ inline constexpr int64_t kMaxBulkChunkBytes = int64_t{4} << 20;
 // Threads: safe.
 class BulkServer {
  public:
-  explicit BulkServer(std::unique_ptr<control::ServerChannel> channel);
+  // `gate`, if there is one, is the channel's.
+  explicit BulkServer(std::unique_ptr<control::ServerChannel> channel,
+                      std::shared_ptr<BulkGate> gate = nullptr);
   ~BulkServer();
 
   // Where clients send their requests.
   const std::string& endpoint() const { return endpoint_; }
+  // By which they know it; empty: it asks for no keys.
+  std::string key() const { return gate_ == nullptr ? "" : gate_->own().public_key.Text(); }
+  // Null: everybody who can connect may.
+  BulkGate* gate() { return gate_.get(); }
 
   // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
   // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
@@ -57,6 +64,7 @@ class BulkServer {
 
   const std::unique_ptr<control::ServerChannel> channel_;
   const std::string endpoint_;
+  const std::shared_ptr<BulkGate> gate_;
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> synchronised_{0};

@@ -48,6 +48,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     hello.setSegment(offer.segment);
     hello.setActivitySegment(offer.activity_segment);
     hello.setBulkEndpoint(offer.bulk_endpoint);
+    hello.setBulkKey(offer.bulk_key);
     if (offer.inventory.has_value()) WriteInventory(*offer.inventory, hello.initResume());
   });
 }
@@ -125,6 +126,9 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
   do {
     LOCKSTEP_RETURN_IF_ERROR(channel.Send({hello}));
     const Deadline next_hello = Deadline::After(kHelloInterval).Earlier(deadline);
+    if (const std::string trouble = Message(channel.trouble()); !trouble.empty()) {
+      if (trouble != told) log::Warn(told = trouble, "; it is tried again");
+    }
     while (waiter.Wait(channels, {&wake_fd, 1}, next_hello)) {
       if (stopping) return Aborted("the worker was stopped while it joined");
       control::Message message;
@@ -136,11 +140,11 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
       if (offer.inventory.has_value()) deadline = Deadline::After(patience);
     }
   } while (!deadline.Expired());
+  std::string why = out_of_reach;
+  if (why.empty()) why = Message(channel.trouble());
+  if (why.empty()) why = "it does not run there, or not all workers have joined";
   return DeadlineExceeded("no welcome from the controller at ", options.controller_endpoint,
-                          " within ", patience.count(), " ms: ",
-                          out_of_reach.empty()
-                              ? "it does not run there, or not all workers have joined"
-                              : out_of_reach);
+                          " within ", patience.count(), " ms: ", why);
 }
 
 Status SendGoodbye(control::ClientChannel& channel, const std::string& reason) {

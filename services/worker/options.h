@@ -41,9 +41,13 @@ struct WorkerOptions {
   std::string data_address;
   // The address or name by which clients reach this worker; empty: where it listens.
   std::string advertise_address;
-  // "loopback", or "network": messages that are neither encrypted nor authenticated may leave this
-  // host.
-  std::string plaintext = "loopback";
+  // The file with this worker's secret key (or the key itself), and the controller's public key, or
+  // a file of such keys. Both or none; without them only a controller on this host is reached.
+  std::string key;
+  std::string controller_key;
+  // "loopback", or "network": tensors may go from rank to rank over networks, although what carries
+  // them there (gloo, MPI) neither encrypts nor authenticates.
+  std::string data_plaintext = "loopback";
 
   // How long to look for the controller, and for all workers to join.
   std::chrono::milliseconds join_timeout{60'000};

@@ -94,6 +94,7 @@ void Executor::OpenSession(const control::SessionRecord& record) {
     return;
   }
   const auto session = std::make_shared<SessionState>(record, *file);
+  if (bulk_.gate() != nullptr) bulk_.gate()->LetIn(record.id, record.bulk_key);
   std::lock_guard lock(sessions_mutex_);
   sessions_[record.id] = session;
   last_session_ = std::max(last_session_, record.id);
@@ -120,11 +121,13 @@ void Executor::TakeFromClient(SessionState& session, bool client_lost) {
 void Executor::Adopt(SessionState& session, const control::SessionRecord& record) {
   TakeFromClient(session, record.client_lost);
   session.Adopt(record);
+  if (bulk_.gate() != nullptr) bulk_.gate()->LetIn(record.id, record.bulk_key);
 }
 
 void Executor::CloseSession(SessionState& session, bool client_lost) {
   TakeFromClient(session, client_lost);
   const SessionId id = session.id();
+  if (bulk_.gate() != nullptr) bulk_.gate()->ShutOut(id);
   const Status status = registers_.Close(id);
   if (!status.ok()) log::Error("session ", id.value, ": ", Message(status));
   {

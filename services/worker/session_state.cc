@@ -67,6 +67,7 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   record_.pid = record.pid;
   record_.client_number = record.client_number;
   record_.names = record.names;
+  record_.bulk_key = record.bulk_key;
   looked_for_client_ = false;
   client_process_.reset();
   std::vector<RegisterId> kept;

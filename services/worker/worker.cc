@@ -25,6 +25,22 @@ constexpr std::chrono::hours kUntilBroken{24 * 365};
 constexpr int kMaxUnreadChunks = 64;
 constexpr char kActivitySuffix[] = "-activity";
 
+StatusOr<std::unique_ptr<BulkServer>> ListenForBulk(
+    const WorkerOptions& options, const std::shared_ptr<control::ZmqContext>& context,
+    bool with_keys) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, AwaitBulkEndpoint(options));
+  // Where tcp leads to, or nothing: others the kernel keeps apart.
+  const bool asks_for_keys = with_keys && !control::HostOf(endpoint).empty();
+  const auto gate = asks_for_keys ? std::make_shared<BulkGate>() : nullptr;
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel,
+                            control::ZmqListen(control::BulkContext(context, endpoint), endpoint,
+                                               {.max_message_bytes = kMaxBulkChunkBytes,
+                                                .max_unread = kMaxUnreadChunks,
+                                                .gives_way = true,
+                                                .gate = gate}));
+  return std::make_unique<BulkServer>(std::move(channel), gate);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
@@ -45,38 +61,41 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
   // With the arena's name in front, so that both are swept together.
   LOCKSTEP_ASSIGN_OR_RETURN(auto activity,
                             control::ActivityPage::Create(arena_options.name + kActivitySuffix));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string bulk_endpoint, AwaitBulkEndpoint(options));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      auto bulk_channel,
-      control::ZmqListen(control::BulkContext(context, bulk_endpoint), bulk_endpoint,
-                         {.max_message_bytes = kMaxBulkChunkBytes,
-                          .max_unread = kMaxUnreadChunks,
-                          .gives_way = true,
-                          .beyond_loopback = MayListenBeyondLoopback(options)}));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
-                            control::ZmqConnect(context, options.controller_endpoint));
-  return std::unique_ptr<Worker>(new Worker(options, std::move(context), std::move(arena),
-                                            std::move(activity), std::move(controller),
-                                            std::make_unique<BulkServer>(std::move(bulk_channel))));
+  LOCKSTEP_ASSIGN_OR_RETURN(control::CredentialSource credentials,
+                            control::CredentialsFrom(options.key, options.controller_key));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<BulkServer> bulk,
+                            ListenForBulk(options, context, /*with_keys=*/credentials != nullptr));
+  std::unique_ptr<Worker> worker(new Worker(options, std::move(credentials), std::move(context),
+                                            std::move(arena), std::move(activity),
+                                            std::move(bulk)));
+  LOCKSTEP_ASSIGN_OR_RETURN(worker->controller_, worker->ConnectTo(options.controller_endpoint));
+  worker->thread_ = std::thread([worker = worker.get()] { worker->Run(); });
+  return worker;
 }
 
-Worker::Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
-               std::shared_ptr<tensor::Arena> arena,
-               std::shared_ptr<control::ActivityPage> activity,
-               std::unique_ptr<control::ClientChannel> controller, std::unique_ptr<BulkServer> bulk)
+Worker::Worker(const WorkerOptions& options, control::CredentialSource credentials,
+               std::shared_ptr<control::ZmqContext> context, std::shared_ptr<tensor::Arena> arena,
+               std::shared_ptr<control::ActivityPage> activity, std::unique_ptr<BulkServer> bulk)
     : options_(options),
+      credentials_(std::move(credentials)),
       context_(std::move(context)),
       arena_(std::move(arena)),
-      controller_(std::move(controller)),
       bulk_(std::move(bulk)),
       activity_(std::move(activity)) {
   module::AddBuiltins(functions_);
-  thread_ = std::thread([this] { Run(); });
 }
 
 Worker::~Worker() {
   RequestStop("the worker ends");
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+}
+
+StatusOr<std::unique_ptr<control::ClientChannel>> Worker::ConnectTo(
+    const std::string& endpoint, std::chrono::milliseconds linger) {
+  control::ZmqOptions options;
+  options.linger = linger;
+  options.credentials = credentials_;
+  return control::ZmqConnect(context_, endpoint, options);
 }
 
 void Worker::RequestStop(const std::string& reason) {
@@ -134,7 +153,8 @@ Status Worker::Work() {
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
   LOCKSTEP_ASSIGN_OR_RETURN(std::string bulk_endpoint, AdvertisedAs(bulk_->endpoint(), options_));
-  Offer offer{arena_->name(), arena_->name() + kActivitySuffix, std::move(bulk_endpoint)};
+  Offer offer{arena_->name(), arena_->name() + kActivitySuffix, std::move(bulk_endpoint),
+              bulk_->key()};
   std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
     const Status served = ServeController(executor, offer, patience);
@@ -150,8 +170,7 @@ Status Worker::Work() {
                                   worked_epoch_, place_.world_size(), executor.Inventory()};
     }
     // A connection of its own: what is queued for the lost controller is nobody else's business.
-    LOCKSTEP_ASSIGN_OR_RETURN(controller_,
-                              control::ZmqConnect(context_, options_.controller_endpoint));
+    LOCKSTEP_ASSIGN_OR_RETURN(controller_, ConnectTo(options_.controller_endpoint));
     patience = was_in_a_world ? options_.controller_grace : options_.join_timeout;
   }
 }
@@ -190,8 +209,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   }
   // Before the ranks connect: that may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
-                            control::ZmqConnect(context_, place.liveness_endpoint,
-                                                {.linger = std::chrono::milliseconds(0)}));
+                            ConnectTo(place.liveness_endpoint, std::chrono::milliseconds(0)));
   LivenessClient liveness(std::move(liveness_channel),
                           {place.rank, place.controller, place.watch, place.heartbeat_interval,
                            options_.controller_timeout},

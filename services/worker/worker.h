@@ -16,6 +16,8 @@
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
+#include "runtime/control/keys/gate.h"
+#include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/module/function_table.h"
 #include "runtime/tensor/arena.h"
@@ -32,7 +34,8 @@ namespace lockstep::worker {
 class Worker {
  public:
   // Makes the arena and starts the threads; joining goes on in the background. kInvalidArgument for
-  // bad options, kUnavailable or kResourceExhausted if there is no shared memory to work with.
+  // bad options, the errors of control::CredentialsFrom(), kUnavailable or kResourceExhausted if
+  // there is no shared memory to work with.
   static StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options,
                                                  std::shared_ptr<control::ZmqContext> context);
   ~Worker();
@@ -44,9 +47,13 @@ class Worker {
   Status Wait(Deadline deadline);
 
  private:
-  Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
-         std::shared_ptr<tensor::Arena> arena, std::shared_ptr<control::ActivityPage> activity,
-         std::unique_ptr<control::ClientChannel> controller, std::unique_ptr<BulkServer> bulk);
+  Worker(const WorkerOptions& options, control::CredentialSource credentials,
+         std::shared_ptr<control::ZmqContext> context, std::shared_ptr<tensor::Arena> arena,
+         std::shared_ptr<control::ActivityPage> activity, std::unique_ptr<BulkServer> bulk);
+
+  // To the controller, with this worker's key.
+  StatusOr<std::unique_ptr<control::ClientChannel>> ConnectTo(
+      const std::string& endpoint, std::chrono::milliseconds linger = control::ZmqOptions().linger);
 
   void Run();
   // Serves one controller after another.
@@ -73,6 +80,7 @@ class Worker {
   std::optional<Status> WhyItEnds(const Status& served);
 
   const WorkerOptions options_;
+  const control::CredentialSource credentials_;
   const std::shared_ptr<control::ZmqContext> context_;
   const std::shared_ptr<tensor::Arena> arena_;
   std::unique_ptr<control::ClientChannel> controller_;  // the executing thread's

@@ -8,7 +8,8 @@ StatusOr<std::unique_ptr<Client>> Client::Start(ClientOptions options) {
   session.connect_timeout = std::chrono::seconds(30);
   // Longer than any call may take: a wait that nothing ends shows.
   session.timeout = 6 * options.longest_call;
-  session.endpoint = options.wire == nullptr ? options.endpoint : options.wire->endpoint();
+  session.Reach(options.controller);
+  if (options.wire != nullptr) session.endpoint = options.wire->endpoint();
   LOCKSTEP_ASSIGN_OR_RETURN(Session connected, Session::Connect(session));
   return std::unique_ptr<Client>(new Client(std::move(options), std::move(connected)));
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 #include "runtime/client/session.h"
 #include "tests/chaos/random_program.h"
 #include "tests/support/tcp_proxy.h"
@@ -23,7 +24,7 @@ Status Violation(const Parts&... parts) {
 }
 
 struct ClientOptions {
-  std::string endpoint;  // the controller's
+  ControllerAddress controller;
   std::string name;
   uint64_t seed = 0;
   // No call may take longer, whatever happens, on a machine that is busy with the tests.

@@ -13,8 +13,8 @@ namespace lockstep::chaos {
 namespace {
 
 // Opens a session, has a tensor made that nobody frees, and is gone.
-void Vanish(const std::string& endpoint) {
-  testing::WireClient client(endpoint);
+void Vanish(const ControllerAddress& controller) {
+  testing::WireClient client(controller);
   if (!client.Open().ok()) return;
   control::BatchWriter writer;
   (void)writer.Add([](wire::Command::Builder command) {
@@ -28,15 +28,15 @@ void Vanish(const std::string& endpoint) {
 
 }  // namespace
 
-Status RunClients(const Plan& plan, const std::string& endpoint,
+Status RunClients(const Plan& plan, const ControllerAddress& controller,
                   const std::function<Status()>& strike) {
-  support::TcpProxy wire(endpoint);
+  support::TcpProxy wire(controller.endpoint);
   std::promise<void> repaired;
   const std::shared_future<void> is_repaired = repaired.get_future().share();
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < plan.sessions; ++i) {
     ClientOptions options;
-    options.endpoint = endpoint;
+    options.controller = controller;
     options.name = "chaos " + std::to_string(i);
     options.seed = plan.seed * 100 + static_cast<uint64_t>(i);
     options.longest_call = plan.LongestCall();
@@ -52,7 +52,7 @@ Status RunClients(const Plan& plan, const std::string& endpoint,
       return concerned ? RunFault(client, plan) : client.RunToTheEnd(2 * plan.steps);
     });
   }
-  if (plan.fault == Fault::kVanish) Vanish(endpoint);
+  if (plan.fault == Fault::kVanish) Vanish(controller);
   Status status;
   if (HitsAll(plan.fault)) status = strike();
   repaired.set_value();

@@ -89,10 +89,10 @@ Status RunClusterOnHosts(const Plan& plan) {
     std::this_thread::sleep_for(4 * plan.delay);
     late = cluster.StartWorkersOf(plan.host);
   });
-  Status status = RunClients(plan, cluster.endpoint(), [&] { return StrikeHosts(cluster, plan); });
+  Status status = RunClients(plan, cluster.address(), [&] { return StrikeHosts(cluster, plan); });
   latecomer.join();
   status.Update(late);
-  if (status.ok()) status = CheckAtRest(cluster.endpoint(), plan);
+  if (status.ok()) status = CheckAtRest(cluster.address(), plan);
   if (status.ok()) status = CheckDescriptorsOf(RunningPids(cluster, plan), descriptors);
 
   // Who is out of reach would not hear that the others stop.

@@ -17,10 +17,10 @@ using namespace std::chrono_literals;
 
 // The cluster's status once `found`; an error if that takes too long.
 template <typename Found>
-Status Await(const std::string& endpoint, const std::string& what, Found found) {
+Status Await(const ControllerAddress& controller, const std::string& what, Found found) {
   const Deadline deadline = Deadline::After(kPatience);
   while (true) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, GetClusterStatus(endpoint, kPatience));
+    LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, GetClusterStatus(controller, kPatience));
     if (found(status)) return OkStatus();
     if (deadline.Expired()) return Violation(what);
     std::this_thread::sleep_for(5ms);
@@ -83,11 +83,11 @@ Status CheckDescriptorsOf(const std::vector<pid_t>& pids, const std::map<pid_t, 
   }
 }
 
-Status CheckAtRest(const std::string& endpoint, const Plan& plan) {
+Status CheckAtRest(const ControllerAddress& controller, const Plan& plan) {
   const std::vector<Rank> lost = LosesForGood(plan.fault) ? plan.LostRanks() : std::vector<Rank>();
-  LOCKSTEP_RETURN_IF_ERROR(Await(endpoint, "sessions are left",
+  LOCKSTEP_RETURN_IF_ERROR(Await(controller, "sessions are left",
                                  [](const ClusterStatus& now) { return now.sessions.empty(); }));
-  return Await(endpoint, "a worker is disturbed, or holds registers of nobody",
+  return Await(controller, "a worker is disturbed, or holds registers of nobody",
                [&](const ClusterStatus& now) {
                  for (const WorkerStatus& worker : now.workers) {
                    const bool is_lost =

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 #include "tests/chaos/plan.h"
 
 namespace lockstep::chaos {
@@ -29,7 +30,7 @@ std::map<pid_t, size_t> DescriptorsOf(const std::vector<pid_t>& pids);
 Status CheckDescriptorsOf(const std::vector<pid_t>& pids, const std::map<pid_t, size_t>& before);
 
 // All sessions are closed, or their clients are gone: nothing of them is left in the cluster at
-// `endpoint`, and whoever the fault did not concern is ready for others.
-Status CheckAtRest(const std::string& endpoint, const Plan& plan);
+// `controller`, and whoever the fault did not concern is ready for others.
+Status CheckAtRest(const ControllerAddress& controller, const Plan& plan);
 
 }  // namespace lockstep::chaos

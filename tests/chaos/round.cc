@@ -89,8 +89,8 @@ Status RunCluster(const Plan& plan) {
   const std::map<pid_t, size_t> descriptors = DescriptorsOf(RunningPids(*cluster, plan));
   std::set<std::string> segments = testing::SegmentsOf(plan.processes ? pids[0] : 0);
 
-  Status status = RunClients(plan, cluster->endpoint(), [&] { return Strike(*cluster, plan); });
-  if (status.ok()) status = CheckAtRest(cluster->endpoint(), plan);
+  Status status = RunClients(plan, cluster->address(), [&] { return Strike(*cluster, plan); });
+  if (status.ok()) status = CheckAtRest(cluster->address(), plan);
   if (status.ok()) status = CheckDescriptorsOf(RunningPids(*cluster, plan), descriptors);
 
   if (plan.fault == Fault::kStop) kill(pids[static_cast<size_t>(plan.victim)], SIGCONT);

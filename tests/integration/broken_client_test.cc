@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, BrokenClientTest, ::testing::Values(ClusterKi
                          NameOf);
 
 TEST_P(BrokenClientTest, LostBatchFailsTheSession) {
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   client.SendBatch(client.session(), Sync(), 1, 1);
   EXPECT_EQ(client.NextVerdict(), OkStatus());
@@ -50,7 +50,7 @@ TEST_P(BrokenClientTest, LostBatchFailsTheSession) {
 }
 
 TEST_P(BrokenClientTest, BatchThatComesAgainFailsTheSession) {
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   client.SendBatch(client.session(), Sync(), 1, 1);
   EXPECT_EQ(client.NextVerdict(), OkStatus());
@@ -60,7 +60,7 @@ TEST_P(BrokenClientTest, BatchThatComesAgainFailsTheSession) {
 
 // ZeroMQ drops it with the connection, which is made anew: nothing else would tell.
 TEST_P(BrokenClientTest, BatchThatIsTooLargeIsMissed) {
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   const std::string large(kLimit + 8, 'x');
   client.SendBatch(client.session(), control::Frame::Copy(large.data(), large.size()));
@@ -80,7 +80,7 @@ TEST_P(BrokenClientTest, BatchThatIsTooLargeIsMissed) {
 
 // It says where the client is; the commands that were lost are not missed any more.
 TEST_P(BrokenClientTest, ResetMendsALoss) {
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   client.SendBatch(client.session(), Sync(), 5);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kDataLoss);
@@ -91,7 +91,7 @@ TEST_P(BrokenClientTest, ResetMendsALoss) {
 }
 
 TEST_P(BrokenClientTest, ResetDoesNotMendWhatWasSentTwice) {
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   client.SendBatch(client.session(), Sync(), 1);
   client.SendBatch(client.session(), Sync(), 1);
@@ -109,7 +109,7 @@ TEST_P(BrokenClientTest, ResetDoesNotMendWhatWasSentTwice) {
 
 TEST_P(BrokenClientTest, ClientThatDoesNotWaitForCreditIsCutOff) {
   const uint64_t most_under_way = kLimit + 2 * control::FlowCost(kLimit) + (uint64_t{8} << 20);
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   // Nobody consumes anything after this.
   client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);

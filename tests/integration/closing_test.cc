@@ -25,7 +25,7 @@ class ClosingTest : public SessionFixture {
   void TearDown() override {
     // Or else the others wait for the stuck session here.
     if (session_ != nullptr) {
-      (void)ShutdownCluster(cluster_->endpoint(), "the test is over", kLong);
+      (void)ShutdownCluster(cluster_->address(), "the test is over", kLong);
     }
     SessionFixture::TearDown();
   }
@@ -43,7 +43,7 @@ class ClosingTest : public SessionFixture {
 
   // A session whose ranks wait in a barrier for one that never comes.
   WireClient Stuck() {
-    WireClient client(cluster_->endpoint());
+    WireClient client(cluster_->address());
     EXPECT_EQ(client.Open(), OkStatus());
     client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);
     return client;
@@ -91,7 +91,7 @@ TEST_P(ClosingTest, WorkThatIsLeftAtTheDeadlineIsAborted) {
   EXPECT_THAT(Message(late), HasSubstr("rank 0"));
   ExpectOthersWork();
   const Deadline deadline = Deadline::After(kLong);
-  while (Unwrap(GetClusterStatus(cluster_->endpoint(), kLong)).sessions.size() > 1) {
+  while (Unwrap(GetClusterStatus(cluster_->address(), kLong)).sessions.size() > 1) {
     ASSERT_FALSE(deadline.Expired()) << "the session has ended on all ranks";
     std::this_thread::yield();
   }
@@ -110,7 +110,7 @@ TEST_P(ClosingTest, ShutdownAnswersACloseAndAbortsItsWork) {
   client.SendClose(1, 10min);
   ASSERT_TRUE(IsClosing(client));
   const auto begin = Deadline::Clock::now();
-  EXPECT_OK(ShutdownCluster(cluster_->endpoint(), "time for maintenance", kLong));
+  EXPECT_OK(ShutdownCluster(cluster_->address(), "time for maintenance", kLong));
   const lockstep::Status answer = client.NextVerdict();
   EXPECT_EQ(answer.code(), StatusCode::kUnavailable) << answer;
   EXPECT_THAT(Message(answer), HasSubstr("time for maintenance"));

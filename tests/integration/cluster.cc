@@ -15,6 +15,7 @@
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
 #include "services/controller/controller.h"
+#include "services/local/cluster_keys.h"
 #include "services/local/cluster_processes.h"
 #include "services/local/local_cluster.h"
 #include "services/local/temporary_directory.h"
@@ -47,7 +48,7 @@ class OwnLocalCluster final : public Cluster {
   StatusOr<Session> Connect(SessionOptions options) override {
     return cluster_->Connect(std::move(options));
   }
-  const std::string& endpoint() const override { return cluster_->endpoint(); }
+  ControllerAddress address() const override { return cluster_->endpoint(); }
   std::vector<pid_t> worker_pids() const override { return cluster_->worker_pids(); }
   Status ReplaceWorker(Rank rank) override { return cluster_->ReplaceWorker(rank); }
   Status Stop() override { return cluster_->Stop(); }
@@ -85,10 +86,10 @@ class TcpThreads final : public Cluster {
   ~TcpThreads() override { (void)Stop(); }
 
   StatusOr<Session> Connect(SessionOptions options) override {
-    options.endpoint = endpoint();
+    options.Reach(address());
     return Session::Connect(options, context_);
   }
-  const std::string& endpoint() const override { return controller_->client_endpoint(); }
+  ControllerAddress address() const override { return controller_->client_endpoint(); }
   std::vector<pid_t> worker_pids() const override { return {}; }
   Status ReplaceWorker(Rank) override { return Unimplemented("these workers are threads"); }
   Status Stop() override {
@@ -125,15 +126,16 @@ class TcpProcesses final : public Cluster {
       cluster.ranks.push_back(options.worker);
       cluster.ranks.back().rank = rank;
     }
+    LOCKSTEP_RETURN_IF_ERROR(local::MakeKeys(cluster, directory->path()));
     LOCKSTEP_ASSIGN_OR_RETURN(auto started, local::ClusterProcesses::Start(processes));
     return std::unique_ptr<Cluster>(new TcpProcesses(std::move(directory), std::move(started)));
   }
 
   StatusOr<Session> Connect(SessionOptions options) override {
-    options.endpoint = endpoint();
+    options.Reach(address());
     return Session::Connect(options);
   }
-  const std::string& endpoint() const override { return processes_->endpoint(); }
+  ControllerAddress address() const override { return processes_->address(); }
   std::vector<pid_t> worker_pids() const override { return processes_->worker_pids(); }
   pid_t controller_pid() const override { return processes_->controller_pid(); }
   Status ReplaceWorker(Rank rank) override { return processes_->ReplaceWorker(rank); }
@@ -165,7 +167,7 @@ class HostsCluster final : public Cluster {
   StatusOr<Session> Connect(SessionOptions options) override {
     return cluster_.Connect(std::move(options));
   }
-  const std::string& endpoint() const override { return endpoint_; }
+  ControllerAddress address() const override { return cluster_.address(); }
   std::vector<pid_t> worker_pids() const override { return {}; }
   Status ReplaceWorker(Rank rank) override {
     cluster_.KillWorker(rank);
@@ -175,14 +177,12 @@ class HostsCluster final : public Cluster {
     cluster_.KillController();
     return cluster_.StartController();
   }
-  Status Stop() override { return ShutdownCluster(endpoint_, "the test is over", kStopPatience); }
+  Status Stop() override { return ShutdownCluster(address(), "the test is over", kStopPatience); }
 
  private:
-  explicit HostsCluster(const NetnsClusterOptions& options)
-      : cluster_(options), endpoint_(cluster_.endpoint()) {}
+  explicit HostsCluster(const NetnsClusterOptions& options) : cluster_(options) {}
 
   NetnsCluster cluster_;
-  const std::string endpoint_;
 };
 
 using SharedClusters = std::map<ClusterKind, std::unique_ptr<Cluster>>;

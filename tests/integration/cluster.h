@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 #include "runtime/client/session.h"
 #include "services/controller/options.h"
 #include "services/worker/options.h"
@@ -20,7 +21,7 @@ enum class ClusterKind {
   kLocalThreads,    // LocalCluster: workers are threads, messages go by inproc
   kLocalProcesses,  // LocalCluster: workers are child processes, messages go by ipc
   kTcpThreads,      // Controller and Worker objects, messages go by tcp
-  kTcpProcesses,    // the two programs, messages go by tcp
+  kTcpProcesses,    // the two programs, messages go by tcp, with keys
   kHosts,           // the same on three hosts, which share nothing but a wire
 };
 // All but kHosts, or only that one, if $LOCKSTEP_CLUSTERS is "hosts": a process that has hosts of
@@ -46,11 +47,11 @@ class Cluster {
                                                   const ClusterOptions& options = {});
   virtual ~Cluster() = default;
 
-  // options.endpoint is filled in.
+  // The controller's address is filled in.
   virtual StatusOr<Session> Connect(SessionOptions options = {}) = 0;
   // For the functions of admin.h and for clients made by hand; inproc endpoints need the cluster's
   // own context, so kLocalThreads has none for them.
-  virtual const std::string& endpoint() const = 0;
+  virtual ControllerAddress address() const = 0;
   // Of the processes' kinds, in rank order.
   virtual std::vector<pid_t> worker_pids() const = 0;
   // kTcpProcesses only; else -1.

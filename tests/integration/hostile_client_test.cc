@@ -20,12 +20,12 @@ class HostileClientTest : public SessionFixture {
     // The session looked on all the while.
     const DRef sum = Unwrap(session_->AllReduce(FullOfRank({2}), Reduction::kSum));
     EXPECT_EQ(Elements<float>(sum, 3), (std::vector<float>{6, 6}));
-    const auto status = GetClusterStatus(endpoint(), 20s);
+    const auto status = GetClusterStatus(address(), 20s);
     ASSERT_TRUE(status.ok()) << status.status();
     EXPECT_TRUE(status->IsReady());
     SessionFixture::TearDown();
   }
-  const std::string& endpoint() { return SharedCluster(GetParam()).endpoint(); }
+  ControllerAddress address() { return SharedCluster(GetParam()).address(); }
 
   static control::Frame Sync() {
     return control::OneCommand([](wire::Command::Builder command) { command.setSync(); });
@@ -36,26 +36,26 @@ INSTANTIATE_TEST_SUITE_P(Clusters, HostileClientTest,
                          NameOf);
 
 TEST_P(HostileClientTest, HandMadeClientWorksIfItBehaves) {
-  WireClient client(endpoint());
+  WireClient client(address());
   ASSERT_EQ(client.Open(), OkStatus());
   client.SendBatch(client.session(), Sync(), 1, 1);
   EXPECT_EQ(client.NextVerdict(), OkStatus());
 }
 
 TEST_P(HostileClientTest, VersionsWithoutACommonOneAreRefused) {
-  WireClient newer(endpoint());
+  WireClient newer(address());
   const Status status = newer.Open(control::kProtocolVersion + 1, control::kProtocolVersion + 9);
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(Message(status), HasSubstr("7.7.7"));
-  WireClient older(endpoint());
+  WireClient older(address());
   EXPECT_EQ(older.Open(0, control::kOldestProtocolVersion - 1).code(),
             StatusCode::kFailedPrecondition);
-  WireClient both(endpoint());
+  WireClient both(address());
   EXPECT_EQ(both.Open(0, control::kProtocolVersion + 1), OkStatus());
 }
 
 TEST_P(HostileClientTest, BytesThatAreNoMessageAreRefused) {
-  WireClient client(endpoint());
+  WireClient client(address());
   client.SendFrames({control::Frame()});
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument);
   client.SendFrames({control::Frame::Copy("cut off", 7)});
@@ -66,7 +66,7 @@ TEST_P(HostileClientTest, BytesThatAreNoMessageAreRefused) {
 }
 
 TEST_P(HostileClientTest, OnlyABodyMayBeLarge) {
-  WireClient client(endpoint());
+  WireClient client(address());
   client.Send([](wire::ClientMessage::Builder message) {
     message.initOpenSession().setName(std::string(100'000, 'x'));
   });
@@ -74,7 +74,7 @@ TEST_P(HostileClientTest, OnlyABodyMayBeLarge) {
 }
 
 TEST_P(HostileClientTest, SessionsOfOthersCannotBeTouched) {
-  WireClient client(endpoint());
+  WireClient client(address());
   ASSERT_EQ(client.Open(), OkStatus());
   const SessionId theirs = session_->id();
   client.SendBatch(theirs, Sync(), 1, 1);
@@ -98,7 +98,7 @@ TEST_P(HostileClientTest, SessionsOfOthersCannotBeTouched) {
 }
 
 TEST_P(HostileClientTest, BatchesThatAreNotWholeAreRefused) {
-  WireClient client(endpoint());
+  WireClient client(address());
   ASSERT_EQ(client.Open(), OkStatus());
   const auto refused = [&](uint64_t first_command, Rank from) {
     client.SendBatch(client.session(), Sync(), first_command, 1, from);
@@ -120,7 +120,7 @@ TEST_P(HostileClientTest, BatchesThatAreNotWholeAreRefused) {
 }
 
 TEST_P(HostileClientTest, GenerationsCannotBeChosen) {
-  WireClient client(endpoint());
+  WireClient client(address());
   ASSERT_EQ(client.Open(), OkStatus());
   for (uint32_t generation : {0u, 2000u, 4294967295u}) {
     client.Send([&](wire::ClientMessage::Builder message) {
@@ -137,7 +137,7 @@ TEST_P(HostileClientTest, GenerationsCannotBeChosen) {
 // These would free registers under the worker's feet.
 TEST_P(HostileClientTest, CommandsOfTheControllerFailTheSession) {
   const auto verdict = [&](auto fill) {
-    WireClient client(endpoint());
+    WireClient client(address());
     EXPECT_EQ(client.Open(), OkStatus());
     control::BatchWriter writer;
     (void)writer.Add(fill);
@@ -164,7 +164,7 @@ TEST_P(HostileClientTest, BodiesThatAreCutOffOrJunkFailTheSession) {
        {control::Frame::Copy(whole.data(), whole.size() - 1),
         control::Frame::Copy(whole.data(), whole.size() - 8), control::Frame::Copy("x", 1),
         control::Frame::Copy(junk.data(), junk.size())}) {
-    WireClient client(endpoint());
+    WireClient client(address());
     ASSERT_EQ(client.Open(), OkStatus());
     client.SendBatch(client.session(), body);
     EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument) << body.size();
@@ -173,7 +173,7 @@ TEST_P(HostileClientTest, BodiesThatAreCutOffOrJunkFailTheSession) {
 
 TEST_P(HostileClientTest, ImpossibleNumbersInCommandsFailTheSession) {
   const auto verdict = [&](auto fill) {
-    WireClient client(endpoint());
+    WireClient client(address());
     EXPECT_EQ(client.Open(), OkStatus());
     client.SendBatch(client.session(), control::OneCommand(fill));
     return client.NextVerdict().code();
@@ -233,7 +233,7 @@ TEST_P(HostileClientTest, FlippedBitsCostNobodyElseAnything) {
   }
   const control::Frame whole = writer.Take();
   for (int round = 0; round < 60; ++round) {
-    WireClient client(endpoint());
+    WireClient client(address());
     ASSERT_EQ(client.Open(), OkStatus());
     std::vector<uint64_t> words(whole.size() / 8);
     std::memcpy(words.data(), whole.data(), whole.size());

@@ -36,7 +36,7 @@ class LostProcessesTest : public SessionFixture {
     return options;
   }
 
-  ClusterStatus Status() { return Unwrap(GetClusterStatus(cluster_->endpoint(), kLong)); }
+  ClusterStatus Status() { return Unwrap(GetClusterStatus(cluster_->address(), kLong)); }
 
   // Asks for the cluster's status until `found`; a failure if that takes too long.
   template <typename Found>
@@ -218,7 +218,7 @@ TEST_P(SilenceTest, IdleSessionKeepsItsLease) {
   EXPECT_OK(session_->SyncAll());
   const auto begin = Deadline::Clock::now();
   // Somebody else's time passes; this session says nothing by itself.
-  WireClient other(cluster_->endpoint());
+  WireClient other(cluster_->address());
   ASSERT_EQ(other.Open(), OkStatus());
   WaitUntil([](const ClusterStatus& now) { return now.sessions.size() == 1; });
   EXPECT_GE(Deadline::Clock::now() - begin, 1500ms);
@@ -240,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, VanishedClientTest,
                          NameOf);
 
 TEST_P(VanishedClientTest, RegistersOfASilentClientAreFreedWithinTheLease) {
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   control::BatchWriter writer;
   (void)writer.Add([](wire::Command::Builder command) {
@@ -258,7 +258,7 @@ TEST_P(VanishedClientTest, RegistersOfASilentClientAreFreedWithinTheLease) {
 }
 
 TEST_P(VanishedClientTest, SilentClientCannotHoldTheOthersInACollective) {
-  WireClient client(cluster_->endpoint());
+  WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
   const auto begin = Deadline::Clock::now();
   client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);
@@ -272,7 +272,7 @@ TEST_P(VanishedClientTest, ShutdownTellsSessionsWhy) {
     WaitUntil([](const ClusterStatus& now) {
       return now.workers[0].activity.launched > now.workers[0].activity.completed;
     });
-    EXPECT_OK(ShutdownCluster(cluster_->endpoint(), "time for maintenance", kLong));
+    EXPECT_OK(ShutdownCluster(cluster_->address(), "time for maintenance", kLong));
   });
   const lockstep::Status status = session_->SyncAll();
   stopper.join();

@@ -48,7 +48,7 @@ class StuckTest : public SessionFixture {
   ClusterStatus StatusOnce(Found found) {
     const Deadline deadline = Deadline::After(kLong);
     while (true) {
-      ClusterStatus status = Unwrap(GetClusterStatus(cluster_->endpoint(), kLong));
+      ClusterStatus status = Unwrap(GetClusterStatus(cluster_->address(), kLong));
       if (found(status)) return status;
       if (deadline.Expired()) {
         ADD_FAILURE() << "not found in time";
@@ -87,7 +87,7 @@ TEST_P(StuckTest, TheStoryTellsWhoWaitsForWhomAndWhere) {
     }
     return now.workers[2].stuck && waiting == 3;
   });
-  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->endpoint(), kLong));
+  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), kLong));
   const ClusterStory story = TellStory(status);
   EXPECT_EQ(story.summary, "rank 2 is stuck");
   ASSERT_EQ(story.culprits.size(), 1u);
@@ -174,7 +174,7 @@ TEST_P(SlowLibraryTest, WorkersThatLoadALibraryAnswerAndAreNotLost) {
   (void)Unwrap(session_->LoadModule("slow_module.so"));
   EXPECT_OK(session_->Flush());
   StatusOnce([](const ClusterStatus& now) { return now.workers[3].stuck; });
-  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->endpoint(), kLong));
+  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), kLong));
   for (const WorkerStatus& worker : status.workers) {
     EXPECT_TRUE(worker.reported) << worker.rank;
     EXPECT_EQ(worker.activity.what, "load module");

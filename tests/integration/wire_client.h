@@ -11,6 +11,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/client/address.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
@@ -54,8 +55,12 @@ inline control::Frame StuckBody() {
 
 class WireClient {
  public:
-  explicit WireClient(const std::string& endpoint)
-      : channel_(std::move(*control::ZmqConnect(control::ZmqContext::Create(), endpoint))) {}
+  explicit WireClient(const ControllerAddress& controller) {
+    control::ZmqOptions options;
+    options.credentials = *control::CredentialsFrom(controller.key, controller.controller_key);
+    channel_ = std::move(
+        *control::ZmqConnect(control::ZmqContext::Create(), controller.endpoint, options));
+  }
 
   void SendFrames(const control::Message& message) { ASSERT_TRUE(channel_->Send(message).ok()); }
   template <typename Fill>
@@ -105,6 +110,8 @@ class WireClient {
     WaitFor([&](wire::ControllerMessage::Reader reader) {
       if (reader.isSessionOpened()) {
         session_ = SessionId(reader.getSessionOpened().getSession());
+        bulk_endpoint_ = reader.getSessionOpened().getWorkers()[0].getBulkEndpoint().cStr();
+        bulk_key_ = reader.getSessionOpened().getWorkers()[0].getBulkKey().cStr();
         status = OkStatus();
       } else if (reader.isRefused()) {
         status = control::ReadError(reader.getRefused().getError()).ToStatus();
@@ -196,10 +203,15 @@ class WireClient {
   }
 
   SessionId session() const { return session_; }
+  // Worker-0's, as the answer to Open() has told.
+  const std::string& bulk_endpoint() const { return bulk_endpoint_; }
+  const std::string& bulk_key() const { return bulk_key_; }
 
  private:
   std::unique_ptr<control::ClientChannel> channel_;
   SessionId session_;
+  std::string bulk_endpoint_;
+  std::string bulk_key_;
 };
 
 }  // namespace lockstep::testing

@@ -37,6 +37,7 @@ int Main(int argc, char** argv) {
   AddCall(lockstep);
   AddRun(lockstep);
   AddConfig(lockstep);
+  AddKeys(lockstep);
   AddVersion(lockstep);
 
   if (argc == 1) {

@@ -76,7 +76,9 @@ StatusOr<ClusterRecord> ParseRecord(const std::string& path, const std::string& 
     const json root = json::parse(text);
     ClusterRecord record;
     record.name = root.at("name");
-    record.endpoint = root.at("endpoint");
+    record.controller.endpoint = root.at("endpoint");
+    record.controller.key = root.value("key", "");
+    record.controller.controller_key = root.value("controller_key", "");
     record.directory = root.at("directory");
     record.workers = root.at("workers");
     for (const json& process : root.at("processes")) {
@@ -156,11 +158,11 @@ Status WriteRecord(const ClusterRecord& record) {
     processes.push_back(
         {{"role", process.role}, {"pid", process.pid}, {"start_ticks", process.start_ticks}});
   }
-  const json root = {{"name", record.name},
-                     {"endpoint", record.endpoint},
-                     {"directory", record.directory},
-                     {"workers", record.workers},
-                     {"processes", processes}};
+  const json root = {
+      {"name", record.name},           {"endpoint", record.controller.endpoint},
+      {"key", record.controller.key},  {"controller_key", record.controller.controller_key},
+      {"directory", record.directory}, {"workers", record.workers},
+      {"processes", processes}};
   // Renamed into place, so that a reader sees all of it or nothing.
   const std::string path = RecordPath(record.name);
   const std::string draft = path + ".new";

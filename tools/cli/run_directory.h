@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 
 namespace lockstep::cli {
 
@@ -35,7 +36,7 @@ StatusOr<ProcessRecord> RecordProcess(const std::string& role, pid_t pid);
 
 struct ClusterRecord {
   std::string name;
-  std::string endpoint;   // for clients
+  ControllerAddress controller;
   std::string directory;  // its run directory
   int workers = 0;
   std::vector<ProcessRecord> processes;  // the controller first

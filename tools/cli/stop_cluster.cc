@@ -45,7 +45,7 @@ Status StopCluster(const ClusterRecord& record, std::chrono::milliseconds patien
   forced->clear();
   if (!record.processes.empty() && record.processes.front().IsAlive()) {
     const Status asked =
-        ShutdownCluster(record.endpoint, "lockstep down",
+        ShutdownCluster(record.controller, "lockstep down",
                         std::min<std::chrono::milliseconds>(patience, kAskPatience));
     if (asked.ok()) WaitForAll(record, Deadline::After(patience));
   }

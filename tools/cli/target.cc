@@ -23,6 +23,7 @@ Status Unreachable(const std::string& what) {
 Status ConnectError(const Status& status) {
   switch (status.code()) {
     case StatusCode::kUnavailable:
+    case StatusCode::kPermissionDenied:
       return WithExitCode(status, ExitCode::kUnreachable);
     case StatusCode::kInvalidArgument:
       return WithExitCode(status, ExitCode::kUsage);
@@ -35,7 +36,7 @@ std::chrono::milliseconds Timeout(const TargetOptions& options) {
   return std::chrono::milliseconds(static_cast<int64_t>(options.timeout_seconds * 1000));
 }
 
-StatusOr<std::string> EndpointOf(const std::string& name) {
+StatusOr<ControllerAddress> ControllerOf(const std::string& name) {
   const StatusOr<std::optional<ClusterRecord>> found = ReadRecord(name);
   if (!found.ok()) return ConnectError(found.status());
   const std::optional<ClusterRecord>& record = *found;
@@ -47,11 +48,11 @@ StatusOr<std::string> EndpointOf(const std::string& name) {
                        record->directory + " until `lockstep down " + name +
                        "` or the next `up` removes them");
   }
-  return record->endpoint;
+  return record->controller;
 }
 
 // Used where nothing says which cluster is meant.
-StatusOr<std::string> OnlyEndpoint() {
+StatusOr<ControllerAddress> OnlyController() {
   LOCKSTEP_ASSIGN_OR_RETURN(const RecordList records, ListRecords());
   for (const Status& unreadable : records.unreadable) Warn(Message(unreadable));
   std::vector<const ClusterRecord*> alive;
@@ -60,13 +61,21 @@ StatusOr<std::string> OnlyEndpoint() {
     if (!record.IsAlive()) continue;
     alive.push_back(&record);
     names += (names.empty() ? "" : ", ") + record.name;
-    if (record.name == kDefaultName) return record.endpoint;
+    if (record.name == kDefaultName) return record.controller;
   }
-  if (alive.size() == 1) return alive.front()->endpoint;
+  if (alive.size() == 1) return alive.front()->controller;
   if (!alive.empty()) {
     return UsageError("several clusters run on this host; choose one with --name: ", names);
   }
-  return EndpointOf(kDefaultName);
+  return ControllerOf(kDefaultName);
+}
+
+StatusOr<ControllerAddress> ChooseController(const TargetOptions& options) {
+  if (!options.endpoint.empty()) return ControllerAddress(options.endpoint);
+  if (!options.name.empty()) return ControllerOf(options.name);
+  const char* endpoint = std::getenv("LOCKSTEP_ENDPOINT");
+  if (endpoint != nullptr && *endpoint != '\0') return ControllerAddress(endpoint);
+  return OnlyController();
 }
 
 }  // namespace
@@ -86,27 +95,27 @@ void AddTargetOptions(Command command, TargetOptions& options) {
       .Between(0.001, 86'400.0)
       .Placeholder("SECONDS")
       .ShowDefault();
+  AddKeyOptions(command, options.keys);
 }
 
-StatusOr<std::string> ResolveEndpoint(const TargetOptions& options) {
-  if (!options.endpoint.empty()) return options.endpoint;
-  if (!options.name.empty()) return EndpointOf(options.name);
-  const char* endpoint = std::getenv("LOCKSTEP_ENDPOINT");
-  if (endpoint != nullptr && *endpoint != '\0') return std::string(endpoint);
-  return OnlyEndpoint();
+StatusOr<ControllerAddress> ResolveController(const TargetOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(ControllerAddress controller, ChooseController(options));
+  return WithKeys(std::move(controller), options.keys);
 }
 
-StatusOr<ClusterStatus> QueryCluster(const std::string& endpoint, const TargetOptions& options) {
-  const Spinner spinner("asking " + endpoint, CanShowProgress());
-  StatusOr<ClusterStatus> status = GetClusterStatus(endpoint, Timeout(options));
+StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
+                                     const TargetOptions& options) {
+  const Spinner spinner("asking " + controller.endpoint, CanShowProgress());
+  StatusOr<ClusterStatus> status = GetClusterStatus(controller, Timeout(options));
   return status.ok() ? status : ConnectError(status.status());
 }
 
-StatusOr<ClusterStatus> QueryWhy(const std::string& endpoint, const TargetOptions& options) {
+StatusOr<ClusterStatus> QueryWhy(const ControllerAddress& controller,
+                                 const TargetOptions& options) {
   // The controller waits a second for workers that do not answer.
   constexpr std::chrono::milliseconds kForReports{1500};
-  const Spinner spinner("asking the workers of " + endpoint, CanShowProgress());
-  StatusOr<ClusterStatus> status = ExplainCluster(endpoint, Timeout(options) + kForReports);
+  const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
+  StatusOr<ClusterStatus> status = ExplainCluster(controller, Timeout(options) + kForReports);
   return status.ok() ? status : ConnectError(status.status());
 }
 
@@ -144,9 +153,10 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
     open.session.emplace(*std::move(session));
     return open;
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(options.endpoint, ResolveEndpoint(target.cluster));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(target.cluster));
   // Whoever does not answer this at once is not there; a session would wait for long.
-  LOCKSTEP_RETURN_IF_ERROR(QueryCluster(options.endpoint, target.cluster).status());
+  LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, target.cluster).status());
+  options.Reach(controller);
   const Spinner spinner("waiting for all workers", CanShowProgress());
   StatusOr<Session> session = Session::Connect(options);
   if (!session.ok()) return ConnectError(session.status());

@@ -12,28 +12,31 @@
 #include "runtime/client/session.h"
 #include "services/local/local_cluster.h"
 #include "tools/cli/command_line.h"
+#include "tools/cli/key_options.h"
 
 namespace lockstep::cli {
 
 struct TargetOptions {
   std::string endpoint;  // --connect
   std::string name;      // --name
+  KeyOptions keys;
   double timeout_seconds = 2;
 };
 
-// --connect, --name, --timeout.
+// --connect, --name, --timeout, and those of KeyOptions.
 void AddTargetOptions(Command command, TargetOptions& options);
 
 // --connect; else the cluster of --name; else $LOCKSTEP_ENDPOINT; else the only one that runs on
 // this host; else the one called "lockstep". Exit code 3 if there is none, with what to do about
 // it.
-StatusOr<std::string> ResolveEndpoint(const TargetOptions& options);
+StatusOr<ControllerAddress> ResolveController(const TargetOptions& options);
 
-// The cluster's status, by ResolveEndpoint(). Exit code 3 if nobody answers.
-StatusOr<ClusterStatus> QueryCluster(const std::string& endpoint, const TargetOptions& options);
+// The cluster's status. Exit code 3 if nobody answers, or the controller does not let us in.
+StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
+                                     const TargetOptions& options);
 
 // The same, with what every worker is doing at this moment.
-StatusOr<ClusterStatus> QueryWhy(const std::string& endpoint, const TargetOptions& options);
+StatusOr<ClusterStatus> QueryWhy(const ControllerAddress& controller, const TargetOptions& options);
 
 // Where `call` and `run` execute: on a cluster, or on one inside this process.
 struct SessionTarget {

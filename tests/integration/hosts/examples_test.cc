@@ -52,6 +52,13 @@ class HostsExamplesTest : public HostsFixture {
     EXPECT_EQ(losses.size(), 10u);
     return losses;
   }
+  static std::vector<std::string> Connecting(const NetnsCluster& cluster,
+                                             std::vector<std::string> more = {}) {
+    const ControllerAddress controller = cluster.address();
+    more.insert(more.begin(), {"--connect", controller.endpoint, "--key", controller.key,
+                               "--controller-key", controller.controller_key});
+    return more;
+  }
   NetnsClusterOptions WithModules(NetnsClusterOptions options = {}) {
     for (const char* module :
          {"examples/digits/digits_module.so", "examples/tensor_parallel/transformer_module.so"}) {
@@ -70,7 +77,7 @@ class HostsExamplesTest : public HostsFixture {
 TEST_F(HostsExamplesTest, TwoHostsAddUpWhatTwoRanksOfOneDo) {
   NetnsCluster cluster(WithModules({.hosts = 2, .ranks_per_host = 1}));
   ASSERT_EQ(cluster.Start(), OkStatus());
-  EXPECT_EQ(Train(2, {"--connect", cluster.endpoint()}), Train(2, {"--workers", "2"}));
+  EXPECT_EQ(Train(2, Connecting(cluster)), Train(2, {"--workers", "2"}));
 }
 
 class HostsExamplesOnWiresTest : public HostsExamplesTest,
@@ -96,7 +103,7 @@ TEST_P(HostsExamplesOnWiresTest, DigitsHasTheSameLossCurve) {
   NetnsCluster cluster(WithModules());
   ASSERT_EQ(cluster.Start(), OkStatus());
   SetWires(cluster);
-  const std::vector<double> over_hosts = Train(6, {"--connect", cluster.endpoint()});
+  const std::vector<double> over_hosts = Train(6, Connecting(cluster));
   const std::vector<double> on_one = Train(6, {"--workers", "6", "--processes"});
   ASSERT_EQ(over_hosts.size(), on_one.size());
   for (size_t i = 0; i < on_one.size(); ++i) EXPECT_NEAR(over_hosts[i], on_one[i], 1e-4) << i;
@@ -106,7 +113,7 @@ TEST_P(HostsExamplesOnWiresTest, TensorParallelBlockEqualsTheUnsplitOne) {
   NetnsCluster cluster(WithModules());
   ASSERT_EQ(cluster.Start(), OkStatus());
   SetWires(cluster);
-  EXPECT_THAT(Run(kTensorParallel, {"--connect", cluster.endpoint(), "--repeat", "1"}),
+  EXPECT_THAT(Run(kTensorParallel, Connecting(cluster, {"--repeat", "1"})),
               HasSubstr("8 heads over 6 workers"));
 }
 

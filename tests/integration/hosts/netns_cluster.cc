@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "services/config/service_config.h"
+#include "services/local/cluster_keys.h"
 
 namespace lockstep::testing {
 namespace {
@@ -31,6 +32,8 @@ NetnsCluster::NetnsCluster(const NetnsClusterOptions& options)
   auto directory = local::TemporaryDirectory::Create();
   if (!directory.ok()) std::abort();
   directory_ = *std::move(directory);
+  keys_.ranks.resize(static_cast<size_t>(workers()));
+  if (!local::MakeKeys(keys_, directory_->path()).ok()) std::abort();
   if (!options_.controller_name.empty()) MoveController(controller_host_);
 }
 
@@ -70,7 +73,8 @@ Status NetnsCluster::Run(int host, const std::string& name, const std::string& p
 
 Status NetnsCluster::StartController() {
   controller::ControllerOptions controller = options_.controller;
-  controller.plaintext = "network";
+  controller.key = keys_.controller.key;
+  controller.allowed_keys = keys_.controller.allowed_keys;
   controller.workers = workers();
   const auto listen = [&](int port) {
     return options_.controller_listens_everywhere ? "tcp://*:" + std::to_string(port)
@@ -84,7 +88,9 @@ Status NetnsCluster::StartController() {
 
 Status NetnsCluster::StartWorker(Rank rank) {
   worker::WorkerOptions worker = options_.worker;
-  worker.plaintext = "network";
+  worker.data_plaintext = "network";
+  worker.key = keys_.ranks.front().key;
+  worker.controller_key = keys_.ranks.front().controller_key;
   worker.controller_endpoint =
       options_.controller_name.empty()
           ? Endpoint(kWorkerPort)
@@ -112,7 +118,13 @@ Status NetnsCluster::Start() {
   return AwaitReady();
 }
 
-StatusOr<ClusterStatus> NetnsCluster::Ask() { return GetClusterStatus(endpoint(), seconds(5)); }
+ControllerAddress NetnsCluster::address() const {
+  const StatusOr<ControllerAddress> address = local::OperatorAddress(keys_, endpoint());
+  if (!address.ok()) std::abort();
+  return *address;
+}
+
+StatusOr<ClusterStatus> NetnsCluster::Ask() { return GetClusterStatus(address(), seconds(5)); }
 
 Status NetnsCluster::AwaitReady(milliseconds patience) {
   const Deadline deadline = Deadline::After(patience);
@@ -135,7 +147,7 @@ Status NetnsCluster::AwaitReady(milliseconds patience) {
 }
 
 StatusOr<Session> NetnsCluster::Connect(SessionOptions options) {
-  options.endpoint = endpoint();
+  options.Reach(address());
   return Session::Connect(options);
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
+#include "services/config/cluster_config.h"
 #include "services/controller/options.h"
 #include "services/local/child_process.h"
 #include "services/local/temporary_directory.h"
@@ -51,6 +52,8 @@ class NetnsCluster {
   int workers() const { return options_.hosts * options_.ranks_per_host; }
   // Where clients connect.
   std::string endpoint() const { return Endpoint(7400); }
+  // The same with an operator's keys.
+  ControllerAddress address() const;
 
   Status StartController();
   // From now on `controller_name` stands for `host` on all hosts, and the controller starts there.
@@ -94,6 +97,7 @@ class NetnsCluster {
   const NetnsClusterOptions options_;
   int controller_host_;
   std::unique_ptr<local::TemporaryDirectory> directory_;
+  config::ClusterOptions keys_;  // only what is about keys
   std::map<std::string, local::ChildProcess> processes_;
   support::VirtualHosts hosts_;  // ends all processes, before they are waited for
 };

@@ -39,9 +39,8 @@ class UpTest : public cli::CliTest {
     std::filesystem::permissions(ssh, std::filesystem::perms::owner_all);
     cluster_file_ = WriteProgram(
         "controller:\n"
-        "  plaintext: network\n"
         "  worker_endpoint: tcp://10.77.0.0/16:*\n"
-        "worker: {plaintext: network, arena_bytes: 256MiB}\n"
+        "worker: {data_plaintext: network, arena_bytes: 256MiB}\n"
         "ssh: [" +
         ssh + "]\nremote_program: " + worker_ +
         "\nhosts:\n"

@@ -14,6 +14,7 @@ void AddWhy(Command lockstep);
 void AddCall(Command lockstep);
 void AddRun(Command lockstep);
 void AddConfig(Command lockstep);
+void AddKeys(Command lockstep);
 void AddVersion(Command lockstep);
 
 }  // namespace lockstep::cli

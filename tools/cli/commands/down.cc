@@ -13,6 +13,7 @@
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/key_options.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/stop_cluster.h"
@@ -27,6 +28,7 @@ using std::chrono::milliseconds;
 struct DownCommand {
   std::string name;
   std::string endpoint;
+  KeyOptions keys;
   bool all = false;
   double timeout_seconds = 10;
   OutputFormat format = OutputFormat::kTable;
@@ -99,13 +101,14 @@ Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& re
 // A cluster that need not be of this host: asked, and watched until nobody answers any more.
 Status StopByEndpoint(const DownCommand& command) {
   const Deadline deadline = Deadline::After(command.timeout());
-  const Status asked = ShutdownCluster(command.endpoint, "lockstep down", command.timeout());
-  if (asked.code() == StatusCode::kUnavailable) {
+  const ControllerAddress controller = WithKeys(command.endpoint, command.keys);
+  const Status asked = ShutdownCluster(controller, "lockstep down", command.timeout());
+  if (asked.code() == StatusCode::kUnavailable || asked.code() == StatusCode::kPermissionDenied) {
     return WithExitCode(asked, ExitCode::kUnreachable);
   }
   LOCKSTEP_RETURN_IF_ERROR(asked);
   constexpr milliseconds kAnswer{200};
-  while (GetClusterStatus(command.endpoint, kAnswer).ok()) {
+  while (GetClusterStatus(controller, kAnswer).ok()) {
     if (deadline.Expired()) {
       return DeadlineExceeded("the controller agreed to stop, but still answers after ",
                               FormatDuration(command.timeout()));
@@ -174,6 +177,7 @@ void AddDown(Command lockstep) {
       .Between(0.001, 86'400.0)
       .Placeholder("SECONDS")
       .ShowDefault();
+  AddKeyOptions(command, options->keys);
   AddOutputOption(command, options->format);
   command.Examples(
       "  lockstep down\n"

@@ -17,14 +17,14 @@ struct StatusCommand {
 };
 
 Status ShowStatus(const StatusCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, ResolveEndpoint(command.target));
-  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(endpoint, command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, command.target));
   if (command.format == OutputFormat::kJson) {
-    std::cout << ClusterToJson(status, endpoint).dump(2) << '\n';
+    std::cout << ClusterToJson(status, controller.endpoint).dump(2) << '\n';
     return OkStatus();
   }
   const Style style = Style::For(STDOUT_FILENO);
-  PrintCluster(std::cout, style, status, endpoint);
+  PrintCluster(std::cout, style, status, controller.endpoint);
   std::cout << '\n';
   PrintWorkers(std::cout, style, status.workers);
   if (!status.sessions.empty()) {
@@ -35,8 +35,8 @@ Status ShowStatus(const StatusCommand& command) {
 }
 
 Status ShowWorkers(const StatusCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, ResolveEndpoint(command.target));
-  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(endpoint, command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, command.target));
   if (command.format == OutputFormat::kJson) {
     std::cout << WorkersToJson(status.workers).dump(2) << '\n';
   } else {

@@ -86,7 +86,7 @@ StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std:
                                const local::ClusterProcesses& processes) {
   ClusterRecord record;
   record.name = cluster.cluster;
-  record.endpoint = processes.endpoint();
+  record.controller = processes.address();
   record.directory = directory;
   LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord controller,
                             RecordProcess("controller", processes.controller_pid()));
@@ -133,7 +133,7 @@ void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
       hosts.push_back({{"host", host}, {"ranks", ranks}});
     }
     std::cout << Json{{"cluster", record.name},
-                      {"endpoint", record.endpoint},
+                      {"endpoint", record.controller.endpoint},
                       {"run_dir", record.directory},
                       {"controller_pid", record.processes.front().pid},
                       {"worker_pids", pids},
@@ -152,7 +152,7 @@ void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
             << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
             << FormatDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
-  line("connect   ", record.endpoint);
+  line("connect   ", record.controller.endpoint);
   line("logs      ", record.directory);
   line("look      ", "lockstep status --name " + record.name);
   line("stop      ", command.detach ? "lockstep down " + record.name : "press ^C");

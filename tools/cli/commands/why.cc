@@ -17,8 +17,8 @@ struct WhyCommand {
 };
 
 Status Why(const WhyCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, ResolveEndpoint(command.target));
-  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryWhy(endpoint, command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryWhy(controller, command.target));
   const ClusterStory story = TellStory(status);
   if (command.format == OutputFormat::kJson) {
     std::cout << StoryToJson(status, story).dump(2) << '\n';

@@ -22,8 +22,8 @@ std::string Write(const std::string& text) {
 
 // Three lines of a controller that other hosts reach, and workers that may reach it.
 const char kNetwork[] =
-    "controller: {plaintext: network, worker_endpoint: 'tcp://10.1.0.1:7401'}\n"
-    "worker: {plaintext: network, max_registers: 64}\n"
+    "controller: {worker_endpoint: 'tcp://10.1.0.1:7401'}\n"
+    "worker: {data_plaintext: network, max_registers: 64}\n"
     "hosts:\n";
 
 std::string ProblemsOf(const std::string& text, std::vector<std::string> assignments = {}) {
@@ -119,8 +119,8 @@ TEST(HostsTest, TheNumberOfWorkersFollowsFromTheHosts) {
 
 TEST(HostsTest, OtherHostsMustReachTheController) {
   const auto problem = [](const std::string& controller) {
-    return ProblemsOf("controller: {plaintext: network, " + controller +
-                      "}\nworker: {plaintext: network}\nhosts: [a]\n");
+    return ProblemsOf("controller: {" + controller +
+                      "}\nworker: {data_plaintext: network}\nhosts: [a]\n");
   };
   EXPECT_THAT(problem("stuck_after: 1s"),
               HasSubstr(":3: controller.worker_endpoint: missing, but there are other hosts; write "
@@ -140,12 +140,39 @@ TEST(HostsTest, OtherHostsMustReachTheController) {
       << "a tunnel leads them there";
 }
 
-TEST(HostsTest, WorkersMustBeToldThatTheyMayUseTheNetwork) {
-  const std::string controller =
-      "controller: {plaintext: network, worker_endpoint: 'tcp://10.1.0.1:7401'}\nhosts: [a]\n";
-  EXPECT_THAT(ProblemsOf(controller),
-              HasSubstr(":1: worker.plaintext: rank 0 may not reach \"tcp://10.1.0.1:7401\""));
-  EXPECT_EQ(ProblemsOf(controller + "ranks: {0: {plaintext: network}}\n"), "");
+TEST(HostsTest, TensorsCrossANetworkOnlyWhereThatIsSaid) {
+  const std::string controller = "controller: {worker_endpoint: 'tcp://10.1.0.1:7401'}\n";
+  EXPECT_THAT(ProblemsOf(controller + "hosts: [a, b]\n"),
+              HasSubstr(":2: worker.data_plaintext: rank 0 may not exchange tensors"));
+  EXPECT_EQ(ProblemsOf(controller +
+                       "hosts: [a, b]\nranks: {0: {data_plaintext: network}, 1: {data_plaintext: "
+                       "network}}\n"),
+            "");
+  EXPECT_EQ(ProblemsOf(controller + "hosts: [{host: a, workers: 2}]\n"), "")
+      << "all are on one host, and share its memory";
+}
+
+TEST(HostsTest, KeysAreGivenAllOrNone) {
+  const std::string hosts =
+      "controller: {worker_endpoint: 'tcp://10.1.0.1:7401', client_endpoint: 'tcp://10.1.0.1:7400'"
+      "%s}\nworker: {data_plaintext: network%s}\nhosts: [a]\n";
+  const auto problem = [&](const std::string& controller, const std::string& worker,
+                           const std::string& more = "") {
+    std::string text = hosts;
+    text.replace(text.find("%s"), 2, controller);
+    text.replace(text.find("%s"), 2, worker);
+    return ProblemsOf(text + more);
+  };
+  const std::string own = ", key: c.key, allowed_keys: allowed";
+  const std::string workers = ", key: w.key, controller_key: c.pub";
+  EXPECT_EQ(problem("", ""), "") << "they are made at the start";
+  EXPECT_EQ(problem(own, workers, "operator_key: me.key\n"), "");
+  EXPECT_THAT(problem(", key: c.key", workers, "operator_key: me.key\n"),
+              HasSubstr(":1: controller.key: given without controller.allowed_keys"));
+  EXPECT_THAT(problem("", workers), HasSubstr(":2: worker.key: given without controller.key"));
+  EXPECT_THAT(problem(own, "", "operator_key: me.key\n"),
+              HasSubstr("worker.key: missing, but required beside controller.key: rank 0"));
+  EXPECT_THAT(problem(own, workers), HasSubstr("operator_key: missing, but required"));
 }
 
 TEST(HostsTest, SshIsAListOfWords) {

@@ -3,14 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "runtime/control/keys/key.h"
 #include "services/config/yaml.h"
 
 namespace lockstep::config {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 using namespace std::chrono_literals;
 
@@ -76,20 +80,57 @@ TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed
   has(path + ": liveness_endpoint: missing, but required; allowed: tcp://");
 }
 
-TEST_F(ServiceConfigTest, MessagesLeaveThisHostOnlyWhereThatIsSaid) {
+TEST_F(ServiceConfigTest, WithoutKeysOnlyThisHostIsReached) {
   const std::vector<std::string> endpoints = {"client_endpoint=tcp://10.1.0.0/16:1",
                                               "worker_endpoint=tcp://eth0:2",
                                               "liveness_endpoint=tcp://[fd00::1]:3"};
   const Status refused = LoadController({"", endpoints}).status();
-  EXPECT_THAT(Message(refused), HasSubstr("worker_endpoint: \"tcp://eth0:2\" is not on this host"));
-  std::vector<std::string> allowed = endpoints;
-  allowed.push_back("plaintext=network");
-  EXPECT_EQ(LoadController({"", allowed}).status(), OkStatus());
-  EXPECT_THAT(Message(LoadWorker({"", {"controller_endpoint=tcp://10.1.2.3:1"}}).status()),
-              HasSubstr("set plaintext: network"));
-  EXPECT_EQ(
-      LoadWorker({"", {"controller_endpoint=tcp://10.1.2.3:1", "plaintext=network"}}).status(),
-      OkStatus());
+  EXPECT_THAT(Message(refused),
+              AllOf(HasSubstr("worker_endpoint: \"tcp://eth0:2\" is not on this host"),
+                    HasSubstr("add the lines \"key: FILE\" and \"allowed_keys: FILE\"")));
+  std::vector<std::string> with_keys = endpoints;
+  with_keys.push_back("key=own.key");
+  with_keys.push_back("allowed_keys=allowed");
+  const auto controller = LoadController({"", with_keys});
+  ASSERT_EQ(controller.status(), OkStatus());
+  EXPECT_EQ(controller->key, std::filesystem::current_path().string() + "/own.key");
+  const std::string endpoint = "controller_endpoint=tcp://10.1.2.3:1";
+  EXPECT_THAT(Message(LoadWorker({"", {endpoint}}).status()),
+              HasSubstr("\"key: FILE\" and \"controller_key: KEY\""));
+  const std::string key = control::NewKeyPair().public_key.Text();
+  const auto worker = LoadWorker({"", {endpoint, "key=own.key", "controller_key=" + key}});
+  ASSERT_EQ(worker.status(), OkStatus());
+  EXPECT_EQ(worker->controller_key, key);
+}
+
+TEST_F(ServiceConfigTest, OneKeyWithoutTheOtherIsRefused) {
+  EXPECT_THAT(
+      Message(LoadController({Write(std::string(kEndpoints) + "key: own.key\n"), {}}).status()),
+      HasSubstr("key: given without allowed_keys"));
+  EXPECT_THAT(
+      Message(LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "key=own.key"}}).status()),
+      HasSubstr("key: given without controller_key"));
+}
+
+TEST_F(ServiceConfigTest, SecretHasNoPlaceInAFileOrOnACommandLine) {
+  const std::string secret = control::NewKeyPair().secret_key.SecretText();
+  const Status in_file =
+      LoadController(
+          {Write(std::string(kEndpoints) + "allowed_keys: a\nkey: " + secret + "\n"), {}})
+          .status();
+  EXPECT_THAT(Message(in_file),
+              AllOf(HasSubstr("write it to a file of its own"), Not(HasSubstr(secret))));
+  const Status assigned =
+      LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "key=" + secret}}).status();
+  EXPECT_THAT(Message(assigned),
+              AllOf(HasSubstr("write it to a file of its own"), Not(HasSubstr(secret))));
+}
+
+TEST_F(ServiceConfigTest, SettingThatIsGoneSaysWhatTookItsPlace) {
+  EXPECT_THAT(
+      Message(
+          LoadController({Write(std::string(kEndpoints) + "plaintext: network\n"), {}}).status()),
+      HasSubstr("plaintext: is no setting any more"));
 }
 
 TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreReportedWhereTheyAreGiven) {
@@ -163,7 +204,7 @@ TEST_F(ServiceConfigTest, DefaultsAreWithinWhatIsAllowed) {
   worker::WorkerOptions worker;
   for (const Settings& settings : {ControllerSettings(controller), WorkerSettings(worker)}) {
     for (const Setting& setting : settings) {
-      if (setting.required || setting.fallback == "\"\"") continue;
+      if (setting.required || setting.refused || setting.fallback == "\"\"") continue;
       Problems problems;
       Apply(ParseYaml(setting.key + ": " + setting.fallback, "default", "/", problems), {setting},
             "default", problems);

@@ -1,0 +1,20 @@
+// The first answer over a new connection to a controller.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/frame.h"
+
+namespace lockstep::client {
+
+// Waits for it; it has at least one frame. kUnavailable: nobody has answered within `timeout`.
+// kPermissionDenied, at once: whoever listens at `endpoint` does not let us in, or is not who he
+// should be.
+StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
+                                            const std::string& endpoint,
+                                            std::chrono::milliseconds timeout);
+
+}  // namespace lockstep::client

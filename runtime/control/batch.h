@@ -22,6 +22,10 @@ namespace lockstep::control {
 // What a body costs its session's flow window: its bytes, and what a message costs besides.
 inline uint64_t FlowCost(size_t body_bytes) { return body_bytes + 512; }
 
+// The smallest command: a word that tells its size, and one that is its root. So the bytes that a
+// session may have under way also bound its commands.
+inline constexpr size_t kMinCommandBytes = 16;
+
 // Builds bodies. Commands are built in place: no copy, no allocation per command.
 //
 // Threads: one at a time.

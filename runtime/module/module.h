@@ -21,17 +21,17 @@ class Module : public registers::Object {
   virtual StatusOr<std::shared_ptr<Function>> GetFunction(std::string_view name) const = 0;
 };
 
-// Loads the library at `path`. A relative path is looked for in each of `directories`, in order.
-// Symbolic links are resolved first; what they lead to must lie in or below one of `directories`,
-// the ones that the operator allowed.
+// Loads the library at `path`, which FindModule() finds in `directories`, the ones that the
+// operator allowed, if it has one of the digests `sha256`, or none are given (module_files.h).
 //
 // A library stays loaded until the process ends, because objects and functions that came from it
 // may be anywhere; loading it again is cheap and gives the same code.
 //
-// Errors: kPermissionDenied   outside the directories, or there are none
+// Errors: kPermissionDenied   outside the directories, or there are none; another digest
 //         kNotFound           no such file
 //         kInvalidArgument    not a library that can be loaded; the dynamic linker's reason
 StatusOr<std::shared_ptr<Module>> LoadModule(const std::string& path,
-                                             const std::vector<std::string>& directories);
+                                             const std::vector<std::string>& directories,
+                                             const std::vector<std::string>& sha256 = {});
 
 }  // namespace lockstep::module

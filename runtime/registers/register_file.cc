@@ -29,9 +29,10 @@ RegisterFile::~RegisterFile() {
 Status RegisterFile::Write(RegisterId id, Value value) {
   if (id.IsNone()) [[unlikely]]
     return NamesNothing();
-  if (id.index >= max_registers_) [[unlikely]] {
-    return ResourceExhausted("register ", id, " is beyond the limit of ", max_registers_,
-                             " registers per session; free some, or raise the limit");
+  if (id.index >= limits_.registers) [[unlikely]] {
+    return ResourceExhausted("register ", id, " is beyond the limit of ", limits_.registers,
+                             " registers per session; free some, or raise the limit "
+                             "(max_registers)");
   }
   Slot& slot = FindOrMake(id.index);
   if (id.generation < slot.generation) [[unlikely]] {
@@ -41,16 +42,26 @@ Status RegisterFile::Write(RegisterId id, Value value) {
   if (id.generation == slot.generation && !slot.live) [[unlikely]] {
     return FailedPrecondition("register ", id, " was freed and cannot be written again");
   }
+  const size_t bytes = HeldBytes(value);
+  if (bytes > slot.held_bytes) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(bytes - slot.held_bytes));
   slot.generation = id.generation;
   generations_ = std::max(generations_, id.generation);
-  SetValue(slot, true, std::move(value));
+  SetValue(slot, true, std::move(value), bytes);
   return OkStatus();
+}
+
+Status RegisterFile::CheckRoom(size_t more) const {
+  if (more <= limits_.bytes && held_bytes_ <= limits_.bytes - more) [[likely]]
+    return OkStatus();
+  return ResourceExhausted("the session's registers hold ", held_bytes_,
+                           " bytes on this rank, and ", more, " more are beyond its limit of ",
+                           limits_.bytes, "; free some, or raise the limit (max_session_bytes)");
 }
 
 Status RegisterFile::Kill(RegisterId id) {
   if (id.IsNone()) [[unlikely]]
     return NamesNothing();
-  if (id.index >= max_registers_) return OkStatus();  // every write there was refused
+  if (id.index >= limits_.registers) return OkStatus();  // every write there was refused
   Slot& slot = FindOrMake(id.index);
   if (id.generation < slot.generation || (id.generation == slot.generation && !slot.live))
       [[unlikely]] {
@@ -58,7 +69,7 @@ Status RegisterFile::Kill(RegisterId id) {
   }
   slot.generation = id.generation;
   generations_ = std::max(generations_, id.generation);
-  SetValue(slot, false, Value());
+  SetValue(slot, false, Value(), 0);
   return OkStatus();
 }
 
@@ -69,7 +80,7 @@ void RegisterFile::KillAllBut(const std::vector<RegisterId>& kept) {
     for (uint32_t i = 0; i < kChunkSlots; ++i) {
       Slot& slot = (*chunks_[chunk])[i];
       const RegisterId id{(chunk << kChunkBits) + i, slot.generation};
-      if (slot.live && !spared.contains(id)) SetValue(slot, false, Value());
+      if (slot.live && !spared.contains(id)) SetValue(slot, false, Value(), 0);
     }
   }
 }
@@ -83,10 +94,12 @@ RegisterFile::Slot& RegisterFile::FindOrMake(uint32_t index) {
   return (*chunks_[chunk])[index & (kChunkSlots - 1)];
 }
 
-void RegisterFile::SetValue(Slot& slot, bool live, Value&& value) {
+void RegisterFile::SetValue(Slot& slot, bool live, Value&& value, size_t held_bytes) {
   const int64_t more_registers = int64_t{live} - int64_t{slot.live};
   const auto more_bytes =
       static_cast<int64_t>(TensorBytes(value)) - static_cast<int64_t>(TensorBytes(slot.value));
+  held_bytes_ += held_bytes - slot.held_bytes;
+  slot.held_bytes = held_bytes;
   slot.live = live;
   slot.value = std::move(value);
   if (more_registers != 0) {
@@ -113,7 +126,7 @@ Status RegisterFile::WhyUnreadable(RegisterId id, const Slot* slot) {
 StatusOr<RegisterFile*> SessionRegisters::Open(SessionId session) {
   auto& file = files_[session.value];
   if (file != nullptr) return AlreadyExists("session ", session, " is open already");
-  file = std::make_unique<RegisterFile>(&totals_, max_registers_);
+  file = std::make_unique<RegisterFile>(&totals_, limits_);
   return file.get();
 }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -31,14 +32,21 @@ struct RegisterTotals {
 // Errors: kInvalidArgument    the id names nothing (generation 0)
 //         kNotFound           read or killed, but never written, or freed, or taken by a newer one
 //         kFailedPrecondition written under a name that was freed or is out of date
-//         kResourceExhausted  written beyond the limit of registers
+//         kResourceExhausted  written beyond the limits
 class RegisterFile {
  public:
   static constexpr uint32_t kDefaultMaxRegisters = 1 << 20;
 
-  // Indices below `max_registers` may be used. `totals`, which outlives the file, counts along.
-  explicit RegisterFile(RegisterTotals* totals, uint32_t max_registers = kDefaultMaxRegisters)
-      : totals_(totals), max_registers_(max_registers) {}
+  struct Limits {
+    uint32_t registers = kDefaultMaxRegisters;  // indices below it may be used
+    // Of all values together, in HeldBytes().
+    size_t bytes = std::numeric_limits<size_t>::max();
+  };
+
+  // `totals`, which outlives the file, counts along.
+  explicit RegisterFile(RegisterTotals* totals, const Limits& limits)
+      : totals_(totals), limits_(limits) {}
+  explicit RegisterFile(RegisterTotals* totals) : RegisterFile(totals, Limits()) {}
   ~RegisterFile();
   RegisterFile(const RegisterFile&) = delete;
   RegisterFile& operator=(const RegisterFile&) = delete;
@@ -54,6 +62,9 @@ class RegisterFile {
     }
     return &slot->value;
   }
+
+  // OK if `more` bytes are within the limit: to be asked before memory is taken for them.
+  Status CheckRoom(size_t more) const;
 
   // Frees `id`, so that every later use of the name fails. OK also if nothing was ever written: the
   // command that should have done it may have failed.
@@ -71,6 +82,7 @@ class RegisterFile {
   struct Slot {
     uint32_t generation = 0;  // the highest that was written or killed; 0 is none
     bool live = false;
+    size_t held_bytes = 0;  // of the value
     Value value;
   };
   // Slots come in chunks, so that they never move and a lone high index costs little.
@@ -84,14 +96,15 @@ class RegisterFile {
     return &(*chunks_[chunk])[index & (kChunkSlots - 1)];
   }
   Slot& FindOrMake(uint32_t index);
-  void SetValue(Slot& slot, bool live, Value&& value);
+  void SetValue(Slot& slot, bool live, Value&& value, size_t held_bytes);
   static Status WhyUnreadable(RegisterId id, const Slot* slot);
 
   RegisterTotals* const totals_;
-  const uint32_t max_registers_;
+  const Limits limits_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   size_t live_registers_ = 0;
   size_t tensor_bytes_ = 0;
+  size_t held_bytes_ = 0;
   uint32_t generations_ = 0;
 };
 
@@ -100,8 +113,9 @@ class RegisterFile {
 // Threads: one at a time; totals() from any.
 class SessionRegisters {
  public:
-  explicit SessionRegisters(uint32_t max_registers_per_session = RegisterFile::kDefaultMaxRegisters)
-      : max_registers_(max_registers_per_session) {}
+  // `limits` are those of each session.
+  explicit SessionRegisters(const RegisterFile::Limits& limits) : limits_(limits) {}
+  SessionRegisters() : SessionRegisters(RegisterFile::Limits()) {}
 
   // kAlreadyExists if the session is open.
   StatusOr<RegisterFile*> Open(SessionId session);
@@ -114,7 +128,7 @@ class SessionRegisters {
   const RegisterTotals& totals() const { return totals_; }
 
  private:
-  const uint32_t max_registers_;
+  const RegisterFile::Limits limits_;
   RegisterTotals totals_;  // before files_, which count down when they go
   absl::flat_hash_map<uint32_t, std::unique_ptr<RegisterFile>> files_;  // by SessionId::value
 };

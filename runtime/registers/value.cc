@@ -1,6 +1,7 @@
 #include "runtime/registers/value.h"
 
 #include <cstdio>
+#include <unordered_set>
 
 namespace lockstep::registers {
 namespace {
@@ -34,6 +35,38 @@ std::string Quoted(std::string_view text) {
 }
 
 std::string DescribeAt(const Value& value, int depth);
+
+// Adds up what values keep. Lists and maps are shared, so that a few may be reached in more ways
+// than anybody could follow: each is counted when it is met first.
+class MemoryCount {
+ public:
+  size_t Of(const Value& value) {
+    if (const auto* tensor = value.As<tensor::Tensor>()) {
+      return tensor->IsNull() ? 0 : tensor->size_bytes();
+    }
+    if (const auto* text = value.As<std::string>()) return text->size();
+    if (const auto* bytes = value.As<Bytes>()) return bytes->data.size();
+    if (const auto* list = value.As<std::shared_ptr<const List>>()) return OfList(**list);
+    if (const auto* map = value.As<std::shared_ptr<const Map>>()) return OfMap(**map);
+    return 0;
+  }
+
+ private:
+  size_t OfList(const List& list) {
+    if (!met_.insert(&list).second) return 0;
+    size_t bytes = list.size() * sizeof(Value);
+    for (const Value& item : list) bytes += Of(item);
+    return bytes;
+  }
+  size_t OfMap(const Map& map) {
+    if (!met_.insert(&map).second) return 0;
+    size_t bytes = map.size() * sizeof(Map::value_type);
+    for (const auto& [key, item] : map) bytes += key.size() + Of(item);
+    return bytes;
+  }
+
+  std::unordered_set<const void*> met_;
+};
 
 std::string DescribeList(const List& list, int depth) {
   if (depth >= kShownDepth) return "[...]";
@@ -127,6 +160,8 @@ struct TypeNamer {
 }  // namespace
 
 std::string_view TypeName(const Value& value) { return std::visit(TypeNamer{}, value.variant); }
+
+size_t HeldBytes(const Value& value) { return MemoryCount().Of(value); }
 
 std::string Describe(const Value& value) { return DescribeAt(value, 0); }
 

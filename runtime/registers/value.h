@@ -71,6 +71,11 @@ struct Value {
 // "function", "module", "object", "list", "map": the vocabulary of error messages.
 std::string_view TypeName(const Value& value);
 
+// Memory that the value keeps: tensors' elements, text, bytes, and what lists and maps hold, each
+// of those once. What it shares with other values counts for each value. Objects of modules are not
+// known, and count nothing.
+size_t HeldBytes(const Value& value);
+
 // A short rendering for people: scalars whole, long text cut, tensors as "tensor float32 [2, 3]".
 std::string Describe(const Value& value);
 

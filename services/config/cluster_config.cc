@@ -61,7 +61,8 @@ void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<Entr
   const bool several = std::any_of(options.hosts.begin(), options.hosts.end(), [&](const auto& h) {
     return h.host != options.hosts.front().host;
   });
-  if (!several) return;
+  // Where they find the controller on their own host (a tunnel leads to it), they stay there, too.
+  if (!several || StaysOnThisHost(options.controller.worker_endpoint)) return;
   const auto hosts = std::find_if(entries.begin(), entries.end(), IsForHosts);
   for (const worker::WorkerOptions& worker : options.ranks) {
     if (MayUseNetworks(worker)) continue;

@@ -16,6 +16,15 @@ constexpr size_t kTiB = size_t{1} << 40;
 
 constexpr char kLoopback[] = "loopback";
 constexpr char kNetwork[] = "network";
+Status CheckSha256(const std::string& text) {
+  const bool is_one =
+      text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (is_one) return OkStatus();
+  return InvalidArgument("\"", text,
+                         "\" is no SHA-256 in lower-case hexadecimal, as sha256sum "
+                         "prints it");
+}
+
 constexpr char kPlaintextReason[] =
     "is no setting any more: messages between hosts are encrypted, with keys (key, allowed_keys, "
     "controller_key); what ranks exchange is not, see data_plaintext of workers";
@@ -114,6 +123,9 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Choice("device", options.device, {"cpu"}, "Where this worker's tensors live."),
       PathList("module_path", options.module_path,
                "Directories that modules may be loaded from; without any, none can be loaded."),
+      TextList("module_sha256", options.module_sha256,
+               "SHA-256 digests, 64 hexadecimal digits each",
+               "If there are any, only modules with one of these digests are loaded.", CheckSha256),
       Size("arena_bytes", options.arena_bytes, 16 * kMiB, 64 * kTiB,
            "Most memory that this worker's tensors take; it is taken as it is needed."),
       Size("communicator_bytes", options.communicator_bytes, 256 * kKiB, 256 * kMiB,
@@ -121,6 +133,11 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
            "session has up to 18 on a worker."),
       Count("max_registers", options.max_registers, 16, size_t{1} << 30,
             "Most live registers of one session."),
+      Size("max_session_bytes", options.max_session_bytes, 0, 64 * kTiB,
+           "Most bytes that the values in one session's registers take on this worker; 0B: as many "
+           "as arena_bytes."),
+      Count("max_modules", options.max_modules, 0, size_t{1} << 20,
+            "Most modules that one session may load."),
       Endpoint("bulk_endpoint", options.bulk_endpoint,
                "Where this worker listens for bulk copies; worker-0's is used by clients. Without "
                "one, a free port at data_address."),

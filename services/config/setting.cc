@@ -164,6 +164,19 @@ Setting PathList(std::string key, std::vector<std::string>& field, std::string d
       [&field] { return YamlList(field); });
 }
 
+Setting TextList(std::string key, std::vector<std::string>& field, std::string allowed,
+                 std::string doc, std::function<Status(const std::string&)> check) {
+  return Row(
+      std::move(key), "list of texts", std::move(allowed), std::move(doc),
+      [&field, check = std::move(check)](const RawValue& value) {
+        if (value.form == RawValue::Form::kNothing) return InvalidArgument("has no value");
+        for (const std::string& item : value.items) LOCKSTEP_RETURN_IF_ERROR(check(item));
+        field = value.items;
+        return OkStatus();
+      },
+      [&field] { return YamlList(field); });
+}
+
 Setting FilePath(std::string key, std::string& field, std::string doc) {
   return Row(
       std::move(key), "path", "a file, such as /etc/lockstep/allowed_keys", std::move(doc),

@@ -55,6 +55,9 @@ Setting Checked(std::string key, std::string type, std::string allowed, std::str
                 std::string doc, std::function<Status(const std::string&)> check);
 // Relative paths are made absolute, from the file's directory or, for --set, the working directory.
 Setting PathList(std::string key, std::vector<std::string>& field, std::string doc);
+// A list of texts, each of which `check` accepts.
+Setting TextList(std::string key, std::vector<std::string>& field, std::string allowed,
+                 std::string doc, std::function<Status(const std::string&)> check);
 // A file with a secret key; the key itself only where nobody else sees it (RawValue::is_private).
 Setting SecretKeyFile(std::string key, std::string& field, std::string doc);
 // A public key, or a file of such keys.

@@ -238,6 +238,10 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   if (batch.getFirstCommand() == 0 || batch.getCommandCount() == 0) {
     return InvalidArgument("the commands of a batch are counted from 1, and there is at least one");
   }
+  if (batch.getCommandCount() > message[1].size() / control::kMinCommandBytes) {
+    return InvalidArgument("a body of ", message[1].size(), " bytes has fewer than ",
+                           batch.getCommandCount(), " commands");
+  }
   LOCKSTEP_RETURN_IF_ERROR(CheckRequest(request));
   session->last_heard = Deadline::Clock::now();
   session->register_generations =

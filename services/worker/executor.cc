@@ -36,7 +36,9 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
       functions_(functions),
       bulk_(bulk),
       activity_(activity),
-      registers_(static_cast<uint32_t>(options.max_registers)) {
+      registers_({static_cast<uint32_t>(options.max_registers), options.max_session_bytes == 0
+                                                                    ? options.arena_bytes
+                                                                    : options.max_session_bytes}) {
   call_context_.allocator = arena.get();
   call_context_.aborted = [](void* session) {
     return static_cast<SessionState*>(session)->has_failed();

@@ -31,6 +31,12 @@ struct WorkerOptions {
   size_t communicator_bytes = size_t{2} << 20;
   // Most live registers of one session.
   size_t max_registers = size_t{1} << 20;
+  // Most bytes that the values in one session's registers take here; 0: as many as arena_bytes.
+  size_t max_session_bytes = 0;
+  // Most modules that one session may load.
+  size_t max_modules = 64;
+  // If not empty, only modules with one of these SHA-256 digests are loaded.
+  std::vector<std::string> module_sha256;
   // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://..."; empty: a free port
   // at data_address.
   std::string bulk_endpoint;

@@ -4,6 +4,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/module/module.h"
+#include "runtime/module/module_files.h"
 #include "services/worker/executor.h"
 #include "services/worker/host_tensor.h"
 #include "services/worker/value_transfer.h"
@@ -34,8 +35,11 @@ Status Executor::GetFunction(SessionState& session, wire::Command::GetFunction::
 Status Executor::LoadModule(SessionState& session, wire::Command::LoadModule::Reader load) {
   Doing("load module");
   LOCKSTEP_ASSIGN_OR_RETURN(
-      std::shared_ptr<module::Module> loaded,
-      module::LoadModule(control::ToString(load.getPath()), options_.module_path));
+      const std::string file,
+      module::FindModule(control::ToString(load.getPath()), options_.module_path));
+  LOCKSTEP_RETURN_IF_ERROR(session.CountModule(file, options_.max_modules));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<module::Module> loaded,
+                            module::LoadModule(file, options_.module_path, options_.module_sha256));
   return session.registers().Write(RegisterId::FromPacked(load.getResult()),
                                    std::shared_ptr<registers::Object>(std::move(loaded)));
 }
@@ -44,6 +48,8 @@ Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty
   Doing("empty");
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(empty.getDtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, control::ReadShape(empty.getShape(), SizeOf(dtype)));
+  LOCKSTEP_RETURN_IF_ERROR(
+      session.registers().CheckRoom(static_cast<size_t>(shape.NumElements()) * SizeOf(dtype)));
   LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(*arena_, dtype, shape));
   return session.registers().Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
 }

@@ -60,6 +60,16 @@ void SessionState::NameRegister(const std::string& name, RegisterId id, uint64_t
   }
 }
 
+Status SessionState::CountModule(const std::string& file, size_t most) {
+  if (modules_.contains(file)) return OkStatus();
+  if (modules_.size() >= most) {
+    return ResourceExhausted("the module ", file, " is not loaded: session ", id(), " has loaded ",
+                             modules_.size(), " already, and may load ", most, " (max_modules)");
+  }
+  modules_.insert(file);
+  return OkStatus();
+}
+
 void SessionState::Adopt(const control::SessionRecord& record) {
   record_.name = record.name;
   record_.host = record.host;

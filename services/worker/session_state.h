@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -77,6 +78,9 @@ class SessionState {
   // Names a register, which that command gave its first value; a register id that names nothing
   // takes the name back.
   void NameRegister(const std::string& name, RegisterId id, uint64_t named_by);
+  // The session loads the module in `file`. kResourceExhausted: it is one too many. Modules stay
+  // loaded, so one that is loaded again counts once.
+  Status CountModule(const std::string& file, size_t most);
   // Another client has the session now. Its registers without names are freed.
   void Adopt(const control::SessionRecord& record);
 
@@ -107,6 +111,7 @@ class SessionState {
   control::SessionRecord record_;  // as it was when it was opened here; client and names as now
   registers::RegisterFile* const registers_;
   std::unordered_map<uint64_t, uint64_t> tickets_;
+  std::set<std::string> modules_;  // that it has loaded
   bool looked_for_client_ = false;
   std::optional<WatchedProcess> client_process_;
 

@@ -111,6 +111,8 @@ TEST_P(HostileClientTest, BatchesThatAreNotWholeAreRefused) {
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument);
   client.SendBatch(client.session(), Sync(), 1, ~uint64_t{0});
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument) << "the controller's own";
+  client.SendBatch(client.session(), Sync(), 1, 1, -1, /*command_count=*/1000);
+  EXPECT_EQ(client.NextVerdict().code(), StatusCode::kInvalidArgument) << "more than fit in";
   client.Send([&](wire::ClientMessage::Builder message) {
     auto batch = message.initBatch();
     batch.setSession(client.session().value);
@@ -240,9 +242,11 @@ TEST_P(HostileClientTest, FlippedBitsCostNobodyElseAnything) {
     for (unsigned flips = 1 + random() % 4; flips > 0; --flips) {
       words[random() % words.size()] ^= uint64_t{1} << (random() % 64);
     }
+    // As many commands as may be in so many bytes: damaged ones may be more than there were.
+    const auto most = static_cast<uint32_t>(whole.size() / control::kMinCommandBytes);
     client.SendBatch(client.session(), control::Frame::Copy(words.data(), whole.size()), 1, 0, -1,
-                     999);
-    client.SendBatch(client.session(), Sync(), 1000, 1);
+                     most);
+    client.SendBatch(client.session(), Sync(), most + 1, 1);
     EXPECT_NE(client.NextVerdict().code(), StatusCode::kDeadlineExceeded);
     client.Send([&](wire::ClientMessage::Builder message) {
       message.initCloseSession().setSession(client.session().value);

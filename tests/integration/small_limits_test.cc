@@ -17,6 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kLong = 20s;
 constexpr size_t kLimit = size_t{64} << 10;
+constexpr int64_t kSessionBytes = int64_t{64} << 20;
 
 class SmallLimitsTest : public SessionFixture {
  protected:
@@ -24,6 +25,9 @@ class SmallLimitsTest : public SessionFixture {
     ClusterOptions options;
     options.controller.flow_window_bytes = kLimit;
     options.controller.max_batch_bytes = kLimit;
+    options.worker.max_session_bytes = kSessionBytes;
+    options.worker.max_modules = 1;
+    options.worker.module_path = {ModuleDirectory()};
     cluster_ = Unwrap(Cluster::Start(GetParam(), options));
     session_ = std::make_unique<Session>(Open(*cluster_));
   }
@@ -108,6 +112,31 @@ TEST_P(SmallLimitsTest, OtherThreadsAreNotHeldUpByOneThatWaitsForRoom) {
     EXPECT_LT(Deadline::Clock::now() - begin, kLong / 2);
   }
   caller.join();
+}
+
+TEST_P(SmallLimitsTest, BytesOfASessionAreLimitedAndOthersHaveTheirOwn) {
+  Session other = Open(*cluster_);
+  const DRef first = Unwrap(session_->Empty({kSessionBytes / 2}, DType::kUInt8));
+  EXPECT_OK(session_->SyncAll());
+  (void)Unwrap(session_->Empty({kSessionBytes / 2 + 1}, DType::kUInt8));
+  const lockstep::Status full = session_->SyncAll();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
+  EXPECT_THAT(Message(full), HasSubstr("max_session_bytes"));
+  const DRef theirs = Unwrap(other.Empty({kSessionBytes}, DType::kUInt8));
+  EXPECT_OK(other.SyncAll());
+  EXPECT_OK(session_->Reset());
+  const DRef second = Unwrap(session_->Empty({kSessionBytes / 2}, DType::kUInt8));
+  EXPECT_OK(session_->SyncAll()) << "what did not fit was not kept";
+}
+
+TEST_P(SmallLimitsTest, ModulesOfASessionAreLimited) {
+  const DRef module = Unwrap(session_->LoadModule("test_module.so"));
+  const DRef again = Unwrap(session_->LoadModule("test_module.so"));
+  EXPECT_OK(session_->SyncAll()) << "the same one counts once";
+  (void)Unwrap(session_->LoadModule("slow_module.so"));
+  const lockstep::Status full = session_->SyncAll();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
+  EXPECT_THAT(Message(full), HasSubstr("max_modules"));
 }
 
 TEST_P(SmallLimitsTest, ACommandLargerThanABatchIsRefused) {

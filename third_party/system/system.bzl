@@ -22,6 +22,7 @@ _REQUIRED = {
     "json": ["nlohmann_json"],
     "prometheus_core": ["prometheus-cpp-core"],
     "prometheus_pull": ["prometheus-cpp-pull"],
+    "sodium": ["libsodium"],
     "spdlog": ["spdlog"],
     "status": [
         "absl_flat_hash_map",

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kPause = 1s;
 // Of several keys that the listener may have, the next one is tried at once.
 constexpr std::chrono::milliseconds kNextKeyPause = 1ms;
-// Messages that wait to be let in.
+// Messages that wait to be let in; of more, none are sent again.
 constexpr size_t kMostNotTaken = 1024;
 // One look at the handshakes for so many at the messages.
 constexpr unsigned kLookEvery = 16;
@@ -97,12 +97,16 @@ Status TcpDealer::Send(const Message& message) {
   Look();
   if (connected_) return DealerChannel::Send(message);
   if (not_taken_.size() == kMostNotTaken) {
-    return trouble_.ok() ? Unavailable("nobody takes what is sent to ", endpoint_) : trouble_;
+    // A part would be worse than nothing: what comes after it would be out of order.
+    not_taken_.clear();
+    keeps_ = false;
   }
-  not_taken_.push_back(message);
-  // Where nobody is connected, ZeroMQ does not take it: the next attempt sends it.
-  (void)DealerChannel::Send(message);
-  return OkStatus();
+  if (keeps_) not_taken_.push_back(message);
+  // ZeroMQ keeps it for the connection that it is making, and does not take it if it makes none:
+  // then it waits here for the next attempt.
+  const Status sent = DealerChannel::Send(message);
+  if (sent.ok() || keeps_) return OkStatus();
+  return trouble_.ok() ? sent : trouble_;
 }
 
 void TcpDealer::LookSometimes() {
@@ -121,6 +125,7 @@ void TcpDealer::Note(Handshake handshake) {
       connected_ = true;
       trouble_ = OkStatus();
       not_taken_.clear();
+      keeps_ = true;
       return;
     case Handshake::kEnded:
       connected_ = false;

@@ -56,6 +56,7 @@ class TcpDealer final : public DealerChannel {
   Status trouble_;
   // What was sent while nobody had let us in: of an attempt that fails, nothing has arrived.
   std::deque<Message> not_taken_;
+  bool keeps_ = true;  // false: there was too much of it
 };
 
 }  // namespace lockstep::control

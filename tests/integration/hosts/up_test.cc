@@ -102,8 +102,13 @@ TEST_F(UpTest, WorkersOfThisHostListenForClientsOfOthers) {
   const std::string program = root_ + "/examples/programs/collectives.yaml";
   const std::string lockstep = root_ + "/tools/cli/lockstep";
   const cli::Result run =
-      RunProgram(hosts_->On(0, {lockstep, "run", program, "--connect", up["endpoint"]}));
+      RunProgram(hosts_->On(0, {lockstep, "run", program, "--connect", up["endpoint"], "--key",
+                                up["key"], "--controller-key", up["controller_key"]}));
   EXPECT_EQ(run.code, 0) << run.output;
+  const cli::Result stranger =
+      RunProgram(hosts_->On(0, {lockstep, "run", program, "--connect", up["endpoint"]}));
+  EXPECT_EQ(stranger.code, 3);
+  EXPECT_THAT(stranger.output, HasSubstr("asks for keys"));
   EXPECT_EQ(cli::ReadFile(RunDirectory("lockstep") + "/worker-0.yaml").find("bulk_endpoint"),
             std::string::npos);
 }

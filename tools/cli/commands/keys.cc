@@ -173,7 +173,9 @@ void AddNew(Command keys, const std::shared_ptr<KeysCommand>& options) {
   command.Add("--out", options->file, "the file; without it NAME.key").Placeholder("FILE");
   command.AddFlag("--replace", options->replace, "take the place of a key that is there");
   AddOutputOption(command, options->format);
-  command.Examples("  lockstep keys new controller --out /etc/lockstep/controller.key\n");
+  command.Examples(
+      "  lockstep keys new controller\n"
+      "  lockstep keys new racks --out worker.key\n");
   command.Do([options] { return New(*options); });
 }
 
@@ -184,7 +186,9 @@ void AddShow(Command keys, const std::shared_ptr<KeysCommand>& options) {
       .Required()
       .Placeholder("");
   AddOutputOption(command, options->format);
-  command.Examples("  lockstep keys show controller.key\n");
+  command.Examples(
+      "  lockstep keys show controller.key\n"
+      "  lockstep keys show allowed_keys\n");
   command.Do([options] { return Show(*options); });
 }
 
@@ -203,7 +207,7 @@ void AddAllow(Command keys, const std::shared_ptr<KeysCommand>& options) {
   command.Add("NAME", options->name, "what it is called in logs").Required().Placeholder("");
   command.Add("KEY", options->key, "the public key, or its key file").Required().Placeholder("");
   AddListFile(command, *options);
-  command.Examples("  lockstep keys allow client trainer lpk_... --file allowed_keys\n\nRoles:\n" +
+  command.Examples("  lockstep keys allow worker racks worker.key --file allowed_keys\n\nRoles:\n" +
                    std::string(kRolesHelp));
   command.Do([options] { return Allow(*options); });
 }
@@ -213,7 +217,7 @@ void AddRevoke(Command keys, const std::shared_ptr<KeysCommand>& options) {
       keys.AddCommand("revoke", "Let the owner of a key come in no more, and cut him off");
   command.Add("KEY", options->key, "the public key, or its key file").Required().Placeholder("");
   AddListFile(command, *options);
-  command.Examples("  lockstep keys revoke lpk_... --file allowed_keys\n");
+  command.Examples("  lockstep keys revoke trainer.key --file allowed_keys\n");
   command.Do([options] { return Revoke(*options); });
 }
 
@@ -229,8 +233,8 @@ void AddKeys(Command lockstep) {
   AddRevoke(command, options);
   command.Examples(
       "  lockstep keys new trainer\n"
-      "  lockstep keys allow client trainer trainer.key --file /etc/lockstep/allowed_keys\n"
-      "  lockstep keys show /etc/lockstep/allowed_keys\n");
+      "  lockstep keys allow client trainer trainer.key --file allowed_keys\n"
+      "  lockstep keys show allowed_keys\n");
 }
 
 }  // namespace lockstep::cli

@@ -134,6 +134,8 @@ void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
     }
     std::cout << Json{{"cluster", record.name},
                       {"endpoint", record.controller.endpoint},
+                      {"key", record.controller.key},
+                      {"controller_key", record.controller.controller_key},
                       {"run_dir", record.directory},
                       {"controller_pid", record.processes.front().pid},
                       {"worker_pids", pids},
@@ -153,6 +155,10 @@ void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
             << FormatDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.controller.endpoint);
+  if (!record.controller.key.empty()) {
+    line("          ", "--key " + record.controller.key + " --controller-key " +
+                           record.controller.controller_key);
+  }
   line("logs      ", record.directory);
   line("look      ", "lockstep status --name " + record.name);
   line("stop      ", command.detach ? "lockstep down " + record.name : "press ^C");

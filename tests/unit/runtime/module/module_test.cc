@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/module/builtins.h"
+#include "runtime/module/module_files.h"
 #include "runtime/tensor/arena.h"
 
 namespace lockstep::module {
@@ -360,6 +361,23 @@ TEST_F(LoadModuleTest, OutsideTheDirectoriesIsDenied) {
   const Status status = LoadModule(directory_ + "/test_module.so", {scratch_}).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_NE(Message(status).find(scratch_.string()), std::string::npos) << status;
+}
+
+TEST_F(LoadModuleTest, OnlyAllowedDigestsLoadWhereThereAreAny) {
+  // "abc" (FIPS 180-4's own example) and a file of many chunks.
+  std::ofstream(scratch_ / "abc") << "abc";
+  EXPECT_EQ(*Sha256OfFile(scratch_ / "abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  std::ofstream(scratch_ / "million") << std::string(1'000'000, 'a');
+  EXPECT_EQ(*Sha256OfFile(scratch_ / "million"),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_EQ(Sha256OfFile(scratch_ / "none").status().code(), StatusCode::kNotFound);
+
+  const std::string digest = *Sha256OfFile(directory_ + "/test_module.so");
+  EXPECT_TRUE(LoadModule("test_module.so", {directory_}, {digest}).ok());
+  const Status other = LoadModule("test_module.so", {directory_}, {std::string(64, '0')}).status();
+  EXPECT_EQ(other.code(), StatusCode::kPermissionDenied);
+  EXPECT_NE(Message(other).find(digest), std::string::npos) << other;
 }
 
 TEST_F(LoadModuleTest, NoWayLeadsOutOfTheDirectories) {

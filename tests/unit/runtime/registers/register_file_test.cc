@@ -24,7 +24,7 @@ class RegisterFileTest : public testing::Test {
 
   const std::shared_ptr<tensor::Allocator> heap_ = tensor::NewHeapAllocator();
   RegisterTotals totals_;
-  RegisterFile file_{&totals_, /*max_registers=*/1000};
+  RegisterFile file_{&totals_, {.registers = 1000, .bytes = size_t{1} << 30}};
 };
 
 TEST_F(RegisterFileTest, ReadGivesWhatWasWritten) {
@@ -189,6 +189,25 @@ TEST(KeptRegistersTest, AllButSomeAreFreed) {
   EXPECT_TRUE(file.Write({0, 6}, Value(int64_t{8})).ok()) << "a later generation";
   file.KillAllBut({});
   EXPECT_EQ(totals.live_registers, 0);
+}
+
+TEST_F(RegisterFileTest, BytesOfAllValuesTogetherAreLimited) {
+  RegisterFile file(&totals_, {.registers = 1000, .bytes = 1000});
+  EXPECT_EQ(file.CheckRoom(1000), OkStatus());
+  ASSERT_EQ(file.Write({0, 1}, NewTensor(600)), OkStatus());
+  ASSERT_EQ(file.Write({1, 1}, std::string(300, 'x')), OkStatus());
+  const Status full = file.Write({2, 1}, Bytes{std::string(101, 'x')});
+  ExpectError(full, StatusCode::kResourceExhausted,
+              "the session's registers hold 900 bytes on this rank, and 101 more are beyond its "
+              "limit of 1000; free some, or raise the limit (max_session_bytes)");
+  EXPECT_EQ(file.Read({2, 1}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(file.Write({2, 1}, Bytes{std::string(100, 'x')}), OkStatus());
+  EXPECT_EQ(file.CheckRoom(1).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(file.Write({0, 2}, NewTensor(500)), OkStatus()) << "what it replaces is given back";
+  ASSERT_EQ(file.Kill({1, 1}), OkStatus());
+  EXPECT_EQ(file.CheckRoom(400), OkStatus());
+  EXPECT_EQ(file.CheckRoom(401).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(file.CheckRoom(~size_t{0}).code(), StatusCode::kResourceExhausted) << "no overflow";
 }
 
 }  // namespace

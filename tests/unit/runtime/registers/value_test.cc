@@ -81,5 +81,22 @@ TEST(ValueTest, AsGivesNullForAnotherType) {
   EXPECT_FALSE(value.Is<bool>());
 }
 
+TEST(HeldBytesTest, CountsWhatListsAndMapsHold) {
+  EXPECT_EQ(HeldBytes(Value(int64_t{1})), 0u);
+  EXPECT_EQ(HeldBytes(Value(std::string(70, 'x'))), 70u);
+  EXPECT_EQ(HeldBytes(Value(Bytes{std::string(70, 'x')})), 70u);
+  const auto list = std::make_shared<const List>(List{Value(std::string(70, 'x')), Value(true)});
+  EXPECT_EQ(HeldBytes(Value(list)), 70 + 2 * sizeof(Value));
+  const auto map = std::make_shared<const Map>(Map{{"key", Value(list)}});
+  EXPECT_EQ(HeldBytes(Value(map)), 3 + sizeof(Map::value_type) + 70 + 2 * sizeof(Value));
+}
+
+// Whoever followed every way through it would never come to an end.
+TEST(HeldBytesTest, CountsSharedListsOnce) {
+  Value value(std::make_shared<const List>(List{Value(std::string(10, 'x'))}));
+  for (int i = 0; i < 64; ++i) value = Value(std::make_shared<const List>(List{value, value}));
+  EXPECT_EQ(HeldBytes(value), 10 + (64 * 2 + 1) * sizeof(Value));
+}
+
 }  // namespace
 }  // namespace lockstep::registers

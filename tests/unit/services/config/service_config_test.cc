@@ -126,6 +126,21 @@ TEST_F(ServiceConfigTest, SecretHasNoPlaceInAFileOrOnACommandLine) {
               AllOf(HasSubstr("write it to a file of its own"), Not(HasSubstr(secret))));
 }
 
+TEST_F(ServiceConfigTest, DigestsAreWrittenAsTheirToolPrintsThem) {
+  const std::string digest(64, 'a');
+  const auto worker =
+      LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "module_sha256=[" + digest + "]"}});
+  ASSERT_EQ(worker.status(), OkStatus());
+  EXPECT_EQ(worker->module_sha256, std::vector<std::string>{digest});
+  for (const std::string& bad :
+       {std::string(63, 'a'), std::string(64, 'A'), std::string(64, 'g')}) {
+    EXPECT_THAT(
+        Message(LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "module_sha256=" + bad}})
+                    .status()),
+        HasSubstr("is no SHA-256"));
+  }
+}
+
 TEST_F(ServiceConfigTest, SettingThatIsGoneSaysWhatTookItsPlace) {
   EXPECT_THAT(
       Message(

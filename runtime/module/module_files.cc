@@ -1,0 +1,90 @@
+#include "runtime/module/module_files.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace lockstep::module {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Listed(const std::vector<std::string>& directories) {
+  std::string text;
+  for (const std::string& directory : directories) {
+    text += (text.empty() ? "" : ", ") + directory;
+  }
+  return text;
+}
+
+bool LiesBelow(const fs::path& file, const std::vector<std::string>& directories) {
+  for (const std::string& directory : directories) {
+    std::error_code error;
+    const fs::path root = fs::canonical(directory, error);
+    if (error) continue;  // a directory that does not exist holds nothing
+    const auto [root_end, file_at] =
+        std::mismatch(root.begin(), root.end(), file.begin(), file.end());
+    if (root_end == root.end()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+StatusOr<std::string> FindModule(const std::string& path,
+                                 const std::vector<std::string>& directories) {
+  if (directories.empty()) {
+    return PermissionDenied("module \"", path,
+                            "\" cannot be loaded: the operator allowed no directory of modules");
+  }
+  std::vector<fs::path> candidates;
+  if (fs::path(path).is_absolute()) {
+    candidates.emplace_back(path);
+  } else {
+    for (const std::string& directory : directories)
+      candidates.push_back(fs::path(directory) / path);
+  }
+  for (const fs::path& candidate : candidates) {
+    std::error_code error;
+    fs::path file = fs::canonical(candidate, error);
+    if (error) continue;
+    if (!LiesBelow(file, directories)) {
+      return PermissionDenied("module \"", path, "\" is ", file.string(),
+                              ", which is outside the allowed directories: ", Listed(directories));
+    }
+    if (fs::is_regular_file(file, error)) return file.string();
+  }
+  return NotFound("there is no module file \"", path, "\"; the allowed directories are ",
+                  Listed(directories));
+}
+
+StatusOr<std::string> Sha256OfFile(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  crypto_hash_sha256_state state;
+  crypto_hash_sha256_init(&state);
+  std::array<char, size_t{64} << 10> chunk;
+  while (in) {
+    in.read(chunk.data(), chunk.size());
+    crypto_hash_sha256_update(&state, reinterpret_cast<const unsigned char*>(chunk.data()),
+                              static_cast<unsigned long long>(in.gcount()));
+  }
+  if (!in.eof()) return NotFound("the module ", file, " cannot be read");
+  std::array<unsigned char, crypto_hash_sha256_BYTES> digest;
+  crypto_hash_sha256_final(&state, digest.data());
+  std::array<char, 2 * crypto_hash_sha256_BYTES + 1> text;
+  return std::string(sodium_bin2hex(text.data(), text.size(), digest.data(), digest.size()));
+}
+
+Status CheckDigest(const std::string& file, const std::vector<std::string>& sha256) {
+  if (sha256.empty()) return OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string digest, Sha256OfFile(file));
+  if (std::find(sha256.begin(), sha256.end(), digest) != sha256.end()) return OkStatus();
+  return PermissionDenied("the module ", file, " has the SHA-256 ", digest,
+                          ", which the operator has not allowed (module_sha256)");
+}
+
+}  // namespace lockstep::module

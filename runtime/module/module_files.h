@@ -1,0 +1,27 @@
+// Which files may be loaded as modules.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace lockstep::module {
+
+// The file that `path` means, all symbolic links resolved. A relative path is looked for in each of
+// `directories`, in order; what it leads to must lie in or below one of them.
+//
+// Errors: kPermissionDenied   outside the directories, or there are none
+//         kNotFound           no such file
+StatusOr<std::string> FindModule(const std::string& path,
+                                 const std::vector<std::string>& directories);
+
+// The SHA-256 of a file (FIPS 180-4), in lower-case hexadecimal.
+StatusOr<std::string> Sha256OfFile(const std::string& file);
+
+// OK if `file` has one of these digests, or none are given: then any will do. kPermissionDenied
+// tells the digest that it has. Whoever can write to the file between this and its use can change
+// it all the same.
+Status CheckDigest(const std::string& file, const std::vector<std::string>& sha256);
+
+}  // namespace lockstep::module

@@ -2,7 +2,12 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -10,36 +15,161 @@
 namespace lockstep::log {
 namespace {
 
-spdlog::level::level_enum Of(Level level) {
-  switch (level) {
-    case Level::kDebug:
-      return spdlog::level::debug;
-    case Level::kInfo:
-      return spdlog::level::info;
-    case Level::kWarning:
-      return spdlog::level::warn;
-    case Level::kError:
-      return spdlog::level::err;
-    case Level::kCritical:
-      return spdlog::level::critical;
+struct LevelName {
+  Level level;
+  spdlog::level::level_enum of_library;
+  const char* name;
+};
+constexpr std::array kLevels = {
+    LevelName{Level::kDebug, spdlog::level::debug, "debug"},
+    LevelName{Level::kInfo, spdlog::level::info, "info"},
+    LevelName{Level::kWarning, spdlog::level::warn, "warning"},
+    LevelName{Level::kError, spdlog::level::err, "error"},
+    LevelName{Level::kCritical, spdlog::level::critical, "critical"},
+};
+const LevelName& Of(Level level) { return kLevels[static_cast<size_t>(level)]; }
+
+std::atomic<bool> as_json{false};
+
+constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e %L %n[%P] %v";
+
+// Control characters in C's notation: neither another line nor a terminal's commands come of what
+// clients call themselves.
+void AppendPrintable(std::string& text, const std::string& bytes) {
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      text += c;
+    } else if (c == '\n') {
+      text += "\\n";
+    } else if (c == '\t') {
+      text += "\\t";
+    } else {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\x%02x", byte);
+      text += escape;
+    }
   }
-  return spdlog::level::critical;
+}
+
+// The length of the well-formed UTF-8 sequence at `at` (RFC 3629); 0: there is none.
+size_t SequenceAt(const std::string& bytes, size_t at) {
+  const auto byte = [&](size_t i) {
+    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0u;
+  };
+  const auto follows = [&](size_t i) { return (byte(at + i) & 0xc0u) == 0x80u; };
+  const unsigned first = byte(at);
+  const unsigned second = byte(at + 1);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool is_short = first == 0xe0 && second < 0xa0;
+    const bool is_surrogate = first == 0xed && second > 0x9f;
+    return follows(1) && follows(2) && !is_short && !is_surrogate ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const bool is_short = first == 0xf0 && second < 0x90;
+    const bool is_beyond = first == 0xf4 && second > 0x8f;
+    return follows(1) && follows(2) && follows(3) && !is_short && !is_beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+// A JSON string (RFC 8259). Bytes that are no UTF-8 become U+FFFD.
+std::string Quoted(const std::string& bytes) {
+  std::string text = "\"";
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t size = SequenceAt(bytes, at);
+    const auto byte = static_cast<unsigned char>(bytes[at]);
+    if (size == 0) {
+      text += "\\ufffd";
+      ++at;
+      continue;
+    }
+    if (byte == '"' || byte == '\\') {
+      text += '\\';
+      text += bytes[at];
+    } else if (byte < 0x20 || byte == 0x7f) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", byte);
+      text += escape;
+    } else {
+      text.append(bytes, at, size);
+    }
+    at += size;
+  }
+  return text + "\"";
+}
+
+std::string NowInUtc() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  char text[40];
+  const size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + length, sizeof text - length, ".%03dZ",
+                static_cast<int>(now.tv_nsec / 1'000'000));
+  return text;
 }
 
 }  // namespace
 
-bool IsOn(Level level) { return spdlog::should_log(Of(level)); }
+void Context::Add(const Context& other) {
+  if (other.rank.has_value()) rank = other.rank;
+  if (other.epoch.has_value()) epoch = other.epoch;
+  if (other.session.has_value()) session = other.session;
+}
 
-void Write(Level level, const std::string& line) {
-  spdlog::log(Of(level), spdlog::string_view_t(line));
+Context& ThisThread() {
+  thread_local Context context;
+  return context;
+}
+
+std::string TextOf(const Context& context, const std::string& line) {
+  std::string text;
+  if (context.rank.has_value()) text += "rank=" + std::to_string(*context.rank) + " ";
+  if (context.epoch.has_value()) text += "epoch=" + std::to_string(*context.epoch) + " ";
+  if (context.session.has_value()) text += "session=" + std::to_string(*context.session) + " ";
+  AppendPrintable(text, line);
+  return text;
+}
+
+std::string JsonOf(Level level, const Context& context, const std::string& line) {
+  std::string text = "\"level\":\"" + std::string(Of(level).name) + "\"";
+  text += ",\"service\":" + Quoted(spdlog::default_logger()->name());
+  text += ",\"pid\":" + std::to_string(getpid());
+  if (context.rank.has_value()) text += ",\"rank\":" + std::to_string(*context.rank);
+  if (context.epoch.has_value()) text += ",\"epoch\":" + std::to_string(*context.epoch);
+  if (context.session.has_value()) text += ",\"session\":" + std::to_string(*context.session);
+  return text + ",\"message\":" + Quoted(line);
+}
+
+bool IsOn(Level level) { return spdlog::should_log(Of(level).of_library); }
+
+void Write(Level level, const Context& context, const std::string& line) {
+  Context all = ThisThread();
+  all.Add(context);
+  const std::string text =
+      as_json ? "{\"time\":\"" + NowInUtc() + "\"," + JsonOf(level, all, line) + "}"
+              : TextOf(all, line);
+  spdlog::log(Of(level).of_library, spdlog::string_view_t(text));
 }
 
 void Flush() { spdlog::default_logger()->flush(); }
 
 void UseStandardError(const std::string& name) {
   auto logger = spdlog::stderr_logger_mt(name);
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %n[%P] %v");
+  logger->set_pattern(kTextPattern);
   spdlog::set_default_logger(std::move(logger));
+}
+
+void Configure(const std::string& level, const std::string& format) {
+  for (const LevelName& known : kLevels) {
+    if (level == known.name) spdlog::default_logger()->set_level(known.of_library);
+  }
+  as_json = format == "json";
+  spdlog::default_logger()->set_pattern(as_json ? "%v" : kTextPattern);
 }
 
 void UseStandardErrorForWarnings(const std::string& name) {

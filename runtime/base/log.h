@@ -1,11 +1,17 @@
 // What services tell their operators: one line per event.
 //
+//     2026-03-01T12:00:00.123 W lockstep-worker[4711] rank=2 epoch=17 session=3 failed: ...
+//     {"time":"2026-03-01T12:00:00.123Z","level":"warning","service":"lockstep-worker","pid":4711,
+//      "rank":2,"epoch":17,"session":3,"message":"failed: ..."}                      (as one line)
+//
 // spdlog writes the lines. Its formatting takes longer to compile than most files that log, so it
 // stays behind this; a line is put together as a Status's message is.
 //
 // Threads: safe.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -13,18 +19,44 @@ namespace lockstep::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError, kCritical };
 
+// What an event is about. A part of this kind is no text of the line, but a field of it:
+//     log::Warn(log::OfSession(3), "failed: ", why);
+struct Context {
+  std::optional<int> rank = {};
+  std::optional<uint64_t> epoch = {};
+  std::optional<uint32_t> session = {};
+
+  // With what `other` says as well; that counts more.
+  void Add(const Context& other);
+};
+inline Context OfSession(uint32_t session) { return {.session = session}; }
+inline Context OfRank(int rank) { return {.rank = rank}; }
+
+// What all that this thread logs is about, besides what its lines say.
+Context& ThisThread();
+
 // True if lines of this level are written.
 bool IsOn(Level level);
-void Write(Level level, const std::string& line);
+// `line` may hold any bytes: what would end it, or move a terminal's cursor, is written as "\n".
+void Write(Level level, const Context& context, const std::string& line);
 // Hands what was written to the system; before a process ends that may not come to its end.
 void Flush();
+
+template <typename Part>
+void Append(std::ostringstream& line, Context& /*context*/, const Part& part) {
+  line << part;
+}
+inline void Append(std::ostringstream& /*line*/, Context& context, const Context& part) {
+  context.Add(part);
+}
 
 template <typename... Parts>
 void WriteParts(Level level, const Parts&... parts) {
   if (!IsOn(level)) return;
   std::ostringstream line;
-  (line << ... << parts);
-  Write(level, line.str());
+  Context context;
+  (Append(line, context, parts), ...);
+  Write(level, context, line.str());
 }
 
 template <typename... Parts>
@@ -48,12 +80,18 @@ void Critical(const Parts&... parts) {
   WriteParts(Level::kCritical, parts...);
 }
 
-// A service's log: to standard error, with time, level, name and process id.
+// A service's log: to standard error.
 void UseStandardError(const std::string& name);
+// ... from this level on ("debug", "info", "warning", "error"), as "text" or "json".
+void Configure(const std::string& level, const std::string& format);
 // In somebody else's program: warnings and errors to standard error, for standard output is not
 // ours. A program that has set spdlog up itself keeps what it chose.
 void UseStandardErrorForWarnings(const std::string& name);
 // Nothing is written any more.
 void Silence();
+
+// The line without what comes before the fields, in each format. For Write(), and for tests.
+std::string TextOf(const Context& context, const std::string& line);
+std::string JsonOf(Level level, const Context& context, const std::string& line);
 
 }  // namespace lockstep::log

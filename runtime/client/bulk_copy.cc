@@ -120,6 +120,7 @@ StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
     if (endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
     // What has not gone out when it is closed is of no use any more.
     control::ZmqOptions options{.linger = std::chrono::milliseconds(0), .gives_way = true};
+    options.keeps_unsent = false;  // what is not answered is asked for again
     if (!worker.bulk_key.empty()) {
       LOCKSTEP_ASSIGN_OR_RETURN(const control::PublicKey listener,
                                 control::ParsePublicKey(worker.bulk_key));

@@ -81,6 +81,10 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
                "The public keys that may come in, their roles and names; read again when it "
                "changes. Belongs to key."),
       Refused("plaintext", kPlaintextReason),
+      Choice("log_level", options.log_level, {"debug", "info", "warning", "error"},
+             "The least that is logged."),
+      Choice("log_format", options.log_format, {"text", "json"},
+             "One line an event, for people or for programs."),
       Choice("communicator", options.communicator, {"auto", "shm", "gloo", "mpi", "shm+mpi"},
              "What connects the workers: shm (they map each other's memory), gloo (a network), mpi "
              "(mpirun has started them), shm+mpi (shm where they can, mpi between), or auto: shm "
@@ -158,6 +162,10 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
              "for keys (gloo, MPI): loopback (this host), or network (choose it only where nobody "
              "else is)."),
       Refused("plaintext", kPlaintextReason),
+      Choice("log_level", options.log_level, {"debug", "info", "warning", "error"},
+             "The least that is logged."),
+      Choice("log_format", options.log_format, {"text", "json"},
+             "One line an event, for people or for programs."),
       Duration("join_timeout", options.join_timeout, 100ms, 24h,
                "How long to look for the controller, and to wait for all workers to join."),
       Duration("controller_timeout", options.controller_timeout, 100ms, 24h,

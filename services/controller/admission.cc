@@ -54,8 +54,8 @@ void Controller::Consider(const control::PeerName& peer, const Candidate& candid
               " is refused: ", Message(rank.status()));
     return RefuseWorker(peer, rank.status());
   }
-  log::Info("rank ", *rank, " is ", control::ProcessLabel(candidate.host, candidate.pid), " on ",
-            candidate.device);
+  log::Info(log::OfRank(*rank), "worker is ", control::ProcessLabel(candidate.host, candidate.pid),
+            " on ", candidate.device);
   watches_[static_cast<size_t>(*rank)] =
       liveness_->Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment);
   stuck_[static_cast<size_t>(*rank)] = 0;

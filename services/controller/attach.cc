@@ -68,7 +68,7 @@ Status Controller::HandleDetach(const control::PeerName& client,
                " is not kept without a client; open it with SessionOptions::keep_for")));
     return OkStatus();
   }
-  log::Info("session ", session->id.value, " is left by its client, and kept for ",
+  log::Info(log::OfSession(session->id.value), "session is left by its client, and kept for ",
             session->keep_for.count(), " ms");
   Answer(client, session->id, request, control::RemoteError());
   session->client_lost = false;
@@ -127,8 +127,8 @@ void Controller::Adopt(SessionEntry& session, const std::string& name, wire::Hos
   session.host = control::ToString(host.getName());
   session.host_id = control::ToString(host.getId());
   session.pid = pid;
-  log::Info("session ", session.id.value, " has a client again: \"", session.name, "\", ",
-            control::ProcessLabel(session.host, session.pid));
+  log::Info(log::OfSession(session.id.value), "session has a client again: \"", session.name,
+            "\", ", control::ProcessLabel(session.host, session.pid));
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initAdopt(), session);
   });

@@ -183,7 +183,7 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
   session.keep_for = control::Millis(open.getKeepMillis());
   session.bulk_key = control::ToString(open.getBulkKey());
-  log::Info("session ", session.id.value, " \"", session.name, "\" opened by ",
+  log::Info(log::OfSession(session.id.value), "session \"", session.name, "\" opened by ",
             control::ProcessLabel(session.host, session.pid));
 
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {

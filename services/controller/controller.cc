@@ -72,7 +72,7 @@ Status Controller::ServeMetrics() {
                                                           {[this] { return metrics_.Text(); },
                                                            [this] { return metrics_.Healthy(); },
                                                            [this] { return metrics_.Ready(); }}));
-  log::Info("cluster ", options_.cluster, ": metrics at ", metrics_server_->endpoint(), "/metrics");
+  log::Info("metrics at ", metrics_server_->endpoint(), "/metrics");
   return OkStatus();
 }
 
@@ -166,7 +166,7 @@ void Controller::Run() {
 }
 
 void Controller::Stop() {
-  log::Info("cluster ", options_.cluster, ": stopping: ", stop_reason_);
+  log::Info("cluster ", options_.cluster, " stops: ", stop_reason_);
   const control::RemoteError cause =
       control::ErrorOf(Unavailable("the cluster was shut down: ", stop_reason_));
   for (auto& [id, session] : sessions_.all()) {

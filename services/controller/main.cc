@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/base/log.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
 #include "services/config/yaml.h"
@@ -49,6 +50,8 @@ int main(int argc, char** argv) {
   }
   const auto options = config::LoadController(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
+
+  log::Configure(options->log_level, options->log_format);
 
   process::BlockStopSignals();
   const auto controller = controller::Controller::Start(*options, control::ZmqContext::Create());

@@ -31,6 +31,10 @@ struct ControllerOptions {
   std::string key;
   std::string allowed_keys;
 
+  // What is logged, and how: see log::Configure().
+  std::string log_level = "info";
+  std::string log_format = "text";
+
   // Which backend connects the ranks: "auto" (what each pair of them can do), or the name of one.
   std::string communicator = "auto";
 

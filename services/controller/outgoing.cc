@@ -76,7 +76,7 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
   session.failure = cause;
   session.failed_from = from_command;
   session.failure.session = session.id;
-  log::Warn("session ", session.id.value, " failed: ", Message(cause.ToStatus()));
+  log::Warn(log::OfSession(session.id.value), "session failed: ", Message(cause.ToStatus()));
   liveness_->Abort(session.id, session.generation, from_command, session.failure);
   SendFailure(session);
   gatherer_.FailAll(session.id, session.failure);

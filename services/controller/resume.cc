@@ -31,7 +31,7 @@ std::vector<Rank> Controller::RestoreSessions() {
     session.client_lost = true;
     session.was_restored = true;
     Orphan(session, std::max(options_.session_lease, session.keep_for));
-    log::Warn("session ", session.id.value, " \"", session.name, "\" of ",
+    log::Warn(log::OfSession(session.id.value), "session \"", session.name, "\" of ",
               control::ProcessLabel(session.host, session.pid),
               " is restored: ", session.failure.message);
   }
@@ -67,7 +67,7 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
   const Status status = CheckResume(client, resume);
   if (!status.ok()) return Refuse(client, status, /*resume=*/true);
   SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
-  log::Info("session ", session.id.value, " is resumed by its client");
+  log::Info(log::OfSession(session.id.value), "session is resumed by its client");
   session.generation = std::max(session.generation, Generation(resume.getGeneration()));
   if (resume.getClientNumber() > session.client_number) {
     // It had attached a moment before, and no worker has been told.

@@ -41,7 +41,7 @@ void Controller::HandleClose(const control::PeerName& client, wire::CloseSession
   const RequestId request(close.getRequest());
   const StatusOr<SessionEntry*> session = FindOpen(id, client);
   if (!session.ok()) return Answer(client, id, request, control::ErrorOf(session.status()));
-  log::Info("session ", id.value, " is closed by its client");
+  log::Info(log::OfSession(id.value), "session is closed by its client");
   (*session)->last_heard = Deadline::Clock::now();
   NoticeLostBatches(**session, close.getNextCommand());
   const control::RemoteError lost = close.getNextCommand() > (*session)->next_command
@@ -54,10 +54,10 @@ void Controller::HandleSilentClient(SessionEntry& session) {
   const control::RemoteError cause = control::ErrorOf(Aborted("its client is gone"));
   if (session.ending.has_value()) return AbortEnding(session, cause);
   if (session.client.empty()) {
-    log::Warn("session ", session.id.value, " of ", session.host, " (pid ", session.pid,
+    log::Warn(log::OfSession(session.id.value), "session of ", session.host, " (pid ", session.pid,
               ") ends: no client came back to it");
   } else {
-    log::Warn("session ", session.id.value, " of ", session.host, " (pid ", session.pid,
+    log::Warn(log::OfSession(session.id.value), "session of ", session.host, " (pid ", session.pid,
               ") has lost its client, which was silent for ", options_.session_lease.count(),
               " ms");
     if (session.keep_for.count() > 0) {
@@ -101,7 +101,7 @@ void Controller::FinishIfEnded(SessionEntry& session) {
   if (std::find(ending.waiting.begin(), ending.waiting.end(), true) != ending.waiting.end()) return;
   const SessionId id = session.id;
   const control::PeerName client = session.client;
-  log::Info("session ", id.value, " has ended");
+  log::Info(log::OfSession(id.value), "session has ended");
   gatherer_.FailAll(id, control::ErrorOf(Aborted("session ", id, " was closed")));
   sessions_.Close(id);
   if (ending.request.has_value()) Answer(client, id, *ending.request, ending.error);
@@ -110,7 +110,8 @@ void Controller::FinishIfEnded(SessionEntry& session) {
 void Controller::AbortEnding(SessionEntry& session, const control::RemoteError& cause) {
   SessionEntry::Ending& ending = *session.ending;
   if (std::exchange(ending.aborted, true)) return;
-  log::Warn("session ", session.id.value, " is aborted while it is closed: ", cause.message);
+  log::Warn(log::OfSession(session.id.value),
+            "session is aborted while it is closed: ", cause.message);
   liveness_->Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) Answer(session.client, session.id, *request, cause);

@@ -58,7 +58,8 @@ void Controller::NoticeStuckWorkers() {
     uint64_t& told = stuck_[static_cast<size_t>(rank)];
     if (!IsStuck(activity) || told == activity.launched) continue;
     told = activity.launched;
-    log::Warn("rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
+    log::Warn(log::OfRank(rank), "worker (",
+              control::ProcessLabel(member.facts.host, member.facts.pid),
               ") is stuck, or slow: it executes ", activity.Describe());
   }
 }

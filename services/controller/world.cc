@@ -113,7 +113,7 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
   membership_.MarkReady(rank, control::ToString(ready.getBackend()),
                         control::ToString(ready.getWhy()));
   if (!membership_.AllReady()) return;
-  log::Info("cluster ", options_.cluster, ": all ", membership_.size(), " workers are ready");
+  log::Info("all ", membership_.size(), " workers are ready");
   // What was sent before is not due to those who have just come.
   due_ = next_due_ = 0;
   next_due_at_ = Deadline::After(DeliveryTime());
@@ -135,7 +135,7 @@ void Controller::HandleReady(Rank rank, wire::Ready::Reader ready) {
 void Controller::HandleTrouble(Rank rank, wire::Trouble::Reader trouble) {
   if (trouble.getEpoch() != epoch_.value) return;
   const std::string why = control::ToString(trouble.getWhy());
-  log::Warn("rank ", rank, " is not connected yet: ", why);
+  log::Warn(log::OfRank(rank), "worker is not connected yet: ", why);
   membership_.NoteTrouble(rank, why);
 }
 
@@ -199,7 +199,8 @@ void Controller::NoticeLosses() {
 
 void Controller::FreeRank(Rank rank, const std::string& reason) {
   const Membership::Member& member = membership_.member(rank);
-  log::Warn("rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
+  log::Warn(log::OfRank(rank), "worker (",
+            control::ProcessLabel(member.facts.host, member.facts.pid),
             ") is free again, its worker is gone before all had joined: ", reason);
   SweepMemoryOf(member);
   liveness_->Forget(rank);
@@ -212,7 +213,7 @@ void Controller::HandleLost(Rank rank, const std::string& reason, const LastHear
   if (member.state == Membership::State::kWaiting) return FreeRank(rank, reason);
   if (!membership_.IsWelcome(rank)) return;
   const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
-  log::Error("rank ", rank, " (", label, ") is lost: ", reason);
+  log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
   membership_.MarkLost(rank, reason);
   liveness_->BreakWorld(epoch_);
   SweepMemoryOf(member);

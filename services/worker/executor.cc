@@ -50,6 +50,8 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   // Clients count their commands from 1, which the controller sees to.
   const bool of_controller = batch.first_command == 0;
   running_.batch = &batch;
+  log::ThisThread().session = batch.session.value;
+  const absl::Cleanup no_session = [] { log::ThisThread().session.reset(); };
   running_.command = batch.first_command;
   bulk_.Synchronise();
   control::BatchReader reader(body);
@@ -227,7 +229,7 @@ void Executor::Release(SessionState& session, wire::Command::Release::Reader rel
   for (const uint64_t packed : release.getRegisters()) {
     WithdrawTicket(session, packed);
     const Status status = session.registers().Kill(RegisterId::FromPacked(packed));
-    if (!status.ok()) log::Debug("session ", session.id().value, ": ", Message(status));
+    if (!status.ok()) log::Debug(log::OfSession(session.id().value), Message(status));
   }
 }
 
@@ -251,7 +253,7 @@ void Executor::FailSession(SessionState& session, const Status& status) {
   }
   // What comes from elsewhere is known there: only the first cause is reported.
   if (!session.Fail(error)) return;
-  log::Warn("session ", session.id().value, " failed: ", Message(error.ToStatus()));
+  log::Warn(log::OfSession(session.id().value), "session failed: ", Message(error.ToStatus()));
   Send({control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto failure = message.initFailure();
     failure.setGeneration(session.generation().value);

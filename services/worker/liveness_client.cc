@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/control/activity_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -41,6 +42,7 @@ Status LivenessClient::WaitUntilHeard(int wake_fd, const std::atomic<bool>& stop
 }
 
 void LivenessClient::Run() {
+  log::ThisThread().rank = options_.rank;
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   const int descriptors[] = {wake_up_.fd()};

@@ -1,4 +1,5 @@
 // lockstep-worker: the worker service.
+#include "runtime/base/log.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
 #include "services/process/service_main.h"
@@ -18,6 +19,8 @@ int main(int argc, char** argv) {
   }
   const auto options = config::LoadWorker(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
+
+  log::Configure(options->log_level, options->log_format);
 
   process::BlockStopSignals();
   const auto worker = worker::Worker::Start(*options, control::ZmqContext::Create());

@@ -55,6 +55,9 @@ struct WorkerOptions {
   // them there (gloo, MPI) neither encrypts nor authenticates.
   std::string data_plaintext = "loopback";
 
+  // What is logged, and how: see log::Configure().
+  std::string log_level = "info";
+  std::string log_format = "text";
   // How long to look for the controller, and for all workers to join.
   std::chrono::milliseconds join_timeout{60'000};
   // A controller that is silent for this long is lost.

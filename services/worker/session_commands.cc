@@ -20,7 +20,7 @@ void Executor::Settle(const Place& place, control::ClientChannel& controller) {
     const auto found = welcome.find(here.id);
     const bool is_known = found != welcome.end() && found->second->token == here.token;
     if (is_known && !place.forget) continue;
-    log::Warn("session ", here.id.value, " is closed here: ",
+    log::Warn(log::OfSession(here.id.value), "session is closed here: ",
               is_known ? "it went on without this worker" : "the controller does not know it");
     CloseSession(*FindSession(here.id), /*client_lost=*/true);
   }
@@ -90,7 +90,8 @@ void Executor::OpenSession(const control::SessionRecord& record) {
   orphans_.FreeEnded();
   const StatusOr<registers::RegisterFile*> file = registers_.Open(record.id);
   if (!file.ok()) {
-    log::Error("session ", record.id.value, " cannot be opened: ", Message(file.status()));
+    log::Error(log::OfSession(record.id.value),
+               "session cannot be opened: ", Message(file.status()));
     return;
   }
   const auto session = std::make_shared<SessionState>(record, *file);
@@ -129,7 +130,7 @@ void Executor::CloseSession(SessionState& session, bool client_lost) {
   const SessionId id = session.id();
   if (bulk_.gate() != nullptr) bulk_.gate()->ShutOut(id);
   const Status status = registers_.Close(id);
-  if (!status.ok()) log::Error("session ", id.value, ": ", Message(status));
+  if (!status.ok()) log::Error(log::OfSession(id.value), Message(status));
   {
     std::lock_guard lock(sessions_mutex_);
     sessions_.erase(id);

@@ -174,8 +174,9 @@ WatchedProcess* SessionState::client_process() {
       if (process.ok()) {
         client_process_ = *std::move(process);
       } else {
-        log::Warn("session ", id().value,
-                  " copies by socket: its client cannot be watched: ", Message(process.status()));
+        log::Warn(
+            log::OfSession(id().value),
+            "session copies by socket: its client cannot be watched: ", Message(process.status()));
       }
     }
   }

@@ -182,14 +182,14 @@ std::optional<Status> Worker::WhyItEnds(const Status& served) {
   const bool is_failure = !served.ok() && served.code() != StatusCode::kAborted;
   if (is_failure || (!stopping_ && controller_lost_.ok())) return served;
   if (stopping_) {
-    log::Info("rank ", place_.rank, " stops: ", stop_reason_);
+    log::Info("worker stops: ", stop_reason_);
     return OkStatus();
   }
   if (options_.controller_grace.count() == 0) {
     return Annotate(controller_lost_,
                     "what its sessions held is gone, start the worker again to join");
   }
-  log::Warn("rank ", place_.rank, " has lost its controller: ", Message(controller_lost_),
+  log::Warn("worker has lost its controller: ", Message(controller_lost_),
             "; it keeps its registers for ", options_.controller_grace.count(), " ms");
   controller_lost_ = OkStatus();
   interrupted_ = false;
@@ -255,6 +255,8 @@ void Worker::OnWorldBroken(Epoch epoch) {
 
 Status Worker::Enter(Executor& executor, Place place) {
   place_ = std::move(place);
+  log::ThisThread().rank = place_.rank;
+  log::ThisThread().epoch = place_.epoch.value;
   executor.Settle(place_, *controller_);
   world_.reset();
   last_sequence_ = place_.sequence;
@@ -272,8 +274,7 @@ Status Worker::Enter(Executor& executor, Place place) {
   rendezvous_->Enter(place_.epoch);
   const WorldOptions world_options{arena_, rendezvous_, [this] { return DataAddress(options_); },
                                    [this](const Status& why) {
-                                     log::Warn("rank ", place_.rank,
-                                               " tries to connect again: ", Message(why));
+                                     log::Warn("worker tries to connect again: ", Message(why));
                                      (void)SendTrouble(*controller_, place_, Message(why));
                                    }};
   StatusOr<World> world =
@@ -281,13 +282,13 @@ Status Worker::Enter(Executor& executor, Place place) {
   if (!world.ok()) {
     // Cancelled: a rank was lost, and there will be another world; or this worker ends.
     if (world.status().code() != StatusCode::kAborted) return world.status();
-    log::Warn("rank ", place_.rank, " is not connected in epoch ", place_.epoch.value, ": ",
+    log::Warn("worker is not connected in epoch ", place_.epoch.value, ": ",
               Message(world.status()));
     return OkStatus();
   }
   world_ = std::move(world->communicator);
   executor.SetWorld(world_.get());
-  log::Info("rank ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
+  log::Info("worker ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
             " is ready, backend ", world_->backend(), " (", world->why, ")");
   return SendReady(*controller_, place_, world_->backend(), world->why);
 }
@@ -334,7 +335,7 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
           case wire::Envelope::SHUTDOWN:
             shutdown = true;
             sent_away_ = true;
-            log::Info("rank ", place_.rank, " stops: ", control::ToString(envelope.getShutdown()));
+            log::Info("worker stops: ", control::ToString(envelope.getShutdown()));
             return OkStatus();
           case wire::Envelope::WELCOME: {
             LOCKSTEP_ASSIGN_OR_RETURN(welcome, ReadWelcome(epoch, envelope.getWelcome()));

@@ -43,7 +43,8 @@ class BulkWireTest : public testing::Test {
     for (int connections = 1;; ++connections) {
       if (ticket_ != 0) server_->Withdraw(ticket_);
       ticket_ = server_->Publish(tensor_);
-      auto channel = control::ZmqConnect(context_, proxy_->endpoint(), {.linger = 0ms});
+      auto channel =
+          control::ZmqConnect(context_, proxy_->endpoint(), {.linger = 0ms, .keeps_unsent = false});
       EXPECT_TRUE(channel.ok()) << channel.status();
       const StatusOr<bool> over =
           transfer.Continue(**channel, ticket_, {[] { return OkStatus(); }, 60s});
@@ -103,7 +104,7 @@ TEST_F(BulkWireTest, WhatComesLateUnderAnOldTicketIsNotTakenIn) {
   // All of it goes out, and none of it arrives before the next copy is over.
   proxy_->HoldUp(1500ms);
   {
-    auto channel = control::ZmqConnect(context_, proxy_->endpoint());
+    auto channel = control::ZmqConnect(context_, proxy_->endpoint(), {.keeps_unsent = false});
     ASSERT_TRUE(channel.ok()) << channel.status();
     ticket_ = server_->Publish(tensor_);
     const std::vector<uint8_t> stale(1 << 20, 0xEE);

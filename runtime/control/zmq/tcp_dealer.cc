@@ -39,16 +39,17 @@ StatusOr<std::unique_ptr<ClientChannel>> TcpDealer::Connect(std::shared_ptr<ZmqC
                                                             const std::string& endpoint,
                                                             const ZmqOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, OpenDealer(context, options));
-  std::unique_ptr<TcpDealer> dealer(
-      new TcpDealer(std::move(socket), endpoint, options.credentials));
+  std::unique_ptr<TcpDealer> dealer(new TcpDealer(std::move(socket), endpoint, options));
   LOCKSTEP_RETURN_IF_ERROR(dealer->Start(context));
   return dealer;
 }
 
-TcpDealer::TcpDealer(Socket socket, std::string endpoint, CredentialSource credentials)
+TcpDealer::TcpDealer(Socket socket, std::string endpoint, const ZmqOptions& options)
     : DealerChannel(std::move(socket)),
       endpoint_(std::move(endpoint)),
-      credentials_(std::move(credentials)) {}
+      credentials_(options.credentials),
+      may_keep_(options.keeps_unsent),
+      keeps_(may_keep_) {}
 
 TcpDealer::~TcpDealer() {
   handshakes_.reset();
@@ -89,7 +90,10 @@ bool TcpDealer::HasInput() {
 
 bool TcpDealer::Receive(Message* message) {
   LookSometimes();
-  return DealerChannel::Receive(message);
+  const bool received = DealerChannel::Receive(message);
+  // Somebody has let us in, then.
+  if (received && !connected_) Look();
+  return received;
 }
 
 Status TcpDealer::Send(const Message& message) {
@@ -125,7 +129,7 @@ void TcpDealer::Note(Handshake handshake) {
       connected_ = true;
       trouble_ = OkStatus();
       not_taken_.clear();
-      keeps_ = true;
+      keeps_ = may_keep_;
       return;
     case Handshake::kEnded:
       connected_ = false;
@@ -137,10 +141,10 @@ void TcpDealer::Note(Handshake handshake) {
           "with `lockstep keys allow`");
       break;
     case Handshake::kOtherListener:
-      trouble_ = Unavailable("whoever listens at ", endpoint_, " does not have the key ",
-                             expected_.Text(),
-                             ", by which the controller is known here: it has a new one, or "
-                             "somebody has taken its place");
+      trouble_ =
+          Unavailable("whoever listens at ", endpoint_, " does not have the key ", expected_.Text(),
+                      ", by which the controller is known here: it has a new one, or "
+                      "somebody has taken its place");
       break;
     case Handshake::kMismatch:
       trouble_ =

@@ -29,7 +29,7 @@ class TcpDealer final : public DealerChannel {
   Status trouble() const override { return trouble_; }
 
  private:
-  TcpDealer(Socket socket, std::string endpoint, CredentialSource credentials);
+  TcpDealer(Socket socket, std::string endpoint, const ZmqOptions& options);
   Status Start(const std::shared_ptr<ZmqContext>& context);
 
   // Looks now and then: it is asked for on the way of every message.
@@ -56,7 +56,8 @@ class TcpDealer final : public DealerChannel {
   Status trouble_;
   // What was sent while nobody had let us in: of an attempt that fails, nothing has arrived.
   std::deque<Message> not_taken_;
-  bool keeps_ = true;  // false: there was too much of it
+  const bool may_keep_;
+  bool keeps_;  // false: it may not, or there was too much of it
 };
 
 }  // namespace lockstep::control

@@ -25,10 +25,15 @@ struct ZmqOptions {
   std::chrono::milliseconds linger{500};
   // Where network queues know priorities, others go first: for bulk data.
   bool gives_way = false;
-  // Of a listener at a tcp endpoint: who may connect. Null: whoever can, and that is only this host.
+  // Of a listener at a tcp endpoint: who may connect. Null: whoever can, and that is only this
+  // host.
   std::shared_ptr<Gate> gate{};
   // Of a connection to a tcp endpoint: the keys that it shows and expects. Null: none.
   CredentialSource credentials{};
+  // Of a connection to a tcp endpoint: what is sent before the listener has let us in is kept, and
+  // sent again if it does so at another attempt. False where it is sent again anyhow, and its
+  // memory is only lent.
+  bool keeps_unsent = true;
   // Of a listener: a second address, as a short cut for threads of its own process (inproc://).
   std::string also_at{};
 };

@@ -28,7 +28,7 @@ class RunDirectoryTest : public testing::Test {
   ClusterRecord Record(const std::string& name) {
     ClusterRecord record;
     record.name = name;
-    record.endpoint = "ipc://" + DefaultRunDirectory(name) + "/client";
+    record.controller.endpoint = "ipc://" + DefaultRunDirectory(name) + "/client";
     record.directory = DefaultRunDirectory(name);
     record.workers = 2;
     record.processes.push_back(*RecordProcess("controller", getpid()));
@@ -44,7 +44,7 @@ TEST_F(RunDirectoryTest, RecordsComeBack) {
   ASSERT_TRUE(record.ok()) << record.status();
   ASSERT_TRUE(record->has_value());
   EXPECT_EQ((*record)->name, "a");
-  EXPECT_EQ((*record)->endpoint, "ipc://" + DefaultRunDirectory("a") + "/client");
+  EXPECT_EQ((*record)->controller.endpoint, "ipc://" + DefaultRunDirectory("a") + "/client");
   EXPECT_EQ((*record)->workers, 2);
   ASSERT_EQ((*record)->processes.size(), 1u);
   EXPECT_EQ((*record)->processes[0].pid, getpid());

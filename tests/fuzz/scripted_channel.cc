@@ -1,0 +1,44 @@
+#include "tests/fuzz/scripted_channel.h"
+
+namespace lockstep::fuzz {
+
+void Script::Add(Line line) {
+  std::lock_guard lock(mutex_);
+  lines_.push_back(std::move(line));
+  done_ = false;
+  wake_up_.Signal();
+}
+
+void Script::Insert(Line line) {
+  std::lock_guard lock(mutex_);
+  lines_.push_front(std::move(line));
+  done_ = false;
+  wake_up_.Signal();
+}
+
+void Script::WaitUntilDone() {
+  std::unique_lock lock(mutex_);
+  done_changed_.wait(lock, [this] { return done_; });
+}
+
+bool ScriptReader::HasInput() {
+  std::lock_guard lock(script_.mutex_);
+  return !script_.lines_.empty() && script_.lines_.front().channel == channel_;
+}
+
+bool ScriptReader::Receive(control::PeerName* from, control::Message* message) {
+  std::lock_guard lock(script_.mutex_);
+  if (script_.lines_.empty()) {
+    script_.wake_up_.Clear();
+    script_.done_ = true;
+    script_.done_changed_.notify_all();
+    return false;
+  }
+  if (script_.lines_.front().channel != channel_) return false;
+  *from = std::move(script_.lines_.front().from);
+  *message = std::move(script_.lines_.front().message);
+  script_.lines_.pop_front();
+  return true;
+}
+
+}  // namespace lockstep::fuzz

@@ -19,6 +19,13 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
         "no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
         "\"ipc:///run/user/1000/lockstep-1000/run/demo/client.sock\", which `lockstep up` prints");
   }
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
+                            control::ZmqConnect(std::move(context), request.endpoint));
+  return Open(request, std::move(channel));
+}
+
+StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
+                                           std::unique_ptr<control::ClientChannel> channel) {
   if (request.num_groups < 1) {
     return InvalidArgument("num_groups is at least 1, not ", request.num_groups);
   }
@@ -35,8 +42,6 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
     LOCKSTEP_ASSIGN_OR_RETURN(question, AttachFrame(request));
   }
   const Deadline deadline = Deadline::After(request.timeout);
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
-                            control::ZmqConnect(std::move(context), request.endpoint));
   LOCKSTEP_RETURN_IF_ERROR(channel->Send({std::move(question)}));
 
   control::InputWaiter waiter{std::chrono::microseconds(0)};

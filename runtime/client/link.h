@@ -40,6 +40,9 @@ class Link {
  public:
   static StatusOr<std::unique_ptr<Link>> Open(const OpenRequest& request,
                                               std::shared_ptr<control::ZmqContext> context);
+  // The same over a channel that leads to the controller.
+  static StatusOr<std::unique_ptr<Link>> Open(const OpenRequest& request,
+                                              std::unique_ptr<control::ClientChannel> channel);
 
   const SessionStart& start() const { return start_; }
   const SessionFacts& facts() const { return facts_; }

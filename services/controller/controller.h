@@ -45,6 +45,14 @@ class Controller {
   // control::ZmqListen.
   static StatusOr<std::unique_ptr<Controller>> Start(
       const ControllerOptions& options, const std::shared_ptr<control::ZmqContext>& context);
+  // The same over channels that listen already.
+  struct Channels {
+    std::unique_ptr<control::ServerChannel> clients;
+    std::unique_ptr<control::ServerChannel> workers;
+    std::unique_ptr<control::ServerChannel> liveness;
+  };
+  static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
+                                                     Channels channels);
   ~Controller();
 
   // Where it really listens.
@@ -76,9 +84,7 @@ class Controller {
     Deadline deadline;
   };
 
-  Controller(const ControllerOptions& options, std::unique_ptr<control::ServerChannel> clients,
-             std::unique_ptr<control::ServerChannel> workers,
-             std::unique_ptr<control::ServerChannel> liveness);
+  Controller(const ControllerOptions& options, Channels channels);
 
   Status ServeMetrics();
   void Run();

@@ -18,7 +18,13 @@ void Script::Insert(Line line) {
 
 void Script::WaitUntilDone() {
   std::unique_lock lock(mutex_);
-  done_changed_.wait(lock, [this] { return done_; });
+  done_changed_.wait(lock, [this] { return done_ || closed_; });
+}
+
+ScriptReader::~ScriptReader() {
+  std::lock_guard lock(script_.mutex_);
+  script_.closed_ = true;
+  script_.done_changed_.notify_all();
 }
 
 bool ScriptReader::HasInput() {
@@ -27,17 +33,21 @@ bool ScriptReader::HasInput() {
 }
 
 bool ScriptReader::Receive(control::PeerName* from, control::Message* message) {
-  std::lock_guard lock(script_.mutex_);
-  if (script_.lines_.empty()) {
-    script_.wake_up_.Clear();
-    script_.done_ = true;
-    script_.done_changed_.notify_all();
-    return false;
+  Script::Line line;
+  {
+    std::lock_guard lock(script_.mutex_);
+    if (script_.lines_.empty()) {
+      script_.wake_up_.Clear();
+      script_.done_ = true;
+      script_.done_changed_.notify_all();
+      return false;
+    }
+    if (script_.lines_.front().channel != channel_) return false;
+    line = std::move(script_.lines_.front());
+    script_.lines_.pop_front();
   }
-  if (script_.lines_.front().channel != channel_) return false;
-  *from = std::move(script_.lines_.front().from);
-  *message = std::move(script_.lines_.front().message);
-  script_.lines_.pop_front();
+  *from = std::move(line.from);
+  *message = script_.prepare_ == nullptr ? std::move(line.message) : script_.prepare_(line.message);
   return true;
 }
 

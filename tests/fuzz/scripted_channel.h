@@ -24,19 +24,27 @@ class Script {
     control::Message message;
   };
 
+  using Prepare = std::function<control::Message(const control::Message&)>;
+
+  // `prepare` makes what a reader gets of a line's message, on the reader's thread.
+  explicit Script(Prepare prepare = nullptr) : prepare_(std::move(prepare)) {}
+
   // Behind, or before, what is still to come.
   void Add(Line line);
   void Insert(Line line);
-  // Returns when all has been read and handled: when somebody asks for more.
+  // Returns when all has been read and handled, which is when somebody asks for more; or when a
+  // channel was closed.
   void WaitUntilDone();
 
  private:
   friend class ScriptReader;
 
+  const Prepare prepare_;
   std::mutex mutex_;
   std::condition_variable done_changed_;
   std::deque<Line> lines_;
   bool done_ = false;
+  bool closed_ = false;
   control::WakeUp wake_up_;
 };
 
@@ -44,6 +52,9 @@ class Script {
 class ScriptReader {
  public:
   ScriptReader(Script& script, int channel) : script_(script), channel_(channel) {}
+  ~ScriptReader();
+  ScriptReader(const ScriptReader&) = delete;
+  ScriptReader& operator=(const ScriptReader&) = delete;
 
   bool HasInput();
   bool Receive(control::PeerName* from, control::Message* message);

@@ -9,6 +9,7 @@
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "tests/fuzz/input.h"
+#include "tools/cli/value_text.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 void WriteAndReadAgain(const Value& value) {
   if (!control::CheckDepth(value).ok()) return;
   (void)control::PayloadBytes(value);
+  (void)cli::Render(value);
+  (void)cli::ToText(cli::ToJson(value));
   const control::Frame frame = control::EncodeMessage<wire::Value>(
       [&](wire::Value::Builder builder) { control::WriteValue(builder, value); });
   const Status again =

@@ -110,6 +110,10 @@ struct JsonMaker {
 
 }  // namespace
 
+std::string ToText(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
 std::string Render(const Value& value, int max_elements) {
   if (const HostTensor* tensor = value.As<HostTensor>()) {
     return TensorRenderer(*tensor, max_elements).Run();

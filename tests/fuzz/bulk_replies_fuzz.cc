@@ -29,9 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   script.Add({0, "", {}});
   fuzz::ScriptedClientChannel channel(script, [](const control::Message&) {});
   std::vector<uint8_t> memory(choice / 2 * kUnit);
-  client::BulkTransfer transfer =
-      choice % 2 == 0 ? client::BulkTransfer::Read(memory.data(), memory.size())
-                      : client::BulkTransfer::Write(memory.data(), memory.size());
+  client::BulkTransfer transfer = choice % 2 == 0
+                                      ? client::BulkTransfer::Read(memory.data(), memory.size())
+                                      : client::BulkTransfer::Write(memory.data(), memory.size());
   (void)transfer.Continue(channel, kTicket,
                           {[] { return OkStatus(); }, std::chrono::milliseconds(1000)});
   return 0;

@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
 constexpr int kWorkerCount = 2;
 constexpr size_t kWord = sizeof(uint64_t);
 
-// The controller connects to where a worker says that it listens: nobody is to be connected to here.
+// The controller connects to where a worker says that it listens: nobody is to be connected to
+// here.
 bool NamesANetworkEndpoint(const control::Message& message) {
   for (const control::Frame& frame : message) {
     const std::string_view text(reinterpret_cast<const char*>(frame.data()), frame.size());
@@ -118,18 +119,19 @@ void ControllerRun::Run() {
   options.worker_timeout = 10min;
   options.poll_before_sleep = 0us;
   auto controller = controller::Controller::Start(
-      options, {std::make_unique<ScriptedServerChannel>(
-                    script_, kClients,
-                    [this](const control::PeerName&, const control::Message& message) {
-                      HearClientBeingTold(message);
-                    }),
-                std::make_unique<ScriptedServerChannel>(
-                    script_, kWorkers,
-                    [this](const control::PeerName& to, const control::Message& message) {
-                      HearWorkerBeingTold(to, message);
-                    }),
-                std::make_unique<ScriptedServerChannel>(
-                    liveness_script_, 0, [](const control::PeerName&, const control::Message&) {})});
+      options,
+      {std::make_unique<ScriptedServerChannel>(
+           script_, kClients,
+           [this](const control::PeerName&, const control::Message& message) {
+             HearClientBeingTold(message);
+           }),
+       std::make_unique<ScriptedServerChannel>(
+           script_, kWorkers,
+           [this](const control::PeerName& to, const control::Message& message) {
+             HearWorkerBeingTold(to, message);
+           }),
+       std::make_unique<ScriptedServerChannel>(
+           liveness_script_, 0, [](const control::PeerName&, const control::Message&) {})});
   if (!controller.ok()) std::abort();
   script_.WaitUntilDone();
   (*controller)->RequestStop("the input has ended");

@@ -22,10 +22,9 @@ void WriteAndReadAgain(const Value& value) {
   (void)cli::ToText(cli::ToJson(value));
   const control::Frame frame = control::EncodeMessage<wire::Value>(
       [&](wire::Value::Builder builder) { control::WriteValue(builder, value); });
-  const Status again =
-      control::DecodeMessage<wire::Value>(frame, [](wire::Value::Reader reader) -> Status {
-        return control::ReadValue(reader).status();
-      });
+  const Status again = control::DecodeMessage<wire::Value>(
+      frame,
+      [](wire::Value::Reader reader) -> Status { return control::ReadValue(reader).status(); });
   if (!again.ok()) std::abort();
 }
 

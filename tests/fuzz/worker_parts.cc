@@ -39,10 +39,10 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   // What killed runs have left behind.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
   options_.max_registers = 1000;
-  arena_ = OrAbort(tensor::Arena::Create(
-      {.name = SharedSegment::kNamePrefix + ("fuzz-" + control::RandomHex(8)),
-       .capacity_bytes = size_t{16} << 20,
-       .control_bytes = options_.communicator_bytes}));
+  arena_ = OrAbort(
+      tensor::Arena::Create({.name = SharedSegment::kNamePrefix + ("fuzz-" + control::RandomHex(8)),
+                             .capacity_bytes = size_t{16} << 20,
+                             .control_bytes = options_.communicator_bytes}));
   bulk_ = std::make_unique<worker::BulkServer>(std::make_unique<ScriptedServerChannel>(
       script_, 0, [](const control::PeerName&, const control::Message&) {}));
   module::AddBuiltins(functions_);

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::log {
@@ -30,8 +31,25 @@ spdlog::level::level_enum Of(Level level) {
 
 bool IsOn(Level level) { return spdlog::should_log(Of(level)); }
 
+std::string Printable(const std::string& line) {
+  std::string text;
+  for (const char c : std::string_view(line).substr(0, kMaxLineBytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      text += "\n    ";
+    } else if ((byte < ' ' && c != '\t') || byte == 0x7f) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      text += c;
+    }
+  }
+  if (line.size() <= kMaxLineBytes) return text;
+  return text + "... (" + std::to_string(line.size() - kMaxLineBytes) + " bytes more)";
+}
+
 void Write(Level level, const std::string& line) {
-  spdlog::log(Of(level), spdlog::string_view_t(line));
+  spdlog::log(Of(level), spdlog::string_view_t(Printable(line)));
 }
 
 void Flush() { spdlog::default_logger()->flush(); }

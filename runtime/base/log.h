@@ -6,6 +6,7 @@
 // Threads: safe.
 #pragma once
 
+#include <cstddef>
 #include <sstream>
 #include <string>
 
@@ -16,6 +17,11 @@ enum class Level { kDebug, kInfo, kWarning, kError, kCritical };
 // True if lines of this level are written.
 bool IsOn(Level level);
 void Write(Level level, const std::string& line);
+// What is written of a line, which may hold what a peer has sent: at most kMaxLineBytes, without
+// control characters; after a line's end comes an indent, so that what follows looks like no line
+// of its own.
+inline constexpr size_t kMaxLineBytes = 16 << 10;
+std::string Printable(const std::string& line);
 // Hands what was written to the system; before a process ends that may not come to its end.
 void Flush();
 

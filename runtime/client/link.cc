@@ -128,6 +128,8 @@ void Link::HandleKeepAlive(wire::KeepAlive::Reader answer) {
 }
 
 void Link::Drain() {
+  // What is answered while it is taken in: the rest is taken in afterwards, not inside.
+  if (std::exchange(draining_, true)) return;
   control::Message message;
   bool heard = false;
   while (channel_->Receive(&message)) {
@@ -135,6 +137,7 @@ void Link::Drain() {
     Handle(message);
   }
   if (heard) last_heard_ = Deadline::Clock::now();
+  draining_ = false;
 }
 
 Status Link::Lost() const {

@@ -144,6 +144,9 @@ std::string ToMarkdown(const Settings& settings) {
 }
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& words) {
+  // Comparing takes time and memory in proportion to both words.
+  constexpr size_t kMaxLetters = 256;
+  if (word.size() > kMaxLetters) return "";
   // A third of the letters may be wrong: more is another word.
   size_t best = word.size() / 3 + 1;
   std::string nearest;

@@ -92,6 +92,8 @@ class Executor {
 
   // Tells whoever looks how many registers there are.
   void TellHoldings();
+  // The ranks of this world can be split into the session's groups.
+  bool HasGroupsHere(const control::SessionRecord& record) const;
   void OpenSession(const control::SessionRecord& record);
   void CloseSession(SessionState& session, bool client_lost);
   // Another client has it now.

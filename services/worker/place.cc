@@ -1,5 +1,8 @@
 #include "services/worker/place.h"
 
+#include <algorithm>
+
+#include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::worker {
@@ -17,8 +20,10 @@ StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
   }
   place.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
   place.watch = welcome.getWatch();
-  place.heartbeat_interval = milliseconds(welcome.getHeartbeatMillis());
-  place.collective_timeout = milliseconds(welcome.getCollectiveTimeoutMillis());
+  // Cut to what clocks can count; and never all the time.
+  place.heartbeat_interval =
+      std::max(control::Millis(welcome.getHeartbeatMillis()), milliseconds(1));
+  place.collective_timeout = control::Millis(welcome.getCollectiveTimeoutMillis());
   place.flow_window_bytes = welcome.getFlowWindowBytes();
   place.sequence = welcome.getSequence();
   place.forget = welcome.getForget();

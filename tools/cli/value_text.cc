@@ -29,6 +29,9 @@ class TensorRenderer {
     out_ << tensor_.dtype << ' ' << tensor_.shape;
     if (tensor_.shape.ndim() == 0) {
       out_ << ' ' << ToString(ElementAt(tensor_, 0));
+    } else if (tensor_.shape.NumElements() == 0) {
+      // Of no elements there may be very many rows.
+      out_ << " {}";
     } else {
       out_ << ' ';
       Level(0);

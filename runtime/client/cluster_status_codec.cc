@@ -96,6 +96,12 @@ StatusOr<ClusterStatus> ReadClusterStatus(const control::Message& answer) {
                           static_cast<int>(reader.which()));
         }
         status = ReadCluster(reader.getClusterStatus());
+        // They are looked up by their rank.
+        for (size_t i = 0; i < status.workers.size(); ++i) {
+          if (status.workers[i].rank == static_cast<Rank>(i)) continue;
+          return Internal("the controller's status tells of rank ", status.workers[i].rank,
+                          " where rank ", i, " was expected");
+        }
         return OkStatus();
       }));
   return status;

@@ -65,6 +65,22 @@ void AddClientSeeds(SeedFolder& folder) {
   add("shutdown", [](Message message) { message.setShutdown("the end"); });
   folder.Add("controller_messages", "many", all);
   folder.Add("controller_messages", "refused_at_once", Say<wire::ControllerMessage>(0, refused));
+  folder.Add("controller_messages", "finding_status_of_another_rank",
+             Say<wire::ControllerMessage>(0, [](Message message) {
+               auto workers = message.initClusterStatus().initWorkers(1);
+               workers[0].getPeer().setRank(1000);
+               workers[0].setState(wire::WorkerStatus::State::LOST);
+             }));
+  folder.Add("controller_messages", "finding_name_that_is_no_utf8",
+             Say<wire::ControllerMessage>(0, [](Message message) {
+               message.initClusterStatus().initSessions(1)[0].setName("\xff\xfe");
+             }));
+  std::string keep_alives = Opened();
+  for (uint64_t sent = 2; sent < 400; ++sent) {
+    keep_alives += Say<wire::ControllerMessage>(
+        0, [&](Message message) { message.initKeepAlive().setSent(2 * sent); });
+  }
+  folder.Add("controller_messages", "finding_keep_alives_answered_inside_each_other", keep_alives);
   folder.Add("controller_messages", "status", Say<wire::ControllerMessage>(0, [](Message message) {
                auto status = message.initClusterStatus();
                status.setCluster("demo");

@@ -33,6 +33,8 @@ void AddValueSeeds(SeedFolder& folder) {
   add("value_register", Value(RegisterId{4, 2}));
   add("value_tensor", Value(HostTensor{DType::kInt16, Shape{2, 2}, std::string(8, '\1')}));
   add("value_empty_tensor", Value(HostTensor{DType::kFloat32, Shape{5, 0}, ""}));
+  add("finding_empty_tensor_of_many_rows",
+      Value(HostTensor{DType::kInt8, Shape{int64_t{1} << 60, 0}, ""}));
   add("value_list", Value(Value::List{Value(1), Value(Value::List{Value("a")})}));
   add("value_map", Value(Value::Map{{"a", Value(1)}, {"b", Value(Value::List{})}}));
   add("value_object", Value(RemoteObject{"function lockstep.full"}));

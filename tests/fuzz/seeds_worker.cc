@@ -199,6 +199,29 @@ void AddEnvelopeSeeds(SeedFolder& folder) {
                                  }));
   const std::string close = Batch(0, Body([](Command command) { command.initCloseSession(); }));
   folder.Add("envelope", "welcome", welcome(7, 1, kSession));
+  folder.Add("envelope", "finding_timeout_beyond_all_clocks",
+             Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
+               WriteWelcome(envelope, 7, 1, kSession);
+               envelope.getWelcome().setCollectiveTimeoutMillis(~uint64_t{0});
+             }));
+  folder.Add("envelope", "finding_session_without_groups",
+             Say<wire::Envelope>(0,
+                                 [](wire::Envelope::Builder envelope) {
+                                   WriteWelcome(envelope, 7, 1, 6);
+                                   auto session = envelope.getWelcome().getSessions()[0];
+                                   session.setSession(6);
+                                   session.setNumGroups(0);
+                                 }) +
+                 Say<wire::Envelope>(
+                     0,
+                     [](wire::Envelope::Builder envelope) {
+                       envelope.setSession(6);
+                       envelope.setFirstCommand(1);
+                       envelope.setBatch();
+                     },
+                     Body([](Command command) {
+                       command.initCollective().setKind(wire::CollectiveKind::SEND_TO_NEXT_GROUP);
+                     })));
   folder.Add("envelope", "welcome_among_three", welcome(8, 3, 6));
   folder.Add("envelope", "batch", sync);
   folder.Add("envelope", "welcome_then_batch", welcome(7, 1, kSession) + send + sync);

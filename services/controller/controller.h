@@ -173,6 +173,8 @@ class Controller {
   // kResourceExhausted for a client that asks and asks, and does not wait for answers.
   Status CheckRoomForRequest(const SessionEntry& session) const;
   Status CheckRoomForReset(const SessionEntry& session, Generation generation) const;
+  // What a client says of itself, which is kept, logged and shown for as long as its session lives.
+  static std::string ShortName(const std::string& name);
   static Status CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build);
   void OpenWhenReady(const control::PeerName& client, const control::Frame& message,
                      uint64_t timeout_millis);

@@ -151,6 +151,10 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& words
   size_t best = word.size() / 3 + 1;
   std::string nearest;
   for (const std::string& candidate : words) {
+    // Letters that one has more than the other are wrong in any case.
+    const size_t more =
+        std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size());
+    if (more >= best) continue;
     const size_t distance = EditDistance(word, candidate);
     if (distance < best) {
       best = distance;

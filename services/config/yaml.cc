@@ -126,10 +126,12 @@ StatusOr<std::string> ReadText(const std::string& path) {
   if (!in) {
     return NotFound("cannot be read: ", std::strerror(errno));
   }
-  std::string text(kMaxFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  char part[4096];
+  while (text.size() <= kMaxFileBytes && (in.read(part, sizeof part), in.gcount() > 0)) {
+    text.append(part, static_cast<size_t>(in.gcount()));
+  }
   if (in.bad()) return Internal("cannot be read: ", std::strerror(errno));
-  text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() > kMaxFileBytes) {
     return InvalidArgument("is larger than 1MiB: this is no configuration file");
   }

@@ -96,7 +96,9 @@ run_targets() {
 run_target() {
   local seconds="$1" corpus="$2" bin="$3" outcomes="$4" name="$5"
   mkdir -p "$corpus" "$(fuzz_findings)"
-  if "$bin/${name}_fuzz" "-max_total_time=$seconds" "${FUZZ_LIMITS[@]}" -print_final_stats=1 \
+  # libFuzzer may wait for itself when it reports that memory has run out.
+  if timeout --kill-after=5 $((seconds + 120)) \
+    "$bin/${name}_fuzz" "-max_total_time=$seconds" "${FUZZ_LIMITS[@]}" -print_final_stats=1 \
     "-artifact_prefix=$(fuzz_findings)/$name-" "$corpus" "tests/fuzz/corpus/$name" \
     >"$outcomes/$name.log" 2>&1 </dev/null; then
     touch "$outcomes/$name.passed"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::config {
@@ -82,6 +83,35 @@ class Measure final : public YAML::EventHandler {
   std::map<YAML::anchor_t, Size> known_;
 };
 
+// How many bytes the character at the front of `text` has, by RFC 3629; 0: there is none.
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) -> unsigned { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const size_t length = byte(0) < 0xc2   ? 0
+                        : byte(0) < 0xe0 ? 2
+                        : byte(0) < 0xf0 ? 3
+                        : byte(0) < 0xf5 ? 4
+                                         : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than need be, half of a pair of UTF-16, or beyond the last character.
+  const unsigned begin = byte(0) << 8 | byte(1);
+  const bool is_bad = (begin >= 0xe080 && begin < 0xe0a0) || (begin >= 0xeda0 && begin < 0xee00) ||
+                      (begin >= 0xf080 && begin < 0xf090) || (begin >= 0xf490 && begin < 0xf500);
+  return is_bad && length > 2 ? 0 : length;
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 }  // namespace
 
 YamlDocument ReadYamlDocument(const std::string& text, const YamlLimits& limits) {
@@ -89,6 +119,8 @@ YamlDocument ReadYamlDocument(const std::string& text, const YamlLimits& limits)
     throw YAML::ParserException(YAML::Mark::null_mark(),
                                 "larger than " + std::to_string(limits.bytes) + " bytes");
   }
+  // yaml-cpp would read something else than is written, and write something else again.
+  if (!IsUtf8(text)) throw YAML::ParserException(YAML::Mark::null_mark(), "it is no UTF-8");
   YamlDocument document;
   {
     std::istringstream in(text);

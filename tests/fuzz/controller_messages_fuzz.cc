@@ -46,9 +46,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::ReadStatus(records[0].message);
   fuzz::Script script;
   for (const fuzz::Record& record : records) script.Add({0, "", record.message});
-  auto link = client::Link::Open(
-      {.endpoint = "inproc://script", .name = "fuzz", .timeout = 1s},
-      std::make_unique<fuzz::ScriptedClientChannel>(script, [](const control::Message&) {}));
+  client::OpenRequest request;
+  request.timeout = 1s;
+  auto link = client::Link::Open(request, std::make_unique<fuzz::ScriptedClientChannel>(
+                                              script, [](const control::Message&) {}));
   if (!link.ok()) return 0;
   client::PendingAnswer answer;
   (*link)->Expect(RequestId(1), &answer);

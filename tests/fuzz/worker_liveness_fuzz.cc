@@ -22,11 +22,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (fuzz::Record& record : fuzz::ReadRecords(data, size)) {
     script.Add({0, "", std::move(record.message)});
   }
+  worker::LivenessClient::Options options;
+  options.controller = Epoch(7);
+  options.heartbeat_interval = 1min;
+  options.controller_timeout = 10min;
   {
     worker::LivenessClient client(
         std::make_unique<fuzz::ScriptedClientChannel>(script, [](const control::Message&) {}),
-        {.controller = Epoch(7), .heartbeat_interval = 1min, .controller_timeout = 10min}, activity,
-        pthread_self(),
+        options, activity, pthread_self(),
         {[](SessionId session, const worker::AbortOrder& abort) {
            parts.executor().Abort(session, abort);
          },

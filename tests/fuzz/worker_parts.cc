@@ -48,15 +48,22 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   module::AddBuiltins(functions_);
   executor_ = std::make_unique<worker::Executor>(options_, arena_, functions_, *bulk_, activity_);
   const std::atomic<bool> cancelled{false};
-  world_ = OrAbort(worker::ConnectWorld({.segments = {arena_->name()}},
-                                        {.arena = arena_, .rendezvous = std::make_shared<Nobody>()},
-                                        cancelled, Deadline::After(std::chrono::seconds(5))))
+  worker::WorldOptions connecting;
+  connecting.arena = arena_;
+  connecting.rendezvous = std::make_shared<Nobody>();
+  world_ = OrAbort(worker::ConnectWorld(Alone(), connecting, cancelled,
+                                        Deadline::After(std::chrono::seconds(5))))
                .communicator;
 }
 
-worker::Place WorkerParts::AloneWithSession() const {
+worker::Place WorkerParts::Alone() const {
   worker::Place place;
   place.segments = {arena_->name()};
+  return place;
+}
+
+worker::Place WorkerParts::AloneWithSession() const {
+  worker::Place place = Alone();
   place.collective_timeout = std::chrono::seconds(5);
   place.flow_window_bytes = 1 << 20;
   control::SessionRecord session;
@@ -73,7 +80,7 @@ void WorkerParts::Enter(worker::Place place) {
   if (place_.world_size() == 1) executor_->SetWorld(world_.get());
 }
 
-void WorkerParts::Clear() { Enter(worker::Place{.segments = {arena_->name()}}); }
+void WorkerParts::Clear() { Enter(Alone()); }
 
 void WorkerParts::MakeRegisters() {
   control::BatchWriter writer;

@@ -41,6 +41,8 @@ class WorkerParts {
   void MakeRegisters();
 
  private:
+  worker::Place Alone() const;
+
   worker::WorkerOptions options_;
   Script script_;
   std::shared_ptr<tensor::Arena> arena_;

@@ -44,11 +44,16 @@ class FakeChannel final : public control::ClientChannel {
   int sent_ = 0;
 };
 
+OpenRequest Request() {
+  OpenRequest request;
+  request.timeout = std::chrono::seconds(20);
+  return request;
+}
+
 TEST(LinkTest, AnythingButASessionIsNoAnswerToItsQuestion) {
   auto channel = std::make_unique<FakeChannel>();
   channel->Add([](auto message) { message.initCredit(); });
-  EXPECT_EQ(Link::Open({.timeout = std::chrono::seconds(20)}, std::move(channel)).status().code(),
-            StatusCode::kInternal);
+  EXPECT_EQ(Link::Open(Request(), std::move(channel)).status().code(), StatusCode::kInternal);
 }
 
 // Each of them is answered; the next one was taken in inside of that, and so on, until there was no
@@ -61,7 +66,7 @@ TEST(LinkTest, MessagesThatAreAnsweredAreTakenInOneAfterAnother) {
   for (int i = 0; i < kMessages; ++i) {
     channel.Add([&](auto message) { message.initKeepAlive().setSent(2 + i); });
   }
-  auto link = Link::Open({.timeout = std::chrono::seconds(20)}, std::move(made));
+  auto link = Link::Open(Request(), std::move(made));
   ASSERT_TRUE(link.ok()) << link.status();
   (*link)->Drain();
   EXPECT_FALSE(channel.HasInput());

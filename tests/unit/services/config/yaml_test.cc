@@ -165,6 +165,15 @@ TEST(YamlTest, ScalarsReadBack) {
   }
 }
 
+// What was read of such a path was written for a child as a longer one.
+TEST(YamlTest, TextThatIsNoUtf8IsRefused) {
+  for (const char* text :
+       {"a: \xff", "a: \xc3", "a: \xc0\x80", "a: \xed\xa0\x80", "a: \xf5\x80\x80\x80"}) {
+    EXPECT_NE(ProblemsOf(text).find("no UTF-8"), std::string::npos) << text;
+  }
+  EXPECT_EQ(ProblemsOf("a: \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "");
+}
+
 // yaml-cpp takes these three bytes for documents without end, and needs memory for each.
 TEST(YamlTest, TextOfEndlessDocumentsIsRefused) { EXPECT_NE(ProblemsOf(",[!"), ""); }
 

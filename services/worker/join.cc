@@ -57,7 +57,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
 StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message,
                                           std::string* out_of_reach) {
   LOCKSTEP_ASSIGN_OR_RETURN(Envelope envelope, ReadEnvelope(message));
-  if (auto* place = std::get_if<Place>(&envelope.content)) return *std::move(place);
+  if (auto* place = std::get_if<Place>(&envelope.content)) return std::move(*place);
   if (const auto* refused = std::get_if<Envelope::Refused>(&envelope.content)) {
     return Annotate(refused->why, "the controller refuses this worker");
   }
@@ -91,7 +91,7 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
       control::Message message;
       if (!channel.Receive(&message)) continue;
       LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Place> place, ReadAnswer(message, &out_of_reach));
-      if (place.has_value()) return *std::move(place);
+      if (place.has_value()) return std::move(*place);
       if (!out_of_reach.empty() && out_of_reach != told) log::Warn(told = out_of_reach);
       // What it keeps is worth waiting for, as long as there is somebody to wait with.
       if (offer.inventory.has_value()) deadline = Deadline::After(patience);

@@ -113,6 +113,13 @@ std::string NowInUtc() {
   return text;
 }
 
+// No more of a line than anybody reads.
+std::string Bounded(const std::string& line) {
+  if (line.size() <= kMaxLineBytes) return line;
+  return line.substr(0, kMaxLineBytes) + "... (" + std::to_string(line.size() - kMaxLineBytes) +
+         " bytes more)";
+}
+
 }  // namespace
 
 void Context::Add(const Context& other) {
@@ -131,7 +138,7 @@ std::string TextOf(const Context& context, const std::string& line) {
   if (context.rank.has_value()) text += "rank=" + std::to_string(*context.rank) + " ";
   if (context.epoch.has_value()) text += "epoch=" + std::to_string(*context.epoch) + " ";
   if (context.session.has_value()) text += "session=" + std::to_string(*context.session) + " ";
-  AppendPrintable(text, line);
+  AppendPrintable(text, Bounded(line));
   return text;
 }
 
@@ -142,7 +149,7 @@ std::string JsonOf(Level level, const Context& context, const std::string& line)
   if (context.rank.has_value()) text += ",\"rank\":" + std::to_string(*context.rank);
   if (context.epoch.has_value()) text += ",\"epoch\":" + std::to_string(*context.epoch);
   if (context.session.has_value()) text += ",\"session\":" + std::to_string(*context.session);
-  return text + ",\"message\":" + Quoted(line);
+  return text + ",\"message\":" + Quoted(Bounded(line));
 }
 
 bool IsOn(Level level) { return spdlog::should_log(Of(level).of_library); }

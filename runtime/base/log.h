@@ -10,6 +10,7 @@
 // Threads: safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <sstream>
@@ -37,7 +38,10 @@ Context& ThisThread();
 
 // True if lines of this level are written.
 bool IsOn(Level level);
-// `line` may hold any bytes: what would end it, or move a terminal's cursor, is written as "\n".
+// `line` may hold what a peer has sent: what would end it, or move a terminal's cursor, is written
+// as
+// "\n", "\x1b", and no more than kMaxLineBytes of it are.
+inline constexpr size_t kMaxLineBytes = size_t{16} << 10;
 void Write(Level level, const Context& context, const std::string& line);
 // Hands what was written to the system; before a process ends that may not come to its end.
 void Flush();

@@ -19,6 +19,15 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
         "no endpoint: set SessionOptions::endpoint to the controller's, e.g. "
         "\"ipc:///run/user/1000/lockstep-1000/run/demo/client.sock\", which `lockstep up` prints");
   }
+  control::ZmqOptions options;
+  options.credentials = request.credentials;
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
+                            control::ZmqConnect(std::move(context), request.endpoint, options));
+  return Open(request, std::move(channel));
+}
+
+StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
+                                           std::unique_ptr<control::ClientChannel> channel) {
   if (request.num_groups < 1) {
     return InvalidArgument("num_groups is at least 1, not ", request.num_groups);
   }
@@ -34,10 +43,6 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   if (!request.ticket.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(question, AttachFrame(request));
   }
-  control::ZmqOptions options;
-  options.credentials = request.credentials;
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<control::ClientChannel> channel,
-                            control::ZmqConnect(std::move(context), request.endpoint, options));
   LOCKSTEP_RETURN_IF_ERROR(channel->Send({std::move(question)}));
   // The controller answers in time whatever happens; the moment more is for its answer's way.
   constexpr std::chrono::milliseconds kForTheWay{200};
@@ -117,6 +122,8 @@ void Link::HandleKeepAlive(wire::KeepAlive::Reader answer) {
 }
 
 void Link::Drain() {
+  // What is answered while it is taken in: the rest is taken in afterwards, not inside.
+  if (std::exchange(draining_, true)) return;
   control::Message message;
   bool heard = false;
   while (channel_->Receive(&message)) {
@@ -124,6 +131,7 @@ void Link::Drain() {
     Handle(message);
   }
   if (heard) last_heard_ = Deadline::Clock::now();
+  draining_ = false;
 }
 
 Status Link::Lost() const {

@@ -40,6 +40,9 @@ class Link {
  public:
   static StatusOr<std::unique_ptr<Link>> Open(const OpenRequest& request,
                                               std::shared_ptr<control::ZmqContext> context);
+  // The same over a channel that leads to the controller.
+  static StatusOr<std::unique_ptr<Link>> Open(const OpenRequest& request,
+                                              std::unique_ptr<control::ClientChannel> channel);
 
   const SessionStart& start() const { return start_; }
   const SessionFacts& facts() const { return facts_; }
@@ -119,6 +122,7 @@ class Link {
   uint64_t sent_ = 0;
   uint64_t received_ = 1;  // the one that opened it
   bool tell_again_ = false;
+  bool draining_ = false;
   RequestId last_request_;
   RequestId asked_before_keep_alive_;  // the last request when a keep-alive was sent last
   Epoch resuming_;  // the controller that was asked to resume; none: the session has its controller

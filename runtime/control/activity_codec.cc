@@ -10,6 +10,9 @@ namespace {
 
 using Kind = WorkerActivity::Kind;
 
+// Of what is executed; it is kept, and shown, for as long as the worker lives.
+constexpr size_t kMaxNameBytes = 255;
+
 wire::Activity::Kind ToWire(Kind kind) {
   switch (kind) {
     case Kind::kNone:
@@ -65,7 +68,7 @@ WorkerActivity ReadActivity(wire::Activity::Reader reader) {
   if (activity.kind == Kind::kNone) return activity;
   activity.session = SessionId(reader.getSession());
   activity.command = reader.getCommand();
-  activity.what = ToString(reader.getWhat());
+  activity.what = ToString(reader.getWhat()).substr(0, kMaxNameBytes);
   activity.since = std::chrono::milliseconds(std::min(reader.getSinceMillis(), kLongest));
   activity.first_rank = reader.getFirstRank();
   activity.last_rank = reader.getLastRank();

@@ -4,6 +4,7 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -120,7 +121,10 @@ class BatchReader {
     const kj::ArrayPtr<const capnp::word> rest =
         words_.words().slice(position_, words_.words().size());
     try {
-      capnp::FlatArrayMessageReader reader(rest, limits_.For(rest.size()));
+      // Of this command alone: what many small ones may visit would otherwise grow with the square
+      // of the body.
+      const size_t words = std::min(capnp::expectedSizeInWordsFromPrefix(rest), rest.size());
+      capnp::FlatArrayMessageReader reader(rest.slice(0, words), limits_.For(words));
       position_ = static_cast<size_t>(reader.getEnd() - words_.words().begin());
       return use(reader.getRoot<wire::Command>());
     } catch (const kj::Exception& exception) {

@@ -1,12 +1,28 @@
 #include "services/config/problems.h"
 
 namespace lockstep::config {
+namespace {
+
+constexpr size_t kMaxLines = 100;
+constexpr size_t kMaxWhereBytes = 400;
+constexpr size_t kMaxWhatBytes = 8000;
+
+std::string Cut(std::string_view text, size_t max_bytes) {
+  std::string cut(text.substr(0, max_bytes));
+  if (text.size() > max_bytes) cut += "...";
+  return cut;
+}
+
+}  // namespace
 
 void Problems::Add(std::string_view where, std::string_view what) {
-  std::string line(where);
-  line += ": ";
-  line += what;
-  lines_.push_back(std::move(line));
+  ++count_;
+  if (lines_.size() > kMaxLines) return;
+  if (lines_.size() == kMaxLines) {
+    lines_.emplace_back("and more");
+    return;
+  }
+  lines_.push_back(Cut(where, kMaxWhereBytes) + ": " + Cut(what, kMaxWhatBytes));
 }
 
 Status Problems::ToStatus() const {

@@ -144,10 +144,17 @@ std::string ToMarkdown(const Settings& settings) {
 }
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& words) {
+  // Comparing takes time and memory in proportion to both words.
+  constexpr size_t kMaxLetters = 256;
+  if (word.size() > kMaxLetters) return "";
   // A third of the letters may be wrong: more is another word.
   size_t best = word.size() / 3 + 1;
   std::string nearest;
   for (const std::string& candidate : words) {
+    // Letters that one has more than the other are wrong in any case.
+    const size_t more =
+        std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size());
+    if (more >= best) continue;
     const size_t distance = EditDistance(word, candidate);
     if (distance < best) {
       best = distance;

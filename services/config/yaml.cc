@@ -14,14 +14,17 @@
 
 #include "runtime/base/status.h"
 #include "services/config/standard_input.h"
+#include "services/config/yaml_document.h"
 
 namespace lockstep::config {
 namespace {
 
-// A configuration has a few dozen values. The limits stop aliases that expand without end.
+// A configuration has a few dozen values.
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
-constexpr int kMaxDepth = 8;
-constexpr int kMaxNodes = 20'000;
+constexpr YamlLimits kLimits{.bytes = kMaxFileBytes, .depth = 8, .values = 20'000};
+// Of a key with the sections that it is in: every value in a section has the section's name in its
+// own, and a misspelt one is compared with all that there are.
+constexpr size_t kMaxKeyBytes = 256;
 
 std::string At(const std::string& name, const YAML::Mark& mark) {
   if (mark.is_null()) return name;
@@ -36,7 +39,7 @@ class Flattener {
 
   std::vector<Entry> Run(const YAML::Node& root) {
     if (root.IsMap()) {
-      Map(root, "", 0);
+      Map(root, "");
     } else if (!root.IsNull()) {
       problems_.Add(At(name_, root.Mark()), "expected \"key: value\" lines at the top of the file");
     }
@@ -44,32 +47,25 @@ class Flattener {
   }
 
  private:
-  // False once the document is too large to be looked at any further.
-  bool Enter(const YAML::Node& node, int depth) {
-    if (depth <= kMaxDepth && ++nodes_ <= kMaxNodes) return true;
-    if (!refused_) {
-      problems_.Add(At(name_, node.Mark()), "nested too deeply, or too many values");
-    }
-    refused_ = true;
-    return false;
-  }
-
-  void Map(const YAML::Node& map, const std::string& prefix, int depth) {
+  void Map(const YAML::Node& map, const std::string& prefix) {
     for (const auto& pair : map) {
-      if (refused_) return;
       const YAML::Node& key = pair.first;
       if (!key.IsScalar()) {
         problems_.Add(At(name_, key.Mark()), "a key must be a plain word");
         continue;
       }
-      Value(pair.second, prefix + key.Scalar(), At(name_, key.Mark()), depth + 1);
+      if (prefix.size() + key.Scalar().size() > kMaxKeyBytes) {
+        problems_.Add(At(name_, key.Mark()), "a key of more than " + std::to_string(kMaxKeyBytes) +
+                                                 " letters, with the sections that it is in");
+        continue;
+      }
+      Value(pair.second, prefix + key.Scalar(), At(name_, key.Mark()));
     }
   }
 
-  void Value(const YAML::Node& node, const std::string& key, const std::string& where, int depth) {
-    if (!Enter(node, depth)) return;
+  void Value(const YAML::Node& node, const std::string& key, const std::string& where) {
     if (node.IsMap() && node.size() > 0) {
-      Map(node, key + ".", depth);
+      Map(node, key + ".");
       return;
     }
     RawValue value;
@@ -82,13 +78,12 @@ class Flattener {
       if (!Add({key, std::move(value), where})) return;
       int index = 0;
       for (const YAML::Node& item : node) {
-        Value(item, key + "[" + std::to_string(index++) + "]", At(name_, item.Mark()), depth + 1);
+        Value(item, key + "[" + std::to_string(index++) + "]", At(name_, item.Mark()));
       }
       return;
     } else if (node.IsSequence()) {
       value.form = RawValue::Form::kList;
       for (const YAML::Node& item : node) {
-        if (!Enter(item, depth)) return;
         if (!item.IsScalar()) {
           problems_.Add(where, key + ": the items of a list must be plain values");
           return;
@@ -119,8 +114,6 @@ class Flattener {
   Problems& problems_;
   std::vector<Entry> entries_;
   std::map<std::string, std::string> seen_;  // key -> where
-  int nodes_ = 0;
-  bool refused_ = false;
 };
 
 StatusOr<std::string> ReadText(const std::string& path) {
@@ -133,10 +126,12 @@ StatusOr<std::string> ReadText(const std::string& path) {
   if (!in) {
     return NotFound("cannot be read: ", std::strerror(errno));
   }
-  std::string text(kMaxFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  char part[4096];
+  while (text.size() <= kMaxFileBytes && (in.read(part, sizeof part), in.gcount() > 0)) {
+    text.append(part, static_cast<size_t>(in.gcount()));
+  }
   if (in.bad()) return Internal("cannot be read: ", std::strerror(errno));
-  text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() > kMaxFileBytes) {
     return InvalidArgument("is larger than 1MiB: this is no configuration file");
   }
@@ -155,12 +150,11 @@ std::string RawValue::Text() const {
 std::vector<Entry> ParseYaml(const std::string& text, const std::string& name,
                              const std::string& directory, Problems& problems, bool is_private) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.empty()) return {};
-    if (documents.size() > 1) {
-      problems.Add(At(name, documents[1].Mark()), "a second document begins here; expected one");
+    const YamlDocument document = ReadYamlDocument(text, kLimits);
+    if (document.second.has_value()) {
+      problems.Add(At(name, *document.second), "a second document begins here; expected one");
     }
-    std::vector<Entry> entries = Flattener(name, directory, problems).Run(documents[0]);
+    std::vector<Entry> entries = Flattener(name, directory, problems).Run(document.root);
     for (Entry& entry : entries) entry.value.is_private = is_private;
     return entries;
   } catch (const YAML::Exception& error) {

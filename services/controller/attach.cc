@@ -123,9 +123,9 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
 
 void Controller::Adopt(SessionEntry& session, const std::string& name, wire::Host::Reader host,
                        int pid) {
-  session.name = name;
-  session.host = control::ToString(host.getName());
-  session.host_id = control::ToString(host.getId());
+  session.name = ShortName(name);
+  session.host = ShortName(control::ToString(host.getName()));
+  session.host_id = ShortName(control::ToString(host.getId()));
   session.pid = pid;
   log::Info(log::OfSession(session.id.value), "session has a client again: \"", session.name,
             "\", ", control::ProcessLabel(session.host, session.pid));

@@ -27,14 +27,19 @@ constexpr size_t kMaxPendingOpens = 4096;
 
 }  // namespace
 
+std::string Controller::ShortName(const std::string& name) {
+  constexpr size_t kMaxBytes = 255;
+  return name.substr(0, kMaxBytes);
+}
+
 Status Controller::CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build) {
   if (oldest <= control::kProtocolVersion && newest >= control::kOldestProtocolVersion) {
     return OkStatus();
   }
-  return FailedPrecondition("the client (Lockstep ", build, ") speaks protocol versions ", oldest,
-                            " to ", newest, ", this controller (Lockstep ", control::kBuildVersion,
-                            ") ", control::kOldestProtocolVersion, " to ",
-                            control::kProtocolVersion);
+  return FailedPrecondition("the client (Lockstep ", ShortName(build),
+                            ") speaks protocol versions ", oldest, " to ", newest,
+                            ", this controller (Lockstep ", control::kBuildVersion, ") ",
+                            control::kOldestProtocolVersion, " to ", control::kProtocolVersion);
 }
 
 Status Controller::HandleClient(const control::PeerName& client, const control::Message& message) {
@@ -175,9 +180,9 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
                              " sessions already; close some first");
   }
   SessionEntry& session = sessions_.Open(client);
-  session.name = control::ToString(open.getName());
-  session.host = control::ToString(open.getHost().getName());
-  session.host_id = control::ToString(open.getHost().getId());
+  session.name = ShortName(control::ToString(open.getName()));
+  session.host = ShortName(control::ToString(open.getHost().getName()));
+  session.host_id = ShortName(control::ToString(open.getHost().getId()));
   session.pid = open.getPid();
   session.num_groups = static_cast<int>(groups);
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());

@@ -59,8 +59,13 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
       auto liveness,
       control::ZmqListen(context, options.liveness_endpoint,
                          {.max_message_bytes = kMaxLivenessBytes, .gate = gates.workers}));
-  std::unique_ptr<Controller> controller(
-      new Controller(options, std::move(clients), std::move(workers), std::move(liveness)));
+  return Start(options, {std::move(clients), std::move(workers), std::move(liveness)});
+}
+
+StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions& options,
+                                                        Channels channels) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<Controller> controller(new Controller(options, std::move(channels)));
   LOCKSTEP_RETURN_IF_ERROR(controller->ServeMetrics());
   return controller;
 }
@@ -76,18 +81,16 @@ Status Controller::ServeMetrics() {
   return OkStatus();
 }
 
-Controller::Controller(const ControllerOptions& options,
-                       std::unique_ptr<control::ServerChannel> clients,
-                       std::unique_ptr<control::ServerChannel> workers,
-                       std::unique_ptr<control::ServerChannel> liveness)
+Controller::Controller(const ControllerOptions& options, Channels channels)
     : options_(options),
       incarnation_(NewEpoch()),
       epoch_(incarnation_),
-      client_endpoint_(control::Advertise(clients->endpoint(), options.advertise_address)),
-      worker_endpoint_(control::Advertise(workers->endpoint(), options.advertise_address)),
-      liveness_endpoint_(control::Advertise(liveness->endpoint(), options.advertise_address)),
-      clients_(std::move(clients)),
-      workers_(std::move(workers)),
+      client_endpoint_(control::Advertise(channels.clients->endpoint(), options.advertise_address)),
+      worker_endpoint_(control::Advertise(channels.workers->endpoint(), options.advertise_address)),
+      liveness_endpoint_(
+          control::Advertise(channels.liveness->endpoint(), options.advertise_address)),
+      clients_(std::move(channels.clients)),
+      workers_(std::move(channels.workers)),
       membership_(options.cluster, options.workers),
       sessions_(options.workers),
       gatherer_([this](const PendingRequest& request) { SendAnswer(request); },
@@ -102,7 +105,7 @@ Controller::Controller(const ControllerOptions& options,
       waiting_(static_cast<size_t>(options.workers)),
       metrics_(options) {
   liveness_ = std::make_unique<LivenessMonitor>(
-      std::move(liveness), options.workers,
+      std::move(channels.liveness), options.workers,
       LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
                                std::max(kJoiningTimeout, options.worker_timeout),
                                options.worker_timeout},

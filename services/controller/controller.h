@@ -45,6 +45,14 @@ class Controller {
   // control::ZmqListen.
   static StatusOr<std::unique_ptr<Controller>> Start(
       const ControllerOptions& options, const std::shared_ptr<control::ZmqContext>& context);
+  // The same over channels that listen already.
+  struct Channels {
+    std::unique_ptr<control::ServerChannel> clients;
+    std::unique_ptr<control::ServerChannel> workers;
+    std::unique_ptr<control::ServerChannel> liveness;
+  };
+  static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
+                                                     Channels channels);
   ~Controller();
 
   // Where it really listens.
@@ -76,9 +84,7 @@ class Controller {
     Deadline deadline;
   };
 
-  Controller(const ControllerOptions& options, std::unique_ptr<control::ServerChannel> clients,
-             std::unique_ptr<control::ServerChannel> workers,
-             std::unique_ptr<control::ServerChannel> liveness);
+  Controller(const ControllerOptions& options, Channels channels);
 
   Status ServeMetrics();
   void Run();
@@ -167,6 +173,8 @@ class Controller {
   // kResourceExhausted for a client that asks and asks, and does not wait for answers.
   Status CheckRoomForRequest(const SessionEntry& session) const;
   Status CheckRoomForReset(const SessionEntry& session, Generation generation) const;
+  // What a client says of itself, which is kept, logged and shown for as long as its session lives.
+  static std::string ShortName(const std::string& name);
   static Status CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build);
   void OpenWhenReady(const control::PeerName& client, const control::Frame& message,
                      uint64_t timeout_millis);

@@ -45,6 +45,8 @@ std::vector<Exchanges::Answer> Exchanges::Take(Offer offer) {
   if (last.answer.has_value()) return {*last.answer};
 
   const Name name{offer.key, offer.members};
+  // Said again under another name, it would be remembered under both, and never forgotten.
+  if (last.meeting.has_value() && *last.meeting != name) return {};
   Meeting& meeting = meetings_.try_emplace(name, offer.members.size()).first->second;
   Answer answer{offer.rank, offer.number, {}, {}};
   last.meeting = name;

@@ -86,6 +86,8 @@ std::vector<RestoredSession> RestoreSessions(const std::vector<const Inventory*>
     const Inventory* inventory = by_rank[static_cast<size_t>(rank)];
     if (inventory == nullptr) continue;
     for (const control::SessionRecord& record : inventory->sessions) {
+      // None that a controller has opened in a world of this size.
+      if (record.num_groups < 1 || world_size % record.num_groups != 0) continue;
       sessions[record.id][rank] = &record;
     }
   }

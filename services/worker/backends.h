@@ -11,7 +11,7 @@
 #include "runtime/collective/communicator.h"
 #include "runtime/collective/rendezvous.h"
 #include "runtime/tensor/arena.h"
-#include "services/worker/join.h"
+#include "services/worker/place.h"
 
 namespace lockstep::worker {
 

@@ -22,20 +22,13 @@
 #include "schemas/control.capnp.h"
 #include "services/worker/abort_order.h"
 #include "services/worker/bulk_server.h"
-#include "services/worker/join.h"
+#include "services/worker/envelope.h"
 #include "services/worker/options.h"
 #include "services/worker/orphans.h"
+#include "services/worker/place.h"
 #include "services/worker/session_state.h"
 
 namespace lockstep::worker {
-
-// What a batch's envelope says (schemas/control.capnp).
-struct BatchContext {
-  SessionId session;
-  Generation generation;
-  uint64_t first_command = 0;
-  RequestId request;
-};
 
 // Threads: all but Abort() and AbortAll(), which are safe from any, belong to the executing thread.
 class Executor {
@@ -99,6 +92,8 @@ class Executor {
 
   // Tells whoever looks how many registers there are.
   void TellHoldings();
+  // The ranks of this world can be split into the session's groups.
+  bool HasGroupsHere(const control::SessionRecord& record) const;
   void OpenSession(const control::SessionRecord& record);
   void CloseSession(SessionState& session, bool client_lost);
   // Another client has it now.

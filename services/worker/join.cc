@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <utility>
+#include <variant>
 
 #include "runtime/base/log.h"
-#include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
-#include "runtime/control/value_codec.h"
 #include "schemas/control.capnp.h"
+#include "services/worker/envelope.h"
 
 namespace lockstep::worker {
 namespace {
@@ -57,62 +57,23 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
 // says why it does not.
 StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message,
                                           std::string* out_of_reach) {
-  if (message.empty()) return Internal("the controller sent an empty message");
-  std::optional<Place> place;
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
-      message[0], [&](wire::Envelope::Reader envelope) -> Status {
-        switch (envelope.which()) {
-          case wire::Envelope::WELCOME: {
-            LOCKSTEP_ASSIGN_OR_RETURN(
-                place, ReadWelcome(Epoch(envelope.getEpoch()), envelope.getWelcome()));
-            return OkStatus();
-          }
-          case wire::Envelope::REFUSED:
-            return Annotate(control::ReadError(envelope.getRefused().getError()).ToStatus(),
-                            "the controller refuses this worker");
-          case wire::Envelope::SHUTDOWN:
-            return Aborted("the cluster was shut down: ",
-                           control::ToString(envelope.getShutdown()));
-          case wire::Envelope::WAITING:
-            out_of_reach->clear();
-            return OkStatus();
-          case wire::Envelope::OUT_OF_REACH:
-            *out_of_reach = control::ToString(envelope.getOutOfReach());
-            return OkStatus();
-          default:
-            return Internal("the controller sent a batch before its welcome");
-        }
-      }));
-  return place;
+  LOCKSTEP_ASSIGN_OR_RETURN(Envelope envelope, ReadEnvelope(message));
+  if (auto* place = std::get_if<Place>(&envelope.content)) return std::move(*place);
+  if (const auto* refused = std::get_if<Envelope::Refused>(&envelope.content)) {
+    return Annotate(refused->why, "the controller refuses this worker");
+  }
+  if (const auto* shutdown = std::get_if<Envelope::Shutdown>(&envelope.content)) {
+    return Aborted("the cluster was shut down: ", shutdown->why);
+  }
+  if (std::holds_alternative<BatchContext>(envelope.content)) {
+    return Internal("the controller sent a batch before its welcome");
+  }
+  const auto* unreached = std::get_if<Envelope::OutOfReach>(&envelope.content);
+  *out_of_reach = unreached == nullptr ? "" : unreached->why;
+  return std::optional<Place>();
 }
 
 }  // namespace
-
-StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
-  Place place;
-  place.rank = welcome.getRank();
-  place.epoch = epoch;
-  place.controller = Epoch(welcome.getController());
-  place.cluster = control::ToString(welcome.getCluster());
-  for (auto peer : welcome.getPeers()) {
-    place.segments.push_back(control::ToString(peer.getSegment()));
-  }
-  place.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
-  place.watch = welcome.getWatch();
-  place.heartbeat_interval = milliseconds(welcome.getHeartbeatMillis());
-  place.collective_timeout = milliseconds(welcome.getCollectiveTimeoutMillis());
-  place.flow_window_bytes = welcome.getFlowWindowBytes();
-  place.sequence = welcome.getSequence();
-  place.forget = welcome.getForget();
-  place.communicator = control::ToString(welcome.getCommunicator());
-  for (auto session : welcome.getSessions()) {
-    place.sessions.push_back(control::ReadSessionRecord(session));
-  }
-  if (place.rank < 0 || place.rank >= place.world_size()) {
-    return Internal("the controller gave rank ", place.rank, " of ", place.world_size());
-  }
-  return place;
-}
 
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
@@ -134,7 +95,7 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
       control::Message message;
       if (!channel.Receive(&message)) continue;
       LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Place> place, ReadAnswer(message, &out_of_reach));
-      if (place.has_value()) return *std::move(place);
+      if (place.has_value()) return std::move(*place);
       if (!out_of_reach.empty() && out_of_reach != told) log::Warn(told = out_of_reach);
       // What it keeps is worth waiting for, as long as there is somebody to wait with.
       if (offer.inventory.has_value()) deadline = Deadline::After(patience);

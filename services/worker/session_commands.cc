@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/collective/groups.h"
 #include "services/worker/executor.h"
 
 namespace lockstep::worker {
@@ -19,7 +20,7 @@ void Executor::Settle(const Place& place, control::ClientChannel& controller) {
   for (const control::SessionRecord& here : Inventory()) {
     const auto found = welcome.find(here.id);
     const bool is_known = found != welcome.end() && found->second->token == here.token;
-    if (is_known && !place.forget) continue;
+    if (is_known && !place.forget && HasGroupsHere(here)) continue;
     log::Warn(log::OfSession(here.id.value), "session is closed here: ",
               is_known ? "it went on without this worker" : "the controller does not know it");
     CloseSession(*FindSession(here.id), /*client_lost=*/true);
@@ -86,8 +87,18 @@ void Executor::AbortAll(const control::RemoteError& cause) {
   for (const auto& session : sessions) session->Abort({session->generation(), 0, cause});
 }
 
+// Whatever counts in groups divides by their number.
+bool Executor::HasGroupsHere(const control::SessionRecord& record) const {
+  return collective::Groups::Split(place_->world_size(), record.num_groups).ok();
+}
+
 void Executor::OpenSession(const control::SessionRecord& record) {
   orphans_.FreeEnded();
+  if (!HasGroupsHere(record)) {
+    log::Error(log::OfSession(record.id.value), "session cannot be opened: it has ",
+               record.num_groups, " groups, and the world ", place_->world_size(), " ranks");
+    return;
+  }
   const StatusOr<registers::RegisterFile*> file = registers_.Open(record.id);
   if (!file.ok()) {
     log::Error(log::OfSession(record.id.value),

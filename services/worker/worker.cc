@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/local_address.h"
-#include "runtime/control/message_codec.h"
-#include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
 #include "services/worker/addresses.h"
 #include "services/worker/backends.h"
+#include "services/worker/envelope.h"
 #include "services/worker/rank_source.h"
 
 namespace lockstep::worker {
@@ -313,53 +313,32 @@ Status Worker::Serve(Executor& executor) {
 }
 
 StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& message) {
-  if (message.empty()) return Internal("the controller sent an empty message");
-  BatchContext batch;
-  uint64_t sequence = 0;
-  bool shutdown = false;
-  std::optional<Place> welcome;
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
-      message[0], [&](wire::Envelope::Reader envelope) -> Status {
-        const Epoch epoch(envelope.getEpoch());
-        if (epoch != place_.epoch && !envelope.isWelcome() && !envelope.isShutdown()) {
-          return Internal("a message of epoch ", epoch, " in epoch ", place_.epoch);
-        }
-        switch (envelope.which()) {
-          case wire::Envelope::BATCH:
-            sequence = envelope.getSequence();
-            batch.session = SessionId(envelope.getSession());
-            batch.generation = Generation(envelope.getGeneration());
-            batch.first_command = envelope.getFirstCommand();
-            batch.request = RequestId(envelope.getRequest());
-            return OkStatus();
-          case wire::Envelope::SHUTDOWN:
-            shutdown = true;
-            sent_away_ = true;
-            log::Info("worker stops: ", control::ToString(envelope.getShutdown()));
-            return OkStatus();
-          case wire::Envelope::WELCOME: {
-            LOCKSTEP_ASSIGN_OR_RETURN(welcome, ReadWelcome(epoch, envelope.getWelcome()));
-            if (welcome->rank == place_.rank && epoch > place_.epoch) return OkStatus();
-            return Internal("a welcome as rank ", welcome->rank, " in epoch ", epoch, " for rank ",
-                            place_.rank, " in epoch ", place_.epoch);
-          }
-          case wire::Envelope::WAITING:
-          case wire::Envelope::OUT_OF_REACH:
-            return Internal("the controller tells a worker to wait that it has welcomed");
-          case wire::Envelope::REFUSED:
-            return control::ReadError(envelope.getRefused().getError()).ToStatus();
-        }
-        return Unimplemented("unknown kind of message ", static_cast<int>(envelope.which()));
-      }));
-  if (shutdown) return false;
-  if (!welcome.has_value()) return HandleBatch(executor, batch, sequence, message);
-  LOCKSTEP_RETURN_IF_ERROR(Enter(executor, *std::move(welcome)));
-  return true;
+  LOCKSTEP_ASSIGN_OR_RETURN(Envelope envelope, ReadEnvelope(message));
+  if (const auto* shutdown = std::get_if<Envelope::Shutdown>(&envelope.content)) {
+    sent_away_ = true;
+    log::Info("worker stops: ", shutdown->why);
+    return false;
+  }
+  if (auto* welcome = std::get_if<Place>(&envelope.content)) {
+    if (welcome->rank != place_.rank || welcome->epoch <= place_.epoch) {
+      return Internal("a welcome as rank ", welcome->rank, " in epoch ", welcome->epoch,
+                      " for rank ", place_.rank, " in epoch ", place_.epoch);
+    }
+    LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(*welcome)));
+    return true;
+  }
+  if (envelope.epoch != place_.epoch) {
+    return Internal("a message of epoch ", envelope.epoch, " in epoch ", place_.epoch);
+  }
+  if (const auto* refused = std::get_if<Envelope::Refused>(&envelope.content)) return refused->why;
+  if (const auto* batch = std::get_if<BatchContext>(&envelope.content)) {
+    return HandleBatch(executor, *batch, envelope.sequence, message[1]);
+  }
+  return Internal("the controller tells a worker to wait that it has welcomed");
 }
 
 StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
-                                   const control::Message& message) {
-  if (message.size() != 2) return Internal("a batch of the controller has no body");
+                                   const control::Frame& body) {
   // Going on after a gap would be silently wrong: registers would miss what others have.
   if (sequence != last_sequence_ + 1) {
     return Internal("batch ", sequence, " came after batch ", last_sequence_,
@@ -368,7 +347,7 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
   last_sequence_ = sequence;
   activity_->Receive(sequence);
   worked_epoch_ = place_.epoch;
-  executor.ExecuteBatch(batch, message[1]);
+  executor.ExecuteBatch(batch, body);
   return true;
 }
 

@@ -65,7 +65,7 @@ class Worker {
   // False when it is time to stop.
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
   StatusOr<bool> HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
-                             const control::Message& message);
+                             const control::Frame& body);
   // Takes a welcome in: gives the old world up, connects with the ranks of the new one, and says
   // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
   // be another welcome, or none.

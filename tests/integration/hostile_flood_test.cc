@@ -43,7 +43,8 @@ class HostileFloodTest : public SessionFixture {
   }
   void TearDown() override {
     SessionFixture::TearDown();
-    if (cluster_ != nullptr) EXPECT_EQ(cluster_->Stop(), OkStatus());
+    if (cluster_ == nullptr) return;
+    EXPECT_EQ(cluster_->Stop(), OkStatus());
   }
 
   std::vector<size_t> Memory() {

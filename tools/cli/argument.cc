@@ -9,12 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "services/config/yaml_document.h"
 #include "tools/cli/npy.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr int kMaxDepth = 64;
+// More than a command line holds.
+constexpr size_t kMaxArgumentBytes = size_t{16} << 20;
 // yaml-cpp's tags: "?" for plain scalars and untagged collections, "!" for quoted scalars.
 constexpr char kQuotedTag[] = "!";
 
@@ -245,7 +248,7 @@ StatusOr<Value> ReadValue(const YAML::Node& node, const std::string& directory) 
 StatusOr<Argument> ParseArgument(const std::string& text) {
   YAML::Node node;
   try {
-    node.reset(YAML::Load(text));
+    node.reset(config::ReadYamlDocument(text, {.bytes = kMaxArgumentBytes}).root);
   } catch (const YAML::Exception& error) {
     return InvalidArgument("\"", text, "\" is no value: ", error.msg);
   }

@@ -29,6 +29,9 @@ class TensorRenderer {
     out_ << tensor_.dtype << ' ' << tensor_.shape;
     if (tensor_.shape.ndim() == 0) {
       out_ << ' ' << ToString(ElementAt(tensor_, 0));
+    } else if (tensor_.shape.NumElements() == 0) {
+      // Of no elements there may be very many rows.
+      out_ << " {}";
     } else {
       out_ << ' ';
       Level(0);
@@ -109,6 +112,10 @@ struct JsonMaker {
 };
 
 }  // namespace
+
+std::string ToText(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
 
 std::string Render(const Value& value, int max_elements) {
   if (const HostTensor* tensor = value.As<HostTensor>()) {

@@ -12,6 +12,10 @@ namespace lockstep::cli {
 
 using Json = nlohmann::ordered_json;
 
+// As it is printed: indented, without a line's end. Names and texts may come from anybody: what is
+// no UTF-8 in them is replaced by U+FFFD.
+std::string ToText(const Json& json);
+
 // "float32 [2, 3] {{1, 2, 3}, {4, 5, 6}}", "\"text\"", "none"; of a tensor the first
 // `max_elements` elements.
 std::string Render(const Value& value, int max_elements = 64);

@@ -43,6 +43,7 @@ cmd_test() {
     run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
     ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
     run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
+    [[ $NAMED == 1 ]] || fuzz_as_tests
   fi
   [[ $lint == 0 ]] || lint_as_tests
   report
@@ -98,6 +99,13 @@ needs_fixed_addresses() {
   local bits
   bits="$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || printf 28)"
   [[ "$bits" -gt 28 ]]
+}
+
+# Every fuzz target for a moment, each counted as a test. What it finds new is not kept: the next run
+# begins with the same inputs.
+fuzz_as_tests() {
+  fuzz_targets 20 "$LOGS/fuzz-corpus" || true
+  PASSED=$((PASSED + FUZZ_PASSED)) FAILED=$((FAILED + FUZZ_FAILED))
 }
 
 # lint's steps, each counted as a test.

@@ -63,7 +63,7 @@ StatusOr<std::vector<RankValue>> Call(Session& session, const CallCommand& comma
 
 void Print(const std::vector<RankValue>& values, OutputFormat format) {
   if (format == OutputFormat::kJson) {
-    std::cout << ToJson(values).dump(2) << '\n';
+    std::cout << ToText(ToJson(values)) << '\n';
     return;
   }
   Table table({{"RANKS"}, {"RESULT"}});

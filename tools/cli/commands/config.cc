@@ -74,7 +74,7 @@ Status Validate(const ConfigOptions& options) {
       }
     }
   }
-  if (options.format == OutputFormat::kJson) std::cout << reports.dump(2) << '\n';
+  if (options.format == OutputFormat::kJson) std::cout << ToText(reports) << '\n';
   if (wrong == 0) return OkStatus();
   return UsageError(Plural(wrong, "file"), " of ", options.files.size(),
                     wrong == 1 ? " is wrong" : " are wrong");
@@ -109,7 +109,7 @@ Status Show(const ConfigOptions& options) {
     table.Print(std::cout, style, 2);
     first = false;
   }
-  if (options.format == OutputFormat::kJson) std::cout << all.dump(2) << '\n';
+  if (options.format == OutputFormat::kJson) std::cout << ToText(all) << '\n';
   return OkStatus();
 }
 

@@ -116,7 +116,7 @@ Status StopByEndpoint(const DownCommand& command) {
     std::this_thread::sleep_for(milliseconds(5));
   }
   if (command.format == OutputFormat::kJson) {
-    std::cout << Json::array({Json{{"endpoint", command.endpoint}}}).dump(2) << '\n';
+    std::cout << ToText(Json::array({Json{{"endpoint", command.endpoint}}})) << '\n';
   } else {
     std::cout << Style::For(STDOUT_FILENO).Paint(Tint::kGreen, "stopped") << "   "
               << command.endpoint << '\n';
@@ -153,7 +153,7 @@ Status Down(const DownCommand& command) {
     LOCKSTEP_ASSIGN_OR_RETURN(const ClusterRecord record, Choose(command));
     status = StopOne(command, record, report);
   }
-  if (command.format == OutputFormat::kJson) std::cout << report.dump(2) << '\n';
+  if (command.format == OutputFormat::kJson) std::cout << ToText(report) << '\n';
   return status;
 }
 

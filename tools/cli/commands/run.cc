@@ -131,7 +131,7 @@ class JsonReport final : public Report {
         {"prints", std::move(prints_)},
         {"expectations", std::move(expectations_)},
     };
-    std::cout << document.dump(2) << '\n';
+    std::cout << ToText(document) << '\n';
   }
 
  protected:

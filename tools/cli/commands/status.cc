@@ -20,7 +20,7 @@ Status ShowStatus(const StatusCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, command.target));
   if (command.format == OutputFormat::kJson) {
-    std::cout << ClusterToJson(status, controller.endpoint).dump(2) << '\n';
+    std::cout << ToText(ClusterToJson(status, controller.endpoint)) << '\n';
     return OkStatus();
   }
   const Style style = Style::For(STDOUT_FILENO);
@@ -38,7 +38,7 @@ Status ShowWorkers(const StatusCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, command.target));
   if (command.format == OutputFormat::kJson) {
-    std::cout << WorkersToJson(status.workers).dump(2) << '\n';
+    std::cout << ToText(WorkersToJson(status.workers)) << '\n';
   } else {
     PrintWorkers(std::cout, Style::For(STDOUT_FILENO), status.workers);
   }

@@ -21,7 +21,7 @@ Status Why(const WhyCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryWhy(controller, command.target));
   const ClusterStory story = TellStory(status);
   if (command.format == OutputFormat::kJson) {
-    std::cout << StoryToJson(status, story).dump(2) << '\n';
+    std::cout << ToText(StoryToJson(status, story)) << '\n';
   } else {
     PrintStory(std::cout, Style::For(STDOUT_FILENO), status, story);
   }

@@ -11,12 +11,16 @@
 #include <utility>
 
 #include "services/config/quantity.h"
+#include "services/config/yaml_document.h"
 #include "tools/cli/npy.h"
 #include "tools/cli/program/parse_step.h"
 #include "tools/cli/program/step_reader.h"
 
 namespace lockstep::cli::program {
 namespace {
+
+// Programs may hold tensors.
+constexpr config::YamlLimits kLimits{.bytes = size_t{64} << 20};
 
 std::optional<int> ReadSmallCount(const YAML::Node& node, const std::string& key,
                                   FileContext& file) {
@@ -103,7 +107,7 @@ Program ParseProgram(const std::string& text, const std::string& file_name,
   program.file = file_name;
   program.name = std::filesystem::path(file_name).stem().string();
   try {
-    ReadTop(YAML::Load(text), program, file);
+    ReadTop(config::ReadYamlDocument(text, kLimits).root, program, file);
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
     file.problems.Add(file_name + line, "not valid YAML: " + error.msg);

@@ -26,6 +26,12 @@ TEST(LogTest, NoTextBecomesAnotherLineOrACommandOfATerminal) {
             "a\\nE forged\\x0d\\x1b[2J\\t\\x7f\xc3\xa9");
 }
 
+TEST(LogTest, LinesAreBounded) {
+  const std::string long_text(kMaxLineBytes + 5, 'x');
+  EXPECT_EQ(TextOf({}, long_text), std::string(kMaxLineBytes, 'x') + "... (5 bytes more)");
+  EXPECT_LT(JsonOf(Level::kInfo, {}, long_text).size(), kMaxLineBytes + 200);
+}
+
 TEST(LogTest, JsonIsWellFormedWhateverTheTextIs) {
   const auto message = [](const std::string& text) {
     const std::string json = JsonOf(Level::kWarning, {}, text);

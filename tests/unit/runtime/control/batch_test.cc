@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -282,6 +283,43 @@ TEST(BatchTest, RandomBytesNeverEscapeAndReadingEnds) {
 TEST(BatchTest, FlowCostCountsTheMessageToo) {
   EXPECT_GT(FlowCost(0), 0u);
   EXPECT_GE(FlowCost(1000), 1000u);
+}
+
+// Else what a body makes its reader visit would grow with the square of its size.
+TEST(BatchTest, CommandIsReadWithinLimitsOfItsOwn) {
+  // A command whose arguments are `count` values of no bytes at all.
+  const auto claim = [](uint64_t count) {
+    std::vector<uint64_t> words;
+    BatchWriter writer;
+    EXPECT_TRUE(writer.Add([](auto command) { command.initCall().initArgs(1); }).ok());
+    const Frame body = writer.Take();
+    words.resize(body.size() / 8);
+    std::memcpy(words.data(), body.data(), body.size());
+    // The list is the last thing in the message: its tag, then one element of three words.
+    words.resize(words.size() - 3);
+    words.back() = count << 2;
+    words[0] -= uint64_t{3} << 32;
+    for (uint64_t& word : words) {
+      // The pointer to it: a composite list of 3 words, which are none now.
+      if ((word & 3) == 1 && (word >> 32 & 7) == 7) word &= (uint64_t{1} << 35) - 1;
+    }
+    return words;
+  };
+  const auto read = [&](uint64_t count, size_t padding_commands) {
+    std::vector<uint64_t> words = claim(count);
+    BatchWriter padding;
+    for (size_t i = 0; i < padding_commands; ++i) {
+      EXPECT_TRUE(padding.Add([](auto command) { command.setSync(); }).ok());
+    }
+    const Frame rest = padding.Take();
+    words.resize(words.size() + rest.size() / 8);
+    std::memcpy(words.data() + words.size() - rest.size() / 8, rest.data(), rest.size());
+    int commands = 0;
+    return ReadAll(Frame::Copy(words.data(), words.size() * 8), &commands);
+  };
+  EXPECT_EQ(read(1000, 0), OkStatus());
+  EXPECT_EQ(read(100'000, 0).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(read(100'000, 10'000).code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -165,5 +165,36 @@ TEST(YamlTest, ScalarsReadBack) {
   }
 }
 
+// What was read of such a path was written for a child as a longer one.
+TEST(YamlTest, TextThatIsNoUtf8IsRefused) {
+  for (const char* text :
+       {"a: \xff", "a: \xc3", "a: \xc0\x80", "a: \xed\xa0\x80", "a: \xf5\x80\x80\x80"}) {
+    EXPECT_NE(ProblemsOf(text).find("no UTF-8"), std::string::npos) << text;
+  }
+  EXPECT_EQ(ProblemsOf("a: \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "");
+}
+
+// yaml-cpp takes these three bytes for documents without end, and needs memory for each.
+TEST(YamlTest, TextOfEndlessDocumentsIsRefused) { EXPECT_NE(ProblemsOf(",[!"), ""); }
+
+TEST(YamlTest, AliasInsideItsAnchorIsRefused) {
+  EXPECT_NE(ProblemsOf("a: &a [*a]\n").find("inside its own anchor"), std::string::npos);
+}
+
+// Every value's key has those of its sections in front.
+TEST(YamlTest, LongKeysAreRefused) {
+  const std::string problems = ProblemsOf("? " + std::string(1000, 'k') + "\n: {a: 1, b: 2}\n");
+  EXPECT_NE(problems.find("a key of more than 256 letters"), std::string::npos);
+  EXPECT_LT(problems.size(), 200u);
+}
+
+TEST(ProblemsTest, WhatIsToldIsBounded) {
+  Problems problems;
+  for (int i = 0; i < 10'000; ++i)
+    problems.Add(std::string(100'000, 'w'), std::string(100'000, 'x'));
+  EXPECT_EQ(problems.size(), 10'000u);
+  EXPECT_LT(Message(problems.ToStatus()).size(), size_t{1} << 20);
+}
+
 }  // namespace
 }  // namespace lockstep::config

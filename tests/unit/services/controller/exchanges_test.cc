@@ -116,5 +116,14 @@ TEST(ExchangesTest, NonsenseIsDropped) {
   EXPECT_EQ(exchanges.Take(OfferOf(0, 1, {0})).size(), 1u);
 }
 
+// It would be remembered under every key, and forgotten under one.
+TEST(ExchangesTest, OfferSaidAgainUnderAnotherKeyIsDropped) {
+  Exchanges exchanges(2);
+  EXPECT_THAT(exchanges.Take(OfferOf(0, 1, {0, 1})), IsEmpty());
+  EXPECT_THAT(exchanges.Take(OfferOf(0, 1, {0, 1}, kKey + 1)), IsEmpty());
+  EXPECT_THAT(exchanges.Take(OfferOf(1, 1, {0, 1}, kKey + 1)), IsEmpty()) << "0 is not there";
+  EXPECT_EQ(exchanges.Take(OfferOf(1, 2, {0, 1})).size(), 2u);
+}
+
 }  // namespace
 }  // namespace lockstep::controller

@@ -126,5 +126,17 @@ TEST(RestoredSessionsTest, TheLastClientHasTheSession) {
   EXPECT_EQ(restored[0].record.pid, 22);
 }
 
+// Workers divide by the number of groups.
+TEST(RestoredSessionsTest, SessionsWhoseGroupsDoNotDivideTheWorldAreNoneOfOurs) {
+  control::SessionRecord without_groups = Session(3, 41);
+  without_groups.num_groups = 0;
+  control::SessionRecord of_two_groups = Session(4, 41);
+  of_two_groups.num_groups = 2;
+  const Inventory inventory = Of({without_groups, of_two_groups, Session(5, 41)});
+  const auto restored = RestoreSessions({&inventory, nullptr, nullptr});
+  ASSERT_EQ(restored.size(), 1u);
+  EXPECT_EQ(restored[0].record.id, SessionId(5));
+}
+
 }  // namespace
 }  // namespace lockstep::controller

@@ -237,5 +237,21 @@ TEST_F(ExecutorTest, CommandsOfAFailedSessionAreSkippedUntilItsReset) {
   EXPECT_EQ(live(), 1u);
 }
 
+// Whatever counts in groups divides by their number.
+TEST_F(ExecutorTest, SessionWhoseGroupsDoNotDivideTheWorldIsNotOpened) {
+  for (const uint32_t groups : {0u, 3u}) {
+    Run(
+        [&](wire::Command::Builder command) {
+          auto open = command.initOpenSession();
+          open.setSession(kSession.value);
+          open.setNumGroups(groups);
+        },
+        /*of_controller=*/true);
+    EXPECT_TRUE(executor_->Inventory().empty()) << groups;
+  }
+  OpenSession();
+  EXPECT_EQ(executor_->Inventory().size(), 1u);
+}
+
 }  // namespace
 }  // namespace lockstep::worker

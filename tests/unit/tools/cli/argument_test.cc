@@ -110,5 +110,18 @@ TEST(ArgumentTest, DeepNestingIsRefused) {
   EXPECT_NE(ErrorOf(std::string(200, '[') + std::string(200, ']')).find("deep"), std::string::npos);
 }
 
+TEST(ArgumentTest, AliasesThatDoubleAgainAndAgainAreRefused) {
+  std::string text = "[&a0 [1, 1]";
+  for (int i = 1; i < 60; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    text += ", &a" + std::to_string(i) + " [" + before + ", " + before + "]";
+  }
+  EXPECT_EQ(ParseArgument(text + "]").status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(ArgumentTest, AliasInsideItsAnchorIsRefused) {
+  EXPECT_EQ(ParseArgument("&a [*a, *a]").status().code(), StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -61,5 +61,16 @@ TEST(GroupEqualTest, RanksWithOneValueAreShownOnce) {
   EXPECT_EQ(groups[2].ranks, (std::vector<Rank>{3}));
 }
 
+// A reply of a few bytes can claim very many rows of nothing.
+TEST(RenderTest, EmptyTensorOfManyRowsIsShownAtOnce) {
+  EXPECT_EQ(Render(HostTensor{DType::kInt8, Shape{int64_t{1} << 60, 0}, ""}),
+            "int8 [1152921504606846976, 0] {}");
+}
+
+// The name of a session is what its client says.
+TEST(JsonTest, TextThatIsNoUtf8IsReplaced) {
+  EXPECT_EQ(ToText(Json{{"name", "a\xff"}}), "{\n  \"name\": \"a\xef\xbf\xbd\"\n}");
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -1,0 +1,57 @@
+#include "services/worker/envelope.h"
+
+#include <utility>
+
+#include "runtime/control/error_codec.h"
+#include "runtime/control/host.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "schemas/control.capnp.h"
+
+namespace lockstep::worker {
+namespace {
+
+Status Read(wire::Envelope::Reader reader, const control::Message& message, Envelope* envelope) {
+  envelope->epoch = Epoch(reader.getEpoch());
+  envelope->sequence = reader.getSequence();
+  switch (reader.which()) {
+    case wire::Envelope::BATCH:
+      if (message.size() != 2) return Internal("a batch of the controller has no body");
+      envelope->content =
+          BatchContext{SessionId(reader.getSession()), Generation(reader.getGeneration()),
+                       reader.getFirstCommand(), RequestId(reader.getRequest())};
+      return OkStatus();
+    case wire::Envelope::WELCOME: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Place place, ReadWelcome(envelope->epoch, reader.getWelcome()));
+      envelope->content = std::move(place);
+      return OkStatus();
+    }
+    case wire::Envelope::REFUSED:
+      envelope->content =
+          Envelope::Refused{control::ReadError(reader.getRefused().getError()).ToStatus()};
+      return OkStatus();
+    case wire::Envelope::SHUTDOWN:
+      envelope->content = Envelope::Shutdown{control::ToString(reader.getShutdown())};
+      return OkStatus();
+    case wire::Envelope::WAITING:
+      envelope->content = Envelope::Waiting{};
+      return OkStatus();
+    case wire::Envelope::OUT_OF_REACH:
+      envelope->content = Envelope::OutOfReach{control::ToString(reader.getOutOfReach())};
+      return OkStatus();
+  }
+  return Unimplemented("unknown kind of message ", static_cast<int>(reader.which()),
+                       "; this worker is Lockstep ", control::kBuildVersion);
+}
+
+}  // namespace
+
+StatusOr<Envelope> ReadEnvelope(const control::Message& message) {
+  if (message.empty()) return Internal("the controller sent an empty message");
+  Envelope envelope;
+  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::Envelope>(
+      message[0], [&](wire::Envelope::Reader reader) { return Read(reader, message, &envelope); }));
+  return envelope;
+}
+
+}  // namespace lockstep::worker

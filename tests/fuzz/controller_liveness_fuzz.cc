@@ -1,0 +1,56 @@
+// What a controller takes on its liveness socket: records, whose `who` is the peer. Two workers are
+// watched: ranks 0 and 1, under the numbers 1 and 2, by the controller of epoch 7.
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/client/cluster_status_codec.h"
+#include "runtime/control/message_codec.h"
+#include "schemas/session.capnp.h"
+#include "services/controller/liveness.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/scripted_channel.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+using namespace std::chrono_literals;
+
+// On its way to whoever asked, as the controller sends it on.
+void PassOn(const controller::LivenessMonitor::Report& report) {
+  const control::Frame frame = control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+    auto workers = message.initClusterStatus().initWorkers(1);
+    (void)control::DecodeMessage<wire::LivenessMessage>(report.frame, [&](auto reader) {
+      workers[0].setReport(reader.getReport());
+      return OkStatus();
+    });
+  });
+  (void)client::ReadClusterStatus({frame});
+}
+
+}  // namespace
+}  // namespace lockstep::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace lockstep;
+  using namespace std::chrono_literals;
+  fuzz::Script script;
+  controller::LivenessMonitor monitor(
+      std::make_unique<fuzz::ScriptedServerChannel>(
+          script, 0, [](const control::PeerName&, const control::Message&) {}),
+      2, {Epoch(7), 1min, 10min, 10min}, [](const controller::LivenessMonitor::Loss&) {},
+      fuzz::PassOn);
+  for (Rank rank = 0; rank < 2; ++rank) {
+    monitor.Watch(rank, "elsewhere", 1);
+    monitor.ExpectHeartbeats(rank);
+  }
+  for (fuzz::Record& record : fuzz::ReadRecords(data, size)) {
+    script.Add({0, "peer " + std::to_string(record.who % 4), std::move(record.message)});
+  }
+  script.WaitUntilDone();
+  monitor.Abort(SessionId(1), Generation(0), 1, {});
+  monitor.Stop();
+  return 0;
+}

@@ -1,0 +1,45 @@
+// What a worker takes from its controller on its command socket: records, each a message. Welcomes
+// are taken in as the worker does it (nobody is connected with, for there is nobody), batches
+// executed in whatever sessions the welcomes have opened.
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "runtime/base/deadline.h"
+#include "services/worker/envelope.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/worker_parts.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+WorkerParts& Worker() {
+  static WorkerParts parts;
+  return parts;
+}
+
+void Take(const control::Message& message) {
+  auto envelope = worker::ReadEnvelope(message);
+  if (!envelope.ok()) return;
+  if (auto* place = std::get_if<worker::Place>(&envelope->content)) {
+    // What the worker makes of its times.
+    (void)Deadline::After(place->collective_timeout).Remaining();
+    (void)Deadline::After(place->heartbeat_interval).Remaining();
+    Worker().Enter(std::move(*place));
+  } else if (const auto* batch = std::get_if<worker::BatchContext>(&envelope->content)) {
+    Worker().executor().ExecuteBatch(*batch, message[1]);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace lockstep;
+  fuzz::WorkerParts& worker = fuzz::Worker();
+  worker.Enter(worker.AloneWithSession());
+  for (const fuzz::Record& record : fuzz::ReadRecords(data, size)) fuzz::Take(record.message);
+  worker.Clear();
+  return 0;
+}

@@ -1,0 +1,43 @@
+// How the harnesses read one input as messages.
+//
+// An input of several messages is a row of records:
+//
+//     who (1 byte)  frames (1 byte)  then for each frame: size (2 bytes, little-endian), bytes
+//
+// Who says it means what the harness likes. A record that is cut off ends with the input: whatever
+// bytes a fuzzer makes up are some row of messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/control/frame.h"
+
+namespace lockstep::fuzz {
+
+// In `who`: the first frame is one Cap'n Proto segment, without the table that stands in front of
+// it on the wire; the harness puts one there. A fuzzer that adds or drops bytes would hardly ever
+// get the table right.
+inline constexpr uint8_t kNeedsTable = 0x80;
+
+struct Record {
+  uint8_t who = 0;  // without kNeedsTable
+  control::Message message;
+};
+
+// What is only known when the harness runs, by the eight letters that stand for it in an input
+// wherever a word of a frame begins: "SEQUENCE".
+using Placeholders = std::map<std::string, uint64_t>;
+
+std::vector<Record> ReadRecords(const uint8_t* data, size_t size);
+
+// `segment`, filled up to whole words, as the one segment of a message.
+control::Frame WithTable(const uint8_t* segment, size_t size);
+
+// `message` with every word that is a placeholder's name replaced.
+control::Message Fill(const control::Message& message, const Placeholders& placeholders);
+
+}  // namespace lockstep::fuzz

@@ -1,0 +1,53 @@
+#include "tests/fuzz/seeds.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace lockstep::fuzz {
+namespace {
+
+constexpr size_t kTableBytes = 8;
+
+bool IsOneSegment(const control::Frame& frame) {
+  uint64_t table = 0;
+  if (frame.size() < kTableBytes) return false;
+  std::memcpy(&table, frame.data(), kTableBytes);
+  return table == uint64_t{(frame.size() - kTableBytes) / 8} << 32;
+}
+
+void AppendFrame(std::string* record, const std::string& bytes) {
+  if (bytes.size() > 0xffff) std::abort();
+  *record += static_cast<char>(bytes.size() & 0xff);
+  *record += static_cast<char>(bytes.size() >> 8);
+  *record += bytes;
+}
+
+}  // namespace
+
+void SeedFolder::Add(const std::string& target, const std::string& name, const std::string& bytes) {
+  const std::filesystem::path folder = std::filesystem::path(directory_) / target;
+  std::filesystem::create_directories(folder);
+  std::ofstream file(folder / name, std::ios::binary);
+  file << bytes;
+  if (!file.flush()) std::abort();
+  ++count_;
+}
+
+std::string BytesOf(const control::Frame& frame) {
+  return std::string(reinterpret_cast<const char*>(frame.data()), frame.size());
+}
+
+std::string RecordOf(uint8_t who, const control::Message& message, bool raw) {
+  const bool strips = !raw && !message.empty() && IsOneSegment(message[0]);
+  std::string record;
+  record += static_cast<char>(strips ? who | kNeedsTable : who);
+  record += static_cast<char>(message.size());
+  for (size_t i = 0; i < message.size(); ++i) {
+    const std::string bytes = BytesOf(message[i]);
+    AppendFrame(&record, i == 0 && strips ? bytes.substr(kTableBytes) : bytes);
+  }
+  return record;
+}
+
+}  // namespace lockstep::fuzz

@@ -1,0 +1,117 @@
+// Both directions of the liveness socket.
+#include "runtime/control/activity_codec.h"
+#include "runtime/control/error_codec.h"
+#include "schemas/membership.capnp.h"
+#include "tests/fuzz/seeds.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+using Message = wire::LivenessMessage::Builder;
+
+// As in the harnesses.
+constexpr uint64_t kController = 7;
+
+WorkerActivity Busy() {
+  WorkerActivity activity;
+  activity.received = 10;
+  activity.kind = WorkerActivity::Kind::kCommand;
+  activity.session = SessionId(1);
+  activity.command = 4;
+  activity.what = "lockstep.sleep";
+  return activity;
+}
+
+std::string Offer(uint8_t rank, uint64_t number, uint64_t key, int members) {
+  return Say<wire::LivenessMessage>(rank, [&](Message message) {
+    auto exchange = message.initExchange();
+    exchange.setRank(rank);
+    exchange.setController(kController);
+    exchange.setWatch(rank + 1);
+    exchange.setEpoch(9);
+    exchange.setNumber(number);
+    exchange.setKey(key);
+    auto list = exchange.initMembers(static_cast<unsigned>(members));
+    for (int i = 0; i < members; ++i) list.set(static_cast<unsigned>(i), i);
+    if (members > 0) {
+      const capnp::byte address[] = {'a', 'd', 'd', 'r'};
+      exchange.initOffers(1).set(0, capnp::Data::Reader(address, sizeof address));
+    }
+  });
+}
+
+void AddToController(SeedFolder& folder) {
+  const auto heartbeat = [](uint8_t rank, uint64_t controller) {
+    return Say<wire::LivenessMessage>(rank, [&](Message message) {
+      auto heartbeat = message.initHeartbeat();
+      heartbeat.setRank(rank);
+      heartbeat.setController(controller);
+      heartbeat.setWatch(rank + 1);
+      control::WriteActivity(Busy(), heartbeat.initActivity());
+    });
+  };
+  const std::string report = Say<wire::LivenessMessage>(0, [](Message message) {
+    auto report = message.initReport();
+    report.setProbe(5);
+    report.setController(kController);
+    report.setWatch(1);
+    control::WriteActivity(Busy(), report.initActivity());
+    report.initStack(2).set(0, "sleep");
+  });
+  folder.Add("controller_liveness", "heartbeat", heartbeat(0, kController));
+  folder.Add("controller_liveness", "heartbeat_of_another", heartbeat(1, kController + 1));
+  folder.Add("controller_liveness", "report", report);
+  const std::string exchange = Offer(0, 1, 3, 2) + Offer(1, 1, 3, 2);
+  folder.Add("controller_liveness", "exchange", exchange);
+  folder.Add("controller_liveness", "exchange_given_up",
+             Offer(0, 1, 3, 2) + Offer(0, 2, 0, 0) + Offer(1, 1, 3, 2));
+  folder.Add("controller_liveness", "exchange_of_another_key",
+             Offer(0, 1, 3, 2) + Offer(0, 1, 4, 2) + exchange);
+  folder.Add("controller_liveness", "many",
+             heartbeat(0, kController) + report + exchange + heartbeat(1, kController));
+}
+
+void AddToWorker(SeedFolder& folder) {
+  std::string all;
+  const auto add = [&](const std::string& name, auto fill) {
+    const std::string record = Say<wire::LivenessMessage>(0, fill);
+    folder.Add("worker_liveness", name, record);
+    all += record;
+  };
+  add("heartbeat", [](Message message) {
+    auto heartbeat = message.initHeartbeat();
+    heartbeat.setRank(-1);
+    heartbeat.setController(kController);
+    heartbeat.setBroken(3);
+  });
+  add("abort", [](Message message) {
+    auto abort = message.initAbort();
+    abort.setSession(5);
+    abort.setFromCommand(2);
+    control::WriteError(abort.initCause(), control::ErrorOf(Internal("it failed")));
+  });
+  add("abort_of_later_session", [](Message message) {
+    auto abort = message.initAbort();
+    abort.setSession(6);
+    abort.setGeneration(2);
+    control::WriteError(abort.initCause(), control::ErrorOf(Internal("it failed")));
+  });
+  add("probe", [](Message message) { message.setProbe(4); });
+  add("broken", [](Message message) { message.setBroken(4); });
+  add("exchanged", [](Message message) { message.initExchanged().initAnswers(2); });
+  add("exchanged_missing", [](Message message) {
+    auto exchanged = message.initExchanged();
+    exchanged.initMissing(1).set(0, 1);
+  });
+  add("dismissed", [](Message message) { message.setDismissed("another has its rank"); });
+  folder.Add("worker_liveness", "many", all);
+}
+
+}  // namespace
+
+void AddLivenessSeeds(SeedFolder& folder) {
+  AddToController(folder);
+  AddToWorker(folder);
+}
+
+}  // namespace lockstep::fuzz

@@ -1,0 +1,252 @@
+// What a worker takes from its controller: envelopes, and the commands of batches.
+#include <vector>
+
+#include "runtime/control/batch.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/session_record.h"
+#include "runtime/control/value_codec.h"
+#include "schemas/control.capnp.h"
+#include "tests/fuzz/seeds.h"
+
+namespace lockstep::fuzz {
+namespace {
+
+// As in WorkerParts.
+constexpr uint32_t kSession = 5;
+
+using Command = wire::Command::Builder;
+
+uint64_t Register(uint32_t index) { return RegisterId{index, 1}.Packed(); }
+
+template <typename Fill>
+control::Frame Body(Fill fill) {
+  return control::OneCommand(fill);
+}
+
+// Adds one command as a record, and returns it.
+template <typename Fill>
+std::string AddCommand(SeedFolder& folder, const std::string& name, Fill fill, uint8_t who = 0) {
+  const std::string record = RecordOf(who, {Body(fill)});
+  folder.Add("batch", name, "\1" + record);
+  return record;
+}
+
+std::string AddCall(SeedFolder& folder, const std::string& name, const std::string& function,
+                    const std::vector<Value>& args) {
+  const std::string get = RecordOf(0, {Body([&](Command command) {
+                                     auto get = command.initGetFunction();
+                                     get.setName(function);
+                                     get.setResult(Register(40));
+                                   })});
+  const std::string call = RecordOf(0, {Body([&](Command command) {
+                                      auto call = command.initCall();
+                                      call.setFunction(Register(40));
+                                      call.setResult(Register(41));
+                                      auto list = call.initArgs(static_cast<unsigned>(args.size()));
+                                      for (unsigned i = 0; i < list.size(); ++i) {
+                                        control::WriteValue(list[i], args[i]);
+                                      }
+                                    })});
+  folder.Add("batch", name, "\1" + get + call);
+  return get + call;
+}
+
+void AddBatchSeeds(SeedFolder& folder) {
+  // The registers of WorkerParts that hold tensors begin about here.
+  constexpr uint32_t kTensor = 27;
+  std::string all = AddCall(folder, "call_full", "lockstep.full",
+                            {Value(Shape{2, 3}), Value(1.5), Value(DType::kFloat32)});
+  all += AddCall(folder, "call_arange", "lockstep.arange",
+                 {Value(0), Value(10), Value(2), Value(DType::kInt64)});
+  all += AddCall(folder, "call_reshape", "lockstep.reshape",
+                 {Value(RegisterId{kTensor + 2, 1}), Value(Shape{2, 2})});
+  all += AddCall(folder, "call_identity_of_list", "lockstep.identity",
+                 {Value(Value::List{Value(1), Value(RegisterId{kTensor, 1}), Value("a")})});
+  all += AddCall(folder, "call_identity_of_map", "lockstep.identity",
+                 {Value(Value::Map{{"a", Value(HostTensor{DType::kInt8, Shape{2}, "ab"})}})});
+  all += AddCall(folder, "call_fail", "lockstep.fail", {Value("on purpose")});
+  all += AddCommand(folder, "sync", [](Command command) { command.setSync(); });
+  all += AddCommand(folder, "empty", [](Command command) {
+    auto empty = command.initEmpty();
+    empty.setDtype(wire::DType::FLOAT16);
+    auto dims = empty.initShape(2);
+    dims.set(0, 3);
+    dims.set(1, 4);
+    empty.setResult(Register(50));
+  });
+  for (int kind = 0; kind <= static_cast<int>(wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP);
+       ++kind) {
+    AddCommand(folder, "collective_" + std::to_string(kind), [&](Command command) {
+      auto collective = command.initCollective();
+      collective.setKind(static_cast<wire::CollectiveKind>(kind));
+      collective.setSource(Register(kTensor + 2));
+      collective.setDestination(Register(60));
+      collective.setMakeDestination(true);
+      collective.setInGroup(kind % 2 == 0);
+    });
+  }
+  AddCommand(folder, "collective_of_team", [&](Command command) {
+    auto collective = command.initCollective();
+    collective.setSource(Register(kTensor + 3));
+    collective.setDestination(Register(kTensor + 3));
+    collective.initTeam(1).set(0, 0);
+  });
+  all += AddCommand(folder, "fetch", [](Command command) {
+    command.initFetch().setRegister(Register(kTensor + 3));
+  });
+  all += AddCommand(folder, "store", [](Command command) {
+    auto store = command.initStore();
+    store.setRegister(Register(51));
+    control::WriteValue(store.initValue(), Value(Value::List{Value(2), Value(Shape{1})}));
+  });
+  all += AddCommand(folder, "locate", [](Command command) {
+    auto locate = command.initLocate();
+    locate.setRegister(Register(kTensor + 2));
+    locate.setRenew(true);
+  });
+  all += AddCommand(folder, "release", [](Command command) {
+    auto registers = command.initRelease().initRegisters(2);
+    registers.set(0, Register(kTensor));
+    registers.set(1, Register(1));
+  });
+  AddCommand(folder, "load_module",
+             [](Command command) { command.initLoadModule().setPath("/nonexistent/module.so"); });
+  AddCommand(
+      folder, "of_controller_close",
+      [](Command command) { command.initCloseSession().setClientLost(true); }, 1);
+  AddCommand(
+      folder, "of_controller_reset", [](Command command) { command.initReset().setGeneration(1); },
+      1);
+  AddCommand(
+      folder, "of_controller_name",
+      [](Command command) {
+        auto name = command.initNameRegister();
+        name.setName("weights");
+        name.setRegister(Register(kTensor));
+      },
+      1);
+  AddCommand(
+      folder, "of_controller_adopt",
+      [](Command command) {
+        auto record = command.initAdopt();
+        record.setSession(kSession);
+        record.setClientNumber(2);
+        auto names = record.initNames(1);
+        names[0].setName("weights");
+        names[0].setRegister(Register(kTensor));
+      },
+      1);
+  folder.Add("batch", "many_records", "\1" + all);
+  control::BatchWriter writer;
+  (void)writer.Add([](Command command) { command.setSync(); });
+  (void)writer.Add([](Command command) {
+    control::WriteValue(command.initCall().initArgs(1)[0], Value("text"));
+  });
+  folder.Add("batch", "body_as_it_travels", std::string(1, '\0') + BytesOf(writer.Take()));
+}
+
+void WriteWelcome(wire::Envelope::Builder envelope, uint64_t epoch, int workers, uint32_t session) {
+  envelope.setEpoch(epoch);
+  auto welcome = envelope.initWelcome();
+  welcome.setVersion(1);
+  auto peers = welcome.initPeers(static_cast<unsigned>(workers));
+  for (unsigned i = 0; i < peers.size(); ++i) {
+    peers[i].setRank(static_cast<Rank>(i));
+    peers[i].setSegment("lockstep-segment");
+  }
+  welcome.setLivenessEndpoint("inproc://liveness");
+  welcome.setHeartbeatMillis(500);
+  welcome.setFlowWindowBytes(1 << 20);
+  welcome.setCollectiveTimeoutMillis(1000);
+  welcome.setCluster("cluster");
+  welcome.setCommunicator("auto");
+  control::SessionRecord record;
+  record.id = SessionId(session);
+  record.token = "token";
+  record.name = "client";
+  record.names = {{"weights", {RegisterId{1, 1}, 1}}};
+  control::WriteSessionRecord(welcome.initSessions(1)[0], record);
+}
+
+std::string Batch(uint64_t first_command, const control::Frame& body) {
+  return Say<wire::Envelope>(
+      0,
+      [&](wire::Envelope::Builder envelope) {
+        envelope.setSession(kSession);
+        envelope.setFirstCommand(first_command);
+        envelope.setRequest(1);
+        envelope.setBatch();
+      },
+      body);
+}
+
+void AddEnvelopeSeeds(SeedFolder& folder) {
+  const auto welcome = [](uint64_t epoch, int workers, uint32_t session) {
+    return Say<wire::Envelope>(0, [&](wire::Envelope::Builder envelope) {
+      WriteWelcome(envelope, epoch, workers, session);
+    });
+  };
+  const std::string sync = Batch(1, Body([](Command command) { command.setSync(); }));
+  const std::string send = Batch(1, Body([](Command command) {
+                                   auto collective = command.initCollective();
+                                   collective.setKind(wire::CollectiveKind::SEND_TO_NEXT_GROUP);
+                                   collective.setSource(Register(27));
+                                 }));
+  const std::string open = Batch(0, Body([](Command command) {
+                                   control::SessionRecord record;
+                                   record.id = SessionId(kSession);
+                                   control::WriteSessionRecord(command.initOpenSession(), record);
+                                 }));
+  const std::string close = Batch(0, Body([](Command command) { command.initCloseSession(); }));
+  folder.Add("envelope", "welcome", welcome(7, 1, kSession));
+  folder.Add("envelope", "finding_timeout_beyond_all_clocks",
+             Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
+               WriteWelcome(envelope, 7, 1, kSession);
+               envelope.getWelcome().setCollectiveTimeoutMillis(~uint64_t{0});
+             }));
+  folder.Add("envelope", "finding_session_without_groups",
+             Say<wire::Envelope>(0,
+                                 [](wire::Envelope::Builder envelope) {
+                                   WriteWelcome(envelope, 7, 1, 6);
+                                   auto session = envelope.getWelcome().getSessions()[0];
+                                   session.setSession(6);
+                                   session.setNumGroups(0);
+                                 }) +
+                 Say<wire::Envelope>(
+                     0,
+                     [](wire::Envelope::Builder envelope) {
+                       envelope.setSession(6);
+                       envelope.setFirstCommand(1);
+                       envelope.setBatch();
+                     },
+                     Body([](Command command) {
+                       command.initCollective().setKind(wire::CollectiveKind::SEND_TO_NEXT_GROUP);
+                     })));
+  folder.Add("envelope", "welcome_among_three", welcome(8, 3, 6));
+  folder.Add("envelope", "batch", sync);
+  folder.Add("envelope", "welcome_then_batch", welcome(7, 1, kSession) + send + sync);
+  folder.Add("envelope", "close_open_batch", close + open + send + sync);
+  folder.Add("envelope", "refused", Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
+               control::WriteError(envelope.initRefused().initError(),
+                                   control::ErrorOf(InvalidArgument("no")));
+             }));
+  folder.Add("envelope", "shutdown", Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
+               envelope.setShutdown("the end");
+             }));
+  folder.Add("envelope", "waiting", Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
+               envelope.setWaiting();
+             }));
+  folder.Add("envelope", "out_of_reach",
+             Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
+               envelope.setOutOfReach("tcp://10.0.0.1:1 does not answer");
+             }));
+}
+
+}  // namespace
+
+void AddWorkerSeeds(SeedFolder& folder) {
+  AddBatchSeeds(folder);
+  AddEnvelopeSeeds(folder);
+}
+
+}  // namespace lockstep::fuzz

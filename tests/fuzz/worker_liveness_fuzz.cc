@@ -1,0 +1,41 @@
+// What a worker takes on its liveness socket: records. It is rank 0, was welcomed by the controller
+// of epoch 7, and has the session WorkerParts::kSession, which aborts may be about.
+#include <pthread.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "services/worker/liveness_client.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/scripted_channel.h"
+#include "tests/fuzz/worker_parts.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace lockstep;
+  using namespace std::chrono_literals;
+  static fuzz::WorkerParts parts;
+  static const control::ActivityPage activity;
+  parts.Enter(parts.AloneWithSession());
+  fuzz::Script script;
+  for (fuzz::Record& record : fuzz::ReadRecords(data, size)) {
+    script.Add({0, "", std::move(record.message)});
+  }
+  worker::LivenessClient::Options options;
+  options.controller = Epoch(7);
+  options.heartbeat_interval = 1min;
+  options.controller_timeout = 10min;
+  {
+    worker::LivenessClient client(
+        std::make_unique<fuzz::ScriptedClientChannel>(script, [](const control::Message&) {}),
+        options, activity, pthread_self(),
+        {[](SessionId session, const worker::AbortOrder& abort) {
+           parts.executor().Abort(session, abort);
+         },
+         [](Epoch) {}, [](const Status&) {}, [](const Status&) {}});
+    script.WaitUntilDone();
+  }
+  parts.Clear();
+  return 0;
+}

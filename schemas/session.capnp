@@ -118,6 +118,8 @@ struct Batch {
   # after a gap (a batch was lost on its way) the session fails until a reset says where it goes on.
   registerGenerations @7 :UInt32;
   # See SessionRecord.
+  waitedNanos @8 :UInt64;
+  # How long its first command had been in the client when it was sent, for metrics.
 }
 
 struct CloseSession {
@@ -258,6 +260,8 @@ struct ClusterStatus {
   sessions @7 :List(SessionStatus);
   sequence @8 :UInt64;
   # Batches ordered so far.
+  metricsEndpoint @9 :Text;
+  # Where the controller serves metrics and health; empty: nowhere.
 }
 
 struct Replacement {

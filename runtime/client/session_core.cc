@@ -28,7 +28,7 @@ constexpr microseconds kPollBeforeSleep{1000};
 
 control::Frame BatchFrame(SessionId session, Generation generation, uint64_t first_command,
                           uint32_t command_count, uint32_t register_generations, RequestId request,
-                          Rank answer_from, milliseconds timeout) {
+                          Rank answer_from, milliseconds timeout, std::chrono::nanoseconds waited) {
   return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
     auto batch = message.initBatch();
     batch.setSession(session.value);
@@ -39,6 +39,7 @@ control::Frame BatchFrame(SessionId session, Generation generation, uint64_t fir
     batch.setRequest(request.value);
     batch.setAnswerFrom(answer_from);
     batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
+    batch.setWaitedNanos(static_cast<uint64_t>(std::max<int64_t>(waited.count(), 0)));
   });
 }
 
@@ -95,9 +96,10 @@ Status SessionCore::Usable() {
 }
 
 Status SessionCore::SendIfDue() {
-  if (writer_.size_bytes() >= kBatchBytes || Deadline::Clock::now() - last_send_ >= kPause) {
-    return SendBatch(RequestId(), -1);
-  }
+  if (writer_.size_bytes() >= kBatchBytes) return SendBatch(RequestId(), -1);
+  const auto now = Deadline::Clock::now();
+  if (now - last_send_ >= kPause) return SendBatch(RequestId(), -1);
+  if (writer_.commands() == 1) first_issued_ = now;
   if (!keeper_active_) {
     keeper_active_ = true;
     keeper_wake_.notify_one();
@@ -137,11 +139,15 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds 
   // A restarted controller would drop it, and it would count as lost.
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   link_->SetNextCommand(first_command_ + writer_.commands());
+  const auto now = Deadline::Clock::now();
+  // Not set by what is sent at once: then it is older than the last send.
+  const auto waited =
+      first_issued_ > last_send_ ? now - first_issued_ : Deadline::Clock::duration::zero();
   const control::Frame header =
       BatchFrame(facts().id, link_->generation(), first_command_, writer_.commands(),
-                 names_->generations(), request, answer_from, timeout);
+                 names_->generations(), request, answer_from, timeout, waited);
   link_->flow().Sent(control::FlowCost(writer_.size_bytes()));
-  last_send_ = Deadline::Clock::now();
+  last_send_ = now;
   return link_->Send({header, writer_.Take()});
 }
 

@@ -180,6 +180,8 @@ class SessionCore {
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.
   uint64_t next_request_;
   Deadline::Clock::time_point last_send_;
+  Deadline::Clock::time_point
+      first_issued_;     // the first command in writer_, unless it left at once
   bool closed_ = false;  // nothing is appended any more
   std::map<std::string, DRef> named_;
 

@@ -105,6 +105,8 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Endpoint("bulk_endpoint", options.bulk_endpoint,
                "Where this worker listens for bulk copies; worker-0's is used by clients. Without "
                "one, a free port at data_address."),
+      HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
+                   "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
       Text("data_address", options.data_address,
            "Where this worker listens for ranks that share no memory with it: an interface (eth0), "
            "a network (10.1.0.0/16), an address or a name of this host; without one, the address "
@@ -167,7 +169,8 @@ void CheckWorker(const worker::WorkerOptions& options, const std::vector<Entry>&
                  const std::string& prefix, Problems& problems) {
   CheckPlaintext(options.plaintext,
                  {{"controller_endpoint", options.controller_endpoint},
-                  {"bulk_endpoint", options.bulk_endpoint}},
+                  {"bulk_endpoint", options.bulk_endpoint},
+                  {"metrics_endpoint", options.metrics_endpoint}},
                  entries, prefix, problems);
 }
 

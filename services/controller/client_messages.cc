@@ -23,6 +23,7 @@ constexpr size_t kMaxRequests = 4096;
 constexpr size_t kMaxSessions = 4096;
 constexpr uint32_t kMaxResetsAhead = 2000;
 constexpr size_t kMaxPendingOpens = 4096;
+constexpr uint64_t kLongestWaitNanos = uint64_t{1} << 50;  // what a client may say: 13 days
 
 }  // namespace
 
@@ -250,7 +251,9 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   }
   if (!admitted.ok()) Reject(*session, batch, admitted);
   if (admitted.ok()) {
-    Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request},
+    Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request,
+               std::chrono::nanoseconds(std::min(batch.getWaitedNanos(), kLongestWaitNanos)),
+               session->last_heard},
               message[1]);
   }
   // The workers skip the commands of a failed session, but nobody has to wait for that.

@@ -41,6 +41,7 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
   candidate.segment = ToString(hello.getSegment());
   candidate.activity_segment = ToString(hello.getActivitySegment());
   candidate.bulk_endpoint = ToString(hello.getBulkEndpoint());
+  candidate.metrics_endpoint = ToString(hello.getMetricsEndpoint());
   if (hello.hasResume()) candidate.inventory = ReadInventory(hello.getResume());
   return candidate;
 }
@@ -213,6 +214,7 @@ void WritePeer(wire::Peer::Builder builder, Rank rank, const Membership::Member&
   builder.setDevice(member.facts.device);
   builder.setSegment(member.facts.segment);
   builder.setBulkEndpoint(member.facts.bulk_endpoint);
+  builder.setMetricsEndpoint(member.facts.metrics_endpoint);
 }
 
 }  // namespace lockstep::controller

@@ -39,6 +39,7 @@ struct Candidate {
   std::string segment;
   std::string activity_segment;
   std::string bulk_endpoint;
+  std::string metrics_endpoint;
   std::optional<Inventory> inventory;  // none: it comes with nothing
 };
 Candidate ReadCandidate(wire::Hello::Reader hello);

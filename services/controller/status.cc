@@ -150,6 +150,7 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
         status.setUptimeMillis(static_cast<uint64_t>(
             std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - started_).count()));
         status.setSequence(sequence_);
+        status.setMetricsEndpoint(metrics_endpoint());
         auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
         for (Rank rank = 0; rank < membership_.size(); ++rank) {
           const Membership::Member& member = membership_.member(rank);

@@ -96,6 +96,9 @@ control::Frame Controller::WelcomeFor(Rank rank, bool forget) {
     welcome.setSequence(sequence_);
     welcome.setForget(forget);
     welcome.setCommunicator(options_.communicator);
+    auto host = welcome.initControllerHost();
+    host.setName(control::ThisHost().name);
+    host.setId(control::ThisHost().id);
     auto list = welcome.initSessions(static_cast<unsigned>(records.size()));
     for (unsigned i = 0; i < list.size(); ++i) control::WriteSessionRecord(list[i], records[i]);
   });

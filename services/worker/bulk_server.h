@@ -16,6 +16,7 @@
 #include "runtime/control/input_waiter.h"
 #include "runtime/tensor/tensor.h"
 #include "schemas/bulk.capnp.h"
+#include "services/worker/transfer_counts.h"
 
 namespace lockstep::worker {
 
@@ -33,6 +34,9 @@ class BulkServer {
 
   // Where clients send their requests.
   const std::string& endpoint() const { return endpoint_; }
+  // What was moved, chunk by chunk.
+  const TransferCounts& written() const { return written_; }
+  const TransferCounts& read() const { return read_; }
 
   // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
   // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
@@ -64,6 +68,8 @@ class BulkServer {
   std::condition_variable finished_;
   std::optional<uint64_t> in_use_;  // the ticket whose tensor is being copied
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;
+  TransferCounts written_;
+  TransferCounts read_;
   std::thread thread_;
 };
 

@@ -48,6 +48,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     hello.setSegment(offer.segment);
     hello.setActivitySegment(offer.activity_segment);
     hello.setBulkEndpoint(offer.bulk_endpoint);
+    hello.setMetricsEndpoint(offer.metrics_endpoint);
     if (offer.inventory.has_value()) WriteInventory(*offer.inventory, hello.initResume());
   });
 }
@@ -103,6 +104,8 @@ StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
   place.flow_window_bytes = welcome.getFlowWindowBytes();
   place.sequence = welcome.getSequence();
   place.forget = welcome.getForget();
+  place.controller_is_here =
+      control::ToString(welcome.getControllerHost().getId()) == control::ThisHost().id;
   place.communicator = control::ToString(welcome.getCommunicator());
   for (auto session : welcome.getSessions()) {
     place.sessions.push_back(control::ReadSessionRecord(session));

@@ -25,6 +25,17 @@ constexpr std::chrono::hours kUntilBroken{24 * 365};
 constexpr int kMaxUnreadChunks = 64;
 constexpr char kActivitySuffix[] = "-activity";
 
+BatchTimes TimesOf(wire::Envelope::Reader envelope, const Place& place,
+                   Recorder::Clock::time_point taken) {
+  using std::chrono::nanoseconds;
+  const auto duration = [](uint64_t nanos) { return nanoseconds(static_cast<int64_t>(nanos)); };
+  BatchTimes times{duration(envelope.getClientNanos()), duration(envelope.getControllerNanos())};
+  if (place.controller_is_here) {
+    times.in_transit = taken.time_since_epoch() - duration(envelope.getSentNanos());
+  }
+  return times;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
@@ -55,9 +66,23 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                           .beyond_loopback = MayListenBeyondLoopback(options)}));
   LOCKSTEP_ASSIGN_OR_RETURN(auto controller,
                             control::ZmqConnect(context, options.controller_endpoint));
-  return std::unique_ptr<Worker>(new Worker(options, std::move(context), std::move(arena),
+  std::unique_ptr<Worker> worker(new Worker(options, std::move(context), std::move(arena),
                                             std::move(activity), std::move(controller),
                                             std::make_unique<BulkServer>(std::move(bulk_channel))));
+  LOCKSTEP_RETURN_IF_ERROR(worker->ServeMetrics());
+  worker->thread_ = std::thread([worker = worker.get()] { worker->Run(); });
+  return worker;
+}
+
+Status Worker::ServeMetrics() {
+  if (options_.metrics_endpoint.empty()) return OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
+                            metrics::MetricsServer::Start(options_.metrics_endpoint,
+                                                          {[this] { return metrics_.Text(); },
+                                                           [this] { return metrics_.Healthy(); },
+                                                           [this] { return metrics_.Ready(); }}));
+  log::Info("metrics at ", metrics_server_->endpoint(), "/metrics");
+  return OkStatus();
 }
 
 Worker::Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
@@ -69,14 +94,14 @@ Worker::Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext
       arena_(std::move(arena)),
       controller_(std::move(controller)),
       bulk_(std::move(bulk)),
-      activity_(std::move(activity)) {
+      activity_(std::move(activity)),
+      metrics_(*arena_, *activity_, *bulk_) {
   module::AddBuiltins(functions_);
-  thread_ = std::thread([this] { Run(); });
 }
 
 Worker::~Worker() {
   RequestStop("the worker ends");
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Worker::RequestStop(const std::string& reason) {
@@ -91,6 +116,7 @@ void Worker::Interrupt(const std::string& why) {
   interrupted_ = true;
   cancel_connecting_ = true;
   wake_up_.Signal();
+  metrics_.SetReady(Unavailable(why));
   if (executor_ != nullptr) executor_->AbortAll(control::ErrorOf(Aborted(why)));
 }
 
@@ -113,6 +139,7 @@ void Worker::Run() {
   }
   world_.reset();
   EndBackends();
+  metrics_.NoteEnd(status);
   std::lock_guard lock(state_mutex_);
   ended_ = true;
   // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
@@ -124,7 +151,8 @@ void Worker::Run() {
 Status Worker::Work() {
   // Else the others would wait for a rank that cannot be connected.
   LOCKSTEP_RETURN_IF_ERROR(AnyBackendAvailable());
-  Executor executor(options_, arena_, functions_, *bulk_, *activity_);
+  Executor executor(options_, arena_, functions_, *bulk_, *activity_,
+                    options_.counts ? &metrics_.recorder() : nullptr);
   // Other threads reach the executor from here until this function returns.
   const auto publish = [this](Executor* current) {
     std::lock_guard lock(state_mutex_);
@@ -134,7 +162,8 @@ Status Worker::Work() {
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
   LOCKSTEP_ASSIGN_OR_RETURN(std::string bulk_endpoint, AdvertisedAs(bulk_->endpoint(), options_));
-  Offer offer{arena_->name(), arena_->name() + kActivitySuffix, std::move(bulk_endpoint)};
+  Offer offer{arena_->name(), arena_->name() + kActivitySuffix, std::move(bulk_endpoint),
+              control::Advertise(metrics_endpoint(), options_.advertise_address)};
   std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
     const Status served = ServeController(executor, offer, patience);
@@ -183,6 +212,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   LOCKSTEP_ASSIGN_OR_RETURN(
       Place place, Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience));
   executor.Follow(place);
+  metrics_.NoteJoined();
   // A controller that listens at all of its addresses is reached at the one that led here.
   if (control::IsAnyAddress(control::HostOf(place.liveness_endpoint))) {
     place.liveness_endpoint =
@@ -192,21 +222,23 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
                             control::ZmqConnect(context_, place.liveness_endpoint,
                                                 {.linger = std::chrono::milliseconds(0)}));
-  LivenessClient liveness(std::move(liveness_channel),
-                          {place.rank, place.controller, place.watch, place.heartbeat_interval,
-                           options_.controller_timeout},
-                          *activity_, pthread_self(),
-                          {[this](SessionId session, const AbortOrder& abort) {
-                             std::lock_guard lock(state_mutex_);
-                             if (executor_ != nullptr) executor_->Abort(session, abort);
-                           },
-                           [this](Epoch epoch) { OnWorldBroken(epoch); },
-                           [this](const Status& why) { OnControllerLost(why); },
-                           [this](const Status& why) {
-                             std::lock_guard lock(state_mutex_);
-                             dismissed_ = why;
-                             Interrupt(Message(why));
-                           }});
+  LivenessClient liveness(
+      std::move(liveness_channel),
+      {place.rank, place.controller, place.watch, place.heartbeat_interval,
+       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.pulse()},
+      *activity_, pthread_self(),
+      {[this](SessionId session, const AbortOrder& abort) {
+         std::lock_guard lock(state_mutex_);
+         metrics_.NoteAbort();
+         if (executor_ != nullptr) executor_->Abort(session, abort);
+       },
+       [this](Epoch epoch) { OnWorldBroken(epoch); },
+       [this](const Status& why) { OnControllerLost(why); },
+       [this](const Status& why) {
+         std::lock_guard lock(state_mutex_);
+         dismissed_ = why;
+         Interrupt(Message(why));
+       }});
   rendezvous_ = liveness.rendezvous();
   // From now on its aborts arrive.
   LOCKSTEP_RETURN_IF_ERROR(
@@ -229,6 +261,7 @@ void Worker::OnWorldBroken(Epoch epoch) {
   cancel_connecting_ = true;
   // Of any generation: a rank that is behind may be waiting for the lost one in work that the
   // client has given up since, and that no abort of a session is about.
+  metrics_.SetReady(Unavailable("a worker of the cluster is lost"));
   if (executor_ != nullptr) {
     executor_->SetWorldBroken(true);
     executor_->AbortAll(control::ErrorOf(Unavailable("a worker of the cluster is lost")));
@@ -245,6 +278,7 @@ Status Worker::Enter(Executor& executor, Place place) {
     std::lock_guard lock(state_mutex_);
     connecting_ = place_.epoch;
     const bool broken = place_.epoch <= broken_;
+    if (!interrupted_) metrics_.Enter(place_.rank, place_.epoch);
     executor.SetWorldBroken(broken);
     cancel_connecting_ = interrupted_ || broken;
   }
@@ -269,6 +303,10 @@ Status Worker::Enter(Executor& executor, Place place) {
   }
   world_ = std::move(world->communicator);
   executor.SetWorld(world_.get());
+  {
+    std::lock_guard lock(state_mutex_);
+    if (!interrupted_ && broken_ < place_.epoch) metrics_.SetReady(OkStatus());
+  }
   log::Info("rank ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
             " is ready, backend ", world_->backend(), " (", world->why, ")");
   return SendReady(*controller_, place_, world_->backend(), world->why);
@@ -312,6 +350,8 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
             batch.generation = Generation(envelope.getGeneration());
             batch.first_command = envelope.getFirstCommand();
             batch.request = RequestId(envelope.getRequest());
+            batch.taken = Recorder::Clock::now();
+            batch.times = TimesOf(envelope, place_, batch.taken);
             return OkStatus();
           case wire::Envelope::SHUTDOWN:
             shutdown = true;

@@ -19,11 +19,13 @@
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/module/function_table.h"
 #include "runtime/tensor/arena.h"
+#include "services/metrics/metrics_server.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/executor.h"
 #include "services/worker/join.h"
 #include "services/worker/liveness_client.h"
 #include "services/worker/options.h"
+#include "services/worker/worker_metrics.h"
 
 namespace lockstep::worker {
 
@@ -43,11 +45,17 @@ class Worker {
   // lost); kDeadlineExceeded if, and only if, it has not ended by then.
   Status Wait(Deadline deadline);
 
+  // Where it serves metrics and health; empty: nowhere.
+  std::string metrics_endpoint() const {
+    return metrics_server_ == nullptr ? "" : metrics_server_->endpoint();
+  }
+
  private:
   Worker(const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
          std::shared_ptr<tensor::Arena> arena, std::shared_ptr<control::ActivityPage> activity,
          std::unique_ptr<control::ClientChannel> controller, std::unique_ptr<BulkServer> bulk);
 
+  Status ServeMetrics();
   void Run();
   // Serves one controller after another.
   Status Work();
@@ -103,6 +111,8 @@ class Worker {
   bool ended_ = false;
   Status end_status_;
 
+  WorkerMetrics metrics_;
+  std::unique_ptr<metrics::MetricsServer> metrics_server_;
   std::thread thread_;
 };
 

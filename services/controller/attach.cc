@@ -116,6 +116,7 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   ++session->client_number;
   Adopt(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->lost_bytes = 0;  // of another client's count
+  metrics_.counts().sessions_attached.Add();
   HandOver(*session, client);
   return OkStatus();
 }

@@ -173,6 +173,7 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
     return ResourceExhausted("cluster \"", options_.cluster, "\" has ", kMaxSessions,
                              " sessions already; close some first");
   }
+  metrics_.counts().sessions_opened.Add();
   SessionEntry& session = sessions_.Open(client);
   session.name = control::ToString(open.getName());
   session.host = control::ToString(open.getHost().getName());
@@ -334,6 +335,7 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   }
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));
+  metrics_.counts().resets.Add();
   session->generation = Generation(reset.getGeneration());
   if (reset.getNextCommand() > session->next_command) {
     session->next_command = reset.getNextCommand();

@@ -81,6 +81,7 @@ class Controller {
              std::unique_ptr<control::ServerChannel> liveness);
 
   Status ServeMetrics();
+  void ObserveMetrics();
   void Run();
   bool ReceiveSome();
   // False when it is time to stop.

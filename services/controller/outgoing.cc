@@ -55,6 +55,9 @@ void Controller::Answer(const control::PeerName& client, SessionId session, Requ
 }
 
 void Controller::SendAnswer(const PendingRequest& request) {
+  if (request.began != Deadline::Clock::time_point()) {
+    metrics_.counts().requests.Observe(Deadline::Clock::now() - request.began);
+  }
   control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
     auto answer = m.initAnswer();
     answer.setSession(request.session.value);
@@ -85,6 +88,8 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
     liveness_->Abort(session.id, session.generation, from_command, session.failure);
     return;
   }
+  metrics_.counts().errors[metrics::IndexOf(cause.code)].Add();
+  metrics_.counts().aborts.Add();
   session.failure = cause;
   session.failed_from = from_command;
   session.failure.session = session.id;

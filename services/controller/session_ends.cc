@@ -111,6 +111,7 @@ void Controller::AbortEnding(SessionEntry& session, const control::RemoteError& 
   SessionEntry::Ending& ending = *session.ending;
   if (std::exchange(ending.aborted, true)) return;
   log::Warn("session ", session.id.value, " is aborted while it is closed: ", cause.message);
+  metrics_.counts().aborts.Add();
   liveness_->Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) Answer(session.client, session.id, *request, cause);

@@ -63,6 +63,16 @@ void Controller::NoticeStuckWorkers() {
   }
 }
 
+void Controller::ObserveMetrics() {
+  ClusterView view{membership_, sessions_, epoch_, sequence_};
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    view.heard.push_back(liveness_->LastHeardOf(rank));
+    view.stuck.push_back(membership_.member(rank).state == Membership::State::kReady &&
+                         IsStuck(view.heard.back().activity));
+  }
+  metrics_.Observe(view);
+}
+
 void Controller::NoticeBrokenConnections() {
   // A worker that works off its queue waits between two batches, too, but never long for the same.
   constexpr int kLooks = 4;

@@ -54,7 +54,10 @@ void Controller::StartWorld() {
   // Who has what of restored sessions is known; of those that are open here, newcomers have
   // nothing.
   const std::vector<Rank> forgetful = is_first ? RestoreSessions() : newcomers;
-  if (!is_first) NoteNewcomers(newcomers);
+  if (!is_first) {
+    NoteNewcomers(newcomers);
+    metrics_.counts().workers_replaced.Add(newcomers.size());
+  }
   membership_.WelcomeAll();
   for (const Rank rank : newcomers) liveness_->ExpectHeartbeats(rank);
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
@@ -217,6 +220,7 @@ void Controller::HandleLost(Rank rank, const std::string& reason, const LastHear
   const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
   log::Error("rank ", rank, " (", label, ") is lost: ", reason);
   membership_.MarkLost(rank, reason);
+  metrics_.counts().workers_lost.Add();
   liveness_->BreakWorld(epoch_);
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(

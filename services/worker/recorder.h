@@ -37,7 +37,7 @@ class Recorder {
   // Times are taken of the first commands of a batch, of one in kTimedEvery of the others, and of
   // all that no program issues by the million.
   static constexpr uint32_t kTimedFirst = 4;
-  static constexpr uint32_t kTimedEvery = 32;
+  static constexpr uint32_t kTimedEvery = 64;
 
   // `taken`: when the batch was taken from the socket.
   void BeginBatch(const BatchTimes& times, Clock::time_point taken) {
@@ -81,9 +81,9 @@ class Recorder {
   enum Stage : size_t { kBatching, kOrdering, kTransit, kWaiting, kExecuting, kStages };
 
   // Those that no program issues by the million.
-  static constexpr uint32_t kRare = ~(1u << wire::Command::CALL | 1u << wire::Command::EMPTY |
-                                      1u << wire::Command::RELEASE |
-                                      1u << wire::Command::GET_FUNCTION);
+  static constexpr uint32_t kRare =
+      ~(1u << wire::Command::CALL | 1u << wire::Command::EMPTY | 1u << wire::Command::RELEASE |
+        1u << wire::Command::GET_FUNCTION);
 
   static size_t KindOf(wire::Command::Which which) {
     const auto kind = static_cast<size_t>(which);

@@ -68,26 +68,27 @@ void WorkerMetrics::TellRegisters(metrics::Families& families) const {
   const registers::RegisterTotals& registers = recorder_.registers();
   families.Gauge("lockstep_registers", "Registers that have a value, over all sessions.",
                  Number(registers.live_registers));
-  families.Gauge("lockstep_registers_peak", "The most that there ever were.",
+  families.Gauge("lockstep_registers_peak", "The most registers that had a value at a time.",
                  Number(registers.peak_registers));
   families.Gauge("lockstep_register_bytes",
                  "Bytes of the tensors in registers; those that share memory count twice.",
                  Number(registers.tensor_bytes));
-  families.Gauge("lockstep_register_peak_bytes", "The most that there ever were.",
+  families.Gauge("lockstep_register_peak_bytes", "The most bytes that these tensors ever had.",
                  Number(registers.peak_tensor_bytes));
   const tensor::AllocatorStats stats = arena_.Stats();
   families.Gauge("lockstep_arena_live_bytes", "Bytes of the arena that tensors have.",
                  static_cast<double>(stats.live_bytes));
-  families.Gauge("lockstep_arena_peak_bytes", "The most that they ever had.",
+  families.Gauge("lockstep_arena_peak_bytes", "The most bytes of the arena that tensors ever had.",
                  static_cast<double>(stats.peak_bytes));
   families.Gauge("lockstep_arena_reserved_bytes",
                  "Memory that the arena has taken, used or not, communicators' included.",
                  static_cast<double>(stats.reserved_bytes));
-  families.Gauge("lockstep_arena_capacity_bytes", "The most that it may take (arena_bytes).",
+  families.Gauge("lockstep_arena_capacity_bytes",
+                 "Most memory that the arena may take (arena_bytes).",
                  static_cast<double>(arena_.capacity_bytes()));
   families.Gauge("lockstep_arena_blocks", "Pieces of the arena that are in use.",
                  static_cast<double>(stats.live_blocks));
-  families.Counter("lockstep_arena_allocations_total", "Pieces that were handed out.",
+  families.Counter("lockstep_arena_allocations_total", "Pieces of the arena that were handed out.",
                    static_cast<double>(stats.allocations));
 }
 
@@ -113,11 +114,13 @@ std::string WorkerMetrics::Text() const {
     families.Gauge("lockstep_worker_rank", "The worker's rank; -1 before it has one.", rank_);
     families.Gauge("lockstep_worker_ready", "1 if the worker is connected with all ranks, else 0.",
                    ready_ == StatusCode::kOk ? 1 : 0);
-    families.Counter("lockstep_reconnects_total", "Times that it has found a controller again.",
+    families.Counter("lockstep_reconnects_total",
+                     "Times that the worker has found a controller again.",
                      static_cast<double>(joined_ - std::min<uint64_t>(joined_, 1)));
   }
   families.Gauge("lockstep_controller_heartbeat_age_seconds",
-                 "Time since the controller was heard; 0 before.", Seconds(pulse_.SinceHeard()));
+                 "Time since the controller was heard; 0 if it never was.",
+                 Seconds(pulse_.SinceHeard()));
   families.Counter("lockstep_worker_aborts_total",
                    "Aborts of sessions that the worker has carried out.",
                    static_cast<double>(aborts_.value()));

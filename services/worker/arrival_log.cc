@@ -1,5 +1,7 @@
 #include "services/worker/arrival_log.h"
 
+#include <algorithm>
+
 #include "runtime/collective/call.h"
 
 namespace lockstep::worker {
@@ -13,9 +15,14 @@ uint64_t HashOf(const CollectiveTime& time) {
 }  // namespace
 
 void ArrivalLog::Note(const CollectiveTime& time) {
+  const uint64_t takes = takes_.load(std::memory_order_acquire);
   const uint64_t taken = taken_.load(std::memory_order_acquire);
-  if (taken != seen_taken_) {
-    if (!raised_ && taken - seen_taken_ < kCapacity / 4 && level_ > 0) --level_;
+  if (takes != seen_takes_) {
+    const uint64_t new_takes = takes - seen_takes_;
+    if (!raised_ && taken - seen_taken_ < new_takes * kCapacity / 4) {
+      level_ -= static_cast<int>(std::min<uint64_t>(new_takes, static_cast<uint64_t>(level_)));
+    }
+    seen_takes_ = takes;
     seen_taken_ = taken;
     raised_ = false;
   }
@@ -36,6 +43,7 @@ std::vector<CollectiveTime> ArrivalLog::Take() {
   uint64_t taken = taken_.load(std::memory_order_relaxed);
   for (; taken != written; ++taken) times.push_back(ring_[taken % kCapacity]);
   taken_.store(taken, std::memory_order_release);
+  takes_.fetch_add(1, std::memory_order_release);
   return times;
 }
 

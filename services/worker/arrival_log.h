@@ -44,10 +44,12 @@ class ArrivalLog {
   std::array<CollectiveTime, kCapacity> ring_;
   std::atomic<uint64_t> written_{0};
   std::atomic<uint64_t> taken_{0};
-  // The executing thread's: one in 2^level_ is kept, which changes once between two Take()s.
+  std::atomic<uint64_t> takes_{0};
+  // The executing thread's: one in 2^level_ is kept, which grows once between two Take()s.
   int level_ = 0;
   bool raised_ = false;
   uint64_t seen_taken_ = 0;
+  uint64_t seen_takes_ = 0;
 };
 
 }  // namespace lockstep::worker

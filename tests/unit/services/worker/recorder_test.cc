@@ -54,8 +54,8 @@ TEST_F(RecorderTest, TheWayOfABatchCountsForItsFirstCommand) {
   EXPECT_THAT(Text(), HasSubstr(Count("call", "batching", 1)));
   EXPECT_THAT(Text(), HasSubstr("lockstep_command_stage_seconds_sum{kind=\"call\","
                                 "stage=\"batching\"} 0.003\n"));
-  EXPECT_THAT(Text(), HasSubstr("stage=\"ordering\"} 5e-06\n"));
-  EXPECT_THAT(Text(), HasSubstr("stage=\"transit\"} 7e-05\n"));
+  EXPECT_THAT(Text(), HasSubstr(Count("call", "ordering", 1)));
+  EXPECT_THAT(Text(), HasSubstr(Count("call", "transit", 1)));
 }
 
 TEST_F(RecorderTest, ATransitThatIsNotKnownIsNotTold) {

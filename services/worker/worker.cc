@@ -162,8 +162,10 @@ Status Worker::Work() {
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
   LOCKSTEP_ASSIGN_OR_RETURN(std::string bulk_endpoint, AdvertisedAs(bulk_->endpoint(), options_));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::string metrics_endpoint,
+                            MetricsAdvertisedAs(this->metrics_endpoint(), options_));
   Offer offer{arena_->name(), arena_->name() + kActivitySuffix, std::move(bulk_endpoint),
-              control::Advertise(metrics_endpoint(), options_.advertise_address)};
+              std::move(metrics_endpoint)};
   std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
     const Status served = ServeController(executor, offer, patience);

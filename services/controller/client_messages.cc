@@ -241,6 +241,8 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   session->last_heard = Deadline::Clock::now();
   session->register_generations =
       std::max(session->register_generations, batch.getRegisterGenerations());
+  if (batch.hasCopiedTo()) metrics_.counts().copied_to.Add(batch.getCopiedTo());
+  if (batch.hasCopiedFrom()) metrics_.counts().copied_from.Add(batch.getCopiedFrom());
   Status admitted = OkStatus();
   if (request != RequestId()) {
     admitted = CheckRoomForRequest(*session);

@@ -42,6 +42,14 @@ double Value(const metrics::Counter& counter) { return static_cast<double>(count
 Metrics::Metrics(const ControllerOptions& options)
     : flow_window_bytes_(options.flow_window_bytes), skew_(options.workers) {}
 
+void Metrics::CopyCounts::Add(wire::Copies::Reader copies) {
+  // More than anybody copies between two batches is not believed.
+  constexpr uint64_t kMost = uint64_t{1} << 50;
+  operations.Add(std::min(copies.getOperations(), kMost));
+  bytes.Add(std::min(copies.getBytes(), kMost));
+  nanos.Add(std::min(copies.getNanos(), kMost));
+}
+
 void Metrics::Observe(const ClusterView& view) {
   const auto now = Deadline::Clock::now();
   std::map<Membership::State, int> states;
@@ -164,6 +172,23 @@ void Metrics::TellCounts(metrics::Families& families) const {
                      "From a request's arrival (sync, fetch, store, locate, reset, close) to its "
                      "answer.",
                      counts_.requests);
+  const auto each = [&](const auto& tell) {
+    tell(counts_.copied_to, metrics::Families::Labels{{"operation", "copy_to_worker"}});
+    tell(counts_.copied_from, metrics::Families::Labels{{"operation", "copy_from_worker"}});
+  };
+  each([&](const CopyCounts& copies, auto labels) {
+    families.Counter("lockstep_client_copies_total",
+                     "Copies between clients and worker-0 through shared memory.",
+                     Value(copies.operations), std::move(labels));
+  });
+  each([&](const CopyCounts& copies, auto labels) {
+    families.Counter("lockstep_client_copy_bytes_total", "Bytes of these copies.",
+                     Value(copies.bytes), std::move(labels));
+  });
+  each([&](const CopyCounts& copies, auto labels) {
+    families.Counter("lockstep_client_copy_seconds_total", "Time that clients spent in them.",
+                     Value(copies.nanos) / 1e9, std::move(labels));
+  });
 }
 
 std::string Metrics::Text() const {

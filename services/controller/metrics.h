@@ -11,6 +11,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "schemas/session.capnp.h"
 #include "services/controller/liveness.h"
 #include "services/controller/membership.h"
 #include "services/controller/options.h"
@@ -35,6 +36,14 @@ struct ClusterView {
 // Threads: Observe() and the counters belong to the controller's thread, the rest is safe from any.
 class Metrics {
  public:
+  struct CopyCounts {
+    metrics::Counter operations;
+    metrics::Counter bytes;
+    metrics::Counter nanos;
+
+    // What a client says.
+    void Add(wire::Copies::Reader copies);
+  };
   // What happens.
   struct Counts {
     metrics::Counter sessions_opened;
@@ -46,6 +55,8 @@ class Metrics {
     metrics::Counter workers_replaced;
     std::array<metrics::Counter, metrics::kCodes> errors;
     metrics::DurationHistogram requests;
+    CopyCounts copied_to;    // what clients have copied into worker-0's memory, ...
+    CopyCounts copied_from;  // ... and out of it
   };
 
   explicit Metrics(const ControllerOptions& options);

@@ -122,7 +122,7 @@ std::string WorkerMetrics::Text() const {
                  "Time since the controller was heard; 0 if it never was.",
                  Seconds(pulse_.SinceHeard()));
   families.Counter("lockstep_worker_aborts_total",
-                   "Aborts of sessions that the worker has carried out.",
+                   "Aborts of sessions that the worker was told of.",
                    static_cast<double>(aborts_.value()));
   TellRegisters(families);
   TellProgress(families);

@@ -258,6 +258,15 @@ TEST_F(MetricsDocsTest, WhatWasMovedIsCountedByItsSize) {
   EXPECT_EQ(WorkerSample(3, bytes_of("transfer")), -1) << "rank 3 had no part in it";
 }
 
+TEST_F(MetricsDocsTest, ClientsTellWhatTheyHaveCopied) {
+  const std::string to = "{operation=\"copy_to_worker\"}";
+  EXPECT_EQ(Sample(cluster_->controller, "lockstep_client_copies_total" + to), 1);
+  EXPECT_EQ(Sample(cluster_->controller, "lockstep_client_copy_bytes_total" + to), 16);
+  EXPECT_EQ(
+      Sample(cluster_->controller, "lockstep_client_copies_total{operation=\"copy_from_worker\"}"),
+      0);
+}
+
 TEST_F(MetricsDocsTest, CommandsAreCountedByKind) {
   for (const Rank rank : {0, 3}) {
     EXPECT_EQ(WorkerSample(rank, "lockstep_commands_total{kind=\"collective\"}"), kAllReduces + 11);

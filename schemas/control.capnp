@@ -181,6 +181,13 @@ struct Envelope {
     # Answers a hello: the controller cannot connect to the endpoint that the worker offers, and does not
     # count it before it can. The text says what was tried, and what to do.
   }
+  clientNanos @12 :UInt64;
+  # Of a batch, for metrics, like the next two: how long its first command had been in the client when the
+  # client sent it.
+  controllerNanos @13 :UInt64;
+  # From when the controller took it from its socket until it was sent on.
+  sentNanos @14 :UInt64;
+  # When that was, by the monotonic clock of the controller's host; of no use on another.
 }
 
 struct TensorLocation {

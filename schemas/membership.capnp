@@ -43,6 +43,8 @@ struct Hello {
   # Of a worker whose controller was lost: what it has kept. Null: it comes with nothing.
   bulkKey @12 :Text;
   # See Peer.
+  metricsEndpoint @13 :Text;
+  # Where it serves metrics and health, as in "http://127.0.0.1:9464"; empty: nowhere.
 }
 
 struct Resume {
@@ -117,6 +119,8 @@ struct Peer {
   bulkKey @6 :Text;
   # The public key ("lpk_...") by which the bulk endpoint is known, where it asks for keys; else empty. The
   # worker made the pair when it was started.
+  metricsEndpoint @7 :Text;
+  # As in Hello.
 }
 
 struct Welcome {
@@ -150,6 +154,8 @@ struct Welcome {
   # dropped first.
   communicator @13 :Text = "auto";
   # Which backend connects the ranks: "auto" (what each pair can do), or the name of one.
+  controllerHost @14 :Host;
+  # Of the controller: a worker of the same host reads the same clock.
 }
 
 struct Refusal {
@@ -230,6 +236,25 @@ struct Heartbeat {
   # dismissed.
   broken @4 :UInt64;
   # From the controller: the last of LivenessMessage.broken, for those that have not heard it.
+  collectives @5 :List(CollectiveTime);
+  # From a worker: collectives that it has finished since its last heartbeat, at most 64. When there were
+  # more, every rank leaves out the same, as far as it can.
+}
+
+struct CollectiveTime {
+  # How long a worker was in a collective that all members leave together (allreduce, allgather,
+  # reduceScatter, allToAll, barrier). Compared with the others' it tells who came when.
+  session @0 :UInt32;
+  generation @1 :UInt32;
+  command @2 :UInt64;
+  first @3 :Int32;
+  # Session, generation, command, and the lowest of its ranks: the same for all of its members, and no
+  # other.
+  ranks @4 :UInt16;
+  # How many there are.
+  kind @5 :UInt16;
+  # A CollectiveKind (control.capnp).
+  nanos @6 :UInt64;
 }
 
 struct Report {

@@ -124,6 +124,18 @@ struct Batch {
   # after a gap (a batch was lost on its way) the session fails until a reset says where it goes on.
   registerGenerations @7 :UInt32;
   # See SessionRecord.
+  waitedNanos @8 :UInt64;
+  # How long its first command had been in the client when it was sent, for metrics.
+  copiedTo @9 :Copies;
+  copiedFrom @10 :Copies;
+  # What the client has copied into and out of worker-0's memory since its last batch, for metrics; null:
+  # nothing. Nobody else sees it. Bulk copies by socket do not count: the worker tells of them.
+}
+
+struct Copies {
+  operations @0 :UInt64;
+  bytes @1 :UInt64;
+  nanos @2 :UInt64;
 }
 
 struct CloseSession {
@@ -264,6 +276,8 @@ struct ClusterStatus {
   sessions @7 :List(SessionStatus);
   sequence @8 :UInt64;
   # Batches ordered so far.
+  metricsEndpoint @9 :Text;
+  # Where the controller serves metrics and health; empty: nowhere.
 }
 
 struct Replacement {

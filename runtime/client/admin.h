@@ -22,7 +22,8 @@ struct WorkerStatus {
   std::string host;
   int pid = 0;
   std::string device;
-  std::string backend;      // "shm", "gloo", "shm+mpi"; empty before it is ready
+  std::string metrics_endpoint;  // where it serves metrics and health; empty: nowhere
+  std::string backend;           // "shm", "gloo", "shm+mpi"; empty before it is ready
   std::string connection;   // why that one; before it is ready: what is in the way, if anything is
   WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};
@@ -54,7 +55,8 @@ struct ClusterStatus {
   Epoch epoch;
   int controller_pid = 0;
   std::chrono::milliseconds uptime{0};
-  uint64_t batches = 0;  // ordered so far
+  uint64_t batches = 0;          // ordered so far
+  std::string metrics_endpoint;  // the controller's; empty: it has none
   std::vector<WorkerStatus> workers;
   std::vector<SessionStatus> sessions;
 

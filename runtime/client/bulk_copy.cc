@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/fast_copy.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -17,7 +18,10 @@ Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
   if (location.memory == nullptr) {
     return BySocket(to, location, BulkTransfer::Write(from.data, from.size_bytes()));
   }
+  const auto began = Deadline::Clock::now();
   FastCopy(location.memory, from.data, from.size_bytes());
+  core_.NoteCopy(SessionCore::CopyDirection::kToWorker, from.size_bytes(),
+                 Deadline::Clock::now() - began);
   return OkStatus();
 }
 
@@ -29,7 +33,10 @@ Status BulkCopier::Read(Buffer to, const DRef& from) {
   if (location.memory == nullptr) {
     return BySocket(from, location, BulkTransfer::Read(to.data, to.size_bytes()));
   }
+  const auto began = Deadline::Clock::now();
   FastCopy(to.data, location.memory, to.size_bytes());
+  core_.NoteCopy(SessionCore::CopyDirection::kFromWorker, to.size_bytes(),
+                 Deadline::Clock::now() - began);
   return OkStatus();
 }
 

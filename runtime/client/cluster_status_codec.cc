@@ -35,6 +35,7 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.host = ToString(peer.getHost().getName());
   worker.pid = peer.getPid();
   worker.device = ToString(peer.getDevice());
+  worker.metrics_endpoint = ToString(peer.getMetricsEndpoint());
   worker.state = StateOf(reader.getState());
   worker.backend = ToString(reader.getBackend());
   worker.connection = ToString(reader.getConnection());
@@ -76,6 +77,7 @@ ClusterStatus ReadCluster(wire::ClusterStatus::Reader reader) {
   cluster.controller_pid = reader.getPid();
   cluster.uptime = std::chrono::milliseconds(reader.getUptimeMillis());
   cluster.batches = reader.getSequence();
+  cluster.metrics_endpoint = ToString(reader.getMetricsEndpoint());
   for (auto worker : reader.getWorkers()) cluster.workers.push_back(ReadWorker(worker));
   for (auto session : reader.getSessions()) cluster.sessions.push_back(ReadSession(session));
   return cluster;

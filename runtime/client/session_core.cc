@@ -26,20 +26,10 @@ constexpr microseconds kKeeperInterval{500};
 // How long a waiter stays awake before it sleeps (see InputWaiter).
 constexpr microseconds kPollBeforeSleep{1000};
 
-control::Frame BatchFrame(SessionId session, Generation generation, uint64_t first_command,
-                          uint32_t command_count, uint32_t register_generations, RequestId request,
-                          Rank answer_from, milliseconds timeout) {
-  return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
-    auto batch = message.initBatch();
-    batch.setSession(session.value);
-    batch.setGeneration(generation.value);
-    batch.setFirstCommand(first_command);
-    batch.setCommandCount(command_count);
-    batch.setRegisterGenerations(register_generations);
-    batch.setRequest(request.value);
-    batch.setAnswerFrom(answer_from);
-    batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
-  });
+void WriteCopies(const SessionCore::Copies& copies, wire::Copies::Builder builder) {
+  builder.setOperations(copies.operations);
+  builder.setBytes(copies.bytes);
+  builder.setNanos(static_cast<uint64_t>(copies.duration.count()));
 }
 
 }  // namespace
@@ -95,9 +85,10 @@ Status SessionCore::Usable() {
 }
 
 Status SessionCore::SendIfDue() {
-  if (writer_.size_bytes() >= kBatchBytes || Deadline::Clock::now() - last_send_ >= kPause) {
-    return SendBatch(RequestId(), -1);
-  }
+  if (writer_.size_bytes() >= kBatchBytes) return SendBatch(RequestId(), -1);
+  const auto now = Deadline::Clock::now();
+  if (now - last_send_ >= kPause) return SendBatch(RequestId(), -1);
+  if (writer_.commands() == 1) first_issued_ = now;
   if (!keeper_active_) {
     keeper_active_ = true;
     keeper_wake_.notify_one();
@@ -137,11 +128,28 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds 
   // A restarted controller would drop it, and it would count as lost.
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   link_->SetNextCommand(first_command_ + writer_.commands());
+  const auto now = Deadline::Clock::now();
+  // Not set by what is sent at once: then it is older than the last send.
+  const auto waited =
+      first_issued_ > last_send_ ? now - first_issued_ : Deadline::Clock::duration::zero();
   const control::Frame header =
-      BatchFrame(facts().id, link_->generation(), first_command_, writer_.commands(),
-                 names_->generations(), request, answer_from, timeout);
+      control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+        auto batch = message.initBatch();
+        batch.setSession(facts().id.value);
+        batch.setGeneration(link_->generation().value);
+        batch.setFirstCommand(first_command_);
+        batch.setCommandCount(writer_.commands());
+        batch.setRegisterGenerations(names_->generations());
+        batch.setRequest(request.value);
+        batch.setAnswerFrom(answer_from);
+        batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
+        batch.setWaitedNanos(static_cast<uint64_t>(std::chrono::nanoseconds(waited).count()));
+        if (copied_to_.operations > 0) WriteCopies(copied_to_, batch.initCopiedTo());
+        if (copied_from_.operations > 0) WriteCopies(copied_from_, batch.initCopiedFrom());
+      });
+  copied_to_ = copied_from_ = Copies();
   link_->flow().Sent(control::FlowCost(writer_.size_bytes()));
-  last_send_ = Deadline::Clock::now();
+  last_send_ = now;
   return link_->Send({header, writer_.Take()});
 }
 
@@ -221,6 +229,15 @@ Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
   link_->Forget(request);
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   return DeadlineExceeded("the controller has not answered for ", timeout_.count(), " ms");
+}
+
+void SessionCore::NoteCopy(CopyDirection direction, uint64_t bytes,
+                           std::chrono::nanoseconds duration) {
+  std::lock_guard lock(mutex_);
+  Copies& copies = direction == CopyDirection::kToWorker ? copied_to_ : copied_from_;
+  ++copies.operations;
+  copies.bytes += bytes;
+  copies.duration += duration;
 }
 
 bool SessionCore::WorkerZeroIsIdle() {

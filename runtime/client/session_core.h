@@ -100,6 +100,15 @@ class SessionCore {
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);
 
+  // What was copied through shared memory; the controller is told with the next batch.
+  struct Copies {
+    uint64_t operations = 0;
+    uint64_t bytes = 0;
+    std::chrono::nanoseconds duration{0};
+  };
+  enum class CopyDirection { kToWorker, kFromWorker };
+  void NoteCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
+
   // True if worker-0 has executed every command issued so far.
   bool WorkerZeroIsIdle();
   // Takes in what has arrived. The session's error, if it has one.
@@ -180,6 +189,10 @@ class SessionCore {
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.
   uint64_t next_request_;
   Deadline::Clock::time_point last_send_;
+  Deadline::Clock::time_point
+      first_issued_;     // the first command in writer_, unless it left at once
+  Copies copied_to_;     // since the last batch
+  Copies copied_from_;   // the same
   bool closed_ = false;  // nothing is appended any more
   std::map<std::string, DRef> named_;
 

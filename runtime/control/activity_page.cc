@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -21,6 +22,24 @@ int64_t CoarseNanos() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// The bytes of `text` behind its last whole word; there are some. Without a copy of a length that
+// the compiler does not know, which would cost more than all the rest.
+uint64_t LastWord(std::string_view text) {
+  const size_t count = text.size() % sizeof(uint64_t);
+  uint64_t word = 0;
+  if (text.size() > sizeof word) {
+    std::memcpy(&word, text.data() + text.size() - sizeof word, sizeof word);
+    if constexpr (std::endian::native == std::endian::little) {
+      return word >> (8 * (sizeof word - count));
+    }
+    return word << (8 * (sizeof word - count));
+  }
+  char bytes[sizeof word] = {};
+  for (size_t i = 0; i < count; ++i) bytes[i] = text[i];
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
 }
 
 }  // namespace
@@ -71,12 +90,13 @@ void ActivityPage::Name(std::string_view what, Kind kind) {
   std::atomic_thread_fence(std::memory_order_release);
   kind_.store(kind, kRelaxed);
   name_length_.store(static_cast<uint32_t>(length), kRelaxed);
-  for (size_t i = 0; i * sizeof(uint64_t) < length; ++i) {
-    uint64_t word = 0;
-    std::memcpy(&word, what.data() + i * sizeof word,
-                std::min(sizeof word, length - i * sizeof word));
+  size_t i = 0;
+  for (; (i + 1) * sizeof(uint64_t) <= length; ++i) {
+    uint64_t word;
+    std::memcpy(&word, what.data() + i * sizeof word, sizeof word);
     name_[i].store(word, kRelaxed);
   }
+  if (i * sizeof(uint64_t) < length) name_[i].store(LastWord(what.substr(0, length)), kRelaxed);
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
 }
 

@@ -17,6 +17,12 @@ void Add(std::atomic<int64_t>& total, int64_t change) {
   total.store(total.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
 }
 
+void Add(std::atomic<int64_t>& total, std::atomic<int64_t>& peak, int64_t change) {
+  Add(total, change);
+  const int64_t now = total.load(std::memory_order_relaxed);
+  if (now > peak.load(std::memory_order_relaxed)) peak.store(now, std::memory_order_relaxed);
+}
+
 Status NamesNothing() { return InvalidArgument("a register id of generation 0 names nothing"); }
 
 }  // namespace
@@ -104,11 +110,11 @@ void RegisterFile::SetValue(Slot& slot, bool live, Value&& value, size_t held_by
   slot.value = std::move(value);
   if (more_registers != 0) {
     live_registers_ = static_cast<size_t>(static_cast<int64_t>(live_registers_) + more_registers);
-    Add(totals_->live_registers, more_registers);
+    Add(totals_->live_registers, totals_->peak_registers, more_registers);
   }
   if (more_bytes != 0) {
     tensor_bytes_ = static_cast<size_t>(static_cast<int64_t>(tensor_bytes_) + more_bytes);
-    Add(totals_->tensor_bytes, more_bytes);
+    Add(totals_->tensor_bytes, totals_->peak_tensor_bytes, more_bytes);
   }
 }
 

@@ -26,6 +26,9 @@ struct RegisterTotals {
   std::atomic<int64_t> live_registers = 0;
   // Sizes of the tensors that registers hold directly. Two registers that share memory count twice.
   std::atomic<int64_t> tensor_bytes = 0;
+  // The most that each of them ever was.
+  std::atomic<int64_t> peak_registers = 0;
+  std::atomic<int64_t> peak_tensor_bytes = 0;
 };
 
 // Threads: one at a time.

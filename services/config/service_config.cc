@@ -145,6 +145,8 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Endpoint("bulk_endpoint", options.bulk_endpoint,
                "Where this worker listens for bulk copies; worker-0's is used by clients. Without "
                "one, a free port at data_address."),
+      HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
+                   "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
       Text("data_address", options.data_address,
            "Where this worker listens for ranks that share no memory with it: an interface (eth0), "
            "a network (10.1.0.0/16), an address or a name of this host; without one, the address "
@@ -257,7 +259,8 @@ StatusOr<worker::WorkerOptions> LoadWorker(const Sources& sources) {
   CheckWorker(options, entries, "", problems);
   if (options.key.empty()) {
     CheckNeedsKeys({{"controller_endpoint", options.controller_endpoint},
-                    {"bulk_endpoint", options.bulk_endpoint}},
+                    {"bulk_endpoint", options.bulk_endpoint},
+                    {"metrics_endpoint", options.metrics_endpoint}},
                    "\"key: FILE\" and \"controller_key: KEY\"", entries, "", problems);
   }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());

@@ -117,6 +117,7 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   session->bulk_key = control::ToString(attach.getBulkKey());
   Adopt(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->lost_bytes = 0;  // of another client's count
+  metrics_.counts().sessions_attached.Add();
   HandOver(*session, client);
   return OkStatus();
 }

@@ -24,6 +24,7 @@ constexpr size_t kMaxRequests = 4096;
 constexpr size_t kMaxSessions = 4096;
 constexpr uint32_t kMaxResetsAhead = 2000;
 constexpr size_t kMaxPendingOpens = 4096;
+constexpr uint64_t kLongestWaitNanos = uint64_t{1} << 50;  // what a client may say: 13 days
 
 }  // namespace
 
@@ -179,6 +180,7 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
     return ResourceExhausted("cluster \"", options_.cluster, "\" has ", kMaxSessions,
                              " sessions already; close some first");
   }
+  metrics_.counts().sessions_opened.Add();
   SessionEntry& session = sessions_.Open(client);
   session.name = ShortName(control::ToString(open.getName()));
   session.host = ShortName(control::ToString(open.getHost().getName()));
@@ -251,6 +253,8 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   session->last_heard = Deadline::Clock::now();
   session->register_generations =
       std::max(session->register_generations, batch.getRegisterGenerations());
+  if (batch.hasCopiedTo()) metrics_.counts().copied_to.Add(batch.getCopiedTo());
+  if (batch.hasCopiedFrom()) metrics_.counts().copied_from.Add(batch.getCopiedFrom());
   Status admitted = OkStatus();
   if (request != RequestId()) {
     admitted = CheckRoomForRequest(*session);
@@ -262,7 +266,9 @@ Status Controller::HandleBatch(const control::PeerName& client, wire::Batch::Rea
   }
   if (!admitted.ok()) Reject(*session, batch, admitted);
   if (admitted.ok()) {
-    Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request},
+    Broadcast({session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request,
+               std::chrono::nanoseconds(std::min(batch.getWaitedNanos(), kLongestWaitNanos)),
+               session->last_heard},
               message[1]);
   }
   // The workers skip the commands of a failed session, but nobody has to wait for that.
@@ -343,6 +349,7 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   }
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));
+  metrics_.counts().resets.Add();
   session->generation = Generation(reset.getGeneration());
   if (reset.getNextCommand() > session->next_command) {
     session->next_command = reset.getNextCommand();

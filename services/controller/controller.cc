@@ -120,6 +120,9 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
         report_events_.push_back(report);
         has_events_ = true;
         wake_up_.Signal();
+      },
+      [this](Rank rank, wire::Heartbeat::Reader heartbeat) {
+        metrics_.skew().Take(rank, heartbeat.getCollectives());
       });
   reach_back_ = std::make_unique<ReachBack>([this] {
     std::lock_guard lock(events_mutex_);
@@ -293,7 +296,7 @@ void Controller::HandleTimers() {
       HandleSilentClient(session);
     }
   }
-  if (!options_.metrics_endpoint.empty()) metrics_.Observe(membership_, sessions_);
+  if (!options_.metrics_endpoint.empty()) ObserveMetrics();
   next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
 }
 

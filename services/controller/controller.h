@@ -87,6 +87,7 @@ class Controller {
   Controller(const ControllerOptions& options, Channels channels);
 
   Status ServeMetrics();
+  void ObserveMetrics();
   void Run();
   bool ReceiveSome();
   // False when it is time to stop.
@@ -240,6 +241,9 @@ class Controller {
     Generation generation;
     uint64_t first_command = 0;
     RequestId request;
+    // Of a client's batch, for metrics: how long it was there, and when it came here.
+    std::chrono::nanoseconds in_client{0};
+    std::optional<Deadline::Clock::time_point> arrived = {};
   };
   void Broadcast(const Order& order, const control::Frame& body);
   void SendToClient(const control::PeerName& client, const control::Message& message);

@@ -11,6 +11,7 @@ void Gatherer::Expect(const control::PeerName& client, SessionId session, Reques
   pending.session = session;
   pending.request = request;
   pending.deadline = deadline;
+  pending.began = Deadline::Clock::now();
   pending.waiting.assign(static_cast<size_t>(workers), from < 0);
   if (from >= 0) pending.waiting[static_cast<size_t>(from)] = true;
   pending.missing = from < 0 ? workers : 1;

@@ -20,10 +20,11 @@ struct PendingRequest {
   SessionId session;
   RequestId request;
   Deadline deadline = Deadline::After({});
-  std::vector<bool> waiting;   // by rank: has not answered yet
-  int missing = 0;             // how many of them
-  control::RemoteError error;  // the first cause among the answers so far
-  control::Frame body;         // of a single rank's answer
+  Deadline::Clock::time_point began = {};  // when it came; none: it is no request of a client
+  std::vector<bool> waiting;               // by rank: has not answered yet
+  int missing = 0;                         // how many of them
+  control::RemoteError error;              // the first cause among the answers so far
+  control::Frame body;                     // of a single rank's answer
 };
 
 // Threads: one at a time.

@@ -23,10 +23,12 @@ std::string Describe(int pid, const std::optional<WatchedProcess>& process) {
 }  // namespace
 
 LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers,
-                                 Options options, OnLost on_lost, OnReport on_report)
+                                 Options options, OnLost on_lost, OnReport on_report,
+                                 OnHeartbeat on_heartbeat)
     : options_(options),
       on_lost_(std::move(on_lost)),
       on_report_(std::move(on_report)),
+      on_heartbeat_(std::move(on_heartbeat)),
       channel_(std::move(channel)),
       workers_(static_cast<size_t>(workers)),
       exchanges_(workers),
@@ -219,6 +221,7 @@ void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
   watched.peer = from;
   watched.last_heard = Deadline::Clock::now();
   watched.activity = control::ReadActivity(heartbeat.getActivity());
+  if (on_heartbeat_) on_heartbeat_(rank, heartbeat);
 }
 
 void LivenessMonitor::HandleReport(wire::Report::Reader report, const control::Frame& frame) {

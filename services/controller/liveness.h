@@ -69,9 +69,10 @@ class LivenessMonitor {
     control::Frame frame;  // a LivenessMessage with the report, which can be read
   };
   using OnReport = std::function<void(const Report&)>;
+  using OnHeartbeat = std::function<void(Rank, wire::Heartbeat::Reader)>;
 
   LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers, Options options,
-                  OnLost on_lost, OnReport on_report);
+                  OnLost on_lost, OnReport on_report, OnHeartbeat on_heartbeat = {});
   ~LivenessMonitor();
 
   // `rank` has asked to join, and is expected to show signs of life now and then. `pid` is watched
@@ -142,6 +143,7 @@ class LivenessMonitor {
   const Options options_;
   const OnLost on_lost_;
   const OnReport on_report_;
+  const OnHeartbeat on_heartbeat_;
   const std::unique_ptr<control::ServerChannel> channel_;  // the liveness thread's
   control::WakeUp wake_up_;
 

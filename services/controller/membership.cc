@@ -42,6 +42,7 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
   candidate.activity_segment = ToString(hello.getActivitySegment());
   candidate.bulk_endpoint = ToString(hello.getBulkEndpoint());
   candidate.bulk_key = ToString(hello.getBulkKey());
+  candidate.metrics_endpoint = ToString(hello.getMetricsEndpoint());
   if (hello.hasResume()) candidate.inventory = ReadInventory(hello.getResume());
   return candidate;
 }
@@ -215,6 +216,7 @@ void WritePeer(wire::Peer::Builder builder, Rank rank, const Membership::Member&
   builder.setSegment(member.facts.segment);
   builder.setBulkEndpoint(member.facts.bulk_endpoint);
   builder.setBulkKey(member.facts.bulk_key);
+  builder.setMetricsEndpoint(member.facts.metrics_endpoint);
 }
 
 }  // namespace lockstep::controller

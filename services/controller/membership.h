@@ -40,6 +40,7 @@ struct Candidate {
   std::string activity_segment;
   std::string bulk_endpoint;
   std::string bulk_key;
+  std::string metrics_endpoint;
   std::optional<Inventory> inventory;  // none: it comes with nothing
 };
 Candidate ReadCandidate(wire::Hello::Reader hello);

@@ -1,30 +1,72 @@
 // What the controller tells a monitoring system.
 #pragma once
 
-#include <chrono>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
-
-#include <prometheus/gauge.h>
-#include <prometheus/registry.h>
+#include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "schemas/session.capnp.h"
+#include "services/controller/liveness.h"
 #include "services/controller/membership.h"
 #include "services/controller/options.h"
 #include "services/controller/session_table.h"
+#include "services/controller/skew.h"
+#include "services/metrics/codes.h"
+#include "services/metrics/counters.h"
+#include "services/metrics/families.h"
 
 namespace lockstep::controller {
 
-// Threads: Observe() belongs to the controller's thread, the rest is safe from any.
+// How things stand.
+struct ClusterView {
+  const Membership& membership;
+  const SessionTable& sessions;
+  Epoch epoch = Epoch();
+  uint64_t batches = 0;               // ordered so far
+  std::vector<LastHeard> heard = {};  // by rank
+  std::vector<bool> stuck = {};       // the same
+};
+
+// Threads: Observe() and the counters belong to the controller's thread, the rest is safe from any.
 class Metrics {
  public:
+  struct CopyCounts {
+    metrics::Counter operations;
+    metrics::Counter bytes;
+    metrics::Counter nanos;
+
+    // What a client says.
+    void Add(wire::Copies::Reader copies);
+  };
+  // What happens.
+  struct Counts {
+    metrics::Counter sessions_opened;
+    metrics::Counter sessions_resumed;   // by their clients, after a controller was started again
+    metrics::Counter sessions_attached;  // by other clients
+    metrics::Counter resets;
+    metrics::Counter aborts;
+    metrics::Counter workers_lost;
+    metrics::Counter workers_replaced;
+    std::array<metrics::Counter, metrics::kCodes> errors;
+    metrics::DurationHistogram requests;
+    CopyCounts copied_to;    // what clients have copied into worker-0's memory, ...
+    CopyCounts copied_from;  // ... and out of it
+  };
+
   explicit Metrics(const ControllerOptions& options);
+
+  Counts& counts() { return counts_; }
+  Skew& skew() { return skew_; }
 
   // How things stand now. Called every time that the controller looks at its timers, if anybody can
   // ask for it.
-  void Observe(const Membership& membership, const SessionTable& sessions);
+  void Observe(const ClusterView& view);
 
   // In Prometheus' text format.
   std::string Text() const;
@@ -34,17 +76,31 @@ class Metrics {
   Status Ready() const;
 
  private:
-  prometheus::Gauge& AddGauge(const char* name, const char* help,
-                              const prometheus::Labels& labels = {});
+  // What is told of one rank.
+  struct Worker {
+    WorkerActivity activity;
+    Deadline::Clock::time_point heard;
+    uint64_t queued = 0;
+    bool is_stuck = false;
+  };
 
-  prometheus::Registry registry_;
-  std::map<Membership::State, prometheus::Gauge*> workers_;
-  prometheus::Gauge& sessions_;
-  prometheus::Gauge& flow_window_bytes_;
-  prometheus::Gauge& flow_under_way_bytes_;
-  prometheus::Gauge& flow_under_way_max_bytes_;
+  void TellSessions(metrics::Families& families) const;
+  void TellWorkers(metrics::Families& families) const;
+  void TellCounts(metrics::Families& families) const;
+
+  const uint64_t flow_window_bytes_;
+  Counts counts_;
+  Skew skew_;
 
   mutable std::mutex mutex_;  // guards what follows
+  std::map<Membership::State, int> states_;
+  std::vector<Worker> workers_;  // by rank
+  size_t sessions_ = 0;
+  size_t failed_sessions_ = 0;
+  uint64_t under_way_bytes_ = 0;
+  uint64_t most_under_way_bytes_ = 0;
+  uint64_t batches_ = 0;
+  Epoch epoch_;
   // Not a Status: what it counts its copies with would be shared with the threads that read.
   StatusCode ready_ = StatusCode::kUnavailable;
   std::string ready_text_ = "the controller is starting";

@@ -1,12 +1,21 @@
 // What the controller sends, to all workers and to one client.
+#include <algorithm>
 
 #include "runtime/base/log.h"
 #include "runtime/control/message_codec.h"
 #include "services/controller/controller.h"
 
 namespace lockstep::controller {
+namespace {
+
+uint64_t Nanos(std::chrono::nanoseconds duration) {
+  return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
+}
+
+}  // namespace
 
 void Controller::Broadcast(const Order& order, const control::Frame& body) {
+  const auto now = Deadline::Clock::now();
   const control::Frame envelope =
       control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
         e.setEpoch(epoch_.value);
@@ -16,6 +25,9 @@ void Controller::Broadcast(const Order& order, const control::Frame& body) {
         e.setFirstCommand(order.first_command);
         e.setRequest(order.request.value);
         e.setBatch();
+        e.setClientNanos(Nanos(order.in_client));
+        if (order.arrived.has_value()) e.setControllerNanos(Nanos(now - *order.arrived));
+        e.setSentNanos(Nanos(now.time_since_epoch()));
       });
   const Status status = workers_->Send(membership_.peers(), {envelope, body});
   if (!status.ok()) log::Error("batch ", sequence_, " was not sent: ", Message(status));
@@ -43,6 +55,9 @@ void Controller::Answer(const control::PeerName& client, SessionId session, Requ
 }
 
 void Controller::SendAnswer(const PendingRequest& request) {
+  if (request.began != Deadline::Clock::time_point()) {
+    metrics_.counts().requests.Observe(Deadline::Clock::now() - request.began);
+  }
   control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
     auto answer = m.initAnswer();
     answer.setSession(request.session.value);
@@ -73,6 +88,8 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
     liveness_->Abort(session.id, session.generation, from_command, session.failure);
     return;
   }
+  metrics_.counts().errors[metrics::IndexOf(cause.code)].Add();
+  metrics_.counts().aborts.Add();
   session.failure = cause;
   session.failed_from = from_command;
   session.failure.session = session.id;

@@ -87,6 +87,7 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
     }
     session.next_command = resume.getNextCommand();
   }
+  metrics_.counts().sessions_resumed.Add();
   HandOver(session, client);
 }
 

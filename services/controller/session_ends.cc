@@ -112,6 +112,7 @@ void Controller::AbortEnding(SessionEntry& session, const control::RemoteError& 
   if (std::exchange(ending.aborted, true)) return;
   log::Warn(log::OfSession(session.id.value),
             "session is aborted while it is closed: ", cause.message);
+  metrics_.counts().aborts.Add();
   liveness_->Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) Answer(session.client, session.id, *request, cause);

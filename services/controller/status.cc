@@ -64,6 +64,16 @@ void Controller::NoticeStuckWorkers() {
   }
 }
 
+void Controller::ObserveMetrics() {
+  ClusterView view{membership_, sessions_, epoch_, sequence_};
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    view.heard.push_back(liveness_->LastHeardOf(rank));
+    view.stuck.push_back(membership_.member(rank).state == Membership::State::kReady &&
+                         IsStuck(view.heard.back().activity));
+  }
+  metrics_.Observe(view);
+}
+
 void Controller::NoticeBrokenConnections() {
   // A worker that works off its queue waits between two batches, too, but never long for the same.
   constexpr int kLooks = 4;
@@ -151,6 +161,7 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
         status.setUptimeMillis(static_cast<uint64_t>(
             std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - started_).count()));
         status.setSequence(sequence_);
+        status.setMetricsEndpoint(metrics_endpoint());
         auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
         for (Rank rank = 0; rank < membership_.size(); ++rank) {
           const Membership::Member& member = membership_.member(rank);

@@ -54,7 +54,10 @@ void Controller::StartWorld() {
   // Who has what of restored sessions is known; of those that are open here, newcomers have
   // nothing.
   const std::vector<Rank> forgetful = is_first ? RestoreSessions() : newcomers;
-  if (!is_first) NoteNewcomers(newcomers);
+  if (!is_first) {
+    NoteNewcomers(newcomers);
+    metrics_.counts().workers_replaced.Add(newcomers.size());
+  }
   membership_.WelcomeAll();
   for (const Rank rank : newcomers) liveness_->ExpectHeartbeats(rank);
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
@@ -96,6 +99,9 @@ control::Frame Controller::WelcomeFor(Rank rank, bool forget) {
     welcome.setSequence(sequence_);
     welcome.setForget(forget);
     welcome.setCommunicator(options_.communicator);
+    auto host = welcome.initControllerHost();
+    host.setName(control::ThisHost().name);
+    host.setId(control::ThisHost().id);
     auto list = welcome.initSessions(static_cast<unsigned>(records.size()));
     for (unsigned i = 0; i < list.size(); ++i) control::WriteSessionRecord(list[i], records[i]);
   });
@@ -215,6 +221,7 @@ void Controller::HandleLost(Rank rank, const std::string& reason, const LastHear
   const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
   log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
   membership_.MarkLost(rank, reason);
+  metrics_.counts().workers_lost.Add();
   liveness_->BreakWorld(epoch_);
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(

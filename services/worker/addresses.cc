@@ -55,6 +55,17 @@ StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOpti
   return control::WithHost(endpoint, address);
 }
 
+StatusOr<std::string> MetricsAdvertisedAs(const std::string& endpoint,
+                                          const WorkerOptions& options) {
+  constexpr char kHttp[] = "http";
+  constexpr char kTcp[] = "tcp";
+  if (endpoint.empty()) return endpoint;
+  const std::string address = kTcp + endpoint.substr(sizeof kHttp - 1);
+  if (!control::IsAnyAddress(control::HostOf(address))) return endpoint;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string advertised, AdvertisedAs(address, options));
+  return kHttp + advertised.substr(sizeof kTcp - 1);
+}
+
 StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options) {
   const Deadline deadline = Deadline::After(options.join_timeout);
   for (bool told = false;; told = true) {

@@ -21,5 +21,8 @@ StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options);
 
 // Where others reach what listens at `endpoint`.
 StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options);
+// The same of "http://...", or nothing: what listens at one address is reached there.
+StatusOr<std::string> MetricsAdvertisedAs(const std::string& endpoint,
+                                          const WorkerOptions& options);
 
 }  // namespace lockstep::worker

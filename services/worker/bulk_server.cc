@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "runtime/base/checksum.h"
+#include "runtime/base/deadline.h"
 #include "runtime/base/thread_priority.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
@@ -72,6 +73,7 @@ void BulkServer::Run() {
 
 void BulkServer::Handle(const control::PeerName& client, const control::Message& message) {
   if (message.empty()) return;
+  const auto began = Deadline::Clock::now();
   Synchronise();
   control::Message answer = {control::Frame()};
   uint64_t ticket = 0;
@@ -89,6 +91,11 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
     if (answer.size() == 2) reply.setChecksum(Checksum(answer[1].data(), answer[1].size()));
     if (!status.ok()) control::WriteError(reply.initError(), control::ErrorOf(status));
   });
+  if (status.ok()) {
+    const bool is_read = answer.size() == 2;
+    (is_read ? read_ : written_)
+        .Add(is_read ? answer[1].size() : message[1].size(), 1, Deadline::Clock::now() - began);
+  }
   if (!status.ok()) answer.resize(1);
   (void)channel_->Send({&client, 1}, answer);
 }

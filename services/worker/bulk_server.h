@@ -17,6 +17,7 @@
 #include "runtime/tensor/tensor.h"
 #include "schemas/bulk.capnp.h"
 #include "services/worker/bulk_gate.h"
+#include "services/worker/transfer_counts.h"
 
 namespace lockstep::worker {
 
@@ -40,6 +41,9 @@ class BulkServer {
   std::string key() const { return gate_ == nullptr ? "" : gate_->own().public_key.Text(); }
   // Null: everybody who can connect may.
   BulkGate* gate() { return gate_.get(); }
+  // What was moved, chunk by chunk.
+  const TransferCounts& written() const { return written_; }
+  const TransferCounts& read() const { return read_; }
 
   // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
   // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
@@ -72,6 +76,8 @@ class BulkServer {
   std::condition_variable finished_;
   std::optional<uint64_t> in_use_;  // the ticket whose tensor is being copied
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;
+  TransferCounts written_;
+  TransferCounts read_;
   std::thread thread_;
 };
 

@@ -29,6 +29,7 @@ class CollectiveCall {
   Status Execute();
   // After a failure: what a peer may still write to does not become a value again by a reset.
   void DropDestination();
+  const CollectiveFacts& facts() const { return facts_; }
 
  private:
   Status AllReduce();
@@ -63,7 +64,12 @@ class CollectiveCall {
   const wire::Command::Collective::Reader command_;
   Communicator* comm_ = nullptr;
   Tensor destination_;
+  CollectiveFacts facts_;
 };
+
+uint64_t SizeInBytes(DType dtype, const Shape& shape) {
+  return static_cast<uint64_t>(shape.NumElements()) * SizeOf(dtype);
+}
 
 // Elements per rank when `rows` rows of `row_elements` are dealt out to `parts` ranks.
 std::vector<int64_t> EvenCounts(int64_t rows, int64_t row_elements, int parts) {
@@ -85,6 +91,8 @@ Status CollectiveCall::Execute() {
   if (!members.empty()) {
     const auto [first, last] = std::minmax_element(members.begin(), members.end());
     context_.activity.Among(*first, *last);
+    facts_.first = *first;
+    facts_.ranks = static_cast<int>(members.size());
   }
   // Asked for by ranks without a part in it, too, so that all keep the same communicators.
   LOCKSTEP_ASSIGN_OR_RETURN(
@@ -94,6 +102,9 @@ Status CollectiveCall::Execute() {
     return InvalidArgument("the root ", command_.getRoot(), " is not among the ", members.size(),
                            " ranks of the collective");
   }
+  // In a message, only who sends or receives it has a part.
+  const bool is_message = command_.getKind() >= wire::CollectiveKind::TRANSFER;
+  if (!is_message) facts_.backend = comm_->backend();
   switch (command_.getKind()) {
     case wire::CollectiveKind::ALL_REDUCE:
       return AllReduce();
@@ -166,6 +177,7 @@ Status CollectiveCall::Keep() {
 
 Status CollectiveCall::AllReduce() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  facts_.bytes = source.size_bytes();
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), source.shape()));
   LOCKSTEP_RETURN_IF_ERROR(comm_->AllReduce(source.buffer(), result.buffer(), op(), deadline()));
   return Keep();
@@ -173,6 +185,7 @@ Status CollectiveCall::AllReduce() {
 
 Status CollectiveCall::Reduce() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  facts_.bytes = source.size_bytes();
   Buffer result;
   Tensor tensor;
   if (IsRoot()) {
@@ -193,6 +206,7 @@ Status CollectiveCall::Broadcast() {
       const TensorHeader header,
       BroadcastHeader(*comm_, IsRoot() ? &source : nullptr, command_.getRoot(), deadline()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), header.shape()));
+  facts_.bytes = result.size_bytes();
   LOCKSTEP_RETURN_IF_ERROR(comm_->Broadcast(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
                                             command_.getRoot(), deadline()));
   return Keep();
@@ -221,6 +235,7 @@ Status CollectiveCall::AllGather() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   LOCKSTEP_ASSIGN_OR_RETURN(const Joined joined, JoinRows(*comm_, source, deadline()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), joined.shape));
+  facts_.bytes = result.size_bytes();
   LOCKSTEP_RETURN_IF_ERROR(
       comm_->AllGather(source.buffer(), result.buffer(), joined.counts, deadline()));
   return Keep();
@@ -229,6 +244,7 @@ Status CollectiveCall::AllGather() {
 Status CollectiveCall::Gather() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   LOCKSTEP_ASSIGN_OR_RETURN(const Joined joined, JoinRows(*comm_, source, deadline()));
+  facts_.bytes = SizeInBytes(source.dtype(), joined.shape);
   Tensor tensor;
   Buffer result;
   if (IsRoot()) {
@@ -245,6 +261,7 @@ Status CollectiveCall::ReduceScatter() {
   if (source.shape().ndim() == 0) {
     return InvalidArgument("a scalar has no rows to deal out");
   }
+  facts_.bytes = source.size_bytes();
   const int size = comm_->size();
   const int64_t rows = source.shape()[0];
   const std::vector<int64_t> counts = EvenCounts(rows, source.shape().RowElements(), size);
@@ -265,6 +282,7 @@ Status CollectiveCall::Scatter() {
       BroadcastHeader(*comm_, IsRoot() ? &source : nullptr, command_.getRoot(), deadline()));
   const Shape whole = header.shape();
   if (whole.ndim() == 0) return InvalidArgument("a scalar has no rows to deal out");
+  facts_.bytes = SizeInBytes(header.dtype(), whole);
   const int size = comm_->size();
   const std::vector<int64_t> counts = EvenCounts(whole[0], whole.RowElements(), size);
   const Shape shape = WithRows(whole, EvenPart(whole[0], size, comm_->rank()).count);
@@ -279,6 +297,7 @@ Status CollectiveCall::AllToAll() {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<TensorHeader> headers,
                             ExchangeHeaders(*comm_, source, deadline()));
   LOCKSTEP_RETURN_IF_ERROR(CheckSameRows(headers, comm_->members()));
+  facts_.bytes = source.size_bytes();
   const int size = comm_->size();
   const int64_t row_elements = source.shape().RowElements();
   const std::vector<int64_t> send_counts = EvenCounts(source.shape()[0], row_elements, size);
@@ -298,6 +317,8 @@ Status CollectiveCall::AllToAll() {
 
 Status CollectiveCall::SendTensor(Communicator& comm, Rank to) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
+  facts_.bytes = source.size_bytes();
+  facts_.backend = comm.backend();
   TensorHeader header(source);
   LOCKSTEP_RETURN_IF_ERROR(comm.Send(header.buffer(), to, deadline()));
   return comm.Send(source.buffer(), to, deadline());
@@ -308,6 +329,8 @@ Status CollectiveCall::ReceiveTensor(Communicator& comm, Rank from) {
   LOCKSTEP_RETURN_IF_ERROR(comm.Recv(header.buffer(), from, deadline()));
   LOCKSTEP_RETURN_IF_ERROR(header.Validate());
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), header.shape()));
+  facts_.bytes = result.size_bytes();
+  facts_.backend = comm.backend();
   LOCKSTEP_RETURN_IF_ERROR(comm.Recv(result.buffer(), from, deadline()));
   return Keep();
 }
@@ -338,10 +361,11 @@ Status CollectiveCall::ReceiveFromPreviousGroup() {
 }  // namespace
 
 Status ExecuteCollective(const CollectiveContext& context,
-                         wire::Command::Collective::Reader command) {
+                         wire::Command::Collective::Reader command, CollectiveFacts* facts) {
   CollectiveCall call(context, command);
   const Status status = call.Execute();
   if (!status.ok()) call.DropDestination();
+  if (facts != nullptr) *facts = call.facts();
   return status;
 }
 

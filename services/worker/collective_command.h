@@ -9,6 +9,7 @@
 #include "runtime/tensor/storage.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/session_state.h"
+#include "services/worker/transfer_counts.h"
 
 namespace lockstep::worker {
 
@@ -24,9 +25,11 @@ struct CollectiveContext {
 };
 
 // Executes `command` as this rank's part. kInvalidArgument for registers that hold no tensor, and
-// for dtypes, shapes or ranks that do not fit together.
+// for dtypes, shapes or ranks that do not fit together. `*facts`, if given, says after OK what it
+// was.
 Status ExecuteCollective(const CollectiveContext& context,
-                         wire::Command::Collective::Reader command);
+                         wire::Command::Collective::Reader command,
+                         CollectiveFacts* facts = nullptr);
 
 // "allreduce", "broadcast", ...: how errors name the operation.
 const char* Name(wire::CollectiveKind kind);

@@ -1,5 +1,8 @@
 #include "services/worker/envelope.h"
 
+#include <algorithm>
+#include <chrono>
+#include <limits>
 #include <utility>
 
 #include "runtime/control/error_codec.h"
@@ -11,15 +14,28 @@
 namespace lockstep::worker {
 namespace {
 
+// Cut to what can be added up and subtracted.
+std::chrono::nanoseconds Nanos(uint64_t nanos) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / 4);
+  return std::chrono::nanoseconds(std::min(nanos, kMost));
+}
+
+BatchContext ReadBatch(wire::Envelope::Reader reader) {
+  BatchContext batch{SessionId(reader.getSession()), Generation(reader.getGeneration()),
+                     reader.getFirstCommand(), RequestId(reader.getRequest())};
+  batch.times.in_client = Nanos(reader.getClientNanos());
+  batch.times.in_controller = Nanos(reader.getControllerNanos());
+  batch.sent = Nanos(reader.getSentNanos());
+  return batch;
+}
+
 Status Read(wire::Envelope::Reader reader, const control::Message& message, Envelope* envelope) {
   envelope->epoch = Epoch(reader.getEpoch());
   envelope->sequence = reader.getSequence();
   switch (reader.which()) {
     case wire::Envelope::BATCH:
       if (message.size() != 2) return Internal("a batch of the controller has no body");
-      envelope->content =
-          BatchContext{SessionId(reader.getSession()), Generation(reader.getGeneration()),
-                       reader.getFirstCommand(), RequestId(reader.getRequest())};
+      envelope->content = ReadBatch(reader);
       return OkStatus();
     case wire::Envelope::WELCOME: {
       LOCKSTEP_ASSIGN_OR_RETURN(Place place, ReadWelcome(envelope->epoch, reader.getWelcome()));

@@ -8,17 +8,10 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/frame.h"
+#include "services/worker/batch_context.h"
 #include "services/worker/place.h"
 
 namespace lockstep::worker {
-
-// The envelope of a batch, whose body is the message's second frame.
-struct BatchContext {
-  SessionId session;
-  Generation generation;
-  uint64_t first_command = 0;
-  RequestId request;
-};
 
 struct Envelope {
   struct Refused {
@@ -35,6 +28,7 @@ struct Envelope {
 
   Epoch epoch;
   uint64_t sequence = 0;
+  // A batch, whose body is the message's second frame; a welcome; ...
   std::variant<BatchContext, Place, Refused, Shutdown, Waiting, OutOfReach> content;
 };
 

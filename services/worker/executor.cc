@@ -30,12 +30,13 @@ control::RemoteError LocateError(const Status& status, Rank rank, SessionId sess
 
 Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
                    const module::FunctionTable& functions, BulkServer& bulk,
-                   control::ActivityPage& activity)
+                   control::ActivityPage& activity, Recorder* recorder)
     : options_(options),
       arena_(arena),
       functions_(functions),
       bulk_(bulk),
       activity_(activity),
+      recorder_(recorder),
       registers_({static_cast<uint32_t>(options.max_registers), options.max_session_bytes == 0
                                                                     ? options.arena_bytes
                                                                     : options.max_session_bytes}) {
@@ -54,26 +55,33 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   const absl::Cleanup no_session = [] { log::ThisThread().session.reset(); };
   running_.command = batch.first_command;
   bulk_.Synchronise();
+  if (recorder_ != nullptr) recorder_->BeginBatch(batch.times, batch.taken);
   control::BatchReader reader(body);
   while (!reader.AtEnd()) {
-    activity_.Launch(batch.session, running_.command);
+    if (recorder_ != nullptr) activity_.Launch(batch.session, running_.command);
     const Status status = reader.Next([&](wire::Command::Reader command) -> Status {
       if (session == nullptr) {
         // What does not open one came after its end.
         if (of_controller && command.isOpenSession()) {
+          Record(command);
           OpenSession(control::ReadSessionRecord(command.getOpenSession()));
           session = FindSession(batch.session);
         }
         return OkStatus();
       }
-      if (of_controller) return ExecuteForController(*session, command);
+      if (of_controller) {
+        Record(command);
+        return ExecuteForController(*session, command);
+      }
       if (command.isRelease()) {
+        Record(command);
         Release(*session, command.getRelease());
         if (!session->Skips(running_.command)) session->next_command = running_.command + 1;
         return OkStatus();
       }
       if (batch.generation != session->generation()) return OkStatus();
       if (!session->Skips(running_.command)) {
+        Record(command);
         Status executed = ExecuteCommand(*session, command);
         if (executed.ok()) session->next_command = running_.command + 1;
         return executed;
@@ -88,7 +96,9 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     if (!status.ok() && session != nullptr) FailSession(*session, status);
     ++running_.command;
     running_.function.clear();
+    if (recorder_ == nullptr) continue;
     activity_.Complete();
+    recorder_->End();
   }
   TellHoldings();
   // A client's window counts what the client sent.
@@ -192,7 +202,7 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   call_context_.num_groups = session.num_groups();
   call_context_.aborted_state = &session;
   registers::Value result;
-  activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+  if (recorder_ != nullptr) activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
   Status status = function.Call(call_context_, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
     status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
@@ -219,8 +229,13 @@ Status Executor::Collective(SessionState& session, wire::Command::Collective::Re
     return Unavailable("a worker of the cluster is lost");
   }
   activity_.Name(Name(collective.getKind()), WorkerActivity::Kind::kCollective);
-  const Status status = ExecuteCollective(context, collective);
+  CollectiveFacts facts;
+  const Status status = ExecuteCollective(context, collective, &facts);
   session.EndCollective();
+  if (status.ok() && recorder_ != nullptr) {
+    recorder_->AddCollective(session.id(), session.generation(), running_.command,
+                             collective.getKind(), facts);
+  }
   if (!status.ok()) running_.function = Name(collective.getKind());
   return status;
 }
@@ -253,6 +268,7 @@ void Executor::FailSession(SessionState& session, const Status& status) {
   }
   // What comes from elsewhere is known there: only the first cause is reported.
   if (!session.Fail(error)) return;
+  if (recorder_ != nullptr) recorder_->AddError(status.code());
   log::Warn(log::OfSession(session.id().value), "session failed: ", Message(error.ToStatus()));
   Send({control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto failure = message.initFailure();

@@ -26,6 +26,7 @@
 #include "services/worker/options.h"
 #include "services/worker/orphans.h"
 #include "services/worker/place.h"
+#include "services/worker/recorder.h"
 #include "services/worker/session_state.h"
 
 namespace lockstep::worker {
@@ -33,10 +34,11 @@ namespace lockstep::worker {
 // Threads: all but Abort() and AbortAll(), which are safe from any, belong to the executing thread.
 class Executor {
  public:
-  // Everything is borrowed and outlives the executor.
+  // Everything is borrowed and outlives the executor. Without a recorder nothing is counted, not
+  // even progress.
   Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
            const module::FunctionTable& functions, BulkServer& bulk,
-           control::ActivityPage& activity);
+           control::ActivityPage& activity, Recorder* recorder);
 
   // The aborts that come from now on are this controller's: those of sessions that an earlier one
   // was yet to open are forgotten. Before its first abort can come.
@@ -90,6 +92,9 @@ class Executor {
   // The register, by its packed id, does not hold any more what was located.
   void WithdrawTicket(SessionState& session, uint64_t packed);
 
+  void Record(wire::Command::Reader command) {
+    if (recorder_ != nullptr) recorder_->Begin(command.which());
+  }
   // Tells whoever looks how many registers there are.
   void TellHoldings();
   // The ranks of this world can be split into the session's groups.
@@ -112,6 +117,7 @@ class Executor {
   const module::FunctionTable& functions_;
   BulkServer& bulk_;
   control::ActivityPage& activity_;
+  Recorder* const recorder_;
 
   const Place* place_ = nullptr;
   control::ClientChannel* controller_ = nullptr;

@@ -49,6 +49,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     hello.setActivitySegment(offer.activity_segment);
     hello.setBulkEndpoint(offer.bulk_endpoint);
     hello.setBulkKey(offer.bulk_key);
+    hello.setMetricsEndpoint(offer.metrics_endpoint);
     if (offer.inventory.has_value()) WriteInventory(*offer.inventory, hello.initResume());
   });
 }

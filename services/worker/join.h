@@ -35,7 +35,8 @@ struct Offer {
   std::string segment = {};
   std::string activity_segment = {};
   std::string bulk_endpoint = {};
-  std::string bulk_key = {};                // by which that is known; empty: it asks for none
+  std::string bulk_key = {};  // by which that is known; empty: it asks for none
+  std::string metrics_endpoint = {};
   std::optional<Inventory> inventory = {};  // none: it comes with nothing
 };
 

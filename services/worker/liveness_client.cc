@@ -9,6 +9,26 @@
 #include "schemas/membership.capnp.h"
 
 namespace lockstep::worker {
+namespace {
+
+void WriteCollectives(ArrivalLog* arrivals, wire::Heartbeat::Builder heartbeat) {
+  if (arrivals == nullptr) return;
+  const std::vector<CollectiveTime> times = arrivals->Take();
+  if (times.empty()) return;
+  auto list = heartbeat.initCollectives(static_cast<unsigned>(times.size()));
+  for (unsigned i = 0; i < list.size(); ++i) {
+    list[i].setSession(times[i].session.value);
+    list[i].setGeneration(times[i].generation.value);
+    list[i].setCommand(times[i].command);
+    list[i].setFirst(times[i].first);
+    list[i].setRanks(times[i].ranks);
+    list[i].setKind(times[i].kind);
+    list[i].setNanos(static_cast<uint64_t>(times[i].spent.count()));
+  }
+}
+
+}  // namespace
+
 LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, Options options,
                                const control::ActivityPage& activity, pthread_t executing_thread,
                                Callbacks callbacks)
@@ -28,6 +48,7 @@ LivenessClient::~LivenessClient() {
   stopping_ = true;
   wake_up_.Signal();
   thread_.join();
+  if (options_.pulse != nullptr) options_.pulse->Rest();
 }
 
 Status LivenessClient::WaitUntilHeard(int wake_fd, const std::atomic<bool>& stopping,
@@ -49,6 +70,7 @@ void LivenessClient::Run() {
   auto next_heartbeat = Deadline::Clock::now();
   while (!stopping_) {
     const auto now = Deadline::Clock::now();
+    if (options_.pulse != nullptr) options_.pulse->Beat(now, options_.heartbeat_interval);
     if (now >= next_heartbeat) {
       SendHeartbeat();
       next_heartbeat = now + options_.heartbeat_interval;
@@ -77,6 +99,7 @@ void LivenessClient::SendHeartbeat() {
         heartbeat.setController(options_.controller.value);
         heartbeat.setWatch(options_.watch);
         control::WriteActivity(activity_.Now(), heartbeat.initActivity());
+        WriteCollectives(options_.arrivals, heartbeat);
       })});
 }
 
@@ -100,6 +123,7 @@ void LivenessClient::Receive() {
   while (channel_->Receive(&message)) {
     if (message.empty()) continue;
     last_heard_ = Deadline::Clock::now();
+    if (options_.pulse != nullptr) options_.pulse->Hear(last_heard_);
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
           if (reader.isHeartbeat() &&

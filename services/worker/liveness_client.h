@@ -21,6 +21,8 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "services/worker/abort_order.h"
+#include "services/worker/arrival_log.h"
+#include "services/worker/pulse.h"
 #include "services/worker/rendezvous.h"
 #include "services/worker/reporter.h"
 
@@ -38,6 +40,10 @@ class LivenessClient {
     uint64_t watch = 0;  // the same
     std::chrono::milliseconds heartbeat_interval{500};
     std::chrono::milliseconds controller_timeout{10'000};
+    // What heartbeats tell, and where signs of life are noted; both outlive this object, and may be
+    // null.
+    ArrivalLog* arrivals = nullptr;
+    Pulse* pulse = nullptr;
   };
   struct Callbacks {
     std::function<void(SessionId, const AbortOrder&)> abort;

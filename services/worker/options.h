@@ -41,6 +41,13 @@ struct WorkerOptions {
   // at data_address.
   std::string bulk_endpoint;
 
+  // Where metrics and health are served: http://ADDRESS:PORT (port * or 0: any free one); empty:
+  // nowhere.
+  std::string metrics_endpoint;
+  // False: nothing is counted, not even progress, by which the controller sees what a worker does.
+  // For measuring what counting costs; no setting.
+  bool counts = true;
+
   // Where this worker's ranks listen for those that share no memory with them: an interface, a
   // network, an address or a name of this host. Empty: the address that the controller is reached
   // from.

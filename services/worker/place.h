@@ -27,6 +27,7 @@ struct Place {
   uint64_t sequence = 0;                         // of the last batch before the welcome
   std::vector<control::SessionRecord> sessions;  // that are open
   bool forget = false;                           // what was kept of them is out of date
+  bool controller_is_here = false;               // its clock is this host's
   std::string communicator = "auto";             // or the backend that the operator has chosen
 
   int world_size() const { return static_cast<int>(segments.size()); }

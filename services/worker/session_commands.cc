@@ -37,9 +37,11 @@ void Executor::Settle(const Place& place, control::ClientChannel& controller) {
 }
 
 void Executor::TellHoldings() {
+  if (recorder_ == nullptr) return;
   const registers::RegisterTotals& totals = registers_.totals();
   activity_.Hold(static_cast<uint64_t>(totals.live_registers.load(std::memory_order_relaxed)),
                  static_cast<uint64_t>(totals.tensor_bytes.load(std::memory_order_relaxed)));
+  recorder_->SetRegisters(totals);
 }
 
 void Executor::Follow(const Place& place) {

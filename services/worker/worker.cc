@@ -69,8 +69,20 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                             std::move(arena), std::move(activity),
                                             std::move(bulk)));
   LOCKSTEP_ASSIGN_OR_RETURN(worker->controller_, worker->ConnectTo(options.controller_endpoint));
+  LOCKSTEP_RETURN_IF_ERROR(worker->ServeMetrics());
   worker->thread_ = std::thread([worker = worker.get()] { worker->Run(); });
   return worker;
+}
+
+Status Worker::ServeMetrics() {
+  if (options_.metrics_endpoint.empty()) return OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
+                            metrics::MetricsServer::Start(options_.metrics_endpoint,
+                                                          {[this] { return metrics_.Text(); },
+                                                           [this] { return metrics_.Healthy(); },
+                                                           [this] { return metrics_.Ready(); }}));
+  log::Info("metrics at ", metrics_server_->endpoint(), "/metrics");
+  return OkStatus();
 }
 
 Worker::Worker(const WorkerOptions& options, control::CredentialSource credentials,
@@ -81,7 +93,8 @@ Worker::Worker(const WorkerOptions& options, control::CredentialSource credentia
       context_(std::move(context)),
       arena_(std::move(arena)),
       bulk_(std::move(bulk)),
-      activity_(std::move(activity)) {
+      activity_(std::move(activity)),
+      metrics_(*arena_, *activity_, *bulk_) {
   module::AddBuiltins(functions_);
 }
 
@@ -110,6 +123,7 @@ void Worker::Interrupt(const std::string& why) {
   interrupted_ = true;
   cancel_connecting_ = true;
   wake_up_.Signal();
+  metrics_.SetReady(Unavailable(why));
   if (executor_ != nullptr) executor_->AbortAll(control::ErrorOf(Aborted(why)));
 }
 
@@ -132,6 +146,7 @@ void Worker::Run() {
   }
   world_.reset();
   EndBackends();
+  metrics_.NoteEnd(status);
   std::lock_guard lock(state_mutex_);
   ended_ = true;
   // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
@@ -143,7 +158,8 @@ void Worker::Run() {
 Status Worker::Work() {
   // Else the others would wait for a rank that cannot be connected.
   LOCKSTEP_RETURN_IF_ERROR(AnyBackendAvailable());
-  Executor executor(options_, arena_, functions_, *bulk_, *activity_);
+  Executor executor(options_, arena_, functions_, *bulk_, *activity_,
+                    options_.counts ? &metrics_.recorder() : nullptr);
   // Other threads reach the executor from here until this function returns.
   const auto publish = [this](Executor* current) {
     std::lock_guard lock(state_mutex_);
@@ -153,8 +169,10 @@ Status Worker::Work() {
   const absl::Cleanup withdraw = [&] { publish(nullptr); };
 
   LOCKSTEP_ASSIGN_OR_RETURN(std::string bulk_endpoint, AdvertisedAs(bulk_->endpoint(), options_));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::string metrics_endpoint,
+                            MetricsAdvertisedAs(this->metrics_endpoint(), options_));
   Offer offer{arena_->name(), arena_->name() + kActivitySuffix, std::move(bulk_endpoint),
-              bulk_->key()};
+              bulk_->key(), std::move(metrics_endpoint)};
   std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
     const Status served = ServeController(executor, offer, patience);
@@ -202,6 +220,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   LOCKSTEP_ASSIGN_OR_RETURN(
       Place place, Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience));
   executor.Follow(place);
+  metrics_.NoteJoined();
   // A controller that listens at all of its addresses is reached at the one that led here.
   if (control::IsAnyAddress(control::HostOf(place.liveness_endpoint))) {
     place.liveness_endpoint =
@@ -210,21 +229,23 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   // Before the ranks connect: that may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
                             ConnectTo(place.liveness_endpoint, std::chrono::milliseconds(0)));
-  LivenessClient liveness(std::move(liveness_channel),
-                          {place.rank, place.controller, place.watch, place.heartbeat_interval,
-                           options_.controller_timeout},
-                          *activity_, pthread_self(),
-                          {[this](SessionId session, const AbortOrder& abort) {
-                             std::lock_guard lock(state_mutex_);
-                             if (executor_ != nullptr) executor_->Abort(session, abort);
-                           },
-                           [this](Epoch epoch) { OnWorldBroken(epoch); },
-                           [this](const Status& why) { OnControllerLost(why); },
-                           [this](const Status& why) {
-                             std::lock_guard lock(state_mutex_);
-                             dismissed_ = why;
-                             Interrupt(Message(why));
-                           }});
+  LivenessClient liveness(
+      std::move(liveness_channel),
+      {place.rank, place.controller, place.watch, place.heartbeat_interval,
+       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.pulse()},
+      *activity_, pthread_self(),
+      {[this](SessionId session, const AbortOrder& abort) {
+         std::lock_guard lock(state_mutex_);
+         metrics_.NoteAbort();
+         if (executor_ != nullptr) executor_->Abort(session, abort);
+       },
+       [this](Epoch epoch) { OnWorldBroken(epoch); },
+       [this](const Status& why) { OnControllerLost(why); },
+       [this](const Status& why) {
+         std::lock_guard lock(state_mutex_);
+         dismissed_ = why;
+         Interrupt(Message(why));
+       }});
   rendezvous_ = liveness.rendezvous();
   // From now on its aborts arrive.
   LOCKSTEP_RETURN_IF_ERROR(
@@ -247,6 +268,7 @@ void Worker::OnWorldBroken(Epoch epoch) {
   cancel_connecting_ = true;
   // Of any generation: a rank that is behind may be waiting for the lost one in work that the
   // client has given up since, and that no abort of a session is about.
+  metrics_.SetReady(Unavailable("a worker of the cluster is lost"));
   if (executor_ != nullptr) {
     executor_->SetWorldBroken(true);
     executor_->AbortAll(control::ErrorOf(Unavailable("a worker of the cluster is lost")));
@@ -265,6 +287,7 @@ Status Worker::Enter(Executor& executor, Place place) {
     std::lock_guard lock(state_mutex_);
     connecting_ = place_.epoch;
     const bool broken = place_.epoch <= broken_;
+    if (!interrupted_) metrics_.Enter(place_.rank, place_.epoch);
     executor.SetWorldBroken(broken);
     cancel_connecting_ = interrupted_ || broken;
   }
@@ -288,6 +311,10 @@ Status Worker::Enter(Executor& executor, Place place) {
   }
   world_ = std::move(world->communicator);
   executor.SetWorld(world_.get());
+  {
+    std::lock_guard lock(state_mutex_);
+    if (!interrupted_ && broken_ < place_.epoch) metrics_.SetReady(OkStatus());
+  }
   log::Info("worker ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
             " is ready, backend ", world_->backend(), " (", world->why, ")");
   return SendReady(*controller_, place_, world_->backend(), world->why);
@@ -331,7 +358,11 @@ StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& messag
     return Internal("a message of epoch ", envelope.epoch, " in epoch ", place_.epoch);
   }
   if (const auto* refused = std::get_if<Envelope::Refused>(&envelope.content)) return refused->why;
-  if (const auto* batch = std::get_if<BatchContext>(&envelope.content)) {
+  if (auto* batch = std::get_if<BatchContext>(&envelope.content)) {
+    batch->taken = Recorder::Clock::now();
+    if (place_.controller_is_here) {
+      batch->times.in_transit = batch->taken.time_since_epoch() - batch->sent;
+    }
     return HandleBatch(executor, *batch, envelope.sequence, message[1]);
   }
   return Internal("the controller tells a worker to wait that it has welcomed");

@@ -21,11 +21,13 @@
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/module/function_table.h"
 #include "runtime/tensor/arena.h"
+#include "services/metrics/metrics_server.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/executor.h"
 #include "services/worker/join.h"
 #include "services/worker/liveness_client.h"
 #include "services/worker/options.h"
+#include "services/worker/worker_metrics.h"
 
 namespace lockstep::worker {
 
@@ -46,6 +48,11 @@ class Worker {
   // lost); kDeadlineExceeded if, and only if, it has not ended by then.
   Status Wait(Deadline deadline);
 
+  // Where it serves metrics and health; empty: nowhere.
+  std::string metrics_endpoint() const {
+    return metrics_server_ == nullptr ? "" : metrics_server_->endpoint();
+  }
+
  private:
   Worker(const WorkerOptions& options, control::CredentialSource credentials,
          std::shared_ptr<control::ZmqContext> context, std::shared_ptr<tensor::Arena> arena,
@@ -55,6 +62,7 @@ class Worker {
   StatusOr<std::unique_ptr<control::ClientChannel>> ConnectTo(
       const std::string& endpoint, std::chrono::milliseconds linger = control::ZmqOptions().linger);
 
+  Status ServeMetrics();
   void Run();
   // Serves one controller after another.
   Status Work();
@@ -111,6 +119,8 @@ class Worker {
   bool ended_ = false;
   Status end_status_;
 
+  WorkerMetrics metrics_;
+  std::unique_ptr<metrics::MetricsServer> metrics_server_;
   std::thread thread_;
 };
 

@@ -33,19 +33,26 @@ class MetricsTest : public ServicesFixture {
     options.max_batch_bytes = kWindow;
     ServicesFixture::StartController(options);
   }
-  void StartWorker(int rank) {
+  worker::Worker& StartWorker(int rank) {
     worker::WorkerOptions options = SmallWorker(rank);
     options.controller_endpoint = IpcEndpoint("workers");
-    ServicesFixture::StartWorker(options);
+    options.metrics_endpoint = "http://127.0.0.1:*";
+    return ServicesFixture::StartWorker(options);
   }
-  httplib::Response Get(const std::string& path) const {
-    auto result = httplib::Client(controller_->metrics_endpoint()).Get(path);
+  static httplib::Response GetFrom(const std::string& endpoint, const std::string& path) {
+    auto result = httplib::Client(endpoint).Get(path);
     EXPECT_TRUE(result) << to_string(result.error());
     return result ? result.value() : httplib::Response();
   }
+  httplib::Response Get(const std::string& path) const {
+    return GetFrom(controller_->metrics_endpoint(), path);
+  }
   // The value of the sample whose line begins with `name`; -1 if there is none.
   double Sample(const std::string& name) const {
-    const std::string text = "\n" + Get("/metrics").body;
+    return SampleFrom(controller_->metrics_endpoint(), name);
+  }
+  static double SampleFrom(const std::string& endpoint, const std::string& name) {
+    const std::string text = "\n" + GetFrom(endpoint, "/metrics").body;
     const size_t at = text.find("\n" + name + " ");
     return at == std::string::npos ? -1 : std::strtod(&text[at + name.size() + 2], nullptr);
   }
@@ -104,6 +111,45 @@ TEST_F(MetricsTest, ASessionThatIsAheadIsSeenWithinItsBudget) {
   ASSERT_TRUE(session.Close().ok());
   EXPECT_TRUE(Soon([&] { return Sample("lockstep_sessions") == 0; }));
   EXPECT_EQ(Sample("lockstep_flow_under_way_bytes"), 0);
+}
+
+TEST_F(MetricsTest, AWorkerIsReadyInAWorldWhoseRanksAreConnected) {
+  StartController(2);
+  const worker::Worker& first = StartWorker(0);
+  const auto get = [](const worker::Worker& worker, const std::string& path) {
+    return GetFrom(worker.metrics_endpoint(), path);
+  };
+  EXPECT_EQ(get(first, "/healthz").status, 200);
+  EXPECT_EQ(get(first, "/readyz").status, 503);
+  EXPECT_THAT(get(first, "/readyz").body, HasSubstr("has not joined"));
+  EXPECT_EQ(SampleFrom(first.metrics_endpoint(), "lockstep_worker_rank"), -1);
+  StartWorker(1);
+  EXPECT_TRUE(Soon([&] { return get(first, "/readyz").status == 200; }));
+  EXPECT_EQ(SampleFrom(first.metrics_endpoint(), "lockstep_worker_rank"), 0);
+
+  workers_.pop_back();
+  EXPECT_TRUE(Soon([&] { return get(first, "/readyz").status == 503; }));
+  EXPECT_THAT(get(first, "/readyz").body, HasSubstr("a worker of the cluster is lost"));
+  EXPECT_EQ(get(first, "/healthz").status, 200) << "starting it again would mend nothing";
+}
+
+TEST_F(MetricsTest, AWorkerTellsOfItsRegistersAndItsProgress) {
+  StartController(1);
+  const std::string worker = StartWorker(0).metrics_endpoint();
+  Session session = Unwrapped(ConnectTo(IpcEndpoint("clients")));
+  const auto kept = session.Empty(Shape({1000}), DType::kFloat32);
+  ASSERT_TRUE(kept.ok());
+  ASSERT_TRUE(session.Empty(Shape({500}), DType::kFloat32).ok());
+  ASSERT_TRUE(session.SyncAll().ok());
+  EXPECT_TRUE(Soon([&] { return SampleFrom(worker, "lockstep_registers") == 1; }));
+  EXPECT_EQ(SampleFrom(worker, "lockstep_registers_peak"), 2);
+  EXPECT_EQ(SampleFrom(worker, "lockstep_register_bytes"), 4000);
+  EXPECT_EQ(SampleFrom(worker, "lockstep_register_peak_bytes"), 6000);
+  EXPECT_GE(SampleFrom(worker, "lockstep_arena_live_bytes"), 4000);
+  EXPECT_EQ(SampleFrom(worker, "lockstep_commands_total{kind=\"empty\"}"), 2);
+  EXPECT_EQ(SampleFrom(worker, "lockstep_launched_commands_total"),
+            SampleFrom(worker, "lockstep_completed_commands_total"));
+  ASSERT_TRUE(session.Close().ok());
 }
 
 TEST_F(MetricsTest, AnAddressThatCannotBeHadEndsTheStart) {

@@ -23,11 +23,13 @@ ProgramRun Command(const std::string& tool, const std::string& scratch,
 
 }  // namespace
 
-StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers, Sockets sockets) {
+StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(
+    int workers, Sockets sockets, const std::string& worker_program) {
   local::LocalClusterOptions options;
   options.workers = workers;
   options.mode = local::LocalClusterOptions::Mode::kProcesses;
   options.tcp = sockets == Sockets::kTcp;
+  options.worker_binary = worker_program;
   return local::LocalCluster::Start(options);
 }
 

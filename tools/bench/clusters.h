@@ -17,10 +17,11 @@
 namespace lockstep::bench {
 
 // Workers in processes of their own, the controller in this one. They talk through sockets in a
-// directory, or over TCP (loopback), as hosts do.
+// directory, or over TCP (loopback), as hosts do. `worker_program`: empty for the one that people
+// run.
 enum class Sockets { kIpc, kTcp };
-StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(int workers,
-                                                                 Sockets sockets = Sockets::kIpc);
+StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(
+    int workers, Sockets sockets = Sockets::kIpc, const std::string& worker_program = "");
 
 // Service processes, started and stopped with the command line tool, as people do it.
 //

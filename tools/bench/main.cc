@@ -27,9 +27,10 @@ struct Row {
 
 constexpr char kFaults[] = "faults";
 
-constexpr std::array<Row, 10> kRows = {{
+constexpr std::array<Row, 11> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"calls", "calls a second, issued and executed", MeasureCalls},
+    {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},
     {"encode", "encoding one call", MeasureEncode},
     {"allreduce", "allreduce among processes of this host", MeasureAllReduce},
     {"hosts", "allreduce among hosts", MeasureHosts},

@@ -14,6 +14,8 @@ namespace lockstep::bench {
 Status MeasureSync(const Settings& settings, Report& report);
 // How many calls a second go out, and are executed.
 Status MeasureCalls(const Settings& settings, Report& report);
+// What metrics and progress counters cost.
+Status MeasureCounting(const Settings& settings, Report& report);
 // What it costs the client to encode one call.
 Status MeasureEncode(const Settings& settings, Report& report);
 // The data plane on one host.

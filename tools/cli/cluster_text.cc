@@ -156,6 +156,7 @@ Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
                     {"host", worker.host},
                     {"pid", worker.pid},
                     {"device", worker.device},
+                    {"metrics", worker.metrics_endpoint},
                     {"backend", worker.backend},
                     {"connection", worker.connection},
                     {"received", worker.activity.received},
@@ -178,6 +179,7 @@ Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint) {
           {"controller_pid", status.controller_pid},
           {"uptime_ms", status.uptime.count()},
           {"batches", status.batches},
+          {"metrics", status.metrics_endpoint},
           {"workers", WorkersToJson(status.workers)},
           {"sessions", SessionsToJson(status.sessions)}};
 }

@@ -49,7 +49,7 @@ LAYERS = {
     "services/config": {"runtime/base", "services/controller", "services/worker"},
     "services/metrics": {"runtime/base"},
     "services/controller": CLIENT_SIDE | {"services/metrics"},
-    "services/worker": WORKER_SERVICE,
+    "services/worker": WORKER_SERVICE | {"services/metrics"},
     # What the two programs share, and the programs themselves: they read configuration files.
     "services/process": CLIENT_SIDE | {"services/config"},
     "services/controller/main.cc": CLIENT_SIDE | PROGRAM | {"services/controller"},

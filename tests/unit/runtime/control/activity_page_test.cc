@@ -81,6 +81,18 @@ TEST(ActivityPageTest, OtherSegmentsAreNoPages) {
   EXPECT_EQ(ActivityPage::Open(name).status().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST(ActivityPageTest, NamesOfAllLengthsComeThrough) {
+  ActivityPage activity;
+  activity.Launch(SessionId(1), 1);
+  std::string name;
+  for (char letter = '!'; name.size() <= ActivityPage::kNameBytes; name += letter++) {
+    // As a part of something longer: what follows is not the name's.
+    const std::string longer = name + "and more";
+    activity.Name(std::string_view(longer).substr(0, name.size()), Kind::kCommand);
+    EXPECT_EQ(activity.Now().what, name);
+  }
+}
+
 TEST(ActivityPageTest, LongNamesAreCut) {
   ActivityPage activity;
   activity.Launch(SessionId(1), 1);

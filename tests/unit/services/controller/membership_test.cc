@@ -198,6 +198,7 @@ TEST(MembershipTest, CandidateIsReadFromItsHelloAndShownAsAPeer) {
   hello.setDevice("cpu:0");
   hello.setSegment("lockstep-x");
   hello.setBulkEndpoint("tcp://127.0.0.1:1");
+  hello.setMetricsEndpoint("http://127.0.0.1:2");
   const Candidate candidate = ReadCandidate(hello.asReader());
   EXPECT_EQ(candidate.min_version, 1u);
   EXPECT_EQ(candidate.max_version, 3u);
@@ -215,6 +216,7 @@ TEST(MembershipTest, CandidateIsReadFromItsHelloAndShownAsAPeer) {
   EXPECT_EQ(std::string(peer.getDevice().cStr()), "cpu:0");
   EXPECT_EQ(std::string(peer.getSegment().cStr()), "lockstep-x");
   EXPECT_EQ(std::string(peer.getBulkEndpoint().cStr()), "tcp://127.0.0.1:1");
+  EXPECT_EQ(std::string(peer.getMetricsEndpoint().cStr()), "http://127.0.0.1:2");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(MetricsTest, WorkersAreCountedByState) {
   Membership members("c", 3);
   SessionTable sessions(3);
   ASSERT_TRUE(members.Admit("a", AnyCandidate()).ok());
-  metrics.Observe(members, sessions);
+  metrics.Observe({members, sessions});
   EXPECT_THAT(metrics.Text(), AllOf(HasSubstr("# TYPE lockstep_workers gauge\n"),
                                     HasSubstr("lockstep_workers{state=\"missing\"} 2\n"),
                                     HasSubstr("lockstep_workers{state=\"waiting\"} 1\n"),
@@ -42,12 +42,12 @@ TEST(MetricsTest, WorkersAreCountedByState) {
   ASSERT_TRUE(members.Admit("c", AnyCandidate()).ok());
   members.WelcomeAll();
   for (Rank rank = 0; rank < 3; ++rank) members.MarkReady(rank, "shm");
-  metrics.Observe(members, sessions);
+  metrics.Observe({members, sessions});
   EXPECT_EQ(metrics.Ready(), OkStatus());
   EXPECT_THAT(metrics.Text(), AllOf(HasSubstr("lockstep_workers{state=\"missing\"} 0\n"),
                                     HasSubstr("lockstep_workers{state=\"ready\"} 3\n")));
   members.MarkLost(1, "killed");
-  metrics.Observe(members, sessions);
+  metrics.Observe({members, sessions});
   EXPECT_EQ(metrics.Ready(), members.Whole());
   EXPECT_THAT(metrics.Text(), HasSubstr("lockstep_workers{state=\"lost\"} 1\n"));
 }
@@ -62,7 +62,7 @@ TEST(MetricsTest, WhatIsUnderWayIsSummedAndTheFullestSessionTold) {
   SessionEntry& other = sessions.Open("y");
   other.sent_bytes = 3000;
   other.consumed = {0, 3000};
-  metrics.Observe(members, sessions);
+  metrics.Observe({members, sessions});
   EXPECT_THAT(metrics.Text(), AllOf(HasSubstr("lockstep_sessions 2\n"),
                                     HasSubstr("lockstep_flow_window_bytes 4096\n"),
                                     HasSubstr("lockstep_flow_under_way_bytes 3600\n"),

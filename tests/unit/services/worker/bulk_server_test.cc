@@ -119,6 +119,8 @@ TEST_F(BulkServerTest, ReadsAnyPartOfATensor) {
 
 TEST_F(BulkServerTest, WritesAnyPartOfATensor) {
   EXPECT_TRUE(Write(ticket_, 98, {"XY"}).error.ok());
+  EXPECT_EQ(server_->written().bytes(), 2u);
+  EXPECT_EQ(server_->written().seconds().Count(), 1u);
   EXPECT_EQ(tensor_.data_as<char>()[97], 97);
   EXPECT_EQ(tensor_.data_as<char>()[98], 'X');
   EXPECT_EQ(tensor_.data_as<char>()[99], 'Y');

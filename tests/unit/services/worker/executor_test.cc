@@ -62,7 +62,8 @@ class ExecutorTest : public testing::Test {
     place_.collective_timeout = std::chrono::seconds(20);
     place_.flow_window_bytes = 1 << 20;
     module::AddBuiltins(functions_);
-    executor_ = std::make_unique<Executor>(options_, arena_, functions_, *bulk_, activity_);
+    executor_ =
+        std::make_unique<Executor>(options_, arena_, functions_, *bulk_, activity_, &recorder_);
     executor_->Settle(place_, channel_);
     executor_->SetWorld(&world_);
   }
@@ -145,6 +146,7 @@ class ExecutorTest : public testing::Test {
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
   control::ActivityPage activity_;
+  Recorder recorder_;
   FakeChannel channel_;
   uint64_t command_ = 0;
   std::unique_ptr<Executor> executor_;

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr auto kLong = 20s;
 constexpr auto kNever = std::chrono::milliseconds(1h);
@@ -39,8 +42,8 @@ class LivenessClientTest : public testing::Test {
              std::chrono::milliseconds interval = 5ms) {
     client_ = std::make_unique<LivenessClient>(
         std::move(*control::ZmqConnect(context_, server_->endpoint())),
-        LivenessClient::Options{2, Epoch(6), 8, interval, controller_timeout}, activity_,
-        pthread_self(),
+        LivenessClient::Options{2, Epoch(6), 8, interval, controller_timeout, &arrivals_, &pulse_},
+        activity_, pthread_self(),
         LivenessClient::Callbacks{[this](SessionId session, const AbortOrder& abort) {
                                     std::lock_guard lock(mutex_);
                                     aborts_.emplace_back(session, abort);
@@ -70,6 +73,8 @@ class LivenessClientTest : public testing::Test {
     uint64_t epoch = 0;
     uint64_t watch = 0;
     WorkerActivity activity;
+    // "SESSION.GENERATION.COMMAND of RANKS from FIRST: NANOS"
+    std::vector<std::string> collectives;
   };
   Beat NextHeartbeat() {
     Beat beat;
@@ -82,8 +87,18 @@ class LivenessClientTest : public testing::Test {
                     message[0],
                     [&](wire::LivenessMessage::Reader reader) {
                       auto heartbeat = reader.getHeartbeat();
-                      beat = {heartbeat.getRank(), heartbeat.getController(), heartbeat.getWatch(),
-                              control::ReadActivity(heartbeat.getActivity())};
+                      beat = {heartbeat.getRank(),
+                              heartbeat.getController(),
+                              heartbeat.getWatch(),
+                              control::ReadActivity(heartbeat.getActivity()),
+                              {}};
+                      for (auto time : heartbeat.getCollectives()) {
+                        std::ostringstream text;
+                        text << time.getSession() << '.' << time.getGeneration() << '.'
+                             << time.getCommand() << " of " << time.getRanks() << " from "
+                             << time.getFirst() << ": " << time.getNanos();
+                        beat.collectives.push_back(text.str());
+                      }
                       return OkStatus();
                     })
                     .ok());
@@ -117,6 +132,8 @@ class LivenessClientTest : public testing::Test {
   Status why_lost_;
   Status why_dismissed_;
   Epoch broken_;
+  ArrivalLog arrivals_;
+  Pulse pulse_;
   std::unique_ptr<LivenessClient> client_;
 };
 
@@ -139,6 +156,30 @@ TEST_F(LivenessClientTest, HeartbeatsSayWhoAndHowFar) {
     EXPECT_EQ(beat.activity.kind, WorkerActivity::Kind::kCollective);
     EXPECT_THAT(beat.activity.Describe(), HasSubstr("command 3 (allreduce) of session 4"));
   }
+}
+
+TEST_F(LivenessClientTest, HeartbeatsTellOfCollectivesOnce) {
+  CollectiveTime time;
+  time.session = SessionId(4);
+  time.generation = Generation(1);
+  time.command = 17;
+  time.ranks = 3;
+  time.first = 1;
+  time.spent = 5ms;
+  arrivals_.Note(time);
+  Start(kNever);
+  const Beat first = NextHeartbeat();
+  EXPECT_THAT(first.collectives, ElementsAre("4.1.17 of 3 from 1: 5000000"));
+  EXPECT_THAT(NextHeartbeat().collectives, IsEmpty());
+}
+
+TEST_F(LivenessClientTest, ItsThreadsPulseIsFelt) {
+  Start(kNever);
+  NextHeartbeat();
+  EXPECT_GT(pulse_.Silence(), 0s);
+  EXPECT_EQ(pulse_.interval(), 5ms);
+  client_.reset();
+  EXPECT_EQ(pulse_.Silence(), 0s) << "it rests";
 }
 
 // The test's own thread is the one that executes: it is in this function meanwhile.

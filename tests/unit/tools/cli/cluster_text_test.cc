@@ -21,6 +21,7 @@ ClusterStatus SomeCluster() {
   ready.pid = 101;
   ready.device = "cpu:0";
   ready.backend = "shm";
+  ready.metrics_endpoint = "http://127.0.0.1:9465";
   ready.activity.completed = 12345;
   ready.heartbeat_age = std::chrono::milliseconds(20);
   WorkerStatus missing;
@@ -91,6 +92,8 @@ TEST(ClusterTextTest, JsonHasEverythingAndNullWhereNothingIsWrong) {
   EXPECT_EQ(json["cluster"], "demo");
   EXPECT_EQ(json["ready"], false);
   EXPECT_EQ(json["workers"][0]["completed"], 12345);
+  EXPECT_EQ(json["workers"][0]["metrics"], "http://127.0.0.1:9465");
+  EXPECT_EQ(json["metrics"], "") << "the controller serves none";
   EXPECT_EQ(json["workers"][1]["state"], "missing");
   EXPECT_TRUE(json["workers"][1]["reason"].is_null());
   EXPECT_EQ(json["sessions"][0]["session"], 7);

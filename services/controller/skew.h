@@ -1,0 +1,70 @@
+// Which ranks come late to collectives, and by how much: from how long each was in them.
+//
+// All members of an allreduce leave it together. So who was in it for the shortest time came last,
+// and the skew is how much longer the one was in it that came first. No two clocks are compared
+// (docs/adr/0012-skew-without-common-clocks.md).
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "schemas/membership.capnp.h"
+#include "services/metrics/counters.h"
+#include "services/metrics/families.h"
+
+namespace lockstep::controller {
+
+// Threads: safe.
+class Skew {
+ public:
+  // Collectives of which some members have yet to tell; older ones are given up.
+  static constexpr size_t kMostPending = 8192;
+
+  explicit Skew(int workers) : workers_(workers) {}
+
+  // What a heartbeat of `rank` says.
+  void Take(Rank rank, capnp::List<wire::CollectiveTime>::Reader times);
+
+  void Tell(metrics::Families& families) const;
+
+ private:
+  // The kinds that are left together, in the order of kKinds.
+  static constexpr size_t kOperations = 5;
+
+  struct Key {
+    uint32_t session = 0;
+    uint32_t generation = 0;
+    uint64_t command = 0;
+    Rank first = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Pending {
+    int missing = 0;
+    Rank last = 0;  // in it for the shortest time so far
+    std::chrono::nanoseconds shortest{0};
+    std::chrono::nanoseconds longest{0};
+  };
+  struct Operation {
+    metrics::DurationHistogram skew;
+    std::vector<uint64_t> last;  // by rank: how often it came last
+  };
+
+  // With mutex_ held.
+  void Add(Rank rank, wire::CollectiveTime::Reader time, Operation& operation);
+
+  const int workers_;
+  mutable std::mutex mutex_;
+  std::map<Key, Pending> pending_;
+  std::deque<Key> order_;  // oldest first; some are complete by now
+  std::array<Operation, kOperations> operations_;
+};
+
+}  // namespace lockstep::controller

@@ -1,0 +1,137 @@
+#include "services/worker/transfer_counts.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace lockstep::worker {
+namespace {
+
+// The last stands for any that is not known here.
+constexpr std::array<const char*, 6> kBackendNames = {"shm",      "gloo",    "mpi",
+                                                      "shm+gloo", "shm+mpi", "other"};
+constexpr std::array<wire::CollectiveKind, 12> kKinds = {
+    wire::CollectiveKind::ALL_REDUCE,
+    wire::CollectiveKind::REDUCE,
+    wire::CollectiveKind::BROADCAST,
+    wire::CollectiveKind::ALL_GATHER,
+    wire::CollectiveKind::GATHER,
+    wire::CollectiveKind::REDUCE_SCATTER,
+    wire::CollectiveKind::SCATTER,
+    wire::CollectiveKind::ALL_TO_ALL,
+    wire::CollectiveKind::BARRIER,
+    wire::CollectiveKind::TRANSFER,
+    wire::CollectiveKind::SEND_TO_NEXT_GROUP,
+    wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP,
+};
+
+}  // namespace
+
+const char* CollectiveCounts::LabelOf(wire::CollectiveKind kind) {
+  switch (kind) {
+    case wire::CollectiveKind::ALL_REDUCE:
+      return "allreduce";
+    case wire::CollectiveKind::REDUCE:
+      return "reduce";
+    case wire::CollectiveKind::BROADCAST:
+      return "broadcast";
+    case wire::CollectiveKind::ALL_GATHER:
+      return "allgather";
+    case wire::CollectiveKind::GATHER:
+      return "gather";
+    case wire::CollectiveKind::REDUCE_SCATTER:
+      return "reduce_scatter";
+    case wire::CollectiveKind::SCATTER:
+      return "scatter";
+    case wire::CollectiveKind::ALL_TO_ALL:
+      return "all_to_all";
+    case wire::CollectiveKind::BARRIER:
+      return "barrier";
+    case wire::CollectiveKind::TRANSFER:
+      return "transfer";
+    case wire::CollectiveKind::SEND_TO_NEXT_GROUP:
+      return "send_to_next_group";
+    case wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP:
+      return "receive_from_previous_group";
+  }
+  return "other";
+}
+
+double CollectiveCounts::BusFactor(wire::CollectiveKind kind, int ranks) {
+  if (ranks < 2) return 0;
+  const double n = ranks;
+  switch (kind) {
+    case wire::CollectiveKind::ALL_REDUCE:
+      return 2 * (n - 1) / n;
+    case wire::CollectiveKind::ALL_GATHER:
+    case wire::CollectiveKind::GATHER:
+    case wire::CollectiveKind::REDUCE_SCATTER:
+    case wire::CollectiveKind::SCATTER:
+    case wire::CollectiveKind::ALL_TO_ALL:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
+size_t CollectiveCounts::BackendOf(std::string_view backend) {
+  const auto found = std::find(kBackendNames.begin(), kBackendNames.end() - 1, backend);
+  return static_cast<size_t>(found - kBackendNames.begin());
+}
+
+void CollectiveCounts::Add(wire::CollectiveKind kind, const CollectiveFacts& facts,
+                           std::chrono::nanoseconds duration) {
+  const auto operation = static_cast<size_t>(kind);
+  if (operation >= kOperations) return;
+  counts_[operation][BackendOf(facts.backend)].Add(facts.bytes, BusFactor(kind, facts.ranks),
+                                                   duration);
+}
+
+std::vector<NamedTransfer> CollectiveCounts::List() const {
+  static_assert(kKinds.size() == kOperations && kBackendNames.size() == kBackends);
+  std::vector<NamedTransfer> list;
+  for (const wire::CollectiveKind kind : kKinds) {
+    for (size_t backend = 0; backend < kBackends; ++backend) {
+      list.push_back(
+          {LabelOf(kind), kBackendNames[backend], &counts_[static_cast<size_t>(kind)][backend]});
+    }
+  }
+  return list;
+}
+
+void TellTransfers(const std::vector<NamedTransfer>& transfers, metrics::Families& families) {
+  using Tell = std::function<void(const TransferCounts&, metrics::Families::Labels)>;
+  // One family after the other.
+  const auto each = [&](const Tell& tell) {
+    for (const NamedTransfer& transfer : transfers) {
+      if (transfer.counts->seconds().Count() == 0) continue;
+      tell(*transfer.counts, {{"operation", transfer.operation}, {"backend", transfer.backend}});
+    }
+  };
+  each([&](const TransferCounts& counts, auto labels) {
+    families.Counter("lockstep_transfers_total", "Operations that this worker has taken part in.",
+                     static_cast<double>(counts.seconds().Count()), std::move(labels));
+  });
+  each([&](const TransferCounts& counts, auto labels) {
+    families.Counter("lockstep_transfer_bytes_total",
+                     "Sizes of these operations, as nccl-tests count them.",
+                     static_cast<double>(counts.bytes()), std::move(labels));
+  });
+  each([&](const TransferCounts& counts, auto labels) {
+    families.Counter("lockstep_transfer_bus_bytes_total",
+                     "What these operations carry over the bus of each rank, by nccl-tests' "
+                     "formulas.",
+                     static_cast<double>(counts.bus_bytes()), std::move(labels));
+  });
+  each([&](const TransferCounts& counts, auto labels) {
+    families.Histogram("lockstep_transfer_seconds",
+                       "How long these operations took on this worker, waiting for peers included.",
+                       counts.seconds(), std::move(labels));
+  });
+  each([&](const TransferCounts& counts, auto labels) {
+    families.Gauge("lockstep_transfer_bus_bandwidth_bytes_per_second",
+                   "Bus bandwidth of the last of these operations.", counts.last_bandwidth(),
+                   std::move(labels));
+  });
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,25 @@
+// A worker that counts nothing, neither metrics nor progress: what counting costs is measured
+// against it. Takes what lockstep-worker takes.
+#include "runtime/control/zmq/zmq_context.h"
+#include "services/config/cluster_config.h"
+#include "services/process/service_main.h"
+#include "services/worker/worker.h"
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const process::ServiceProgram program{"uncounted_worker",
+                                        "A worker that counts nothing, to be measured against.", "",
+                                        config::Describe(config::FileKind::kWorker)};
+  process::ServiceFlags flags;
+  if (const auto exit_code = process::ParseCommandLine(program, argc, argv, &flags)) {
+    return *exit_code;
+  }
+  auto options = config::LoadWorker(flags.sources);
+  if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
+  options->counts = false;
+
+  process::BlockStopSignals();
+  const auto worker = worker::Worker::Start(*options, control::ZmqContext::Create());
+  if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
+  return process::RunUntilStopped(**worker, flags);
+}

@@ -152,6 +152,51 @@ TEST_F(MetricsTest, AWorkerTellsOfItsRegistersAndItsProgress) {
   ASSERT_TRUE(session.Close().ok());
 }
 
+TEST_F(MetricsTest, TheRankThatMakesTheOthersWaitIsNamed) {
+  StartController(3);
+  for (int rank = 0; rank < 3; ++rank) StartWorker(rank);
+  Session session = Unwrapped(ConnectTo(IpcEndpoint("clients")));
+  const auto sleep = session.GetFunction("lockstep.sleep");
+  const auto source = session.Empty(Shape({100}), DType::kFloat32);
+  ASSERT_TRUE(sleep.ok() && source.ok());
+  ASSERT_TRUE(session.Barrier().ok());
+  ASSERT_TRUE(session.Call(*sleep, 0.5, 2).ok());
+  ASSERT_TRUE(session.AllReduce(*source, Reduction::kSum).ok());
+  ASSERT_TRUE(session.SyncAll().ok());
+  const auto last = [&](int rank) {
+    return Sample("lockstep_collective_last_total{operation=\"allreduce\",rank=\"" +
+                  std::to_string(rank) + "\"}");
+  };
+  EXPECT_TRUE(Soon([&] { return last(2) == 1; }));
+  EXPECT_EQ(last(0), 0);
+  EXPECT_GT(Sample("lockstep_collective_skew_seconds_sum{operation=\"allreduce\"}"), 0.25);
+  ASSERT_TRUE(session.Close().ok());
+}
+
+TEST_F(MetricsTest, WhoeverAsksDoesNotDisturbWhoCounts) {
+  constexpr int kRounds = 200;
+  StartController(2);
+  const std::string worker = StartWorker(0).metrics_endpoint();
+  StartWorker(1);
+  Session session = Unwrapped(ConnectTo(IpcEndpoint("clients")));
+  const auto nop = session.GetFunction("lockstep.nop");
+  const auto source = session.Empty(Shape({100}), DType::kFloat32);
+  ASSERT_TRUE(nop.ok() && source.ok());
+  for (int i = 0; i < kRounds; ++i) {
+    ASSERT_TRUE(session.Call(*nop).ok());
+    ASSERT_TRUE(session.AllReduce(*source, Reduction::kSum).ok());
+    if (i % 10 == 0) {
+      ASSERT_TRUE(session.Flush().ok());
+      EXPECT_LE(SampleFrom(worker, "lockstep_commands_total{kind=\"call\"}"), kRounds);
+    }
+  }
+  ASSERT_TRUE(session.SyncAll().ok());
+  EXPECT_EQ(SampleFrom(worker, "lockstep_commands_total{kind=\"call\"}"), kRounds);
+  EXPECT_EQ(SampleFrom(worker, "lockstep_transfers_total{operation=\"allreduce\",backend=\"shm\"}"),
+            kRounds);
+  ASSERT_TRUE(session.Close().ok());
+}
+
 TEST_F(MetricsTest, AnAddressThatCannotBeHadEndsTheStart) {
   StartController(1);
   controller::ControllerOptions options;

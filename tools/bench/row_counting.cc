@@ -2,17 +2,18 @@
 //
 // Two clusters take turns: the workers of one count, those of the other are the same but for that.
 // The difference is smaller than what disturbs a single measurement, so a round's number is the
-// best of many short turns.
-#include <algorithm>
+// median of many short turns.
 #include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/process_facts.h"
 #include "tools/bench/rows.h"
+#include "tools/bench/statistics.h"
 
 namespace lockstep::bench {
 namespace {
@@ -22,10 +23,6 @@ constexpr double kGoal = 0.97;
 struct Cost {
   double seconds = 0;         // until all workers have executed the calls
   double worker_seconds = 0;  // of processor time, the mean of the workers
-  void TakeLess(const Cost& other) {
-    seconds = std::min(seconds, other.seconds);
-    worker_seconds = std::min(worker_seconds, other.worker_seconds);
-  }
 };
 
 // A session of no-op calls with a cluster of its own.
@@ -73,6 +70,19 @@ class Calls {
   DRef nop_;
 };
 
+// What one of the clusters has taken in the turns of a round.
+struct Turns {
+  std::vector<double> seconds;
+  std::vector<double> worker_seconds;
+
+  Status Take(Calls& cluster, int calls) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const Cost cost, cluster.Make(calls));
+    seconds.push_back(cost.seconds);
+    worker_seconds.push_back(cost.worker_seconds);
+    return OkStatus();
+  }
+};
+
 Status MeasureWith(int workers, const std::string& uncounted, const Settings& settings,
                    Report& report) {
   const std::string cluster =
@@ -91,23 +101,24 @@ Status MeasureWith(int workers, const std::string& uncounted, const Settings& se
                            .note = "waiting for messages awake included"});
   LOCKSTEP_ASSIGN_OR_RETURN(Calls with, Calls::Start(workers, ""));
   LOCKSTEP_ASSIGN_OR_RETURN(Calls without, Calls::Start(workers, uncounted));
-  const int turns = settings.quick ? 5 : 25;
+  const int turns = settings.quick ? 6 : 40;
   const int calls = settings.quick ? 10'000 : 20'000;
   for (Calls* each : {&with, &without}) LOCKSTEP_RETURN_IF_ERROR(each->Make(calls).status());
   for (int round = 0; round < settings.rounds; ++round) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
-    Cost counted{1e9, 1e9};
-    Cost bare = counted;
+    Turns counted;
+    Turns bare;
     for (int turn = 0; turn < turns; ++turn) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const Cost ours, with.Make(calls));
-      LOCKSTEP_ASSIGN_OR_RETURN(const Cost rival, without.Make(calls));
-      counted.TakeLess(ours);
-      bare.TakeLess(rival);
+      // Whoever comes second may find the machine as the first has left it.
+      const bool bare_first = turn % 2 == 1;
+      if (bare_first) LOCKSTEP_RETURN_IF_ERROR(bare.Take(without, calls));
+      LOCKSTEP_RETURN_IF_ERROR(counted.Take(with, calls));
+      if (!bare_first) LOCKSTEP_RETURN_IF_ERROR(bare.Take(without, calls));
     }
-    rate.ours.push_back(calls / counted.seconds);
-    rate.Rival("nothing counted").values.push_back(calls / bare.seconds);
-    time.ours.push_back(counted.worker_seconds * 1e9 / calls);
-    time.Rival("nothing counted").values.push_back(bare.worker_seconds * 1e9 / calls);
+    rate.ours.push_back(calls / Median(counted.seconds));
+    rate.Rival("nothing counted").values.push_back(calls / Median(bare.seconds));
+    time.ours.push_back(Median(counted.worker_seconds) * 1e9 / calls);
+    time.Rival("nothing counted").values.push_back(Median(bare.worker_seconds) * 1e9 / calls);
   }
   LOCKSTEP_RETURN_IF_ERROR(with.Stop());
   return without.Stop();

@@ -11,7 +11,7 @@ import sys
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 TOP_LEVEL = ("schemas", "runtime", "services", "tools", "examples", "tests", "third_party")
 
-CLIENT_SIDE = {"schemas", "runtime/base", "runtime/control"}
+CLIENT_SIDE = {"schemas", "runtime/base", "runtime/control", "runtime/control/keys"}
 WORKER_SIDE = {"runtime/base", "runtime/tensor"}
 WORKER_SERVICE = (
     CLIENT_SIDE
@@ -34,7 +34,9 @@ PROGRAM = {"services/config", "services/process"}
 LAYERS = {
     "schemas": set(),
     "runtime/base": set(),
-    "runtime/control": {"schemas", "runtime/base"},
+    "runtime/control": {"schemas", "runtime/base", "runtime/control/keys"},
+    # Sends nothing, so configurations may name keys, too.
+    "runtime/control/keys": {"runtime/base"},
     "runtime/client": CLIENT_SIDE,
     "runtime/tensor": {"runtime/base"},
     "runtime/registers": WORKER_SIDE,
@@ -46,7 +48,12 @@ LAYERS = {
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/mpi": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
-    "services/config": {"runtime/base", "services/controller", "services/worker"},
+    "services/config": {
+        "runtime/base",
+        "runtime/control/keys",
+        "services/controller",
+        "services/worker",
+    },
     "services/metrics": {"runtime/base"},
     "services/controller": CLIENT_SIDE | {"services/metrics"},
     "services/worker": WORKER_SERVICE | {"services/metrics"},

@@ -38,6 +38,7 @@ int Main(int argc, char** argv) {
   AddRun(lockstep);
   AddConfig(lockstep);
   AddKeys(lockstep);
+  AddDoctor(lockstep);
   AddVersion(lockstep);
 
   if (argc == 1) {

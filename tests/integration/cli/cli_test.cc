@@ -1,12 +1,16 @@
 // The `lockstep` program, driven as people and scripts drive it.
+#include <gmock/gmock.h>
 #include <signal.h>
 
+#include <set>
 #include <thread>
 
 #include "tests/integration/cli/cli_fixture.h"
 
 namespace lockstep::cli {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
   const json up = RunJson({"up", "--detach", "--workers", "3", "--name", "demo"});
@@ -280,6 +284,52 @@ TEST_F(CliTest, ConfigurationFilesAreChecked) {
   const std::string problem = reports[1]["problems"][0];
   EXPECT_NE(problem.find(bad + ":2"), std::string::npos) << problem;
   EXPECT_GT(RunJson({"config", "show", "--kind", "worker"})["worker"].size(), 3u);
+}
+
+TEST_F(CliTest, DoctorFindsNothingBadHereAndNamesWhatItLookedAt) {
+  const json findings = RunJson({"doctor", "--set", "worker.arena_bytes=16MiB"});
+  std::set<std::string> subjects;
+  for (const json& finding : findings) {
+    subjects.insert(finding["subject"]);
+    EXPECT_NE(finding["verdict"], "bad") << finding;
+  }
+  for (const char* subject :
+       {"lockstep-controller", "lockstep-worker", "shared memory", "memory limit", "open files",
+        "locked memory", "clock", "network", "keys"}) {
+    EXPECT_TRUE(subjects.contains(subject)) << subject;
+  }
+}
+
+TEST_F(CliTest, DoctorSaysHowToMendAKeyThatOthersCanRead) {
+  ASSERT_EQ(Run({"keys", "new", "me", "--out", scratch_ + "/me.key"}).code, 0);
+  EXPECT_EQ(
+      Run({"doctor", "--set", "worker.arena_bytes=16MiB", "--key", scratch_ + "/me.key"}).code, 0);
+  fs::permissions(scratch_ + "/me.key", fs::perms::others_read, fs::perm_options::add);
+  const Result bad =
+      Run({"doctor", "--set", "worker.arena_bytes=16MiB", "--key", scratch_ + "/me.key"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.output, HasSubstr("chmod 600 " + scratch_ + "/me.key"));
+  EXPECT_THAT(bad.output, HasSubstr("1 thing to mend"));
+}
+
+TEST_F(CliTest, KeysAreMadeAllowedAndRevoked) {
+  const std::string key = scratch_ + "/trainer.key";
+  const std::string list = scratch_ + "/allowed_keys";
+  const json made = RunJson({"keys", "new", "trainer", "--out", key});
+  const std::string public_key = made["public_key"];
+  EXPECT_EQ(ReadFile(key).find(public_key + "\nlsk_") != std::string::npos, true);
+  EXPECT_EQ(RunJson({"keys", "show", key})["public_key"], public_key);
+  EXPECT_EQ(Run({"keys", "new", "trainer", "--out", key}).code, 1) << "it is not overwritten";
+  EXPECT_EQ(RunJson({"keys", "show", key})["public_key"], public_key);
+  EXPECT_EQ(Run({"keys", "allow", "king", "trainer", public_key, "-f", list}).code, 2);
+  EXPECT_EQ(Run({"keys", "allow", "client", "trainer", key, "-f", list}).code, 0);
+  EXPECT_EQ(Run({"keys", "allow", "client", "trainer", key, "-f", list}).code, 1) << "twice";
+  const json shown = RunJson({"keys", "show", list});
+  ASSERT_EQ(shown.size(), 1u);
+  EXPECT_EQ(shown[0]["role"], "client");
+  EXPECT_EQ(shown[0]["public_key"], public_key);
+  EXPECT_EQ(Run({"keys", "revoke", public_key, "-f", list}).code, 0);
+  EXPECT_EQ(RunJson({"keys", "show", list})[0]["role"], "revoked");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ void AddCall(Command lockstep);
 void AddRun(Command lockstep);
 void AddConfig(Command lockstep);
 void AddKeys(Command lockstep);
+void AddDoctor(Command lockstep);
 void AddVersion(Command lockstep);
 
 }  // namespace lockstep::cli

@@ -1,0 +1,143 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "services/config/cluster_config.h"
+#include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
+#include "tools/cli/doctor/installation.h"
+#include "tools/cli/doctor/machine.h"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/key_options.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct DoctorCommand {
+  std::string file;
+  std::vector<std::string> settings;
+  KeyOptions keys;
+  OutputFormat format = OutputFormat::kTable;
+};
+
+// What all workers of this host may take of its memory.
+uint64_t WantedBytes(const config::ClusterOptions& cluster) {
+  uint64_t bytes = 0;
+  for (const worker::WorkerOptions& worker : cluster.ranks) {
+    if (cluster.HostOf(worker.rank).IsThisHost()) bytes += worker.arena_bytes;
+  }
+  return bytes;
+}
+
+std::vector<Finding> Examine(const DoctorCommand& command, const config::ClusterOptions& cluster) {
+  const auto here =
+      std::count_if(cluster.ranks.begin(), cluster.ranks.end(),
+                    [&](const auto& worker) { return cluster.HostOf(worker.rank).IsThisHost(); });
+  const uint64_t wanted = WantedBytes(cluster);
+  std::vector<Finding> findings = {
+      CheckProgram("lockstep-controller", "LOCKSTEP_CONTROLLER", "services/controller"),
+      CheckProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker"),
+      CheckSharedMemory("/dev/shm", wanted),
+      CheckMemoryLimit("/sys/fs/cgroup", wanted),
+      CheckOpenFiles(static_cast<int>(here)),
+      CheckLockedMemory(),
+      CheckClock(),
+      CheckInterfaces(),
+  };
+  for (Finding& finding : CheckKeys(cluster)) findings.push_back(std::move(finding));
+  const ControllerAddress own = WithKeys({}, command.keys);
+  if (!own.key.empty()) findings.push_back(CheckKeyFile("your", own.key));
+  if (!own.controller_key.empty()) {
+    findings.push_back(CheckPublicKeys("controller's", own.controller_key));
+  }
+  return findings;
+}
+
+const char* Name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return "good";
+    case Verdict::kDoubtful:
+      return "doubtful";
+    case Verdict::kBad:
+      return "bad";
+  }
+  return "?";
+}
+
+Tint TintOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return Tint::kGreen;
+    case Verdict::kDoubtful:
+      return Tint::kYellow;
+    case Verdict::kBad:
+      return Tint::kRed;
+  }
+  return Tint::kPlain;
+}
+
+void Print(const std::vector<Finding>& findings) {
+  const Style style = Style::For(STDOUT_FILENO);
+  size_t width = 0;
+  for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
+  for (const Finding& finding : findings) {
+    const std::string verdict = Name(finding.verdict);
+    std::cout << style.Paint(TintOf(finding.verdict), verdict)
+              << std::string(10 - verdict.size(), ' ') << finding.subject
+              << std::string(width - finding.subject.size() + 2, ' ') << finding.fact << '\n';
+    if (finding.remedy.empty()) continue;
+    std::cout << std::string(width + 12, ' ') << style.Paint(Tint::kDim, "mend: ") << finding.remedy
+              << '\n';
+  }
+}
+
+Status Doctor(const DoctorCommand& command) {
+  const StatusOr<config::ClusterOptions> cluster =
+      config::LoadCluster({command.file, command.settings});
+  if (!cluster.ok()) return WithExitCode(cluster.status(), ExitCode::kUsage);
+  const std::vector<Finding> findings = Examine(command, *cluster);
+  if (command.format == OutputFormat::kJson) {
+    Json list = Json::array();
+    for (const Finding& finding : findings) {
+      list.push_back({{"subject", finding.subject},
+                      {"verdict", Name(finding.verdict)},
+                      {"fact", finding.fact},
+                      {"remedy", finding.remedy.empty() ? Json() : Json(finding.remedy)}});
+    }
+    std::cout << ToText(list) << '\n';
+  } else {
+    Print(findings);
+  }
+  const auto bad = static_cast<uint64_t>(
+      std::count_if(findings.begin(), findings.end(),
+                    [](const Finding& finding) { return finding.verdict == Verdict::kBad; }));
+  if (bad == 0) return OkStatus();
+  return FailedPrecondition(Plural(bad, "thing"), " to mend before a cluster starts here");
+}
+
+}  // namespace
+
+void AddDoctor(Command lockstep) {
+  Command command =
+      lockstep.AddCommand("doctor", "Check this host before a cluster is started on it");
+  auto options = std::make_shared<DoctorCommand>();
+  command.Add("FILE", options->file, "the cluster file; without it, the defaults").Placeholder("");
+  command.Add("--set", options->settings, "overrides one setting (repeatable)")
+      .Placeholder("KEY=VALUE")
+      .Repeatable();
+  AddKeyOptions(command, options->keys);
+  AddOutputOption(command, options->format);
+  command.Examples(
+      "  lockstep doctor --set worker.arena_bytes=16MiB\n"
+      "  lockstep doctor cluster.yaml --output json\n");
+  command.Do([options] { return Doctor(*options); });
+}
+
+}  // namespace lockstep::cli

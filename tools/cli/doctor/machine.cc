@@ -1,0 +1,165 @@
+#include "tools/cli/doctor/machine.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "tools/cli/output.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+// A worker's own descriptors, and some connections to others.
+constexpr uint64_t kFilesPerWorker = 256;
+constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+std::string BytesOrAll(uint64_t bytes) {
+  return bytes >= kUnlimited / 2 ? "unlimited" : FormatBytes(bytes);
+}
+
+uint64_t Limit(rlim_t limit) { return limit == RLIM_INFINITY ? kUnlimited : limit; }
+
+}  // namespace
+
+Finding CheckSharedMemory(const std::string& path, uint64_t wanted_bytes) {
+  struct statvfs facts {};
+  if (statvfs(path.c_str(), &facts) != 0) {
+    return {"shared memory", Verdict::kBad, path + ": " + std::strerror(errno),
+            "mount a tmpfs there: mount -t tmpfs -o size=8g tmpfs " + path};
+  }
+  const uint64_t size = facts.f_blocks * facts.f_frsize;
+  const uint64_t free = facts.f_bavail * facts.f_frsize;
+  const std::string fact = path + " has " + FormatBytes(size) + ", " + FormatBytes(free) +
+                           " of it free; workers here may take " + FormatBytes(wanted_bytes);
+  const std::string remedy = "mount -o remount,size=SIZE " + path +
+                             " (containers: --shm-size), or a smaller worker.arena_bytes";
+  // What docker gives unless told otherwise is too little for anything.
+  if (free < std::min(wanted_bytes, 64 * kMiB)) {
+    return {"shared memory", Verdict::kBad, fact, remedy};
+  }
+  if (free < wanted_bytes) return {"shared memory", Verdict::kDoubtful, fact, remedy};
+  return {"shared memory", Verdict::kGood, fact, ""};
+}
+
+Finding CheckOpenFiles(uint64_t soft, uint64_t hard, int workers) {
+  // In one process (`--embedded`), the workers share them.
+  const uint64_t wanted = kFilesPerWorker * static_cast<uint64_t>(std::max(workers, 1));
+  const std::string fact = "a process may open " +
+                           (soft == kUnlimited ? "any number" : FormatCount(soft)) + "; " +
+                           std::to_string(workers) + " workers want " + FormatCount(wanted);
+  if (soft >= wanted) return {"open files", Verdict::kGood, fact, ""};
+  const std::string how = hard >= wanted ? "ulimit -n " + std::to_string(wanted)
+                                         : "raise the hard limit (LimitNOFILE= of systemd, "
+                                           "--ulimit nofile= of docker)";
+  return {"open files", soft < kFilesPerWorker ? Verdict::kBad : Verdict::kDoubtful, fact, how};
+}
+
+Finding CheckOpenFiles(int workers) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return CheckOpenFiles(Limit(limit.rlim_cur), Limit(limit.rlim_max), workers);
+}
+
+Finding CheckLockedMemory(uint64_t soft_bytes) {
+  const std::string fact = "a process may lock " + BytesOrAll(soft_bytes);
+  if (soft_bytes >= 64 * kMiB) return {"locked memory", Verdict::kGood, fact, ""};
+  return {"locked memory", Verdict::kDoubtful,
+          fact + ": enough for CPU workers; drivers of GPUs and of InfiniBand may want more",
+          "ulimit -l unlimited (LimitMEMLOCK= of systemd, --ulimit memlock=-1 of docker)"};
+}
+
+Finding CheckLockedMemory() {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  return CheckLockedMemory(Limit(limit.rlim_cur));
+}
+
+Finding CheckClock(bool is_synchronised, int64_t max_error_micros) {
+  if (is_synchronised) {
+    return {"clock", Verdict::kGood,
+            "synchronised, at most " + std::to_string(max_error_micros / 1000) + " ms off", ""};
+  }
+  return {"clock", Verdict::kDoubtful,
+          "nothing keeps it right, as far as the kernel knows: the logs of several hosts may not "
+          "agree about what came first (Lockstep itself compares no clocks)",
+          "run chrony, ntpd or systemd-timesyncd on the host"};
+}
+
+Finding CheckClock() {
+  timex facts{};
+  const int state = adjtimex(&facts);
+  return CheckClock(state >= 0 && state != TIME_ERROR && (facts.status & STA_UNSYNC) == 0,
+                    facts.maxerror);
+}
+
+Finding CheckMemoryLimit(const std::string& root, uint64_t wanted_bytes) {
+  for (const char* const file : {"/memory.max", "/memory/memory.limit_in_bytes"}) {
+    std::ifstream in(root + file);
+    uint64_t bytes = 0;
+    // "max", or a number that no machine has, means that there is none.
+    if (!(in >> bytes) || bytes > (uint64_t{1} << 60)) continue;
+    const std::string fact =
+        "this control group may take " + FormatBytes(bytes) + ", shared memory included";
+    if (bytes >= wanted_bytes) return {"memory limit", Verdict::kGood, fact, ""};
+    return {"memory limit", Verdict::kDoubtful,
+            fact + "; workers here may take " + FormatBytes(wanted_bytes),
+            "a larger limit (--memory of docker, resources.limits of Kubernetes), or a smaller "
+            "worker.arena_bytes"};
+  }
+  return {"memory limit", Verdict::kGood, "none that this process can see", ""};
+}
+
+Finding CheckInterfaces(const std::vector<Interface>& interfaces) {
+  std::string others;
+  bool has_loopback = false;
+  for (const Interface& one : interfaces) {
+    has_loopback = has_loopback || one.is_loopback;
+    if (!one.is_loopback) others += (others.empty() ? "" : ", ") + one.name + " " + one.address;
+  }
+  if (!has_loopback) {
+    return {"network", Verdict::kBad, "there is no loopback interface that is up",
+            "ip link set lo up"};
+  }
+  if (others.empty()) {
+    return {"network", Verdict::kDoubtful, "only loopback: no other host can be reached",
+            "nothing, for a cluster on this host"};
+  }
+  return {"network", Verdict::kGood, others, ""};
+}
+
+Finding CheckInterfaces() {
+  std::vector<Interface> found;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return {"network", Verdict::kBad, std::string("cannot be listed: ") + std::strerror(errno), ""};
+  }
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+    char text[INET6_ADDRSTRLEN] = {};
+    if (one->ifa_addr->sa_family == AF_INET) {
+      inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text,
+                sizeof text);
+    } else if (one->ifa_addr->sa_family == AF_INET6) {
+      inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, text,
+                sizeof text);
+    } else {
+      continue;
+    }
+    found.push_back({one->ifa_name, text, (one->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  freeifaddrs(list);
+  return CheckInterfaces(found);
+}
+
+}  // namespace lockstep::cli

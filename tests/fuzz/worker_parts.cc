@@ -46,7 +46,8 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   bulk_ = std::make_unique<worker::BulkServer>(std::make_unique<ScriptedServerChannel>(
       script_, 0, [](const control::PeerName&, const control::Message&) {}));
   module::AddBuiltins(functions_);
-  executor_ = std::make_unique<worker::Executor>(options_, arena_, functions_, *bulk_, activity_);
+  executor_ = std::make_unique<worker::Executor>(options_, arena_, functions_, *bulk_, activity_,
+                                                 &recorder_);
   const std::atomic<bool> cancelled{false};
   worker::WorldOptions connecting;
   connecting.arena = arena_;

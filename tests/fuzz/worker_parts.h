@@ -12,6 +12,7 @@
 #include "services/worker/executor.h"
 #include "services/worker/options.h"
 #include "services/worker/place.h"
+#include "services/worker/recorder.h"
 #include "tests/fuzz/scripted_channel.h"
 
 namespace lockstep::fuzz {
@@ -52,6 +53,7 @@ class WorkerParts {
   ScriptedClientChannel controller_;
   worker::Place place_;
   std::unique_ptr<collective::Communicator> world_;
+  worker::Recorder recorder_;
   std::unique_ptr<worker::Executor> executor_;
 };
 

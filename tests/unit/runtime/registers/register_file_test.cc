@@ -95,7 +95,7 @@ TEST_F(RegisterFileTest, GenerationZeroIsInvalid) {
 TEST_F(RegisterFileTest, WriteBeyondTheLimitIsExhausted) {
   ExpectError(file_.Write({1000, 1}, int64_t{1}), StatusCode::kResourceExhausted,
               "register r1000.1 is beyond the limit of 1000 registers per session; free some, or "
-              "raise the limit");
+              "raise the limit (max_registers)");
   EXPECT_TRUE(file_.Kill({1000, 1}).ok()) << "the client drops the reference all the same";
 }
 

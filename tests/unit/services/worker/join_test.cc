@@ -85,7 +85,8 @@ class JoinTest : public testing::Test {
   std::unique_ptr<control::ClientChannel> client_;
   WorkerOptions options_;
   control::WakeUp wake_up_;
-  Offer offer_{"lockstep-seg", "lockstep-seg-activity", "inproc://bulk", "http://127.0.0.1:9464"};
+  Offer offer_{"lockstep-seg", "lockstep-seg-activity", "inproc://bulk", "lpk_bulk",
+               "http://127.0.0.1:9464"};
   std::atomic<bool> stopping_{false};
 };
 
@@ -104,6 +105,7 @@ TEST_F(JoinTest, HelloSaysWhoTheWorkerIsAndTheWelcomeWhereItIs) {
           EXPECT_EQ(std::string(hello.getDevice().cStr()), "cpu:0");
           EXPECT_EQ(std::string(hello.getSegment().cStr()), "lockstep-seg");
           EXPECT_EQ(std::string(hello.getBulkEndpoint().cStr()), "inproc://bulk");
+          EXPECT_EQ(std::string(hello.getBulkKey().cStr()), "lpk_bulk");
           EXPECT_EQ(std::string(hello.getMetricsEndpoint().cStr()), "http://127.0.0.1:9464");
         },
         [](wire::Envelope::Builder envelope) { WriteWelcome(envelope, 2, 3); });

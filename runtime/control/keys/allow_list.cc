@@ -12,6 +12,8 @@ constexpr std::pair<Role, const char*> kRoles[] = {{Role::kReader, "reader"},
                                                    {Role::kOperator, "operator"},
                                                    {Role::kWorker, "worker"}};
 constexpr char kRevoked[] = "revoked";
+// The name in the line of a key that was revoked without having been in the list.
+constexpr char kUnlisted[] = "unlisted";
 constexpr size_t kMaxNameBytes = 63;
 
 std::vector<std::string> Words(const std::string& line) {
@@ -42,9 +44,7 @@ bool Includes(Role role, Role needed) {
   return role >= needed;
 }
 
-std::string Identity::Text() const {
-  return control::Name(role) + " " + key.Text() + " " + name;
-}
+std::string Identity::Text() const { return control::Name(role) + " " + key.Text() + " " + name; }
 
 StatusOr<Identity> Identity::Parse(const std::string& text) {
   const std::vector<std::string> words = Words(text);
@@ -155,11 +155,16 @@ StatusOr<std::string> WithLine(const std::string& text, const std::string& file,
 StatusOr<std::string> WithoutKey(const std::string& text, const std::string& file,
                                  const PublicKey& key) {
   LOCKSTEP_ASSIGN_OR_RETURN(const AllowList before, AllowList::Parse(text, file));
-  if (!before.Find(key).has_value()) {
-    return NotFound(file, ": the key ", key.Text(),
-                    before.revoked().count(key) == 0 ? " is not there" : " is revoked already");
+  if (before.revoked().count(key) != 0) {
+    return AlreadyExists(file, ": the key ", key.Text(), " is revoked already");
   }
   std::string changed;
+  if (!before.Find(key).has_value()) {
+    // Its line was taken out, and perhaps its owner has stayed: see Holds().
+    changed = text;
+    if (!changed.empty() && changed.back() != '\n') changed += '\n';
+    return changed + kRevoked + " " + key.Text() + " " + kUnlisted + "\n";
+  }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::vector<std::string> words = Words(line);

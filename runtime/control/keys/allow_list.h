@@ -74,7 +74,7 @@ class AllowList {
 // another role.
 StatusOr<std::string> WithLine(const std::string& text, const std::string& file,
                                const Identity& identity);
-// `text` in which the key is revoked. kNotFound if it is not there.
+// `text` in which the key is revoked, whether it was there or not. kAlreadyExists: it is already.
 StatusOr<std::string> WithoutKey(const std::string& text, const std::string& file,
                                  const PublicKey& key);
 

@@ -2,12 +2,23 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <utility>
 
 #include "runtime/base/log.h"
 #include "runtime/control/keys/key_file.h"
 
 namespace lockstep::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Whoever is not known may just have been added; but nobody is to keep us looking.
+constexpr std::chrono::milliseconds kSoon = 50ms;
+// A failure that lasts is told this often.
+constexpr std::chrono::seconds kTellAgain = 60s;
+
+}  // namespace
 
 FileState FileState::Of(const std::string& path) {
   struct stat file {};
@@ -23,20 +34,16 @@ FileState FileState::Of(const std::string& path) {
 
 StatusOr<std::shared_ptr<AllowListFile>> AllowListFile::Open(const std::string& path) {
   std::shared_ptr<AllowListFile> file(new AllowListFile(path));
-  LOCKSTEP_RETURN_IF_ERROR(file->Read());
+  LOCKSTEP_RETURN_IF_ERROR(file->Read(FileState::Of(path)));
   return file;
 }
 
-Status AllowListFile::Read() {
-  // Looked at first: what changes while it is read is read again.
-  const FileState state = FileState::Of(path_);
-  {
-    std::lock_guard lock(mutex_);
-    state_ = state;
-  }
+Status AllowListFile::Read(const FileState& state) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadTrustedFile(path_));
+  if (FileState::Of(path_) != state) return Aborted(path_, " is being written");
   LOCKSTEP_ASSIGN_OR_RETURN(AllowList list, AllowList::Parse(text, path_));
   std::lock_guard lock(mutex_);
+  read_ = state;
   list_ = std::make_shared<const AllowList>(std::move(list));
   version_.fetch_add(1, std::memory_order_release);
   return OkStatus();
@@ -47,22 +54,54 @@ std::shared_ptr<const AllowList> AllowListFile::list() const {
   return list_;
 }
 
+bool AllowListFile::IsWorthReading(const FileState& state) {
+  const bool stands_still = state == std::exchange(last_look_, state);
+  std::lock_guard lock(mutex_);
+  if (state == read_) return false;
+  // A rename changes the inode's own time; what is written where it stands changes both.
+  const bool is_another_file = state.inode != read_.inode || state.device != read_.device;
+  const bool was_renamed = is_another_file && state.changed_ns > state.modified_ns;
+  return stands_still || was_renamed;
+}
+
 void AllowListFile::Refresh() {
+  const FileState state = FileState::Of(path_);  // may take long where the disk is slow, or remote
+  std::lock_guard lock(refresh_mutex_);
+  if (!IsWorthReading(state)) return;
+  const Status status = Read(state);
+  if (!status.ok()) return TellFailure(status);
+  told_.clear();
+  log::Info("the allowed keys were read again: ", list()->all().size(), " keys in ", path_);
+}
+
+void AllowListFile::RefreshSoon() {
   {
-    std::lock_guard lock(mutex_);
-    if (FileState::Of(path_) == state_) return;
+    std::lock_guard lock(refresh_mutex_);
+    if (!next_soon_.Expired()) return;
+    next_soon_ = Deadline::After(kSoon);
   }
-  const Status status = Read();
-  if (status.ok()) {
-    log::Info("the allowed keys were read again: ", list()->all().size(), " keys in ", path_);
-  } else {
-    log::Error("the allowed keys stay as they were, for they cannot be read again: ",
-               Message(status));
-  }
+  Refresh();
+}
+
+void AllowListFile::TellFailure(const Status& why) {
+  if (why.code() == StatusCode::kAborted) return;  // the next look will find it whole
+  if (told_ == Message(why) && !tell_again_.Expired()) return;
+  told_ = Message(why);
+  tell_again_ = Deadline::After(kTellAgain);
+  log::Error("the allowed keys stay as they were, for they cannot be read again: ", told_);
 }
 
 StatusOr<Identity> FileGate::Admit(const PublicKey& key) {
-  const std::optional<Identity> identity = file_->list()->Find(key);
+  std::shared_ptr<const AllowList> list = file_->list();
+  std::optional<Identity> identity = list->Find(key);
+  if (!identity.has_value()) {
+    file_->RefreshSoon();
+    list = file_->list();
+    identity = list->Find(key);
+  }
+  if (const auto found = list->revoked().find(key); found != list->revoked().end()) {
+    return PermissionDenied("the key ", key.Text(), " of \"", found->second, "\" was revoked");
+  }
   if (!identity.has_value()) {
     return PermissionDenied("the key ", key.Text(), " is not in ", file_->path(),
                             "; whoever it belongs to may come in after `lockstep keys allow "

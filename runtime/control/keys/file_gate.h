@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "runtime/base/deadline.h"
@@ -21,7 +22,10 @@ struct FileState {
 };
 
 // The allow list of a file, which is read again when the file has changed. A change that cannot be
-// understood is told in the log, and the list stays as it was.
+// read or understood is told in the log and tried again, and the list stays as it was meanwhile.
+//
+// A file may be seen while it is written, and half a list would cut others off: a change counts
+// when it looks the same twice, or when the whole file was renamed into place.
 //
 // Threads: safe.
 class AllowListFile {
@@ -33,16 +37,29 @@ class AllowListFile {
   // Grows with every change.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   void Refresh();
+  // The same, if nobody has looked lately.
+  void RefreshSoon();
   const std::string& path() const { return path_; }
 
  private:
   explicit AllowListFile(std::string path) : path_(std::move(path)) {}
-  Status Read();
+  // Whether the file, which looks like this, is to be read.
+  bool IsWorthReading(const FileState& state);
+  // kAborted if it changes meanwhile.
+  Status Read(const FileState& state);
+  void TellFailure(const Status& why);
 
   const std::string path_;
   std::atomic<uint64_t> version_{0};
+
+  std::mutex refresh_mutex_;  // guards what only looking needs
+  std::optional<FileState> last_look_;
+  Deadline next_soon_ = Deadline::After({});
+  std::string told_;  // the failure that was told last, ...
+  Deadline tell_again_ = Deadline::After({});
+
   mutable std::mutex mutex_;
-  FileState state_;
+  FileState read_;  // as it was when `list_` was read
   std::shared_ptr<const AllowList> list_;
 };
 

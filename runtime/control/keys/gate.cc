@@ -13,12 +13,14 @@ StatusOr<KeyPair> ReadOwnKey(const std::string& path_or_key) {
 StatusOr<CredentialSource> CredentialsFrom(const std::string& key, const std::string& listener) {
   if (key.empty() && listener.empty()) return CredentialSource();
   if (key.empty()) {
-    return InvalidArgument("the controller's key is given, but none of one's own: name a key file "
-                           "(`lockstep keys new` makes one)");
+    return InvalidArgument(
+        "the controller's key is given, but none of one's own: name a key file "
+        "(`lockstep keys new` makes one)");
   }
   if (listener.empty()) {
-    return InvalidArgument("a key of one's own is given, but not the controller's public key, by "
-                           "which it is known (`lockstep keys show` prints it)");
+    return InvalidArgument(
+        "a key of one's own is given, but not the controller's public key, by "
+        "which it is known (`lockstep keys show` prints it)");
   }
   CredentialSource read = [key, listener]() -> StatusOr<Credentials> {
     Credentials credentials;

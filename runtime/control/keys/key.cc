@@ -65,10 +65,12 @@ KeyPair PairOf(const SecretKey& secret) {
   return {PublicKey{Decode(public_text)}, secret};
 }
 
+bool HasSecret(const std::string& text) { return text.find(kSecretPrefix) != std::string::npos; }
+
 StatusOr<PublicKey> ParsePublicKey(const std::string& text) {
   PublicKey key;
   if (Parse(kPublicPrefix, text, &key.bytes)) return key;
-  if (text.rfind(kSecretPrefix, 0) == 0) {
+  if (HasSecret(text)) {
     return InvalidArgument("a secret key (", kSecretPrefix,
                            "...) where a public one belongs: take it out and make a new one, for "
                            "others may have seen it");

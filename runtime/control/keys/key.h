@@ -54,6 +54,9 @@ KeyPair NewKeyPair();
 // The pair that a secret key belongs to.
 KeyPair PairOf(const SecretKey& secret);
 
+// True if there is a secret key somewhere in the text: it must not be repeated in any message.
+bool HasSecret(const std::string& text);
+
 // kInvalidArgument, which never repeats a secret: not the text of such a key; of the other kind.
 StatusOr<PublicKey> ParsePublicKey(const std::string& text);
 StatusOr<SecretKey> ParseSecretKey(const std::string& text);

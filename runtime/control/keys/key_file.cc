@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 
 #include "absl/cleanup/cleanup.h"
@@ -61,6 +64,17 @@ Status CheckTrusted(const std::string& path, const struct stat& file) {
                           "`");
 }
 
+// Whoever may write to the directory may put another file in this one's place; in one like /tmp,
+// only its owner may.
+Status CheckDirectory(const std::string& path) {
+  const std::string directory = std::filesystem::path(RealPath(path)).parent_path();
+  struct stat there {};
+  if (stat(directory.c_str(), &there) != 0) return FileError("cannot look at", directory, errno);
+  if ((there.st_mode & S_IWOTH) == 0 || (there.st_mode & S_ISVTX) != 0) return OkStatus();
+  return PermissionDenied("everybody may put another file in the place of ", path, "; `chmod o-w ",
+                          directory, "`");
+}
+
 using Check = Status (*)(const std::string& path, const struct stat& file);
 
 StatusOr<std::string> ReadChecked(const std::string& path, Check check) {
@@ -72,6 +86,7 @@ StatusOr<std::string> ReadChecked(const std::string& path, Check check) {
   if (fstat(fd, &file) != 0) return FileError("cannot read", path, errno);
   if (!S_ISREG(file.st_mode)) return InvalidArgument(path, " is no file");
   LOCKSTEP_RETURN_IF_ERROR(check(path, file));
+  LOCKSTEP_RETURN_IF_ERROR(CheckDirectory(path));
   if (file.st_size > kMaxFileBytes) {
     return InvalidArgument(path, " has ", file.st_size, " bytes; at most ", kMaxFileBytes,
                            " are read");
@@ -107,13 +122,33 @@ std::string KeyFileText(const KeyPair& pair, const std::string& name) {
          "\n";
 }
 
+// Gives the file the owner and the group of the one whose place it takes. 0, or an errno.
+int TakeOverOwner(int fd, const std::string& path) {
+  struct stat before {};
+  struct stat draft {};
+  if (stat(path.c_str(), &before) != 0) return errno == ENOENT ? 0 : errno;
+  if (fstat(fd, &draft) != 0) return errno;
+  if (before.st_uid == draft.st_uid && before.st_gid == draft.st_gid) return 0;
+  return fchown(fd, before.st_uid, before.st_gid) == 0 ? 0 : errno;
+}
+
+// What was renamed stays so when the machine loses its power. Not every file system can say so.
+void SyncDirectory(const std::string& path) {
+  const std::string directory = std::filesystem::absolute(path).parent_path();
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
 // A file beside `path` that is there whole, with its bytes on the disk.
 StatusOr<std::string> WriteDraft(const std::string& path, const std::string& text, unsigned mode) {
   std::string draft = path + ".XXXXXX";
   const int fd = mkostemp(draft.data(), O_CLOEXEC);
   if (fd < 0) return FileError("cannot make a file beside", path, errno);
   size_t written = 0;
-  int error = fchmod(fd, mode) == 0 ? 0 : errno;
+  int error = TakeOverOwner(fd, path);
+  if (error == 0 && fchmod(fd, mode) != 0) error = errno;
   while (error == 0 && written < text.size()) {
     const ssize_t put = write(fd, text.data() + written, text.size() - written);
     if (put < 0 && errno != EINTR) error = errno;
@@ -144,9 +179,20 @@ StatusOr<KeyPair> ReadKeyFile(const std::string& path) {
   return PairOf(*secret);
 }
 
+std::string RealPath(const std::string& path) {
+  char* const real = realpath(path.c_str(), nullptr);
+  if (real == nullptr) return std::filesystem::absolute(path);
+  const absl::Cleanup free_it = [real] { std::free(real); };
+  return real;
+}
+
 Status WriteFileWhole(const std::string& path, const std::string& text, unsigned mode) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string draft, WriteDraft(path, text, mode));
-  if (rename(draft.c_str(), path.c_str()) == 0) return OkStatus();
+  const std::string target = RealPath(path);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string draft, WriteDraft(target, text, mode));
+  if (rename(draft.c_str(), target.c_str()) == 0) {
+    SyncDirectory(target);
+    return OkStatus();
+  }
   const int error = errno;
   unlink(draft.c_str());
   return FileError("cannot replace", path, error);
@@ -170,7 +216,8 @@ StatusOr<std::string> ReadTrustedFile(const std::string& path) {
 }
 
 StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path_or_key) {
-  const bool is_key = path_or_key.rfind(kPublicPrefix, 0) == 0;
+  // A secret one is refused as a key, and not repeated as the path of a file that is not there.
+  const bool is_key = path_or_key.rfind(kPublicPrefix, 0) == 0 || HasSecret(path_or_key);
   std::vector<std::string> lines = {path_or_key};
   if (!is_key) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadTrustedFile(path_or_key));

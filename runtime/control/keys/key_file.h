@@ -26,11 +26,15 @@ Status ReplaceKeyFile(const std::string& path, const KeyPair& pair, const std::s
 // The public keys of a file, at least one; or the one that is given as text instead of a path.
 StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path_or_key);
 
-// The whole of a small file that decides who may come in: one that others could write to is
-// refused. kNotFound, kPermissionDenied, kInvalidArgument.
+// The whole of a small file that decides who may come in: one that others could write to, or put
+// another in the place of, is refused. kNotFound, kPermissionDenied, kInvalidArgument.
 StatusOr<std::string> ReadTrustedFile(const std::string& path);
 
-// Writes `text` to a file beside `path` with `mode`, and renames it into place.
+// Writes `text` to a file beside `path` with `mode`, and renames it into place. A file that is
+// there keeps its owner and group; a symbolic link stays one.
 Status WriteFileWhole(const std::string& path, const std::string& text, unsigned mode);
+
+// Where the file really is: `path` without symbolic links, if it is there.
+std::string RealPath(const std::string& path);
 
 }  // namespace lockstep::control

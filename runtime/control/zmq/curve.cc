@@ -3,8 +3,9 @@
 namespace lockstep::control {
 namespace {
 
-// How long a peer may take to prove who it is: a connection that never does is closed.
-constexpr int kHandshakeMillis = 10'000;
+// How long a peer may take to prove who it is: a connection that never does is closed. What
+// strangers can make a listener hold is what the network carries in this time.
+constexpr int kHandshakeMillis = 5'000;
 
 void SetBytes(Socket& socket, int option, const void* bytes, size_t size) {
   zmq_setsockopt(socket.handle(), option, bytes, size);

@@ -2,7 +2,6 @@
 
 #include <zmq.h>
 
-#include <array>
 #include <random>
 
 #include "runtime/control/zmq/curve.h"
@@ -10,24 +9,18 @@
 #include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep::control {
-namespace {
 
-// A name of our own choice, so that a peer keeps it when its connection is made anew. ZeroMQ
-// reserves names that begin with a zero byte.
-using RoutingId = std::array<char, 17>;
 RoutingId NewRoutingId() {
   std::random_device random;
   RoutingId id;
-  id[0] = 'L';
+  id[0] = 'L';  // ZeroMQ reserves names that begin with a zero byte
   for (size_t i = 1; i < id.size(); ++i) id[i] = static_cast<char>(random());
   return id;
 }
 
-}  // namespace
-
-StatusOr<Socket> OpenDealer(std::shared_ptr<ZmqContext> context, const ZmqOptions& options) {
+StatusOr<Socket> OpenDealer(std::shared_ptr<ZmqContext> context, const ZmqOptions& options,
+                            const RoutingId& id) {
   LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, Socket::Open(std::move(context), ZMQ_DEALER, options));
-  const RoutingId id = NewRoutingId();
   zmq_setsockopt(socket.handle(), ZMQ_ROUTING_ID, id.data(), id.size());
   return socket;
 }
@@ -41,15 +34,15 @@ Status DealerChannel::Send(const Message& message) {
   for (size_t i = 0; i < message.size(); ++i) {
     zmq_msg_t part;
     FillPart(&part, message[i]);
-    LOCKSTEP_RETURN_IF_ERROR(socket_.SendPart(&part, i + 1 < message.size()));
+    LOCKSTEP_RETURN_IF_ERROR(socket_->SendPart(&part, i + 1 < message.size()));
   }
   return OkStatus();
 }
 
 bool DealerChannel::Receive(Message* message) {
-  while (std::shared_ptr<ReceivedPart> part = socket_.ReceivePart()) {
+  while (std::shared_ptr<ReceivedPart> part = socket_->ReceivePart()) {
     message->clear();
-    if (socket_.ReceiveFrames(std::move(part), message)) return true;
+    if (socket_->ReceiveFrames(std::move(part), message)) return true;
   }
   return false;
 }
@@ -58,7 +51,7 @@ StatusOr<std::unique_ptr<ClientChannel>> ZmqConnect(std::shared_ptr<ZmqContext> 
                                                     const std::string& endpoint,
                                                     const ZmqOptions& options) {
   if (IsForKeys(endpoint)) return TcpDealer::Connect(std::move(context), endpoint, options);
-  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, OpenDealer(std::move(context), options));
+  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, OpenDealer(std::move(context), options, NewRoutingId()));
   LOCKSTEP_RETURN_IF_ERROR(ConnectTo(socket, endpoint));
   return std::make_unique<DealerChannel>(std::move(socket));
 }

@@ -10,6 +10,12 @@ bool StartsWith(const std::string& text, const char* prefix) { return text.rfind
 }  // namespace
 
 StatusOr<std::string> WhereToListen(const std::string& endpoint, bool has_gate) {
+  // Such a name has no mode: whoever is on this host gets in.
+  if (StartsWith(endpoint, "ipc://@")) {
+    return InvalidArgument(
+        "will not listen on \"", endpoint,
+        "\", which every user of this host can reach; give a path: ", kExpectedEndpoint);
+  }
   // ZeroMQ knows more transports than ours, and nobody has thought about who can reach those.
   if (StartsWith(endpoint, "inproc://") || StartsWith(endpoint, "ipc://")) return endpoint;
   if (!StartsWith(endpoint, "tcp://") || endpoint.find(':', 6) == std::string::npos) {
@@ -19,8 +25,12 @@ StatusOr<std::string> WhereToListen(const std::string& endpoint, bool has_gate) 
   LOCKSTEP_RETURN_IF_ERROR(CheckMayListenAt(host, has_gate));
   if (IsAnyAddress(host)) return endpoint;
   const StatusOr<std::string> address = LocalAddress(host);
-  if (address.ok()) return WithHost(endpoint, *address);
-  return Annotate(address.status(), "cannot listen on \"" + endpoint + "\"");
+  if (!address.ok()) {
+    return Annotate(address.status(), "cannot listen on \"" + endpoint + "\"");
+  }
+  // A name may stand for another address than people think.
+  LOCKSTEP_RETURN_IF_ERROR(CheckMayListenAt(*address, has_gate));
+  return WithHost(endpoint, *address);
 }
 
 std::string WithPlainIpv4(std::string endpoint) {

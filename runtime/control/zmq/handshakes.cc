@@ -39,7 +39,7 @@ std::optional<Handshake> Meaning(const Event& event) {
       return event.value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? Handshake::kMismatch
                                                                        : Handshake::kOtherListener;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-      return Handshake::kOtherListener;
+      return Handshake::kBrokenOff;
     case ZMQ_EVENT_DISCONNECTED:
       return Handshake::kEnded;
     default:
@@ -49,8 +49,7 @@ std::optional<Handshake> Meaning(const Event& event) {
 
 }  // namespace
 
-StatusOr<Handshakes> Handshakes::Watch(const std::shared_ptr<ZmqContext>& context,
-                                       Socket& socket) {
+StatusOr<Handshakes> Handshakes::Watch(const std::shared_ptr<ZmqContext>& context, Socket& socket) {
   static std::atomic<uint64_t> count{0};
   const std::string endpoint = "inproc://lockstep-handshakes-" + std::to_string(++count);
   if (zmq_socket_monitor(socket.handle(), endpoint.c_str(), kEvents) != 0) {
@@ -61,6 +60,8 @@ StatusOr<Handshakes> Handshakes::Watch(const std::shared_ptr<ZmqContext>& contex
   Handshakes handshakes(context, socket.handle(), events);
   const int none = 0;
   zmq_setsockopt(events, ZMQ_LINGER, &none, sizeof none);
+  // Else whoever does not ask would stop ZeroMQ's own thread, which waits for room.
+  zmq_setsockopt(events, ZMQ_RCVHWM, &none, sizeof none);
   if (zmq_connect(events, endpoint.c_str()) != 0) return ZmqError("cannot watch connections");
   return handshakes;
 }

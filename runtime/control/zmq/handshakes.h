@@ -16,6 +16,7 @@ enum class Handshake {
   kSucceeded,
   kTurnedAway,     // the listener does not want our key; ZeroMQ does not try again
   kOtherListener,  // it does not have the key that we expect; ZeroMQ tries again
+  kBrokenOff,      // the connection ended meanwhile, as it does where the listener's key is another
   kMismatch,       // one of the ends uses keys, and the other does not; ZeroMQ tries again
   kEnded,          // a connection has ended; ZeroMQ tries again
 };
@@ -23,7 +24,8 @@ enum class Handshake {
 // Threads: one at a time. Ends before the socket does.
 class Handshakes {
  public:
-  // From now on. The socket is borrowed.
+  // From now on. The socket is borrowed. What is not asked for is kept: a listener that turns every
+  // attempt away costs some bytes each half second.
   static StatusOr<Handshakes> Watch(const std::shared_ptr<ZmqContext>& context, Socket& socket);
   Handshakes(Handshakes&& other) noexcept;
   Handshakes& operator=(Handshakes&&) = delete;

@@ -44,6 +44,9 @@ void TakeOver([[maybe_unused]] const void* memory) {
 #endif
 }
 
+// Messages of one peer that a listener holds and has not looked at.
+constexpr int kMostNotTakenIn = 1000;
+
 void DropFrame(void* /*data*/, void* frame) {
   TakeOver(frame);
   delete static_cast<Frame*>(frame);
@@ -97,9 +100,10 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   void* handle = zmq_socket(context->handle(), type);
   if (handle == nullptr) return ZmqError("cannot open a socket");
   Socket socket(std::move(context), handle);
-  // Queues are bounded by credit (see runtime/client/flow_window.h), not by dropping messages.
+  // Queues are bounded by credit (see runtime/client/flow_window.h), not by dropping messages. A
+  // listener leaves what it cannot take in at once to the network: its peers then wait.
   socket.Set(ZMQ_SNDHWM, options.max_unread);
-  socket.Set(ZMQ_RCVHWM, 0);
+  socket.Set(ZMQ_RCVHWM, type == ZMQ_ROUTER ? kMostNotTakenIn : 0);
   socket.Set(ZMQ_IPV6, 1);
   // The last words (a refusal, a shutdown) still go out after the socket is closed.
   socket.Set(ZMQ_LINGER, static_cast<int>(options.linger.count()));

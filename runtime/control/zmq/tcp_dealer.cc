@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds kPause = 1s;
 constexpr std::chrono::milliseconds kNextKeyPause = 1ms;
 // Messages that wait to be let in; of more, none are sent again.
 constexpr size_t kMostNotTaken = 1024;
+constexpr size_t kMostNotTakenBytes = size_t{64} << 20;
 // One look at the handshakes for so many at the messages.
 constexpr unsigned kLookEvery = 16;
 
@@ -38,18 +39,22 @@ Status Add(int all_fd, int fd) {
 StatusOr<std::unique_ptr<ClientChannel>> TcpDealer::Connect(std::shared_ptr<ZmqContext> context,
                                                             const std::string& endpoint,
                                                             const ZmqOptions& options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, OpenDealer(context, options));
-  std::unique_ptr<TcpDealer> dealer(new TcpDealer(std::move(socket), endpoint, options));
-  LOCKSTEP_RETURN_IF_ERROR(dealer->Start(context));
+  const RoutingId id = NewRoutingId();
+  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, OpenDealer(context, options, id));
+  std::unique_ptr<TcpDealer> dealer(
+      new TcpDealer(std::move(socket), std::move(context), endpoint, options, id));
+  LOCKSTEP_RETURN_IF_ERROR(dealer->Start());
   return dealer;
 }
 
-TcpDealer::TcpDealer(Socket socket, std::string endpoint, const ZmqOptions& options)
+TcpDealer::TcpDealer(Socket socket, std::shared_ptr<ZmqContext> context, std::string endpoint,
+                     const ZmqOptions& options, const RoutingId& id)
     : DealerChannel(std::move(socket)),
+      context_(std::move(context)),
       endpoint_(std::move(endpoint)),
-      credentials_(options.credentials),
-      may_keep_(options.keeps_unsent),
-      keeps_(may_keep_) {}
+      options_(options),
+      id_(id),
+      keeps_(options.keeps_unsent) {}
 
 TcpDealer::~TcpDealer() {
   handshakes_.reset();
@@ -57,28 +62,44 @@ TcpDealer::~TcpDealer() {
   if (all_fd_ >= 0) close(all_fd_);
 }
 
-Status TcpDealer::Start(const std::shared_ptr<ZmqContext>& context) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Handshakes handshakes, Handshakes::Watch(context, socket()));
-  handshakes_ = std::make_unique<Handshakes>(std::move(handshakes));
+Status TcpDealer::Start() {
   all_fd_ = epoll_create1(EPOLL_CLOEXEC);
   timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   if (all_fd_ < 0 || timer_fd_ < 0) {
     return Unavailable("cannot wait for connections: ", strerror(errno));
   }
+  LOCKSTEP_RETURN_IF_ERROR(Add(all_fd_, timer_fd_));
+  LOCKSTEP_RETURN_IF_ERROR(Attempt());
+  NoteHandshakes();
+  return OkStatus();
+}
+
+Status TcpDealer::Renew() {
+  LOCKSTEP_ASSIGN_OR_RETURN(Socket socket, OpenDealer(context_, options_, id_));
+  handshakes_.reset();
+  // What it has not sent is sent by the next one.
+  this->socket().Set(ZMQ_LINGER, 0);
+  Use(std::move(socket));
+  return OkStatus();
+}
+
+Status TcpDealer::Attempt() {
+  LOCKSTEP_ASSIGN_OR_RETURN(Handshakes handshakes, Handshakes::Watch(context_, socket()));
+  handshakes_.emplace(std::move(handshakes));
+  // Descriptors leave this set when they are closed.
   LOCKSTEP_RETURN_IF_ERROR(Add(all_fd_, DealerChannel::wait_fd()));
   LOCKSTEP_RETURN_IF_ERROR(Add(all_fd_, handshakes_->wait_fd()));
-  LOCKSTEP_RETURN_IF_ERROR(Add(all_fd_, timer_fd_));
   LOCKSTEP_RETURN_IF_ERROR(ShowKeys());
   return ConnectTo(socket(), endpoint_);
 }
 
 Status TcpDealer::ShowKeys() {
-  if (!credentials_) return OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(const Credentials credentials, credentials_());
+  if (!options_.credentials) return OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const Credentials credentials, options_.credentials());
   listeners_ = credentials.listeners.size();
   if (listeners_ == 0) return InvalidArgument("no key of ", endpoint_, " is known");
   shown_ = credentials.own;
-  expected_ = credentials.listeners[attempt_ % listeners_];
+  expected_ = credentials.listeners[attempts_ % listeners_];
   ConnectWithKey(socket(), shown_, expected_);
   return OkStatus();
 }
@@ -100,12 +121,7 @@ Status TcpDealer::Send(const Message& message) {
   if (connected_) return DealerChannel::Send(message);
   Look();
   if (connected_) return DealerChannel::Send(message);
-  if (not_taken_.size() == kMostNotTaken) {
-    // A part would be worse than nothing: what comes after it would be out of order.
-    not_taken_.clear();
-    keeps_ = false;
-  }
-  if (keeps_) not_taken_.push_back(message);
+  Keep(message);
   // ZeroMQ keeps it for the connection that it is making, and does not take it if it makes none:
   // then it waits here for the next attempt.
   const Status sent = DealerChannel::Send(message);
@@ -113,14 +129,41 @@ Status TcpDealer::Send(const Message& message) {
   return trouble_.ok() ? sent : trouble_;
 }
 
+void TcpDealer::Keep(const Message& message) {
+  if (!keeps_) return;
+  for (const Frame& frame : message) not_taken_bytes_ += frame.size();
+  not_taken_.push_back(message);
+  if (not_taken_.size() <= kMostNotTaken && not_taken_bytes_ <= kMostNotTakenBytes) return;
+  // A part would be worse than nothing: what comes after it would be out of order.
+  Forget();
+  keeps_ = false;
+}
+
+void TcpDealer::Forget() {
+  not_taken_.clear();
+  not_taken_bytes_ = 0;
+}
+
 void TcpDealer::LookSometimes() {
   if (++looks_ % kLookEvery == 0) Look();
 }
 
 void TcpDealer::Look() {
-  while (const std::optional<Handshake> handshake = handshakes_->Next()) Note(*handshake);
+  NoteHandshakes();
   uint64_t expirations = 0;
-  if (will_try_again_ && read(timer_fd_, &expirations, sizeof expirations) > 0) ConnectAgain();
+  if (will_try_again_ && read(timer_fd_, &expirations, sizeof expirations) > 0) {
+    ConnectAgain();
+    NoteHandshakes();
+  }
+}
+
+// To the last: only what comes after that makes wait_fd() readable.
+void TcpDealer::NoteHandshakes() {
+  while (handshakes_.has_value()) {
+    const std::optional<Handshake> handshake = handshakes_->Next();
+    if (!handshake.has_value()) return;
+    Note(*handshake);
+  }
 }
 
 void TcpDealer::Note(Handshake handshake) {
@@ -128,8 +171,8 @@ void TcpDealer::Note(Handshake handshake) {
     case Handshake::kSucceeded:
       connected_ = true;
       trouble_ = OkStatus();
-      not_taken_.clear();
-      keeps_ = may_keep_;
+      Forget();
+      keeps_ = options_.keeps_unsent;
       return;
     case Handshake::kEnded:
       connected_ = false;
@@ -143,12 +186,18 @@ void TcpDealer::Note(Handshake handshake) {
     case Handshake::kOtherListener:
       trouble_ =
           Unavailable("whoever listens at ", endpoint_, " does not have the key ", expected_.Text(),
-                      ", by which the controller is known here: it has a new one, or "
-                      "somebody has taken its place");
+                      ", by which it is known here: it has a new one, or somebody has taken its "
+                      "place");
+      break;
+    case Handshake::kBrokenOff:
+      trouble_ = Unavailable("whoever listens at ", endpoint_,
+                             " has ended the connection while it was made: it was stopping or had "
+                             "no time, or it does not have the key ",
+                             expected_.Text(), ", by which it is known here");
       break;
     case Handshake::kMismatch:
       trouble_ =
-          credentials_
+          options_.credentials
               ? PermissionDenied("whoever listens at ", endpoint_,
                                  " uses no keys: nothing is said to it without (leave the keys out "
                                  "to do so all the same)")
@@ -157,7 +206,7 @@ void TcpDealer::Note(Handshake handshake) {
       break;
   }
   connected_ = false;
-  if (credentials_) TryAgainAfter(attempt_ + 1 < listeners_ ? kNextKeyPause : kPause);
+  if (options_.credentials) TryAgainAfter(attempts_ + 1 < listeners_ ? kNextKeyPause : kPause);
 }
 
 void TcpDealer::TryAgainAfter(std::chrono::milliseconds pause) {
@@ -172,10 +221,9 @@ void TcpDealer::TryAgainAfter(std::chrono::milliseconds pause) {
 void TcpDealer::ConnectAgain() {
   will_try_again_ = false;
   if (connected_) return;
-  ++attempt_;
-  zmq_disconnect(socket().handle(), endpoint_.c_str());
-  Status status = ShowKeys();
-  if (status.ok()) status = ConnectTo(socket(), endpoint_);
+  ++attempts_;
+  Status status = Renew();
+  if (status.ok()) status = Attempt();
   if (!status.ok()) {
     trouble_ = status;
     TryAgainAfter(kPause);

@@ -3,8 +3,10 @@
 // Private to this folder.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/base/deadline.h"
@@ -29,34 +31,46 @@ class TcpDealer final : public DealerChannel {
   Status trouble() const override { return trouble_; }
 
  private:
-  TcpDealer(Socket socket, std::string endpoint, const ZmqOptions& options);
-  Status Start(const std::shared_ptr<ZmqContext>& context);
+  TcpDealer(Socket socket, std::shared_ptr<ZmqContext> context, std::string endpoint,
+            const ZmqOptions& options, const RoutingId& id);
+  Status Start();
 
   // Looks now and then: it is asked for on the way of every message.
   void LookSometimes();
   void Look();
+  void NoteHandshakes();
   void Note(Handshake handshake);
-  // Shows the keys that hold now, to the next of the listeners that we take for the right one.
   void ConnectAgain();
+  // Each attempt has a socket of its own, and only that is watched: else the end of one attempt, of
+  // which we hear late, would look like that of the next.
+  Status Renew();
+  // Shows the keys that hold now, to the next of the listeners that we take for the right one, and
+  // connects.
+  Status Attempt();
   Status ShowKeys();
   void TryAgainAfter(std::chrono::milliseconds pause);
+  // For the next attempt.
+  void Keep(const Message& message);
+  void Forget();
 
+  const std::shared_ptr<ZmqContext> context_;
   const std::string endpoint_;
-  const CredentialSource credentials_;  // null: no keys are used
-  std::unique_ptr<Handshakes> handshakes_;
+  const ZmqOptions options_;
+  const RoutingId id_;
+  std::optional<Handshakes> handshakes_;
   int all_fd_ = -1;    // readable when one of the others is
   int timer_fd_ = -1;  // when to try again
   unsigned looks_ = 0;
   bool connected_ = false;
   bool will_try_again_ = false;
-  size_t attempt_ = 0;
+  size_t attempts_ = 0;
   KeyPair shown_;
   PublicKey expected_;
   size_t listeners_ = 0;
   Status trouble_;
   // What was sent while nobody had let us in: of an attempt that fails, nothing has arrived.
   std::deque<Message> not_taken_;
-  const bool may_keep_;
+  size_t not_taken_bytes_ = 0;
   bool keeps_;  // false: it may not, or there was too much of it
 };
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -26,6 +28,12 @@ constexpr int kToldAMinute = 20;
 
 // What a request has: version, id, domain, address, routing id, mechanism, credentials.
 constexpr size_t kRequestFrames = 7;
+
+[[noreturn]] void EndProcess() {
+  log::Error(lockstep::Message(
+      ZmqError("it cannot be checked any more who may come in; the process ends")));
+  std::abort();
+}
 
 Status CannotStart() { return ZmqError("cannot check who may come in"); }
 
@@ -93,19 +101,36 @@ void ZapHandler::RefreshGates() {
   }
 }
 
+bool ZapHandler::Receive(std::vector<std::string>* request) {
+  for (bool more = true; more;) {
+    ReceivedPart part;
+    if (zmq_msg_recv(&part.message, socket_, 0) >= 0) {
+      request->emplace_back(static_cast<const char*>(zmq_msg_data(&part.message)),
+                            zmq_msg_size(&part.message));
+      more = Socket::More(part);
+    } else if (zmq_errno() == ETERM) {
+      return false;
+    } else if (zmq_errno() == EAGAIN && request->empty()) {
+      return true;  // nobody has asked
+    } else if (zmq_errno() != EINTR) {
+      EndProcess();
+    }
+  }
+  return true;
+}
+
+bool ZapHandler::Send(const std::string& frame, bool more) {
+  while (zmq_send(socket_, frame.data(), frame.size(), more ? ZMQ_SNDMORE : 0) < 0) {
+    if (zmq_errno() == ETERM) return false;
+    if (zmq_errno() != EINTR) EndProcess();
+  }
+  return true;
+}
+
 bool ZapHandler::AnswerNext() {
   std::vector<std::string> request;
-  bool more = true;
-  while (more) {
-    ReceivedPart part;
-    if (zmq_msg_recv(&part.message, socket_, 0) < 0) {
-      // Nobody has asked; or the context ends.
-      return zmq_errno() == EAGAIN || zmq_errno() == EINTR;
-    }
-    request.emplace_back(static_cast<const char*>(zmq_msg_data(&part.message)),
-                         zmq_msg_size(&part.message));
-    more = Socket::More(part);
-  }
+  if (!Receive(&request)) return false;
+  if (request.empty()) return true;
   StatusOr<Identity> admitted = InvalidArgument("a request that is none");
   if (request.size() == kRequestFrames && request[0] == kVersion) {
     admitted = Admit(request[2], request[5], request[6], request[3]);
@@ -119,10 +144,7 @@ bool ZapHandler::AnswerNext() {
                                              admitted.ok() ? admitted->Text() : "",
                                              /*metadata=*/""};
   for (size_t i = 0; i < answer.size(); ++i) {
-    const int flags = i + 1 < answer.size() ? ZMQ_SNDMORE : 0;
-    if (zmq_send(socket_, answer[i].data(), answer[i].size(), flags) < 0) {
-      return zmq_errno() == EINTR;
-    }
+    if (!Send(answer[i], i + 1 < answer.size())) return false;
   }
   return true;
 }

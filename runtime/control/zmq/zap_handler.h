@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/control/keys/gate.h"
@@ -30,8 +31,13 @@ class ZapHandler {
  private:
   explicit ZapHandler(void* socket);
   void Run();
+  // The next three end the process if ZeroMQ fails otherwise than by shutting down: nobody could
+  // come in any more, and nobody would know why.
   // False when the context is shut down.
   bool AnswerNext();
+  // The frames of the next request; empty if there is none yet. False as above.
+  bool Receive(std::vector<std::string>* request);
+  bool Send(const std::string& frame, bool more);
   StatusOr<Identity> Admit(const std::string& domain, const std::string& mechanism,
                            const std::string& credentials, const std::string& address);
   void RefreshGates();

@@ -67,10 +67,10 @@ TEST(AllowListTest, WhoeverCameInStaysWhileHisNameHasAnyKey) {
   EXPECT_FALSE(ListOf("worker " + kTwo.Text() + " rack2\n").Holds(identity));
   EXPECT_FALSE(ListOf("client " + kTwo.Text() + " rack1\n").Holds(identity));
   EXPECT_FALSE(ListOf("").Holds(identity));
+  EXPECT_FALSE(ListOf("revoked " + kOne.Text() + " rack1\nworker " + kTwo.Text() + " rack1")
+                   .Holds(identity));
   EXPECT_FALSE(
-      ListOf("revoked " + kOne.Text() + " rack1\nworker " + kTwo.Text() + " rack1").Holds(identity));
-  EXPECT_FALSE(ListOf("worker " + kOne.Text() + " other\nworker " + kTwo.Text() + " rack1")
-                   .Holds(identity))
+      ListOf("worker " + kOne.Text() + " other\nworker " + kTwo.Text() + " rack1").Holds(identity))
       << "the key is somebody else's now";
 }
 
@@ -92,12 +92,21 @@ TEST(AllowListTest, LinesAreAddedAndTakenBack) {
             StatusCode::kInvalidArgument);
   const auto without = WithoutKey(*longer, "allowed", kOne);
   ASSERT_TRUE(without.ok()) << without.status();
-  EXPECT_EQ(*without, "# ours\nrevoked " + kOne.Text() + " trainer\nworker " + kTwo.Text() +
-                          " rack1\n");
-  EXPECT_EQ(WithoutKey(*without, "allowed", kOne).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(*without,
+            "# ours\nrevoked " + kOne.Text() + " trainer\nworker " + kTwo.Text() + " rack1\n");
+  EXPECT_EQ(WithoutKey(*without, "allowed", kOne).status().code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(WithLine(*without, "allowed", {Role::kClient, "trainer", kOne}).status().code(),
             StatusCode::kAlreadyExists)
       << "a revoked key does not come back";
+}
+
+TEST(AllowListTest, KeyWhoseLineWasTakenOutCanStillBeRevoked) {
+  const auto list = AllowList::Parse("client " + kTwo.Text() + " trainer", "allowed");
+  const Identity stayed{Role::kClient, "trainer", kOne};
+  ASSERT_TRUE(list->Holds(stayed)) << "the name has another key";
+  const auto without = WithoutKey("client " + kTwo.Text() + " trainer", "allowed", kOne);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_FALSE(AllowList::Parse(*without, "allowed")->Holds(stayed));
 }
 
 TEST(AllowListTest, IdentityReadsBackAsTheSame) {

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "runtime/control/keys/key_file.h"
@@ -24,6 +26,13 @@ class FileGateTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
   void Write(const std::string& text) { ASSERT_EQ(WriteFileWhole(path_, text, 0644), OkStatus()); }
+  // As somebody does who writes into the file that is there.
+  void WriteInPlace(const std::string& text) { std::ofstream(path_) << text; }
+  // So often that a change which stands still has been seen twice.
+  static void Look(FileGate& gate) {
+    gate.Refresh();
+    gate.Refresh();
+  }
   std::shared_ptr<AllowListFile> Open() {
     auto file = AllowListFile::Open(path_);
     EXPECT_TRUE(file.ok()) << file.status();
@@ -52,7 +61,7 @@ TEST_F(FileGateTest, LetsInWhoseRoleSuffices) {
               AllOf(HasSubstr("lockstep keys allow --file " + path_), HasSubstr(stranger.Text())));
 }
 
-TEST_F(FileGateTest, ChangeCountsAtTheNextLook) {
+TEST_F(FileGateTest, ChangeCountsAtTheNextLooks) {
   Write("client " + one_.Text() + " trainer\n");
   FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
   const Identity identity = *gate.Admit(one_);
@@ -60,7 +69,7 @@ TEST_F(FileGateTest, ChangeCountsAtTheNextLook) {
   gate.Refresh();
   EXPECT_EQ(gate.version(), version) << "nothing has changed";
   Write("client " + two_.Text() + " other\n");
-  gate.Refresh();
+  Look(gate);
   EXPECT_GT(gate.version(), version);
   EXPECT_FALSE(gate.Admit(one_).ok());
   EXPECT_FALSE(gate.Holds(identity));
@@ -72,15 +81,56 @@ TEST_F(FileGateTest, ChangeThatIsNotUnderstoodChangesNothing) {
   FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
   const uint64_t version = gate.version();
   Write("client " + two_.Text() + " other\nclient lpk_damaged x\n");
-  gate.Refresh();
+  Look(gate);
   EXPECT_EQ(gate.version(), version);
   EXPECT_TRUE(gate.Admit(one_).ok());
   EXPECT_FALSE(gate.Admit(two_).ok());
   unlink(path_.c_str());
-  gate.Refresh();
+  Look(gate);
   EXPECT_TRUE(gate.Admit(one_).ok());
   Write("client " + two_.Text() + " other\n");
+  Look(gate);
+  EXPECT_TRUE(gate.Admit(two_).ok());
+}
+
+TEST_F(FileGateTest, ListThatIsBeingWrittenCountsWhenItStandsStill) {
+  const std::string first = "client " + one_.Text() + " trainer\n";
+  Write(first);
+  FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
+  Look(gate);
+  WriteInPlace("");
   gate.Refresh();
+  EXPECT_TRUE(gate.Admit(one_).ok()) << "an editor has just begun to write";
+  WriteInPlace(first + "client " + two_.Text() + " other\n");
+  gate.Refresh();
+  EXPECT_TRUE(gate.Admit(one_).ok());
+  gate.Refresh();
+  EXPECT_TRUE(gate.Admit(one_).ok());
+  EXPECT_TRUE(gate.Admit(two_).ok());
+}
+
+TEST_F(FileGateTest, ChangeThatCouldNotBeReadIsReadLater) {
+  Write("client " + one_.Text() + " trainer\n");
+  FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
+  const Identity identity = *gate.Admit(one_);
+  Write("revoked " + one_.Text() + " trainer\n");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  Look(gate);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(gate.Holds(identity)) << "too many files were open";
+  Look(gate);
+  EXPECT_FALSE(gate.Holds(identity));
+  EXPECT_THAT(Message(gate.Admit(one_).status()), HasSubstr("\"trainer\" was revoked"));
+}
+
+TEST_F(FileGateTest, WhoWasJustAddedIsNotTurnedAway) {
+  Write("client " + one_.Text() + " trainer\n");
+  FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
+  Write("client " + one_.Text() + " trainer\nclient " + two_.Text() + " other\n");
+  gate.Refresh();  // as the first of the two looks that it takes where times are coarse
   EXPECT_TRUE(gate.Admit(two_).ok());
 }
 

@@ -117,5 +117,44 @@ TEST_F(KeyFileTest, TrustedFileMustNotBeWritableByOthers) {
   EXPECT_EQ(*ReadTrustedFile(Write("good", "x", 0644)), "x");
 }
 
+TEST_F(KeyFileTest, FileThatOthersMayReplaceIsRefused) {
+  const std::string path = Write("allowed", "x", 0644);
+  ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
+  const Status status = ReadTrustedFile(path).status();
+  EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(Message(status),
+              HasSubstr("chmod o-w " + std::filesystem::canonical(directory_).string()));
+  // As /tmp is: everybody may make files there, and only his own may he replace.
+  ASSERT_EQ(chmod(directory_.c_str(), 01777), 0);
+  EXPECT_EQ(ReadTrustedFile(path).status(), OkStatus());
+}
+
+TEST_F(KeyFileTest, SecretWherePublicKeysBelongIsNotRepeated) {
+  const std::string secret = pair_.secret_key.SecretText();
+  for (const std::string& text : {secret, "./" + secret, Write("public", secret + "\n", 0600)}) {
+    const Status status = ReadPublicKeys(text).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(Message(status), Not(HasSubstr(secret.substr(4))));
+  }
+}
+
+TEST_F(KeyFileTest, WrittenFileKeepsItsOwnerAndItsLink) {
+  const std::string path = Write("allowed", "before", 0644);
+  // Where that is allowed, to another than the one that new files get.
+  const bool is_given_away = chown(path.c_str(), 12'345, 23'456) == 0;
+  RecordProperty("given_away", is_given_away ? "yes" : "no");
+  struct stat before {};
+  ASSERT_EQ(stat(path.c_str(), &before), 0);
+  ASSERT_EQ(symlink("allowed", Path("link").c_str()), 0);
+  ASSERT_EQ(WriteFileWhole(Path("link"), "after", 0640), OkStatus());
+  struct stat after {};
+  ASSERT_EQ(stat(path.c_str(), &after), 0);
+  EXPECT_EQ(after.st_uid, before.st_uid);
+  EXPECT_EQ(after.st_gid, before.st_gid);
+  EXPECT_EQ(after.st_mode & 0777, 0640u);
+  EXPECT_EQ(after.st_size, 5);
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+}
+
 }  // namespace
 }  // namespace lockstep::control

@@ -1,6 +1,8 @@
 // Channels with keys: who gets through to a listener, and what becomes of who does not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <map>
@@ -177,6 +179,37 @@ TEST_F(KeysTest, AnyOfTheListenersKeysWillDo) {
   EXPECT_EQ(TextOf(message[0]), "hello");
 }
 
+TEST_F(KeysTest, ConnectionStaysWhenAnEarlierAttemptHasEnded) {
+  gate_->Allow(mine_.public_key);
+  const auto server = Listen(gate_);
+  const auto client = Connect(server->endpoint(),
+                              Show(mine_, {NewKeyPair().public_key, gate_->own().public_key}));
+  InputWaiter waiter(0us);
+  Channel* const channels[] = {client.get(), server.get()};
+  PeerName peer;
+  Message message;
+  std::vector<std::string> sent;
+  std::vector<std::string> received;
+  // Longer than any pause between attempts.
+  const Deadline end = Deadline::After(3s);
+  Deadline next = Deadline::After({});
+  const Deadline deadline = Deadline::After(kLong);
+  while ((!end.Expired() || received.size() < sent.size()) && !deadline.Expired()) {
+    if (!end.Expired() && next.Expired()) {
+      sent.push_back(std::to_string(sent.size()));
+      ASSERT_EQ(client->Send({FrameOf(sent.back())}), OkStatus());
+      next = Deadline::After(50ms);
+    }
+    waiter.Wait(channels, {}, Deadline::After(20ms));
+    while (server->Receive(&peer, &message)) received.push_back(TextOf(message[0]));
+    while (client->Receive(&message)) {
+    }
+  }
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(gate_->asked(), 1) << "one connection was made";
+  EXPECT_EQ(client->trouble(), OkStatus());
+}
+
 TEST_F(KeysTest, WhoShowsNoKeyIsTurnedAway) {
   const auto server = Listen(gate_);
   const auto client = Connect(server->endpoint(), nullptr);
@@ -212,6 +245,20 @@ TEST_F(KeysTest, WhatIsSentAfterAKeyWasTakenBackIsDropped) {
   EXPECT_TRUE(WaitFor(*server)) << "it has come";
   ASSERT_EQ(witness->Send({FrameOf("three")}), OkStatus());
   EXPECT_EQ(TextOf(ReceiveFrom(*server, &peer)[0]), "three");
+}
+
+TEST_F(KeysTest, WithoutKeysNoNameIsListenedAtThatAllUsersReach) {
+  EXPECT_EQ(ZmqListen(context_, "ipc://@lockstep-keys-test", {}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(KeysTest, SocketsFileIsItsOwnersAlone) {
+  const std::string path = "/tmp/lockstep-keys-test-" + std::to_string(getpid()) + ".sock";
+  const auto server = ZmqListen(context_, "ipc://" + path, {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  struct stat file {};
+  ASSERT_EQ(stat(path.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0077, 0u);
 }
 
 TEST_F(KeysTest, WithoutAGateOnlyThisHostMayConnect) {

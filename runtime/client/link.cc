@@ -142,6 +142,9 @@ Status Link::Lost() const {
   }
   const auto silence = Deadline::Clock::now() - last_heard_;
   if (silence < facts_.lease) return OkStatus();
+  // It may be silent towards us alone.
+  const Status trouble = channel_->trouble();
+  if (!trouble.ok()) return Annotate(trouble, "the controller is silent");
   return Unavailable(
       "the controller has been silent for ",
       std::chrono::duration_cast<std::chrono::milliseconds>(silence).count(),

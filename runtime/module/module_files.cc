@@ -33,6 +33,24 @@ bool LiesBelow(const fs::path& file, const std::vector<std::string>& directories
   return false;
 }
 
+// What everybody may write is nothing that the operator has put there. In a directory like /tmp
+// only a file's owner may replace it.
+Status CheckWriters(const fs::path& file) {
+  const auto may_all_write = [](const fs::path& path) {
+    std::error_code error;
+    const fs::perms mode = fs::status(path, error).permissions();
+    const bool is_shared = (mode & fs::perms::sticky_bit) != fs::perms::none;
+    return !error && !is_shared && (mode & fs::perms::others_write) != fs::perms::none;
+  };
+  for (const fs::path& path : {file, file.parent_path()}) {
+    if (!may_all_write(path)) continue;
+    return PermissionDenied("the module ", file.string(),
+                            " is not loaded: everybody may change it; `chmod o-w ", path.string(),
+                            "`");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::string> FindModule(const std::string& path,
@@ -45,18 +63,23 @@ StatusOr<std::string> FindModule(const std::string& path,
   if (fs::path(path).is_absolute()) {
     candidates.emplace_back(path);
   } else {
-    for (const std::string& directory : directories)
-      candidates.push_back(fs::path(directory) / path);
+    for (const std::string& directory : directories) {
+      std::error_code error;
+      if (fs::is_directory(directory, error)) candidates.push_back(fs::path(directory) / path);
+    }
   }
   for (const fs::path& candidate : candidates) {
     std::error_code error;
-    fs::path file = fs::canonical(candidate, error);
+    const fs::path file = fs::weakly_canonical(candidate, error);
     if (error) continue;
+    // What is out there is nobody's business, not even whether it exists.
     if (!LiesBelow(file, directories)) {
-      return PermissionDenied("module \"", path, "\" is ", file.string(),
-                              ", which is outside the allowed directories: ", Listed(directories));
+      return PermissionDenied("module \"", path,
+                              "\" leads outside of the allowed directories: ", Listed(directories));
     }
-    if (fs::is_regular_file(file, error)) return file.string();
+    if (!fs::is_regular_file(file, error)) continue;
+    LOCKSTEP_RETURN_IF_ERROR(CheckWriters(file));
+    return file.string();
   }
   return NotFound("there is no module file \"", path, "\"; the allowed directories are ",
                   Listed(directories));

@@ -11,7 +11,9 @@ namespace lockstep::module {
 // The file that `path` means, all symbolic links resolved. A relative path is looked for in each of
 // `directories`, in order; what it leads to must lie in or below one of them.
 //
-// Errors: kPermissionDenied   outside the directories, or there are none
+// Errors: kPermissionDenied   outside the directories (whether there is such a file or not), or
+// there
+//                             are none; everybody may change the file, or put another in its place
 //         kNotFound           no such file
 StatusOr<std::string> FindModule(const std::string& path,
                                  const std::vector<std::string>& directories);

@@ -104,6 +104,8 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
            "is ahead by more waits."),
       Size("max_batch_bytes", options.max_batch_bytes, 64 * kKiB, 2 * kGiB,
            "Largest batch of commands that is accepted from a client."),
+      Integer("max_sessions_per_key", options.max_sessions_per_key, 1, 4096,
+              "Most sessions of one key's owner at a time, where keys are asked for."),
       Duration(
           "poll_before_sleep", options.poll_before_sleep, 0us, 100ms,
           "After a message, threads look again at once for this long before they sleep: more is "

@@ -101,11 +101,11 @@ StatusOr<SessionEntry*> Controller::FindByToken(const control::PeerName& client,
   return session;
 }
 
-Status Controller::Attach(const control::PeerName& client, wire::AttachSession::Reader attach) {
+Status Controller::Attach(const PendingOpen& open, wire::AttachSession::Reader attach) {
   LOCKSTEP_RETURN_IF_ERROR(CheckVersion(attach.getMinVersion(), attach.getMaxVersion(),
                                         control::ToString(attach.getBuild())));
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
-                            FindByToken(client, SessionId(attach.getSession()),
+                            FindByToken(open.client, SessionId(attach.getSession()),
                                         control::ToString(attach.getToken()), "attached to"));
   if (!session->owner_until.Expired()) {
     return FailedPrecondition(
@@ -118,7 +118,7 @@ Status Controller::Attach(const control::PeerName& client, wire::AttachSession::
   Adopt(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->lost_bytes = 0;  // of another client's count
   metrics_.counts().sessions_attached.Add();
-  HandOver(*session, client);
+  HandOver(*session, open);
   return OkStatus();
 }
 
@@ -136,8 +136,9 @@ void Controller::Adopt(SessionEntry& session, const std::string& name, wire::Hos
   Broadcast({session.id, session.generation, 0, RequestId()}, body);
 }
 
-void Controller::HandOver(SessionEntry& session, const control::PeerName& client) {
-  session.client = client;
+void Controller::HandOver(SessionEntry& session, const PendingOpen& open) {
+  session.client = open.client;
+  session.owner = open.sender;
   session.client_lost = false;
   session.was_restored = false;
   session.owner_until = Deadline::After({});

@@ -105,7 +105,7 @@ void Controller::OpenWhenReady(const control::PeerName& client, const control::F
     return Refuse(client, ResourceExhausted(kMaxPendingOpens,
                                             " clients wait for the workers already; try later"));
   }
-  pending_opens_.push_back({client, {message}, Timer(timeout_millis)});
+  pending_opens_.push_back({client, {message}, Sender(), Timer(timeout_millis)});
   OpenPendingSessions();
 }
 
@@ -114,9 +114,11 @@ void Controller::OpenPendingSessions() {
   for (const PendingOpen& open : std::exchange(pending_opens_, {})) {
     const Status status = control::DecodeMessage<wire::ClientMessage>(
         open.message[0], [&](wire::ClientMessage::Reader reader) {
-          if (reader.isOpenSession()) return OpenSession(open.client, reader.getOpenSession());
-          if (reader.isAttachSession()) return Attach(open.client, reader.getAttachSession());
-          Resume(open.client, reader.getResumeSession());
+          // It may have waited for long.
+          LOCKSTEP_RETURN_IF_ERROR(CheckStillAllowed(open.sender));
+          if (reader.isOpenSession()) return OpenSession(open, reader.getOpenSession());
+          if (reader.isAttachSession()) return Attach(open, reader.getAttachSession());
+          Resume(open, reader.getResumeSession());
           return OkStatus();
         });
     if (!status.ok()) Refuse(open.client, status);
@@ -168,7 +170,7 @@ Status Controller::HandleKeepAlive(const control::PeerName& client,
   return OkStatus();
 }
 
-Status Controller::OpenSession(const control::PeerName& client, wire::OpenSession::Reader open) {
+Status Controller::OpenSession(const PendingOpen& pending, wire::OpenSession::Reader open) {
   LOCKSTEP_RETURN_IF_ERROR(
       CheckVersion(open.getMinVersion(), open.getMaxVersion(), control::ToString(open.getBuild())));
   const uint32_t groups = open.getNumGroups();
@@ -180,8 +182,10 @@ Status Controller::OpenSession(const control::PeerName& client, wire::OpenSessio
     return ResourceExhausted("cluster \"", options_.cluster, "\" has ", kMaxSessions,
                              " sessions already; close some first");
   }
+  LOCKSTEP_RETURN_IF_ERROR(CheckRoomForKey(pending.sender));
   metrics_.counts().sessions_opened.Add();
-  SessionEntry& session = sessions_.Open(client);
+  SessionEntry& session = sessions_.Open(pending.client);
+  session.owner = pending.sender;
   session.name = ShortName(control::ToString(open.getName()));
   session.host = ShortName(control::ToString(open.getHost().getName()));
   session.host_id = ShortName(control::ToString(open.getHost().getId()));

@@ -23,6 +23,9 @@ constexpr std::chrono::milliseconds kTimerInterval{250};
 constexpr uint64_t kLongestWaitMillis = uint64_t{24} * 3600 * 1000;
 // Unread messages of one client. One that behaves waits for a few answers at a time.
 constexpr int kMaxUnread = 10'000;
+// The largest value that a worker sends has half of that; so may the inventory of a world's
+// sessions.
+constexpr int64_t kMaxWorkerBytes = int64_t{128} << 20;
 // What a rank of the largest world tells all others in one exchange.
 constexpr int64_t kMaxLivenessBytes = int64_t{4} << 20;
 // A worker that waits for its welcome says hello again about ten times in this time.
@@ -53,13 +56,15 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(
       .also_at = options.inproc_client_endpoint};
   LOCKSTEP_ASSIGN_OR_RETURN(auto clients,
                             control::ZmqListen(context, options.client_endpoint, limits));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      auto workers, control::ZmqListen(context, options.worker_endpoint, {.gate = gates.workers}));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto workers, control::ZmqListen(context, options.worker_endpoint,
+                                                             {.max_message_bytes = kMaxWorkerBytes,
+                                                              .gate = gates.workers}));
   LOCKSTEP_ASSIGN_OR_RETURN(
       auto liveness,
       control::ZmqListen(context, options.liveness_endpoint,
                          {.max_message_bytes = kMaxLivenessBytes, .gate = gates.workers}));
-  return Start(options, {std::move(clients), std::move(workers), std::move(liveness)});
+  return Start(options,
+               {std::move(clients), std::move(workers), std::move(liveness), gates.clients});
 }
 
 StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions& options,
@@ -103,6 +108,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
       watches_(static_cast<size_t>(options.workers)),
       stuck_(static_cast<size_t>(options.workers)),
       waiting_(static_cast<size_t>(options.workers)),
+      client_gate_(std::move(channels.client_gate)),
       metrics_(options) {
   liveness_ = std::make_unique<LivenessMonitor>(
       std::move(channels.liveness), options.workers,
@@ -206,12 +212,12 @@ bool Controller::ReceiveSome() {
   int received = 0;
   for (int i = 0; i < kMessagesPerTurn && workers_->Receive(&peer, &message); ++i, ++received) {
     const Status status = HandleWorker(peer, message);
-    if (!status.ok()) log::Warn("a worker's message was dropped: ", Message(status));
+    if (!status.ok()) dropped_.Warn("a worker's message was dropped: ", Message(status));
   }
   for (int i = 0; i < kMessagesPerTurn && clients_->Receive(&peer, &message); ++i, ++received) {
     const Status status = HandleClient(peer, message);
     if (!status.ok()) {
-      log::Warn("a client's message was refused: ", Message(status));
+      dropped_.Warn("a client's message was refused: ", Message(status));
       Refuse(peer, status);
     }
   }
@@ -262,6 +268,7 @@ void Controller::HandleTimers() {
   Deadline next = Deadline::At(now + kTimerInterval)
                       .Earlier(gatherer_.Expire(now))
                       .Earlier(inquiries_.Expire(now));
+  EndRevokedSessions();
   NoticeStuckWorkers();
   NoticeBrokenConnections();
   const Status whole = membership_.Whole();

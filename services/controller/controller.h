@@ -17,11 +17,13 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/log_limit.h"
 #include "runtime/base/status.h"
 #include "runtime/control/activity.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
+#include "runtime/control/keys/gate.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
@@ -50,6 +52,8 @@ class Controller {
     std::unique_ptr<control::ServerChannel> clients;
     std::unique_ptr<control::ServerChannel> workers;
     std::unique_ptr<control::ServerChannel> liveness;
+    // The one of `clients`; null: nobody is asked for a key.
+    std::shared_ptr<control::Gate> client_gate = nullptr;
   };
   static StatusOr<std::unique_ptr<Controller>> Start(const ControllerOptions& options,
                                                      Channels channels);
@@ -72,7 +76,8 @@ class Controller {
  private:
   struct PendingOpen {
     control::PeerName client;
-    control::Message message;  // the client's openSession or resumeSession
+    control::Message message;                 // the client's openSession or resumeSession
+    std::optional<control::Identity> sender;  // as its key has shown; none: it needs none
     Deadline deadline;
   };
 
@@ -106,17 +111,17 @@ class Controller {
   // What a lost controller has left behind (resume.cc).
   // Returns the ranks that have come with nothing that counts.
   std::vector<Rank> RestoreSessions();
-  void Resume(const control::PeerName& client, wire::ResumeSession::Reader resume);
+  void Resume(const PendingOpen& open, wire::ResumeSession::Reader resume);
   Status CheckResume(const control::PeerName& client, wire::ResumeSession::Reader resume);
 
   // Sessions that outlive their clients (attach.cc).
   Status HandleName(const control::PeerName& client, wire::NameRegister::Reader name);
   Status HandleDetach(const control::PeerName& client, wire::DetachSession::Reader detach);
-  Status Attach(const control::PeerName& client, wire::AttachSession::Reader attach);
+  Status Attach(const PendingOpen& open, wire::AttachSession::Reader attach);
   // Tells the workers who its client is now. Registers without names are freed.
   void Adopt(SessionEntry& session, const std::string& name, wire::Host::Reader host, int pid);
   // It has this client from now on, who is told how it stands.
-  void HandOver(SessionEntry& session, const control::PeerName& client);
+  void HandOver(SessionEntry& session, const PendingOpen& open);
   // It has no client for now.
   void Orphan(SessionEntry& session, std::chrono::milliseconds keep_for);
   // The session that the token belongs to, which has no other client. `how`: "resumed", ...
@@ -180,7 +185,7 @@ class Controller {
   void OpenWhenReady(const control::PeerName& client, const control::Frame& message,
                      uint64_t timeout_millis);
   void OpenPendingSessions();
-  Status OpenSession(const control::PeerName& client, wire::OpenSession::Reader open);
+  Status OpenSession(const PendingOpen& pending, wire::OpenSession::Reader open);
   void SendOpened(SessionEntry& session);
   Status HandleBatch(const control::PeerName& client, wire::Batch::Reader batch,
                      const control::Message& message);
@@ -190,6 +195,14 @@ class Controller {
   Status HandleReset(const control::PeerName& client, wire::ResetSession::Reader reset);
   void Refuse(const control::PeerName& client, const Status& why, bool resume = false);
   void SendFailure(SessionEntry& session);
+
+  // Whose sessions they are (access.cc). None: who needs no key.
+  // Of the client's message that was received last.
+  std::optional<control::Identity> Sender() const;
+  Status CheckStillAllowed(const std::optional<control::Identity>& owner) const;
+  Status CheckRoomForKey(const std::optional<control::Identity>& owner) const;
+  // Those of clients whose keys were taken back.
+  void EndRevokedSessions();
 
   // What it tells of the cluster (status.cc).
   bool IsStuck(const WorkerActivity& activity) const;
@@ -291,6 +304,11 @@ class Controller {
   Deadline next_timer_ = Deadline::After({});
   Deadline::Clock::time_point timers_handled_;
   bool welcomed_ = false;
+
+  const std::shared_ptr<control::Gate> client_gate_;
+  uint64_t gate_version_ = 0;
+  // What others have sent that is no good.
+  log::Limit dropped_;
 
   // What other threads tell the controller's thread.
   control::WakeUp wake_up_;

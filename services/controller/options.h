@@ -52,6 +52,8 @@ struct ControllerOptions {
   size_t flow_window_bytes = size_t{8} << 20;
   // Largest batch that is accepted from a client.
   size_t max_batch_bytes = size_t{256} << 20;
+  // Most sessions of one key's owner, where keys are asked for.
+  int max_sessions_per_key = 256;
   // After a message, threads look again at once for this long before they sleep.
   std::chrono::microseconds poll_before_sleep{200};
 };

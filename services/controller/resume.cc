@@ -63,9 +63,9 @@ Status Controller::CheckResume(const control::PeerName& client,
   return OkStatus();
 }
 
-void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Reader resume) {
-  const Status status = CheckResume(client, resume);
-  if (!status.ok()) return Refuse(client, status, /*resume=*/true);
+void Controller::Resume(const PendingOpen& open, wire::ResumeSession::Reader resume) {
+  const Status status = CheckResume(open.client, resume);
+  if (!status.ok()) return Refuse(open.client, status, /*resume=*/true);
   SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
   log::Info(log::OfSession(session.id.value), "session is resumed by its client");
   session.generation = std::max(session.generation, Generation(resume.getGeneration()));
@@ -88,7 +88,7 @@ void Controller::Resume(const control::PeerName& client, wire::ResumeSession::Re
     session.next_command = resume.getNextCommand();
   }
   metrics_.counts().sessions_resumed.Add();
-  HandOver(session, client);
+  HandOver(session, open);
 }
 
 }  // namespace lockstep::controller

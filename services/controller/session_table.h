@@ -15,6 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/keys/allow_list.h"
 #include "runtime/control/session_record.h"
 
 namespace lockstep::controller {
@@ -35,7 +36,10 @@ struct SessionEntry : control::SessionRecord {
     control::RemoteError error;               // the first that a rank answered with
   };
 
-  control::PeerName client;         // empty: it has none, but may come back, or another attach
+  control::PeerName client;  // empty: it has none, but may come back, or another attach
+  // Of its client, or its last one, as his key has shown; none: he needs none, or has not come back
+  // since the controller was restarted.
+  std::optional<control::Identity> owner;
   std::vector<Generation> come_to;  // by rank: the generation that its worker was heard in last
   uint64_t reset_at = 1;            // the first command of this generation
   uint64_t failed_from = 0;         // with `failure`: the first command that is not executed

@@ -6,6 +6,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/control/host.h"
+#include "runtime/control/keys/key.h"
 
 namespace lockstep::process {
 namespace {
@@ -50,6 +51,9 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
                "Stops when the standard input ends, as that of a command over ssh does");
   for (const TextFlag& flag : program.flags) {
     app.add_option(flag.name, *flag.value, flag.doc)->type_name(flag.type);
+  }
+  if (const Status status = control::CheckNoSecrets(argc, argv); !status.ok()) {
+    return Fail(status, kWrongUsage);
   }
   try {
     app.parse(argc, argv);

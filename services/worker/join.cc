@@ -86,7 +86,9 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
   std::string out_of_reach;
   std::string told;
   do {
-    LOCKSTEP_RETURN_IF_ERROR(channel.Send({hello}));
+    const Status sent = channel.Send({hello});
+    // Where nobody lets it in there is nowhere to send it to yet.
+    if (!sent.ok() && channel.trouble().ok()) return sent;
     const Deadline next_hello = Deadline::After(kHelloInterval).Earlier(deadline);
     if (const std::string trouble = Message(channel.trouble()); !trouble.empty()) {
       if (trouble != told) log::Warn(told = trouble, "; it is tried again");

@@ -108,6 +108,8 @@ StatusOr<std::unique_ptr<control::ClientChannel>> Worker::ConnectTo(
   control::ZmqOptions options;
   options.linger = linger;
   options.credentials = credentials_;
+  // A worker that waits says hello again, and nothing else before it is welcome.
+  options.keeps_unsent = false;
   return control::ZmqConnect(context_, endpoint, options);
 }
 

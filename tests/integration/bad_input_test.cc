@@ -380,7 +380,7 @@ TEST_P(BadInputTest, LibraryThatDoesNotExist) {
 
 TEST_P(BadInputTest, LibraryOutsideOfTheAllowedDirectories) {
   ExpectFailure([&] { return session_->LoadModule("/proc/self/exe").status(); },
-                StatusCode::kPermissionDenied, HasSubstr("outside the allowed directories"));
+                StatusCode::kPermissionDenied, HasSubstr("outside of the allowed directories"));
 }
 
 TEST_P(BadInputTest, LibraryThatRefersToWhatNobodyDefines) {

@@ -28,6 +28,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kWorkers = 2;
+constexpr int kSessionsPerKey = 8;
 constexpr auto kLong = 30s;
 
 class KeysTest : public ::testing::Test {
@@ -45,6 +46,7 @@ class KeysTest : public ::testing::Test {
     controller.allowed_keys = Path("allowed_keys");
     controller.session_lease = 2s;
     controller.worker_timeout = 20s;
+    controller.max_sessions_per_key = kSessionsPerKey;
     controller.collective_timeout = 40s;
     auto started = controller::Controller::Start(controller, context_);
     ASSERT_TRUE(started.ok()) << started.status();
@@ -225,14 +227,50 @@ TEST_F(KeysTest, KeyThatIsAddedComesInAndOneThatIsRevokedIsCutOff) {
 
   list_.replace(list_.find("client " + late.Text()), 6, "revoked");
   Allow("", {}, "");
-  // What it says is dropped; after its lease the session is ended, and the other goes on.
+  // Its session is ended, and the other goes on.
   EXPECT_TRUE(Await([&] {
     const auto status = GetClusterStatus(As("reader"), kLong);
     return status.ok() && status->sessions.size() == 1;
   }));
-  EXPECT_FALSE(Work(*session).ok());
+  const Status told = Work(*session);
+  EXPECT_EQ(told.code(), StatusCode::kPermissionDenied) << told;
+  EXPECT_THAT(Message(told), AllOf(HasSubstr("\"late\""), HasSubstr("not allowed any more")));
   EXPECT_EQ(Work(*witness), OkStatus());
   EXPECT_EQ(Connect("late").status().code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(KeysTest, SessionThatIsKeptEndsWithTheKeyOfItsLastClient) {
+  SessionOptions options;
+  options.Reach(As("client"));
+  options.keep_for = 1h;
+  StatusOr<Session> session = Session::Connect(options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_EQ(Work(*session), OkStatus());
+  ASSERT_EQ(session->Detach(), OkStatus());
+  const auto count = [&] {
+    const auto status = GetClusterStatus(As("reader"), kLong);
+    return status.ok() ? static_cast<int>(status->sessions.size()) : -1;
+  };
+  ASSERT_EQ(count(), 1);
+  const std::string key = control::ReadKeyFile(Path("client.key"))->public_key.Text();
+  list_.replace(list_.find("client " + key), 6, "revoked");
+  Allow("", {}, "");
+  EXPECT_TRUE(Await([&] { return count() == 0; }));
+}
+
+TEST_F(KeysTest, OneKeyDoesNotTakeAllSessions) {
+  std::vector<Session> sessions;
+  for (int i = 0; i < kSessionsPerKey; ++i) {
+    StatusOr<Session> session = Connect("client");
+    ASSERT_TRUE(session.ok()) << session.status();
+    sessions.push_back(std::move(*session));
+  }
+  const Status one_more = Connect("client").status();
+  EXPECT_EQ(one_more.code(), StatusCode::kResourceExhausted) << one_more;
+  EXPECT_THAT(Message(one_more), HasSubstr("max_sessions_per_key"));
+  EXPECT_TRUE(Connect("operator").ok());
+  EXPECT_EQ(sessions.back().Close(), OkStatus());
+  EXPECT_TRUE(Connect("client").ok());
 }
 
 TEST_F(KeysTest, RotatedKeysDisturbNobodyWhoIsConnected) {

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "runtime/control/host.h"
+#include "runtime/control/keys/key.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/exit_code.h"
@@ -43,6 +44,10 @@ int Main(int argc, char** argv) {
 
   if (argc == 1) {
     std::cout << command_line.Help();
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  if (const Status status = control::CheckNoSecrets(argc, argv); !status.ok()) {
+    ReportError(status);
     return static_cast<int>(ExitCode::kUsage);
   }
   const StatusOr<Action> action = command_line.Parse(argc, argv);

@@ -67,6 +67,17 @@ KeyPair PairOf(const SecretKey& secret) {
 
 bool HasSecret(const std::string& text) { return text.find(kSecretPrefix) != std::string::npos; }
 
+Status CheckNoSecrets(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (!HasSecret(argv[i])) continue;
+    return InvalidArgument(
+        "a secret key (", kSecretPrefix, "...) on the command line, argument ", i,
+        ": everybody on this host can read it there. Put it into a file with mode 600, give the "
+        "file's name, and make a new key: this one may have been seen");
+  }
+  return OkStatus();
+}
+
 StatusOr<PublicKey> ParsePublicKey(const std::string& text) {
   PublicKey key;
   if (Parse(kPublicPrefix, text, &key.bytes)) return key;

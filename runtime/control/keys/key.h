@@ -57,6 +57,10 @@ KeyPair PairOf(const SecretKey& secret);
 // True if there is a secret key somewhere in the text: it must not be repeated in any message.
 bool HasSecret(const std::string& text);
 
+// kInvalidArgument if a program was given a secret key on its command line: all users of the host
+// see that.
+Status CheckNoSecrets(int argc, const char* const* argv);
+
 // kInvalidArgument, which never repeats a secret: not the text of such a key; of the other kind.
 StatusOr<PublicKey> ParsePublicKey(const std::string& text);
 StatusOr<SecretKey> ParseSecretKey(const std::string& text);

@@ -22,10 +22,6 @@ constexpr char kEndpoint[] = "inproc://zeromq.zap.01";
 constexpr char kVersion[] = "1.0";
 // How soon a change of an allow list counts.
 constexpr std::chrono::milliseconds kLook = 250ms;
-// Of those that are turned away, this many are told in the log each minute: whoever knocks and
-// knocks must not fill the disk.
-constexpr int kToldAMinute = 20;
-
 // What a request has: version, id, domain, address, routing id, mechanism, credentials.
 constexpr size_t kRequestFrames = 7;
 
@@ -36,20 +32,6 @@ constexpr size_t kRequestFrames = 7;
 }
 
 Status CannotStart() { return ZmqError("cannot check who may come in"); }
-
-// Says it, unless too much was said lately.
-void TellTurnedAway(const std::string& address, const Status& why) {
-  static std::mutex mutex;
-  static Deadline next_minute = Deadline::After(1min);
-  static int told = 0;
-  std::lock_guard lock(mutex);
-  if (next_minute.Expired()) {
-    if (told > kToldAMinute) log::Warn(told - kToldAMinute, " more were turned away");
-    next_minute = Deadline::After(1min);
-    told = 0;
-  }
-  if (++told <= kToldAMinute) log::Warn("turned away from ", address, ": ", lockstep::Message(why));
-}
 
 }  // namespace
 
@@ -134,7 +116,10 @@ bool ZapHandler::AnswerNext() {
   StatusOr<Identity> admitted = InvalidArgument("a request that is none");
   if (request.size() == kRequestFrames && request[0] == kVersion) {
     admitted = Admit(request[2], request[5], request[6], request[3]);
-    if (!admitted.ok()) TellTurnedAway(request[3], admitted.status());
+    if (!admitted.ok()) {
+      turned_away_.Warn("turned away from ", request[3], ": ",
+                        lockstep::Message(admitted.status()));
+    }
   }
   const std::string id = request.size() > 1 ? request[1] : "";
   const std::array<std::string, 6> answer = {kVersion,

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/log_limit.h"
 #include "runtime/base/status.h"
 #include "runtime/control/keys/gate.h"
 
@@ -43,6 +44,7 @@ class ZapHandler {
   void RefreshGates();
 
   void* const socket_;
+  log::Limit turned_away_;
   std::mutex mutex_;
   uint64_t last_domain_ = 0;
   std::map<std::string, std::weak_ptr<Gate>> gates_;

@@ -188,7 +188,7 @@ StatusOr<ExitStatus> NetnsCluster::AwaitEnd(const std::string& name) {
 }
 
 Status NetnsCluster::Stop() {
-  LOCKSTEP_RETURN_IF_ERROR(ShutdownCluster(endpoint(), "the test is over", seconds(20)));
+  LOCKSTEP_RETURN_IF_ERROR(ShutdownCluster(address(), "the test is over", seconds(20)));
   Status status;
   for (const auto& [name, process] : processes_) {
     const StatusOr<ExitStatus> ended = AwaitEnd(name);

@@ -394,6 +394,25 @@ TEST_F(LoadModuleTest, NoWayLeadsOutOfTheDirectories) {
             StatusCode::kPermissionDenied);
 }
 
+TEST_F(LoadModuleTest, NothingIsToldOfWhatIsOutside) {
+  const Status there = LoadModule("/etc/passwd", {scratch_}).status();
+  const Status not_there = LoadModule("/etc/no_such_file", {scratch_}).status();
+  EXPECT_EQ(there.code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(not_there.code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(LoadModuleTest, WhatEverybodyMayChangeIsNotLoaded) {
+  const fs::path file = scratch_ / "m.so";
+  fs::copy_file(directory_ + "/test_module.so", file);
+  fs::permissions(file, fs::perms(0666));
+  EXPECT_EQ(LoadModule("m.so", {scratch_}).status().code(), StatusCode::kPermissionDenied);
+  fs::permissions(file, fs::perms(0644));
+  fs::permissions(scratch_, fs::perms(0777));
+  EXPECT_EQ(LoadModule("m.so", {scratch_}).status().code(), StatusCode::kPermissionDenied);
+  fs::permissions(scratch_, fs::perms(0777) | fs::perms::sticky_bit);
+  EXPECT_TRUE(LoadModule("m.so", {scratch_}).ok()) << "as in /tmp";
+}
+
 TEST_F(LoadModuleTest, MissingFilesAndDirectoriesAreNotFound) {
   for (const std::string& path :
        {std::string("no_such.so"), std::string(), std::string("."), directory_ + "/no_such.so"}) {

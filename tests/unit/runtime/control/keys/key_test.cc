@@ -74,5 +74,20 @@ TEST(KeyTest, OneKindIsNotTakenForTheOtherAndNoSecretIsRepeated) {
   EXPECT_THAT(Message(ParseSecretKey(damaged).status()), Not(HasSubstr(damaged.substr(4, 20))));
 }
 
+TEST(KeyTest, SecretOnACommandLineIsRefused) {
+  const KeyPair pair = NewKeyPair();
+  const std::string secret = pair.secret_key.SecretText();
+  const std::string setting = "worker.key=" + secret;
+  for (const std::string& text : {secret, setting}) {
+    const char* const arguments[] = {"lockstep", "status", text.c_str()};
+    const Status status = CheckNoSecrets(3, arguments);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(status), Not(HasSubstr(secret.substr(4))));
+  }
+  const std::string public_key = pair.public_key.Text();
+  const char* const arguments[] = {"lockstep", "keys", public_key.c_str()};
+  EXPECT_EQ(CheckNoSecrets(3, arguments), OkStatus());
+}
+
 }  // namespace
 }  // namespace lockstep::control

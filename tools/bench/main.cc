@@ -27,10 +27,11 @@ struct Row {
 
 constexpr char kFaults[] = "faults";
 
-constexpr std::array<Row, 11> kRows = {{
+constexpr std::array<Row, 12> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},
+    {"keys", "the same over TCP with keys, and without", MeasureKeys},
     {"encode", "encoding one call", MeasureEncode},
     {"allreduce", "allreduce among processes of this host", MeasureAllReduce},
     {"hosts", "allreduce among hosts", MeasureHosts},

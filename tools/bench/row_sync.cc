@@ -4,36 +4,19 @@
 // hop each way, workers that execute nothing, and no controller in between; our sync passes the
 // controller, which gathers the answers into one.
 #include <chrono>
-#include <vector>
 
 #include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
-#include "tools/bench/statistics.h"
+#include "tools/bench/session_timing.h"
 
 namespace lockstep::bench {
 namespace {
 
 constexpr int kWorkers = 4;
-constexpr int kWarmUps = 300;
 constexpr double kGoal = 1 / 1.5;  // within 1.5 times the rival's time
 constexpr double kGoalTcp = 1 / 1.25;
-
-// The median time of a SyncAll in microseconds.
-StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time) {
-  using Clock = std::chrono::steady_clock;
-  for (int i = 0; i < kWarmUps; ++i) LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
-  std::vector<double> micros;
-  const auto end = Clock::now() + time;
-  for (auto start = Clock::now(); start < end;) {
-    LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
-    const auto now = Clock::now();
-    micros.push_back(std::chrono::duration<double, std::micro>(now - start).count());
-    start = now;
-  }
-  return Median(std::move(micros));
-}
 
 }  // namespace
 

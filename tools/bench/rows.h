@@ -16,6 +16,8 @@ Status MeasureSync(const Settings& settings, Report& report);
 Status MeasureCalls(const Settings& settings, Report& report);
 // What metrics and progress counters cost.
 Status MeasureCounting(const Settings& settings, Report& report);
+// What keys cost.
+Status MeasureKeys(const Settings& settings, Report& report);
 // What it costs the client to encode one call.
 Status MeasureEncode(const Settings& settings, Report& report);
 // The data plane on one host.

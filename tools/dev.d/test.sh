@@ -26,8 +26,10 @@ cmd_test() {
     [[ ${#targets[@]} -gt 0 ]] || fail_and_report "no test's label contains: ${names[*]}"
   else
     # Building for a sanitizer takes longer than running. What measures is not what users run; what
-    # only reads and prints text, in one thread, has its integration tests.
-    not_sanitized=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...)
+    # only reads and prints text, in one thread, has its integration tests. Fuzzing puts its inputs
+    # through sanitized programs of its own.
+    not_sanitized=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...
+      -//tests/fuzz/...)
     # What a worker's one executing thread does, and programs whose parts are tested elsewhere.
     not_in_tsan=(-//tests/unit/runtime/module/... -//tests/unit/runtime/registers/...
       -//tests/integration/cli/... -//tests/integration/examples/...)

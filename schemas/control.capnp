@@ -227,6 +227,32 @@ struct Consumed {
   # Bodies executed or skipped since the session was opened, in bytes.
 }
 
+struct Output {
+  # What functions of a session that wants it have printed here. Sent while they run, and before anything
+  # else that is said of the session after it. A second frame is an OutputLines, at most 256 KiB, which the
+  # controller passes on unread.
+  session @0 :UInt32;
+  lines @1 :UInt64;
+  # How many that frame has or stands for, for whoever has to drop it.
+}
+
+struct OutputLines {
+  lines @0 :List(OutputLine);
+}
+
+struct OutputLine {
+  stream @0 :Stream;
+  text @1 :Data;
+  # As it was printed, of whatever bytes, without the newline. A line of more than 16 KiB comes in pieces.
+  dropped @2 :UInt64;
+  # Not 0: it is no line; so many were dropped in this place, because too much was printed.
+
+  enum Stream {
+    stdout @0;
+    stderr @1;
+  }
+}
+
 struct WorkerMessage {
   # The first frame of everything a worker sends on its command socket.
   union {
@@ -238,5 +264,6 @@ struct WorkerMessage {
     goodbye @5 :Text;
     # The worker ends, and why. Before the welcome its rank is free again, after it the worker is lost.
     trouble @6 :M.Trouble;
+    output @7 :Output;
   }
 }

@@ -97,6 +97,8 @@ struct SessionRecord {
   bulkKey @17 :Text;
   # The public key ("lpk_...") that the client shows at workers' bulk endpoints. It made the pair for this
   # session alone.
+  forwardOutput @18 :Bool;
+  # The client wants to see what its functions print.
 }
 
 struct NamedRegister {

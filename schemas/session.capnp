@@ -26,6 +26,8 @@ struct OpenSession {
   # See SessionRecord.
   bulkKey @10 :Text;
   # See SessionRecord.
+  forwardOutput @11 :Bool;
+  # See SessionRecord.
 }
 
 struct NameRegister {
@@ -59,6 +61,8 @@ struct AttachSession {
   timeoutMillis @8 :UInt64;
   bulkKey @9 :Text;
   # See SessionRecord.
+  forwardOutput @10 :Bool;
+  # The new client's own wish: that of the one before does not count any more.
 }
 
 struct ResumeSession {
@@ -82,6 +86,8 @@ struct ResumeSession {
   # Who that client is: the workers may not have been told yet that it has attached.
   bulkKey @12 :Text;
   # Its own, for the same reason.
+  forwardOutput @13 :Bool;
+  # The same.
 }
 
 struct SessionOpened {
@@ -183,6 +189,14 @@ struct KeepAlive {
   # workers) is told once more; answers are not.
 }
 
+struct OutputTaken {
+  # From a client that wants output: how far it has come with it. What is told and not taken is bounded
+  # (4 MiB); beyond that lines are dropped, and counted.
+  session @0 :UInt32;
+  position @1 :UInt64;
+  # Of the last SessionOutput that it has dealt with.
+}
+
 struct ClientMessage {
   union {
     openSession @0 :OpenSession;
@@ -201,6 +215,7 @@ struct ClientMessage {
     nameRegister @10 :NameRegister;
     detachSession @11 :DetachSession;
     attachSession @12 :AttachSession;
+    outputTaken @13 :OutputTaken;
   }
 }
 
@@ -296,6 +311,18 @@ struct WorkersReplaced {
   # All that were since the session was opened, the last of each rank.
 }
 
+struct SessionOutput {
+  # What functions have printed on one worker, as far as it is known to belong to the session. Comes before
+  # the answer to, and the failure of, any command that was executed after they printed it. A second frame,
+  # if any, is the worker's: an OutputLines (control.capnp).
+  session @0 :UInt32;
+  rank @1 :Int32;
+  position @2 :UInt64;
+  # Grows with every one of them: see OutputTaken.
+  dropped @3 :UInt64;
+  # Lines of this rank that the controller has dropped before this one, because the client is slow.
+}
+
 struct ControllerMessage {
   # The first frame of everything the controller sends to a client.
   union {
@@ -310,5 +337,6 @@ struct ControllerMessage {
     keepAlive @7 :KeepAlive;
     # The controller is alive, and the session too.
     workersReplaced @8 :WorkersReplaced;
+    output @9 :SessionOutput;
   }
 }

@@ -1,5 +1,6 @@
 #include "runtime/base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -30,6 +31,8 @@ constexpr std::array kLevels = {
 const LevelName& Of(Level level) { return kLevels[static_cast<size_t>(level)]; }
 
 std::atomic<bool> as_json{false};
+
+using StandardErrorSink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
 
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e %L %n[%P] %v";
 
@@ -166,7 +169,11 @@ void Write(Level level, const Context& context, const std::string& line) {
 void Flush() { spdlog::default_logger()->flush(); }
 
 void UseStandardError(const std::string& name) {
-  auto logger = spdlog::stderr_logger_mt(name);
+  // A descriptor of its own: what functions print may go elsewhere for a while, lines of the log
+  // never.
+  std::FILE* const copy = fdopen(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), "w");
+  auto logger = std::make_shared<spdlog::logger>(
+      name, std::make_shared<StandardErrorSink>(copy == nullptr ? stderr : copy));
   logger->set_pattern(kTextPattern);
   spdlog::set_default_logger(std::move(logger));
 }

@@ -209,6 +209,12 @@ Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
       replaced_ = ReadReplaced(news.getReplaced());
       return OkStatus();
     }
+    case wire::ControllerMessage::OUTPUT: {
+      if (on_output_ == nullptr) return OkStatus();  // of a client that had the session before
+      LOCKSTEP_ASSIGN_OR_RETURN(auto lines, ReadOutput(reader.getOutput(), message));
+      on_output_(std::move(lines), reader.getOutput().getPosition());
+      return OkStatus();
+    }
     default:
       return Internal("unexpected message kind ", static_cast<int>(reader.which()));
   }

@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -60,6 +62,10 @@ class Link {
   Status Send(const control::Message& message);
   // Takes in everything that has arrived.
   void Drain();
+
+  // What functions print, and the position to tell the controller when it has been dealt with.
+  using OnOutput = std::function<void(std::vector<WorkerOutput> lines, uint64_t position)>;
+  void SetOnOutput(OnOutput on_output) { on_output_ = std::move(on_output); }
 
   // `answer` is filled in when the answer to `request` arrives. Forget() before it goes away.
   // Requests are counted upwards.
@@ -131,6 +137,7 @@ class Link {
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();
   std::map<RequestId, PendingAnswer*> pending_;
   std::vector<Sleeper*> room_sleepers_;
+  OnOutput on_output_;
 };
 
 }  // namespace lockstep::client

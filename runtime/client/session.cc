@@ -74,6 +74,7 @@ StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view 
   LOCKSTEP_ASSIGN_OR_RETURN(request.credentials,
                             control::CredentialsFrom(options.key, options.controller_key));
   request.bulk_key = bulk_key.public_key.Text();
+  request.on_output = options.on_output;
   LOCKSTEP_ASSIGN_OR_RETURN(parts->core,
                             client::SessionCore::Open(request, options.timeout, context));
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context), bulk_key,

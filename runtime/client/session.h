@@ -35,6 +35,7 @@
 #include "runtime/client/address.h"
 #include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
+#include "runtime/client/worker_output.h"
 #include "runtime/control/value.h"
 
 namespace lockstep {
@@ -73,6 +74,13 @@ struct SessionOptions {
   // Copies to and from worker-0 are made in its memory where this process can map that; false: they
   // go through its bulk socket all the same.
   bool map_memory = true;
+  // Called with what functions of this session print on the workers, line by line: lines of a rank
+  // and stream in order, and before the answer of any call that waits for what printed them. On a
+  // thread of the session's own, which may use the session, but not close, detach or destroy it.
+  // Null: nothing is sent here; the workers' logs have it in any case. A slow callback holds calls
+  // up for a second, and then no more; what it cannot keep up with is dropped, and counted. Workers
+  // that are threads of this process print for themselves.
+  OutputCallback on_output;
 };
 
 // The reductions of AllReduce, Reduce and ReduceScatter.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/control/awake_phase.h"
 #include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
@@ -38,10 +39,11 @@ StatusOr<std::shared_ptr<SessionCore>> SessionCore::Open(
     const OpenRequest& request, milliseconds timeout,
     std::shared_ptr<control::ZmqContext> context) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Link> link, Link::Open(request, std::move(context)));
-  return std::shared_ptr<SessionCore>(new SessionCore(std::move(link), timeout));
+  return std::shared_ptr<SessionCore>(new SessionCore(std::move(link), timeout, request.on_output));
 }
 
-SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout)
+SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout,
+                         const OutputCallback& on_output)
     : link_(std::move(link)),
       timeout_(timeout),
       names_(RegisterNames::Continue(link_->facts().id, link_->start().register_generations)),
@@ -58,7 +60,41 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout)
     DRef ref = names_->Adopt(found.id, found.named_by);
     if (!ref.IsNull()) named_[name] = std::move(ref);
   }
+  if (on_output != nullptr) Listen(on_output);
   keeper_ = std::thread([this] { Keep(); });
+}
+
+void SessionCore::Listen(const OutputCallback& on_output) {
+  OutputListener::Source source;
+  source.wait_fd = link_->wait_fd();
+  source.look = [this] {
+    std::lock_guard lock(mutex_);
+    link_->Drain();
+    return readers_ == 0;
+  };
+  source.taken = [this](uint64_t position) {
+    std::lock_guard lock(mutex_);
+    // A session that is lost has nobody to be told.
+    if (!link_->Lost().ok()) return;
+    (void)link_->Send(
+        {control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
+          auto taken = message.initOutputTaken();
+          taken.setSession(facts().id.value);
+          taken.setPosition(position);
+        })});
+  };
+  listener_ = std::make_unique<OutputListener>(on_output, std::move(source));
+  std::lock_guard lock(mutex_);
+  link_->SetOnOutput([this](std::vector<WorkerOutput> lines, uint64_t position) {
+    listener_->Push(std::move(lines), position);
+  });
+}
+
+void SessionCore::AwaitOutput(std::unique_lock<std::mutex>& lock) {
+  if (listener_ == nullptr) return;
+  lock.unlock();
+  listener_->AwaitHandedOver();
+  lock.lock();
 }
 
 SessionCore::~SessionCore() {
@@ -157,6 +193,8 @@ bool SessionCore::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper
                             absl::FunctionRef<bool()> over, Deadline deadline) {
   thread_local control::AwakePhase awake(kPollBeforeSleep);
   awake.Begin();
+  ++readers_;
+  const absl::Cleanup no_reader = [this] { --readers_; };
   while (true) {
     link_->Drain();
     if (over()) return true;
@@ -225,7 +263,10 @@ Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
                           PendingAnswer& answer, Deadline deadline) {
   (void)WaitUntil(
       lock, answer, [&] { return answer.done || !link_->Lost().ok(); }, deadline);
-  if (answer.done) return answer.error.ToStatus();
+  if (answer.done) {
+    AwaitOutput(lock);
+    return answer.error.ToStatus();
+  }
   link_->Forget(request);
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   return DeadlineExceeded("the controller has not answered for ", timeout_.count(), " ms");
@@ -265,6 +306,7 @@ void SessionCore::StopKeeper(std::unique_lock<std::mutex>& lock) {
   stopping_ = true;
   keeper_wake_.notify_all();
   lock.unlock();
+  if (listener_ != nullptr) listener_->Stop();
   keeper_.join();
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/link.h"
+#include "runtime/client/output_listener.h"
 #include "runtime/client/register_names.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/frame.h"
@@ -40,6 +41,7 @@ constexpr std::chrono::milliseconds kAnswerGrace{2000};
 // so that an answer wakes nobody in between; an answer to somebody else is handed over to him.
 class SessionCore {
  public:
+  // `on_output` of the request is called on a thread of its own.
   static StatusOr<std::shared_ptr<SessionCore>> Open(const OpenRequest& request,
                                                      std::chrono::milliseconds timeout,
                                                      std::shared_ptr<control::ZmqContext> context);
@@ -129,7 +131,9 @@ class SessionCore {
   Status Close();
 
  private:
-  SessionCore(std::unique_ptr<Link> link, std::chrono::milliseconds timeout);
+  SessionCore(std::unique_ptr<Link> link, std::chrono::milliseconds timeout,
+              const OutputCallback& on_output);
+  void Listen(const OutputCallback& on_output);
 
   // All below: with mutex_ held.
   Status Usable();
@@ -172,7 +176,10 @@ class SessionCore {
   bool WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper,
                  absl::FunctionRef<bool()> over, Deadline deadline);
 
-  // Ends the keeper thread; nothing is appended any more.
+  // Returns when lines that came before are handed over; gives the lock up meanwhile.
+  void AwaitOutput(std::unique_lock<std::mutex>& lock);
+
+  // Ends the threads; nothing is appended any more.
   void StopKeeper(std::unique_lock<std::mutex>& lock);
   // The keeper thread: sends what is left over, and keeps the session's lease.
   void Keep();
@@ -195,6 +202,9 @@ class SessionCore {
   Copies copied_from_;   // the same
   bool closed_ = false;  // nothing is appended any more
   std::map<std::string, DRef> named_;
+
+  int readers_ = 0;                           // threads in WaitUntil()
+  std::unique_ptr<OutputListener> listener_;  // null: nobody asks for output
 
   std::condition_variable keeper_wake_;
   bool keeper_active_ = false;

@@ -8,6 +8,7 @@
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
+#include "schemas/control.capnp.h"
 
 namespace lockstep::client {
 namespace {
@@ -36,6 +37,7 @@ control::Frame OpenSessionFrame(const OpenRequest& request) {
     open.setCommandTimeoutMillis(static_cast<uint64_t>(request.command_timeout.count()));
     open.setKeepMillis(static_cast<uint64_t>(request.keep_for.count()));
     open.setBulkKey(request.bulk_key);
+    open.setForwardOutput(request.on_output != nullptr);
   });
 }
 
@@ -59,6 +61,7 @@ StatusOr<control::Frame> AttachFrame(const OpenRequest& request) {
     attach.setPid(getpid());
     attach.setTimeoutMillis(static_cast<uint64_t>(request.timeout.count()));
     attach.setBulkKey(request.bulk_key);
+    attach.setForwardOutput(request.on_output != nullptr);
   });
 }
 
@@ -79,6 +82,7 @@ control::Frame ResumeFrame(const SessionFacts& facts, Generation generation,
     resume.setNextCommand(next_command);
     resume.setTimeoutMillis(static_cast<uint64_t>(kResumePatience.count()));
     resume.setBulkKey(facts.bulk_key);
+    resume.setForwardOutput(facts.forward_output);
   });
 }
 
@@ -111,12 +115,36 @@ SessionFacts ReadFacts(wire::SessionOpened::Reader reader) {
   facts.client_number = reader.getRecord().getClientNumber();
   facts.client_name = control::ToString(reader.getRecord().getName());
   facts.bulk_key = control::ToString(reader.getRecord().getBulkKey());
+  facts.forward_output = reader.getRecord().getForwardOutput();
   return facts;
 }
 
 SessionStart ReadStart(wire::SessionRecord::Reader reader) {
   const control::SessionRecord record = control::ReadSessionRecord(reader);
   return {record.generation, record.next_command, record.register_generations, record.names};
+}
+
+StatusOr<std::vector<WorkerOutput>> ReadOutput(wire::SessionOutput::Reader output,
+                                               const control::Message& message) {
+  std::vector<WorkerOutput> lines;
+  if (output.getDropped() > 0) {
+    lines.push_back({.rank = output.getRank(), .text = "", .dropped = output.getDropped()});
+  }
+  if (message.size() < 2) return lines;
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::OutputLines>(message[1], [&](wire::OutputLines::Reader reader) {
+        for (auto line : reader.getLines()) {
+          const auto text = line.getText();
+          lines.push_back({output.getRank(),
+                           line.getStream() == wire::OutputLine::Stream::STDOUT
+                               ? WorkerOutput::Stream::kStdout
+                               : WorkerOutput::Stream::kStderr,
+                           std::string(reinterpret_cast<const char*>(text.begin()), text.size()),
+                           line.getDropped()});
+        }
+        return OkStatus();
+      }));
+  return lines;
 }
 
 std::string TicketOf(const SessionFacts& facts) {

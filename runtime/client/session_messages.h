@@ -9,6 +9,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/client/worker_output.h"
 #include "runtime/control/frame.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/session_record.h"
@@ -39,6 +40,7 @@ struct SessionFacts {
   uint32_t client_number = 1;  // see SessionRecord
   std::string client_name;
   std::string bulk_key;
+  bool forward_output = false;
 };
 
 struct OpenRequest {
@@ -50,7 +52,8 @@ struct OpenRequest {
   std::chrono::milliseconds keep_for{0};
   std::string ticket = {};  // of the session to attach to; empty: a new one
   control::CredentialSource credentials = {};
-  std::string bulk_key = {};  // see SessionRecord
+  std::string bulk_key = {};      // see SessionRecord
+  OutputCallback on_output = {};  // null: what functions print is not asked for
 };
 
 // How a session stood when it was opened, or attached to.
@@ -72,6 +75,10 @@ std::vector<Peer> ReadPeers(capnp::List<wire::Peer>::Reader list);
 std::map<Rank, uint64_t> ReadReplaced(capnp::List<wire::Replacement>::Reader list);
 SessionFacts ReadFacts(wire::SessionOpened::Reader reader);
 SessionStart ReadStart(wire::SessionRecord::Reader reader);
+
+// The lines that `message` brings, in order.
+StatusOr<std::vector<WorkerOutput>> ReadOutput(wire::SessionOutput::Reader output,
+                                               const control::Message& message);
 
 // What another client attaches with: "SESSION-TOKEN".
 std::string TicketOf(const SessionFacts& facts);

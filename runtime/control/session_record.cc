@@ -33,6 +33,7 @@ void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecor
   builder.setClientNumber(record.client_number);
   builder.setFirstCommand(record.first_command);
   builder.setBulkKey(record.bulk_key);
+  builder.setForwardOutput(record.forward_output);
   if (!record.failure.ok()) WriteError(builder.initFailure(), record.failure);
 }
 
@@ -59,6 +60,7 @@ SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader) {
   record.client_number = reader.getClientNumber();
   record.first_command = reader.getFirstCommand();
   record.bulk_key = ToString(reader.getBulkKey());
+  record.forward_output = reader.getForwardOutput();
   if (reader.hasFailure()) record.failure = ReadError(reader.getFailure());
   return record;
 }

@@ -40,6 +40,7 @@ struct SessionRecord {
   uint32_t client_number = 1;         // its first client is 1, each that attaches the next
   uint64_t first_command = 1;         // of a worker: that it was sent
   std::string bulk_key = {};          // the public key that its client shows at bulk endpoints
+  bool forward_output = false;        // its client wants to see what functions print
 };
 
 void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record);

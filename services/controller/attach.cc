@@ -115,6 +115,7 @@ Status Controller::Attach(const PendingOpen& open, wire::AttachSession::Reader a
   }
   ++session->client_number;
   session->bulk_key = control::ToString(attach.getBulkKey());
+  session->forward_output = attach.getForwardOutput();
   Adopt(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->lost_bytes = 0;  // of another client's count
   metrics_.counts().sessions_attached.Add();
@@ -147,6 +148,7 @@ void Controller::HandOver(SessionEntry& session, const PendingOpen& open) {
   // Its client counts generations from here; those before are behind it.
   session.come_to.assign(session.come_to.size(), session.generation);
   session.told_messages = 0;
+  session.output = OutputWindow();
   SendOpened(session);
   if (!session.failure.ok()) SendFailure(session);
 }

@@ -75,6 +75,8 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
             return HandleReset(client, reader.getResetSession());
           case wire::ClientMessage::KEEP_ALIVE:
             return HandleKeepAlive(client, reader.getKeepAlive());
+          case wire::ClientMessage::OUTPUT_TAKEN:
+            return HandleOutputTaken(client, reader.getOutputTaken());
           case wire::ClientMessage::STATUS:
             SendStatus(client, reader.getStatus(), {});
             return OkStatus();
@@ -160,6 +162,7 @@ Status Controller::HandleKeepAlive(const control::PeerName& client,
     if (!session->failure.ok()) SendFailure(*session);
     SendCredit(*session);
     TellReplaced(*session);
+    session->output.Forget();
   }
   SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
                  auto answer = message.initKeepAlive();
@@ -194,6 +197,7 @@ Status Controller::OpenSession(const PendingOpen& pending, wire::OpenSession::Re
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
   session.keep_for = control::Millis(open.getKeepMillis());
   session.bulk_key = control::ToString(open.getBulkKey());
+  session.forward_output = open.getForwardOutput();
   log::Info(log::OfSession(session.id.value), "session \"", session.name, "\" opened by ",
             control::ProcessLabel(session.host, session.pid));
 

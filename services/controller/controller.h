@@ -108,6 +108,14 @@ class Controller {
   void HandleConsumed(Rank rank, wire::Consumed::Reader consumed);
   void SendCredit(SessionEntry& session);
 
+  // What functions print, on its way to the client (output.cc).
+  Status HandleOutput(Rank rank, wire::Output::Reader output, const control::Message& message);
+  Status HandleOutputTaken(const control::PeerName& client, wire::OutputTaken::Reader taken);
+  // Also when no line comes after those that were dropped.
+  void TellDropped(SessionEntry& session);
+  // `lines`: the worker's frame, or none.
+  void TellOutput(SessionEntry& session, Rank rank, const control::Frame& lines);
+
   // What a lost controller has left behind (resume.cc).
   // Returns the ranks that have come with nothing that counts.
   std::vector<Rank> RestoreSessions();

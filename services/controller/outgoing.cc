@@ -66,7 +66,10 @@ void Controller::SendAnswer(const PendingRequest& request) {
   })};
   if (request.error.ok() && request.body.size() > 0) message.push_back(request.body);
   SessionEntry* const session = sessions_.Find(request.session);
-  if (session != nullptr && session->client == request.client) return Tell(*session, message);
+  if (session != nullptr && session->client == request.client) {
+    TellDropped(*session);
+    return Tell(*session, message);
+  }
   SendToClient(request.client, message);
 }
 

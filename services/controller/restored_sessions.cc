@@ -45,6 +45,7 @@ RestoredSession Merge(const Copies& copies, int world_size) {
       session.record.host = record->host;
       session.record.host_id = record->host_id;
       session.record.pid = record->pid;
+      session.record.forward_output = record->forward_output;
     }
     if (record->first_command > 1) session.replaced[rank] = record->first_command;
     session.record.generation = std::max(session.record.generation, record->generation);

@@ -73,6 +73,7 @@ void Controller::Resume(const PendingOpen& open, wire::ResumeSession::Reader res
     // It had attached a moment before, and no worker has been told.
     session.client_number = resume.getClientNumber();
     session.bulk_key = control::ToString(resume.getBulkKey());
+    session.forward_output = resume.getForwardOutput();
     Adopt(session, control::ToString(resume.getName()), resume.getHost(), resume.getPid());
   }
   // Asked for once more by the client that has it: its last answer may have been lost.

@@ -17,6 +17,7 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/session_record.h"
+#include "services/controller/output_window.h"
 
 namespace lockstep::controller {
 
@@ -57,6 +58,7 @@ struct SessionEntry : control::SessionRecord {
   bool was_restored = false;                   // and its client could not have come back yet
   Deadline owner_until = Deadline::After({});  // ... and no other client than its last may have it
   std::optional<Ending> ending;
+  OutputWindow output;
 
   uint64_t SlowestConsumed() const;
   // What was sent and the slowest worker has not consumed; lost workers do not count.

@@ -57,6 +57,8 @@ Status Controller::HandleWorker(const control::PeerName& peer, const control::Me
           case wire::WorkerMessage::CONSUMED:
             HandleConsumed(rank, reader.getConsumed());
             return OkStatus();
+          case wire::WorkerMessage::OUTPUT:
+            return HandleOutput(rank, reader.getOutput(), message);
           default:
             return Unimplemented("unknown kind of message ", static_cast<int>(reader.which()));
         }

@@ -100,6 +100,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     activity_.Complete();
     recorder_->End();
   }
+  EndForwarding();
   TellHoldings();
   // A client's window counts what the client sent.
   if (session != nullptr && !of_controller) ReportConsumed(*session, body.size());
@@ -203,6 +204,7 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   call_context_.aborted_state = &session;
   registers::Value result;
   if (recorder_ != nullptr) activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+  BeginForwarding(session);
   Status status = function.Call(call_context_, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
     status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
@@ -303,6 +305,7 @@ void Executor::ReportConsumed(SessionState& session, size_t body_bytes) {
 }
 
 void Executor::Send(const control::Message& message) {
+  EndForwarding();
   const Status status = controller_->Send(message);
   if (!status.ok()) log::Error("the controller cannot be told: ", Message(status));
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/ids.h"
@@ -25,6 +26,7 @@
 #include "services/worker/envelope.h"
 #include "services/worker/options.h"
 #include "services/worker/orphans.h"
+#include "services/worker/output_forwarder.h"
 #include "services/worker/place.h"
 #include "services/worker/recorder.h"
 #include "services/worker/session_state.h"
@@ -53,6 +55,9 @@ class Executor {
   // The ranks are connected. Borrowed until the next Settle(); before, no collective is executed.
   void SetWorld(collective::Communicator* world) { world_ = world; }
 
+  // What functions print goes through it; null: nobody but this process's log sees it.
+  void ForwardOutputBy(OutputForwarder* forwarder) { forwarder_ = forwarder; }
+
   // What another controller must know of each session.
   std::vector<control::SessionRecord> Inventory();
 
@@ -76,6 +81,16 @@ class Executor {
 
   // Names what is executed now, for errors and for whoever asks what this worker is doing.
   void Doing(const char* what);
+  // Around code of the session's modules. EndForwarding() before anything is said of the session,
+  // so that its client reads first what was printed before.
+  void BeginForwarding(const SessionState& session) {
+    if (forwarder_ == nullptr || is_forwarding_ || !session.forward_output()) return;
+    is_forwarding_ = true;
+    forwarder_->Begin(session.id(), *controller_);
+  }
+  void EndForwarding() {
+    if (std::exchange(is_forwarding_, false)) forwarder_->End();
+  }
   Status ExecuteCommand(SessionState& session, wire::Command::Reader command);
   // The controller's own commands, which are executed in failed sessions too.
   Status ExecuteForController(SessionState& session, wire::Command::Reader command);
@@ -118,6 +133,8 @@ class Executor {
   BulkServer& bulk_;
   control::ActivityPage& activity_;
   Recorder* const recorder_;
+  OutputForwarder* forwarder_ = nullptr;
+  bool is_forwarding_ = false;
 
   const Place* place_ = nullptr;
   control::ClientChannel* controller_ = nullptr;

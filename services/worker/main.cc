@@ -1,8 +1,11 @@
 // lockstep-worker: the worker service.
+#include <cstdio>
+
 #include "runtime/base/log.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
 #include "services/process/service_main.h"
+#include "services/worker/output_forwarder.h"
 #include "services/worker/worker.h"
 
 int main(int argc, char** argv) {
@@ -23,7 +26,12 @@ int main(int argc, char** argv) {
   log::Configure(options->log_level, options->log_format);
 
   process::BlockStopSignals();
-  const auto worker = worker::Worker::Start(*options, control::ZmqContext::Create());
+  // What a function prints is seen line by line, also where nobody forwards it.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  const auto forwarder = worker::OutputForwarder::Create();
+  if (!forwarder.ok()) return process::Fail(forwarder.status(), process::kFailed);
+  const auto worker =
+      worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get());
   if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
   return process::RunUntilStopped(**worker, flags);
 }

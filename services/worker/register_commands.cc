@@ -38,6 +38,7 @@ Status Executor::LoadModule(SessionState& session, wire::Command::LoadModule::Re
       const std::string file,
       module::FindModule(control::ToString(load.getPath()), options_.module_path));
   LOCKSTEP_RETURN_IF_ERROR(session.CountModule(file, options_.max_modules));
+  BeginForwarding(session);  // constructors print, too
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<module::Module> loaded,
                             module::LoadModule(file, options_.module_path, options_.module_sha256));
   return session.registers().Write(RegisterId::FromPacked(load.getResult()),

@@ -78,6 +78,7 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   record_.client_number = record.client_number;
   record_.names = record.names;
   record_.bulk_key = record.bulk_key;
+  record_.forward_output = record.forward_output;
   looked_for_client_ = false;
   client_process_.reset();
   std::vector<RegisterId> kept;

@@ -39,6 +39,8 @@ class SessionState {
 
   SessionId id() const { return record_.id; }
   int num_groups() const { return record_.num_groups; }
+  // Its client wants to see what its functions print.
+  bool forward_output() const { return record_.forward_output; }
   uint32_t client_number() const { return record_.client_number; }
   // The first command that this worker has seen: later than 1 if it took the place of another.
   uint64_t first_command() const { return record_.next_command; }

@@ -44,7 +44,8 @@ StatusOr<std::unique_ptr<BulkServer>> ListenForBulk(
 }  // namespace
 
 StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
-                                                std::shared_ptr<control::ZmqContext> context) {
+                                                std::shared_ptr<control::ZmqContext> context,
+                                                OutputForwarder* forwarder) {
   WorkerOptions options = given;
   LOCKSTEP_ASSIGN_OR_RETURN(options.rank, ChooseRank(given, ThisProcess()));
   if (options.device != "cpu") {
@@ -68,6 +69,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
   std::unique_ptr<Worker> worker(new Worker(options, std::move(credentials), std::move(context),
                                             std::move(arena), std::move(activity),
                                             std::move(bulk)));
+  worker->forwarder_ = forwarder;
   LOCKSTEP_ASSIGN_OR_RETURN(worker->controller_, worker->ConnectTo(options.controller_endpoint));
   LOCKSTEP_RETURN_IF_ERROR(worker->ServeMetrics());
   worker->thread_ = std::thread([worker = worker.get()] { worker->Run(); });
@@ -162,6 +164,7 @@ Status Worker::Work() {
   LOCKSTEP_RETURN_IF_ERROR(AnyBackendAvailable());
   Executor executor(options_, arena_, functions_, *bulk_, *activity_,
                     options_.counts ? &metrics_.recorder() : nullptr);
+  executor.ForwardOutputBy(forwarder_);
   // Other threads reach the executor from here until this function returns.
   const auto publish = [this](Executor* current) {
     std::lock_guard lock(state_mutex_);

@@ -27,6 +27,7 @@
 #include "services/worker/join.h"
 #include "services/worker/liveness_client.h"
 #include "services/worker/options.h"
+#include "services/worker/output_forwarder.h"
 #include "services/worker/worker_metrics.h"
 
 namespace lockstep::worker {
@@ -38,8 +39,11 @@ class Worker {
   // Makes the arena and starts the threads; joining goes on in the background. kInvalidArgument for
   // bad options, the errors of control::CredentialsFrom(), kUnavailable or kResourceExhausted if
   // there is no shared memory to work with.
+  // What functions print goes through `forwarder`, which outlives the worker; null: only to where
+  // this process prints.
   static StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options,
-                                                 std::shared_ptr<control::ZmqContext> context);
+                                                 std::shared_ptr<control::ZmqContext> context,
+                                                 OutputForwarder* forwarder = nullptr);
   ~Worker();
 
   // Ends the worker; a command that runs is finished, collectives are aborted.
@@ -91,6 +95,7 @@ class Worker {
   const control::CredentialSource credentials_;
   const std::shared_ptr<control::ZmqContext> context_;
   const std::shared_ptr<tensor::Arena> arena_;
+  OutputForwarder* forwarder_ = nullptr;
   std::unique_ptr<control::ClientChannel> controller_;  // the executing thread's
   const std::unique_ptr<BulkServer> bulk_;
   module::FunctionTable functions_;

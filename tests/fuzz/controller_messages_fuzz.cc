@@ -10,6 +10,7 @@
 #include "runtime/client/cluster_status_codec.h"
 #include "runtime/client/link.h"
 #include "runtime/client/story.h"
+#include "runtime/client/worker_output.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
 #include "tools/cli/cluster_text.h"
@@ -51,6 +52,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto link = client::Link::Open(request, std::make_unique<fuzz::ScriptedClientChannel>(
                                               script, [](const control::Message&) {}));
   if (!link.ok()) return 0;
+  (*link)->SetOnOutput([](const std::vector<WorkerOutput>& lines, uint64_t) {
+    for (const WorkerOutput& line : lines) (void)FormatOutput(line, /*for_terminal=*/true);
+  });
   client::PendingAnswer answer;
   (*link)->Expect(RequestId(1), &answer);
   (*link)->Drain();

@@ -71,6 +71,7 @@ void ControllerRun::OpenSession(int client) {
                open.setName("a client");
                open.setTimeoutMillis(60'000);
                open.setKeepMillis(60'000);
+               open.setForwardOutput(true);
              })});
 }
 

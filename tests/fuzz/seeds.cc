@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/control/message_codec.h"
+#include "schemas/control.capnp.h"
+
 namespace lockstep::fuzz {
 namespace {
 
@@ -48,6 +51,15 @@ std::string RecordOf(uint8_t who, const control::Message& message, bool raw) {
     AppendFrame(&record, i == 0 && strips ? bytes.substr(kTableBytes) : bytes);
   }
   return record;
+}
+
+control::Frame SomeOutputLines() {
+  return control::EncodeMessage<wire::OutputLines>([](wire::OutputLines::Builder message) {
+    auto lines = message.initLines(2);
+    lines[0].setText(kj::StringPtr("a line\x1b[2J").asBytes());
+    lines[1].setStream(wire::OutputLine::Stream::STDERR);
+    lines[1].setDropped(2);
+  });
 }
 
 }  // namespace lockstep::fuzz

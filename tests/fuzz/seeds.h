@@ -42,6 +42,9 @@ std::string Say(uint8_t who, Fill&& fill, const control::Frame& body = {}) {
   return RecordOf(who, message);
 }
 
+// What functions have printed: a wire::OutputLines.
+control::Frame SomeOutputLines();
+
 void AddValueSeeds(SeedFolder& folder);
 void AddWorkerSeeds(SeedFolder& folder);
 void AddControllerSeeds(SeedFolder& folder);

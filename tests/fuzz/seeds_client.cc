@@ -34,8 +34,8 @@ std::string Opened() {
 void AddClientSeeds(SeedFolder& folder) {
   std::string all = Opened();
   folder.Add("controller_messages", "opened", all);
-  const auto add = [&](const std::string& name, auto fill) {
-    const std::string record = Say<wire::ControllerMessage>(0, fill);
+  const auto add = [&](const std::string& name, auto fill, const control::Frame& body = {}) {
+    const std::string record = Say<wire::ControllerMessage>(0, fill, body);
     folder.Add("controller_messages", name, Opened() + record);
     all += record;
   };
@@ -50,6 +50,16 @@ void AddClientSeeds(SeedFolder& folder) {
     keep_alive.setSent(9);
     keep_alive.setMissing(true);
   });
+  add(
+      "output",
+      [](Message message) {
+        auto output = message.initOutput();
+        output.setSession(1);
+        output.setRank(1);
+        output.setPosition(300);
+        output.setDropped(2);
+      },
+      SomeOutputLines());
   add("replaced", [](Message message) {
     auto news = message.initWorkersReplaced();
     news.initWorkers(2);

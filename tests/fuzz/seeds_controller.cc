@@ -66,6 +66,11 @@ void AddClientMessages(SeedFolder& folder) {
     keep_alive.setSent(3);
     keep_alive.setTellAgain(true);
   });
+  all += AddClient(folder, "output_taken", [](Client message) {
+    auto taken = message.initOutputTaken();
+    taken.setSession(kSession);
+    taken.setPosition(300);
+  });
   all += AddClient(folder, "await", [](Client message) {
     auto await = message.initAwaitWorkers();
     await.setSession(kSession);
@@ -190,6 +195,14 @@ void AddWorkerMessages(SeedFolder& folder) {
                consumed.setSession(1);
                consumed.setBytes(512);
              }));
+  all += add("output", Say<wire::WorkerMessage>(
+                           1,
+                           [](Worker message) {
+                             auto output = message.initOutput();
+                             output.setSession(1);
+                             output.setLines(3);
+                           },
+                           SomeOutputLines()));
   all += add("goodbye", Say<wire::WorkerMessage>(
                             1, [](Worker message) { message.setGoodbye("it was asked to"); }));
   add("replaced", all + Hello(1, false));

@@ -13,6 +13,7 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
+#include "tools/cli/worker_output.h"
 
 namespace lockstep::cli {
 namespace {
@@ -24,6 +25,7 @@ struct CallCommand {
   std::string module;
   std::optional<Rank> rank;
   OutputFormat format = OutputFormat::kTable;
+  WorkerOutputChoice worker_output = WorkerOutputChoice::kForward;
 };
 
 StatusOr<std::vector<Argument>> ParseArguments(const std::vector<std::string>& texts) {
@@ -77,6 +79,7 @@ Status RunCall(const CallCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Argument> arguments, ParseArguments(command.args));
   SessionOptions options;
   options.name = "lockstep call " + command.function;
+  options.on_output = WorkerOutputPrinter(command.worker_output, command.format);
   LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
   if (command.rank.value_or(0) >= open.session->num_workers()) {
     return UsageError("there is no rank ", *command.rank, "; the cluster has ranks 0-",
@@ -110,6 +113,7 @@ void AddCall(Command lockstep) {
       .Placeholder("R");
   AddSessionOptions(command, options->target);
   AddOutputOption(command, options->format);
+  AddWorkerOutputOption(command, options->worker_output);
   command.Examples(
       "  lockstep call lockstep.worker_rank\n"
       "  lockstep call lockstep.full '[2, 3]' 1.5 f32 --rank 0\n"

@@ -13,6 +13,7 @@
 #include "tools/cli/program/vocabulary.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/target.h"
+#include "tools/cli/worker_output.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,6 +24,7 @@ struct RunCommand {
   bool check_only = false;
   bool list_steps = false;
   OutputFormat format = OutputFormat::kTable;
+  WorkerOutputChoice worker_output = WorkerOutputChoice::kForward;
 };
 
 // Counts expectations, and keeps the progress bar out of the other output's way.
@@ -189,6 +191,7 @@ Status RunProgram(RunCommand& command) {
   options.name = program.name;
   options.num_groups = program.groups;
   options.timeout = program.timeout;
+  options.on_output = WorkerOutputPrinter(command.worker_output, command.format);
   LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
   Session& session = *open.session;
   LOCKSTEP_RETURN_IF_ERROR(
@@ -225,6 +228,7 @@ void AddRun(Command lockstep) {
   command.AddFlag("--list-steps", options->list_steps, "list all steps and their keys");
   AddSessionOptions(command, options->target);
   AddOutputOption(command, options->format);
+  AddWorkerOutputOption(command, options->worker_output);
   command.Examples(
       "  lockstep run examples/programs/hello.yaml --embedded --workers 4\n"
       "  lockstep run program.yaml --name demo\n"

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::client {
@@ -9,9 +10,11 @@ namespace {
 
 // How long a call waits for a callback.
 constexpr std::chrono::seconds kPatience{1};
-// Others read the socket meanwhile; it is looked after again when they may have stopped.
-constexpr int kWhileOthersReadMillis = 20;
-constexpr int kLookMillis = 500;
+// While others read the socket, this thread looks now and then whether they still do: ever more
+// seldom, for they may wait for long.
+constexpr int kFirstLookMillis = 20;
+constexpr int kLongestLookMillis = 500;
+constexpr int kForEver = -1;
 // The controller is told now and then, well before its window is full.
 constexpr uint64_t kTellEvery = uint64_t{256} << 10;
 
@@ -48,6 +51,7 @@ void OutputListener::AwaitHandedOver() {
 }
 
 void OutputListener::Run() {
+  int next_look = kFirstLookMillis;
   while (true) {
     std::vector<Batch> batches;
     bool stopping = false;
@@ -65,7 +69,8 @@ void OutputListener::Run() {
     if (stopping) return;
     const bool alone = source_.look();
     pollfd set[] = {{wake_up_.fd(), POLLIN, 0}, {source_.wait_fd, POLLIN, 0}};
-    poll(set, alone ? 2 : 1, alone ? kLookMillis : kWhileOthersReadMillis);
+    poll(set, alone ? 2 : 1, alone ? kForEver : next_look);
+    next_look = alone ? kFirstLookMillis : std::min(2 * next_look, kLongestLookMillis);
   }
 }
 

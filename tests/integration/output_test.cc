@@ -227,6 +227,22 @@ TEST_P(OutputTest, WhoAttachesIsAskedAnew) {
   EXPECT_TRUE(first_kept.IsEmpty());
 }
 
+// There is nothing between them and the client's own output.
+TEST(OutputOfThreadsTest, GoesWhereTheClientPrints) {
+  KeptOutput kept;
+  SessionOptions options;
+  options.on_output = kept.Callback();
+  auto session = SharedCluster(ClusterKind::kLocalThreads).Connect(options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  PrintingClient client(*std::move(session));
+  ::testing::internal::CaptureStdout();
+  client.Call("print", "from a thread");
+  const Status synced = client.session().SyncAll();
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), ::testing::HasSubstr("from a thread\n"));
+  EXPECT_EQ(synced, OkStatus());
+  EXPECT_TRUE(kept.IsEmpty());
+}
+
 TEST(OutputRecoveryTest, GoesOnAfterARestartOfTheControllerAndWithAnotherWorker) {
   ClusterOptions two_workers;
   two_workers.workers = 2;

@@ -4,6 +4,7 @@
 using Cxx = import "/capnp/c++.capnp";
 using E = import "errors.capnp";
 using M = import "membership.capnp";
+using T = import "trace.capnp";
 $Cxx.namespace("lockstep::wire");
 
 struct OpenSession {
@@ -201,6 +202,8 @@ struct ClientMessage {
     nameRegister @10 :NameRegister;
     detachSession @11 :DetachSession;
     attachSession @12 :AttachSession;
+    trace @13 :T.TraceRequest;
+    # Needs no session.
   }
 }
 
@@ -310,5 +313,6 @@ struct ControllerMessage {
     keepAlive @7 :KeepAlive;
     # The controller is alive, and the session too.
     workersReplaced @8 :WorkersReplaced;
+    trace @9 :T.TraceReply;
   }
 }

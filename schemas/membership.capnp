@@ -3,6 +3,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 using E = import "errors.capnp";
+using T = import "trace.capnp";
 $Cxx.namespace("lockstep::wire");
 
 const protocolVersion :UInt32 = 1;
@@ -331,5 +332,6 @@ struct LivenessMessage {
     # to wait for it any more while he connects; there will be another welcome.
     exchange @6 :Exchange;
     exchanged @7 :Exchanged;
+    trace @8 :T.TraceOrder;
   }
 }

@@ -4,6 +4,7 @@
 using Cxx = import "/capnp/c++.capnp";
 using E = import "errors.capnp";
 using M = import "membership.capnp";
+using T = import "trace.capnp";
 $Cxx.namespace("lockstep::wire");
 
 struct OpenSession {
@@ -216,6 +217,8 @@ struct ClientMessage {
     detachSession @11 :DetachSession;
     attachSession @12 :AttachSession;
     outputTaken @13 :OutputTaken;
+    trace @14 :T.TraceRequest;
+    # Needs no session.
   }
 }
 
@@ -338,5 +341,6 @@ struct ControllerMessage {
     # The controller is alive, and the session too.
     workersReplaced @8 :WorkersReplaced;
     output @9 :SessionOutput;
+    trace @10 :T.TraceReply;
   }
 }

@@ -144,9 +144,13 @@ StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
 Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer transfer) {
   const BulkTransfer::Surroundings surroundings = {[this] { return core_.Look(); },
                                                    core_.timeout()};
+  const auto began = Deadline::Clock::now();
   while (true) {
     LOCKSTEP_ASSIGN_OR_RETURN(control::ClientChannel* const channel, BulkChannel());
     const StatusOr<bool> over = transfer.Continue(*channel, location.ticket, surroundings);
+    if (!over.ok() || *over) {
+      core_.NoteCopyBySocket(location.size_bytes(), began, over.status());
+    }
     if (over.ok() && *over) return OkStatus();
     // Requests and answers may still be on their way: the answers over a connection that nobody
     // reads, the requests under a ticket that will not be valid any more.

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/client/session_parts.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/keys/key.h"
@@ -77,6 +78,8 @@ StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view 
   request.on_output = options.on_output;
   LOCKSTEP_ASSIGN_OR_RETURN(parts->core,
                             client::SessionCore::Open(request, options.timeout, context));
+  parts->controller = {options.endpoint, options.key, options.controller_key};
+  parts->context = context;
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context), bulk_key,
                                                      options.map_memory);
   return Session(std::move(parts));
@@ -275,6 +278,25 @@ StatusOr<DRef> Session::Find(std::string_view name) const {
   DRef ref = parts_->core->FindNamed(std::string(name));
   if (ref.IsNull()) return NotFound("no register of session ", id(), " is named \"", name, "\"");
   return ref;
+}
+
+Status Session::StartTrace(const TraceOptions& options) {
+  std::lock_guard lock(parts_->tracer_mutex);
+  if (parts_->tracer != nullptr) return FailedPrecondition("the session has a trace already");
+  LOCKSTEP_ASSIGN_OR_RETURN(parts_->tracer,
+                            ClusterTracer::Start(parts_->controller, options, parts_->context));
+  parts_->core->ring().Start(options.events);
+  return OkStatus();
+}
+
+StatusOr<Trace> Session::StopTrace() {
+  std::lock_guard lock(parts_->tracer_mutex);
+  if (parts_->tracer == nullptr) return FailedPrecondition("the session has no trace");
+  const std::unique_ptr<ClusterTracer> tracer = std::move(parts_->tracer);
+  trace::Ring& own = parts_->core->ring();
+  own.Stop();
+  const absl::Cleanup forget = [&] { own.Clear(); };
+  return tracer->Stop(&own);
 }
 
 std::string Session::ticket() const { return parts_->core->Ticket(); }

@@ -35,6 +35,7 @@
 #include "runtime/client/address.h"
 #include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
+#include "runtime/client/trace.h"
 #include "runtime/client/worker_output.h"
 #include "runtime/control/value.h"
 
@@ -215,6 +216,17 @@ class Session {
   // The ranks that have another worker now than when `ref` was named: what it was given there
   // before is lost, and reading it there fails. (That DebugSet gave it a value since is not seen.)
   StatusOr<std::vector<Rank>> RanksThatLost(const DRef& ref) const;
+
+  // --- Timelines -------------------------------------------------------------------------------
+
+  // From now on everybody records what he does: all ranks, the controller, and this session (with
+  // `lockstep trace`, all but that). There is one trace at a time in a cluster: kFailedPrecondition
+  // while another client has one. docs/tracing.md says what it costs.
+  Status StartTrace(const TraceOptions& options = {});
+  // Ends the recording, which may hold the work of other sessions too, and collects it. Ranks that
+  // are lost or do not answer are missing, which the trace says. WriteChromeTrace()
+  // (chrome_trace.h) writes it into a file.
+  StatusOr<Trace> StopTrace();
 
   // --- Leaving and coming back -----------------------------------------------------------------
 

@@ -184,9 +184,13 @@ Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds 
         if (copied_from_.operations > 0) WriteCopies(copied_from_, batch.initCopiedFrom());
       });
   copied_to_ = copied_from_ = Copies();
-  link_->flow().Sent(control::FlowCost(writer_.size_bytes()));
+  const size_t bytes = writer_.size_bytes();
+  const uint32_t commands = writer_.commands();
+  link_->flow().Sent(control::FlowCost(bytes));
   last_send_ = now;
-  return link_->Send({header, writer_.Take()});
+  const Status sent = link_->Send({header, writer_.Take()});
+  if (ring_.is_on()) RecordBatch(now, waited, commands, bytes);
+  return sent;
 }
 
 bool SessionCore::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper,
@@ -222,6 +226,7 @@ Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, millisecon
   // Only what was sent can be consumed.
   LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
   const Generation generation = link_->generation();
+  const auto began = Deadline::Clock::now();
   Sleeper sleeper;
   link_->AwaitRoom(&sleeper);
   const bool in_time = WaitUntil(
@@ -232,6 +237,7 @@ Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, millisecon
       },
       Deadline::After(timeout));
   link_->StopAwaitingRoom(&sleeper);
+  RecordWait("wait for the workers to catch up", began);
   LOCKSTEP_RETURN_IF_ERROR(Usable());
   if (link_->generation() != generation) {
     return Aborted("session ", facts().id, " was reset while this call waited for the workers");
@@ -261,8 +267,10 @@ StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& 
 
 Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
                           PendingAnswer& answer, Deadline deadline) {
+  const auto began = Deadline::Clock::now();
   (void)WaitUntil(
       lock, answer, [&] { return answer.done || !link_->Lost().ok(); }, deadline);
+  RecordWait("wait for an answer", began, answer.done ? answer.error.ToStatus() : OkStatus());
   if (answer.done) {
     AwaitOutput(lock);
     return answer.error.ToStatus();
@@ -279,6 +287,11 @@ void SessionCore::NoteCopy(CopyDirection direction, uint64_t bytes,
   ++copies.operations;
   copies.bytes += bytes;
   copies.duration += duration;
+  if (!ring_.is_on()) return;
+  trace::Event event;
+  event.bytes = bytes;
+  Record(event, direction == CopyDirection::kToWorker ? "copy to worker-0" : "copy from worker-0",
+         trace::Kind::kCopy, Deadline::Clock::now() - duration);
 }
 
 bool SessionCore::WorkerZeroIsIdle() {

@@ -25,6 +25,7 @@
 #include "runtime/client/register_names.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/frame.h"
+#include "runtime/trace/ring.h"
 
 namespace lockstep::client {
 
@@ -111,6 +112,11 @@ class SessionCore {
   enum class CopyDirection { kToWorker, kFromWorker };
   void NoteCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
 
+  // What the session's callers do, and what they wait for, is recorded here for a timeline.
+  trace::Ring& ring() { return ring_; }
+  // A copy by socket that is over: the worker counts it.
+  void NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point began, const Status& status);
+
   // True if worker-0 has executed every command issued so far.
   bool WorkerZeroIsIdle();
   // Takes in what has arrived. The session's error, if it has one.
@@ -179,6 +185,17 @@ class SessionCore {
   // Returns when lines that came before are handed over; gives the lock up meanwhile.
   void AwaitOutput(std::unique_lock<std::mutex>& lock);
 
+  // While a timeline is recorded: adds what has taken until now.
+  void Record(trace::Event event, std::string_view name, trace::Kind kind,
+              Deadline::Clock::time_point began, const Status& status = OkStatus());
+  // A batch was sent; its commands were collected for `waited` before.
+  void RecordBatch(Deadline::Clock::time_point began, Deadline::Clock::duration waited,
+                   uint32_t commands, uint64_t bytes);
+  void RecordWait(std::string_view name, Deadline::Clock::time_point began,
+                  const Status& status = OkStatus()) {
+    if (ring_.is_on()) Record({}, name, trace::Kind::kWait, began, status);
+  }
+
   // Ends the threads; nothing is appended any more.
   void StopKeeper(std::unique_lock<std::mutex>& lock);
   // The keeper thread: sends what is left over, and keeps the session's lease.
@@ -205,6 +222,7 @@ class SessionCore {
 
   int readers_ = 0;                           // threads in WaitUntil()
   std::unique_ptr<OutputListener> listener_;  // null: nobody asks for output
+  trace::Ring ring_;  // recorded to with mutex_ held
 
   std::condition_variable keeper_wake_;
   bool keeper_active_ = false;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
+#include "runtime/client/address.h"
 #include "runtime/client/bulk_copy.h"
+#include "runtime/client/cluster_tracer.h"
 #include "runtime/client/session.h"
 #include "runtime/client/session_core.h"
 
@@ -12,6 +15,12 @@ namespace lockstep {
 struct Session::Parts {
   std::shared_ptr<client::SessionCore> core;
   std::unique_ptr<client::BulkCopier> bulk;
+
+  // How the session was reached, for the connection that a trace needs.
+  ControllerAddress controller;
+  std::shared_ptr<control::ZmqContext> context;
+  std::mutex tracer_mutex;
+  std::unique_ptr<ClusterTracer> tracer;  // while a timeline is recorded
 
   Status CheckRank(Rank rank) const {
     const int num_workers = core->facts().num_workers;

@@ -85,6 +85,9 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
           case wire::ClientMessage::EXPLAIN:
             Explain(client, reader.getExplain());
             return OkStatus();
+          case wire::ClientMessage::TRACE:
+            HandleTrace(client, reader.getTrace());
+            return OkStatus();
           case wire::ClientMessage::SHUTDOWN: {
             const std::string reason = control::ToString(reader.getShutdown());
             SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>(
@@ -189,6 +192,7 @@ Status Controller::OpenSession(const PendingOpen& pending, wire::OpenSession::Re
   metrics_.counts().sessions_opened.Add();
   SessionEntry& session = sessions_.Open(pending.client);
   session.owner = pending.sender;
+  tracing_.Mark("session opened", session.id);
   session.name = ShortName(control::ToString(open.getName()));
   session.host = ShortName(control::ToString(open.getHost().getName()));
   session.host_id = ShortName(control::ToString(open.getHost().getId()));
@@ -358,6 +362,7 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));
   metrics_.counts().resets.Add();
+  tracing_.Mark("session reset", session->id);
   session->generation = Generation(reset.getGeneration());
   if (reset.getNextCommand() > session->next_command) {
     session->next_command = reset.getNextCommand();

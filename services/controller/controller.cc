@@ -105,6 +105,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
       inquiries_([this](const Inquiry& inquiry) {
         SendStatus(inquiry.client, inquiry.request, inquiry.reports);
       }),
+      tracing_(options.workers),
       watches_(static_cast<size_t>(options.workers)),
       stuck_(static_cast<size_t>(options.workers)),
       waiting_(static_cast<size_t>(options.workers)),
@@ -129,6 +130,12 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
       },
       [this](Rank rank, wire::Heartbeat::Reader heartbeat) {
         metrics_.skew().Take(rank, heartbeat.getCollectives());
+      },
+      [this](LivenessMonitor::Fetched fetched) {
+        std::lock_guard lock(events_mutex_);
+        fetched_events_.push_back(std::move(fetched));
+        has_events_ = true;
+        wake_up_.Signal();
       });
   reach_back_ = std::make_unique<ReachBack>([this] {
     std::lock_guard lock(events_mutex_);
@@ -190,6 +197,8 @@ void Controller::Stop() {
     liveness_->Abort(id, session.generation, 0, cause);
   }
   for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
+  SendToClient(tracing_.client(), {control::EncodeMessage<wire::ControllerMessage>(
+                                      [&](auto message) { message.setShutdown(stop_reason_); })});
   liveness_->Stop();
   AnswerAwaiting(cause.ToStatus());
   inquiries_.CompleteAll();
@@ -226,6 +235,7 @@ bool Controller::ReceiveSome() {
 
 bool Controller::HandleEvents() {
   std::vector<LivenessMonitor::Report> reports;
+  std::vector<LivenessMonitor::Fetched> fetched;
   bool has_reach_results = false;
   bool go_on = true;
   {
@@ -233,10 +243,12 @@ bool Controller::HandleEvents() {
     wake_up_.Clear();
     has_events_ = false;
     reports.swap(report_events_);
+    fetched.swap(fetched_events_);
     has_reach_results = std::exchange(reach_results_, false);
     go_on = !stop_requested_;
   }
   for (const auto& report : reports) inquiries_.Add(report.probe, report.rank, report.frame);
+  for (const auto& part : fetched) PassTraceOn(part);
   NoticeLosses();
   if (has_reach_results) ConsiderReached();
   return go_on;
@@ -262,6 +274,7 @@ void Controller::HandleTimers() {
       session.kept_until = Deadline::At(session.kept_until.when() + gap);
       session.owner_until = Deadline::At(session.owner_until.when() + gap);
     }
+    tracing_.Forgive(gap);
     next_timer_ = Deadline::At(now + kTimerInterval);
     return;
   }
@@ -303,6 +316,7 @@ void Controller::HandleTimers() {
       HandleSilentClient(session);
     }
   }
+  if (tracing_.IsSilent(options_.session_lease, now)) EndTrace();
   if (!options_.metrics_endpoint.empty()) ObserveMetrics();
   next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
 }

@@ -35,6 +35,7 @@
 #include "services/controller/options.h"
 #include "services/controller/reach_back.h"
 #include "services/controller/session_table.h"
+#include "services/controller/tracing.h"
 #include "services/metrics/metrics_server.h"
 
 namespace lockstep::controller {
@@ -229,6 +230,13 @@ class Controller {
   void SendStatus(const control::PeerName& client, uint64_t request,
                   const std::vector<control::Frame>& reports);
 
+  // Timelines (trace_messages.cc).
+  void HandleTrace(const control::PeerName& client, wire::TraceRequest::Reader request);
+  // Asks a worker; OK: its answer will be passed on.
+  Status AskForTrace(uint64_t trace, uint64_t request, wire::FetchTrace::Reader fetch);
+  void PassTraceOn(const LivenessMonitor::Fetched& fetched);
+  void EndTrace();
+
   // The session's work of its generation has failed: everybody learns the first cause.
   // The session's work ends from a command on; 0: all that is in flight.
   void FailSession(SessionEntry& session, const control::RemoteError& cause,
@@ -290,6 +298,7 @@ class Controller {
   SessionTable sessions_;
   Gatherer gatherer_;
   Inquiries inquiries_;
+  Tracing tracing_;
   std::vector<PendingOpen> pending_opens_;
   std::vector<Awaiting> awaiting_;
   std::unordered_map<control::PeerName, Candidate> being_reached_;
@@ -324,6 +333,7 @@ class Controller {
   std::mutex events_mutex_;
   std::vector<LivenessMonitor::Loss> lost_events_;
   std::vector<LivenessMonitor::Report> report_events_;
+  std::vector<LivenessMonitor::Fetched> fetched_events_;
   bool reach_results_ = false;  // there are some
   bool stop_requested_ = false;
   std::string stop_reason_;

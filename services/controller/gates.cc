@@ -14,13 +14,20 @@ control::Role RoleFor(wire::ClientMessage::Which message) {
     case wire::ClientMessage::SHUTDOWN:
       return control::Role::kOperator;
     default:
-      // All others are about sessions.
+      // All others are about sessions; or have the cluster record, which costs it something.
       return control::Role::kClient;
   }
 }
 
-const char* What(control::Role role) {
-  return role == control::Role::kOperator ? "stop the cluster" : "have sessions";
+const char* What(wire::ClientMessage::Which message) {
+  switch (message) {
+    case wire::ClientMessage::SHUTDOWN:
+      return "stop the cluster";
+    case wire::ClientMessage::TRACE:
+      return "have traces recorded";
+    default:
+      return "have sessions";
+  }
 }
 
 }  // namespace
@@ -45,7 +52,7 @@ Status CheckRole(const control::Identity* sender, wire::ClientMessage::Which mes
   const control::Role needed = RoleFor(message);
   if (control::Includes(sender->role, needed)) return OkStatus();
   return PermissionDenied("\"", sender->name, "\" has the key of a ", control::Name(sender->role),
-                          ", and only that of a ", control::Name(needed), " may ", What(needed));
+                          ", and only that of a ", control::Name(needed), " may ", What(message));
 }
 
 }  // namespace lockstep::controller

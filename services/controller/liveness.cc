@@ -8,6 +8,8 @@
 #include "runtime/control/activity_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "runtime/trace/event.h"
 
 namespace lockstep::controller {
 namespace {
@@ -24,11 +26,12 @@ std::string Describe(int pid, const std::optional<WatchedProcess>& process) {
 
 LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers,
                                  Options options, OnLost on_lost, OnReport on_report,
-                                 OnHeartbeat on_heartbeat)
+                                 OnHeartbeat on_heartbeat, OnFetched on_fetched)
     : options_(options),
       on_lost_(std::move(on_lost)),
       on_report_(std::move(on_report)),
       on_heartbeat_(std::move(on_heartbeat)),
+      on_fetched_(std::move(on_fetched)),
       channel_(std::move(channel)),
       workers_(static_cast<size_t>(workers)),
       exchanges_(workers),
@@ -127,24 +130,24 @@ void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t f
         abort.setFromCommand(from_command);
         control::WriteError(abort.initCause(), cause);
       });
-  SendToAll(std::move(frame));
+  Tell(std::move(frame));
 }
 
 void LivenessMonitor::BreakWorld(Epoch epoch) {
   // Whoever has yet to say its first word here hears it with the first answer.
   broken_ = epoch.value;
-  SendToAll(control::EncodeMessage<wire::LivenessMessage>(
+  Tell(control::EncodeMessage<wire::LivenessMessage>(
       [&](wire::LivenessMessage::Builder message) { message.setBroken(epoch.value); }));
 }
 
 void LivenessMonitor::Probe(uint64_t probe) {
-  SendToAll(control::EncodeMessage<wire::LivenessMessage>(
+  Tell(control::EncodeMessage<wire::LivenessMessage>(
       [&](wire::LivenessMessage::Builder message) { message.setProbe(probe); }));
 }
 
-void LivenessMonitor::SendToAll(control::Frame frame) {
+void LivenessMonitor::Tell(control::Frame frame, std::optional<Rank> only) {
   std::lock_guard lock(mutex_);
-  queued_.push_back(std::move(frame));
+  queued_.push_back({std::move(frame), only});
   wake_up_.Signal();
 }
 
@@ -191,12 +194,14 @@ void LivenessMonitor::ReceiveAll() {
   control::Message message;
   while (channel_->Receive(&from, &message)) {
     if (message.empty()) continue;
+    const int64_t received = trace::Now();
     // What cannot be read is dropped: a worker that only sends such is lost soon enough.
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
           if (reader.isHeartbeat()) HandleHeartbeat(from, reader.getHeartbeat());
           if (reader.isReport()) HandleReport(reader.getReport(), message[0]);
           if (reader.isExchange()) HandleExchange(from, reader.getExchange());
+          if (reader.isTrace()) HandleTrace(from, reader.getTrace(), message, received);
           return OkStatus();
         });
   }
@@ -240,6 +245,36 @@ void LivenessMonitor::HandleReport(wire::Report::Reader report, const control::F
   on_report_({report.getProbe(), rank, frame});
 }
 
+void LivenessMonitor::HandleTrace(const control::PeerName& from, wire::TraceOrder::Reader order,
+                                  const control::Message& message, int64_t received) {
+  // Answered here, so that nothing but the way lies between the two times.
+  if (order.isClock()) {
+    const int64_t asked = order.getClock().getAsked();
+    (void)channel_->Send(
+        {&from, 1},
+        {control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder answer) {
+          auto clock = answer.initTrace().initClock();
+          clock.setAsked(asked);
+          clock.setReceived(received);
+          clock.setAnswered(trace::Now());
+        })});
+    return;
+  }
+  const Rank rank = order.getRank();
+  if (!order.isFetched() || !on_fetched_ || order.getController() != options_.controller.value ||
+      rank < 0 || rank >= static_cast<Rank>(workers_.size())) {
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    Watched& watched = workers_[static_cast<size_t>(rank)];
+    if (!watched.watching || watched.id.value != order.getWatch()) return;
+    watched.last_heard = Deadline::Clock::now();
+  }
+  on_fetched_({rank, order.getTrace(), order.getRequest(), control::ToString(order.getFetched()),
+               message.size() > 1 ? message[1] : control::Frame()});
+}
+
 std::vector<control::PeerName> LivenessMonitor::Peers() const {
   std::vector<control::PeerName> peers;
   for (const Watched& watched : workers_) {
@@ -272,15 +307,22 @@ void LivenessMonitor::HandleExchange(const control::PeerName& from,
 }
 
 void LivenessMonitor::SendQueued() {
-  std::vector<control::Frame> frames;
-  std::vector<control::PeerName> peers;
+  std::vector<std::pair<std::vector<control::PeerName>, control::Frame>> messages;
   {
     std::lock_guard lock(mutex_);
-    frames.swap(queued_);
-    if (!frames.empty()) peers = Peers();
+    for (Queued& queued : std::exchange(queued_, {})) {
+      std::vector<control::PeerName> peers;
+      if (!queued.only.has_value()) {
+        peers = Peers();
+      } else if (const Watched& watched = workers_[static_cast<size_t>(*queued.only)];
+                 watched.watching && !watched.peer.empty()) {
+        peers = {watched.peer};
+      }
+      messages.emplace_back(std::move(peers), std::move(queued.frame));
+    }
   }
   // A worker that cannot be reached is lost, which FindLost notices.
-  for (const control::Frame& frame : frames) (void)channel_->Send(peers, {frame});
+  for (const auto& [peers, frame] : messages) (void)channel_->Send(peers, {frame});
 }
 
 void LivenessMonitor::SendBeacon(const std::vector<control::PeerName>& peers) {

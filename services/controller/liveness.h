@@ -70,9 +70,19 @@ class LivenessMonitor {
   };
   using OnReport = std::function<void(const Report&)>;
   using OnHeartbeat = std::function<void(Rank, wire::Heartbeat::Reader)>;
+  // A worker's answer to whoever fetches what it has recorded for a timeline.
+  struct Fetched {
+    Rank rank = 0;
+    uint64_t trace = 0;
+    uint64_t request = 0;
+    std::string problem;  // why there is nothing; empty: there is a body
+    control::Frame body;
+  };
+  using OnFetched = std::function<void(Fetched)>;
 
   LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers, Options options,
-                  OnLost on_lost, OnReport on_report, OnHeartbeat on_heartbeat = {});
+                  OnLost on_lost, OnReport on_report, OnHeartbeat on_heartbeat = {},
+                  OnFetched on_fetched = {});
   ~LivenessMonitor();
 
   // `rank` has asked to join, and is expected to show signs of life now and then. `pid` is watched
@@ -103,6 +113,9 @@ class LivenessMonitor {
   // Asks all workers what they are doing; their reports come by `on_report`.
   void Probe(uint64_t probe);
 
+  // Sends a LivenessMessage to all workers, or to that of `only`.
+  void Tell(control::Frame frame, std::optional<Rank> only = {});
+
   LastHeard LastHeardOf(Rank rank) const;
 
   // Sends what is queued and ends the thread.
@@ -131,7 +144,9 @@ class LivenessMonitor {
   void HandleReport(wire::Report::Reader report, const control::Frame& frame);
   void HandleHeartbeat(const control::PeerName& from, wire::Heartbeat::Reader heartbeat);
   void HandleExchange(const control::PeerName& from, wire::Exchange::Reader exchange);
-  void SendToAll(control::Frame frame);
+  // `received`: when it came.
+  void HandleTrace(const control::PeerName& from, wire::TraceOrder::Reader order,
+                   const control::Message& message, int64_t received);
   void SendQueued();
   void SendBeacon(const std::vector<control::PeerName>& peers);
   void Dismiss(const control::PeerName& worker, const std::string& why);
@@ -144,6 +159,7 @@ class LivenessMonitor {
   const OnLost on_lost_;
   const OnReport on_report_;
   const OnHeartbeat on_heartbeat_;
+  const OnFetched on_fetched_;
   const std::unique_ptr<control::ServerChannel> channel_;  // the liveness thread's
   control::WakeUp wake_up_;
 
@@ -153,8 +169,12 @@ class LivenessMonitor {
   WatchId last_watch_;
   Deadline::Clock::time_point last_look_;  // when FindLost() last looked for silent workers
   Deadline::Clock::time_point next_loss_;  // when somebody is lost at the earliest: look again then
-  std::vector<control::Frame> queued_;     // to be sent to all
-  bool greet_ = false;  // a worker was heard for the first time and waits for a sign
+  struct Queued {
+    control::Frame frame;
+    std::optional<Rank> only;  // none: to all
+  };
+  std::vector<Queued> queued_;  // to be sent
+  bool greet_ = false;          // a worker was heard for the first time and waits for a sign
 
   std::atomic<uint64_t> broken_{0};  // the last world that lost somebody
   std::atomic<bool> stopping_{false};

@@ -30,6 +30,9 @@ void Controller::Broadcast(const Order& order, const control::Frame& body) {
         e.setSentNanos(Nanos(now.time_since_epoch()));
       });
   const Status status = workers_->Send(membership_.peers(), {envelope, body});
+  if (tracing_.is_recording()) {
+    tracing_.AddBatch(order.session, order.first_command, body.size(), order.arrived.value_or(now));
+  }
   if (!status.ok()) log::Error("batch ", sequence_, " was not sent: ", Message(status));
 }
 
@@ -57,6 +60,7 @@ void Controller::Answer(const control::PeerName& client, SessionId session, Requ
 void Controller::SendAnswer(const PendingRequest& request) {
   if (request.began != Deadline::Clock::time_point()) {
     metrics_.counts().requests.Observe(Deadline::Clock::now() - request.began);
+    tracing_.Mark("request answered", request.session, 0, request.error.code);
   }
   control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
     auto answer = m.initAnswer();
@@ -93,6 +97,7 @@ void Controller::FailSession(SessionEntry& session, const control::RemoteError& 
   }
   metrics_.counts().errors[metrics::IndexOf(cause.code)].Add();
   metrics_.counts().aborts.Add();
+  tracing_.Mark("session aborted", session.id, cause.command, cause.code);
   session.failure = cause;
   session.failed_from = from_command;
   session.failure.session = session.id;

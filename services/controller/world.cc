@@ -50,6 +50,7 @@ void Controller::StartWorld() {
     if (!membership_.IsWelcome(rank)) newcomers.push_back(rank);
   }
   const bool is_first = !std::exchange(welcomed_, true);
+  tracing_.Mark("workers connect anew");
   if (!is_first) epoch_ = std::max(NewEpoch(), Epoch(epoch_.value + 1));
   // Who has what of restored sessions is known; of those that are open here, newcomers have
   // nothing.
@@ -222,6 +223,7 @@ void Controller::HandleLost(Rank rank, const std::string& reason, const LastHear
   log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
   membership_.MarkLost(rank, reason);
   metrics_.counts().workers_lost.Add();
+  tracing_.Mark("worker lost");
   liveness_->BreakWorld(epoch_);
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(

@@ -91,13 +91,26 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
     if (answer.size() == 2) reply.setChecksum(Checksum(answer[1].data(), answer[1].size()));
     if (!status.ok()) control::WriteError(reply.initError(), control::ErrorOf(status));
   });
+  const bool is_read = answer.size() == 2;
+  const size_t bytes = is_read ? answer[1].size() : message.size() == 2 ? message[1].size() : 0;
   if (status.ok()) {
-    const bool is_read = answer.size() == 2;
-    (is_read ? read_ : written_)
-        .Add(is_read ? answer[1].size() : message[1].size(), 1, Deadline::Clock::now() - began);
+    (is_read ? read_ : written_).Add(bytes, 1, Deadline::Clock::now() - began);
   }
+  if (ring_.is_on()) Record(began, is_read, bytes, status.code());
   if (!status.ok()) answer.resize(1);
   (void)channel_->Send({&client, 1}, answer);
+}
+
+void BulkServer::Record(Deadline::Clock::time_point began, bool is_read, size_t bytes,
+                        StatusCode code) {
+  trace::Event event;
+  event.begin = trace::Nanos(began);
+  event.end = trace::Now();
+  event.kind = trace::Kind::kCopy;
+  event.bytes = bytes;
+  event.code = static_cast<uint16_t>(code);
+  event.SetName(is_read ? "bulk read" : "bulk write");
+  ring_.Add(event);
 }
 
 Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Message& message,

@@ -11,10 +11,12 @@
 #include <thread>
 #include <unordered_map>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/tensor/tensor.h"
+#include "runtime/trace/ring.h"
 #include "schemas/bulk.capnp.h"
 #include "services/worker/bulk_gate.h"
 #include "services/worker/transfer_counts.h"
@@ -45,6 +47,9 @@ class BulkServer {
   const TransferCounts& written() const { return written_; }
   const TransferCounts& read() const { return read_; }
 
+  // What is recorded of them for a timeline.
+  trace::Ring& ring() { return ring_; }
+
   // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
   // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
   uint64_t Publish(const tensor::Tensor& tensor);
@@ -58,6 +63,7 @@ class BulkServer {
 
  private:
   void Run();
+  void Record(Deadline::Clock::time_point began, bool is_read, size_t bytes, StatusCode code);
   void Handle(const control::PeerName& client, const control::Message& message);
   // Does what `request` asks for; `answer` gets the frame that a read returns.
   Status Serve(wire::BulkRequest::Reader request, const control::Message& message,
@@ -78,6 +84,7 @@ class BulkServer {
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;
   TransferCounts written_;
   TransferCounts read_;
+  trace::Ring ring_;
   std::thread thread_;
 };
 

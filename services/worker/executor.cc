@@ -203,7 +203,10 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   call_context_.num_groups = session.num_groups();
   call_context_.aborted_state = &session;
   registers::Value result;
-  if (recorder_ != nullptr) activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+  if (recorder_ != nullptr) {
+    activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+    recorder_->spans().Name(function.name(), trace::Kind::kCommand);
+  }
   BeginForwarding(session);
   Status status = function.Call(call_context_, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
@@ -231,6 +234,9 @@ Status Executor::Collective(SessionState& session, wire::Command::Collective::Re
     return Unavailable("a worker of the cluster is lost");
   }
   activity_.Name(Name(collective.getKind()), WorkerActivity::Kind::kCollective);
+  if (recorder_ != nullptr) {
+    recorder_->spans().Name(Name(collective.getKind()), trace::Kind::kCollective);
+  }
   CollectiveFacts facts;
   const Status status = ExecuteCollective(context, collective, &facts);
   session.EndCollective();

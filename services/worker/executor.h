@@ -108,7 +108,9 @@ class Executor {
   void WithdrawTicket(SessionState& session, uint64_t packed);
 
   void Record(wire::Command::Reader command) {
-    if (recorder_ != nullptr) recorder_->Begin(command.which());
+    if (recorder_ == nullptr) return;
+    recorder_->Begin(command.which());
+    recorder_->Trace(running_.batch->session, running_.command);
   }
   // Tells whoever looks how many registers there are.
   void TellHoldings();

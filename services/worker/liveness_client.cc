@@ -48,6 +48,7 @@ LivenessClient::~LivenessClient() {
   stopping_ = true;
   wake_up_.Signal();
   thread_.join();
+  if (options_.tracer != nullptr) options_.tracer->End();
   if (options_.pulse != nullptr) options_.pulse->Rest();
 }
 
@@ -64,6 +65,9 @@ Status LivenessClient::WaitUntilHeard(int wake_fd, const std::atomic<bool>& stop
 
 void LivenessClient::Run() {
   log::ThisThread().rank = options_.rank;
+  if (options_.tracer != nullptr) {
+    options_.tracer->Follow({options_.rank, options_.controller, options_.watch});
+  }
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   const int descriptors[] = {wake_up_.fd()};
@@ -81,6 +85,9 @@ void LivenessClient::Run() {
                                                   options_.controller_timeout.count(), " ms"));
     }
     SendPosted();
+    if (options_.tracer != nullptr) {
+      for (const control::Message& late : options_.tracer->Look()) (void)channel_->Send(late);
+    }
     waiter.Wait(channels, descriptors, Deadline::At(next_heartbeat));
     wake_up_.Clear();
   }
@@ -144,6 +151,12 @@ void LivenessClient::Receive() {
           if (reader.isBroken()) callbacks_.world_broken(Epoch(reader.getBroken()));
           if (reader.isExchanged()) rendezvous_->Take(reader.getExchanged());
           if (reader.isProbe()) reporter_.Answer(reader.getProbe());
+          if (reader.isTrace() && options_.tracer != nullptr) {
+            for (const control::Message& answer :
+                 options_.tracer->Take(reader.getTrace(), activity_.Now())) {
+              (void)channel_->Send(answer);
+            }
+          }
           if (reader.isAbort()) {
             auto abort = reader.getAbort();
             callbacks_.abort(SessionId(abort.getSession()),

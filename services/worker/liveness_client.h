@@ -25,6 +25,7 @@
 #include "services/worker/pulse.h"
 #include "services/worker/rendezvous.h"
 #include "services/worker/reporter.h"
+#include "services/worker/tracer.h"
 
 namespace lockstep::worker {
 
@@ -40,10 +41,11 @@ class LivenessClient {
     uint64_t watch = 0;  // the same
     std::chrono::milliseconds heartbeat_interval{500};
     std::chrono::milliseconds controller_timeout{10'000};
-    // What heartbeats tell, and where signs of life are noted; both outlive this object, and may be
-    // null.
+    // What heartbeats tell, where signs of life are noted, and who takes part in timelines; all
+    // outlive this object, and may be null.
     ArrivalLog* arrivals = nullptr;
     Pulse* pulse = nullptr;
+    Tracer* tracer = nullptr;
   };
   struct Callbacks {
     std::function<void(SessionId, const AbortOrder&)> abort;

@@ -62,6 +62,10 @@ struct WorkerOptions {
   // them there (gloo, MPI) neither encrypts nor authenticates.
   std::string data_plaintext = "loopback";
 
+  // Added to the times that this worker tells in timelines: another host's clock, for tests of how
+  // clocks are compared; no setting.
+  std::chrono::nanoseconds clock_shift{0};
+
   // What is logged, and how: see log::Configure().
   std::string log_level = "info";
   std::string log_format = "text";

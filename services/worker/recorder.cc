@@ -34,6 +34,8 @@ bool IsLeftTogether(wire::CollectiveKind kind) {
 
 }  // namespace
 
+const char* Recorder::NameOfKind() const { return kKindNames[kind_]; }
+
 void Recorder::StartTiming(bool is_first) {
   if (!now_is_fresh_) now_ = Clock::now();
   now_is_fresh_ = false;
@@ -54,6 +56,7 @@ void Recorder::FinishTiming() {
 
 void Recorder::AddCollective(SessionId session, Generation generation, uint64_t command,
                              wire::CollectiveKind kind, const CollectiveFacts& facts) {
+  spans_.Describe(facts);
   if (facts.backend.empty()) return;
   now_ = Clock::now();
   now_is_fresh_ = true;
@@ -73,7 +76,10 @@ void Recorder::SetRegisters(const registers::RegisterTotals& totals) {
   copy(registers_.peak_tensor_bytes, totals.peak_tensor_bytes);
 }
 
-void Recorder::AddError(StatusCode code) { errors_[metrics::IndexOf(code)].Add(); }
+void Recorder::AddError(StatusCode code) {
+  errors_[metrics::IndexOf(code)].Add();
+  spans_.Fail(code);
+}
 
 void Recorder::Tell(metrics::Families& families) const {
   static_assert(kKindNames.size() == kKinds && kStageNames.size() == kStages);

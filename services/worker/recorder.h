@@ -18,6 +18,7 @@
 #include "services/metrics/families.h"
 #include "services/worker/arrival_log.h"
 #include "services/worker/batch_context.h"
+#include "services/worker/command_spans.h"
 #include "services/worker/transfer_counts.h"
 
 namespace lockstep::worker {
@@ -39,6 +40,8 @@ class Recorder {
     taken_ = now_ = taken;
     now_is_fresh_ = true;
     position_ = 0;
+    if (spans_.is_on()) [[unlikely]]
+      spans_.EndWait(taken);
   }
   // Around the execution of each command.
   void Begin(wire::Command::Which which) {
@@ -49,6 +52,8 @@ class Recorder {
     if (is_timed_) StartTiming(position == 0);
   }
   void End() {
+    if (spans_.is_open()) [[unlikely]]
+      spans_.End();
     if (is_timed_) return FinishTiming();
     now_is_fresh_ = false;
   }
@@ -57,6 +62,13 @@ class Recorder {
                      wire::CollectiveKind kind, const CollectiveFacts& facts);
   // A command has failed here.
   void AddError(StatusCode code);
+
+  // `command` of `session`, which has begun, is recorded for a timeline if somebody asks for one.
+  void Trace(SessionId session, uint64_t command) {
+    if (spans_.is_on()) [[unlikely]]
+      spans_.Begin(session, command, NameOfKind());
+  }
+  CommandSpans& spans() { return spans_; }
 
   // What registers hold, after every batch.
   void SetRegisters(const registers::RegisterTotals& totals);
@@ -84,6 +96,7 @@ class Recorder {
     return kind < kKinds - 1 ? kind : kKinds - 1;
   }
 
+  const char* NameOfKind() const;
   void StartTiming(bool is_first);
   void FinishTiming();
   void Observe(Stage stage, std::chrono::nanoseconds duration) {
@@ -106,6 +119,7 @@ class Recorder {
   std::array<metrics::Counter, kCodes> errors_;
   CollectiveCounts collectives_;
   ArrivalLog arrivals_;
+  CommandSpans spans_;
 };
 
 }  // namespace lockstep::worker

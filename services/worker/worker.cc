@@ -96,7 +96,8 @@ Worker::Worker(const WorkerOptions& options, control::CredentialSource credentia
       arena_(std::move(arena)),
       bulk_(std::move(bulk)),
       activity_(std::move(activity)),
-      metrics_(*arena_, *activity_, *bulk_) {
+      metrics_(*arena_, *activity_, *bulk_),
+      tracer_(metrics_.recorder().spans().ring(), bulk_->ring(), options.clock_shift) {
   module::AddBuiltins(functions_);
 }
 
@@ -237,7 +238,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   LivenessClient liveness(
       std::move(liveness_channel),
       {place.rank, place.controller, place.watch, place.heartbeat_interval,
-       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.pulse()},
+       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.pulse(), &tracer_},
       *activity_, pthread_self(),
       {[this](SessionId session, const AbortOrder& abort) {
          std::lock_guard lock(state_mutex_);

@@ -28,6 +28,7 @@
 #include "services/worker/liveness_client.h"
 #include "services/worker/options.h"
 #include "services/worker/output_forwarder.h"
+#include "services/worker/tracer.h"
 #include "services/worker/worker_metrics.h"
 
 namespace lockstep::worker {
@@ -125,6 +126,7 @@ class Worker {
   Status end_status_;
 
   WorkerMetrics metrics_;
+  Tracer tracer_;
   std::unique_ptr<metrics::MetricsServer> metrics_server_;
   std::thread thread_;
 };

@@ -79,6 +79,10 @@ void AddClientMessages(SeedFolder& folder) {
   });
   all += AddClient(folder, "status", [](Client message) { message.setStatus(7); });
   all += AddClient(folder, "explain", [](Client message) { message.setExplain(8); });
+  all += AddClient(folder, "trace_start", [](Client message) { message.initTrace().setStart(8); });
+  all += AddClient(folder, "trace_clock", [](Client message) { message.initTrace().setClock(8); });
+  all += AddClient(folder, "trace_fetch",
+                   [](Client message) { message.initTrace().initFetch().setRank(1); });
   const auto detach = [](Client message) { message.initDetachSession().setSession(kSession); };
   const auto attach = [](Client message) {
     auto attach = message.initAttachSession();

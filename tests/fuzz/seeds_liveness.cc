@@ -67,8 +67,19 @@ void AddToController(SeedFolder& folder) {
              Offer(0, 1, 3, 2) + Offer(0, 2, 0, 0) + Offer(1, 1, 3, 2));
   folder.Add("controller_liveness", "exchange_of_another_key",
              Offer(0, 1, 3, 2) + Offer(0, 1, 4, 2) + exchange);
+  const std::string trace =
+      Say<wire::LivenessMessage>(
+          0, [](Message message) { message.initTrace().initClock().setAsked(12); }) +
+      Say<wire::LivenessMessage>(0, [](Message message) {
+        auto fetched = message.initTrace();
+        fetched.setController(kController);
+        fetched.setWatch(1);
+        fetched.setTrace(3);
+        fetched.setFetched("");
+      });
+  folder.Add("controller_liveness", "trace", trace);
   folder.Add("controller_liveness", "many",
-             heartbeat(0, kController) + report + exchange + heartbeat(1, kController));
+             heartbeat(0, kController) + report + exchange + trace + heartbeat(1, kController));
 }
 
 void AddToWorker(SeedFolder& folder) {
@@ -104,6 +115,18 @@ void AddToWorker(SeedFolder& folder) {
     exchanged.initMissing(1).set(0, 1);
   });
   add("dismissed", [](Message message) { message.setDismissed("another has its rank"); });
+  const auto order = [&](const std::string& name, auto fill) {
+    add(name, [&](Message message) {
+      auto order = message.initTrace();
+      order.setTrace(3);
+      fill(order);
+    });
+  };
+  order("trace_start", [](wire::TraceOrder::Builder order) { order.setStart(8); });
+  order("trace_clock", [](wire::TraceOrder::Builder order) { order.initClock().setAsked(5); });
+  order("trace_stop", [](wire::TraceOrder::Builder order) { order.setStop(); });
+  order("trace_fetch", [](wire::TraceOrder::Builder order) { order.initFetch().setThread(1); });
+  order("trace_end", [](wire::TraceOrder::Builder order) { order.setEnd(); });
   folder.Add("worker_liveness", "many", all);
 }
 

@@ -22,7 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (fuzz::Record& record : fuzz::ReadRecords(data, size)) {
     script.Add({0, "", std::move(record.message)});
   }
+  trace::Ring executing;
+  trace::Ring bulk;
+  worker::Tracer tracer(executing, bulk, 0ns);
   worker::LivenessClient::Options options;
+  options.tracer = &tracer;
   options.controller = Epoch(7);
   options.heartbeat_interval = 1min;
   options.controller_timeout = 10min;

@@ -11,6 +11,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
+#include "runtime/client/cluster_tracer.h"
 #include "runtime/client/session.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
@@ -166,6 +167,12 @@ TEST_F(KeysTest, EachRoleMayDoWhatItIsForAndNothingElse) {
   const Status looks = Connect("reader").status();
   EXPECT_EQ(looks.code(), StatusCode::kPermissionDenied) << looks;
   EXPECT_THAT(Message(looks), AllOf(HasSubstr("\"reader\""), HasSubstr("may have sessions")));
+  TraceOptions patient;
+  patient.timeout = kLong;
+  const Status records = ClusterTracer::Start(As("reader"), patient).status();
+  EXPECT_EQ(records.code(), StatusCode::kPermissionDenied) << records;
+  EXPECT_THAT(Message(records), HasSubstr("may have traces recorded"));
+  EXPECT_EQ(ClusterTracer::Start(As("client"), patient).status(), OkStatus());
   EXPECT_EQ(ShutdownCluster(As("reader"), "x", kLong).code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(ShutdownCluster(As("client"), "x", kLong).code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(Connect("worker").status().code(), StatusCode::kPermissionDenied);

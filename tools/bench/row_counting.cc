@@ -1,4 +1,5 @@
-// What metrics and progress counters cost a no-op call, the command that they weigh most on.
+// What metrics and progress counters cost a no-op call, the command that they weigh most on; and
+// what a timeline costs that is recorded.
 //
 // Two clusters take turns: the workers of one count, those of the other are the same but for that.
 // The difference is smaller than what disturbs a single measurement, so a round's number is the
@@ -38,6 +39,9 @@ class Calls {
     LOCKSTEP_ASSIGN_OR_RETURN(calls.nop_, calls.session_->GetFunction("lockstep.nop"));
     return calls;
   }
+
+  // From now on everybody records.
+  Status StartTrace() { return session_->StartTrace(); }
 
   StatusOr<Cost> Make(int calls) {
     LOCKSTEP_ASSIGN_OR_RETURN(const double before, WorkerSeconds());
@@ -99,28 +103,43 @@ Status MeasureWith(int workers, const std::string& uncounted, const Settings& se
                            .better = Better::kLess,
                            .goal = Goal::None(),
                            .note = "waiting for messages awake included"});
+  Line& traced_rate =
+      report.Add({.row = "counting",
+                  .what = "no-op calls executed while a timeline is recorded, " + cluster,
+                  .unit = "1/s",
+                  .better = Better::kMore,
+                  .goal = Goal::None(),
+                  .note = "of all ranks, the controller and the client"});
+  LOCKSTEP_ASSIGN_OR_RETURN(Calls traced, Calls::Start(workers, ""));
+  LOCKSTEP_RETURN_IF_ERROR(traced.StartTrace());
   LOCKSTEP_ASSIGN_OR_RETURN(Calls with, Calls::Start(workers, ""));
   LOCKSTEP_ASSIGN_OR_RETURN(Calls without, Calls::Start(workers, uncounted));
   const int turns = settings.quick ? 6 : 40;
   const int calls = settings.quick ? 10'000 : 20'000;
-  for (Calls* each : {&with, &without}) LOCKSTEP_RETURN_IF_ERROR(each->Make(calls).status());
+  for (Calls* each : {&with, &without, &traced})
+    LOCKSTEP_RETURN_IF_ERROR(each->Make(calls).status());
   for (int round = 0; round < settings.rounds; ++round) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
     Turns counted;
     Turns bare;
+    Turns recorded;
     for (int turn = 0; turn < turns; ++turn) {
       // Whoever comes second may find the machine as the first has left it.
       const bool bare_first = turn % 2 == 1;
       if (bare_first) LOCKSTEP_RETURN_IF_ERROR(bare.Take(without, calls));
       LOCKSTEP_RETURN_IF_ERROR(counted.Take(with, calls));
       if (!bare_first) LOCKSTEP_RETURN_IF_ERROR(bare.Take(without, calls));
+      LOCKSTEP_RETURN_IF_ERROR(recorded.Take(traced, calls));
     }
     rate.ours.push_back(calls / Median(counted.seconds));
     rate.Rival("nothing counted").values.push_back(calls / Median(bare.seconds));
+    traced_rate.ours.push_back(calls / Median(recorded.seconds));
+    traced_rate.Rival("nothing recorded").values.push_back(calls / Median(counted.seconds));
     time.ours.push_back(Median(counted.worker_seconds) * 1e9 / calls);
     time.Rival("nothing counted").values.push_back(Median(bare.worker_seconds) * 1e9 / calls);
   }
   LOCKSTEP_RETURN_IF_ERROR(with.Stop());
+  LOCKSTEP_RETURN_IF_ERROR(traced.Stop());
   return without.Stop();
 }
 

@@ -37,6 +37,7 @@ int Main(int argc, char** argv) {
   AddWhy(lockstep);
   AddCall(lockstep);
   AddRun(lockstep);
+  AddTrace(lockstep);
   AddConfig(lockstep);
   AddKeys(lockstep);
   AddDoctor(lockstep);

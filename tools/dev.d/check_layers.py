@@ -11,7 +11,7 @@ import sys
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 TOP_LEVEL = ("schemas", "runtime", "services", "tools", "examples", "tests", "third_party")
 
-CLIENT_SIDE = {"schemas", "runtime/base", "runtime/control", "runtime/control/keys"}
+CLIENT_SIDE = {"schemas", "runtime/base", "runtime/control", "runtime/control/keys", "runtime/trace"}
 WORKER_SIDE = {"runtime/base", "runtime/tensor"}
 WORKER_SERVICE = (
     CLIENT_SIDE
@@ -37,6 +37,7 @@ LAYERS = {
     "runtime/control": {"schemas", "runtime/base", "runtime/control/keys"},
     # Sends nothing, so configurations may name keys, too.
     "runtime/control/keys": {"runtime/base"},
+    "runtime/trace": {"schemas", "runtime/base", "runtime/control"},
     "runtime/client": CLIENT_SIDE,
     "runtime/tensor": {"runtime/base"},
     "runtime/registers": WORKER_SIDE,

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "tests/integration/hosts/hosts_fixture.h"
@@ -58,6 +60,40 @@ TEST_F(HostsTest, StatusTellsWhatConnectsWhom) {
     EXPECT_EQ(worker.host, "host" + std::to_string(worker.rank / 2));
   }
   ExpectSumOfRanks(cluster);
+}
+
+// Each host says how sure its clock is, and what the ranks do together happens together.
+TEST_F(HostsTest, ATimelineHasAllHosts) {
+  NetnsCluster cluster;
+  ASSERT_EQ(cluster.Start(), OkStatus());
+  auto session = cluster.Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  TraceOptions options;
+  options.timeout = 30s;
+  ASSERT_EQ(session->StartTrace(options), OkStatus());
+  const auto sum = SumOfRanks(*session, 1000);
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  ASSERT_EQ(session->SyncAll(), OkStatus());
+  const auto trace = session->StopTrace();
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  int64_t last_begin = 0;
+  int64_t first_end = std::numeric_limits<int64_t>::max();
+  int ranks = 0;
+  for (const TraceProcess& process : trace->processes) {
+    if (process.role != TraceProcess::Role::kWorker) continue;
+    EXPECT_EQ(process.missing, "");
+    EXPECT_TRUE(process.clock_is_known);
+    EXPECT_EQ(process.host, "host" + std::to_string(process.rank / 2));
+    for (const trace::Event& event : process.threads[0].events) {
+      if (std::string(event.name) != "allreduce") continue;
+      ++ranks;
+      last_begin = std::max(last_begin, event.begin);
+      first_end = std::min(first_end, event.end);
+      EXPECT_STREQ(event.backend, "shm+gloo");
+    }
+  }
+  EXPECT_EQ(ranks, cluster.workers());
+  EXPECT_LE(last_begin, first_end + 2 * trace->clock_uncertainty().count());
 }
 
 TEST_F(HostsTest, OneRankAHostNeedsNoSharedMemory) {

@@ -13,6 +13,7 @@ void AddWorkers(Command lockstep);
 void AddWhy(Command lockstep);
 void AddCall(Command lockstep);
 void AddRun(Command lockstep);
+void AddTrace(Command lockstep);
 void AddConfig(Command lockstep);
 void AddKeys(Command lockstep);
 void AddDoctor(Command lockstep);

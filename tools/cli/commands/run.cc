@@ -13,6 +13,7 @@
 #include "tools/cli/program/vocabulary.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/target.h"
+#include "tools/cli/trace_file.h"
 #include "tools/cli/worker_output.h"
 
 namespace lockstep::cli {
@@ -25,6 +26,7 @@ struct RunCommand {
   bool list_steps = false;
   OutputFormat format = OutputFormat::kTable;
   WorkerOutputChoice worker_output = WorkerOutputChoice::kForward;
+  std::string trace_file;  // empty: no timeline is recorded
 };
 
 // Counts expectations, and keeps the progress bar out of the other output's way.
@@ -178,6 +180,11 @@ StatusOr<program::Program> ReadChecked(const std::string& file) {
   return program;
 }
 
+Status WriteTrace(Session& session, const std::string& file) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Trace trace, session.StopTrace());
+  return WriteTraceFile(trace, file);
+}
+
 Status RunProgram(RunCommand& command) {
   if (command.list_steps) return ListSteps();
   LOCKSTEP_ASSIGN_OR_RETURN(const program::Program program, ReadChecked(command.file));
@@ -203,11 +210,14 @@ Status RunProgram(RunCommand& command) {
   } else {
     report = std::make_unique<TableReport>(program.NumExecuted(), program.file);
   }
+  if (!command.trace_file.empty()) LOCKSTEP_RETURN_IF_ERROR(session.StartTrace());
   const auto start = std::chrono::steady_clock::now();
   Status status = program::Runner(session, program, *report).Run();
   const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
   report->Done();
+  // Also of a program that has failed: then it is wanted most.
+  if (!command.trace_file.empty()) status.Update(WriteTrace(session, command.trace_file));
   if (status.ok()) status = session.Close();
   report->Finish(program, session.num_workers(), duration, status);
   LOCKSTEP_RETURN_IF_ERROR(status);
@@ -226,6 +236,8 @@ void AddRun(Command lockstep) {
       .Placeholder("");
   command.AddFlag("--check", options->check_only, "read and check the file, execute nothing");
   command.AddFlag("--list-steps", options->list_steps, "list all steps and their keys");
+  command.Add("--trace", options->trace_file, "record a timeline of the run (docs/tracing.md)")
+      .Placeholder("FILE");
   AddSessionOptions(command, options->target);
   AddOutputOption(command, options->format);
   AddWorkerOutputOption(command, options->worker_output);
@@ -233,6 +245,7 @@ void AddRun(Command lockstep) {
       "  lockstep run examples/programs/hello.yaml --embedded --workers 4\n"
       "  lockstep run program.yaml --name demo\n"
       "  lockstep run program.yaml --output json | jq .prints\n"
+      "  lockstep run program.yaml --trace trace.json\n"
       "  lockstep run --check program.yaml\n");
   command.Do([options]() -> Status {
     if (options->file.empty() && !options->list_steps) {

@@ -1,0 +1,19 @@
+// Timelines in the Chrome trace event format, which ui.perfetto.dev and chrome://tracing open
+// (docs/tracing.md says what is in them).
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/client/trace.h"
+
+namespace lockstep {
+
+void WriteChromeTrace(const Trace& trace, std::ostream& out);
+
+// Into the file `path`, which is replaced when all is written; whoever reads it meanwhile finds it
+// as it was, or not at all. kUnavailable if it cannot be written.
+Status WriteChromeTrace(const Trace& trace, const std::string& path);
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#include "tools/cli/trace_file.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "runtime/client/chrome_trace.h"
+#include "tools/cli/output.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Rounded up: what is said is sure.
+std::string FormatMicros(std::chrono::nanoseconds duration) {
+  const auto micros = std::chrono::ceil<std::chrono::microseconds>(duration).count();
+  return FormatCount(static_cast<uint64_t>(std::max<int64_t>(micros, 0))) + " us";
+}
+
+}  // namespace
+
+std::string DescribeTrace(const Trace& trace, const std::string& path) {
+  uint64_t ranks = 0;
+  std::string gaps;
+  for (const TraceProcess& process : trace.processes) {
+    if (process.role == TraceProcess::Role::kWorker) ++ranks;
+    if (!process.missing.empty()) {
+      gaps += "\nmissing   " + process.Name() + ": " + process.missing;
+    }
+    if (const uint64_t lost = process.lost(); lost > 0) {
+      gaps += "\nlost      " + process.Name() + ": the oldest " + Plural(lost, "event") +
+              "; more are kept with --events";
+    }
+    if (!process.clock_is_known) {
+      gaps += "\nclock     " + process.Name() +
+              ": could not be compared with the controller's; its times may mean anything";
+    }
+  }
+  return path + ": " + FormatCount(trace.NumEvents()) + " events of " + Plural(ranks, "rank") +
+         ", clocks within " + FormatMicros(trace.clock_uncertainty()) + gaps;
+}
+
+Status WriteTraceFile(const Trace& trace, const std::string& path) {
+  LOCKSTEP_RETURN_IF_ERROR(WriteChromeTrace(trace, path));
+  std::cerr << DescribeTrace(trace, path) << '\n';
+  return OkStatus();
+}
+
+}  // namespace lockstep::cli

@@ -27,6 +27,7 @@
 #include "services/worker/orphans.h"
 #include "services/worker/place.h"
 #include "services/worker/recorder.h"
+#include "services/worker/register_desk.h"
 #include "services/worker/session_state.h"
 
 namespace lockstep::worker {
@@ -63,6 +64,14 @@ class Executor {
   void Abort(SessionId session, const AbortOrder& abort);
   void AbortAll(const control::RemoteError& cause);
 
+  // Where others ask what the registers hold; whoever waits for batches waits for that, too.
+  RegisterDesk& desk() { return desk_; }
+  // Answers, if somebody asks.
+  void AnswerDesk() {
+    if (desk_.IsAsked()) [[unlikely]]
+      TellRegisters();
+  }
+
   // What is kept for clients that are lost; whoever waits for batches waits for their ends, too.
   Orphans& orphans() { return orphans_; }
 
@@ -97,6 +106,8 @@ class Executor {
   }
   // Tells whoever looks how many registers there are.
   void TellHoldings();
+  // Tells the desk what they hold.
+  void TellRegisters();
   // The ranks of this world can be split into the session's groups.
   bool HasGroupsHere(const control::SessionRecord& record) const;
   void OpenSession(const control::SessionRecord& record);
@@ -130,6 +141,7 @@ class Executor {
   Running running_;
 
   Orphans orphans_;
+  RegisterDesk desk_;
 
   std::mutex sessions_mutex_;  // guards the map; a session guards itself
   std::map<SessionId, std::shared_ptr<SessionState>> sessions_;

@@ -23,6 +23,7 @@
 #include "services/worker/abort_order.h"
 #include "services/worker/arrival_log.h"
 #include "services/worker/pulse.h"
+#include "services/worker/register_desk.h"
 #include "services/worker/rendezvous.h"
 #include "services/worker/reporter.h"
 
@@ -44,6 +45,8 @@ class LivenessClient {
     // null.
     ArrivalLog* arrivals = nullptr;
     Pulse* pulse = nullptr;
+    // Where to ask what registers hold; the same.
+    RegisterDesk* desk = nullptr;
   };
   struct Callbacks {
     std::function<void(SessionId, const AbortOrder&)> abort;

@@ -35,6 +35,8 @@ int Main(int argc, char** argv) {
   AddStatus(lockstep);
   AddWorkers(lockstep);
   AddWhy(lockstep);
+  AddSessions(lockstep);
+  AddRegisters(lockstep);
   AddCall(lockstep);
   AddRun(lockstep);
   AddConfig(lockstep);

@@ -11,6 +11,8 @@ void AddDown(Command lockstep);
 void AddStatus(Command lockstep);
 void AddWorkers(Command lockstep);
 void AddWhy(Command lockstep);
+void AddSessions(Command lockstep);
+void AddRegisters(Command lockstep);
 void AddCall(Command lockstep);
 void AddRun(Command lockstep);
 void AddConfig(Command lockstep);

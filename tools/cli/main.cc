@@ -37,6 +37,8 @@ int Main(int argc, char** argv) {
   AddWhy(lockstep);
   AddSessions(lockstep);
   AddRegisters(lockstep);
+  AddTop(lockstep);
+  AddLogs(lockstep);
   AddCall(lockstep);
   AddRun(lockstep);
   AddConfig(lockstep);

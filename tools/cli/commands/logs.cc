@@ -138,7 +138,8 @@ void AddLogs(Command lockstep) {
   command.Examples(
       "  lockstep logs\n"
       "  lockstep logs --rank 1 -n 20\n"
-      "  lockstep logs --level warn --follow\n"
+      "  lockstep logs --level warn\n"
+      "  lockstep logs --follow\n"
       "  lockstep logs --output json | jq 'select(.session == 3)'\n\n"
       "The services' lines are merged by time. With --output json each line is an object.\n");
   command.Do([options] { return ShowLogs(*options); });

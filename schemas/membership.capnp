@@ -213,6 +213,12 @@ struct Activity {
   # That have a value, over all sessions.
   tensorBytes @11 :UInt64;
   # Of the tensors in them.
+  collectives @12 :UInt64;
+  # Since its start, like the next two: those that it has finished, ...
+  busBytes @13 :UInt64;
+  # ... what they carried over its bus, by nccl-tests' formulas, ...
+  collectiveNanos @14 :UInt64;
+  # ... and how long it was in them, waiting for peers included.
 
   enum Kind {
     none @0;
@@ -275,6 +281,61 @@ struct Report {
   # Why there is none although it executes something.
 }
 
+struct AskRegisters {
+  # From the controller: what do your registers hold? Answered with HeldRegisters of the same number.
+  probe @0 :UInt64;
+  rank @1 :Int32 = -1;
+  # Only this one answers; -1: all.
+  session @2 :UInt32;
+  # Only of this one; 0: of all.
+  most @3 :UInt32;
+  # Registers to tell of, over all sessions: those that hold most bytes.
+}
+
+struct HeldRegister {
+  # What one holds. What is in it is not told: whoever may look at a cluster may not read its data.
+  register @0 :UInt64;
+  # Its id.
+  name @1 :Text;
+  # If it has one, at most 255 bytes.
+  type @2 :Text;
+  # "tensor", "int64", "text", "function", ...
+  bytes @3 :UInt64;
+  dtype @4 :Text;
+  shape @5 :List(Int64);
+  device @6 :Text;
+  # Of a tensor; else empty.
+  detail @7 :Text;
+  # Which function or module it is, how many items are in it; at most 255 bytes.
+}
+
+struct SessionHoldings {
+  # What a session's registers hold on one worker.
+  session @0 :UInt32;
+  registers @1 :UInt64;
+  # That have a value, also those that are not listed.
+  bytes @2 :UInt64;
+  # Of all of them.
+  listed @3 :List(HeldRegister);
+  # By id.
+}
+
+struct HeldRegisters {
+  # A worker's answer. It is the executing thread that tells, between two commands.
+  probe @0 :UInt64;
+  rank @1 :Int32;
+  controller @2 :UInt64;
+  # As in Heartbeat.
+  watch @3 :UInt64;
+  # The same.
+  activity @4 :Activity;
+  # What it was doing when it was asked.
+  busy @5 :Bool;
+  # That did not end in time: the rest is not told.
+  sessions @6 :List(SessionHoldings);
+  # By id.
+}
+
 struct Abort {
   # The session has failed. What comes before the failing command is still executed on every worker,
   # so that its results are the same everywhere; the rest ends now.
@@ -333,5 +394,7 @@ struct LivenessMessage {
     exchange @6 :Exchange;
     exchanged @7 :Exchanged;
     trace @8 :T.TraceOrder;
+    askRegisters @9 :AskRegisters;
+    heldRegisters @10 :HeldRegisters;
   }
 }

@@ -198,6 +198,16 @@ struct OutputTaken {
   # Of the last SessionOutput that it has dealt with.
 }
 
+struct ListRegisters {
+  request @0 :UInt64;
+  rank @1 :Int32 = -1;
+  # Of this one alone; -1: of all.
+  session @2 :UInt32;
+  # Of this one alone; 0: of all.
+  most @3 :UInt32;
+  # Registers that each rank tells of, over all sessions. The controller may lower it.
+}
+
 struct ClientMessage {
   union {
     openSession @0 :OpenSession;
@@ -219,7 +229,24 @@ struct ClientMessage {
     outputTaken @13 :OutputTaken;
     trace @14 :T.TraceRequest;
     # Needs no session.
+    listRegisters @15 :ListRegisters;
+    # Answered with RegisterListing; needs no session.
   }
+}
+
+struct RankRegisters {
+  rank @0 :Int32;
+  held @1 :M.HeldRegisters;
+  # Null if it has not answered.
+  why @2 :Text;
+  # ... because it is lost, not ready, or silent; for people.
+}
+
+struct RegisterListing {
+  request @0 :UInt64;
+  cluster @1 :Text;
+  ranks @2 :List(RankRegisters);
+  # Those that were asked for, in rank order.
 }
 
 struct Answer {
@@ -258,6 +285,10 @@ struct WorkerStatus {
   # Only in the answer to `explain`; null if it has not answered.
   connection @8 :Text;
   # How the backend was chosen; of one that is joining: why it does not reach the others yet, if so.
+  timesLast @9 :UInt64;
+  # How often it came last to a collective whose members leave together.
+  lateNanos @10 :UInt64;
+  # By how much it came after the first then, added up.
 
   enum State {
     missing @0;
@@ -281,6 +312,19 @@ struct SessionStatus {
   # The first cause if the session has failed, else null.
   closing @9 :Bool;
   # It was closed, or its client is lost, and some worker has yet to execute that.
+  broken @10 :Bool;
+  # With an error that no reset mends.
+  detached @11 :Bool;
+  # It has no client; another may attach, for `keptMillis` more.
+  clientLost @12 :Bool;
+  # ... because its last one fell silent.
+  keptMillis @13 :UInt64;
+  ageMillis @14 :UInt64;
+  # Since this controller knows it.
+  silentMillis @15 :UInt64;
+  # Since its client was heard last.
+  commands @16 :UInt64;
+  # Sent on to the workers so far.
 }
 
 struct ClusterStatus {
@@ -296,6 +340,8 @@ struct ClusterStatus {
   # Batches ordered so far.
   metricsEndpoint @9 :Text;
   # Where the controller serves metrics and health; empty: nowhere.
+  comparedCollectives @10 :UInt64;
+  # Of which it is known who came last.
 }
 
 struct Replacement {
@@ -342,5 +388,6 @@ struct ControllerMessage {
     workersReplaced @8 :WorkersReplaced;
     output @9 :SessionOutput;
     trace @10 :T.TraceReply;
+    registerListing @11 :RegisterListing;
   }
 }

@@ -5,26 +5,11 @@
 #include "runtime/client/cluster_status_codec.h"
 #include "runtime/client/first_answer.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/keys/gate.h"
 #include "runtime/control/message_codec.h"
-#include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/session.capnp.h"
 
 namespace lockstep {
 namespace {
-
-// Sends one message and waits for the controller's answer.
-StatusOr<control::Message> Exchange(const ControllerAddress& controller,
-                                    const control::Frame& question,
-                                    std::chrono::milliseconds timeout) {
-  control::ZmqOptions options;
-  LOCKSTEP_ASSIGN_OR_RETURN(options.credentials,
-                            control::CredentialsFrom(controller.key, controller.controller_key));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, control::ZmqConnect(control::ZmqContext::Create(),
-                                                              controller.endpoint, options));
-  LOCKSTEP_RETURN_IF_ERROR(channel->Send({question}));
-  return client::AwaitFirstAnswer(*channel, controller.endpoint, timeout);
-}
 
 // What a controller says to whoever may not ask that.
 Status ReadRefusal(wire::ControllerMessage::Reader reader) {
@@ -34,7 +19,8 @@ Status ReadRefusal(wire::ControllerMessage::Reader reader) {
 StatusOr<ClusterStatus> AskForStatus(const ControllerAddress& controller,
                                      const control::Frame& question,
                                      std::chrono::milliseconds timeout) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer, Exchange(controller, question, timeout));
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer,
+                            client::AskOnce(controller, question, timeout));
   return client::ReadClusterStatus(answer);
 }
 
@@ -79,12 +65,13 @@ StatusOr<ClusterStatus> ExplainCluster(const ControllerAddress& controller,
 
 Status ShutdownCluster(const ControllerAddress& controller, const std::string& reason,
                        std::chrono::milliseconds timeout) {
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const control::Message answer,
-      Exchange(controller,
-               control::EncodeMessage<wire::ClientMessage>(
-                   [&](wire::ClientMessage::Builder message) { message.setShutdown(reason); }),
-               timeout));
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer,
+                            client::AskOnce(controller,
+                                            control::EncodeMessage<wire::ClientMessage>(
+                                                [&](wire::ClientMessage::Builder message) {
+                                                  message.setShutdown(reason);
+                                                }),
+                                            timeout));
   return control::DecodeMessage<wire::ControllerMessage>(
       answer[0], [](wire::ControllerMessage::Reader reader) {
         if (reader.isShutdown()) return OkStatus();

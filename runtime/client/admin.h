@@ -30,6 +30,9 @@ struct WorkerStatus {
   std::string reason;  // why it is lost
   // It lives, but has been executing one command of its own for longer than `stuck_after`.
   bool stuck = false;
+  // To collectives that all members leave together.
+  uint64_t times_last = 0;              // that it came last, ...
+  std::chrono::nanoseconds late_by{0};  // ... and how long after the first, added up
 
   // From ExplainCluster() alone.
   bool reported = false;           // it has answered
@@ -47,6 +50,14 @@ struct SessionStatus {
   uint64_t consumed_bytes = 0;  // executed by the slowest worker
   std::string error;            // the first cause if the session has failed
   bool closing = false;  // closed, or its client is lost, and some worker has yet to execute that
+  uint32_t generation = 0;              // how often it was reset
+  uint64_t commands = 0;                // sent to the workers
+  bool broken = false;                  // with an error that no reset mends
+  bool detached = false;                // without a client; another may attach ...
+  std::chrono::milliseconds kept{0};    // ... for as long as this
+  bool client_lost = false;             // detached because its client fell silent
+  std::chrono::milliseconds age{0};     // since this controller knows it
+  std::chrono::milliseconds silent{0};  // since its client was heard last
 };
 
 struct ClusterStatus {
@@ -55,8 +66,9 @@ struct ClusterStatus {
   Epoch epoch;
   int controller_pid = 0;
   std::chrono::milliseconds uptime{0};
-  uint64_t batches = 0;          // ordered so far
-  std::string metrics_endpoint;  // the controller's; empty: it has none
+  uint64_t batches = 0;               // ordered so far
+  std::string metrics_endpoint;       // the controller's; empty: it has none
+  uint64_t compared_collectives = 0;  // of which it is known who came last
   std::vector<WorkerStatus> workers;
   std::vector<SessionStatus> sessions;
 

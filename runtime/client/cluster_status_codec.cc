@@ -43,6 +43,8 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.heartbeat_age = std::chrono::milliseconds(reader.getHeartbeatAgeMillis());
   worker.reason = ToString(reader.getReason());
   worker.stuck = reader.getStuck();
+  worker.times_last = reader.getTimesLast();
+  worker.late_by = std::chrono::nanoseconds(reader.getLateNanos());
   if (!reader.hasReport()) return worker;
   // Younger than the last heartbeat.
   auto report = reader.getReport();
@@ -63,6 +65,14 @@ SessionStatus ReadSession(wire::SessionStatus::Reader reader) {
   session.sent_bytes = reader.getSentBytes();
   session.consumed_bytes = reader.getConsumedBytes();
   session.closing = reader.getClosing();
+  session.generation = reader.getGeneration();
+  session.commands = reader.getCommands();
+  session.broken = reader.getBroken();
+  session.detached = reader.getDetached();
+  session.kept = std::chrono::milliseconds(reader.getKeptMillis());
+  session.client_lost = reader.getClientLost();
+  session.age = std::chrono::milliseconds(reader.getAgeMillis());
+  session.silent = std::chrono::milliseconds(reader.getSilentMillis());
   if (reader.hasError()) {
     session.error = Message(control::ReadError(reader.getError()).ToStatus());
   }
@@ -77,6 +87,7 @@ ClusterStatus ReadCluster(wire::ClusterStatus::Reader reader) {
   cluster.controller_pid = reader.getPid();
   cluster.uptime = std::chrono::milliseconds(reader.getUptimeMillis());
   cluster.batches = reader.getSequence();
+  cluster.compared_collectives = reader.getComparedCollectives();
   cluster.metrics_endpoint = ToString(reader.getMetricsEndpoint());
   for (auto worker : reader.getWorkers()) cluster.workers.push_back(ReadWorker(worker));
   for (auto session : reader.getSessions()) cluster.sessions.push_back(ReadSession(session));

@@ -2,6 +2,8 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/control/input_waiter.h"
+#include "runtime/control/keys/gate.h"
+#include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep::client {
 namespace {
@@ -30,6 +32,18 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
   }
   if (answer.empty()) return Internal("the controller sent an empty message");
   return answer;
+}
+
+StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
+                                   const control::Frame& question,
+                                   std::chrono::milliseconds timeout) {
+  control::ZmqOptions options;
+  LOCKSTEP_ASSIGN_OR_RETURN(options.credentials,
+                            control::CredentialsFrom(controller.key, controller.controller_key));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, control::ZmqConnect(control::ZmqContext::Create(),
+                                                              controller.endpoint, options));
+  LOCKSTEP_RETURN_IF_ERROR(channel->Send({question}));
+  return AwaitFirstAnswer(*channel, controller.endpoint, timeout);
 }
 
 }  // namespace lockstep::client

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/client/address.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/frame.h"
 
@@ -16,5 +17,11 @@ namespace lockstep::client {
 StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
                                             const std::string& endpoint,
                                             std::chrono::milliseconds timeout);
+
+// Sends one message over a new connection, and waits for the answer. The same errors, and those of
+// control::CredentialsFrom().
+StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
+                                   const control::Frame& question,
+                                   std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::client

@@ -24,6 +24,10 @@ struct WorkerActivity {
   // What it holds, over all sessions.
   uint64_t registers = 0;     // that have a value
   uint64_t tensor_bytes = 0;  // of the tensors in them; those that share memory count twice
+  // Collectives that it has finished since its start.
+  uint64_t collectives = 0;
+  uint64_t bus_bytes = 0;  // what they carried over its bus, by nccl-tests' formulas
+  std::chrono::nanoseconds in_collectives{0};  // waiting for peers included
   Kind kind = Kind::kNone;
   // What is executed; only with a kind.
   SessionId session;

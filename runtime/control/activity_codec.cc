@@ -46,6 +46,9 @@ void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder build
   builder.setCompleted(activity.completed);
   builder.setRegisters(activity.registers);
   builder.setTensorBytes(activity.tensor_bytes);
+  builder.setCollectives(activity.collectives);
+  builder.setBusBytes(activity.bus_bytes);
+  builder.setCollectiveNanos(static_cast<uint64_t>(activity.in_collectives.count()));
   builder.setKind(ToWire(activity.kind));
   if (activity.kind == Kind::kNone) return;
   builder.setSession(activity.session.value);
@@ -58,12 +61,17 @@ void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder build
 
 WorkerActivity ReadActivity(wire::Activity::Reader reader) {
   constexpr uint64_t kLongest = std::numeric_limits<int32_t>::max();
+  constexpr uint64_t kLongestNanos = std::numeric_limits<int64_t>::max();
   WorkerActivity activity;
   activity.received = reader.getReceived();
   activity.launched = reader.getLaunched();
   activity.completed = reader.getCompleted();
   activity.registers = reader.getRegisters();
   activity.tensor_bytes = reader.getTensorBytes();
+  activity.collectives = reader.getCollectives();
+  activity.bus_bytes = reader.getBusBytes();
+  activity.in_collectives = std::chrono::nanoseconds(
+      static_cast<int64_t>(std::min(reader.getCollectiveNanos(), kLongestNanos)));
   activity.kind = FromWire(reader.getKind());
   if (activity.kind == Kind::kNone) return activity;
   activity.session = SessionId(reader.getSession());

@@ -140,6 +140,11 @@ WorkerActivity ActivityPage::Now() const {
   whole.received = received_.load(kRelaxed);
   whole.registers = registers_.load(kRelaxed);
   whole.tensor_bytes = tensor_bytes_.load(kRelaxed);
+  whole.collectives = collectives_.load(kRelaxed);
+  whole.bus_bytes = bus_bytes_.load(kRelaxed);
+  // Another process may write there what it likes.
+  whole.in_collectives = std::chrono::nanoseconds(
+      std::max<int64_t>(static_cast<int64_t>(collective_nanos_.load(kRelaxed)), 0));
   if (whole.launched == whole.completed) whole.kind = Kind::kNone;
   return whole;
 }

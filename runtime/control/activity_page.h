@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,17 +46,23 @@ class ActivityPage {
     registers_.store(registers, std::memory_order_relaxed);
     tensor_bytes_.store(tensor_bytes, std::memory_order_relaxed);
   }
+  // A collective has been finished.
+  void AddCollective(uint64_t bus_bytes, std::chrono::nanoseconds duration) {
+    Bump(collectives_);
+    Bump(bus_bytes_, bus_bytes);
+    Bump(collective_nanos_, static_cast<uint64_t>(duration.count()));
+  }
 
   WorkerActivity Now() const;
 
  private:
   // There is one writer, so no atomic addition is needed.
-  static void Bump(std::atomic<uint64_t>& counter) {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  static void Bump(std::atomic<uint64_t>& counter, uint64_t more = 1) {
+    counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
   static constexpr size_t kNameWords = kNameBytes / sizeof(uint64_t);
   // Changes with the members below.
-  static constexpr uint64_t kLayout = 0x4c4b534143540001;
+  static constexpr uint64_t kLayout = 0x4c4b534143540002;
 
   const uint64_t layout_ = kLayout;
   std::atomic<uint64_t> received_{0};
@@ -63,6 +70,9 @@ class ActivityPage {
   std::atomic<uint64_t> completed_{0};
   std::atomic<uint64_t> registers_{0};
   std::atomic<uint64_t> tensor_bytes_{0};
+  std::atomic<uint64_t> collectives_{0};
+  std::atomic<uint64_t> bus_bytes_{0};
+  std::atomic<uint64_t> collective_nanos_{0};
 
   // A sequence lock over the fields below: odd while they are being written. They are atomics, so
   // that a reader that has to try again has read nothing forbidden.

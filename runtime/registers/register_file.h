@@ -76,10 +76,25 @@ class RegisterFile {
   // Frees all but those in `kept`.
   void KillAllBut(const std::vector<RegisterId>& kept);
 
+  // Calls `visit(id, value, held_bytes)` for every register that has a value, by index.
+  template <typename Visit>
+  void ForEachLive(Visit&& visit) const {
+    for (uint32_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+      if (chunks_[chunk] == nullptr) continue;
+      for (uint32_t i = 0; i < kChunkSlots; ++i) {
+        const Slot& slot = (*chunks_[chunk])[i];
+        if (!slot.live) continue;
+        visit(RegisterId{(chunk << kChunkBits) + i, slot.generation}, slot.value, slot.held_bytes);
+      }
+    }
+  }
+
   // The highest generation that was written or killed.
   uint32_t generations() const { return generations_; }
   size_t live_registers() const { return live_registers_; }
   size_t tensor_bytes() const { return tensor_bytes_; }
+  // Of all values, in HeldBytes().
+  size_t held_bytes() const { return held_bytes_; }
 
  private:
   struct Slot {

@@ -83,11 +83,12 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
           case wire::ClientMessage::AWAIT_WORKERS:
             return HandleAwait(client, reader.getAwaitWorkers());
           case wire::ClientMessage::EXPLAIN:
-            Explain(client, reader.getExplain());
-            return OkStatus();
+            return Explain(client, reader.getExplain());
           case wire::ClientMessage::TRACE:
             HandleTrace(client, reader.getTrace());
             return OkStatus();
+          case wire::ClientMessage::LIST_REGISTERS:
+            return AskForRegisters(client, reader.getListRegisters());
           case wire::ClientMessage::SHUTDOWN: {
             const std::string reason = control::ToString(reader.getShutdown());
             SendToClient(client, {control::EncodeMessage<wire::ControllerMessage>(

@@ -103,6 +103,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
                   return LateError(session, late);
                 }),
       inquiries_([this](const Inquiry& inquiry) {
+        if (inquiry.about_registers) return SendRegisters(inquiry);
         SendStatus(inquiry.client, inquiry.request, inquiry.reports);
       }),
       tracing_(options.workers),

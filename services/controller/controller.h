@@ -225,7 +225,7 @@ class Controller {
   // Why ranks have not answered `session`: what they are doing instead.
   control::RemoteError LateError(SessionId session, const std::vector<Rank>& late) const;
   // Asks the workers for reports, then sends the status with them.
-  void Explain(const control::PeerName& client, uint64_t request);
+  Status Explain(const control::PeerName& client, uint64_t request);
   // `reports` by rank, or none.
   void SendStatus(const control::PeerName& client, uint64_t request,
                   const std::vector<control::Frame>& reports);
@@ -236,6 +236,10 @@ class Controller {
   Status AskForTrace(uint64_t trace, uint64_t request, wire::FetchTrace::Reader fetch);
   void PassTraceOn(const LivenessMonitor::Fetched& fetched);
   void EndTrace();
+
+  // What registers hold (register_questions.cc).
+  Status AskForRegisters(const control::PeerName& client, wire::ListRegisters::Reader question);
+  void SendRegisters(const Inquiry& inquiry);
 
   // The session's work of its generation has failed: everybody learns the first cause.
   // The session's work ends from a command on; 0: all that is in flight.

@@ -10,6 +10,7 @@ control::Role RoleFor(wire::ClientMessage::Which message) {
   switch (message) {
     case wire::ClientMessage::STATUS:
     case wire::ClientMessage::EXPLAIN:
+    case wire::ClientMessage::LIST_REGISTERS:
       return control::Role::kReader;
     case wire::ClientMessage::SHUTDOWN:
       return control::Role::kOperator;

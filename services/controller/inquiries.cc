@@ -4,12 +4,19 @@
 
 namespace lockstep::controller {
 
-uint64_t Inquiries::Begin(const control::PeerName& client, uint64_t request,
-                          std::vector<bool> waiting, Deadline deadline) {
+Status Inquiries::CheckRoom(const control::PeerName& client) const {
+  if (pending_.size() >= kMostAtOnce) {
+    return ResourceExhausted("the workers are being asked ", pending_.size(),
+                             " things already; try again in a second");
+  }
+  const bool waits = std::any_of(pending_.begin(), pending_.end(),
+                                 [&](const auto& entry) { return entry.second.client == client; });
+  if (!waits) return OkStatus();
+  return ResourceExhausted("you have asked the workers already; wait for the answer");
+}
+
+uint64_t Inquiries::Begin(Inquiry inquiry, std::vector<bool> waiting, Deadline deadline) {
   const uint64_t probe = ++last_probe_;
-  Inquiry inquiry;
-  inquiry.client = client;
-  inquiry.request = request;
   inquiry.deadline = deadline;
   inquiry.reports.resize(waiting.size());
   inquiry.waiting = std::move(waiting);

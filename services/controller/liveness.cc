@@ -145,6 +145,16 @@ void LivenessMonitor::Probe(uint64_t probe) {
       [&](wire::LivenessMessage::Builder message) { message.setProbe(probe); }));
 }
 
+void LivenessMonitor::AskRegisters(uint64_t probe, Rank rank, SessionId session, uint32_t most) {
+  Tell(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+    auto question = message.initAskRegisters();
+    question.setProbe(probe);
+    question.setRank(rank);
+    question.setSession(session.value);
+    question.setMost(most);
+  }));
+}
+
 void LivenessMonitor::Tell(control::Frame frame, std::optional<Rank> only) {
   std::lock_guard lock(mutex_);
   queued_.push_back({std::move(frame), only});
@@ -200,6 +210,7 @@ void LivenessMonitor::ReceiveAll() {
         message[0], [&](wire::LivenessMessage::Reader reader) {
           if (reader.isHeartbeat()) HandleHeartbeat(from, reader.getHeartbeat());
           if (reader.isReport()) HandleReport(reader.getReport(), message[0]);
+          if (reader.isHeldRegisters()) HandleReport(reader.getHeldRegisters(), message[0]);
           if (reader.isExchange()) HandleExchange(from, reader.getExchange());
           if (reader.isTrace()) HandleTrace(from, reader.getTrace(), message, received);
           return OkStatus();
@@ -229,7 +240,8 @@ void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
   if (on_heartbeat_) on_heartbeat_(rank, heartbeat);
 }
 
-void LivenessMonitor::HandleReport(wire::Report::Reader report, const control::Frame& frame) {
+template <typename Reader>
+void LivenessMonitor::HandleReport(Reader report, const control::Frame& frame) {
   const Rank rank = report.getRank();
   if (report.getController() != options_.controller.value || rank < 0 ||
       rank >= static_cast<Rank>(workers_.size())) {

@@ -63,6 +63,7 @@ class LivenessMonitor {
     LastHeard last;
   };
   using OnLost = std::function<void(const Loss&)>;
+  // A worker's answer to a probe, or to AskRegisters().
   struct Report {
     uint64_t probe = 0;
     Rank rank = 0;
@@ -112,6 +113,9 @@ class LivenessMonitor {
 
   // Asks all workers what they are doing; their reports come by `on_report`.
   void Probe(uint64_t probe);
+  // Asks one rank, or all (-1), what registers hold, of one session, or of all (0); `most` of them
+  // by each rank. The answers come the same way.
+  void AskRegisters(uint64_t probe, Rank rank, SessionId session, uint32_t most);
 
   // Sends a LivenessMessage to all workers, or to that of `only`.
   void Tell(control::Frame frame, std::optional<Rank> only = {});
@@ -141,7 +145,9 @@ class LivenessMonitor {
 
   void Run();
   void ReceiveAll();
-  void HandleReport(wire::Report::Reader report, const control::Frame& frame);
+  // A Report or HeldRegisters.
+  template <typename Reader>
+  void HandleReport(Reader report, const control::Frame& frame);
   void HandleHeartbeat(const control::PeerName& from, wire::Heartbeat::Reader heartbeat);
   void HandleExchange(const control::PeerName& from, wire::Exchange::Reader exchange);
   // `received`: when it came.

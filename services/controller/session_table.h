@@ -54,6 +54,7 @@ struct SessionEntry : control::SessionRecord {
   uint64_t heard_messages = 0;  // of the client, and ...
   uint64_t told_messages = 0;   // ... to it, as KeepAlive counts them
   Deadline::Clock::time_point last_heard;
+  Deadline::Clock::time_point known_since = Deadline::Clock::now();
   Deadline kept_until = Deadline::After({});   // while it has no client ...
   bool was_restored = false;                   // and its client could not have come back yet
   Deadline owner_until = Deadline::After({});  // ... and no other client than its last may have it

@@ -47,12 +47,21 @@ void Skew::Add(Rank rank, wire::CollectiveTime::Reader time, Operation& operatio
     operation.skew.Observe(pending.longest - pending.shortest);
     operation.last.resize(static_cast<size_t>(workers_));
     ++operation.last[static_cast<size_t>(pending.last)];
+    ++lateness_.compared;
+    Late& late = lateness_.ranks[static_cast<size_t>(pending.last)];
+    ++late.times;
+    late.by += pending.longest - pending.shortest;
     pending_.erase(found);
   }
   while (order_.size() > kMostPending) {
     pending_.erase(order_.front());
     order_.pop_front();
   }
+}
+
+Skew::Lateness Skew::Compared() const {
+  std::lock_guard lock(mutex_);
+  return lateness_;
 }
 
 void Skew::Tell(metrics::Families& families) const {

@@ -28,12 +28,24 @@ class Skew {
   // Collectives of which some members have yet to tell; older ones are given up.
   static constexpr size_t kMostPending = 8192;
 
-  explicit Skew(int workers) : workers_(workers) {}
+  explicit Skew(int workers) : workers_(workers) {
+    lateness_.ranks.resize(static_cast<size_t>(workers));
+  }
 
   // What a heartbeat of `rank` says.
   void Take(Rank rank, capnp::List<wire::CollectiveTime>::Reader times);
 
   void Tell(metrics::Families& families) const;
+
+  struct Late {
+    uint64_t times = 0;              // that a rank came last, ...
+    std::chrono::nanoseconds by{0};  // ... and how long after the first, added up
+  };
+  struct Lateness {
+    uint64_t compared = 0;  // collectives of which all members have told
+    std::vector<Late> ranks;
+  };
+  Lateness Compared() const;
 
  private:
   // The kinds that are left together, in the order of kKinds.
@@ -65,6 +77,7 @@ class Skew {
   std::map<Key, Pending> pending_;
   std::deque<Key> order_;  // oldest first; some are complete by now
   std::array<Operation, kOperations> operations_;
+  Lateness lateness_;  // of all operations
 };
 
 }  // namespace lockstep::controller

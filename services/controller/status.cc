@@ -1,6 +1,7 @@
 // What the controller tells of the cluster: who is there, what they do, and who is stuck.
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,16 @@ using std::chrono::milliseconds;
 
 // How long the workers may take to report. They answer from a thread of their own, at once.
 constexpr milliseconds kReportPatience{1000};
+
+uint64_t MillisSince(Deadline::Clock::time_point then) {
+  const auto passed = std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - then);
+  return static_cast<uint64_t>(std::max<int64_t>(passed.count(), 0));
+}
+uint64_t MillisUntil(Deadline deadline) {
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(deadline.when() - Deadline::Clock::now());
+  return static_cast<uint64_t>(std::max<int64_t>(left.count(), 0));
+}
 
 wire::WorkerStatus::State ToWire(Membership::State state) {
   switch (state) {
@@ -38,7 +49,9 @@ void WriteReport(const control::Frame& frame, wire::WorkerStatus::Builder worker
   // It was read before, when it came.
   (void)control::DecodeMessage<wire::LivenessMessage>(frame,
                                                       [&](wire::LivenessMessage::Reader message) {
-                                                        worker.setReport(message.getReport());
+                                                        if (message.isReport()) {
+                                                          worker.setReport(message.getReport());
+                                                        }
                                                         return OkStatus();
                                                       });
 }
@@ -138,14 +151,16 @@ control::RemoteError Controller::LateError(SessionId session, const std::vector<
   return error;
 }
 
-void Controller::Explain(const control::PeerName& client, uint64_t request) {
+Status Controller::Explain(const control::PeerName& client, uint64_t request) {
+  LOCKSTEP_RETURN_IF_ERROR(inquiries_.CheckRoom(client));
   std::vector<bool> alive;
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     alive.push_back(membership_.member(rank).state == Membership::State::kReady);
   }
-  const uint64_t probe = inquiries_.Begin(client, request, std::move(alive),
+  const uint64_t probe = inquiries_.Begin({client, request}, std::move(alive),
                                           Timer(static_cast<uint64_t>(kReportPatience.count())));
   liveness_->Probe(probe);
+  return OkStatus();
 }
 
 void Controller::SendStatus(const control::PeerName& client, uint64_t request,
@@ -158,10 +173,11 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
         status.setBuild(control::kBuildVersion);
         status.setEpoch(epoch_.value);
         status.setPid(getpid());
-        status.setUptimeMillis(static_cast<uint64_t>(
-            std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - started_).count()));
+        status.setUptimeMillis(MillisSince(started_));
         status.setSequence(sequence_);
         status.setMetricsEndpoint(metrics_endpoint());
+        const Skew::Lateness lateness = metrics_.skew().Compared();
+        status.setComparedCollectives(lateness.compared);
         auto workers = status.initWorkers(static_cast<unsigned>(membership_.size()));
         for (Rank rank = 0; rank < membership_.size(); ++rank) {
           const Membership::Member& member = membership_.member(rank);
@@ -175,6 +191,9 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
           worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
           worker.setReason(member.lost_because);
           worker.setStuck(member.state == Membership::State::kReady && IsStuck(heard.activity));
+          const Skew::Late& late = lateness.ranks[static_cast<size_t>(rank)];
+          worker.setTimesLast(late.times);
+          worker.setLateNanos(static_cast<uint64_t>(late.by.count()));
           if (!reports.empty()) WriteReport(reports[static_cast<size_t>(rank)], worker);
         }
         auto sessions = status.initSessions(static_cast<unsigned>(sessions_.all().size()));
@@ -191,6 +210,14 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
           entry.setConsumedBytes(session.sent_bytes - session.UnderWay());
           entry.setClosing(session.ending.has_value());
           if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
+          const bool detached = session.client.empty();
+          entry.setBroken(!session.broken.ok());
+          entry.setDetached(detached);
+          entry.setClientLost(detached && session.client_lost);
+          entry.setKeptMillis(detached ? MillisUntil(session.kept_until) : 0);
+          entry.setAgeMillis(MillisSince(session.known_since));
+          entry.setSilentMillis(MillisSince(session.last_heard));
+          entry.setCommands(session.next_command - 1);
         }
       })});
 }

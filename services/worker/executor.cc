@@ -58,6 +58,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   if (recorder_ != nullptr) recorder_->BeginBatch(batch.times, batch.taken);
   control::BatchReader reader(body);
   while (!reader.AtEnd()) {
+    AnswerDesk();
     if (recorder_ != nullptr) activity_.Launch(batch.session, running_.command);
     const Status status = reader.Next([&](wire::Command::Reader command) -> Status {
       if (session == nullptr) {
@@ -241,8 +242,9 @@ Status Executor::Collective(SessionState& session, wire::Command::Collective::Re
   const Status status = ExecuteCollective(context, collective, &facts);
   session.EndCollective();
   if (status.ok() && recorder_ != nullptr) {
-    recorder_->AddCollective(session.id(), session.generation(), running_.command,
-                             collective.getKind(), facts);
+    const CollectiveCost cost = recorder_->AddCollective(
+        session.id(), session.generation(), running_.command, collective.getKind(), facts);
+    activity_.AddCollective(cost.bus_bytes, cost.duration);
   }
   if (!status.ok()) running_.function = Name(collective.getKind());
   return status;

@@ -29,6 +29,7 @@
 #include "services/worker/output_forwarder.h"
 #include "services/worker/place.h"
 #include "services/worker/recorder.h"
+#include "services/worker/register_desk.h"
 #include "services/worker/session_state.h"
 
 namespace lockstep::worker {
@@ -67,6 +68,14 @@ class Executor {
   // gave.
   void Abort(SessionId session, const AbortOrder& abort);
   void AbortAll(const control::RemoteError& cause);
+
+  // Where others ask what the registers hold; whoever waits for batches waits for that, too.
+  RegisterDesk& desk() { return desk_; }
+  // Answers, if somebody asks.
+  void AnswerDesk() {
+    if (desk_.IsAsked()) [[unlikely]]
+      TellRegisters();
+  }
 
   // What is kept for clients that are lost; whoever waits for batches waits for their ends, too.
   Orphans& orphans() { return orphans_; }
@@ -114,6 +123,8 @@ class Executor {
   }
   // Tells whoever looks how many registers there are.
   void TellHoldings();
+  // Tells the desk what they hold.
+  void TellRegisters();
   // The ranks of this world can be split into the session's groups.
   bool HasGroupsHere(const control::SessionRecord& record) const;
   void OpenSession(const control::SessionRecord& record);
@@ -149,6 +160,7 @@ class Executor {
   Running running_;
 
   Orphans orphans_;
+  RegisterDesk desk_;
 
   std::mutex sessions_mutex_;  // guards the map; a session guards itself
   std::map<SessionId, std::shared_ptr<SessionState>> sessions_;

@@ -40,7 +40,7 @@ LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, 
           ControllerRendezvous::Identity{options.rank, options.controller, options.watch},
           [this](control::Frame frame) { Post(std::move(frame)); })),
       reporter_({options.rank, options.controller, options.watch}, activity, executing_thread,
-                [this](control::Frame report) { Post(std::move(report)); }),
+                options.desk, [this](control::Frame report) { Post(std::move(report)); }),
       thread_([this] { Run(); }) {}
 
 LivenessClient::~LivenessClient() {
@@ -157,6 +157,7 @@ void LivenessClient::Receive() {
               (void)channel_->Send(answer);
             }
           }
+          if (reader.isAskRegisters()) reporter_.Answer(reader.getAskRegisters());
           if (reader.isAbort()) {
             auto abort = reader.getAbort();
             callbacks_.abort(SessionId(abort.getSession()),

@@ -23,6 +23,7 @@
 #include "services/worker/abort_order.h"
 #include "services/worker/arrival_log.h"
 #include "services/worker/pulse.h"
+#include "services/worker/register_desk.h"
 #include "services/worker/rendezvous.h"
 #include "services/worker/reporter.h"
 #include "services/worker/tracer.h"
@@ -46,6 +47,8 @@ class LivenessClient {
     ArrivalLog* arrivals = nullptr;
     Pulse* pulse = nullptr;
     Tracer* tracer = nullptr;
+    // Where to ask what registers hold; the same.
+    RegisterDesk* desk = nullptr;
   };
   struct Callbacks {
     std::function<void(SessionId, const AbortOrder&)> abort;

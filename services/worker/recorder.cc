@@ -54,16 +54,17 @@ void Recorder::FinishTiming() {
   Observe(kExecuting, now_ - started_);
 }
 
-void Recorder::AddCollective(SessionId session, Generation generation, uint64_t command,
-                             wire::CollectiveKind kind, const CollectiveFacts& facts) {
+CollectiveCost Recorder::AddCollective(SessionId session, Generation generation, uint64_t command,
+                                       wire::CollectiveKind kind, const CollectiveFacts& facts) {
   spans_.Describe(facts);
-  if (facts.backend.empty()) return;
+  if (facts.backend.empty()) return {};
   now_ = Clock::now();
   now_is_fresh_ = true;
-  collectives_.Add(kind, facts, now_ - started_);
-  if (facts.ranks < 2 || !IsLeftTogether(kind)) return;
+  const CollectiveCost cost{collectives_.Add(kind, facts, now_ - started_), now_ - started_};
+  if (facts.ranks < 2 || !IsLeftTogether(kind)) return cost;
   arrivals_.Note({session, generation, command, static_cast<uint16_t>(kind),
                   static_cast<uint16_t>(facts.ranks), facts.first, now_ - started_});
+  return cost;
 }
 
 void Recorder::SetRegisters(const registers::RegisterTotals& totals) {

@@ -58,8 +58,8 @@ class Recorder {
     now_is_fresh_ = false;
   }
   // The command that is executed is a collective, and went well.
-  void AddCollective(SessionId session, Generation generation, uint64_t command,
-                     wire::CollectiveKind kind, const CollectiveFacts& facts);
+  CollectiveCost AddCollective(SessionId session, Generation generation, uint64_t command,
+                               wire::CollectiveKind kind, const CollectiveFacts& facts);
   // A command has failed here.
   void AddError(StatusCode code);
 

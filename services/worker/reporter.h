@@ -1,4 +1,4 @@
-// Answers probes: what the executing thread does, with its stack.
+// Answers probes: what the executing thread does, with its stack, and what its registers hold.
 #pragma once
 
 #include <pthread.h>
@@ -13,6 +13,8 @@
 #include "runtime/base/ids.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/frame.h"
+#include "schemas/membership.capnp.h"
+#include "services/worker/register_desk.h"
 
 namespace lockstep::worker {
 
@@ -28,24 +30,35 @@ class Reporter {
     uint64_t watch = 0;
   };
 
-  // `executing_thread` writes `activity`; both outlive this object. `send` gets a LivenessMessage.
+  // `executing_thread` writes `activity` and answers at `desk`; all outlive this object. Without a
+  // desk nothing is told of registers. `send` gets a LivenessMessage.
   Reporter(Identity identity, const control::ActivityPage& activity, pthread_t executing_thread,
-           std::function<void(control::Frame)> send);
+           RegisterDesk* desk, std::function<void(control::Frame)> send);
   ~Reporter();
 
   void Answer(uint64_t probe);
+  void Answer(wire::AskRegisters::Reader question);
 
  private:
+  struct RegisterQuestion {
+    uint64_t probe = 0;
+    RegisterDesk::Question question;
+  };
+
   void Run();
+  void Report(const std::vector<uint64_t>& probes);
+  void TellRegisters(const std::vector<RegisterQuestion>& questions);
 
   const Identity identity_;
   const control::ActivityPage& activity_;
   const pthread_t executing_thread_;
+  RegisterDesk* const desk_;
   const std::function<void(control::Frame)> send_;
 
   std::mutex mutex_;
   std::condition_variable wanted_;
   std::vector<uint64_t> probes_;
+  std::vector<RegisterQuestion> questions_;
   bool stopping_ = false;
 
   std::thread thread_;

@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/collective/groups.h"
 #include "services/worker/executor.h"
+#include "services/worker/register_listing.h"
 
 namespace lockstep::worker {
 
@@ -42,6 +43,16 @@ void Executor::TellHoldings() {
   activity_.Hold(static_cast<uint64_t>(totals.live_registers.load(std::memory_order_relaxed)),
                  static_cast<uint64_t>(totals.tensor_bytes.load(std::memory_order_relaxed)));
   recorder_->SetRegisters(totals);
+}
+
+void Executor::TellRegisters() {
+  std::vector<std::shared_ptr<SessionState>> sessions;
+  {
+    std::lock_guard lock(sessions_mutex_);
+    for (const auto& [id, session] : sessions_) sessions.push_back(session);
+  }
+  desk_.Answer(
+      [&](const RegisterDesk::Question& question) { return ListRegisters(sessions, question); });
 }
 
 void Executor::Follow(const Place& place) {

@@ -77,6 +77,8 @@ class SessionState {
   // What another controller must know of the session.
   control::SessionRecord Record() const;
 
+  const std::map<std::string, control::NamedRegister>& names() const { return record_.names; }
+
   // Names a register, which that command gave its first value; a register id that names nothing
   // takes the name back.
   void NameRegister(const std::string& name, RegisterId id, uint64_t named_by);

@@ -78,12 +78,12 @@ size_t CollectiveCounts::BackendOf(std::string_view backend) {
   return static_cast<size_t>(found - kBackendNames.begin());
 }
 
-void CollectiveCounts::Add(wire::CollectiveKind kind, const CollectiveFacts& facts,
-                           std::chrono::nanoseconds duration) {
+uint64_t CollectiveCounts::Add(wire::CollectiveKind kind, const CollectiveFacts& facts,
+                               std::chrono::nanoseconds duration) {
   const auto operation = static_cast<size_t>(kind);
-  if (operation >= kOperations) return;
-  counts_[operation][BackendOf(facts.backend)].Add(facts.bytes, BusFactor(kind, facts.ranks),
-                                                   duration);
+  if (operation >= kOperations) return 0;
+  return counts_[operation][BackendOf(facts.backend)].Add(facts.bytes, BusFactor(kind, facts.ranks),
+                                                          duration);
 }
 
 std::vector<NamedTransfer> CollectiveCounts::List() const {

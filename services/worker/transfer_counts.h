@@ -27,12 +27,19 @@ struct CollectiveFacts {
   uint64_t bytes = 0;
 };
 
+// What one collective has cost this rank.
+struct CollectiveCost {
+  uint64_t bus_bytes = 0;
+  std::chrono::nanoseconds duration{0};
+};
+
 // One operation over one backend.
 //
 // Threads: Add() belongs to one, the rest is safe from any.
 class TransferCounts {
  public:
-  void Add(uint64_t bytes, double bus_factor, std::chrono::nanoseconds duration) {
+  // Returns the bus bytes.
+  uint64_t Add(uint64_t bytes, double bus_factor, std::chrono::nanoseconds duration) {
     const double bus_bytes = static_cast<double>(bytes) * bus_factor;
     bytes_.Add(bytes);
     bus_bytes_.Add(static_cast<uint64_t>(bus_bytes));
@@ -40,6 +47,7 @@ class TransferCounts {
     last_bandwidth_.store(
         duration.count() > 0 ? bus_bytes * 1e9 / static_cast<double>(duration.count()) : 0,
         std::memory_order_relaxed);
+    return static_cast<uint64_t>(bus_bytes);
   }
 
   uint64_t bytes() const { return bytes_.value(); }
@@ -68,8 +76,9 @@ void TellTransfers(const std::vector<NamedTransfer>& transfers, metrics::Familie
 // Threads: Add() belongs to one, List() is safe from any.
 class CollectiveCounts {
  public:
-  void Add(wire::CollectiveKind kind, const CollectiveFacts& facts,
-           std::chrono::nanoseconds duration);
+  // Returns what crossed the bus.
+  uint64_t Add(wire::CollectiveKind kind, const CollectiveFacts& facts,
+               std::chrono::nanoseconds duration);
   std::vector<NamedTransfer> List() const;
 
   // What crosses the bus of each rank for one byte of an operation's size.

@@ -238,7 +238,8 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   LivenessClient liveness(
       std::move(liveness_channel),
       {place.rank, place.controller, place.watch, place.heartbeat_interval,
-       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.pulse(), &tracer_},
+       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.pulse(), &tracer_,
+       &executor.desk()},
       *activity_, pthread_self(),
       {[this](SessionId session, const AbortOrder& abort) {
          std::lock_guard lock(state_mutex_);
@@ -337,7 +338,8 @@ Status Worker::Serve(Executor& executor) {
     }
     Orphans& orphans = executor.orphans();
     orphans.FreeEnded();
-    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd()};
+    executor.AnswerDesk();
+    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.desk().fd()};
     descriptors.insert(descriptors.end(), orphans.descriptors().begin(),
                        orphans.descriptors().end());
     waiter.Wait(channels, descriptors, Deadline::After(kUntilWoken));

@@ -4,6 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "tools/cli/printable.h"
+#include "tools/cli/session_text.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -32,17 +35,7 @@ std::string Doing(const WorkerStatus& worker) {
 
 Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
   Json list = Json::array();
-  for (const SessionStatus& session : sessions) {
-    list.push_back({{"session", session.session.value},
-                    {"name", session.name},
-                    {"host", session.host},
-                    {"pid", session.pid},
-                    {"closing", session.closing},
-                    {"groups", session.num_groups},
-                    {"sent_bytes", session.sent_bytes},
-                    {"consumed_bytes", session.consumed_bytes},
-                    {"error", session.error.empty() ? Json() : Json(session.error)}});
-  }
+  for (const SessionStatus& session : sessions) list.push_back(SessionToJson(session));
   return list;
 }
 
@@ -84,7 +77,7 @@ void PrintConnections(std::ostream& out, const Style& style,
     const bool is_everybody = who.size() == workers.size();
     out << style.Paint(Tint::kBold, connection.first)
         << (is_everybody ? "" : (who.size() == 1 ? " (rank " : " (ranks ") + FormatRanks(who) + ")")
-        << ": " << connection.second << '\n';
+        << ": " << Printable(connection.second) << '\n';
   }
 }
 
@@ -134,15 +127,14 @@ void PrintSessions(std::ostream& out, const Style& style,
                {"WAITING", Align::kRight},
                {"ERROR"}});
   for (const SessionStatus& session : sessions) {
-    const uint64_t waiting =
-        session.sent_bytes - std::min(session.sent_bytes, session.consumed_bytes);
+    const std::string state = StateOf(session);
     table.AddRow({std::to_string(session.session.value),
                   session.name,
                   session.host + ":" + std::to_string(session.pid),
-                  session.closing ? "closing" : "",
+                  {state == "open" ? "" : state, TintOf(session)},
                   std::to_string(session.num_groups),
                   FormatBytes(session.sent_bytes),
-                  FormatBytes(waiting),
+                  FormatBytes(UnderWay(session)),
                   {session.error, Tint::kRed}});
   }
   table.Print(out, style);

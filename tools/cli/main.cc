@@ -35,6 +35,10 @@ int Main(int argc, char** argv) {
   AddStatus(lockstep);
   AddWorkers(lockstep);
   AddWhy(lockstep);
+  AddSessions(lockstep);
+  AddRegisters(lockstep);
+  AddTop(lockstep);
+  AddLogs(lockstep);
   AddCall(lockstep);
   AddRun(lockstep);
   AddTrace(lockstep);

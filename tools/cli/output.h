@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/cli/printable.h"
+
 namespace lockstep::cli {
 
 enum class OutputFormat { kTable, kJson };
@@ -46,9 +48,10 @@ class Table {
     Align align = Align::kLeft;
   };
   struct Cell {
-    Cell(std::string cell_text, Tint cell_tint = Tint::kPlain)  // NOLINT: text is a cell
-        : text(std::move(cell_text)), tint(cell_tint) {}
-    Cell(const char* cell_text) : text(cell_text) {}  // NOLINT: text is a cell
+    // Whatever its text is, it stays a cell: see Printable().
+    Cell(const std::string& cell_text, Tint cell_tint = Tint::kPlain)  // NOLINT: text is a cell
+        : text(Printable(cell_text)), tint(cell_tint) {}
+    Cell(const char* cell_text) : Cell(std::string(cell_text)) {}  // NOLINT: text is a cell
 
     std::string text;
     Tint tint = Tint::kPlain;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/cli/output.h"
+#include "tools/cli/printable.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,19 +27,6 @@ int64_t NowMillis() {
   return std::chrono::duration_cast<milliseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-// `text` cut to `width` characters, with an ellipsis if something is missing.
-std::string Shorten(const std::string& text, int width) {
-  if (DisplayWidth(text) <= width) return text;
-  std::string cut;
-  int taken = 0;
-  for (char c : text) {
-    const bool starts_character = (c & 0xc0) != 0x80;
-    if (starts_character && ++taken >= width) break;
-    cut += c;
-  }
-  return cut + "…";
 }
 
 }  // namespace

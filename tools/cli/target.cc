@@ -15,6 +15,9 @@ namespace {
 constexpr char kDefaultName[] = "lockstep";
 constexpr char kHowToStart[] = "start one with `lockstep up`, or name one with --connect";
 
+// The controller waits a second for workers that do not answer.
+constexpr std::chrono::milliseconds kForReports{1500};
+
 Status Unreachable(const std::string& what) {
   return WithExitCode(Unavailable(what), ExitCode::kUnreachable);
 }
@@ -112,11 +115,17 @@ StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
 
 StatusOr<ClusterStatus> QueryWhy(const ControllerAddress& controller,
                                  const TargetOptions& options) {
-  // The controller waits a second for workers that do not answer.
-  constexpr std::chrono::milliseconds kForReports{1500};
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
   StatusOr<ClusterStatus> status = ExplainCluster(controller, Timeout(options) + kForReports);
   return status.ok() ? status : ConnectError(status.status());
+}
+
+StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& controller,
+                                                    const RegisterQuestion& question,
+                                                    const TargetOptions& options) {
+  const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
+  auto ranks = ListRegisters(controller, question, Timeout(options) + kForReports);
+  return ranks.ok() ? ranks : ConnectError(ranks.status());
 }
 
 void AddSessionOptions(Command command, SessionTarget& target) {

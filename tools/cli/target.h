@@ -9,6 +9,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
+#include "runtime/client/register_listing.h"
 #include "runtime/client/session.h"
 #include "services/local/local_cluster.h"
 #include "tools/cli/command_line.h"
@@ -37,6 +38,11 @@ StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
 
 // The same, with what every worker is doing at this moment.
 StatusOr<ClusterStatus> QueryWhy(const ControllerAddress& controller, const TargetOptions& options);
+
+// What registers hold, on the ranks that tell. The same errors.
+StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& controller,
+                                                    const RegisterQuestion& question,
+                                                    const TargetOptions& options);
 
 // Where `call` and `run` execute: on a cluster, or on one inside this process.
 struct SessionTarget {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/integration/cli/cli_fixture.h"
+#include "tests/integration/cli/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -106,6 +107,32 @@ class HelpExamplesTest : public CliTest {
     EXPECT_TRUE(status->ok()) << status->Describe() << '\n' << ReadFile(log);
   }
 
+  // In a terminal, until q.
+  void RunInTerminal(const std::string& example) {
+    Terminal terminal(Shell(example),
+                      {"XDG_RUNTIME_DIR=" + scratch_, "LOCKSTEP_ENDPOINT=", "TERM=xterm"}, 80, 24);
+    const Deadline deadline = Deadline::After(kPatience);
+    EXPECT_TRUE(terminal.ReadUntil([&] { return !terminal.Picture().empty(); }, deadline));
+    terminal.Type("q");
+    EXPECT_EQ(terminal.Wait(deadline), 0) << terminal.output();
+  }
+
+  // What goes on until ^C.
+  void RunUntilInterrupt(const std::string& example) {
+    const std::string log = NewLog();
+    StatusOr<ChildProcess> child = SpawnProgram(Shell(example), log);
+    ASSERT_TRUE(child.ok()) << child.status();
+    const Deadline deadline = Deadline::After(kPatience);
+    while (ReadFile(log).empty()) {
+      ASSERT_TRUE(child->Running());
+      ASSERT_FALSE(deadline.Expired());
+      std::this_thread::yield();
+    }
+    child->Signal(SIGINT);
+    const Result result = ResultOf(std::move(child), log);
+    EXPECT_EQ(result.code, 0) << result.output;
+  }
+
   std::string work_;
 };
 
@@ -132,8 +159,14 @@ TEST_F(HelpExamplesTest, Work) {
       const size_t at = example.find(some_endpoint);
       if (at != std::string::npos) example.replace(at, some_endpoint.size(), endpoint);
     }
-    const Result result = RunProgram(Shell(example));
-    EXPECT_EQ(result.code, 0) << result.output;
+    if (example == "lockstep top") {
+      RunInTerminal(example);
+    } else if (example.find("--follow") != std::string::npos) {
+      RunUntilInterrupt(example);
+    } else {
+      const Result result = RunProgram(Shell(example));
+      EXPECT_EQ(result.code, 0) << result.output;
+    }
     EXPECT_EQ(Run({"down", "--all"}).code, 0);
   }
 }

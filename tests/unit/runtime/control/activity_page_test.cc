@@ -43,6 +43,16 @@ TEST(ActivityPageTest, CommandsAreNamedWhileTheyLast) {
   EXPECT_EQ(activity.Now().what, "") << "the last one's name is not this one's";
 }
 
+TEST(ActivityPageTest, CollectivesAddUp) {
+  ActivityPage activity;
+  activity.AddCollective(100, std::chrono::microseconds(3));
+  activity.AddCollective(50, std::chrono::microseconds(4));
+  const WorkerActivity now = activity.Now();
+  EXPECT_EQ(now.collectives, 2u);
+  EXPECT_EQ(now.bus_bytes, 150u);
+  EXPECT_EQ(now.in_collectives, std::chrono::microseconds(7));
+}
+
 TEST(ActivityPageTest, TimeRunsFromTheLaunch) {
   ActivityPage activity;
   activity.Launch(SessionId(1), 1);

@@ -47,6 +47,21 @@ class SkewTest : public testing::Test {
   Skew skew_{3};
 };
 
+TEST_F(SkewTest, TellsHowOftenAndHowLateEachRankCameLast) {
+  for (const uint64_t command : {1u, 2u}) {
+    Hear(0, {.command = command, .micros = 1500});
+    Hear(1, {.command = command, .micros = 900});
+    EXPECT_EQ(skew_.Compared().compared, command - 1) << "rank 2 has yet to tell";
+    Hear(2, {.command = command, .micros = 100});
+  }
+  const Skew::Lateness lateness = skew_.Compared();
+  EXPECT_EQ(lateness.compared, 2u);
+  ASSERT_EQ(lateness.ranks.size(), 3u);
+  EXPECT_EQ(lateness.ranks[2].times, 2u);
+  EXPECT_EQ(lateness.ranks[2].by, std::chrono::microseconds(2800));
+  EXPECT_EQ(lateness.ranks[0].times, 0u);
+}
+
 TEST_F(SkewTest, WhoWasInItForTheShortestTimeCameLast) {
   Hear(1, {.micros = 900});
   Hear(0, {.micros = 1500});

@@ -1,0 +1,185 @@
+#include "tools/cli/register_text.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "tools/cli/printable.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string IdText(RegisterId id) {
+  std::ostringstream text;
+  text << id;
+  return text.str();
+}
+
+std::string ShapeText(const HeldRegister& held) {
+  if (held.dtype.empty()) return "";
+  std::string text = "[";
+  for (size_t i = 0; i < held.shape.size(); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(held.shape[i]);
+  }
+  return text + "]";
+}
+
+// What ranks that hold the same say of a register.
+struct Line {
+  HeldRegister held;
+  std::vector<Rank> ranks;
+};
+
+// One session on all ranks that have told.
+struct Group {
+  std::vector<Rank> ranks;
+  std::vector<std::pair<Rank, const SessionHoldings*>> holdings;
+  std::map<RegisterId, std::vector<Line>> lines;
+
+  void Add(Rank rank, const SessionHoldings& session) {
+    ranks.push_back(rank);
+    holdings.emplace_back(rank, &session);
+    for (const HeldRegister& held : session.listed) {
+      std::vector<Line>& same = lines[held.id];
+      auto found = std::find_if(same.begin(), same.end(),
+                                [&](const Line& line) { return line.held == held; });
+      if (found == same.end()) found = same.insert(same.end(), Line{held, {}});
+      found->ranks.push_back(rank);
+    }
+  }
+};
+
+std::string RanksText(const std::vector<Rank>& ranks, size_t asked) {
+  if (ranks.size() == asked && asked > 1) return "all ranks";
+  return (ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(ranks);
+}
+
+std::string AmountText(const SessionHoldings& session) {
+  return Plural(session.registers, "register") + ", " + FormatBytes(session.bytes);
+}
+
+// "session 3: 5 registers, 64 KiB on all ranks", or a part for each amount.
+void PrintAmounts(std::ostream& out, const Style& style, SessionId id, const Group& group,
+                  size_t asked) {
+  std::vector<std::pair<std::string, std::vector<Rank>>> amounts;
+  for (const auto& [rank, session] : group.holdings) {
+    const std::string text = AmountText(*session);
+    auto found = std::find_if(amounts.begin(), amounts.end(),
+                              [&](const auto& amount) { return amount.first == text; });
+    if (found == amounts.end()) found = amounts.insert(amounts.end(), {text, {}});
+    found->second.push_back(rank);
+  }
+  out << style.Paint(Tint::kBold, "session " + std::to_string(id.value)) << ": ";
+  for (size_t i = 0; i < amounts.size(); ++i) {
+    const bool is_one = amounts[i].second.size() == 1;
+    out << (i > 0 ? "; " : "") << amounts[i].first << (is_one ? " on " : " each on ")
+        << RanksText(amounts[i].second, asked);
+  }
+  out << '\n';
+}
+
+void PrintGroup(std::ostream& out, const Style& style, SessionId id, const Group& group,
+                size_t asked) {
+  PrintAmounts(out, style, id, group, asked);
+  using Align = Table::Align;
+  Table table({{"REGISTER"},
+               {"NAME"},
+               {"TYPE"},
+               {"DTYPE"},
+               {"SHAPE"},
+               {"DEVICE"},
+               {"BYTES", Align::kRight},
+               {"ON"},
+               {"WHAT"}});
+  for (const auto& [register_id, lines] : group.lines) {
+    for (const Line& line : lines) {
+      const HeldRegister& held = line.held;
+      const bool differs = line.ranks.size() < group.ranks.size();
+      table.AddRow({IdText(register_id),
+                    {held.name, Tint::kBold},
+                    held.type,
+                    held.dtype,
+                    ShapeText(held),
+                    held.device,
+                    held.bytes == 0 ? "" : FormatBytes(held.bytes),
+                    {RanksText(line.ranks, asked), differs ? Tint::kYellow : Tint::kPlain},
+                    held.detail});
+    }
+  }
+  if (!group.lines.empty()) table.Print(out, style, 2);
+  uint64_t hidden = 0;
+  for (const auto& [rank, session] : group.holdings) {
+    hidden = std::max<uint64_t>(
+        hidden,
+        session->registers - std::min<uint64_t>(session->registers, session->listed.size()));
+  }
+  if (hidden > 0) {
+    out << style.Paint(Tint::kDim, "  and " + FormatCount(hidden) +
+                                       " more on a rank, which hold less (--limit)")
+        << '\n';
+  }
+}
+
+}  // namespace
+
+void PrintSilentRanks(std::ostream& out, const Style& style,
+                      const std::vector<RankRegisters>& ranks) {
+  for (const RankRegisters& rank : ranks) {
+    if (rank.why.empty()) continue;
+    out << style.Paint(Tint::kYellow,
+                       "rank " + std::to_string(rank.rank) + " has not told what it holds: ")
+        << Printable(rank.why) << '\n';
+  }
+}
+
+void PrintRegisters(std::ostream& out, const Style& style,
+                    const std::vector<RankRegisters>& ranks) {
+  std::map<SessionId, Group> groups;
+  for (const RankRegisters& rank : ranks) {
+    for (const SessionHoldings& session : rank.sessions) {
+      groups[session.session].Add(rank.rank, session);
+    }
+  }
+  bool is_first = true;
+  for (const auto& [id, group] : groups) {
+    if (!std::exchange(is_first, false)) out << '\n';
+    PrintGroup(out, style, id, group, ranks.size());
+  }
+  const bool has_told = std::any_of(ranks.begin(), ranks.end(),
+                                    [](const RankRegisters& rank) { return rank.why.empty(); });
+  if (groups.empty() && has_told) out << "no session is open\n";
+  PrintSilentRanks(out, style, ranks);
+}
+
+Json RegistersToJson(const std::vector<RankRegisters>& ranks) {
+  Json list = Json::array();
+  for (const RankRegisters& rank : ranks) {
+    Json sessions = Json::array();
+    for (const SessionHoldings& session : rank.sessions) {
+      Json listed = Json::array();
+      for (const HeldRegister& held : session.listed) {
+        Json entry = {{"register", IdText(held.id)}, {"type", held.type}, {"bytes", held.bytes}};
+        if (!held.name.empty()) entry["name"] = held.name;
+        if (!held.detail.empty()) entry["what"] = held.detail;
+        if (!held.dtype.empty()) {
+          entry["dtype"] = held.dtype;
+          entry["shape"] = held.shape;
+          entry["device"] = held.device;
+        }
+        listed.push_back(std::move(entry));
+      }
+      sessions.push_back({{"session", session.session.value},
+                          {"registers", session.registers},
+                          {"bytes", session.bytes},
+                          {"listed", std::move(listed)}});
+    }
+    list.push_back({{"rank", rank.rank},
+                    {"why_not", rank.why.empty() ? Json() : Json(rank.why)},
+                    {"sessions", std::move(sessions)}});
+  }
+  return list;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,31 @@
+// Sessions for people and for scripts.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "runtime/client/admin.h"
+#include "runtime/client/register_listing.h"
+#include "tools/cli/output.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+
+// "open", "failed", "closing", "detached", "orphaned", "failed, detached", ...
+std::string StateOf(const SessionStatus& session);
+Tint TintOf(const SessionStatus& session);
+// What was sent and the slowest worker has not executed.
+uint64_t UnderWay(const SessionStatus& session);
+
+// With what each holds, as the ranks have told.
+void PrintSessionDetails(std::ostream& out, const Style& style,
+                         const std::vector<SessionStatus>& sessions,
+                         const std::vector<RankRegisters>& ranks);
+
+Json SessionToJson(const SessionStatus& session);
+// The same, and what it holds on each rank that has told.
+Json SessionDetailsToJson(const std::vector<SessionStatus>& sessions,
+                          const std::vector<RankRegisters>& ranks);
+
+}  // namespace lockstep::cli

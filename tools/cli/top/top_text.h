@@ -1,0 +1,32 @@
+// What `lockstep top` shows: lines that fit a terminal, plain text, or JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/output.h"
+#include "tools/cli/top/rates.h"
+#include "tools/cli/value_text.h"
+
+namespace lockstep::cli {
+
+struct TopView {
+  ClusterStatus status;
+  ClusterRates rates;
+  std::string trouble;  // why there is nothing newer; empty: nothing is wrong
+};
+
+// What a terminal shows of it.
+struct TopWindow {
+  int width = 0;   // columns; 0: as many as it takes
+  int height = 0;  // lines; 0: as many as it takes, and no last line about keys
+  int first = 0;   // workers above the first that is shown
+};
+
+// At most `height` lines of at most `width` characters. Columns that do not fit are left out, the
+// less important ones first. `first` is put right if it is beyond the end.
+std::vector<std::string> RenderTop(const TopView& view, const Style& style, TopWindow& window);
+
+Json TopToJson(const TopView& view);
+
+}  // namespace lockstep::cli

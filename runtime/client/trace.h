@@ -17,7 +17,7 @@ struct TraceOptions {
   // 128 bytes for each, as they happen.
   uint32_t events = 65'536;
   // How long to wait for a controller or worker that does not answer.
-  std::chrono::milliseconds timeout{2'000};
+  std::chrono::milliseconds timeout{5'000};
 };
 
 struct TraceThread {

@@ -250,7 +250,8 @@ TEST_F(TraceTest, ErrorsAreInIt) {
   const std::vector<Event> failed = Named(RankOf(trace, 1), "lockstep.fail");
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_NE(failed[0].code, 0);
-  EXPECT_EQ(Named(RankOf(trace, 0), "lockstep.fail").at(0).code, 0);
+  // Where it has been executed before the abort came.
+  for (const Event& other : Named(RankOf(trace, 0), "lockstep.fail")) EXPECT_EQ(other.code, 0);
   const std::vector<Event> aborted = Named(ProcessOf(trace, Role::kController), "session aborted");
   ASSERT_EQ(aborted.size(), 1u);
   EXPECT_EQ(aborted[0].command, failed[0].command);
@@ -267,15 +268,16 @@ TEST_F(TraceTest, AStuckWorkerHoldsNothingUpAndIsShown) {
   (void)Call(session, "lockstep.sleep", {client::Argument(3600.0), client::Argument(1)});
   (void)Get(session.AllReduce(ones, Reduction::kSum));
   ASSERT_EQ(session.Flush(), OkStatus());
-  // The others wait in the allreduce.
+  // One sleeps, and the others wait for it in the allreduce.
   const Deadline patience = Deadline::After(kLong);
   int waiting = 0;
-  while (waiting < 2 && !patience.Expired()) {
+  while (waiting < kWorkers && !patience.Expired()) {
     waiting = 0;
     const auto status = GetClusterStatus(controller_->client_endpoint(), kLong);
     ASSERT_TRUE(status.ok()) << status.status();
     for (const WorkerStatus& worker : status->workers) {
-      if (worker.activity.kind == WorkerActivity::Kind::kCollective) ++waiting;
+      const std::string& what = worker.activity.what;
+      if (what == (worker.rank == 1 ? "lockstep.sleep" : "allreduce")) ++waiting;
     }
     std::this_thread::yield();
   }
@@ -357,7 +359,7 @@ TEST_F(TraceTest, ARankWithoutAWorkerIsMissing) {
 class ShortLeaseTest : public TraceTest {
  protected:
   void SetUp() override {
-    lease_ = 400ms;
+    lease_ = 1500ms;
     TraceTest::SetUp();
   }
 };
@@ -382,18 +384,20 @@ TEST_F(ShortLeaseTest, AClientThatIsThereKeepsItsTraceForLongerThanTheLease) {
   (void)Open();
   const auto tracer =
       Get(ClusterTracer::Start(controller_->client_endpoint(), Patient(), context_));
-  std::this_thread::sleep_for(3 * lease_);
+  std::this_thread::sleep_for(2 * lease_);
   EXPECT_EQ(tracer->Stop().status(), OkStatus());
 }
 
 class LostWorkerTraceTest : public RecoveryFixture {};
 
 TEST_F(LostWorkerTraceTest, WhoIsLostOrNewIsMissingAndTheOthersAreThere) {
+  TraceOptions patient;
+  patient.timeout = kLong;
   StartController(Options());
   StartWorkers();
   Session& session = Open();
   ExpectConnected(session);
-  ASSERT_EQ(session.StartTrace(), OkStatus());
+  ASSERT_EQ(session.StartTrace(patient), OkStatus());
   ExpectConnected(session);
   Kill(1);
   const lockstep::Status lost = session.SyncAll();
@@ -408,7 +412,7 @@ TEST_F(LostWorkerTraceTest, WhoIsLostOrNewIsMissingAndTheOthersAreThere) {
 
   Replace(1);
   Recover(session);
-  ASSERT_EQ(session.StartTrace(), OkStatus());
+  ASSERT_EQ(session.StartTrace(patient), OkStatus());
   Kill(1);
   Replace(1);
   Recover(session);
@@ -427,16 +431,17 @@ TEST_F(LostWorkerTraceTest, WhoDoesNotAnswerIsMissingAndNobodyWaitsForEver) {
   Session& session = Open();
   ExpectConnected(session);
   TraceOptions trace_options;
-  trace_options.timeout = 1s;
+  trace_options.timeout = 3s;
   ASSERT_EQ(session.StartTrace(trace_options), OkStatus());
   processes_[2].Signal(SIGSTOP);
   const Trace trace = Get(session.StopTrace());
   processes_[2].Signal(SIGCONT);
-  EXPECT_EQ(RankOf(trace, 2).missing, "its worker has not answered for 1000 ms");
+  EXPECT_EQ(RankOf(trace, 2).missing, "its worker has not answered for 3000 ms");
   EXPECT_EQ(RankOf(trace, 0).missing, "");
   ExpectConnected(session);
   // Its answer of then is nobody's now.
-  ASSERT_EQ(session.StartTrace(), OkStatus());
+  trace_options.timeout = kLong;
+  ASSERT_EQ(session.StartTrace(trace_options), OkStatus());
   EXPECT_EQ(RankOf(Get(session.StopTrace()), 2).missing, "");
 }
 

@@ -112,7 +112,8 @@ TEST_F(TraceCliTest, TraceRecordsARunningClusterAndEndsEarlyWithControlC) {
   Up();
   const std::string file = scratch_ + "/cluster.json";
   const std::string log = NewLog();
-  auto trace = Spawn({"trace", "--name", "demo", "--seconds", "600", "--output", file}, log);
+  auto trace = Spawn(
+      {"trace", "--name", "demo", "--seconds", "600", "--timeout", "60", "--output", file}, log);
   ASSERT_TRUE(trace.ok()) << trace.status();
   const std::string controller_log = RunDirectory("demo") + "/controller.log";
   const Deadline patience = Deadline::After(kPatience);
@@ -120,7 +121,8 @@ TEST_F(TraceCliTest, TraceRecordsARunningClusterAndEndsEarlyWithControlC) {
     ASSERT_FALSE(patience.Expired()) << ReadFile(controller_log) << ReadFile(log);
     std::this_thread::yield();
   }
-  const Result second = Run({"trace", "--name", "demo", "--seconds", "0", "--output", file});
+  const Result second =
+      Run({"trace", "--name", "demo", "--seconds", "0", "--timeout", "60", "--output", file});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.output, HasSubstr("one at a time"));
   // Clients that come meanwhile are in it.

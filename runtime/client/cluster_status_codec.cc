@@ -1,6 +1,8 @@
 #include "runtime/client/cluster_status_codec.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 
 #include "runtime/control/activity_codec.h"
@@ -44,7 +46,9 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.reason = ToString(reader.getReason());
   worker.stuck = reader.getStuck();
   worker.times_last = reader.getTimesLast();
-  worker.late_by = std::chrono::nanoseconds(reader.getLateNanos());
+  constexpr uint64_t kLongest = std::numeric_limits<int64_t>::max();
+  worker.late_by =
+      std::chrono::nanoseconds(static_cast<int64_t>(std::min(reader.getLateNanos(), kLongest)));
   if (!reader.hasReport()) return worker;
   // Younger than the last heartbeat.
   auto report = reader.getReport();

@@ -61,7 +61,7 @@ void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder build
 
 WorkerActivity ReadActivity(wire::Activity::Reader reader) {
   constexpr uint64_t kLongest = std::numeric_limits<int32_t>::max();
-  constexpr uint64_t kLongestNanos = std::numeric_limits<int64_t>::max();
+  constexpr uint64_t kLongestNanos = std::numeric_limits<int64_t>::max() / 4;
   WorkerActivity activity;
   activity.received = reader.getReceived();
   activity.launched = reader.getLaunched();

@@ -143,8 +143,9 @@ WorkerActivity ActivityPage::Now() const {
   whole.collectives = collectives_.load(kRelaxed);
   whole.bus_bytes = bus_bytes_.load(kRelaxed);
   // Another process may write there what it likes.
+  constexpr uint64_t kLongest = std::numeric_limits<int64_t>::max() / 4;
   whole.in_collectives = std::chrono::nanoseconds(
-      std::max<int64_t>(static_cast<int64_t>(collective_nanos_.load(kRelaxed)), 0));
+      static_cast<int64_t>(std::min(collective_nanos_.load(kRelaxed), kLongest)));
   if (whole.launched == whole.completed) whole.kind = Kind::kNone;
   return whole;
 }

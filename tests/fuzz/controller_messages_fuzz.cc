@@ -9,19 +9,23 @@
 
 #include "runtime/client/cluster_status_codec.h"
 #include "runtime/client/link.h"
+#include "runtime/client/register_listing.h"
 #include "runtime/client/story.h"
 #include "runtime/client/worker_output.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
 #include "tools/cli/cluster_text.h"
+#include "tools/cli/register_text.h"
+#include "tools/cli/session_text.h"
 #include "tools/cli/story_text.h"
+#include "tools/cli/top/top_text.h"
 
 namespace lockstep::fuzz {
 namespace {
 
 using namespace std::chrono_literals;
 
-// What `lockstep status` and `lockstep why` make of it.
+// What `lockstep status`, `why`, `sessions` and `top` make of it.
 void ReadStatus(const control::Message& message) {
   const StatusOr<ClusterStatus> status = client::ReadClusterStatus(message);
   if (!status.ok()) return;
@@ -34,6 +38,22 @@ void ReadStatus(const control::Message& message) {
   const ClusterStory story = TellStory(*status);
   cli::PrintStory(out, style, *status, story);
   (void)cli::ToText(cli::StoryToJson(*status, story));
+  cli::PrintSessionDetails(out, style, status->sessions, {});
+  const auto now = std::chrono::steady_clock::time_point(10s);
+  // Between this and a cluster of which nothing was known yet.
+  const cli::TopView view{*status, cli::RatesBetween({{}, now - 1s}, {*status, now}), ""};
+  cli::TopWindow window{80, 24};
+  (void)cli::RenderTop(view, style, window);
+  (void)cli::ToText(cli::TopToJson(view));
+}
+
+// What `lockstep registers` makes of it.
+void ReadRegisters(const control::Message& message) {
+  const auto ranks = client::ReadRegisterListing(message);
+  if (!ranks.ok()) return;
+  std::ostringstream out;
+  cli::PrintRegisters(out, cli::Style(/*enabled=*/false), *ranks);
+  (void)cli::ToText(cli::RegistersToJson(*ranks));
 }
 
 }  // namespace
@@ -45,6 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<fuzz::Record> records = fuzz::ReadRecords(data, size);
   if (records.empty()) return 0;
   fuzz::ReadStatus(records[0].message);
+  fuzz::ReadRegisters(records[0].message);
   fuzz::Script script;
   for (const fuzz::Record& record : records) script.Add({0, "", record.message});
   client::OpenRequest request;

@@ -91,6 +91,21 @@ void AddClientSeeds(SeedFolder& folder) {
         0, [&](Message message) { message.initKeepAlive().setSent(2 * sent); });
   }
   folder.Add("controller_messages", "finding_keep_alives_answered_inside_each_other", keep_alives);
+  folder.Add("controller_messages", "register_listing",
+             Say<wire::ControllerMessage>(0, [](Message message) {
+               auto ranks = message.initRegisterListing().initRanks(2);
+               auto session = ranks[0].initHeld().initSessions(1)[0];
+               session.setSession(1);
+               session.setRegisters(2);
+               auto held = session.initListed(1)[0];
+               held.setRegister(uint64_t{1} << 32 | 7);
+               held.setName("weights");
+               held.setType("tensor");
+               held.setDtype("float32");
+               held.initShape(2).set(0, 3);
+               ranks[1].setRank(1);
+               ranks[1].initHeld().setBusy(true);
+             }));
   folder.Add("controller_messages", "status", Say<wire::ControllerMessage>(0, [](Message message) {
                auto status = message.initClusterStatus();
                status.setCluster("demo");

@@ -83,6 +83,11 @@ void AddClientMessages(SeedFolder& folder) {
   all += AddClient(folder, "trace_clock", [](Client message) { message.initTrace().setClock(8); });
   all += AddClient(folder, "trace_fetch",
                    [](Client message) { message.initTrace().initFetch().setRank(1); });
+  all += AddClient(folder, "list_registers", [](Client message) {
+    auto list = message.initListRegisters();
+    list.setRequest(9);
+    list.setMost(100);
+  });
   const auto detach = [](Client message) { message.initDetachSession().setSession(kSession); };
   const auto attach = [](Client message) {
     auto attach = message.initAttachSession();

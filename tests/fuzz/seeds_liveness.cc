@@ -61,6 +61,18 @@ void AddToController(SeedFolder& folder) {
   folder.Add("controller_liveness", "heartbeat", heartbeat(0, kController));
   folder.Add("controller_liveness", "heartbeat_of_another", heartbeat(1, kController + 1));
   folder.Add("controller_liveness", "report", report);
+  folder.Add("controller_liveness", "held_registers",
+             Say<wire::LivenessMessage>(0, [](Message message) {
+               auto held = message.initHeldRegisters();
+               held.setProbe(5);
+               held.setController(kController);
+               held.setWatch(1);
+               control::WriteActivity(Busy(), held.initActivity());
+               auto session = held.initSessions(1)[0];
+               session.setSession(1);
+               session.setRegisters(2);
+               session.initListed(1)[0].setType("int64");
+             }));
   const std::string exchange = Offer(0, 1, 3, 2) + Offer(1, 1, 3, 2);
   folder.Add("controller_liveness", "exchange", exchange);
   folder.Add("controller_liveness", "exchange_given_up",
@@ -108,6 +120,11 @@ void AddToWorker(SeedFolder& folder) {
     control::WriteError(abort.initCause(), control::ErrorOf(Internal("it failed")));
   });
   add("probe", [](Message message) { message.setProbe(4); });
+  add("ask_registers", [](Message message) {
+    auto question = message.initAskRegisters();
+    question.setProbe(4);
+    question.setMost(10);
+  });
   add("broken", [](Message message) { message.setBroken(4); });
   add("exchanged", [](Message message) { message.initExchanged().initAnswers(2); });
   add("exchanged_missing", [](Message message) {

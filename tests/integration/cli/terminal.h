@@ -48,6 +48,11 @@ class Terminal {
     EXPECT_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
   void Signal(int signal) { kill(pid_, signal); }
+  // Waits until it has stopped, as at ^Z; false if it has ended instead.
+  bool AwaitStop() {
+    int status = 0;
+    return waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status);
+  }
   void Resize(int width, int height) {
     size_.ws_col = static_cast<unsigned short>(width);
     size_.ws_row = static_cast<unsigned short>(height);

@@ -193,6 +193,23 @@ TEST_F(ViewsTest, LiveTopGivesTheTerminalBackAtAnInterrupt) {
   }
 }
 
+TEST_F(ViewsTest, LiveTopThatIsStoppedGivesTheTerminalBackUntilItIsContinued) {
+  Up();
+  Terminal terminal = OpenTerminal({"top"}, 80, 24);
+  ASSERT_TRUE(terminal.ReadUntil([&] { return terminal.Picture().size() == 24; }, Patience()));
+  terminal.Type("\032");
+  ASSERT_TRUE(terminal.AwaitStop());
+  EXPECT_TRUE(
+      terminal.ReadUntil([&] { return terminal.output().ends_with(kRestored); }, Patience()));
+  const size_t before = terminal.output().size();
+  terminal.Signal(SIGCONT);
+  EXPECT_TRUE(terminal.ReadUntil(
+      [&] { return terminal.output().find("\033[J", before) != std::string::npos; }, Patience()));
+  EXPECT_NE(terminal.output().find("\033[?1049h", before), std::string::npos);
+  terminal.Type("q");
+  EXPECT_EQ(terminal.Wait(Patience()), 0);
+}
+
 TEST_F(ViewsTest, LiveTopGoesOnWhenTheClusterIsGoneAndSaysSo) {
   Up();
   Terminal terminal = OpenTerminal({"top", "--interval", "0.1", "--timeout", "0.5"}, 80, 24);

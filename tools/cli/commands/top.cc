@@ -128,7 +128,7 @@ void AddTop(Command lockstep) {
       .Between(0.1, 3600.0)
       .Placeholder("SECONDS")
       .ShowDefault();
-  Option once = command.AddFlag("-1,--once", options->once,
+  Option once = command.AddFlag("--once", options->once,
                                 "look twice and print the difference, as plain text");
   AddOutputOption(command, options->format);
   command.Get("--output").Needs(once);

@@ -222,7 +222,7 @@ class SessionCore {
 
   int readers_ = 0;                           // threads in WaitUntil()
   std::unique_ptr<OutputListener> listener_;  // null: nobody asks for output
-  trace::Ring ring_;  // recorded to with mutex_ held
+  trace::Ring ring_;                          // recorded to with mutex_ held
 
   std::condition_variable keeper_wake_;
   bool keeper_active_ = false;

@@ -21,7 +21,7 @@ struct BatchContext {
   uint64_t first_command = 0;
   RequestId request;
   BatchTimes times = {};
-  std::chrono::nanoseconds sent{0};                      // by the controller's clock
+  std::chrono::nanoseconds sent{0};                  // by the controller's clock
   std::chrono::steady_clock::time_point taken = {};  // from the socket
 };
 

@@ -235,24 +235,23 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   // Before the ranks connect: that may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
                             ConnectTo(place.liveness_endpoint, std::chrono::milliseconds(0)));
-  LivenessClient liveness(
-      std::move(liveness_channel),
-      {place.rank, place.controller, place.watch, place.heartbeat_interval,
-       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.pulse(), &tracer_,
-       &executor.desk()},
-      *activity_, pthread_self(),
-      {[this](SessionId session, const AbortOrder& abort) {
-         std::lock_guard lock(state_mutex_);
-         metrics_.NoteAbort();
-         if (executor_ != nullptr) executor_->Abort(session, abort);
-       },
-       [this](Epoch epoch) { OnWorldBroken(epoch); },
-       [this](const Status& why) { OnControllerLost(why); },
-       [this](const Status& why) {
-         std::lock_guard lock(state_mutex_);
-         dismissed_ = why;
-         Interrupt(Message(why));
-       }});
+  LivenessClient liveness(std::move(liveness_channel),
+                          {place.rank, place.controller, place.watch, place.heartbeat_interval,
+                           options_.controller_timeout, &metrics_.recorder().arrivals(),
+                           &metrics_.pulse(), &tracer_, &executor.desk()},
+                          *activity_, pthread_self(),
+                          {[this](SessionId session, const AbortOrder& abort) {
+                             std::lock_guard lock(state_mutex_);
+                             metrics_.NoteAbort();
+                             if (executor_ != nullptr) executor_->Abort(session, abort);
+                           },
+                           [this](Epoch epoch) { OnWorldBroken(epoch); },
+                           [this](const Status& why) { OnControllerLost(why); },
+                           [this](const Status& why) {
+                             std::lock_guard lock(state_mutex_);
+                             dismissed_ = why;
+                             Interrupt(Message(why));
+                           }});
   rendezvous_ = liveness.rendezvous();
   // From now on its aborts arrive.
   LOCKSTEP_RETURN_IF_ERROR(

@@ -162,9 +162,9 @@ TEST_F(KeysTest, ListenerWithAnotherKeyGetsNothing) {
 TEST_F(KeysTest, AnyOfTheListenersKeysWillDo) {
   gate_->Allow(mine_.public_key);
   const auto server = Listen(gate_);
-  const auto client = Connect(server->endpoint(),
-                              Show(mine_, {NewKeyPair().public_key, NewKeyPair().public_key,
-                                           gate_->own().public_key}));
+  const auto client = Connect(
+      server->endpoint(),
+      Show(mine_, {NewKeyPair().public_key, NewKeyPair().public_key, gate_->own().public_key}));
   ASSERT_EQ(client->Send({FrameOf("hello")}), OkStatus());
   const Deadline deadline = Deadline::After(kLong);
   InputWaiter waiter(0us);
@@ -182,8 +182,8 @@ TEST_F(KeysTest, AnyOfTheListenersKeysWillDo) {
 TEST_F(KeysTest, ConnectionStaysWhenAnEarlierAttemptHasEnded) {
   gate_->Allow(mine_.public_key);
   const auto server = Listen(gate_);
-  const auto client = Connect(server->endpoint(),
-                              Show(mine_, {NewKeyPair().public_key, gate_->own().public_key}));
+  const auto client =
+      Connect(server->endpoint(), Show(mine_, {NewKeyPair().public_key, gate_->own().public_key}));
   InputWaiter waiter(0us);
   Channel* const channels[] = {client.get(), server.get()};
   PeerName peer;

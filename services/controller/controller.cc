@@ -71,7 +71,9 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions&
                                                         Channels channels) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Controller> controller(new Controller(options, std::move(channels)));
+  // Its address is told to whoever asks for the cluster's status: before anybody can.
   LOCKSTEP_RETURN_IF_ERROR(controller->ServeMetrics());
+  controller->thread_ = std::thread([self = controller.get()] { self->Run(); });
   return controller;
 }
 
@@ -146,12 +148,11 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
   });
   log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",
             worker_endpoint_, ", expecting ", options_.workers, " workers");
-  thread_ = std::thread([this] { Run(); });
 }
 
 Controller::~Controller() {
   RequestStop("the controller ends");
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Controller::RequestStop(const std::string& reason) {

@@ -51,7 +51,9 @@ class MetricsDocsTest : public ::testing::Test {
     ASSERT_NO_FATAL_FAILURE(cluster_->Work());
   }
   static void TearDownTestSuite() {
-    EXPECT_EQ(cluster_->processes->Stop("the tests are over"), OkStatus());
+    if (cluster_->processes != nullptr) {
+      EXPECT_EQ(cluster_->processes->Stop("the tests are over"), OkStatus());
+    }
     delete cluster_;
   }
 

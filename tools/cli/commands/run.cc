@@ -8,6 +8,7 @@
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/printable.h"
 #include "tools/cli/program/check.h"
 #include "tools/cli/program/runner.h"
 #include "tools/cli/program/vocabulary.h"
@@ -80,7 +81,7 @@ class TableReport final : public Report {
   void Finish(const program::Program& program, int workers, std::chrono::milliseconds duration,
               const Status& status) override {
     if (!status.ok()) return;
-    std::string text = program.name + ": " + Plural(executed(), "step") + " on " +
+    std::string text = Printable(program.name) + ": " + Plural(executed(), "step") + " on " +
                        Plural(static_cast<uint64_t>(workers), "worker") + " in " +
                        FormatDuration(duration);
     if (expectations() > 0) {
@@ -192,6 +193,7 @@ Status RunProgram(RunCommand& command) {
     std::cout << command.file << ": ok, " << Plural(program.NumExecuted(), "step") << '\n';
     return OkStatus();
   }
+  if (!command.trace_file.empty()) LOCKSTEP_RETURN_IF_ERROR(CheckTraceFile(command.trace_file));
   // An embedded cluster has as many workers as the program is written for.
   if (!command.target.workers.has_value()) command.target.workers = program.workers;
   SessionOptions options;

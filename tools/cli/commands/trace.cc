@@ -36,8 +36,7 @@ Status RecordTrace(const TraceCommand& command) {
   // Says best what is wrong if nobody answers.
   LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, command.target).status());
   TraceOptions options;
-  options.timeout =
-      std::chrono::milliseconds(static_cast<int64_t>(1000 * command.target.timeout_seconds));
+  options.timeout = command.target.timeout();
   if (command.events.has_value()) options.events = static_cast<uint32_t>(*command.events);
   auto started = ClusterTracer::Start(controller, options);
   if (started.status().code() == StatusCode::kPermissionDenied) {

@@ -16,16 +16,20 @@ namespace {
 
 using Align = Table::Align;
 
+// What a peer counts can be anything, and so can its rates.
+uint64_t Whole(double value) {
+  constexpr double kMost = 1e18;
+  return static_cast<uint64_t>(std::llround(std::clamp(value, 0.0, kMost)));
+}
+
 std::string Rate(double per_second) {
-  if (per_second >= 9.95) return FormatCount(static_cast<uint64_t>(std::llround(per_second)));
+  if (per_second >= 9.95) return FormatCount(Whole(per_second));
   char text[32];
   std::snprintf(text, sizeof text, per_second < 0.05 ? "%.0f" : "%.1f", per_second);
   return text;
 }
 
-std::string ByteRate(double per_second) {
-  return FormatBytes(static_cast<uint64_t>(std::max(per_second, 0.0))) + "/s";
-}
+std::string ByteRate(double per_second) { return FormatBytes(Whole(per_second)) + "/s"; }
 
 std::string Percent(double share) {
   return std::to_string(static_cast<int>(std::lround(share * 100))) + "%";

@@ -128,6 +128,15 @@ TEST(TopTextTest, ForeignTextMovesNoCursor) {
   EXPECT_NE(text.find("\\x1b[2J\\n"), std::string::npos) << text;
 }
 
+// Of a controller that counts more bytes between two looks than there are numbers for in a second.
+TEST(TopTextTest, RatesBeyondAllCountsAreShownAsVeryLarge) {
+  TopView view = SomeView(2);
+  view.rates.workers[0].bus_bytes = 1e30;
+  view.rates.workers[0].commands = 1e30;
+  const std::string text = Text(view, {});
+  EXPECT_NE(text.find("1,000,000,000,000,000,000"), std::string::npos) << text;
+}
+
 TEST(TopTextTest, LostWorkersSayWhyAndHaveNoRates) {
   TopView view = SomeView(2);
   view.status.workers[1].state = WorkerState::kLost;

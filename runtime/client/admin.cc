@@ -18,9 +18,9 @@ Status ReadRefusal(wire::ControllerMessage::Reader reader) {
 
 StatusOr<ClusterStatus> AskForStatus(const ControllerAddress& controller,
                                      const control::Frame& question,
-                                     std::chrono::milliseconds timeout) {
+                                     std::chrono::milliseconds timeout, int cancel_fd = -1) {
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer,
-                            client::AskOnce(controller, question, timeout));
+                            client::AskOnce(controller, question, timeout, cancel_fd));
   return client::ReadClusterStatus(answer);
 }
 
@@ -48,11 +48,11 @@ bool ClusterStatus::IsReady() const {
 }
 
 StatusOr<ClusterStatus> GetClusterStatus(const ControllerAddress& controller,
-                                         std::chrono::milliseconds timeout) {
+                                         std::chrono::milliseconds timeout, int cancel_fd) {
   return AskForStatus(controller,
                       control::EncodeMessage<wire::ClientMessage>(
                           [](wire::ClientMessage::Builder message) { message.setStatus(1); }),
-                      timeout);
+                      timeout, cancel_fd);
 }
 
 StatusOr<ClusterStatus> ExplainCluster(const ControllerAddress& controller,

@@ -76,9 +76,9 @@ struct ClusterStatus {
 };
 
 // Asks the controller. kUnavailable if nobody answers within `timeout`; kPermissionDenied if it
-// does not let us in.
+// does not let us in; kCancelled once `cancel_fd` is readable (-1: none).
 StatusOr<ClusterStatus> GetClusterStatus(const ControllerAddress& controller,
-                                         std::chrono::milliseconds timeout);
+                                         std::chrono::milliseconds timeout, int cancel_fd = -1);
 
 // As GetClusterStatus, but every worker is asked what it is doing at this moment, and for its
 // stack. Takes up to a second longer if one does not answer.

@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <system_error>
 #include <tuple>
 
 #include "nlohmann/json.hpp"
@@ -238,21 +240,57 @@ class Writer {
 
 void WriteChromeTrace(const Trace& trace, std::ostream& out) { Writer(trace, out).Write(); }
 
+namespace {
+
+namespace fs = std::filesystem;
+
+Status CannotWrite(const std::string& path) {
+  return Unavailable("cannot write ", path, ": ", std::strerror(errno));
+}
+
+// Where it is written first. What is there and is no file (a pipe, /dev/stdout) is written itself.
+std::string DraftOf(const fs::path& target) {
+  std::error_code error;
+  if (fs::exists(target, error) && !fs::is_regular_file(target, error)) return target;
+  return target.string() + "." + std::to_string(getpid()) + ".tmp";
+}
+
+// Without symbolic links: they stay what they are.
+fs::path TargetOf(const std::string& path) {
+  std::error_code error;
+  const fs::path target = fs::weakly_canonical(path, error);
+  return error ? fs::path(path) : target;
+}
+
+}  // namespace
+
+Status CheckChromeTraceFile(const std::string& path) {
+  const fs::path target = TargetOf(path);
+  if (fs::is_directory(target))
+    return InvalidArgument("cannot write ", path, ": it is a directory");
+  const std::string draft = DraftOf(target);
+  if (draft == target) return OkStatus();
+  if (!std::ofstream(draft, std::ios::binary | std::ios::trunc)) return CannotWrite(path);
+  std::remove(draft.c_str());
+  return OkStatus();
+}
+
 Status WriteChromeTrace(const Trace& trace, const std::string& path) {
-  const std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
-  const auto failed = [&](const std::string& what) {
-    const Status status = Unavailable("cannot ", what, ": ", std::strerror(errno));
-    std::remove(temporary.c_str());
+  const fs::path target = TargetOf(path);
+  const std::string draft = DraftOf(target);
+  const auto failed = [&] {
+    const Status status = CannotWrite(path);
+    if (draft != target) std::remove(draft.c_str());
     return status;
   };
   {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    if (!out) return failed("write " + temporary);
+    std::ofstream out(draft, std::ios::binary | std::ios::trunc);
+    if (!out) return failed();
     WriteChromeTrace(trace, out);
     out.close();
-    if (!out) return failed("write " + temporary);
+    if (!out) return failed();
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("name it " + path);
+  if (draft != target && std::rename(draft.c_str(), target.c_str()) != 0) return failed();
   return OkStatus();
 }
 

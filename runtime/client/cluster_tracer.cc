@@ -96,7 +96,7 @@ StatusOr<uint64_t> ClusterTracer::Send(Fill fill) {
   return number;
 }
 
-Status ClusterTracer::Await(std::map<uint64_t, std::optional<Reply>>& wanted) {
+Status ClusterTracer::Await(Replies& wanted) {
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   const Deadline deadline = Deadline::After(options_.timeout);
@@ -104,41 +104,71 @@ Status ClusterTracer::Await(std::map<uint64_t, std::optional<Reply>>& wanted) {
     return std::all_of(wanted.begin(), wanted.end(),
                        [](const auto& one) { return one.second.has_value(); });
   };
+  Deadline next_renewal = Deadline::After(lease_ / 4);
   while (!all_here()) {
     control::Message message;
-    if (!channel_->Receive(&message)) {
-      if (!waiter.Wait(channels, {}, deadline)) return OkStatus();
+    if (channel_->Receive(&message)) {
+      LOCKSTEP_RETURN_IF_ERROR(TakeIn(message, wanted));
       continue;
     }
-    if (message.empty()) continue;
-    LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
-        message[0], [&](wire::ControllerMessage::Reader reader) -> Status {
-          if (reader.isRefused()) {
-            return control::ReadError(reader.getRefused().getError()).ToStatus();
-          }
-          if (reader.isShutdown()) {
-            return Unavailable("the cluster was shut down: ",
-                               control::ToString(reader.getShutdown()));
-          }
-          if (!reader.isTrace()) return OkStatus();
-          const auto answer = reader.getTrace();
-          const auto asked = wanted.find(answer.getRequest());
-          if (asked == wanted.end()) return OkStatus();  // too late, or nobody waits for it
-          Reply& reply = asked->second.emplace();
-          if (answer.hasError()) reply.error = control::ReadError(answer.getError()).ToStatus();
-          reply.lease_millis = answer.getLeaseMillis();
-          reply.workers = answer.getWorkers();
-          reply.received = answer.getClock().getReceived();
-          reply.answered = answer.getClock().getAnswered();
-          if (message.size() > 1) reply.body = message[1];
-          return OkStatus();
-        }));
+    if (waiter.Wait(channels, {}, deadline.Earlier(next_renewal))) continue;
+    if (deadline.Expired()) return OkStatus();
+    // A rank that does not answer may take longer than the lease.
+    Renew();
+    next_renewal = Deadline::After(lease_ / 4);
   }
   return OkStatus();
 }
 
+Status ClusterTracer::TakeIn(const control::Message& message, Replies& wanted) {
+  if (message.empty()) return OkStatus();
+  return control::DecodeMessage<wire::ControllerMessage>(
+      message[0], [&](wire::ControllerMessage::Reader reader) -> Status {
+        if (reader.isRefused()) {
+          return control::ReadError(reader.getRefused().getError()).ToStatus();
+        }
+        if (reader.isShutdown()) {
+          return Unavailable("the cluster was shut down: ",
+                             control::ToString(reader.getShutdown()));
+        }
+        if (!reader.isTrace()) return OkStatus();
+        const auto answer = reader.getTrace();
+        Status error;
+        if (answer.hasError()) error = control::ReadError(answer.getError()).ToStatus();
+        const auto asked = wanted.find(answer.getRequest());
+        // Too late, and nobody waits for it; of a renewal, it says that there is nothing to renew.
+        if (asked == wanted.end()) {
+          return answer.getRequest() == last_renewal_ ? error : OkStatus();
+        }
+        Reply& reply = asked->second.emplace();
+        reply.error = std::move(error);
+        reply.lease_millis = answer.getLeaseMillis();
+        reply.workers = answer.getWorkers();
+        reply.received = answer.getClock().getReceived();
+        reply.answered = answer.getClock().getAnswered();
+        if (message.size() > 1) reply.body = message[1];
+        return OkStatus();
+      });
+}
+
+Status ClusterTracer::Check() {
+  std::lock_guard lock(mutex_);
+  Replies none;
+  control::Message message;
+  while (channel_->Receive(&message)) LOCKSTEP_RETURN_IF_ERROR(TakeIn(message, none));
+  return OkStatus();
+}
+
+void ClusterTracer::Renew() {
+  if (trace_ == 0) return;
+  // Should it fail, whoever asks next will hear of it.
+  const StatusOr<uint64_t> request =
+      Send([](wire::TraceRequest::Builder renewal) { renewal.setRenew(); });
+  if (request.ok()) last_renewal_ = *request;
+}
+
 StatusOr<ClusterTracer::Reply> ClusterTracer::Ask(Fill fill) {
-  std::map<uint64_t, std::optional<Reply>> wanted;
+  Replies wanted;
   LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t request, Send(fill));
   wanted[request];
   LOCKSTEP_RETURN_IF_ERROR(Await(wanted));
@@ -182,7 +212,7 @@ Status ClusterTracer::Begin() {
 
 StatusOr<std::vector<StatusOr<trace::Events>>> ClusterTracer::AskRanks() {
   std::vector<uint64_t> requests;
-  std::map<uint64_t, std::optional<Reply>> wanted;
+  Replies wanted;
   for (Rank rank = 0; rank < static_cast<Rank>(workers_); ++rank) {
     LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t request, Send(FetchOf(rank, 0, 0)));
     requests.push_back(request);
@@ -195,6 +225,10 @@ StatusOr<std::vector<StatusOr<trace::Events>>> ClusterTracer::AskRanks() {
     if (!reply.has_value()) {
       answers.emplace_back(
           DeadlineExceeded("its worker has not answered for ", options_.timeout.count(), " ms"));
+    } else if (reply->error.code() == StatusCode::kResourceExhausted) {
+      // Since the recording began it has not answered what it was asked then.
+      answers.emplace_back(
+          DeadlineExceeded("its worker has not answered since the recording began"));
     } else if (!reply->error.ok()) {
       answers.emplace_back(reply->error);
     } else {
@@ -308,8 +342,7 @@ void ClusterTracer::StopKeeper() {
 void ClusterTracer::Keep() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, lease_ / 4, [this] { return stopping_; })) {
-    // Should it fail, Stop() will say so.
-    (void)Send([](wire::TraceRequest::Builder request) { request.setRenew(); });
+    Renew();
   }
 }
 

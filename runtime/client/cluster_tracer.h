@@ -39,6 +39,10 @@ class ClusterTracer {
       std::shared_ptr<control::ZmqContext> context = nullptr);
   ~ClusterTracer();
 
+  // Why there will be no trace (the cluster has ended, the controller has given it up), as far as
+  // that is known; else OK.
+  Status Check();
+
   // Ends the recording and collects it. Ranks that are lost or do not answer are missing, which the
   // trace says; an error only if the controller does not answer, or has given the trace up. Once.
   // `own` is what this process has recorded itself: it has been stopped; may be null.
@@ -54,6 +58,7 @@ class ClusterTracer {
     int64_t answered = 0;
     control::Frame body;
   };
+  using Replies = std::map<uint64_t, std::optional<Reply>>;
   using Fill = absl::FunctionRef<void(wire::TraceRequest::Builder)>;
 
   ClusterTracer(std::unique_ptr<control::ClientChannel> channel, std::string endpoint,
@@ -62,7 +67,10 @@ class ClusterTracer {
   // All below: with mutex_ held.
   StatusOr<uint64_t> Send(Fill fill);
   // Takes in what comes until all `wanted` requests are answered, or the time is over.
-  Status Await(std::map<uint64_t, std::optional<Reply>>& wanted);
+  Status Await(Replies& wanted);
+  Status TakeIn(const control::Message& message, Replies& wanted);
+  // Tells that this client is there.
+  void Renew();
   StatusOr<Reply> Ask(Fill fill);
   Status Begin();
   // Asks all ranks for the first of what they have recorded.
@@ -83,6 +91,7 @@ class ClusterTracer {
   bool stopping_ = false;
   const std::unique_ptr<control::ClientChannel> channel_;
   uint64_t last_request_ = 0;
+  uint64_t last_renewal_ = 0;
   uint64_t trace_ = 0;
   uint32_t workers_ = 0;
   std::chrono::milliseconds lease_{0};

@@ -1,5 +1,7 @@
 #include "runtime/client/first_answer.h"
 
+#include <poll.h>
+
 #include "runtime/base/deadline.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/keys/gate.h"
@@ -11,18 +13,25 @@ namespace {
 // How often it is looked whether we were turned away, of which no message tells.
 constexpr std::chrono::milliseconds kLook{20};
 
+bool IsReadable(int fd) {
+  pollfd set = {fd, POLLIN, 0};
+  return fd >= 0 && poll(&set, 1, 0) > 0;
+}
+
 }  // namespace
 
 StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
                                             const std::string& endpoint,
-                                            std::chrono::milliseconds timeout) {
+                                            std::chrono::milliseconds timeout, int cancel_fd) {
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {&channel};
   const Deadline deadline = Deadline::After(timeout);
   control::Message answer;
+  const absl::Span<const int> descriptors(&cancel_fd, cancel_fd < 0 ? 0 : 1);
   while (true) {
-    const bool come = waiter.Wait(channels, {}, Deadline::After(kLook).Earlier(deadline));
+    const bool come = waiter.Wait(channels, descriptors, Deadline::After(kLook).Earlier(deadline));
     if (come && channel.Receive(&answer)) break;
+    if (IsReadable(cancel_fd)) return MakeStatus(StatusCode::kCancelled, "nobody waits any more");
     const Status trouble = channel.trouble();
     if (trouble.code() == StatusCode::kPermissionDenied) return trouble;
     if (!deadline.Expired()) continue;
@@ -36,14 +45,14 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
 
 StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
                                    const control::Frame& question,
-                                   std::chrono::milliseconds timeout) {
+                                   std::chrono::milliseconds timeout, int cancel_fd) {
   control::ZmqOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.credentials,
                             control::CredentialsFrom(controller.key, controller.controller_key));
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, control::ZmqConnect(control::ZmqContext::Create(),
                                                               controller.endpoint, options));
   LOCKSTEP_RETURN_IF_ERROR(channel->Send({question}));
-  return AwaitFirstAnswer(*channel, controller.endpoint, timeout);
+  return AwaitFirstAnswer(*channel, controller.endpoint, timeout, cancel_fd);
 }
 
 }  // namespace lockstep::client

@@ -13,15 +13,15 @@ namespace lockstep::client {
 
 // Waits for it; it has at least one frame. kUnavailable: nobody has answered within `timeout`.
 // kPermissionDenied, at once: whoever listens at `endpoint` does not let us in, or is not who he
-// should be.
+// should be. kCancelled: `cancel_fd` became readable (-1: none).
 StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
                                             const std::string& endpoint,
-                                            std::chrono::milliseconds timeout);
+                                            std::chrono::milliseconds timeout, int cancel_fd = -1);
 
 // Sends one message over a new connection, and waits for the answer. The same errors, and those of
 // control::CredentialsFrom().
 StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
                                    const control::Frame& question,
-                                   std::chrono::milliseconds timeout);
+                                   std::chrono::milliseconds timeout, int cancel_fd = -1);
 
 }  // namespace lockstep::client

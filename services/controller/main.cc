@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
 
   log::Configure(options->log_level, options->log_format);
 
-  process::BlockStopSignals();
+  process::CatchStopSignals();
   const auto controller = controller::Controller::Start(*options, control::ZmqContext::Create());
   if (!controller.ok()) return process::Fail(controller.status(), process::kFailed);
   if (!endpoints_file.empty()) {

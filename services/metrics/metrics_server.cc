@@ -19,8 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::string_view kScheme = "http://";
-// Who asks: a Prometheus or two, a kubelet, a person.
-constexpr size_t kThreads = 2;
+// Who asks: a Prometheus or two, a kubelet, a person; and whoever asks slowly keeps one of them.
+constexpr size_t kThreads = 8;
 // Nobody has anything to say but a request line and its headers.
 constexpr size_t kMostBodyBytes = 1024;
 constexpr auto kPatience = 2s;

@@ -52,7 +52,7 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
 int Fail(const Status& status, int exit_code);
 
 // Waits until `service` has stopped: by itself, by a signal, or because the parent or the standard
-// input has ended, where `flags` ask for that. BlockStopSignals() was called before the service was
+// input has ended, where `flags` ask for that. CatchStopSignals() was called before the service was
 // started. Returns the exit code.
 template <typename Service>
 int RunUntilStopped(Service& service, const ServiceFlags& flags) {

@@ -1,10 +1,9 @@
 #include "services/process/stop_signals.h"
 
+#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,12 +18,37 @@
 namespace lockstep::process {
 namespace {
 
-sigset_t StopSet() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  return set;
+// What handlers write to, a byte with the signal's number, and StopSignals reads.
+int signals_pipe[2] = {-1, -1};
+pid_t catching_process = 0;
+
+void OnStopSignal(int signal_number) {
+  const int error = errno;
+  if (getpid() == catching_process) {
+    const char number = static_cast<char>(signal_number);
+    [[maybe_unused]] const ssize_t written = write(signals_pipe[1], &number, 1);
+  } else {
+    // A child that has not become another program yet: it ends as any would.
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+  }
+  errno = error;
+}
+
+void OnBrokenPipe(int /*signal_number*/) {}
+
+void Catch(int signal_number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal_number, &action, nullptr);
+}
+
+// The signal that has come; 0: none.
+int TakeSignal() {
+  char number = 0;
+  return read(signals_pipe[0], &number, 1) == 1 ? number : 0;
 }
 
 // A descriptor that becomes readable when `parent` ends.
@@ -52,10 +76,17 @@ bool HasEnded(int input_fd) {
 
 }  // namespace
 
-void BlockStopSignals() {
-  const sigset_t set = StopSet();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+void CatchStopSignals() {
+  // Kept for as long as the process lives: handlers may run at any time.
+  if (signals_pipe[0] < 0 && pipe2(signals_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+    log::Critical("cannot watch for signals: ", std::strerror(errno));
+    log::Flush();
+    _exit(1);
+  }
+  catching_process = getpid();
+  Catch(SIGTERM, OnStopSignal);
+  Catch(SIGINT, OnStopSignal);
+  Catch(SIGPIPE, OnBrokenPipe);
 }
 
 StatusOr<std::unique_ptr<StopSignals>> StopSignals::Watch(
@@ -64,24 +95,19 @@ StatusOr<std::unique_ptr<StopSignals>> StopSignals::Watch(
   if (parent != 0) {
     LOCKSTEP_ASSIGN_OR_RETURN(parent_fd, OpenParent(parent));
   }
-  const sigset_t set = StopSet();
-  const int signals_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   const int end_fd = eventfd(0, EFD_CLOEXEC);
-  if (signals_fd < 0 || end_fd < 0) {
+  if (end_fd < 0) {
     const Status status = ResourceExhausted("cannot watch for signals: ", std::strerror(errno));
-    for (const int fd : {parent_fd, signals_fd, end_fd}) {
-      if (fd >= 0) close(fd);
-    }
+    if (parent_fd >= 0) close(parent_fd);
     return status;
   }
   return std::unique_ptr<StopSignals>(
-      new StopSignals(signals_fd, parent_fd, end_fd, input_fd, std::move(on_stop)));
+      new StopSignals(parent_fd, end_fd, input_fd, std::move(on_stop)));
 }
 
-StopSignals::StopSignals(int signals_fd, int parent_fd, int end_fd, int input_fd,
+StopSignals::StopSignals(int parent_fd, int end_fd, int input_fd,
                          std::function<void(const std::string&)> on_stop)
-    : signals_fd_(signals_fd),
-      parent_fd_(parent_fd),
+    : parent_fd_(parent_fd),
       end_fd_(end_fd),
       input_fd_(input_fd),
       on_stop_(std::move(on_stop)),
@@ -91,14 +117,13 @@ StopSignals::~StopSignals() {
   eventfd_write(end_fd_, 1);
   thread_.join();
   close(end_fd_);
-  close(signals_fd_);
   if (parent_fd_ >= 0) close(parent_fd_);
 }
 
 void StopSignals::Run() {
   // poll() passes over negative descriptors.
   pollfd watched[] = {{end_fd_, POLLIN, 0},
-                      {signals_fd_, POLLIN, 0},
+                      {signals_pipe[0], POLLIN, 0},
                       {parent_fd_, POLLIN, 0},
                       {input_fd_, POLLIN, 0}};
   bool stopping = false;
@@ -109,9 +134,8 @@ void StopSignals::Run() {
     if (watched[0].revents != 0) return;
 
     std::string reason;
-    signalfd_siginfo info{};
-    if (read(signals_fd_, &info, sizeof info) == sizeof info) {
-      reason = std::string("got ") + (info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+    if (const int number = TakeSignal(); number != 0) {
+      reason = std::string("got ") + (number == SIGINT ? "SIGINT" : "SIGTERM");
     } else if (watched[2].revents != 0) {
       reason = "the parent process has ended";
       watched[2].fd = -1;

@@ -14,9 +14,10 @@
 
 namespace lockstep::process {
 
-// Blocks SIGTERM and SIGINT in the calling thread and all threads that it will start, and ignores
-// SIGPIPE. To be called before any other thread exists; StopSignals then takes the signals.
-void BlockStopSignals();
+// From here on SIGTERM and SIGINT wait for StopSignals, and SIGPIPE does nothing. To be called
+// before any other thread exists. Programs that this process starts are not concerned: handlers end
+// with exec(), as blocked and ignored signals would not.
+void CatchStopSignals();
 
 // A stop that takes longer than this after it was asked for is given up: the process ends with 1.
 inline constexpr std::chrono::seconds kStopGrace{5};
@@ -38,11 +39,10 @@ class StopSignals {
   ~StopSignals();
 
  private:
-  StopSignals(int signals_fd, int parent_fd, int end_fd, int input_fd,
+  StopSignals(int parent_fd, int end_fd, int input_fd,
               std::function<void(const std::string&)> on_stop);
   void Run();
 
-  const int signals_fd_;
   const int parent_fd_;  // -1: none
   const int end_fd_;     // readable when this object is destroyed
   const int input_fd_;   // -1: none

@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
         InvalidArgument("expected --config FILE, no --set, and a command behind --"),
         process::kWrongUsage);
   }
-  process::BlockStopSignals();
+  process::CatchStopSignals();
   const auto worker = remote::RemoteWorker::Start(options);
   if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
   return process::RunUntilStopped(**worker, flags);

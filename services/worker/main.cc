@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
 
   log::Configure(options->log_level, options->log_format);
 
-  process::BlockStopSignals();
+  process::CatchStopSignals();
   // What a function prints is seen line by line, also where nobody forwards it.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   const auto forwarder = worker::OutputForwarder::Create();

@@ -44,6 +44,7 @@ OutputForwarder::~OutputForwarder() {
 void OutputForwarder::Begin(SessionId session, control::ClientChannel& controller) {
   std::lock_guard lock(mutex_);
   session_ = session;
+  lines_.Begin(session, OutputLines::Clock::now());
   controller_ = &controller;
   redirect_->Begin();
 }

@@ -1,6 +1,7 @@
 #include "services/worker/output_lines.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "runtime/control/message_codec.h"
@@ -13,6 +14,15 @@ namespace {
 constexpr size_t kRoomToGoOn = OutputLines::kBurstBytes / 4;
 
 }  // namespace
+
+void OutputLines::Begin(SessionId session, Clock::time_point now) {
+  const auto [budget, is_new] = budgets_.try_emplace(session, Budget{now});
+  budget_ = &budget->second;
+  // Sessions are numbered as they come.
+  if (budgets_.size() > kMostBudgets) {
+    budgets_.erase(budgets_.begin() == budget ? std::next(budget) : budgets_.begin());
+  }
+}
 
 void OutputLines::Append(OutputStream stream, std::string_view bytes, Clock::time_point now) {
   std::string& partial = Of(stream).partial;
@@ -56,16 +66,16 @@ void OutputLines::TellDropped(OutputStream stream) {
 }
 
 bool OutputLines::MayPass(size_t cost, Clock::time_point now) {
-  const std::chrono::duration<double> elapsed = now - refilled_;
+  const std::chrono::duration<double> elapsed = now - budget_->refilled;
   const auto refill = static_cast<size_t>(
       std::min(std::max(elapsed.count(), 0.0) * double{kBytesPerSecond}, double{kBurstBytes}));
   if (refill > 0) {
-    budget_ = std::min(budget_ + refill, kBurstBytes);
-    refilled_ = now;
+    budget_->bytes = std::min(budget_->bytes + refill, kBurstBytes);
+    budget_->refilled = now;
   }
-  dropping_ = budget_ < (dropping_ ? kRoomToGoOn : cost);
-  if (dropping_) return false;
-  budget_ -= cost;
+  budget_->dropping = budget_->bytes < (budget_->dropping ? kRoomToGoOn : cost);
+  if (budget_->dropping) return false;
+  budget_->bytes -= cost;
   return true;
 }
 

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
 #include "runtime/control/frame.h"
 
 namespace lockstep::worker {
@@ -33,9 +35,12 @@ class OutputLines {
 
   // Gets a message whose root is a wire::OutputLines, and how many lines it has or stands for.
   using Send = std::function<void(control::Frame lines, uint64_t count)>;
-  explicit OutputLines(Send send, Clock::time_point now = Clock::now())
-      : send_(std::move(send)), refilled_(now) {}
+  explicit OutputLines(Send send, Clock::time_point now = Clock::now()) : send_(std::move(send)) {
+    Begin(SessionId(), now);
+  }
 
+  // Whose lines are added from here on: each session has a budget of its own.
+  void Begin(SessionId session, Clock::time_point now);
   void Append(OutputStream stream, std::string_view bytes, Clock::time_point now);
   // What is not complete is a line all the same; sends everything.
   void End(Clock::time_point now);
@@ -60,13 +65,20 @@ class OutputLines {
   void TellDropped(OutputStream stream);
   bool MayPass(size_t cost, Clock::time_point now);
 
+  // Budgets that are kept; of more sessions the oldest one begins anew.
+  static constexpr size_t kMostBudgets = 64;
+  struct Budget {
+    Clock::time_point refilled;
+    size_t bytes = kBurstBytes;
+    bool dropping = false;
+  };
+
   const Send send_;
   std::array<StreamState, 2> streams_;
   std::vector<Line> gathered_;
   size_t gathered_bytes_ = 0;
-  Clock::time_point refilled_;
-  size_t budget_ = kBurstBytes;
-  bool dropping_ = false;
+  std::map<SessionId, Budget> budgets_;
+  Budget* budget_;  // the one of the session that prints
 };
 
 }  // namespace lockstep::worker

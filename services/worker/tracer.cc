@@ -114,7 +114,8 @@ void Tracer::Stop(const WorkerActivity& activity) {
                                                                     : trace::Kind::kCommand;
     event.session = activity.session.value;
     event.command = activity.command;
-    event.SetName(activity.what);
+    // One that has just begun may have no name yet.
+    event.SetName(activity.what.empty() ? "command" : activity.what);
   }
   unfinished_ = event;
 }

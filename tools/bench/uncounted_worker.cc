@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
   options->counts = false;
 
-  process::BlockStopSignals();
+  process::CatchStopSignals();
   const auto worker = worker::Worker::Start(*options, control::ZmqContext::Create());
   if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
   return process::RunUntilStopped(**worker, flags);

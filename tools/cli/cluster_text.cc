@@ -97,6 +97,7 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
                {"REASON"}});
   for (const WorkerStatus& worker : workers) {
     const bool joined = worker.state != WorkerState::kMissing;
+    const bool lives = joined && worker.state != WorkerState::kLost;
     table.AddRow({std::to_string(worker.rank),
                   {worker.stuck ? "stuck" : std::string(Name(worker.state)),
                    worker.stuck ? Tint::kYellow : TintOf(worker.state)},
@@ -107,7 +108,7 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
                   joined ? FormatCount(worker.activity.received) : "",
                   joined ? FormatCount(worker.activity.launched) : "",
                   joined ? FormatCount(worker.activity.completed) : "",
-                  joined ? FormatDuration(worker.heartbeat_age) + " ago" : "",
+                  lives ? FormatDuration(worker.heartbeat_age) + " ago" : "",
                   {Doing(worker), worker.stuck ? Tint::kYellow : Tint::kPlain},
                   {worker.reason, Tint::kRed}});
   }

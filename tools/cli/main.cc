@@ -3,6 +3,8 @@
 
 #include <exception>
 #include <iostream>
+#include <sstream>
+#include <string>
 
 #include "runtime/control/host.h"
 #include "runtime/control/keys/key.h"
@@ -10,13 +12,17 @@
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/output.h"
+#include "tools/cli/printable.h"
 
 namespace lockstep::cli {
 namespace {
 
+// Line by line: an error may have several, and none of them is to command the terminal.
 void ReportError(const Status& status) {
   const Style style = Style::For(STDERR_FILENO);
-  std::cerr << style.Paint(Tint::kRed, "lockstep:") << ' ' << Message(status) << '\n';
+  std::istringstream lines(Message(status));
+  std::cerr << style.Paint(Tint::kRed, "lockstep:") << ' ';
+  for (std::string line; std::getline(lines, line);) std::cerr << Printable(line) << '\n';
 }
 
 int Main(int argc, char** argv) {

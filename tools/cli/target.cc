@@ -35,10 +35,6 @@ Status ConnectError(const Status& status) {
   }
 }
 
-std::chrono::milliseconds Timeout(const TargetOptions& options) {
-  return std::chrono::milliseconds(static_cast<int64_t>(options.timeout_seconds * 1000));
-}
-
 StatusOr<ControllerAddress> ControllerOf(const std::string& name) {
   const StatusOr<std::optional<ClusterRecord>> found = ReadRecord(name);
   if (!found.ok()) return ConnectError(found.status());
@@ -109,14 +105,14 @@ StatusOr<ControllerAddress> ResolveController(const TargetOptions& options) {
 StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
                                      const TargetOptions& options) {
   const Spinner spinner("asking " + controller.endpoint, CanShowProgress());
-  StatusOr<ClusterStatus> status = GetClusterStatus(controller, Timeout(options));
+  StatusOr<ClusterStatus> status = GetClusterStatus(controller, options.timeout());
   return status.ok() ? status : ConnectError(status.status());
 }
 
 StatusOr<ClusterStatus> QueryWhy(const ControllerAddress& controller,
                                  const TargetOptions& options) {
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
-  StatusOr<ClusterStatus> status = ExplainCluster(controller, Timeout(options) + kForReports);
+  StatusOr<ClusterStatus> status = ExplainCluster(controller, options.timeout() + kForReports);
   return status.ok() ? status : ConnectError(status.status());
 }
 
@@ -124,7 +120,7 @@ StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& con
                                                     const RegisterQuestion& question,
                                                     const TargetOptions& options) {
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
-  auto ranks = ListRegisters(controller, question, Timeout(options) + kForReports);
+  auto ranks = ListRegisters(controller, question, options.timeout() + kForReports);
   return ranks.ok() ? ranks : ConnectError(ranks.status());
 }
 

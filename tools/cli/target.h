@@ -22,6 +22,9 @@ struct TargetOptions {
   std::string name;      // --name
   KeyOptions keys;
   double timeout_seconds = 2;
+  std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+  }
 };
 
 // --connect, --name, --timeout, and those of KeyOptions.

@@ -10,6 +10,8 @@
 namespace lockstep::cli {
 namespace {
 
+constexpr char kStandardOutput[] = "-";
+
 // Rounded up: what is said is sure.
 std::string FormatMicros(std::chrono::nanoseconds duration) {
   const auto micros = std::chrono::ceil<std::chrono::microseconds>(duration).count();
@@ -39,8 +41,17 @@ std::string DescribeTrace(const Trace& trace, const std::string& path) {
          ", clocks within " + FormatMicros(trace.clock_uncertainty()) + gaps;
 }
 
+Status CheckTraceFile(const std::string& path) {
+  return path == kStandardOutput ? OkStatus() : CheckChromeTraceFile(path);
+}
+
 Status WriteTraceFile(const Trace& trace, const std::string& path) {
-  LOCKSTEP_RETURN_IF_ERROR(WriteChromeTrace(trace, path));
+  if (path == kStandardOutput) {
+    WriteChromeTrace(trace, std::cout);
+    std::cout.flush();
+  } else {
+    LOCKSTEP_RETURN_IF_ERROR(WriteChromeTrace(trace, path));
+  }
   std::cerr << DescribeTrace(trace, path) << '\n';
   return OkStatus();
 }

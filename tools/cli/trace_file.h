@@ -12,7 +12,10 @@ namespace lockstep::cli {
 // in it: ranks that are missing, events that are lost, clocks that could not be compared.
 std::string DescribeTrace(const Trace& trace, const std::string& path);
 
-// Writes the file, then says so on standard error.
+// Before anything is recorded: whether it could be written.
+Status CheckTraceFile(const std::string& path);
+
+// Writes the file ("-": to standard output), then says so on standard error.
 Status WriteTraceFile(const Trace& trace, const std::string& path);
 
 }  // namespace lockstep::cli

@@ -223,6 +223,20 @@ TEST_F(ViewsTest, LiveTopGoesOnWhenTheClusterIsGoneAndSaysSo) {
   EXPECT_TRUE(terminal.output().ends_with(kRestored));
 }
 
+TEST_F(ViewsTest, LiveTopHearsKeysWhileTheControllerDoesNotAnswer) {
+  Up();
+  // Longer than anybody waits here.
+  Terminal terminal = OpenTerminal({"top", "--interval", "0.1", "--timeout", "3000"}, 80, 24);
+  ASSERT_TRUE(terminal.ReadUntil([&] { return terminal.Picture().size() == 24; }, Patience()));
+  EXPECT_EQ(Run({"down"}).code, 0);
+  EXPECT_TRUE(terminal.ReadUntil(
+      [&] { return terminal.Picture()[2].find("not answered yet") != std::string::npos; },
+      Patience()))
+      << terminal.output();
+  terminal.Type("q");
+  EXPECT_EQ(terminal.Wait(Patience()), 0);
+}
+
 // As `lockstep logs --output json` writes them: an object a line.
 std::vector<json> Objects(const std::string& lines) {
   std::vector<json> objects;

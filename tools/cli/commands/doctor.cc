@@ -50,6 +50,10 @@ std::vector<Finding> Examine(const DoctorCommand& command, const config::Cluster
       CheckClock(),
       CheckInterfaces(),
   };
+  if (cluster.HasOtherHosts()) {
+    findings.push_back(
+        CheckProgram("lockstep-remote-worker", "LOCKSTEP_REMOTE_WORKER", "services/remote"));
+  }
   for (Finding& finding : CheckKeys(cluster)) findings.push_back(std::move(finding));
   const ControllerAddress own = WithKeys({}, command.keys);
   if (!own.key.empty()) findings.push_back(CheckKeyFile("your", own.key));

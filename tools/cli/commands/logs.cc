@@ -73,7 +73,6 @@ StatusOr<std::vector<LogEntry>> ReadAll(std::vector<LogFile>& files, const LogFi
 }
 
 Status ShowLogs(const LogsCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterRecord cluster, FindLogs(command.endpoint, command.name));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<LogSource> sources,
                             SourcesOf(cluster, command.rank, command.controller));
@@ -90,6 +89,8 @@ Status ShowLogs(const LogsCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<LogEntry> entries,
                             ReadAll(files, filter, command.most(), !command.follow));
   printer.Print(entries, command.most());
+  // Until here ^C ends it as it ends any program: long logs take long to read.
+  LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   while (command.follow) {
     // Looked at before the files are: what it has said before its end is read.
     const bool has_ended = !cluster.IsAlive();

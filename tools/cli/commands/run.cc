@@ -3,15 +3,19 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/printable.h"
 #include "tools/cli/program/check.h"
 #include "tools/cli/program/runner.h"
 #include "tools/cli/program/vocabulary.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/run_trace.h"
 #include "tools/cli/target.h"
 #include "tools/cli/trace_file.h"
 #include "tools/cli/worker_output.h"
@@ -80,7 +84,7 @@ class TableReport final : public Report {
   void Finish(const program::Program& program, int workers, std::chrono::milliseconds duration,
               const Status& status) override {
     if (!status.ok()) return;
-    std::string text = program.name + ": " + Plural(executed(), "step") + " on " +
+    std::string text = Printable(program.name) + ": " + Plural(executed(), "step") + " on " +
                        Plural(static_cast<uint64_t>(workers), "worker") + " in " +
                        FormatDuration(duration);
     if (expectations() > 0) {
@@ -180,17 +184,19 @@ StatusOr<program::Program> ReadChecked(const std::string& file) {
   return program;
 }
 
-Status WriteTrace(Session& session, const std::string& file) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const Trace trace, session.StopTrace());
-  return WriteTraceFile(trace, file);
-}
-
 Status RunProgram(RunCommand& command) {
   if (command.list_steps) return ListSteps();
   LOCKSTEP_ASSIGN_OR_RETURN(const program::Program program, ReadChecked(command.file));
   if (command.check_only) {
     std::cout << command.file << ": ok, " << Plural(program.NumExecuted(), "step") << '\n';
     return OkStatus();
+  }
+  const bool is_traced = !command.trace_file.empty();
+  std::optional<InterruptGuard> interrupt;
+  if (is_traced) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckTraceFile(command.trace_file));
+    LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard guard, InterruptGuard::Make());
+    interrupt.emplace(std::move(guard));
   }
   // An embedded cluster has as many workers as the program is written for.
   if (!command.target.workers.has_value()) command.target.workers = program.workers;
@@ -210,14 +216,19 @@ Status RunProgram(RunCommand& command) {
   } else {
     report = std::make_unique<TableReport>(program.NumExecuted(), program.file);
   }
-  if (!command.trace_file.empty()) LOCKSTEP_RETURN_IF_ERROR(session.StartTrace());
+  std::unique_ptr<RunTrace> trace;
+  if (is_traced) {
+    LOCKSTEP_ASSIGN_OR_RETURN(trace,
+                              RunTrace::Start(session, command.trace_file, *std::move(interrupt)));
+  }
   const auto start = std::chrono::steady_clock::now();
   Status status = program::Runner(session, program, *report).Run();
   const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
   report->Done();
   // Also of a program that has failed: then it is wanted most.
-  if (!command.trace_file.empty()) status.Update(WriteTrace(session, command.trace_file));
+  if (trace != nullptr) status.Update(trace->Write());
+  trace.reset();
   if (status.ok()) status = session.Close();
   report->Finish(program, session.num_workers(), duration, status);
   LOCKSTEP_RETURN_IF_ERROR(status);

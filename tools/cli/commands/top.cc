@@ -4,6 +4,8 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "tools/cli/commands/commands.h"
@@ -11,6 +13,7 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/target.h"
+#include "tools/cli/top/sampler.h"
 #include "tools/cli/top/screen.h"
 #include "tools/cli/top/top_text.h"
 
@@ -18,6 +21,9 @@ namespace lockstep::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// While a sample is taken, it is looked this often whether it is there.
+constexpr std::chrono::milliseconds kLook{50};
 
 struct TopCommand {
   TargetOptions target;
@@ -58,12 +64,10 @@ Status ShowOnce(const TopCommand& command, const ControllerAddress& controller) 
   return OkStatus();
 }
 
-// Without a word on standard error, which is the same terminal.
-StatusOr<Sample> TakeSampleQuietly(const ControllerAddress& controller,
-                                   const TargetOptions& target) {
-  const std::chrono::milliseconds timeout(static_cast<int64_t>(target.timeout_seconds * 1000));
-  LOCKSTEP_ASSIGN_OR_RETURN(ClusterStatus status, GetClusterStatus(controller, timeout));
-  return Sample{std::move(status), Clock::now()};
+std::string AgeOf(const Sample& sample) {
+  const auto age =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - sample.taken);
+  return "this is " + FormatDuration(age) + " old: ";
 }
 
 Status ShowLive(const TopCommand& command, const ControllerAddress& controller) {
@@ -77,12 +81,14 @@ Status ShowLive(const TopCommand& command, const ControllerAddress& controller) 
   const Style style = Style::For(STDOUT_FILENO);
   TopView view{last.status, RatesBetween(last, last), ""};
   TopWindow window;
+  Sampler sampler(controller, command.target.timeout());
   Deadline next = Deadline::After(command.interval());
   while (true) {
     window.width = (*screen)->width();
     window.height = (*screen)->height();
     (*screen)->Draw(RenderTop(view, style, window));
-    switch ((*screen)->Wait(interrupt.fd(), next)) {
+    const Deadline look = sampler.is_busy() ? Deadline::After(kLook) : next;
+    switch ((*screen)->Wait(interrupt.fd(), look)) {
       case Screen::Event::kInterrupt:
         interrupt.Take();
         return OkStatus();
@@ -105,16 +111,23 @@ Status ShowLive(const TopCommand& command, const ControllerAddress& controller) 
       case Screen::Event::kTime:
         break;
     }
-    StatusOr<Sample> now = TakeSampleQuietly(controller, command.target);
-    next = Deadline::After(command.interval());
-    if (!now.ok()) {
-      const auto age =
-          std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last.taken);
-      view.trouble = "this is " + FormatDuration(age) + " old: " + Message(now.status());
+    if (!sampler.is_busy()) {
+      sampler.Start();
+      next = Deadline::After(command.interval());
       continue;
     }
-    view = {now->status, RatesBetween(last, *now), ""};
-    last = *std::move(now);
+    std::optional<StatusOr<Sample>> now = sampler.Take();
+    if (!now.has_value()) {
+      const bool is_late = Clock::now() - last.taken > 2 * command.interval();
+      if (is_late) view.trouble = AgeOf(last) + "the controller has not answered yet";
+      continue;
+    }
+    if (!now->ok()) {
+      view.trouble = AgeOf(last) + Message(now->status());
+      continue;
+    }
+    view = {(*now)->status, RatesBetween(last, **now), ""};
+    last = **std::move(now);
   }
 }
 

@@ -17,6 +17,9 @@
 namespace lockstep::cli {
 namespace {
 
+// How often it is looked whether the cluster still records.
+constexpr std::chrono::milliseconds kLook{200};
+
 struct TraceCommand {
   TargetOptions target;
   double seconds = 5;
@@ -29,11 +32,11 @@ Status RecordTrace(const TraceCommand& command) {
   // Before other threads are started.
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
+  LOCKSTEP_RETURN_IF_ERROR(CheckTraceFile(command.file));
   // Says best what is wrong if nobody answers.
   LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, command.target).status());
   TraceOptions options;
-  options.timeout =
-      std::chrono::milliseconds(static_cast<int64_t>(1000 * command.target.timeout_seconds));
+  options.timeout = command.target.timeout();
   if (command.events.has_value()) options.events = static_cast<uint32_t>(*command.events);
   auto started = ClusterTracer::Start(controller, options);
   if (started.status().code() == StatusCode::kPermissionDenied) {
@@ -44,8 +47,9 @@ Status RecordTrace(const TraceCommand& command) {
       std::chrono::duration<double>(command.seconds)));
   // ^C ends the recording; what there is is written.
   while (!end.Expired() && !interrupt.Take()) {
+    LOCKSTEP_RETURN_IF_ERROR(tracer->Check());
     pollfd set = {interrupt.fd(), POLLIN, 0};
-    poll(&set, 1, end.RemainingMillis());
+    poll(&set, 1, end.Earlier(Deadline::After(kLook)).RemainingMillis());
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Trace trace, tracer->Stop());
   if (command.session.has_value()) {
@@ -64,7 +68,9 @@ void AddTrace(Command lockstep) {
       .Between(0.0, 3600.0)
       .Placeholder("SECONDS")
       .ShowDefault();
-  command.Add("-o,--output", options->file, "the file, in the Chrome trace event format")
+  command
+      .Add("-o,--output", options->file,
+           "the file, in the Chrome trace event format; -: standard output")
       .Placeholder("FILE")
       .ShowDefault();
   command.Add("--session", options->session, "leave out what other sessions do")

@@ -14,7 +14,8 @@ namespace lockstep::cli {
 
 struct LogEntry {
   std::string source;  // "controller", "worker-2"
-  // When it was written. A line that does not say takes the time of the one before it.
+  // When it was written. A line that does not say takes the time of the next one in its file that
+  // does, or of the file's last change: it was written before that.
   std::chrono::sys_time<std::chrono::milliseconds> time;
   // None: the line is none of the log's own. Something else has written it: a module, a sanitizer,
   // the C library when a process ends badly.

@@ -28,6 +28,14 @@ class LogFile::Tail {
     if (entries_.size() == most_) entries_.pop_front();
     entries_.push_back(std::move(entry));
   }
+  bool EndsWithoutTime() const { return !entries_.empty() && !HasTime(entries_.back()); }
+  // Of the last entries, those that say no time.
+  void SetTimes(std::chrono::sys_time<std::chrono::milliseconds> time) {
+    for (auto entry = entries_.rbegin(); entry != entries_.rend() && !HasTime(*entry); ++entry) {
+      entry->time = time;
+    }
+  }
+  static bool HasTime(const LogEntry& entry) { return entry.time.time_since_epoch().count() != 0; }
   std::vector<LogEntry> All() && {
     return {std::make_move_iterator(entries_.begin()), std::make_move_iterator(entries_.end())};
   }
@@ -43,7 +51,8 @@ LogFile::LogFile(LogFile&& other) noexcept
       fd_(std::exchange(other.fd_, -1)),
       offset_(other.offset_),
       line_(std::move(other.line_)),
-      last_time_(other.last_time_) {}
+      last_time_(other.last_time_),
+      modified_(other.modified_) {}
 
 LogFile::~LogFile() {
   if (fd_ >= 0) close(fd_);
@@ -58,6 +67,10 @@ StatusOr<uint64_t> LogFile::Size() {
   if (fd_ < 0 && errno == ENOENT) return 0;
   struct stat info {};
   if (fd_ < 0 || fstat(fd_, &info) != 0) return CannotRead();
+  modified_ = std::chrono::sys_time<std::chrono::milliseconds>(
+      std::chrono::seconds(info.st_mtim.tv_sec) +
+      std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::chrono::nanoseconds(info.st_mtim.tv_nsec)));
   return static_cast<uint64_t>(info.st_size);
 }
 
@@ -84,8 +97,11 @@ void LogFile::Take(const LogFilter& filter, Tail& tail) {
   LogEntry entry = ParseLogLine(line_);
   line_.clear();
   entry.source = source_;
-  // A clock that was put back does not take lines out of their order.
-  last_time_ = entry.time = std::max(entry.time, last_time_);
+  if (Tail::HasTime(entry)) {
+    // A clock that was put back does not take lines out of their order.
+    last_time_ = entry.time = std::max(entry.time, last_time_);
+    tail.SetTimes(entry.time);
+  }
   if (filter.Wants(entry)) tail.Add(std::move(entry));
 }
 
@@ -95,8 +111,10 @@ StatusOr<std::vector<LogEntry>> LogFile::Read(const LogFilter& filter, size_t mo
   LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t size, Size());
   if (size < offset_) offset_ = 0;  // it was cut
   std::string block(kBlockBytes, '\0');
-  while (fd_ >= 0) {
-    const ssize_t count = pread(fd_, block.data(), block.size(), static_cast<off_t>(offset_));
+  // No further than it was long: one that grows faster than it is read has no end.
+  while (fd_ >= 0 && offset_ < size) {
+    const size_t wanted = std::min<uint64_t>(block.size(), size - offset_);
+    const ssize_t count = pread(fd_, block.data(), wanted, static_cast<off_t>(offset_));
     if (count < 0) return CannotRead();
     if (count == 0) break;
     offset_ += static_cast<uint64_t>(count);
@@ -109,6 +127,8 @@ StatusOr<std::vector<LogEntry>> LogFile::Read(const LogFilter& filter, size_t mo
     }
   }
   if (to_the_end && !line_.empty()) Take(filter, tail);
+  // What comes last was written when the file was.
+  if (tail.EndsWithoutTime()) tail.SetTimes(last_time_ = std::max(last_time_, modified_));
   return std::move(tail).All();
 }
 

@@ -46,7 +46,7 @@ class LogFile {
 
  private:
   class Tail;
-  // How many bytes it has; 0 if it does not exist yet.
+  // How many bytes it has, and when it was written last; 0 if it does not exist yet.
   StatusOr<uint64_t> Size();
   Status CannotRead() const;
   void Take(const LogFilter& filter, Tail& tail);
@@ -57,6 +57,7 @@ class LogFile {
   uint64_t offset_ = 0;
   std::string line_;  // what has come of the line that is being read
   std::chrono::sys_time<std::chrono::milliseconds> last_time_;
+  std::chrono::sys_time<std::chrono::milliseconds> modified_;
 };
 
 // All together by time; what one file says stays in its order.

@@ -147,5 +147,23 @@ TEST(ChromeTraceTest, FilesAreReplacedWholeOrNotAtAll) {
   fs::remove_all(folder);
 }
 
+TEST(ChromeTraceTest, LinksStayAndPipesAreWrittenTo) {
+  const std::string folder = testing::TempDir() + "/chrome_trace";
+  std::filesystem::create_directories(folder);
+  const std::string target = folder + "/target.json";
+  std::ofstream(target) << "before";
+  std::filesystem::create_symlink("target.json", folder + "/link.json");
+  ASSERT_EQ(WriteChromeTrace(Trace(), folder + "/link.json"), OkStatus());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link.json"));
+  EXPECT_GT(std::filesystem::file_size(target), 6u);
+  ASSERT_EQ(WriteChromeTrace(Trace(), "/dev/null"), OkStatus());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_EQ(CheckChromeTraceFile(folder + "/new.json"), OkStatus());
+  EXPECT_FALSE(std::filesystem::exists(folder + "/new.json"));
+  EXPECT_FALSE(CheckChromeTraceFile(folder + "/none/new.json").ok());
+  EXPECT_FALSE(CheckChromeTraceFile(folder).ok());
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <functional>
 #include <future>
 
@@ -34,7 +35,7 @@ int ExitCode(const std::function<int()>& body) {
 
 // Watches and sends itself `signal`; the exit code tells whether the callback got `expected`.
 int StopBy(int signal, const std::string& expected) {
-  BlockStopSignals();
+  CatchStopSignals();
   std::promise<std::string> reason;
   auto signals = StopSignals::Watch(0, [&](const std::string& text) { reason.set_value(text); });
   if (!signals.ok()) return 2;
@@ -50,7 +51,7 @@ TEST(StopSignalsTest, SignalsBecomeOneCall) {
 // Bytes on it are no reason to stop.
 TEST(StopSignalsTest, TheEndOfTheInputBecomesACall) {
   EXPECT_EQ(ExitCode([] {
-              BlockStopSignals();
+              CatchStopSignals();
               int ends[2];
               if (pipe(ends) != 0 || write(ends[1], "x", 1) != 1) return 2;
               std::promise<std::string> reason;
@@ -67,7 +68,7 @@ TEST(StopSignalsTest, TheEndOfTheInputBecomesACall) {
 
 TEST(StopSignalsTest, ASignalBeforeTheWatchIsNotLost) {
   EXPECT_EQ(ExitCode([] {
-              BlockStopSignals();
+              CatchStopSignals();
               kill(getpid(), SIGTERM);
               std::promise<void> stopped;
               auto signals =
@@ -80,7 +81,7 @@ TEST(StopSignalsTest, ASignalBeforeTheWatchIsNotLost) {
 
 TEST(StopSignalsTest, ASecondSignalEndsTheProcessAtOnce) {
   EXPECT_EQ(ExitCode([] {
-              BlockStopSignals();
+              CatchStopSignals();
               std::promise<void> stopping;
               auto signals =
                   StopSignals::Watch(0, [&](const std::string&) { stopping.set_value(); });
@@ -95,7 +96,7 @@ TEST(StopSignalsTest, ASecondSignalEndsTheProcessAtOnce) {
 
 TEST(StopSignalsTest, AStopThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(ExitCode([] {
-              BlockStopSignals();
+              CatchStopSignals();
               auto signals = StopSignals::Watch(0, [](const std::string&) {});
               kill(getpid(), SIGTERM);
               while (true) pause();
@@ -104,9 +105,22 @@ TEST(StopSignalsTest, AStopThatTakesTooLongIsGivenUp) {
             1);
 }
 
+// As a function may start them; else nobody could end them but by SIGKILL.
+TEST(StopSignalsTest, ProgramsThatAreStartedTakeSignalsAsEverywhere) {
+  EXPECT_EQ(ExitCode([] {
+              CatchStopSignals();
+              // A shell's own words for: signals 2, 13 and 15 neither blocked nor ignored.
+              const char* const look =
+                  "awk '/^Sig(Blk|Ign):/ { print $2 }' /proc/self/status | "
+                  "while read mask; do [ $(( 0x$mask & 0x5002 )) = 0 ] || exit 1; done";
+              return std::system(look) == 0 ? 0 : 1;
+            }),
+            0);
+}
+
 TEST(StopSignalsTest, ABrokenPipeIsNoReasonToEnd) {
   EXPECT_EQ(ExitCode([] {
-              BlockStopSignals();
+              CatchStopSignals();
               raise(SIGPIPE);
               return 0;
             }),
@@ -123,7 +137,7 @@ TEST(StopSignalsTest, TheEndOfTheParentIsSeen) {
     if (pipe(watching) != 0) return 1;
     if (fork() == 0) {
       alarm(30);
-      BlockStopSignals();
+      CatchStopSignals();
       std::promise<std::string> reason;
       auto signals =
           StopSignals::Watch(parent, [&](const std::string& text) { reason.set_value(text); });
@@ -145,7 +159,7 @@ TEST(StopSignalsTest, TheEndOfTheParentIsSeen) {
 
 TEST(StopSignalsTest, AnotherProcessThanTheParentIsRefused) {
   EXPECT_EQ(ExitCode([] {
-              BlockStopSignals();
+              CatchStopSignals();
               const auto signals = StopSignals::Watch(getpid(), [](const std::string&) {});
               return signals.status().code() == StatusCode::kFailedPrecondition ? 0 : 1;
             }),
@@ -154,7 +168,7 @@ TEST(StopSignalsTest, AnotherProcessThanTheParentIsRefused) {
 
 TEST(StopSignalsTest, WatchingCanEnd) {
   EXPECT_EQ(ExitCode([] {
-              BlockStopSignals();
+              CatchStopSignals();
               auto signals = StopSignals::Watch(0, [](const std::string&) {});
               return signals.ok() ? 0 : 1;
             }),

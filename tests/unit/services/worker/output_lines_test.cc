@@ -128,6 +128,24 @@ TEST_F(OutputLinesTest, GoesOnWhenThereIsRoomAgainAndSaysWhatIsMissing) {
   EXPECT_EQ(lines_, OutputLines::kBurstBytes + 1);
 }
 
+TEST_F(OutputLinesTest, WhatOneSessionPrintsTooMuchIsNotTheNextOnesLoss) {
+  output_.Begin(SessionId(1), now_);
+  Out(std::string(2 * OutputLines::kBurstBytes, '\n'));
+  output_.End(now_);
+  EXPECT_GT(dropped_, 0u);
+  out_.clear();
+  output_.Begin(SessionId(2), now_);
+  Out("loss 0.25\n");
+  output_.End(now_);
+  EXPECT_THAT(out_, ElementsAre("loss 0.25"));
+  // And it has not made room for the first one.
+  out_.clear();
+  output_.Begin(SessionId(1), now_);
+  Out("still too much\n");
+  output_.End(now_);
+  EXPECT_THAT(out_, ElementsAre("dropped"));
+}
+
 TEST_F(OutputLinesTest, SteadyOutputBelowTheRateIsNeverDropped) {
   const std::string line = std::string(OutputLines::kBytesPerSecond / 100 / 4, 'x') + "\n";
   for (int i = 0; i < 1000; ++i) {

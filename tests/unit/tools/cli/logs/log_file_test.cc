@@ -106,5 +106,23 @@ TEST_F(LogFileTest, FilesAreMergedByTimeAndEachKeepsItsOrder) {
             Lines({"early", "a2", "b3", "b3 goes on", "b1 by a clock that was put back", "a4"}));
 }
 
+TEST_F(LogFileTest, WhatSaysNoTimeHasThatOfWhatFollowsOrOfTheFile) {
+  Append(Line(1, 'I', "one") + "printed\n" + Line(5, 'I', "five") + "last words\n");
+  const auto entries = file_.Read({}, 10, true);
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  ASSERT_EQ(entries->size(), 4u);
+  EXPECT_EQ((*entries)[1].time, (*entries)[2].time);
+  // The file was written today.
+  EXPECT_GT((*entries)[3].time, (*entries)[2].time);
+}
+
+TEST_F(LogFileTest, WhatIsAddedWhileItIsReadComesWithTheNextCall) {
+  Append("one\n");
+  EXPECT_EQ(Messages(file_.Read({}, 10, false)), Lines({"one"}));
+  Append(std::string(200'000, 'x') + "\n");
+  EXPECT_EQ(Messages(file_.Read({}, 10, false)).size(), 1u);
+  EXPECT_EQ(Messages(file_.Read({}, 10, false)), Lines());
+}
+
 }  // namespace
 }  // namespace lockstep::cli

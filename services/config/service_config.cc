@@ -36,11 +36,14 @@ void CheckNeedsKeys(const std::vector<std::pair<std::string, std::string>>& endp
   for (const auto& [key, endpoint] : endpoints) {
     const Entry* const entry = LastOf(entries, prefix + key);
     if (StaysOnThisHost(endpoint) || entry == nullptr) continue;
-    problems.Add(entry->where,
-                 prefix + key + ": \"" + endpoint +
-                     "\" is not on this host: without keys only loopback (127.0.0.0/8, [::1], "
-                     "localhost), ipc and inproc are allowed; add the lines " +
-                     lines + " (`lockstep keys new` makes keys)");
+    std::string problem = prefix + key;
+    problem += ": \"" + endpoint;
+    problem +=
+        "\" is not on this host: without keys only loopback (127.0.0.0/8, [::1], localhost), "
+        "ipc and inproc are allowed; add the lines ";
+    problem += lines;
+    problem += " (`lockstep keys new` makes keys)";
+    problems.Add(entry->where, problem);
   }
 }
 

@@ -177,7 +177,11 @@ class HostsCluster final : public Cluster {
     cluster_.KillController();
     return cluster_.StartController();
   }
-  Status Stop() override { return ShutdownCluster(address(), "the test is over", kStopPatience); }
+  // When it returns, nobody answers any more. However each has ended: tests kill some.
+  Status Stop() override {
+    LOCKSTEP_RETURN_IF_ERROR(ShutdownCluster(address(), "the test is over", kStopPatience));
+    return cluster_.AwaitAllEnds();
+  }
 
  private:
   explicit HostsCluster(const NetnsClusterOptions& options) : cluster_(options) {}

@@ -187,6 +187,12 @@ StatusOr<ExitStatus> NetnsCluster::AwaitEnd(const std::string& name) {
   return ended;
 }
 
+Status NetnsCluster::AwaitAllEnds() {
+  Status status;
+  for (const auto& [name, process] : processes_) status.Update(AwaitEnd(name).status());
+  return status;
+}
+
 Status NetnsCluster::Stop() {
   LOCKSTEP_RETURN_IF_ERROR(ShutdownCluster(address(), "the test is over", seconds(20)));
   Status status;

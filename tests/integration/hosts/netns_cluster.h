@@ -81,6 +81,8 @@ class NetnsCluster {
   void BootHost(int host) { hosts_.Boot(host); }
   // Returns when the process has ended by itself; kDeadlineExceeded if it does not.
   StatusOr<ExitStatus> AwaitEnd(const std::string& name);
+  // The same of all, however they end.
+  Status AwaitAllEnds();
   // The processes that run, or have ended and not been started again; by name.
   std::map<std::string, pid_t> Pids() const;
   // What a process has logged.

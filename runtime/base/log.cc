@@ -11,7 +11,10 @@
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
+
+#include "runtime/base/utf8.h"
 
 namespace lockstep::log {
 namespace {
@@ -48,41 +51,16 @@ void AppendPrintable(std::string& text, const std::string& bytes) {
     } else if (c == '\t') {
       text += "\\t";
     } else {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02x", byte);
-      text += escape;
+      text += HexEscape(c);
     }
   }
-}
-
-// The length of the well-formed UTF-8 sequence at `at` (RFC 3629); 0: there is none.
-size_t SequenceAt(const std::string& bytes, size_t at) {
-  const auto byte = [&](size_t i) {
-    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0u;
-  };
-  const auto follows = [&](size_t i) { return (byte(at + i) & 0xc0u) == 0x80u; };
-  const unsigned first = byte(at);
-  const unsigned second = byte(at + 1);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    const bool is_short = first == 0xe0 && second < 0xa0;
-    const bool is_surrogate = first == 0xed && second > 0x9f;
-    return follows(1) && follows(2) && !is_short && !is_surrogate ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const bool is_short = first == 0xf0 && second < 0x90;
-    const bool is_beyond = first == 0xf4 && second > 0x8f;
-    return follows(1) && follows(2) && follows(3) && !is_short && !is_beyond ? 4 : 0;
-  }
-  return 0;
 }
 
 // A JSON string (RFC 8259). Bytes that are no UTF-8 become U+FFFD.
 std::string Quoted(const std::string& bytes) {
   std::string text = "\"";
   for (size_t at = 0; at < bytes.size();) {
-    const size_t size = SequenceAt(bytes, at);
+    const size_t size = Utf8SequenceLength(std::string_view(bytes).substr(at));
     const auto byte = static_cast<unsigned char>(bytes[at]);
     if (size == 0) {
       text += "\\ufffd";

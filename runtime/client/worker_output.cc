@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "runtime/base/utf8.h"
+
 namespace lockstep {
 namespace {
 
@@ -22,11 +24,7 @@ std::string WithoutControls(std::string_view text) {
   safe.reserve(text.size());
   while (!text.empty()) {
     const size_t length = ControlLength(text);
-    for (size_t i = 0; i < length; ++i) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned char>(text[i]));
-      safe += escape;
-    }
+    for (size_t i = 0; i < length; ++i) safe += HexEscape(text[i]);
     if (length == 0) safe += text.front();
     text.remove_prefix(length == 0 ? 1 : length);
   }

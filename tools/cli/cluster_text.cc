@@ -41,22 +41,36 @@ Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
 
 }  // namespace
 
-void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
-                  const std::string& endpoint) {
-  const auto ready =
-      std::count_if(status.workers.begin(), status.workers.end(),
-                    [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; });
-  const auto lost =
+Table::Cell StateCell(const ClusterStatus& status) {
+  if (status.IsReady()) return {"ready", Tint::kGreen};
+  const bool lost =
       std::any_of(status.workers.begin(), status.workers.end(),
                   [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
+  if (lost) return {"broken", Tint::kRed};
+  return {"joining", Tint::kYellow};
+}
+
+Table::Cell StateCell(const WorkerStatus& worker) {
+  if (worker.stuck) return {"stuck", Tint::kYellow};
+  return {std::string(Name(worker.state)), TintOf(worker.state)};
+}
+
+uint64_t CountReady(const ClusterStatus& status) {
+  return static_cast<uint64_t>(std::count_if(
+      status.workers.begin(), status.workers.end(),
+      [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; }));
+}
+
+void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
+                  const std::string& endpoint) {
   const auto line = [&](const char* label, const std::string& text) {
     out << style.Paint(Tint::kDim, label) << text << '\n';
   };
-  const std::string state = status.IsReady() ? "ready" : lost ? "broken" : "joining";
-  const Tint tint = status.IsReady() ? Tint::kGreen : lost ? Tint::kRed : Tint::kYellow;
-  line("cluster     ", style.Paint(Tint::kBold, status.cluster) + "  " + style.Paint(tint, state));
-  line("workers     ",
-       std::to_string(ready) + " of " + std::to_string(status.workers.size()) + " ready");
+  const Table::Cell state = StateCell(status);
+  line("cluster     ",
+       style.Paint(Tint::kBold, status.cluster) + "  " + style.Paint(state.tint, state.text));
+  line("workers     ", std::to_string(CountReady(status)) + " of " +
+                           std::to_string(status.workers.size()) + " ready");
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
                            FormatDuration(status.uptime) + ", version " + status.build);
   line("batches     ",
@@ -99,8 +113,7 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
     const bool joined = worker.state != WorkerState::kMissing;
     const bool lives = joined && worker.state != WorkerState::kLost;
     table.AddRow({std::to_string(worker.rank),
-                  {worker.stuck ? "stuck" : std::string(Name(worker.state)),
-                   worker.stuck ? Tint::kYellow : TintOf(worker.state)},
+                  StateCell(worker),
                   worker.host,
                   NumberIfAny(worker.pid),
                   worker.device,

@@ -1,6 +1,7 @@
 // A cluster's status for people and for scripts.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -10,6 +11,12 @@
 #include "tools/cli/value_text.h"
 
 namespace lockstep::cli {
+
+// "ready", "broken" or "joining".
+Table::Cell StateCell(const ClusterStatus& status);
+// "ready", "lost", "stuck", ...
+Table::Cell StateCell(const WorkerStatus& worker);
+uint64_t CountReady(const ClusterStatus& status);
 
 void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
                   const std::string& endpoint);

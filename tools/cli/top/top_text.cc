@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "tools/cli/cluster_text.h"
 #include "tools/cli/printable.h"
 #include "tools/cli/session_text.h"
 #include "tools/cli/top/fitted_table.h"
@@ -75,34 +76,23 @@ std::string JoinPieces(const Style& style, int width,
   return line;
 }
 
-std::pair<Tint, std::string> StateOf(const ClusterStatus& status) {
-  if (status.IsReady()) return {Tint::kGreen, "ready"};
-  const bool lost =
-      std::any_of(status.workers.begin(), status.workers.end(),
-                  [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
-  if (lost) return {Tint::kRed, "broken"};
-  return {Tint::kYellow, "joining"};
-}
-
 std::vector<std::string> Header(const TopView& view, const Style& style, int width) {
   const ClusterStatus& status = view.status;
-  const auto ready =
-      std::count_if(status.workers.begin(), status.workers.end(),
-                    [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; });
+  const Table::Cell state = StateCell(status);
   const auto failed =
       std::count_if(status.sessions.begin(), status.sessions.end(),
                     [](const SessionStatus& session) { return !session.error.empty(); });
   double bus_bytes = 0;
   for (const WorkerRates& worker : view.rates.workers) bus_bytes += worker.bus_bytes;
   std::vector<std::string> lines;
-  lines.push_back(JoinPieces(
-      style, width,
-      {{Tint::kBold, status.cluster},
-       StateOf(status),
-       {Tint::kPlain,
-        std::to_string(ready) + " of " + Plural(status.workers.size(), "worker") + " ready"},
-       {Tint::kPlain, "up " + FormatDuration(status.uptime)},
-       {Tint::kDim, "epoch " + std::to_string(status.epoch.value)}}));
+  lines.push_back(
+      JoinPieces(style, width,
+                 {{Tint::kBold, status.cluster},
+                  {state.tint, state.text},
+                  {Tint::kPlain, std::to_string(CountReady(status)) + " of " +
+                                     Plural(status.workers.size(), "worker") + " ready"},
+                  {Tint::kPlain, "up " + FormatDuration(status.uptime)},
+                  {Tint::kDim, "epoch " + std::to_string(status.epoch.value)}}));
   std::vector<std::pair<Tint, std::string>> second;
   second.emplace_back(Tint::kPlain, Plural(status.sessions.size(), "session"));
   if (failed > 0) second.emplace_back(Tint::kRed, std::to_string(failed) + " failed");
@@ -114,11 +104,6 @@ std::vector<std::string> Header(const TopView& view, const Style& style, int wid
   if (!view.trouble.empty())
     lines.push_back(JoinPieces(style, width, {{Tint::kRed, view.trouble}}));
   return lines;
-}
-
-Tint TintOf(const WorkerStatus& worker) {
-  if (worker.state == WorkerState::kLost) return Tint::kRed;
-  return worker.state == WorkerState::kReady && !worker.stuck ? Tint::kGreen : Tint::kYellow;
 }
 
 FittedTable Workers(const TopView& view) {
@@ -148,7 +133,7 @@ FittedTable Workers(const TopView& view) {
     const bool compared = view.rates.compared > 0;
     table.AddRow(
         {std::to_string(worker.rank),
-         {worker.stuck ? "stuck" : std::string(Name(worker.state)), TintOf(worker)},
+         StateCell(worker),
          worker.host,
          is_ready ? FormatDuration(worker.heartbeat_age) : "",
          rate(Rate(rates.commands)),
@@ -188,7 +173,7 @@ FittedTable Sessions(const TopView& view) {
     table.AddRow({std::to_string(session.session.value),
                   Shorten(Printable(session.name), kNameWidth),
                   session.host + ":" + std::to_string(session.pid),
-                  {cli::StateOf(session), cli::TintOf(session)},
+                  {StateOf(session), TintOf(session)},
                   FormatDuration(session.age),
                   has_rates ? Rate(rates.commands) : "",
                   has_rates ? ByteRate(rates.sent_bytes) : "",

@@ -9,10 +9,8 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
-#include "runtime/control/keys/gate.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
-#include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep {
 namespace {
@@ -58,12 +56,8 @@ std::vector<TraceThread> ThreadsOf(const trace::Ring& ring) {
 StatusOr<std::unique_ptr<ClusterTracer>> ClusterTracer::Start(
     const ControllerAddress& controller, const TraceOptions& options,
     std::shared_ptr<control::ZmqContext> context) {
-  control::ZmqOptions zmq;
-  LOCKSTEP_ASSIGN_OR_RETURN(zmq.credentials,
-                            control::CredentialsFrom(controller.key, controller.controller_key));
   if (context == nullptr) context = control::ZmqContext::Create();
-  LOCKSTEP_ASSIGN_OR_RETURN(auto channel,
-                            control::ZmqConnect(std::move(context), controller.endpoint, zmq));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, client::Connect(controller, std::move(context)));
   std::unique_ptr<ClusterTracer> tracer(
       new ClusterTracer(std::move(channel), controller.endpoint, options));
   {
@@ -142,6 +136,7 @@ Status ClusterTracer::TakeIn(const control::Message& message, Replies& wanted) {
         }
         Reply& reply = asked->second.emplace();
         reply.error = std::move(error);
+        reply.trace = answer.getTrace();
         reply.lease_millis = answer.getLeaseMillis();
         reply.workers = answer.getWorkers();
         reply.received = answer.getClock().getReceived();
@@ -189,22 +184,16 @@ Status ClusterTracer::Begin() {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const control::Message first,
       client::AwaitFirstAnswer(*channel_, endpoint_, std::max(options_.timeout, milliseconds(1))));
-  LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
-      first[0], [&](wire::ControllerMessage::Reader reader) -> Status {
-        if (reader.isRefused()) {
-          return control::ReadError(reader.getRefused().getError()).ToStatus();
-        }
-        if (!reader.isTrace() || reader.getTrace().getRequest() != request) {
-          return Internal("the controller answered with message kind ",
-                          static_cast<int>(reader.which()));
-        }
-        const auto answer = reader.getTrace();
-        if (answer.hasError()) return control::ReadError(answer.getError()).ToStatus();
-        trace_ = answer.getTrace();
-        workers_ = answer.getWorkers();
-        lease_ = milliseconds(std::max<uint32_t>(answer.getLeaseMillis(), 4));
-        return OkStatus();
-      }));
+  Replies wanted;
+  wanted[request];
+  LOCKSTEP_RETURN_IF_ERROR(TakeIn(first, wanted));
+  const std::optional<Reply>& reply = wanted[request];
+  if (!reply.has_value())
+    return Internal("the controller has not answered what it was asked first");
+  LOCKSTEP_RETURN_IF_ERROR(reply->error);
+  trace_ = reply->trace;
+  workers_ = reply->workers;
+  lease_ = milliseconds(std::max<uint32_t>(reply->lease_millis, 4));
   // Once they have answered, they record. Who does not is missing in the end.
   LOCKSTEP_RETURN_IF_ERROR(AskRanks().status());
   return CompareClocks();

@@ -52,6 +52,7 @@ class ClusterTracer {
   // An answer of the controller, or one that it has passed on.
   struct Reply {
     Status error;
+    uint64_t trace = 0;
     uint32_t lease_millis = 0;
     uint32_t workers = 0;
     int64_t received = 0;  // of a clock's

@@ -2,6 +2,8 @@
 
 #include <poll.h>
 
+#include <utility>
+
 #include "runtime/base/deadline.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/keys/gate.h"
@@ -43,14 +45,18 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
   return answer;
 }
 
-StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
-                                   const control::Frame& question,
-                                   std::chrono::milliseconds timeout, int cancel_fd) {
+StatusOr<std::unique_ptr<control::ClientChannel>> Connect(
+    const ControllerAddress& controller, std::shared_ptr<control::ZmqContext> context) {
   control::ZmqOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.credentials,
                             control::CredentialsFrom(controller.key, controller.controller_key));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, control::ZmqConnect(control::ZmqContext::Create(),
-                                                              controller.endpoint, options));
+  return control::ZmqConnect(std::move(context), controller.endpoint, options);
+}
+
+StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
+                                   const control::Frame& question,
+                                   std::chrono::milliseconds timeout, int cancel_fd) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto channel, Connect(controller, control::ZmqContext::Create()));
   LOCKSTEP_RETURN_IF_ERROR(channel->Send({question}));
   return AwaitFirstAnswer(*channel, controller.endpoint, timeout, cancel_fd);
 }

@@ -2,7 +2,6 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
-#include <optional>
 #include <utility>
 #include <vector>
 

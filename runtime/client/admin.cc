@@ -3,18 +3,13 @@
 #include <algorithm>
 
 #include "runtime/client/cluster_status_codec.h"
+#include "runtime/client/controller_answer.h"
 #include "runtime/client/first_answer.h"
-#include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
 
 namespace lockstep {
 namespace {
-
-// What a controller says to whoever may not ask that.
-Status ReadRefusal(wire::ControllerMessage::Reader reader) {
-  return control::ReadError(reader.getRefused().getError()).ToStatus();
-}
 
 StatusOr<ClusterStatus> AskForStatus(const ControllerAddress& controller,
                                      const control::Frame& question,
@@ -75,9 +70,8 @@ Status ShutdownCluster(const ControllerAddress& controller, const std::string& r
   return control::DecodeMessage<wire::ControllerMessage>(
       answer[0], [](wire::ControllerMessage::Reader reader) {
         if (reader.isShutdown()) return OkStatus();
-        if (reader.isRefused()) return ReadRefusal(reader);
-        return Internal("the controller answered a shutdown request with message kind ",
-                        static_cast<int>(reader.which()));
+        LOCKSTEP_RETURN_IF_ERROR(client::CheckIsAnswer(reader));
+        return client::UnexpectedAnswer("a shutdown request", reader);
       });
 }
 

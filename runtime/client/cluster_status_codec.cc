@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "runtime/client/controller_answer.h"
 #include "runtime/control/activity_codec.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
@@ -105,16 +106,8 @@ StatusOr<ClusterStatus> ReadClusterStatus(const control::Message& answer) {
   ClusterStatus status;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
       answer[0], [&](wire::ControllerMessage::Reader reader) {
-        if (reader.isShutdown()) {
-          return Unavailable("the cluster is shutting down: ", ToString(reader.getShutdown()));
-        }
-        if (reader.isRefused()) {
-          return control::ReadError(reader.getRefused().getError()).ToStatus();
-        }
-        if (!reader.isClusterStatus()) {
-          return Internal("the controller answered a status request with message kind ",
-                          static_cast<int>(reader.which()));
-        }
+        LOCKSTEP_RETURN_IF_ERROR(CheckIsAnswer(reader));
+        if (!reader.isClusterStatus()) return UnexpectedAnswer("a status request", reader);
         status = ReadCluster(reader.getClusterStatus());
         // They are looked up by their rank.
         for (size_t i = 0; i < status.workers.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/client/controller_answer.h"
 #include "runtime/client/first_answer.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
@@ -118,13 +119,7 @@ Status ClusterTracer::TakeIn(const control::Message& message, Replies& wanted) {
   if (message.empty()) return OkStatus();
   return control::DecodeMessage<wire::ControllerMessage>(
       message[0], [&](wire::ControllerMessage::Reader reader) -> Status {
-        if (reader.isRefused()) {
-          return control::ReadError(reader.getRefused().getError()).ToStatus();
-        }
-        if (reader.isShutdown()) {
-          return Unavailable("the cluster was shut down: ",
-                             control::ToString(reader.getShutdown()));
-        }
+        LOCKSTEP_RETURN_IF_ERROR(client::CheckIsAnswer(reader));
         if (!reader.isTrace()) return OkStatus();
         const auto answer = reader.getTrace();
         Status error;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "runtime/client/controller_answer.h"
 #include "runtime/client/first_answer.h"
 #include "runtime/client/session_messages.h"
 #include "runtime/control/message_codec.h"
@@ -52,19 +53,10 @@ StatusOr<std::unique_ptr<Link>> Link::Open(const OpenRequest& request,
   std::unique_ptr<Link> link;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
       message[0], [&](wire::ControllerMessage::Reader reader) {
-        switch (reader.which()) {
-          case wire::ControllerMessage::SESSION_OPENED:
-            link.reset(new Link(std::move(channel), reader.getSessionOpened()));
-            return OkStatus();
-          case wire::ControllerMessage::REFUSED:
-            return control::ReadError(reader.getRefused().getError()).ToStatus();
-          case wire::ControllerMessage::SHUTDOWN:
-            return Unavailable("the cluster is shutting down: ",
-                               control::ToString(reader.getShutdown()));
-          default:
-            return Internal("the controller answered with message kind ",
-                            static_cast<int>(reader.which()));
-        }
+        LOCKSTEP_RETURN_IF_ERROR(CheckIsAnswer(reader));
+        if (!reader.isSessionOpened()) return UnexpectedAnswer("the opening of a session", reader);
+        link.reset(new Link(std::move(channel), reader.getSessionOpened()));
+        return OkStatus();
       }));
   return link;
 }

@@ -1,8 +1,8 @@
 #include "runtime/client/register_listing.h"
 
+#include "runtime/client/controller_answer.h"
 #include "runtime/client/first_answer.h"
 #include "runtime/control/activity_codec.h"
-#include "runtime/control/error_codec.h"
 #include "runtime/control/held_registers_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -35,16 +35,9 @@ StatusOr<std::vector<RankRegisters>> ReadRegisterListing(const control::Message&
   std::vector<RankRegisters> ranks;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::ControllerMessage>(
       answer[0], [&](wire::ControllerMessage::Reader reader) {
-        if (reader.isShutdown()) {
-          return Unavailable("the cluster is shutting down: ",
-                             control::ToString(reader.getShutdown()));
-        }
-        if (reader.isRefused()) {
-          return control::ReadError(reader.getRefused().getError()).ToStatus();
-        }
+        LOCKSTEP_RETURN_IF_ERROR(CheckIsAnswer(reader));
         if (!reader.isRegisterListing()) {
-          return Internal("the controller answered a question about registers with message kind ",
-                          static_cast<int>(reader.which()));
+          return UnexpectedAnswer("a question about registers", reader);
         }
         for (auto rank : reader.getRegisterListing().getRanks()) ranks.push_back(ReadRank(rank));
         return OkStatus();

@@ -31,7 +31,4 @@ Status ExecuteCollective(const CollectiveContext& context,
                          wire::Command::Collective::Reader command,
                          CollectiveFacts* facts = nullptr);
 
-// "allreduce", "broadcast", ...: how errors name the operation.
-const char* Name(wire::CollectiveKind kind);
-
 }  // namespace lockstep::worker

@@ -1,4 +1,4 @@
-#include "services/worker/collective_command.h"
+#include "services/worker/collective_name.h"
 
 namespace lockstep::worker {
 

@@ -10,6 +10,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "services/worker/collective_command.h"
+#include "services/worker/collective_name.h"
 #include "services/worker/value_transfer.h"
 
 namespace lockstep::worker {

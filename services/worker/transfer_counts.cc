@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+
+#include "services/worker/collective_name.h"
 
 namespace lockstep::worker {
 namespace {
@@ -24,37 +27,16 @@ constexpr std::array<wire::CollectiveKind, 12> kKinds = {
     wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP,
 };
 
-}  // namespace
-
-const char* CollectiveCounts::LabelOf(wire::CollectiveKind kind) {
-  switch (kind) {
-    case wire::CollectiveKind::ALL_REDUCE:
-      return "allreduce";
-    case wire::CollectiveKind::REDUCE:
-      return "reduce";
-    case wire::CollectiveKind::BROADCAST:
-      return "broadcast";
-    case wire::CollectiveKind::ALL_GATHER:
-      return "allgather";
-    case wire::CollectiveKind::GATHER:
-      return "gather";
-    case wire::CollectiveKind::REDUCE_SCATTER:
-      return "reduce_scatter";
-    case wire::CollectiveKind::SCATTER:
-      return "scatter";
-    case wire::CollectiveKind::ALL_TO_ALL:
-      return "all_to_all";
-    case wire::CollectiveKind::BARRIER:
-      return "barrier";
-    case wire::CollectiveKind::TRANSFER:
-      return "transfer";
-    case wire::CollectiveKind::SEND_TO_NEXT_GROUP:
-      return "send_to_next_group";
-    case wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP:
-      return "receive_from_previous_group";
+// "reduce_scatter": as the names of metrics are written.
+std::string LabelOf(wire::CollectiveKind kind) {
+  std::string label = Name(kind);
+  for (char& character : label) {
+    if (character == '-' || character == ' ') character = '_';
   }
-  return "other";
+  return label;
 }
+
+}  // namespace
 
 double CollectiveCounts::BusFactor(wire::CollectiveKind kind, int ranks) {
   if (ranks < 2) return 0;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -64,7 +65,7 @@ class TransferCounts {
 };
 
 struct NamedTransfer {
-  const char* operation;
+  std::string operation;  // "allreduce", "reduce_scatter"
   const char* backend;
   const TransferCounts* counts;
 };
@@ -83,8 +84,6 @@ class CollectiveCounts {
 
   // What crosses the bus of each rank for one byte of an operation's size.
   static double BusFactor(wire::CollectiveKind kind, int ranks);
-  // "allreduce", "reduce_scatter"
-  static const char* LabelOf(wire::CollectiveKind kind);
 
  private:
   static constexpr size_t kOperations = 12;

@@ -1,6 +1,7 @@
 // Timelines from the command line: what is in the file, read as any viewer would.
 #include <signal.h>
 
+#include <filesystem>
 #include <map>
 #include <set>
 #include <thread>
@@ -142,6 +143,12 @@ TEST_F(TraceCliTest, MistakesAreSaidBeforeAnythingIsRecorded) {
   EXPECT_EQ(Run({"trace", "--events", "0"}).code, 2);
   EXPECT_EQ(Run({"trace", "--seconds", "-1"}).code, 2);
   EXPECT_EQ(Run({"trace", "--name", "none"}).code, 3);
+  Up();
+  const std::string file = scratch_ + "/nobody.json";
+  const Result nobody = Run({"trace", "--name", "demo", "--session", "12", "--output", file});
+  EXPECT_EQ(nobody.code, 1);
+  EXPECT_THAT(nobody.output, HasSubstr("the cluster has no session 12; `lockstep sessions`"));
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 }  // namespace

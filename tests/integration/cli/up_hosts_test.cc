@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "tests/integration/cli/cli_fixture.h"
@@ -154,6 +155,7 @@ TEST_F(UpHostsTest, WithoutSshNothingIsStarted) {
   EXPECT_EQ(up.code, 1);
   EXPECT_THAT(up.output, AllOf(HasSubstr("\"no-such-ssh\""), HasSubstr("it is not in PATH"),
                                HasSubstr("set ssh")));
+  EXPECT_FALSE(std::filesystem::exists(RunDirectory("lockstep"))) << "it holds no logs";
 }
 
 TEST_F(UpHostsTest, AHostThatNeverAnswersIsNamedInTime) {

@@ -28,13 +28,26 @@ struct TraceCommand {
   std::optional<int> events;
 };
 
+// A timeline of a session that is not there would look like one of a session that did nothing.
+Status CheckSession(const ClusterStatus& cluster, SessionId wanted) {
+  for (const SessionStatus& session : cluster.sessions) {
+    if (session.session == wanted) return OkStatus();
+  }
+  return NotFound("the cluster has no session ", wanted.value,
+                  "; `lockstep sessions` lists those that it has");
+}
+
 Status RecordTrace(const TraceCommand& command) {
   // Before other threads are started.
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
   LOCKSTEP_RETURN_IF_ERROR(CheckTraceFile(command.file));
   // Says best what is wrong if nobody answers.
-  LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, command.target).status());
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus cluster, QueryCluster(controller, command.target));
+  if (command.session.has_value()) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckSession(cluster, SessionId(static_cast<uint32_t>(*command.session))));
+  }
   TraceOptions options;
   options.timeout = command.target.timeout();
   if (command.events.has_value()) options.events = static_cast<uint32_t>(*command.events);

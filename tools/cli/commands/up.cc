@@ -244,7 +244,12 @@ StatusOr<Started> Start(const UpCommand& command, const config::ClusterOptions& 
     return local::ClusterProcesses::Start(options, interrupt.fd());
   }();
   if (interrupt.Take()) return Interrupted(std::move(processes), options.directory, interrupt);
-  LOCKSTEP_RETURN_IF_ERROR(processes.status());
+  if (!processes.ok()) {
+    // Logs say why; without any there is nothing to keep.
+    std::error_code error;
+    std::filesystem::remove(options.directory, error);
+    return processes.status();
+  }
   Started started;
   started.processes = *std::move(processes);
   LOCKSTEP_ASSIGN_OR_RETURN(started.record, Record(cluster, options.directory, *started.processes));

@@ -1,0 +1,14 @@
+// A failed system call on a file, as a Status.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace lockstep {
+
+// "WHAT PATH: the text of ERROR". `error`: an errno. kNotFound; kPermissionDenied; kAlreadyExists;
+// kUnavailable for all others.
+Status FileError(const std::string& what, const std::string& path, int error);
+
+}  // namespace lockstep

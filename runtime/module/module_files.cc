@@ -8,6 +8,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "runtime/base/trusted_path.h"
+
 namespace lockstep::module {
 namespace {
 
@@ -21,34 +23,29 @@ std::string Listed(const std::vector<std::string>& directories) {
   return text;
 }
 
-bool LiesBelow(const fs::path& file, const std::vector<std::string>& directories) {
+// The one of `directories` that the file is in or below, all symbolic links resolved; "": none.
+fs::path DirectoryOf(const fs::path& file, const std::vector<std::string>& directories) {
   for (const std::string& directory : directories) {
     std::error_code error;
     const fs::path root = fs::canonical(directory, error);
     if (error) continue;  // a directory that does not exist holds nothing
     const auto [root_end, file_at] =
         std::mismatch(root.begin(), root.end(), file.begin(), file.end());
-    if (root_end == root.end()) return true;
+    if (root_end == root.end()) return root;
   }
-  return false;
+  return {};
 }
 
-// What everybody may write is nothing that the operator has put there. In a directory like /tmp
-// only a file's owner may replace it.
-Status CheckWriters(const fs::path& file) {
-  const auto may_all_write = [](const fs::path& path) {
-    std::error_code error;
-    const fs::perms mode = fs::status(path, error).permissions();
-    const bool is_shared = (mode & fs::perms::sticky_bit) != fs::perms::none;
-    return !error && !is_shared && (mode & fs::perms::others_write) != fs::perms::none;
-  };
-  for (const fs::path& path : {file, file.parent_path()}) {
-    if (!may_all_write(path)) continue;
-    return PermissionDenied("the module ", file.string(),
-                            " is not loaded: everybody may change it; `chmod o-w ", path.string(),
-                            "`");
+// What others may write is nothing that the operator has put there.
+Status CheckWriters(const fs::path& file, const fs::path& directory) {
+  for (fs::path path = file;; path = path.parent_path()) {
+    const Status status = CheckTrusted(path);
+    if (!status.ok()) {
+      return Annotate(status, "the module " + file.string() +
+                                  " is not loaded: whoever may change it decides what runs here");
+    }
+    if (path == directory) return OkStatus();
   }
-  return OkStatus();
 }
 
 }  // namespace
@@ -73,12 +70,13 @@ StatusOr<std::string> FindModule(const std::string& path,
     const fs::path file = fs::weakly_canonical(candidate, error);
     if (error) continue;
     // What is out there is nobody's business, not even whether it exists.
-    if (!LiesBelow(file, directories)) {
+    const fs::path directory = DirectoryOf(file, directories);
+    if (directory.empty()) {
       return PermissionDenied("module \"", path,
                               "\" leads outside of the allowed directories: ", Listed(directories));
     }
     if (!fs::is_regular_file(file, error)) continue;
-    LOCKSTEP_RETURN_IF_ERROR(CheckWriters(file));
+    LOCKSTEP_RETURN_IF_ERROR(CheckWriters(file, directory));
     return file.string();
   }
   return NotFound("there is no module file \"", path, "\"; the allowed directories are ",

@@ -11,9 +11,12 @@ namespace lockstep::module {
 // The file that `path` means, all symbolic links resolved. A relative path is looked for in each of
 // `directories`, in order; what it leads to must lie in or below one of them.
 //
+// The file, and the directories from it up to that one, must belong to root or to this process's
+// user, and nobody else may write to them (runtime/base/trusted_path.h); a directory like /tmp is
+// none for modules.
+//
 // Errors: kPermissionDenied   outside the directories (whether there is such a file or not), or
-// there
-//                             are none; everybody may change the file, or put another in its place
+//                             there are none; others may change the file, or what leads to it
 //         kNotFound           no such file
 StatusOr<std::string> FindModule(const std::string& path,
                                  const std::vector<std::string>& directories);

@@ -410,7 +410,23 @@ TEST_F(LoadModuleTest, WhatEverybodyMayChangeIsNotLoaded) {
   fs::permissions(scratch_, fs::perms(0777));
   EXPECT_EQ(LoadModule("m.so", {scratch_}).status().code(), StatusCode::kPermissionDenied);
   fs::permissions(scratch_, fs::perms(0777) | fs::perms::sticky_bit);
-  EXPECT_TRUE(LoadModule("m.so", {scratch_}).ok()) << "as in /tmp";
+  EXPECT_EQ(LoadModule("m.so", {scratch_}).status().code(), StatusCode::kPermissionDenied)
+      << "as in /tmp";
+  fs::permissions(scratch_, fs::perms(0755));
+  EXPECT_TRUE(LoadModule("m.so", {scratch_}).ok());
+}
+
+TEST_F(LoadModuleTest, EveryDirectoryUpToTheAllowedOneCounts) {
+  fs::create_directories(scratch_ / "a" / "b");
+  fs::copy_file(directory_ + "/test_module.so", scratch_ / "a" / "b" / "m.so");
+  EXPECT_TRUE(LoadModule("a/b/m.so", {scratch_}).ok());
+  fs::permissions(scratch_ / "a", fs::perms(0757));
+  const Status status = LoadModule("a/b/m.so", {scratch_}).status();
+  EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+  EXPECT_NE(Message(status).find("`chmod go-w " + fs::canonical(scratch_ / "a").string() + "`"),
+            std::string::npos)
+      << status;
+  EXPECT_TRUE(LoadModule("m.so", {scratch_ / "a" / "b"}).ok()) << "above it is the operator's";
 }
 
 TEST_F(LoadModuleTest, MissingFilesAndDirectoriesAreNotFound) {

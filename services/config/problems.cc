@@ -1,5 +1,7 @@
 #include "services/config/problems.h"
 
+#include "runtime/control/keys/key.h"
+
 namespace lockstep::config {
 namespace {
 
@@ -22,7 +24,10 @@ void Problems::Add(std::string_view where, std::string_view what) {
     lines_.emplace_back("and more");
     return;
   }
-  lines_.push_back(Cut(where, kMaxWhereBytes) + ": " + Cut(what, kMaxWhatBytes));
+  const auto shown = [](std::string_view text, size_t max_bytes) {
+    return Cut(control::HideSecrets(std::string(text)), max_bytes);
+  };
+  lines_.push_back(shown(where, kMaxWhereBytes) + ": " + shown(what, kMaxWhatBytes));
 }
 
 Status Problems::ToStatus() const {

@@ -15,7 +15,7 @@ class Problems {
  public:
   // `where` is "FILE:LINE" or "--set KEY=VALUE"; `what` names the key, the value and what is
   // allowed. Both are cut where they are very long, and only the first hundred problems are told:
-  // what is read may be no configuration at all.
+  // what is read may be no configuration at all. Secret keys in them are not repeated.
   void Add(std::string_view where, std::string_view what);
 
   bool empty() const { return count_ == 0; }

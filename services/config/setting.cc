@@ -188,11 +188,11 @@ Setting FilePath(std::string key, std::string& field, std::string doc) {
 }
 
 Setting SecretKeyFile(std::string key, std::string& field, std::string doc) {
-  return Row(
+  Setting row = Row(
       std::move(key), "path", "a file that `lockstep keys new` has made", std::move(doc),
       [&field](const RawValue& value) -> Status {
         LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
-        if (text.rfind(control::kSecretPrefix, 0) != 0) {
+        if (!control::HasSecret(text)) {
           LOCKSTEP_ASSIGN_OR_RETURN(field, AbsolutePath(value));
           return OkStatus();
         }
@@ -206,14 +206,16 @@ Setting SecretKeyFile(std::string key, std::string& field, std::string doc) {
         return OkStatus();
       },
       [&field] { return YamlScalar(field); });
+  row.takes_secrets = true;
+  return row;
 }
 
 Setting PublicKeys(std::string key, std::string& field, std::string doc) {
-  return Row(
+  Setting row = Row(
       std::move(key), "key or path", "lpk_..., or a file of such keys", std::move(doc),
       [&field](const RawValue& value) -> Status {
         LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
-        if (text.rfind(control::kPublicPrefix, 0) != 0) {
+        if (text.rfind(control::kPublicPrefix, 0) != 0 && !control::HasSecret(text)) {
           LOCKSTEP_ASSIGN_OR_RETURN(field, AbsolutePath(value));
           return OkStatus();
         }
@@ -222,6 +224,9 @@ Setting PublicKeys(std::string key, std::string& field, std::string doc) {
         return OkStatus();
       },
       [&field] { return YamlScalar(field); });
+  // One in 400,000 public keys looks as if there were a secret one in it.
+  row.takes_secrets = true;
+  return row;
 }
 
 Setting Command(std::string key, std::vector<std::string>& field, std::string doc) {

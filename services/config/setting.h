@@ -29,6 +29,8 @@ struct Setting {
   bool required = false;
   // Not documented and never written: the key exists only to be refused with a good reason.
   bool refused = false;
+  // The row says what to do with a secret key; all others have no place for one.
+  bool takes_secrets = false;
 
   // Checks a value and stores it. The error says what is wrong and what is allowed; the caller adds
   // where the value was and its key.
@@ -58,7 +60,8 @@ Setting PathList(std::string key, std::vector<std::string>& field, std::string d
 // A list of texts, each of which `check` accepts.
 Setting TextList(std::string key, std::vector<std::string>& field, std::string allowed,
                  std::string doc, std::function<Status(const std::string&)> check);
-// A file with a secret key; the key itself only where nobody else sees it (RawValue::is_private).
+// A file with a secret key; the key itself (takes_secrets) only where nobody else sees it
+// (RawValue::is_private).
 Setting SecretKeyFile(std::string key, std::string& field, std::string doc);
 // A public key, or a file of such keys.
 Setting PublicKeys(std::string key, std::string& field, std::string doc);

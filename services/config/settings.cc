@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/control/keys/key.h"
 #include "services/config/standard_input.h"
 #include "services/config/yaml.h"
 
@@ -10,6 +11,9 @@ namespace lockstep::config {
 namespace {
 
 constexpr std::string_view kUnset = "\"\"";
+constexpr char kSecretReason[] =
+    "a secret key (lsk_...) has no place here, where others may read it: take it out, make a new "
+    "one with `lockstep keys new`, and name its file under key";
 
 const Setting* Find(const Settings& settings, const std::string& key) {
   const auto found = std::find_if(settings.begin(), settings.end(),
@@ -43,6 +47,10 @@ std::string UnknownKey(const Settings& settings, const std::string& key) {
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
   return key + ": unknown key; allowed: " + list;
+}
+
+bool HasSecret(const RawValue& value) {
+  return std::any_of(value.items.begin(), value.items.end(), control::HasSecret);
 }
 
 // How many single-character insertions, deletions, changes and swaps of neighbours lead from `a`
@@ -101,6 +109,12 @@ void Apply(const std::vector<Entry>& entries, const Settings& settings, const st
   for (const Entry& entry : entries) {
     given.insert(entry.key);
     const Setting* setting = Find(settings, entry.key);
+    const bool is_secret =
+        HasSecret(entry.value) && (setting == nullptr || !setting->takes_secrets);
+    if (is_secret) {
+      problems.Add(entry.where, entry.key + ": " + kSecretReason);
+      if (setting != nullptr) continue;
+    }
     if (setting == nullptr) {
       // A section whose keys are all commented out is no mistake.
       if (entry.value.form == RawValue::Form::kNothing && IsSection(settings, entry.key)) continue;

@@ -27,8 +27,8 @@ std::vector<Entry> ReadSources(const Sources& sources, Problems& problems);
 const Entry* LastOf(const std::vector<Entry>& entries, const std::string& key);
 
 // Stores `entries` into `settings`. Problems: unknown keys (with the nearest known one), values
-// that a setting refuses, and required settings that no entry gives; the latter are reported at
-// `name`.
+// that a setting refuses, secret keys where they do not belong (never repeated), and required
+// settings that no entry gives; the latter are reported at `name`.
 void Apply(const std::vector<Entry>& entries, const Settings& settings, const std::string& name,
            Problems& problems);
 

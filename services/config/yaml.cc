@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/status.h"
+#include "runtime/control/keys/key.h"
 #include "services/config/standard_input.h"
 #include "services/config/yaml_document.h"
 
@@ -183,8 +184,8 @@ std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems) {
 std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems) {
   const size_t equals = assignment.find('=');
   // Whoever gives a secret here is told off, but it is not repeated in logs.
-  const bool is_secret = assignment.find("lsk_") != std::string::npos;
-  const std::string where = "--set " + (is_secret ? assignment.substr(0, equals) : assignment);
+  const std::string where =
+      "--set " + (control::HasSecret(assignment) ? assignment.substr(0, equals) : assignment);
   if (equals == std::string::npos || equals == 0) {
     problems.Add(where, "expected KEY=VALUE");
     return {};

@@ -36,7 +36,8 @@ StatusOr<Role> ParseRole(const std::string& name) {
   for (const auto& [role, known] : kRoles) {
     if (name == known) return role;
   }
-  return InvalidArgument("\"", name, "\" is no role: expected reader, client, operator or worker");
+  return InvalidArgument("\"", HideSecrets(name),
+                         "\" is no role: expected reader, client, operator or worker");
 }
 
 bool Includes(Role role, Role needed) {
@@ -48,7 +49,7 @@ std::string Identity::Text() const { return control::Name(role) + " " + key.Text
 
 StatusOr<Identity> Identity::Parse(const std::string& text) {
   const std::vector<std::string> words = Words(text);
-  if (words.size() != 3) return InvalidArgument("\"", text, "\" is nobody");
+  if (words.size() != 3) return InvalidArgument("\"", HideSecrets(text), "\" is nobody");
   Identity identity;
   LOCKSTEP_ASSIGN_OR_RETURN(identity.role, ParseRole(words[0]));
   LOCKSTEP_ASSIGN_OR_RETURN(identity.key, ParsePublicKey(words[1]));
@@ -58,6 +59,11 @@ StatusOr<Identity> Identity::Parse(const std::string& text) {
 }
 
 Status CheckKeyName(const std::string& name) {
+  if (HasSecret(name)) {
+    return InvalidArgument("a secret key (", kSecretPrefix,
+                           "...) where a name belongs: take it out and make a new one, for others "
+                           "may have seen it");
+  }
   const auto is_allowed = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == '@';
   };

@@ -44,7 +44,7 @@ struct Identity {
   static StatusOr<Identity> Parse(const std::string& text);
 };
 
-// Letters, digits, '-', '_', '.' and '@', at most 63.
+// Letters, digits, '-', '_', '.' and '@', at most 63; no secret key, which errors never repeat.
 Status CheckKeyName(const std::string& name);
 
 class AllowList {

@@ -4,6 +4,7 @@
 #include <zmq.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <new>
 
@@ -66,6 +67,20 @@ KeyPair PairOf(const SecretKey& secret) {
 }
 
 bool HasSecret(const std::string& text) { return text.find(kSecretPrefix) != std::string::npos; }
+
+std::string HideSecrets(const std::string& text) {
+  const auto is_of_key = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  };
+  std::string hidden;
+  size_t at = 0;
+  for (size_t begin; (begin = text.find(kSecretPrefix, at)) != std::string::npos;) {
+    hidden += text.substr(at, begin - at) + kSecretPrefix + "...";
+    at = begin + strlen(kSecretPrefix);
+    while (at < text.size() && is_of_key(text[at])) ++at;
+  }
+  return hidden + text.substr(at);
+}
 
 Status CheckNoSecrets(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {

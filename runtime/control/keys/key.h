@@ -56,6 +56,8 @@ KeyPair PairOf(const SecretKey& secret);
 
 // True if there is a secret key somewhere in the text: it must not be repeated in any message.
 bool HasSecret(const std::string& text);
+// The text with "lsk_..." in the place of each.
+std::string HideSecrets(const std::string& text);
 
 // kInvalidArgument if a program was given a secret key on its command line: all users of the host
 // see that.

@@ -126,6 +126,40 @@ TEST_F(ServiceConfigTest, SecretHasNoPlaceInAFileOrOnACommandLine) {
               AllOf(HasSubstr("write it to a file of its own"), Not(HasSubstr(secret))));
 }
 
+TEST_F(ServiceConfigTest, SecretIsRefusedAndNotRepeatedWhereverItIs) {
+  const std::string secret = control::NewKeyPair().secret_key.SecretText();
+  const auto refused = [&](const std::string& lines) {
+    const std::string path = Write(std::string(kEndpoints) + lines);
+    const std::string message = Message(LoadController({path, {}}).status());
+    EXPECT_THAT(message,
+                AllOf(HasSubstr(":4: "), HasSubstr("secret key"), Not(HasSubstr(secret.substr(4)))))
+        << lines;
+    return message;
+  };
+  for (const char* const key : {"allowed_keys", "cluster", "advertise_address", "log_level",
+                                "metrics_endpoint", "session_lease", "workers"}) {
+    EXPECT_THAT(refused(std::string(key) + ": " + secret),
+                HasSubstr(std::string(key) + ": a secret key"));
+    refused(std::string(key) + ": [a, x" + secret + "]");
+  }
+  EXPECT_THAT(refused("keye: " + secret), HasSubstr("did you mean \"key\"?"));
+  refused("key: ./" + secret);
+  EXPECT_THAT(Message(LoadController({Write(secret + ": 1"), {}}).status()),
+              AllOf(HasSubstr(":1: lsk_...: unknown key"), Not(HasSubstr(secret.substr(4)))));
+  EXPECT_THAT(Message(LoadController({Write("key: [" + secret + "]"), {}}).status()),
+              AllOf(HasSubstr(":1: key: [lsk_...] is a list"), Not(HasSubstr(secret.substr(4)))));
+  for (const std::string& line :
+       {"controller_key: ./" + secret, "bulk_endpoint: " + secret, "module_path: [" + secret + "]",
+        "module_sha256: [" + secret + "]", "data_address: " + secret}) {
+    const std::string path = Write("controller_endpoint: ipc:///run/x\n" + line);
+    EXPECT_THAT(Message(LoadWorker({path, {}}).status()),
+                AllOf(HasSubstr(":2: "), HasSubstr("secret"), Not(HasSubstr(secret.substr(4)))))
+        << line;
+  }
+  EXPECT_THAT(Message(LoadController({"", {secret + "=1", "allowed_keys=" + secret}}).status()),
+              AllOf(HasSubstr("--set allowed_keys"), Not(HasSubstr(secret.substr(4)))));
+}
+
 TEST_F(ServiceConfigTest, DigestsAreWrittenAsTheirToolPrintsThem) {
   const std::string digest(64, 'a');
   const auto worker =

@@ -10,6 +10,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const PublicKey kOne = NewKeyPair().public_key;
 const PublicKey kTwo = NewKeyPair().public_key;
@@ -117,6 +118,20 @@ TEST(AllowListTest, IdentityReadsBackAsTheSame) {
   EXPECT_EQ(read->name, identity.name);
   EXPECT_EQ(read->key, identity.key);
   EXPECT_FALSE(Identity::Parse("operator me").ok());
+}
+
+TEST(AllowListTest, SecretIsNeitherANameNorRepeated) {
+  const std::string secret = NewKeyPair().secret_key.SecretText();
+  for (const std::string& line :
+       {"client " + kOne.Text() + " " + secret, "client " + secret + " a",
+        secret + " " + kOne.Text() + " a", "revoked " + kOne.Text() + " " + secret}) {
+    EXPECT_THAT(ProblemsOf(line), AllOf(HasSubstr("allowed:1:"), HasSubstr("lsk_..."),
+                                        Not(HasSubstr(secret.substr(4)))));
+  }
+  const Status named = WithLine("", "allowed", {Role::kClient, secret, kOne}).status();
+  EXPECT_EQ(named.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(named), Not(HasSubstr(secret.substr(4))));
+  EXPECT_THAT(Message(Identity::Parse(secret).status()), Not(HasSubstr(secret.substr(4))));
 }
 
 }  // namespace

@@ -89,5 +89,13 @@ TEST(KeyTest, SecretOnACommandLineIsRefused) {
   EXPECT_EQ(CheckNoSecrets(3, arguments), OkStatus());
 }
 
+TEST(KeyTest, SecretsAreHiddenInTexts) {
+  const std::string secret = NewKeyPair().secret_key.SecretText();
+  EXPECT_EQ(HideSecrets("no such file: /a/" + secret + "/" + secret + ", " + secret),
+            "no such file: /a/lsk_.../lsk_..., lsk_...");
+  EXPECT_EQ(HideSecrets("nothing"), "nothing");
+  EXPECT_EQ(HideSecrets(""), "");
+}
+
 }  // namespace
 }  // namespace lockstep::control

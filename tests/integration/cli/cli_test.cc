@@ -1,6 +1,9 @@
 // The `lockstep` program, driven as people and scripts drive it.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <set>
 #include <thread>
@@ -330,6 +333,18 @@ TEST_F(CliTest, KeysAreMadeAllowedAndRevoked) {
   EXPECT_EQ(shown[0]["public_key"], public_key);
   EXPECT_EQ(Run({"keys", "revoke", public_key, "-f", list}).code, 0);
   EXPECT_EQ(RunJson({"keys", "show", list})[0]["role"], "revoked");
+}
+
+// Whoever may read a directory may lock it.
+TEST_F(CliTest, NobodyHoldsUpThoseWhoChangeTheListByLockingItsDirectory) {
+  const std::string list = scratch_ + "/allowed_keys";
+  const int directory = open(scratch_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  ASSERT_EQ(flock(directory, LOCK_EX), 0);
+  ASSERT_EQ(Run({"keys", "new", "me", "--out", scratch_ + "/me.key"}).code, 0);
+  EXPECT_EQ(Run({"keys", "allow", "client", "me", scratch_ + "/me.key", "-f", list}).code, 0);
+  EXPECT_EQ(Run({"keys", "revoke", scratch_ + "/me.key", "-f", list}).code, 0);
+  close(directory);
 }
 
 }  // namespace

@@ -1,19 +1,17 @@
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/trusted_path.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
+#include "runtime/control/keys/list_lock.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
@@ -30,6 +28,9 @@ struct KeysCommand {
   bool replace = false;
   OutputFormat format = OutputFormat::kTable;
 };
+
+// Another command changes a list in milliseconds.
+constexpr std::chrono::seconds kPatience{10};
 
 constexpr char kRolesHelp[] =
     "  reader    looks: status, sessions, registers, metrics\n"
@@ -122,11 +123,10 @@ StatusOr<control::PublicKey> PublicKeyOf(const std::string& text) {
 // Changes the list of allowed keys, while no other such command does.
 template <typename Change>
 Status ChangeList(const std::string& path, Change change) {
-  const std::string directory = std::filesystem::absolute(path).parent_path();
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return NotFound(directory, ": ", std::strerror(errno));
-  const absl::Cleanup close_it = [fd] { close(fd); };
-  flock(fd, LOCK_EX);
+  // Before a lock file is made there.
+  LOCKSTEP_RETURN_IF_ERROR(CheckWayTo(path));
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::ListLock lock,
+                            control::ListLock::Take(path, Deadline::After(kPatience)));
   unsigned mode = 0644;
   struct stat file {};
   std::string text = "# Who may come in: role, public key, name.\n";

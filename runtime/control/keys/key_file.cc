@@ -9,9 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "absl/cleanup/cleanup.h"
+#include "runtime/base/file_error.h"
+#include "runtime/base/trusted_path.h"
 
 namespace lockstep::control {
 namespace {
@@ -19,21 +22,9 @@ namespace {
 // The keys of a large cluster, each with a name.
 constexpr off_t kMaxFileBytes = off_t{4} << 20;
 
-Status FileError(const std::string& what, const std::string& path, int error) {
-  const std::string text = what + " " + path + ": " + strerror(error);
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return NotFound(text);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return PermissionDenied(text);
-    case EEXIST:
-      return AlreadyExists(text);
-    default:
-      return Unavailable(text);
-  }
+// A secret is not repeated as the path of a file that is not there.
+Status KeyFileError(const std::string& what, const std::string& path, int error) {
+  return FileError(what, HideSecrets(path), error);
 }
 
 // What `mode` lets others do who must not.
@@ -53,40 +44,18 @@ Status CheckSecret(const std::string& path, const struct stat& file) {
                           path, "`, or better make a new key");
 }
 
-Status CheckTrusted(const std::string& path, const struct stat& file) {
-  if (file.st_uid != 0 && file.st_uid != geteuid()) {
-    return PermissionDenied(path, " belongs to user ", file.st_uid,
-                            "; what decides who may come in must be this process's own (user ",
-                            geteuid(), ") or root's");
-  }
-  if ((file.st_mode & 0022) == 0) return OkStatus();
-  return PermissionDenied(path, " can be written to by others than its owner; `chmod go-w ", path,
-                          "`");
-}
-
-// Whoever may write to the directory may put another file in this one's place; in one like /tmp,
-// only its owner may.
-Status CheckDirectory(const std::string& path) {
-  const std::string directory = std::filesystem::path(RealPath(path)).parent_path();
-  struct stat there {};
-  if (stat(directory.c_str(), &there) != 0) return FileError("cannot look at", directory, errno);
-  if ((there.st_mode & S_IWOTH) == 0 || (there.st_mode & S_ISVTX) != 0) return OkStatus();
-  return PermissionDenied("everybody may put another file in the place of ", path, "; `chmod o-w ",
-                          directory, "`");
-}
-
 using Check = Status (*)(const std::string& path, const struct stat& file);
 
 StatusOr<std::string> ReadChecked(const std::string& path, Check check) {
   // Nothing that stands still for ever when it is opened.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return FileError("cannot read", path, errno);
+  if (fd < 0) return KeyFileError("cannot read", path, errno);
   const absl::Cleanup close_it = [fd] { close(fd); };
   struct stat file {};
-  if (fstat(fd, &file) != 0) return FileError("cannot read", path, errno);
+  if (fstat(fd, &file) != 0) return KeyFileError("cannot read", path, errno);
   if (!S_ISREG(file.st_mode)) return InvalidArgument(path, " is no file");
   LOCKSTEP_RETURN_IF_ERROR(check(path, file));
-  LOCKSTEP_RETURN_IF_ERROR(CheckDirectory(path));
+  LOCKSTEP_RETURN_IF_ERROR(CheckWayTo(path));
   if (file.st_size > kMaxFileBytes) {
     return InvalidArgument(path, " has ", file.st_size, " bytes; at most ", kMaxFileBytes,
                            " are read");
@@ -96,7 +65,7 @@ StatusOr<std::string> ReadChecked(const std::string& path, Check check) {
   while (have < text.size()) {
     const ssize_t got = read(fd, text.data() + have, text.size() - have);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError("cannot read", path, errno);
+    if (got < 0) return KeyFileError("cannot read", path, errno);
     if (got == 0) break;
     have += static_cast<size_t>(got);
   }
@@ -126,7 +95,7 @@ std::string KeyFileText(const KeyPair& pair, const std::string& name) {
 int TakeOverOwner(int fd, const std::string& path) {
   struct stat before {};
   struct stat draft {};
-  if (stat(path.c_str(), &before) != 0) return errno == ENOENT ? 0 : errno;
+  if (lstat(path.c_str(), &before) != 0) return errno == ENOENT ? 0 : errno;
   if (fstat(fd, &draft) != 0) return errno;
   if (before.st_uid == draft.st_uid && before.st_gid == draft.st_gid) return 0;
   return fchown(fd, before.st_uid, before.st_gid) == 0 ? 0 : errno;
@@ -145,7 +114,7 @@ void SyncDirectory(const std::string& path) {
 StatusOr<std::string> WriteDraft(const std::string& path, const std::string& text, unsigned mode) {
   std::string draft = path + ".XXXXXX";
   const int fd = mkostemp(draft.data(), O_CLOEXEC);
-  if (fd < 0) return FileError("cannot make a file beside", path, errno);
+  if (fd < 0) return KeyFileError("cannot make a file beside", path, errno);
   size_t written = 0;
   int error = TakeOverOwner(fd, path);
   if (error == 0 && fchmod(fd, mode) != 0) error = errno;
@@ -158,7 +127,7 @@ StatusOr<std::string> WriteDraft(const std::string& path, const std::string& tex
   close(fd);
   if (error == 0) return draft;
   unlink(draft.c_str());
-  return FileError("cannot write", draft, error);
+  return KeyFileError("cannot write", draft, error);
 }
 
 }  // namespace
@@ -195,7 +164,7 @@ Status WriteFileWhole(const std::string& path, const std::string& text, unsigned
   }
   const int error = errno;
   unlink(draft.c_str());
-  return FileError("cannot replace", path, error);
+  return KeyFileError("cannot replace", path, error);
 }
 
 Status WriteKeyFile(const std::string& path, const KeyPair& pair, const std::string& name) {
@@ -204,15 +173,26 @@ Status WriteKeyFile(const std::string& path, const KeyPair& pair, const std::str
   // Unlike a rename, a link never takes another file's place.
   const int error = link(draft.c_str(), path.c_str()) == 0 ? 0 : errno;
   unlink(draft.c_str());
-  return error == 0 ? OkStatus() : FileError("cannot make", path, error);
+  return error == 0 ? OkStatus() : KeyFileError("cannot make", path, error);
 }
 
 Status ReplaceKeyFile(const std::string& path, const KeyPair& pair, const std::string& name) {
+  struct stat before {};
+  std::optional<uid_t> owner;
+  if (stat(path.c_str(), &before) == 0) {
+    if (!S_ISREG(before.st_mode)) return InvalidArgument(path, " is no file");
+    if (geteuid() != 0 && !IsTrustedOwner(before.st_uid)) {
+      return PermissionDenied(path, " belongs to user ", before.st_uid,
+                              ", who would have the new key; remove it, or choose another file");
+    }
+    owner = before.st_uid;
+  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckWayTo(path, owner));
   return WriteFileWhole(path, KeyFileText(pair, name), 0600);
 }
 
 StatusOr<std::string> ReadTrustedFile(const std::string& path) {
-  return ReadChecked(path, CheckTrusted);
+  return ReadChecked(path, CheckTrustedFile);
 }
 
 StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path_or_key) {

@@ -123,10 +123,45 @@ TEST_F(KeyFileTest, FileThatOthersMayReplaceIsRefused) {
   const Status status = ReadTrustedFile(path).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(Message(status),
-              HasSubstr("chmod o-w " + std::filesystem::canonical(directory_).string()));
+              HasSubstr("chmod go-w " + std::filesystem::canonical(directory_).string()));
   // As /tmp is: everybody may make files there, and only his own may he replace.
   ASSERT_EQ(chmod(directory_.c_str(), 01777), 0);
   EXPECT_EQ(ReadTrustedFile(path).status(), OkStatus());
+}
+
+TEST_F(KeyFileTest, LinkThatOthersMayReplaceIsRefused) {
+  Write("allowed", "x", 0644);
+  const std::string shared = Path("shared");
+  ASSERT_TRUE(std::filesystem::create_directory(shared));
+  ASSERT_EQ(symlink("../allowed", (shared + "/link").c_str()), 0);
+  EXPECT_EQ(*ReadTrustedFile(shared + "/link"), "x");
+  ASSERT_EQ(chmod(shared.c_str(), 0777), 0);
+  EXPECT_EQ(ReadTrustedFile(shared + "/link").status().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReadTrustedFile(Path("allowed")).status(), OkStatus());
+}
+
+TEST_F(KeyFileTest, DirectoriesFurtherUpCount) {
+  ASSERT_TRUE(std::filesystem::create_directories(Path("a/b")));
+  const std::string list = Write("a/b/allowed", "x", 0644);
+  ASSERT_EQ(WriteKeyFile(Path("a/b/my.key"), pair_, "me"), OkStatus());
+  ASSERT_EQ(chmod(Path("a").c_str(), 0777), 0);
+  EXPECT_EQ(ReadTrustedFile(list).status().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReadKeyFile(Path("a/b/my.key")).status().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReplaceKeyFile(Path("a/b/my.key"), NewKeyPair(), "me").code(),
+            StatusCode::kPermissionDenied);
+}
+
+TEST_F(KeyFileTest, OnlyAFileIsReplaced) {
+  EXPECT_EQ(ReplaceKeyFile(directory_, pair_, "me").code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(KeyFileTest, SecretAsAFileNameIsNotRepeated) {
+  const std::string secret = pair_.secret_key.SecretText();
+  for (const Status& status :
+       {ReadKeyFile(Path(secret)).status(), ReadTrustedFile(Path(secret)).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kNotFound);
+    EXPECT_THAT(Message(status), Not(HasSubstr(secret.substr(4))));
+  }
 }
 
 TEST_F(KeyFileTest, SecretWherePublicKeysBelongIsNotRepeated) {

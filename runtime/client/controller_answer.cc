@@ -2,6 +2,7 @@
 
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
 
 namespace lockstep::client {
 

@@ -75,9 +75,11 @@ std::string HideSecrets(const std::string& text) {
   std::string hidden;
   size_t at = 0;
   for (size_t begin; (begin = text.find(kSecretPrefix, at)) != std::string::npos;) {
-    hidden += text.substr(at, begin - at) + kSecretPrefix + "...";
-    at = begin + strlen(kSecretPrefix);
+    const size_t key = begin + strlen(kSecretPrefix);
+    hidden += text.substr(at, key - at);
+    at = key;
     while (at < text.size() && is_of_key(text[at])) ++at;
+    if (at > key) hidden += "...";
   }
   return hidden + text.substr(at);
 }

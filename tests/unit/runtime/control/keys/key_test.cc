@@ -93,6 +93,7 @@ TEST(KeyTest, SecretsAreHiddenInTexts) {
   const std::string secret = NewKeyPair().secret_key.SecretText();
   EXPECT_EQ(HideSecrets("no such file: /a/" + secret + "/" + secret + ", " + secret),
             "no such file: /a/lsk_.../lsk_..., lsk_...");
+  EXPECT_EQ(HideSecrets("lsk_... begins with lsk_"), "lsk_... begins with lsk_");
   EXPECT_EQ(HideSecrets("nothing"), "nothing");
   EXPECT_EQ(HideSecrets(""), "");
 }

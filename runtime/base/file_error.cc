@@ -17,6 +17,9 @@ Status FileError(const std::string& what, const std::string& path, int error) {
       return PermissionDenied(text);
     case EEXIST:
       return AlreadyExists(text);
+    case EMFILE:
+    case ENFILE:
+      return ResourceExhausted(text);
     default:
       return Unavailable(text);
   }

@@ -8,7 +8,7 @@
 namespace lockstep {
 
 // "WHAT PATH: the text of ERROR". `error`: an errno. kNotFound; kPermissionDenied; kAlreadyExists;
-// kUnavailable for all others.
+// kResourceExhausted: no descriptor is left; kUnavailable for all others.
 Status FileError(const std::string& what, const std::string& path, int error);
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ StatusOr<std::shared_ptr<AllowListFile>> AllowListFile::Open(const std::string& 
 }
 
 Status AllowListFile::Read(const FileState& state) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadTrustedFile(path_));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadText());
   if (FileState::Of(path_) != state) return Aborted(path_, " is being written");
   LOCKSTEP_ASSIGN_OR_RETURN(AllowList list, AllowList::Parse(text, path_));
   std::lock_guard lock(mutex_);
@@ -47,6 +47,14 @@ Status AllowListFile::Read(const FileState& state) {
   list_ = std::make_shared<const AllowList>(std::move(list));
   version_.fetch_add(1, std::memory_order_release);
   return OkStatus();
+}
+
+StatusOr<std::string> AllowListFile::ReadText() {
+  StatusOr<std::string> text = ReadTrustedFile(path_);
+  if (text.status().code() != StatusCode::kResourceExhausted || !spare_.Release()) return text;
+  text = ReadTrustedFile(path_);
+  spare_.Refill();
+  return text;
 }
 
 std::shared_ptr<const AllowList> AllowListFile::list() const {
@@ -67,6 +75,7 @@ bool AllowListFile::IsWorthReading(const FileState& state) {
 void AllowListFile::Refresh() {
   const FileState state = FileState::Of(path_);  // may take long where the disk is slow, or remote
   std::lock_guard lock(refresh_mutex_);
+  spare_.Refill();
   if (!IsWorthReading(state)) return;
   const Status status = Read(state);
   if (!status.ok()) return TellFailure(status);

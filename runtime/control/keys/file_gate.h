@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/spare_descriptors.h"
 #include "runtime/control/keys/gate.h"
 
 namespace lockstep::control {
@@ -27,6 +28,9 @@ struct FileState {
 // A file may be seen while it is written, and half a list would cut others off: a change counts
 // when it looks the same twice, or when the whole file was renamed into place.
 //
+// Whoever connects takes a descriptor, before he has shown a key: the list is read also when none
+// is left, or strangers could keep a key from being revoked.
+//
 // Threads: safe.
 class AllowListFile {
  public:
@@ -42,17 +46,22 @@ class AllowListFile {
   const std::string& path() const { return path_; }
 
  private:
+  static constexpr size_t kSpare = 8;
+
   explicit AllowListFile(std::string path) : path_(std::move(path)) {}
   // Whether the file, which looks like this, is to be read.
   bool IsWorthReading(const FileState& state);
   // kAborted if it changes meanwhile.
   Status Read(const FileState& state);
+  // The file's text, with a spare descriptor if there is no other.
+  StatusOr<std::string> ReadText();
   void TellFailure(const Status& why);
 
   const std::string path_;
   std::atomic<uint64_t> version_{0};
 
   std::mutex refresh_mutex_;  // guards what only looking needs
+  SpareDescriptors spare_{kSpare};
   std::optional<FileState> last_look_;
   Deadline next_soon_ = Deadline::After({});
   std::string told_;  // the failure that was told last, ...

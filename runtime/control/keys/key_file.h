@@ -32,7 +32,8 @@ Status ReplaceKeyFile(const std::string& path, const KeyPair& pair, const std::s
 StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path_or_key);
 
 // The whole of a small file that decides who may come in: one that others could write to, or put
-// another in the place of, is refused. kNotFound, kPermissionDenied, kInvalidArgument.
+// another in the place of, is refused. kNotFound, kPermissionDenied, kInvalidArgument;
+// kResourceExhausted if no descriptor is left.
 StatusOr<std::string> ReadTrustedFile(const std::string& path);
 
 // Writes `text` to a file beside `path` with `mode`, and renames it into place. A file that is

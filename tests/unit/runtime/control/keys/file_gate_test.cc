@@ -1,5 +1,6 @@
 #include "runtime/control/keys/file_gate.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "runtime/control/keys/key_file.h"
 
@@ -132,6 +134,45 @@ TEST_F(FileGateTest, WhoWasJustAddedIsNotTurnedAway) {
   Write("client " + one_.Text() + " trainer\nclient " + two_.Text() + " other\n");
   gate.Refresh();  // as the first of the two looks that it takes where times are coarse
   EXPECT_TRUE(gate.Admit(two_).ok());
+}
+
+// Opens all that the process may, until it is destroyed.
+class Hoard {
+ public:
+  Hoard() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{128, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken_.push_back(fd);
+  }
+  ~Hoard() {
+    for (const int fd : taken_) close(fd);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+TEST_F(FileGateTest, KeyIsRevokedAlsoWhileNoDescriptorIsLeft) {
+  Write("client " + one_.Text() + " trainer\n");
+  FileGate gate(NewKeyPair(), Open(), Role::kReader, "clients");
+  for (int i = 0; i < 3; ++i) {
+    const Identity identity = *gate.Admit(one_);
+    Write("client " + two_.Text() + " other\n");
+    {
+      const Hoard hoard;
+      Look(gate);
+      EXPECT_FALSE(gate.Holds(identity));
+      EXPECT_FALSE(gate.Admit(one_).ok());
+      EXPECT_TRUE(gate.Admit(two_).ok());
+    }
+    Write("client " + one_.Text() + " trainer\n");
+    const Hoard hoard;
+    Look(gate);
+    EXPECT_TRUE(gate.Admit(one_).ok()) << "the spare descriptors were taken again";
+  }
 }
 
 TEST_F(FileGateTest, ListThatCannotBeReadIsRefusedAtTheStart) {

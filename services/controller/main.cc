@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
 
   log::Configure(options->log_level, options->log_format);
 
+  RaiseDescriptorLimit();
   process::CatchStopSignals();
   const auto controller = controller::Controller::Start(*options, control::ZmqContext::Create());
   if (!controller.ok()) return process::Fail(controller.status(), process::kFailed);

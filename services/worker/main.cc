@@ -1,6 +1,7 @@
 // lockstep-worker: the worker service.
 #include <cstdio>
 
+#include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
 
   log::Configure(options->log_level, options->log_format);
 
+  RaiseDescriptorLimit();
   process::CatchStopSignals();
   // What a function prints is seen line by line, also where nobody forwards it.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);

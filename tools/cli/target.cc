@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/output.h"
@@ -147,6 +148,7 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
   if (target.embedded) {
     // What fails is reported by the command; the services' own words would get in between.
     log::Silence();
+    RaiseDescriptorLimit();
     local::LocalClusterOptions local;
     local.workers = target.workers.value_or(local.workers);
     const Spinner spinner("starting " + std::to_string(local.workers) + " workers",

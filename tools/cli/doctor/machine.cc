@@ -14,6 +14,7 @@
 #include <fstream>
 #include <limits>
 
+#include "runtime/base/descriptor_limit.h"
 #include "tools/cli/output.h"
 
 namespace lockstep::cli {
@@ -55,14 +56,16 @@ Finding CheckSharedMemory(const std::string& path, uint64_t wanted_bytes) {
 Finding CheckOpenFiles(uint64_t soft, uint64_t hard, int workers) {
   // In one process (`--embedded`), the workers share them.
   const uint64_t wanted = kFilesPerWorker * static_cast<uint64_t>(std::max(workers, 1));
-  const std::string fact = "a process may open " +
-                           (soft == kUnlimited ? "any number" : FormatCount(soft)) + "; " +
+  const uint64_t limit = RaisedDescriptorLimit(soft, hard);
+  const std::string fact = "a service may open " +
+                           (limit == kUnlimited ? "any number" : FormatCount(limit)) +
+                           (limit == soft ? "; " : " (it raises its limit by itself); ") +
                            std::to_string(workers) + " workers want " + FormatCount(wanted);
-  if (soft >= wanted) return {"open files", Verdict::kGood, fact, ""};
+  if (limit >= wanted) return {"open files", Verdict::kGood, fact, ""};
   const std::string how = hard >= wanted ? "ulimit -n " + std::to_string(wanted)
                                          : "raise the hard limit (LimitNOFILE= of systemd, "
                                            "--ulimit nofile= of docker)";
-  return {"open files", soft < kFilesPerWorker ? Verdict::kBad : Verdict::kDoubtful, fact, how};
+  return {"open files", limit < kFilesPerWorker ? Verdict::kBad : Verdict::kDoubtful, fact, how};
 }
 
 Finding CheckOpenFiles(int workers) {

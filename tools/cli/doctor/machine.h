@@ -13,7 +13,7 @@ namespace lockstep::cli {
 // The file system at `path`, where arenas lie. `wanted_bytes`: what the workers of this host may
 // take together.
 Finding CheckSharedMemory(const std::string& path, uint64_t wanted_bytes);
-// `soft` and `hard` limits of open files, for so many workers.
+// `soft` and `hard` limits of open files, for so many workers; what services make of them counts.
 Finding CheckOpenFiles(uint64_t soft, uint64_t hard, int workers);
 Finding CheckOpenFiles(int workers);
 // The limit of locked memory, which drivers of GPUs and fast networks need.

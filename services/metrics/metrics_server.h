@@ -10,7 +10,7 @@
 
 namespace lockstep::metrics {
 
-// Called by threads of the server, several at a time.
+// Called by the server's thread, one at a time: who waits in one keeps the others waiting.
 struct Answers {
   // Prometheus' text format, version 0.0.4
   // (https://prometheus.io/docs/instrumenting/exposition_formats).
@@ -20,7 +20,7 @@ struct Answers {
   std::function<Status()> ready;
 };
 
-// Threads: a few of its own. Ownership: serves until it is destroyed, and calls nothing afterwards.
+// Threads: one of its own. Ownership: serves until it is destroyed, and calls nothing afterwards.
 class MetricsServer {
  public:
   // `endpoint` is "http://ADDRESS:PORT"; port * or 0: any free one. kUnavailable if it cannot

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/base/descriptor_limit.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "tests/integration/process_watch.h"
@@ -74,6 +76,21 @@ TEST_F(ClusterProcessesTest, IsReadyWhenItStartsAndGoneWhenItStops) {
   EXPECT_TRUE((*cluster)->Stop("again").ok());
   EXPECT_TRUE(AllGone(pids, Deadline::After(0s)));
   EXPECT_TRUE(NoneExists(segments));
+}
+
+TEST_F(ClusterProcessesTest, MayOpenMoreThanTheSoftLimitOfWhoStartsIt) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low{512, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const auto cluster = ClusterProcesses::Start(Options({"workers=1"}));
+  setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (const pid_t pid : AllPids(**cluster)) {
+    rlimit limit{};
+    ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, nullptr, &limit), 0);
+    EXPECT_EQ(limit.rlim_cur, RaisedDescriptorLimit(512, before.rlim_max));
+  }
 }
 
 TEST_F(ClusterProcessesTest, ListensOnAnyFreePort) {

@@ -47,7 +47,8 @@ class HttpPort {
   const Socket listener_;
   const Socket stop_;  // an eventfd, readable when this object is destroyed
   const HttpAnswer answer_;
-  // For a connection while others use up what the process may open.
+  // For a connection while others use up what the process may open. They may be lost to those
+  // others, so this helps where the want is short.
   SpareDescriptors spare_;
   Deadline accept_again_ = Deadline::After({});
   std::vector<HttpConnection> connections_;  // the oldest first

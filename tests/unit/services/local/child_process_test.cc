@@ -96,11 +96,12 @@ TEST_F(ChildProcessTest, ChildrenInheritNoInputDescriptorsOrBlockedSignals) {
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  Run(Shell("cat; ls /proc/$$/fd | wc -l; kill $$; echo survived"));
+  // Of a program that the shell starts: the shell itself holds others for a moment, at times.
+  Run(Shell("cat; ls /proc/self/fd; kill $$; echo survived"));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(inherited[0]);
   close(inherited[1]);
-  EXPECT_EQ(ReadAll(Path("log")), "3\n");
+  EXPECT_EQ(ReadAll(Path("log")), "0\n1\n2\n3\n") << "the last is the directory that is listed";
 }
 
 TEST_F(ChildProcessTest, ProgramsThatCannotRunAreErrors) {

@@ -27,14 +27,7 @@ const T* ArgReader::NextAs(std::string_view name, std::string_view expected) {
 }
 
 void ArgReader::RejectType(std::string_view expected, const Value& value) {
-  std::string got(TypeName(value));
-  // A tensor's description begins with its type; "none" is all there is to say of none.
-  if (value.Is<tensor::Tensor>() || value.Is<Shape>() || value.Is<None>()) {
-    got = Describe(value);
-  } else {
-    got.append(" ").append(Describe(value));
-  }
-  Reject("must be " + std::string(expected) + ", not " + got);
+  Reject("must be " + std::string(expected) + ", not " + Describe(value));
 }
 
 void ArgReader::Reject(const std::string& problem) {

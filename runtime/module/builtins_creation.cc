@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 
 #include "runtime/module/builtins.h"
@@ -38,14 +39,20 @@ bool Holds(const Number& number) {
   return ConvertElement<double>(ConvertElement<T>(number.float_value)) == number.float_value;
 }
 
+std::string TextOf(const Number& number) {
+  if (number.is_int) return std::to_string(number.int_value);
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", number.float_value);
+  return text;
+}
+
 // Rejects the argument read last if `dtype` is bool or an integer that cannot hold `number`.
 void RequireFits(ArgReader& in, const Number& number, DType dtype) {
   if (IsFloat(dtype)) return;
   const bool fits = tensor::VisitDType(
       dtype, [&]<typename T>(std::type_identity<T>) { return Holds<T>(number); });
   if (fits) return;
-  const Value value = number.is_int ? Value(number.int_value) : Value(number.float_value);
-  in.Reject("is " + std::string(Name(dtype)) + ", which cannot hold " + Describe(value));
+  in.Reject("is " + std::string(Name(dtype)) + ", which cannot hold " + TextOf(number));
 }
 
 Number FiniteNumber(ArgReader& in, std::string_view name) {

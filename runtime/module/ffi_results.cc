@@ -76,7 +76,7 @@ StatusOr<Value> ConvertMap(TVMFFIObject* object, const char* size_name, const ch
     LOCKSTEP_ASSIGN_OR_RETURN(const Value key, Convert(raw_key.get(), args, depth + 1));
     const auto* text = key.As<std::string>();
     if (text == nullptr) {
-      return Internal("returned a map with the key ", Describe(key), "; keys must be text");
+      return Internal("returned a map with a key that is ", Describe(key), "; keys must be text");
     }
     LOCKSTEP_ASSIGN_OR_RETURN(const FfiAny raw_value, ask(kValue));
     LOCKSTEP_ASSIGN_OR_RETURN((*map)[*text], Convert(raw_value.get(), args, depth + 1));

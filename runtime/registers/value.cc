@@ -1,40 +1,9 @@
 #include "runtime/registers/value.h"
 
-#include <cstdio>
 #include <unordered_set>
 
 namespace lockstep::registers {
 namespace {
-
-// How much of a text, or how many parts of a list, people are shown.
-constexpr size_t kShownBytes = 60;
-constexpr size_t kShownItems = 8;
-// Deeper nesting is shown as "...".
-constexpr int kShownDepth = 3;
-
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text.substr(0, kShownBytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      char escape[8];
-      std::snprintf(escape, sizeof(escape), "\\x%02x", byte);
-      out += escape;
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-  if (text.size() > kShownBytes) out += "... (" + std::to_string(text.size()) + " bytes)";
-  return out;
-}
-
-std::string DescribeAt(const Value& value, int depth);
 
 // Adds up what values keep. Lists and maps are shared, so that a few may be reached in more ways
 // than anybody could follow: each is counted when it is met first.
@@ -68,48 +37,20 @@ class MemoryCount {
   std::unordered_set<const void*> met_;
 };
 
-std::string DescribeList(const List& list, int depth) {
-  if (depth >= kShownDepth) return "[...]";
-  std::string out = "[";
-  for (size_t i = 0; i < list.size() && i < kShownItems; ++i) {
-    out += (i > 0 ? ", " : "") + DescribeAt(list[i], depth + 1);
-  }
-  if (list.size() > kShownItems) out += ", ... (" + std::to_string(list.size()) + " items)";
-  return out + "]";
-}
-
-std::string DescribeMap(const Map& map, int depth) {
-  if (depth >= kShownDepth) return "{...}";
-  std::string out = "{";
-  size_t shown = 0;
-  for (const auto& [key, value] : map) {
-    if (shown == kShownItems) {
-      out += ", ... (" + std::to_string(map.size()) + " items)";
-      break;
-    }
-    out += (shown++ > 0 ? ", " : "") + Quoted(key) + ": " + DescribeAt(value, depth + 1);
-  }
-  return out + "}";
-}
-
 // One overload per alternative of Value, so that a new one does not compile until it is here.
 struct Describer {
-  int depth;
-
   std::string operator()(None) const { return "none"; }
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.9g", value);
-    return text;
+  std::string operator()(bool) const { return "bool"; }
+  std::string operator()(int64_t) const { return "int64"; }
+  std::string operator()(double) const { return "float64"; }
+  std::string operator()(const std::string& text) const {
+    return "text of " + std::to_string(text.size()) + " bytes";
   }
-  std::string operator()(const std::string& text) const { return Quoted(text); }
   std::string operator()(const Bytes& bytes) const {
     return "bytes (" + std::to_string(bytes.data.size()) + ")";
   }
-  std::string operator()(DType dtype) const { return std::string(Name(dtype)); }
-  std::string operator()(Device device) const { return ToString(device); }
+  std::string operator()(DType dtype) const { return "dtype " + std::string(Name(dtype)); }
+  std::string operator()(Device device) const { return "device " + ToString(device); }
   std::string operator()(const Shape& shape) const { return "shape " + shape.ToString(); }
   std::string operator()(const tensor::Tensor& tensor) const {
     if (tensor.IsNull()) return "null tensor";
@@ -119,16 +60,12 @@ struct Describer {
     return object == nullptr ? "null object" : object->Describe();
   }
   std::string operator()(const std::shared_ptr<const List>& list) const {
-    return DescribeList(*list, depth);
+    return "list of " + std::to_string(list->size());
   }
   std::string operator()(const std::shared_ptr<const Map>& map) const {
-    return DescribeMap(*map, depth);
+    return "map of " + std::to_string(map->size());
   }
 };
-
-std::string DescribeAt(const Value& value, int depth) {
-  return std::visit(Describer{depth}, value.variant);
-}
 
 struct TypeNamer {
   std::string_view operator()(None) const { return "none"; }
@@ -163,6 +100,6 @@ std::string_view TypeName(const Value& value) { return std::visit(TypeNamer{}, v
 
 size_t HeldBytes(const Value& value) { return MemoryCount().Of(value); }
 
-std::string Describe(const Value& value) { return DescribeAt(value, 0); }
+std::string Describe(const Value& value) { return std::visit(Describer{}, value.variant); }
 
 }  // namespace lockstep::registers

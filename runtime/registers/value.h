@@ -76,7 +76,8 @@ std::string_view TypeName(const Value& value);
 // known, and count nothing.
 size_t HeldBytes(const Value& value);
 
-// A short rendering for people: scalars whole, long text cut, tensors as "tensor float32 [2, 3]".
+// For errors: "tensor float32 [2, 3]", "text of 23 bytes", "int64". Never what is in it: whoever
+// may look at a cluster reads the errors of all its sessions.
 std::string Describe(const Value& value);
 
 }  // namespace lockstep::registers

@@ -211,10 +211,10 @@ TEST_F(BuiltinsTest, ConcatRefusesWhatDoesNotMatch) {
                 "tensor int32 [2]");
   ExpectInvalid("concat", {int64_t{1}, Counting({2})}, "axis 1 is not one of tensor int32 [2]");
   ExpectInvalid("concat", {int64_t{0}, Counting({2}), "two"},
-                "argument 3 (\"tensor\") must be a tensor, not text \"two\"");
+                "argument 3 (\"tensor\") must be a tensor, not text of 3 bytes");
   const Value list = std::make_shared<const List>(List{Counting({2}), int64_t{1}});
   ExpectInvalid("concat", {list, int64_t{0}},
-                "in the list of tensors: argument 2 (\"tensor\") must be a tensor, not int64 1");
+                "in the list of tensors: argument 2 (\"tensor\") must be a tensor, not int64");
 }
 
 TEST_F(BuiltinsTest, PlaceFollowsTheContext) {

@@ -42,34 +42,21 @@ TEST(ValueTest, TypeNamesAreTheVocabulary) {
   EXPECT_EQ(TypeName(MapOf({})), "map");
 }
 
-TEST(ValueTest, ScalarsAreDescribedWhole) {
+TEST(ValueTest, TypesAndSizesAreDescribedAndNeverWhatIsInside) {
   EXPECT_EQ(Describe(Value()), "none");
-  EXPECT_EQ(Describe(false), "false");
-  EXPECT_EQ(Describe(int64_t{-5}), "-5");
-  EXPECT_EQ(Describe(2.5), "2.5");
-  EXPECT_EQ(Describe("a \"b\"\n\x01"), "\"a \\\"b\\\"\\n\\x01\"");
+  EXPECT_EQ(Describe(false), "bool");
+  EXPECT_EQ(Describe(int64_t{-5}), "int64");
+  EXPECT_EQ(Describe(2.5), "float64");
+  EXPECT_EQ(Describe("hunter2"), "text of 7 bytes");
   EXPECT_EQ(Describe(Bytes{"abc"}), "bytes (3)");
-  EXPECT_EQ(Describe(DType::kBFloat16), "bfloat16");
-  EXPECT_EQ(Describe(Device{DeviceType::kCuda, 1}), "cuda:1");
+  EXPECT_EQ(Describe(DType::kBFloat16), "dtype bfloat16");
+  EXPECT_EQ(Describe(Device{DeviceType::kCuda, 1}), "device cuda:1");
   EXPECT_EQ(Describe(Shape{2, 3}), "shape [2, 3]");
   EXPECT_EQ(Describe(SomeTensor()), "tensor float32 [2, 3]");
   EXPECT_EQ(Describe(tensor::Tensor()), "null tensor");
   EXPECT_EQ(Describe(ThingOf(Object::Kind::kModule)), "a thing");
-}
-
-TEST(ValueTest, LongTextAndLongListsAreCut) {
-  const std::string described = Describe(std::string(1000, 'x'));
-  EXPECT_LT(described.size(), 100u);
-  EXPECT_NE(described.find("(1000 bytes)"), std::string::npos);
-  EXPECT_EQ(Describe(ListOf({int64_t{1}, "two"})), "[1, \"two\"]");
-  EXPECT_NE(Describe(ListOf(List(100))).find("(100 items)"), std::string::npos);
-  EXPECT_EQ(Describe(MapOf({{"a", int64_t{1}}, {"b", Value()}})), "{\"a\": 1, \"b\": none}");
-}
-
-TEST(ValueTest, DeepNestingIsCut) {
-  Value nested = int64_t{1};
-  for (int i = 0; i < 100; ++i) nested = ListOf({nested});
-  EXPECT_EQ(Describe(nested), "[[[[...]]]]");
+  EXPECT_EQ(Describe(ListOf({int64_t{1}, "two"})), "list of 2");
+  EXPECT_EQ(Describe(MapOf({{"secret", int64_t{1}}})), "map of 1");
 }
 
 TEST(ValueTest, AsGivesNullForAnotherType) {

@@ -173,6 +173,11 @@ bool SharedSegment::OwnerLives() const {
   return locked;
 }
 
+bool SharedSegment::IsOurs() const {
+  struct stat file = {};
+  return fstat(fd_, &file) == 0 && file.st_uid == geteuid();
+}
+
 Status SharedSegment::Reserve(size_t size_bytes) {
   if (size_bytes <= reserved_bytes_) return OkStatus();
   if (size_bytes > capacity_bytes_) {

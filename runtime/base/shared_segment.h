@@ -47,6 +47,10 @@ class SharedSegment {
   // that says nothing about the owner. Takes a few system calls; safe from any thread.
   bool OwnerLives() const;
 
+  // Whether the file belongs to this process's user, who alone can have mapped it then, but for
+  // root.
+  bool IsOurs() const;
+
   const std::string& name() const { return name_; }
   std::byte* data() const { return data_; }
   size_t capacity_bytes() const { return capacity_bytes_; }

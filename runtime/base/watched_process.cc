@@ -6,7 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "runtime/base/proc_stat.h"
@@ -38,6 +40,28 @@ bool WatchedProcess::IsStopped() const {
   const std::optional<ProcStat> stat = ReadProcStat(pid_);
   // While it has not ended, the number is its own.
   return stat.has_value() && (stat->state == 'T' || stat->state == 't') && !HasEnded();
+}
+
+StatusOr<bool> WatchedProcess::Maps(std::string_view file) const {
+  const std::string path = "/proc/" + std::to_string(pid_) + "/maps";
+  errno = 0;
+  std::ifstream maps(path);
+  // A file whose name is gone is shown with this behind it.
+  constexpr std::string_view kRemoved = " (deleted)";
+  const std::string ending = "/" + std::string(file);
+  bool found = false;
+  std::string line;
+  while (!found && std::getline(maps, line)) {
+    if (line.ends_with(kRemoved)) line.resize(line.size() - kRemoved.size());
+    found = line.ends_with(ending);
+  }
+  const int error = errno;
+  // What was read is its own only if it still has the number.
+  if (HasEnded()) return NotFound("process ", pid_, " has ended");
+  if (!found && !maps.eof()) {
+    return PermissionDenied("cannot read ", path, ": ", std::strerror(error));
+  }
+  return found;
 }
 
 bool WatchedProcess::HasEnded() const {

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <string_view>
+
 #include "runtime/base/exit_status.h"
 #include "runtime/base/status.h"
 
@@ -24,6 +26,9 @@ class WatchedProcess {
   bool HasEnded() const;
   // By SIGSTOP or a debugger: it lives, and does nothing.
   bool IsStopped() const;
+  // Whether it maps a file whose name, without its directory, is `file`; one that was removed since
+  // counts. kPermissionDenied: we may not look; kNotFound: it has ended.
+  StatusOr<bool> Maps(std::string_view file) const;
   // Once it has.
   ExitStatus HowItEnded() const { return ExitStatusOf(fd_, pid_); }
   // Readable once the process has ended.

@@ -77,6 +77,7 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
                             }));
   // Before its memory is mapped: what is known of another worker-0 may have the same names.
   NoticeReplacement();
+  const size_t segments_before = segments_.size();
   Location location;
   location.id = id;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
@@ -90,6 +91,9 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
             Map(control::ToString(reader.getSegment()), reader.getOffset(), location.size_bytes());
         return OkStatus();
       }));
+  // Worker-0 keeps a lost client's tensors if it sees that he maps them. Had this session been lost
+  // before it could, others would have the memory now; then it does not answer again.
+  if (location.memory != nullptr && segments_.size() > segments_before) return Locate(ref);
   locations_[id.index] = location;
   unfinished_.erase(id.Packed());  // not before: the old ticket is good for nothing any more
   return location;
@@ -108,9 +112,11 @@ std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t s
   if (!map_memory_ || segment.empty()) return nullptr;
   auto found = segments_.find(segment);
   if (found == segments_.end()) {
-    // Not found: worker-0 is on another host. Either way the bulk socket works.
+    // Not found: worker-0 is on another host. Another user's: it could not see that we map it, and
+    // would not keep what we may be writing to. Either way the bulk socket works.
     auto opened = SharedSegment::Open(segment);
-    found = segments_.emplace(segment, opened.ok() ? std::move(*opened) : nullptr).first;
+    const bool usable = opened.ok() && (*opened)->IsOurs();
+    found = segments_.emplace(segment, usable ? std::move(*opened) : nullptr).first;
   }
   const SharedSegment* mapped = found->second.get();
   if (mapped == nullptr || offset > mapped->capacity_bytes() ||

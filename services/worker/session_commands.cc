@@ -138,7 +138,11 @@ void Executor::TakeFromClient(SessionState& session, bool client_lost) {
   }
   session.tickets().clear();
   std::optional<WatchedProcess> client = session.TakeClientProcess();
-  if (client_lost && !located.empty() && client.has_value()) {
+  if (!client_lost || located.empty() || !client.has_value()) return;
+  // Whatever it has said of itself: a process that does not map the memory does not write to it.
+  // One that may not be looked at any more might.
+  const StatusOr<bool> maps = client->Maps(arena_->name());
+  if (maps.ok() ? *maps : maps.status().code() != StatusCode::kNotFound) {
     orphans_.Keep(*std::move(client), std::move(located));
   }
 }

@@ -172,12 +172,14 @@ WatchedProcess* SessionState::client_process() {
     looked_for_client_ = true;
     if (record_.host_id == control::ThisHost().id) {
       StatusOr<WatchedProcess> process = WatchedProcess::Watch(record_.pid);
-      if (process.ok()) {
+      Status status = process.status();
+      // Should it be lost, what it maps has to be known.
+      if (status.ok()) status = process->Maps("").status();
+      if (status.ok()) {
         client_process_ = *std::move(process);
       } else {
-        log::Warn(
-            log::OfSession(id().value),
-            "session copies by socket: its client cannot be watched: ", Message(process.status()));
+        log::Warn(log::OfSession(id().value),
+                  "session copies by socket: its client cannot be watched: ", Message(status));
       }
     }
   }

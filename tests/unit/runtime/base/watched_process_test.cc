@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "runtime/base/shared_segment.h"
 #include "tests/support/child.h"
 
 namespace lockstep {
@@ -49,6 +50,23 @@ TEST(WatchedProcessTest, MovedOneStillWatches) {
   EXPECT_FALSE(moved.HasEnded());
   child.End();
   EXPECT_TRUE(moved.HasEnded());
+}
+
+// What it maps.
+TEST(WatchedProcessTest, FilesThatItMapsAreSeenWhetherTheyHaveANameOrNot) {
+  const std::string name = "lockstep-test-maps-" + std::to_string(getpid());
+  auto segment = SharedSegment::Create(name, 1 << 20);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  Child child;  // has what its parent has
+  auto process = WatchedProcess::Watch(child.pid());
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(*process->Maps(name), true);
+  EXPECT_EQ(*process->Maps(name.substr(1)), false) << "the end of a name is another name";
+  segment->reset();
+  EXPECT_EQ(*process->Maps(name), true) << "nobody can find it, but it is mapped";
+  EXPECT_EQ(*WatchedProcess::Watch(getpid())->Maps(name), false);
+  child.End();
+  EXPECT_EQ(process->Maps(name).status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -196,6 +196,21 @@ TEST_F(ExecutorTest, WhatALostClientLocatedIsKeptWhileItLives) {
   EXPECT_EQ(live(), 0u);
 }
 
+class StrangerTest : public ExecutorTest {
+ protected:
+  Child stranger_;  // made before there is anything to map
+};
+
+// Any number can be said to be a client's: the memory would be kept for as long as that one lives.
+TEST_F(StrangerTest, NothingIsKeptForAProcessThatDoesNotMapTheMemory) {
+  OpenSession(stranger_.pid());
+  MakeTensor();
+  Locate();
+  CloseSession(/*client_lost=*/true);
+  EXPECT_EQ(live(), 0u);
+  EXPECT_TRUE(executor_->orphans().empty());
+}
+
 TEST_F(ExecutorTest, WhatALostClientDidNotLocateIsFreed) {
   Child client;
   OpenSession(client.pid());

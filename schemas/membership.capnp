@@ -100,6 +100,8 @@ struct SessionRecord {
   # session alone.
   forwardOutput @18 :Bool;
   # The client wants to see what its functions print.
+  owner @19 :Text;
+  # As its key has shown: a line of the allow list, "client lpk_... trainer". Null: it needed no key.
 }
 
 struct NamedRegister {

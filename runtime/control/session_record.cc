@@ -6,6 +6,26 @@
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::control {
+namespace {
+
+// What cannot be understood is somebody whom no gate lets in, not somebody who needs no key.
+Identity ReadOwner(const std::string& text) {
+  const StatusOr<Identity> owner = Identity::Parse(text);
+  return owner.ok() ? *owner : Identity{};
+}
+
+}  // namespace
+
+void SessionRecord::TakeClientOf(const SessionRecord& other) {
+  name = other.name;
+  host = other.host;
+  host_id = other.host_id;
+  pid = other.pid;
+  client_number = other.client_number;
+  bulk_key = other.bulk_key;
+  forward_output = other.forward_output;
+  owner = other.owner;
+}
 
 void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record) {
   builder.setSession(record.id.value);
@@ -34,6 +54,7 @@ void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecor
   builder.setFirstCommand(record.first_command);
   builder.setBulkKey(record.bulk_key);
   builder.setForwardOutput(record.forward_output);
+  if (record.owner.has_value()) builder.setOwner(record.owner->Text());
   if (!record.failure.ok()) WriteError(builder.initFailure(), record.failure);
 }
 
@@ -61,6 +82,7 @@ SessionRecord ReadSessionRecord(wire::SessionRecord::Reader reader) {
   record.first_command = reader.getFirstCommand();
   record.bulk_key = ToString(reader.getBulkKey());
   record.forward_output = reader.getForwardOutput();
+  if (reader.hasOwner()) record.owner = ReadOwner(ToString(reader.getOwner()));
   if (reader.hasFailure()) record.failure = ReadError(reader.getFailure());
   return record;
 }

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "runtime/base/ids.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/keys/allow_list.h"
 #include "schemas/membership.capnp.h"
 
 namespace lockstep::control {
@@ -34,13 +36,17 @@ struct SessionRecord {
   std::chrono::milliseconds command_timeout{0};  // 0: a command may take as long as it likes
   std::chrono::milliseconds keep_for{0};         // how long it outlives the loss of its client
   std::map<std::string, NamedRegister> names = {};
-  bool client_lost = false;           // its last one fell silent, and may still write to tensors
-  uint32_t register_generations = 0;  // the highest of any register's id
-  RemoteError failure = {};           // of this generation; OK: none
-  uint32_t client_number = 1;         // its first client is 1, each that attaches the next
-  uint64_t first_command = 1;         // of a worker: that it was sent
-  std::string bulk_key = {};          // the public key that its client shows at bulk endpoints
-  bool forward_output = false;        // its client wants to see what functions print
+  bool client_lost = false;            // its last one fell silent, and may still write to tensors
+  uint32_t register_generations = 0;   // the highest of any register's id
+  RemoteError failure = {};            // of this generation; OK: none
+  uint32_t client_number = 1;          // its first client is 1, each that attaches the next
+  uint64_t first_command = 1;          // of a worker: that it was sent
+  std::string bulk_key = {};           // the public key that its client shows at bulk endpoints
+  bool forward_output = false;         // its client wants to see what functions print
+  std::optional<Identity> owner = {};  // of its client, as his key has shown; none: he needed none
+
+  // Everything that is its client's and changes with it; registers' names are the session's.
+  void TakeClientOf(const SessionRecord& other);
 };
 
 void WriteSessionRecord(wire::SessionRecord::Builder builder, const SessionRecord& record);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/control/keys/key.h"
+#include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
 
 namespace lockstep::controller {
@@ -41,6 +43,11 @@ Status Controller::CheckRoomForKey(const std::optional<control::Identity>& owner
   return ResourceExhausted("\"", owner->name, "\" has ", count,
                            " sessions already, as many as one key may have "
                            "(max_sessions_per_key); close some first");
+}
+
+Status Controller::CheckBulkKey(capnp::Text::Reader key) {
+  if (key.size() == 0) return OkStatus();
+  return Annotate(control::ParsePublicKey(control::ToString(key)).status(), "the bulk key");
 }
 
 void Controller::EndRevokedSessions() {

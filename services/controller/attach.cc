@@ -36,6 +36,11 @@ Status Controller::HandleName(const control::PeerName& client, wire::NameRegiste
     return refuse(ResourceExhausted("session ", session->id, " has ", kMaxNames,
                                     " names; take one back first"));
   }
+  if (!id.IsNone() && is_new) {
+    if (const Status room = sessions_.CheckRoomForName(*session, text); !room.ok()) {
+      return refuse(room);
+    }
+  }
   LOCKSTEP_RETURN_IF_ERROR(CheckRequest(request));
   if (const Status room = CheckRoomForRequest(*session); !room.ok()) return refuse(room);
   NoticeLostBatches(*session, name.getNextCommand());
@@ -44,9 +49,9 @@ Status Controller::HandleName(const control::PeerName& client, wire::NameRegiste
     return OkStatus();
   }
   if (id.IsNone()) {
-    session->names.erase(text);
+    session->Unname(text);
   } else {
-    session->names[text] = {id, name.getName().getNamedBy()};
+    session->Name(text, {id, name.getName().getNamedBy()});
   }
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(name.getTimeoutMillis()));
@@ -107,6 +112,7 @@ Status Controller::Attach(const PendingOpen& open, wire::AttachSession::Reader a
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
                             FindByToken(open.client, SessionId(attach.getSession()),
                                         control::ToString(attach.getToken()), "attached to"));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBulkKey(attach.getBulkKey()));
   if (!session->owner_until.Expired()) {
     return FailedPrecondition(
         "session ", session->id, " cannot be attached to yet: the controller was restarted, and ",
@@ -116,6 +122,7 @@ Status Controller::Attach(const PendingOpen& open, wire::AttachSession::Reader a
   ++session->client_number;
   session->bulk_key = control::ToString(attach.getBulkKey());
   session->forward_output = attach.getForwardOutput();
+  session->owner = open.sender;
   Adopt(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->lost_bytes = 0;  // of another client's count
   metrics_.counts().sessions_attached.Add();

@@ -26,6 +26,19 @@ constexpr uint32_t kMaxResetsAhead = 2000;
 constexpr size_t kMaxPendingOpens = 4096;
 constexpr uint64_t kLongestWaitNanos = uint64_t{1} << 50;  // what a client may say: 13 days
 
+// Of any length, whatever session has asked or none.
+bool HasLongAnswer(wire::ClientMessage::Which question) {
+  switch (question) {
+    case wire::ClientMessage::STATUS:
+    case wire::ClientMessage::EXPLAIN:
+    case wire::ClientMessage::LIST_REGISTERS:
+    case wire::ClientMessage::TRACE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 std::string Controller::ShortName(const std::string& name) {
@@ -52,6 +65,7 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
   return control::DecodeMessage<wire::ClientMessage>(
       message[0], [&](wire::ClientMessage::Reader reader) -> Status {
         LOCKSTEP_RETURN_IF_ERROR(CheckRole(clients_->sender(), reader.which()));
+        if (HasLongAnswer(reader.which())) LOCKSTEP_RETURN_IF_ERROR(backlog_.CheckRoom(client));
         switch (reader.which()) {
           case wire::ClientMessage::BATCH:
             return HandleBatch(client, reader.getBatch(), message);
@@ -190,6 +204,7 @@ Status Controller::OpenSession(const PendingOpen& pending, wire::OpenSession::Re
                              " sessions already; close some first");
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckRoomForKey(pending.sender));
+  LOCKSTEP_RETURN_IF_ERROR(CheckBulkKey(open.getBulkKey()));
   metrics_.counts().sessions_opened.Add();
   SessionEntry& session = sessions_.Open(pending.client);
   session.owner = pending.sender;

@@ -27,6 +27,7 @@
 #include "runtime/control/zmq/zmq_context.h"
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
+#include "services/controller/backlog.h"
 #include "services/controller/gatherer.h"
 #include "services/controller/inquiries.h"
 #include "services/controller/liveness.h"
@@ -210,6 +211,8 @@ class Controller {
   std::optional<control::Identity> Sender() const;
   Status CheckStillAllowed(const std::optional<control::Identity>& owner) const;
   Status CheckRoomForKey(const std::optional<control::Identity>& owner) const;
+  // It is kept with the session, here and on every worker.
+  static Status CheckBulkKey(capnp::Text::Reader key);
   // Those of clients whose keys were taken back.
   void EndRevokedSessions();
 
@@ -302,6 +305,7 @@ class Controller {
   SessionTable sessions_;
   Gatherer gatherer_;
   Inquiries inquiries_;
+  Backlog backlog_;
   Tracing tracing_;
   std::vector<PendingOpen> pending_opens_;
   std::vector<Awaiting> awaiting_;
@@ -327,7 +331,7 @@ class Controller {
   bool welcomed_ = false;
 
   const std::shared_ptr<control::Gate> client_gate_;
-  uint64_t gate_version_ = 0;
+  std::optional<uint64_t> gate_version_;  // that sessions were held against; none: no version yet
   // What others have sent that is no good.
   log::Limit dropped_;
 

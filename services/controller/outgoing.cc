@@ -38,7 +38,7 @@ void Controller::Broadcast(const Order& order, const control::Frame& body) {
 
 void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
   if (client.empty()) return;  // a session's that has none for now
-  const Status status = clients_->Send({&client, 1}, message);
+  const Status status = clients_->Send({&client, 1}, backlog_.Charge(client, message));
   if (!status.ok()) log::Warn("a client cannot be answered: ", Message(status));
 }
 

@@ -39,14 +39,8 @@ RestoredSession Merge(const Copies& copies, int world_size) {
   RestoredSession session;
   session.record = *most->second;
   for (const auto& [rank, record] : copies) {
-    if (record->client_number > session.record.client_number) {
-      session.record.client_number = record->client_number;
-      session.record.name = record->name;
-      session.record.host = record->host;
-      session.record.host_id = record->host_id;
-      session.record.pid = record->pid;
-      session.record.forward_output = record->forward_output;
-    }
+    // Not all have been told of the last client that attached.
+    if (record->client_number > session.record.client_number) session.record.TakeClientOf(*record);
     if (record->first_command > 1) session.replaced[rank] = record->first_command;
     session.record.generation = std::max(session.record.generation, record->generation);
     session.record.register_generations =

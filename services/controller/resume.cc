@@ -35,6 +35,8 @@ std::vector<Rank> Controller::RestoreSessions() {
               control::ProcessLabel(session.host, session.pid),
               " is restored: ", session.failure.message);
   }
+  // Keys may have been taken back while there was no controller.
+  gate_version_.reset();
   std::vector<Rank> with_nothing;
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     if (inventories[static_cast<size_t>(rank)] == nullptr) with_nothing.push_back(rank);
@@ -55,6 +57,7 @@ Status Controller::CheckResume(const control::PeerName& client,
         "session ", id, " cannot be resumed: ", control::ProcessLabel(session->host, session->pid),
         " has attached to it since");
   }
+  LOCKSTEP_RETURN_IF_ERROR(CheckBulkKey(resume.getBulkKey()));
   if (resume.getNextCommand() < session->next_command) {
     return InvalidArgument("session ", id, " cannot be resumed at command ",
                            resume.getNextCommand(), ": it has come to command ",
@@ -74,6 +77,7 @@ void Controller::Resume(const PendingOpen& open, wire::ResumeSession::Reader res
     session.client_number = resume.getClientNumber();
     session.bulk_key = control::ToString(resume.getBulkKey());
     session.forward_output = resume.getForwardOutput();
+    session.owner = open.sender;
     Adopt(session, control::ToString(resume.getName()), resume.getHost(), resume.getPid());
   }
   // Asked for once more by the client that has it: its last answer may have been lost.

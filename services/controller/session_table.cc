@@ -5,6 +5,12 @@
 #include "runtime/control/host.h"
 
 namespace lockstep::controller {
+namespace {
+
+// What a name takes up, its register included.
+size_t NameCost(const std::string& text) { return text.size() + 64; }
+
+}  // namespace
 
 uint64_t SessionEntry::SlowestConsumed() const {
   return *std::min_element(consumed.begin(), consumed.end());
@@ -31,7 +37,39 @@ SessionEntry& SessionTable::Restore(const control::SessionRecord& record) {
   last_id_ = std::max(last_id_, record.id.value);
   SessionEntry& session = Add(record.id);
   static_cast<control::SessionRecord&>(session) = record;
+  session.names.clear();
+  for (const auto& [text, named] : record.names) session.Name(text, named);
   return session;
+}
+
+void SessionEntry::Name(const std::string& text, const control::NamedRegister& named) {
+  if (names.insert_or_assign(text, named).second) name_bytes_ += NameCost(text);
+}
+
+void SessionEntry::Unname(const std::string& text) {
+  if (names.erase(text) > 0) name_bytes_ -= NameCost(text);
+}
+
+Status SessionTable::CheckRoomForName(const SessionEntry& session, const std::string& text) const {
+  size_t of_all = NameCost(text);
+  size_t of_key = of_all;
+  for (const auto& [id, other] : sessions_) {
+    of_all += other.name_bytes();
+    const bool same_key = session.owner.has_value() && other.owner.has_value() &&
+                          session.owner->name == other.owner->name;
+    if (same_key) of_key += other.name_bytes();
+  }
+  if (of_key > kMostNameBytesOfKey) {
+    return ResourceExhausted("the names in the sessions of \"", session.owner->name,
+                             "\" would take up ", of_key, " bytes, more than the ",
+                             kMostNameBytesOfKey, " that one key may have; take some back first");
+  }
+  if (of_all > kMostNameBytes) {
+    return ResourceExhausted("the names in all sessions would take up ", of_all,
+                             " bytes, more than the ", kMostNameBytes,
+                             " that a cluster has; take some back first");
+  }
+  return OkStatus();
 }
 
 SessionEntry* SessionTable::Find(SessionId id) {

@@ -15,7 +15,6 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/keys/allow_list.h"
 #include "runtime/control/session_record.h"
 #include "services/controller/output_window.h"
 
@@ -37,10 +36,7 @@ struct SessionEntry : control::SessionRecord {
     control::RemoteError error;               // the first that a rank answered with
   };
 
-  control::PeerName client;  // empty: it has none, but may come back, or another attach
-  // Of its client, or its last one, as his key has shown; none: he needs none, or has not come back
-  // since the controller was restarted.
-  std::optional<control::Identity> owner;
+  control::PeerName client;         // empty: it has none, but may come back, or another attach
   std::vector<Generation> come_to;  // by rank: the generation that its worker was heard in last
   uint64_t reset_at = 1;            // the first command of this generation
   uint64_t failed_from = 0;         // with `failure`: the first command that is not executed
@@ -61,14 +57,28 @@ struct SessionEntry : control::SessionRecord {
   std::optional<Ending> ending;
   OutputWindow output;
 
+  void Name(const std::string& text, const control::NamedRegister& named);
+  void Unname(const std::string& text);
+  // What its names take up where the session is handed over: to a worker that joins, or to a
+  // controller that is started again.
+  size_t name_bytes() const { return name_bytes_; }
+
   uint64_t SlowestConsumed() const;
   // What was sent and the slowest worker has not consumed; lost workers do not count.
   uint64_t UnderWay() const { return sent_bytes - std::min(SlowestConsumed(), sent_bytes); }
+
+ private:
+  size_t name_bytes_ = 0;
 };
 
 // Threads: one at a time.
 class SessionTable {
  public:
+  // Of the names of all sessions, and of those of one key's owner: a welcome has all of them, and a
+  // worker that reads one for long is taken for lost.
+  static constexpr size_t kMostNameBytes = size_t{8} << 20;
+  static constexpr size_t kMostNameBytesOfKey = size_t{2} << 20;
+
   explicit SessionTable(int workers) : workers_(workers) {}
 
   // A new session with the next id.
@@ -83,6 +93,9 @@ class SessionTable {
   StatusOr<SessionEntry*> FindOwned(SessionId id, const control::PeerName& client);
   // Null if it is not open.
   SessionEntry* Find(SessionId id);
+
+  // kResourceExhausted if `session` cannot have one more name.
+  Status CheckRoomForName(const SessionEntry& session, const std::string& text) const;
 
   std::map<SessionId, SessionEntry>& all() { return sessions_; }
   const std::map<SessionId, SessionEntry>& all() const { return sessions_; }

@@ -71,14 +71,8 @@ Status SessionState::CountModule(const std::string& file, size_t most) {
 }
 
 void SessionState::Adopt(const control::SessionRecord& record) {
-  record_.name = record.name;
-  record_.host = record.host;
-  record_.host_id = record.host_id;
-  record_.pid = record.pid;
-  record_.client_number = record.client_number;
+  record_.TakeClientOf(record);
   record_.names = record.names;
-  record_.bulk_key = record.bulk_key;
-  record_.forward_output = record.forward_output;
   looked_for_client_ = false;
   client_process_.reset();
   std::vector<RegisterId> kept;

@@ -27,6 +27,9 @@ TEST(SessionRecordTest, AllOfItTravels) {
   record.client_number = 3;
   record.first_command = 12;
   record.register_generations = 12;
+  record.bulk_key = "lpk_bulk";
+  record.forward_output = true;
+  record.owner = Identity{Role::kClient, "trainer", NewKeyPair().public_key};
   record.failure.code = StatusCode::kAborted;
   record.failure.message = "why";
 
@@ -49,8 +52,23 @@ TEST(SessionRecordTest, AllOfItTravels) {
   EXPECT_EQ(read.client_number, record.client_number);
   EXPECT_EQ(read.first_command, record.first_command);
   EXPECT_EQ(read.register_generations, record.register_generations);
+  EXPECT_EQ(read.bulk_key, record.bulk_key);
+  EXPECT_EQ(read.forward_output, record.forward_output);
+  ASSERT_TRUE(read.owner.has_value());
+  EXPECT_EQ(read.owner->Text(), record.owner->Text());
   EXPECT_EQ(read.failure.code, record.failure.code);
   EXPECT_EQ(read.failure.message, record.failure.message);
+}
+
+TEST(SessionRecordTest, AnOwnerWhoCannotBeReadIsSomebodyAllTheSame) {
+  capnp::MallocMessageBuilder message;
+  auto builder = message.initRoot<wire::SessionRecord>();
+  WriteSessionRecord(builder, SessionRecord());
+  EXPECT_FALSE(ReadSessionRecord(builder.asReader()).owner.has_value());
+  builder.setOwner("client lpk_x trainer");
+  const auto owner = ReadSessionRecord(builder.asReader()).owner;
+  ASSERT_TRUE(owner.has_value());
+  EXPECT_FALSE(AllowList().Holds(*owner));
 }
 
 TEST(SessionRecordTest, WaitsThatFitNowhereAreCut) {

@@ -120,10 +120,12 @@ TEST(RestoredSessionsTest, TheLastClientHasTheSession) {
   after.sessions[0].client_number = 2;
   after.sessions[0].name = "second";
   after.sessions[0].pid = 22;
+  after.sessions[0].bulk_key = "its own";
   const auto restored = RestoreSessions({&before, &after, &before});
   EXPECT_EQ(restored[0].record.client_number, 2u);
   EXPECT_EQ(restored[0].record.name, "second");
   EXPECT_EQ(restored[0].record.pid, 22);
+  EXPECT_EQ(restored[0].record.bulk_key, "its own") << "the one before may not copy any more";
 }
 
 // Workers divide by the number of groups.

@@ -1,7 +1,6 @@
 #include "runtime/client/controller_answer.h"
 
 #include "runtime/control/error_codec.h"
-#include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::client {

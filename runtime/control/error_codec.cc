@@ -32,6 +32,19 @@ std::string PlaceOf(const RemoteError& error) {
   return text.str();
 }
 
+// A function may throw a text of any length, and an error is told to all ranks, and kept with the
+// session: what is behind this is cut off.
+constexpr size_t kMostMessageBytes = 8 << 10;
+constexpr size_t kMostStackBytes = 16 << 10;
+
+std::string Cut(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  // Not within a character of UTF-8.
+  size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "... (" + std::to_string(text.size()) + " bytes)";
+}
+
 }  // namespace
 
 Status RemoteError::ToStatus() const {
@@ -80,9 +93,9 @@ void WriteError(wire::Error::Builder builder, const RemoteError& error) {
   builder.setRank(error.rank);
   builder.setSession(error.session.value);
   builder.setCommand(error.command);
-  builder.setFunction(TextOf(error.function));
-  builder.setMessage(TextOf(error.message));
-  builder.setStack(TextOf(error.stack));
+  builder.setFunction(TextOf(Cut(error.function, kMostMessageBytes)));
+  builder.setMessage(TextOf(Cut(error.message, kMostMessageBytes)));
+  builder.setStack(TextOf(Cut(error.stack, kMostStackBytes)));
 }
 
 RemoteError ReadError(wire::Error::Reader reader) {

@@ -97,7 +97,7 @@ void AddTrace(Command lockstep) {
   AddTargetOptions(command, options->target);
   command.Examples(
       "  lockstep trace --seconds 1\n"
-      "  lockstep trace --name demo --session 3 --seconds 0.5 --output step.json\n\n"
+      "  lockstep trace --name demo --seconds 0.5 --output step.json\n\n"
       "Open the file at https://ui.perfetto.dev (it stays on your machine), or in "
       "chrome://tracing.\n"
       "^C ends the recording early, and writes what there is. docs/tracing.md says what is in "

@@ -41,11 +41,24 @@ TEST(ErrorCodecTest, AllFieldsCrossTheWire) {
   ExpectEqual(RoundTrip(ExampleError()), ExampleError());
 }
 
-TEST(ErrorCodecTest, TextWithZeroBytesAndAnySizeCrossesTheWire) {
+TEST(ErrorCodecTest, TextWithZeroBytesCrossesTheWire) {
   RemoteError error = ExampleError();
-  error.message = std::string("a\0b", 3) + std::string(100'000, 'm');
+  error.message = std::string("a\0b", 3) + std::string(8000, 'm');
   error.stack.clear();
   ExpectEqual(RoundTrip(error), error);
+}
+
+TEST(ErrorCodecTest, TextOfAnySizeIsCutToWhatAllRanksCanBeTold) {
+  RemoteError error = ExampleError();
+  error.message.clear();
+  for (int i = 0; i < 1'000'000; ++i) error.message += "\u20ac";  // three bytes each
+  error.stack = std::string(1'000'000, 's');
+  const RemoteError read = RoundTrip(error);
+  EXPECT_LT(read.message.size(), size_t{10} << 10);
+  EXPECT_LT(read.stack.size(), size_t{20} << 10);
+  const std::string ending = "... (3000000 bytes)";
+  ASSERT_TRUE(read.message.ends_with(ending));
+  EXPECT_EQ((read.message.size() - ending.size()) % 3, 0u) << "no character is cut in two";
 }
 
 TEST(ErrorCodecTest, EveryCodeOfAStatusSurvives) {

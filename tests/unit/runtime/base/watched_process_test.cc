@@ -1,11 +1,11 @@
 #include "runtime/base/watched_process.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <utility>
 
-#include "runtime/base/shared_segment.h"
 #include "tests/support/child.h"
 
 namespace lockstep {
@@ -52,21 +52,23 @@ TEST(WatchedProcessTest, MovedOneStillWatches) {
   EXPECT_TRUE(moved.HasEnded());
 }
 
-// What it maps.
 TEST(WatchedProcessTest, FilesThatItMapsAreSeenWhetherTheyHaveANameOrNot) {
-  const std::string name = "lockstep-test-maps-" + std::to_string(getpid());
-  auto segment = SharedSegment::Create(name, 1 << 20);
-  ASSERT_TRUE(segment.ok()) << segment.status();
-  Child child;  // has what its parent has
+  const int nameless = memfd_create("maps-test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(nameless, 4096), 0);
+  void* const memory = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, nameless, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Child child;  // maps what its parent does
   auto process = WatchedProcess::Watch(child.pid());
   ASSERT_TRUE(process.ok()) << process.status();
-  EXPECT_EQ(*process->Maps(name), true);
-  EXPECT_EQ(*process->Maps(name.substr(1)), false) << "the end of a name is another name";
-  segment->reset();
-  EXPECT_EQ(*process->Maps(name), true) << "nobody can find it, but it is mapped";
-  EXPECT_EQ(*WatchedProcess::Watch(getpid())->Maps(name), false);
+  EXPECT_EQ(*process->Maps("memfd:maps-test"), true);
+  EXPECT_EQ(*process->Maps("maps-test"), false) << "the end of a name is another name";
+  EXPECT_EQ(*process->Maps("watched_process_test"), true) << "its program, which has one";
+  munmap(memory, 4096);
+  close(nameless);
+  EXPECT_EQ(*process->Maps("memfd:maps-test"), true);
+  EXPECT_EQ(*WatchedProcess::Watch(getpid())->Maps("memfd:maps-test"), false);
   child.End();
-  EXPECT_EQ(process->Maps(name).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(process->Maps("memfd:maps-test").status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

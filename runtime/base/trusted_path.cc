@@ -89,8 +89,8 @@ Status CheckStep(const std::string& here, const struct stat* next, std::optional
   if (!IsTrustedOwner(there.st_uid) && there.st_uid != also) {
     return PermissionDenied("user ", there.st_uid, ", whose directory ", here,
                             " is, may put another file in the place of ", path,
-                            "; the directory must be this process's own (user ", geteuid(),
-                            ") or root's: `chown ", geteuid(), " ", here, "`");
+                            "; keep it where all directories are this process's own (user ",
+                            geteuid(), ") or root's, or do this as that user");
   }
   const mode_t others = WritableByOthers(there);
   if (others == 0) return OkStatus();

@@ -38,7 +38,9 @@ constexpr size_t kMostMessageBytes = 8 << 10;
 constexpr size_t kMostStackBytes = 16 << 10;
 
 std::string Cut(const std::string& text, size_t most) {
-  if (text.size() <= most) return text;
+  // It may have been cut before, and says how long it was.
+  constexpr size_t kLongestEnding = 64;
+  if (text.size() <= most + kLongestEnding) return text;
   // Not within a character of UTF-8.
   size_t end = most;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;

@@ -138,6 +138,10 @@ void Controller::Adopt(SessionEntry& session, const std::string& name, wire::Hos
   session.pid = pid;
   log::Info(log::OfSession(session.id.value), "session has a client again: \"", session.name,
             "\", ", control::ProcessLabel(session.host, session.pid));
+  TellClient(session);
+}
+
+void Controller::TellClient(const SessionEntry& session) {
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initAdopt(), session);
   });

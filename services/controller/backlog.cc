@@ -6,8 +6,6 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr size_t kSmallBytes = 4096;
-
 // Keeps the bytes of a frame, and counts them while it does.
 struct Charged {
   Charged(control::Frame bytes, std::shared_ptr<std::atomic<size_t>> its_client,
@@ -38,9 +36,9 @@ Status Backlog::CheckRoom(const control::PeerName& client) const {
                              " bytes of answers yet; ask again when you have");
   }
   const size_t all = all_->load(std::memory_order_relaxed);
-  if (all > kMostOfAll) {
-    return ResourceExhausted("clients have not read ", all,
-                             " bytes of answers yet; ask again in a second");
+  if (own > 0 && all > kMostOfAll) {
+    return ResourceExhausted("you have not read the last ", own, " bytes of answers yet, and all ",
+                             "clients together ", all, "; ask again when you have");
   }
   return OkStatus();
 }
@@ -48,10 +46,6 @@ Status Backlog::CheckRoom(const control::PeerName& client) const {
 control::Message Backlog::Charge(const control::PeerName& client, const control::Message& message) {
   control::Message charged;
   for (const control::Frame& frame : message) {
-    if (frame.size() < kSmallBytes) {
-      charged.push_back(frame);
-      continue;
-    }
     Sweep();
     Count& count = counts_[client];
     if (count == nullptr) count = std::make_shared<std::atomic<size_t>>(0);

@@ -22,11 +22,11 @@ class Backlog {
   static constexpr size_t kMostOfOne = size_t{8} << 20;
   static constexpr size_t kMostOfAll = size_t{256} << 20;
 
-  // OK if `client` may ask something that has a long answer. kResourceExhausted.
+  // OK if `client` may ask something that has a long answer; whoever has read all that he asked for
+  // always may. kResourceExhausted.
   Status CheckRoom(const control::PeerName& client) const;
 
-  // The same frames, which count as long as any of their copies lives. Small ones do not count: as
-  // many as are unread at the most are not much together.
+  // The same frames, which count as long as any of their copies lives.
   control::Message Charge(const control::PeerName& client, const control::Message& message);
 
  private:

@@ -32,7 +32,6 @@ bool HasLongAnswer(wire::ClientMessage::Which question) {
     case wire::ClientMessage::STATUS:
     case wire::ClientMessage::EXPLAIN:
     case wire::ClientMessage::LIST_REGISTERS:
-    case wire::ClientMessage::TRACE:
       return true;
     default:
       return false;

@@ -130,6 +130,8 @@ class Controller {
   Status Attach(const PendingOpen& open, wire::AttachSession::Reader attach);
   // Tells the workers who its client is now. Registers without names are freed.
   void Adopt(SessionEntry& session, const std::string& name, wire::Host::Reader host, int pid);
+  // Tells the workers what is known of it.
+  void TellClient(const SessionEntry& session);
   // It has this client from now on, who is told how it stands.
   void HandOver(SessionEntry& session, const PendingOpen& open);
   // It has no client for now.
@@ -283,6 +285,8 @@ class Controller {
   };
   void Broadcast(const Order& order, const control::Frame& body);
   void SendToClient(const control::PeerName& client, const control::Message& message);
+  // An answer that may be long, and counts as unread until it is gone.
+  void SendLong(const control::PeerName& client, const control::Message& message);
   // The same, and counts it.
   void Tell(SessionEntry& session, const control::Message& message);
   Status HandleKeepAlive(const control::PeerName& client, wire::KeepAlive::Reader keep_alive);

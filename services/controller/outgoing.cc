@@ -38,8 +38,12 @@ void Controller::Broadcast(const Order& order, const control::Frame& body) {
 
 void Controller::SendToClient(const control::PeerName& client, const control::Message& message) {
   if (client.empty()) return;  // a session's that has none for now
-  const Status status = clients_->Send({&client, 1}, backlog_.Charge(client, message));
+  const Status status = clients_->Send({&client, 1}, message);
   if (!status.ok()) log::Warn("a client cannot be answered: ", Message(status));
+}
+
+void Controller::SendLong(const control::PeerName& client, const control::Message& message) {
+  SendToClient(client, backlog_.Charge(client, message));
 }
 
 void Controller::Tell(SessionEntry& session, const control::Message& message) {

@@ -59,26 +59,26 @@ void Controller::SendRegisters(const Inquiry& inquiry) {
   };
   const Rank first = std::max(inquiry.rank, 0);
   const Rank end = inquiry.rank < 0 ? membership_.size() : inquiry.rank + 1;
-  SendToClient(inquiry.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                 auto listing = message.initRegisterListing();
-                 listing.setRequest(inquiry.request);
-                 listing.setCluster(options_.cluster);
-                 auto ranks = listing.initRanks(static_cast<unsigned>(end - first));
-                 for (Rank rank = first; rank < end; ++rank) {
-                   auto entry = ranks[static_cast<unsigned>(rank - first)];
-                   entry.setRank(rank);
-                   const control::Frame& report = inquiry.reports[static_cast<size_t>(rank)];
-                   if (report.size() > 0) {
-                     // It was read before, when it came.
-                     (void)control::DecodeMessage<wire::LivenessMessage>(
-                         report, [&](wire::LivenessMessage::Reader answer) {
-                           if (answer.isHeldRegisters()) entry.setHeld(answer.getHeldRegisters());
-                           return OkStatus();
-                         });
-                   }
-                   if (!entry.hasHeld()) entry.setWhy(why_not(rank));
-                 }
-               })});
+  SendLong(inquiry.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+             auto listing = message.initRegisterListing();
+             listing.setRequest(inquiry.request);
+             listing.setCluster(options_.cluster);
+             auto ranks = listing.initRanks(static_cast<unsigned>(end - first));
+             for (Rank rank = first; rank < end; ++rank) {
+               auto entry = ranks[static_cast<unsigned>(rank - first)];
+               entry.setRank(rank);
+               const control::Frame& report = inquiry.reports[static_cast<size_t>(rank)];
+               if (report.size() > 0) {
+                 // It was read before, when it came.
+                 (void)control::DecodeMessage<wire::LivenessMessage>(
+                     report, [&](wire::LivenessMessage::Reader answer) {
+                       if (answer.isHeldRegisters()) entry.setHeld(answer.getHeldRegisters());
+                       return OkStatus();
+                     });
+               }
+               if (!entry.hasHeld()) entry.setWhy(why_not(rank));
+             }
+           })});
 }
 
 }  // namespace lockstep::controller

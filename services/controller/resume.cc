@@ -5,6 +5,8 @@
 // has come back and reset it.
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/base/log.h"
@@ -14,6 +16,13 @@
 #include "services/controller/restored_sessions.h"
 
 namespace lockstep::controller {
+namespace {
+
+std::string NameOf(const std::optional<control::Identity>& owner) {
+  return owner.has_value() ? owner->Text() : "";
+}
+
+}  // namespace
 
 std::vector<Rank> Controller::RestoreSessions() {
   std::vector<const Inventory*> inventories;
@@ -79,6 +88,10 @@ void Controller::Resume(const PendingOpen& open, wire::ResumeSession::Reader res
     session.forward_output = resume.getForwardOutput();
     session.owner = open.sender;
     Adopt(session, control::ToString(resume.getName()), resume.getHost(), resume.getPid());
+  } else if (NameOf(session.owner) != NameOf(open.sender)) {
+    // It shows another key than before: the workers hand that on, should this controller be lost.
+    session.owner = open.sender;
+    TellClient(session);
   }
   // Asked for once more by the client that has it: its last answer may have been lost.
   if (resume.getNextCommand() > session.next_command) {

@@ -165,7 +165,7 @@ Status Controller::Explain(const control::PeerName& client, uint64_t request) {
 
 void Controller::SendStatus(const control::PeerName& client, uint64_t request,
                             const std::vector<control::Frame>& reports) {
-  SendToClient(
+  SendLong(
       client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
         auto status = message.initClusterStatus();
         status.setRequest(request);

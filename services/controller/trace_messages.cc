@@ -32,7 +32,7 @@ void Controller::HandleTrace(const control::PeerName& client, wire::TraceRequest
       fill(answer);
     })};
     if (body.size() > 0) message.push_back(body);
-    SendToClient(client, message);
+    SendLong(client, message);
   };
   const auto nothing_more = [](wire::TraceReply::Builder) {};
   if (request.isClock()) {
@@ -66,6 +66,9 @@ void Controller::HandleTrace(const control::PeerName& client, wire::TraceRequest
       break;
     case wire::TraceRequest::FETCH: {
       const wire::FetchTrace::Reader fetch = request.getFetch();
+      if (const Status room = backlog_.CheckRoom(client); !room.ok()) {
+        return reply(room, nothing_more);
+      }
       if (fetch.getRank() == -1) {
         return reply(OkStatus(), nothing_more, EncodeEvents(tracing_.Events(fetch.getFrom())));
       }

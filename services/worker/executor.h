@@ -129,7 +129,7 @@ class Executor {
   bool HasGroupsHere(const control::SessionRecord& record) const;
   void OpenSession(const control::SessionRecord& record);
   void CloseSession(SessionState& session, bool client_lost);
-  // Another client has it now.
+  // Another client has it now, or the same one shows another key.
   void Adopt(SessionState& session, const control::SessionRecord& record);
   // The client may not write to what it has located any more; if it was lost, it may all the same.
   void TakeFromClient(SessionState& session, bool client_lost);

@@ -148,6 +148,8 @@ void Executor::TakeFromClient(SessionState& session, bool client_lost) {
 }
 
 void Executor::Adopt(SessionState& session, const control::SessionRecord& record) {
+  // What the client knows of the tensors here holds.
+  if (record.client_number == session.client_number()) return session.SetOwner(record.owner);
   TakeFromClient(session, record.client_lost);
   session.Adopt(record);
   if (bulk_.gate() != nullptr) bulk_.gate()->LetIn(record.id, record.bulk_key);

@@ -87,6 +87,8 @@ class SessionState {
   Status CountModule(const std::string& file, size_t most);
   // Another client has the session now. Its registers without names are freed.
   void Adopt(const control::SessionRecord& record);
+  // The same client shows another key.
+  void SetOwner(const std::optional<control::Identity>& owner) { record_.owner = owner; }
 
   // This session's communicator of the team `name`, whose members are, for this rank, `members`
   // (world ranks, this one included); made from `world` when it is new. Null if `members` is empty:

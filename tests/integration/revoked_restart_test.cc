@@ -48,13 +48,18 @@ class RevokedRestartTest : public RecoveryFixture {
                " " + name + "\n";
     }
     WriteList();
+    StartControllerProcess();
+    StartWorkers();
+  }
+
+  // One that can be killed.
+  void StartControllerProcess() {
     first_.push_back(StartProcess(
         "controller",
         {"workers=" + std::to_string(kWorkers), "client_endpoint=" + clients_,
          "worker_endpoint=" + IpcEndpoint("workers"),
          "liveness_endpoint=" + IpcEndpoint("liveness"), "key=" + Path("controller.key"),
          "allowed_keys=" + Path("allowed_keys"), "worker_timeout=3s", "session_lease=2s"}));
-    StartWorkers();
   }
 
   std::string Path(const std::string& name) const { return directory_->path() + "/" + name; }
@@ -84,7 +89,8 @@ class RevokedRestartTest : public RecoveryFixture {
     StartController(options);
   }
   Session Connect(const std::string& name) {
-    SessionOptions options = Kept();
+    SessionOptions options = Patient();
+    options.keep_for = 10min;  // longer than any test waits: it does not end by itself
     options.Reach({clients_, Path(name + ".key"), controller_key_});
     options.name = name;
     return Unwrapped(Session::Connect(options, context_));
@@ -138,6 +144,28 @@ TEST_F(RevokedRestartTest, RevokedAfterItsSessionWasRestored) {
   ASSERT_TRUE(Await({"leaver", "stayer"})) << ::testing::PrintToString(OpenSessions());
   Revoke("leaver");
   EXPECT_TRUE(Await({"stayer"})) << ::testing::PrintToString(OpenSessions());
+}
+
+// Its records at the workers are of the key that it showed last.
+TEST_F(RevokedRestartTest, AKeyThatWasRotatedKeepsItsSessions) {
+  Session session = Connect("stayer");
+  const DRef ranks = FullOfRank(session);
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  const std::string old_key = control::ReadKeyFile(Path("stayer.key"))->public_key.Text();
+  list_.replace(list_.find(old_key), old_key.size(), MakeKey("stayer").Text());
+  WriteList();
+  KillController();
+  StartControllerProcess();
+  Recover(session);  // it shows the new key, for the old one is not let in
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  list_ += "revoked " + old_key + " stayer\n";
+  WriteList();
+  KillController();
+  Restart();
+  Recover(session);
+  EXPECT_EQ(session.SyncAll(), OkStatus());
+  EXPECT_THAT(Elements(session, ranks, 2), ::testing::Each(2.0f));
+  EXPECT_EQ(OpenSessions(), std::vector<std::string>{"stayer"});
 }
 
 }  // namespace

@@ -23,11 +23,17 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// Another user's is inherited by `su`: he could put other files in the place of our keys.
+bool IsOurDirectory(const char* path) {
+  struct stat info {};
+  return stat(path, &info) != 0 || info.st_uid == getuid();
+}
+
 // The directory that everything of ours is in.
 std::string Home() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::string base = runtime != nullptr && *runtime == '/' ? runtime : "/tmp";
-  return base + "/lockstep-" + std::to_string(getuid());
+  const bool usable = runtime != nullptr && *runtime == '/' && IsOurDirectory(runtime);
+  return std::string(usable ? runtime : "/tmp") + "/lockstep-" + std::to_string(getuid());
 }
 
 std::string LockDirectory() { return Home() + "/locks"; }

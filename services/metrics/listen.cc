@@ -2,7 +2,6 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -41,9 +40,6 @@ Socket ListenAt(const addrinfo& address) {
   const int no = 0;
   // Not SO_REUSEPORT, which would let two services share a port without a word.
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  // Who asks at once has asked when he is accepted, and is not cut off for others.
-  const int seconds = 1;
-  setsockopt(socket.fd(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
   if (address.ai_family == AF_INET6) {
     setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
   }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,8 @@
 #include <cstring>
 #include <iterator>
 #include <mutex>
+
+#include "absl/cleanup/cleanup.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #include <sanitizer/common_interface_defs.h>
@@ -30,6 +33,8 @@ struct RescuedStream {
 };
 RescuedStream rescued[2];
 std::atomic<bool> is_armed{false};
+// How many have taken something out of a pipe that they have not written yet.
+std::atomic<int> on_the_way{0};
 struct sigaction earlier_actions[std::size(kFatalSignals)];
 
 // A descriptor that does not wait (somebody may have made it so) is given a moment.
@@ -48,9 +53,17 @@ void WriteAll(int fd, std::string_view bytes) {
   }
 }
 
+// Other threads go on while one dies: what they have in their hands is written before what follows.
+void AwaitWriters() {
+  constexpr int kLooks = 1000;
+  constexpr timespec kMillisecond = {0, 1'000'000};
+  for (int i = 0; i < kLooks && on_the_way.load() > 0; ++i) nanosleep(&kMillisecond, nullptr);
+}
+
 // Writes what is left in the pipes to where it belongs, and lets later words go there at once.
 void Rescue() {
   if (!is_armed.exchange(false)) return;
+  AwaitWriters();
   for (const RescuedStream& stream : rescued) dup2(stream.original, stream.fd);
   char buffer[4096];
   for (const RescuedStream& stream : rescued) {
@@ -145,6 +158,8 @@ size_t OutputRedirect::Available(OutputStream stream) const {
 }
 
 std::string_view OutputRedirect::Read(OutputStream stream, absl::Span<char> buffer) {
+  on_the_way.fetch_add(1);
+  const absl::Cleanup over = [] { on_the_way.fetch_sub(1); };
   const ssize_t size = read(wait_fd(stream), buffer.data(), buffer.size());
   if (size <= 0) return {};
   const std::string_view bytes(buffer.data(), static_cast<size_t>(size));

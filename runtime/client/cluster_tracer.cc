@@ -76,7 +76,18 @@ ClusterTracer::ClusterTracer(std::unique_ptr<control::ClientChannel> channel, st
 ClusterTracer::~ClusterTracer() {
   StopKeeper();
   std::lock_guard lock(mutex_);
-  if (trace_ != 0) (void)Send([](wire::TraceRequest::Builder request) { request.setEnd(); });
+  if (trace_ != 0) End();
+}
+
+void ClusterTracer::End() {
+  // Whoever records next may come by another connection, and be there sooner.
+  constexpr std::chrono::seconds kPatience{1};
+  const StatusOr<uint64_t> number =
+      Send([](wire::TraceRequest::Builder request) { request.setEnd(); });
+  Replies wanted;
+  if (number.ok()) wanted[*number];
+  (void)Await(wanted, Deadline::After(kPatience));
+  trace_ = 0;
 }
 
 StatusOr<uint64_t> ClusterTracer::Send(Fill fill) {
@@ -91,10 +102,9 @@ StatusOr<uint64_t> ClusterTracer::Send(Fill fill) {
   return number;
 }
 
-Status ClusterTracer::Await(Replies& wanted) {
+Status ClusterTracer::Await(Replies& wanted, Deadline deadline) {
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
-  const Deadline deadline = Deadline::After(options_.timeout);
   const auto all_here = [&] {
     return std::all_of(wanted.begin(), wanted.end(),
                        [](const auto& one) { return one.second.has_value(); });
@@ -161,7 +171,7 @@ StatusOr<ClusterTracer::Reply> ClusterTracer::Ask(Fill fill) {
   Replies wanted;
   LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t request, Send(fill));
   wanted[request];
-  LOCKSTEP_RETURN_IF_ERROR(Await(wanted));
+  LOCKSTEP_RETURN_IF_ERROR(Await(wanted, Deadline::After(options_.timeout)));
   std::optional<Reply>& reply = wanted[request];
   if (!reply.has_value()) {
     return Unavailable("the controller at ", endpoint_, " has not answered for ",
@@ -202,7 +212,7 @@ StatusOr<std::vector<StatusOr<trace::Events>>> ClusterTracer::AskRanks() {
     requests.push_back(request);
     wanted[request];
   }
-  LOCKSTEP_RETURN_IF_ERROR(Await(wanted));
+  LOCKSTEP_RETURN_IF_ERROR(Await(wanted, Deadline::After(options_.timeout)));
   std::vector<StatusOr<trace::Events>> answers;
   for (const uint64_t request : requests) {
     const std::optional<Reply>& reply = wanted[request];
@@ -295,8 +305,7 @@ StatusOr<Trace> ClusterTracer::Stop(const trace::Ring* own) {
     process.threads = ThreadsOf(*own);
     clocks.push_back({control::ThisHost().id, own_clock_});
   }
-  (void)Send([](wire::TraceRequest::Builder request) { request.setEnd(); });
-  trace_ = 0;
+  End();
 
   const std::vector<trace::ClockLine> lines = trace::AlignClocks(clocks);
   for (size_t i = 0; i < lines.size(); ++i) {

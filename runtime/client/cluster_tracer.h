@@ -68,7 +68,9 @@ class ClusterTracer {
   // All below: with mutex_ held.
   StatusOr<uint64_t> Send(Fill fill);
   // Takes in what comes until all `wanted` requests are answered, or the time is over.
-  Status Await(Replies& wanted);
+  Status Await(Replies& wanted, Deadline deadline);
+  // Has the controller forget it, and waits a moment until it has.
+  void End();
   Status TakeIn(const control::Message& message, Replies& wanted);
   // Tells that this client is there.
   void Renew();

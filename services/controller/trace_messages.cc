@@ -67,7 +67,7 @@ void Controller::HandleTrace(const control::PeerName& client, wire::TraceRequest
     case wire::TraceRequest::FETCH: {
       const wire::FetchTrace::Reader fetch = request.getFetch();
       if (const Status room = backlog_.CheckRoom(client); !room.ok()) {
-        return reply(room, nothing_more);
+        return reply(Unavailable(room.message()), nothing_more);
       }
       if (fetch.getRank() == -1) {
         return reply(OkStatus(), nothing_more, EncodeEvents(tracing_.Events(fetch.getFrom())));

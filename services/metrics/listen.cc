@@ -88,8 +88,9 @@ StatusOr<Listener> Listen(const std::string& endpoint) {
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     Socket socket = ListenAt(*address);
     if (!socket.is_open()) continue;
-    const std::string port = std::to_string(PortOf(socket));
-    return Listener{std::move(socket), std::string(kScheme) + host + ":" + port};
+    std::string bound(kScheme);
+    bound.append(host).append(":").append(std::to_string(PortOf(socket)));
+    return Listener{std::move(socket), std::move(bound)};
   }
   return Unavailable("metrics cannot be served at ", endpoint, ": ", std::strerror(errno));
 }

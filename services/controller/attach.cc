@@ -150,7 +150,6 @@ void Controller::TellClient(const SessionEntry& session) {
 
 void Controller::HandOver(SessionEntry& session, const PendingOpen& open) {
   session.client = open.client;
-  session.owner = open.sender;
   session.client_lost = false;
   session.was_restored = false;
   session.owner_until = Deadline::After({});

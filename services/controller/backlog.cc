@@ -44,11 +44,11 @@ Status Backlog::CheckRoom(const control::PeerName& client) const {
 }
 
 control::Message Backlog::Charge(const control::PeerName& client, const control::Message& message) {
+  Sweep();
+  Count& count = counts_[client];
+  if (count == nullptr) count = std::make_shared<std::atomic<size_t>>(0);
   control::Message charged;
   for (const control::Frame& frame : message) {
-    Sweep();
-    Count& count = counts_[client];
-    if (count == nullptr) count = std::make_shared<std::atomic<size_t>>(0);
     const auto owner = std::make_shared<const Charged>(frame, count, all_);
     charged.push_back(control::Frame(owner, frame.data(), frame.size()));
   }

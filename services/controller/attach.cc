@@ -12,7 +12,6 @@
 namespace lockstep::controller {
 namespace {
 
-constexpr size_t kMaxNames = 4096;
 constexpr size_t kMaxNameBytes = 255;
 
 }  // namespace
@@ -31,10 +30,6 @@ Status Controller::HandleName(const control::PeerName& client, wire::NameRegiste
   if (text.empty() || text.size() > kMaxNameBytes) {
     return refuse(
         InvalidArgument("a register's name has 1 to ", kMaxNameBytes, " bytes, not ", text.size()));
-  }
-  if (!id.IsNone() && is_new && session->names.size() == kMaxNames) {
-    return refuse(ResourceExhausted("session ", session->id, " has ", kMaxNames,
-                                    " names; take one back first"));
   }
   if (!id.IsNone() && is_new) {
     if (const Status room = sessions_.CheckRoomForName(*session, text); !room.ok()) {

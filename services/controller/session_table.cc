@@ -51,6 +51,10 @@ void SessionEntry::Unname(const std::string& text) {
 }
 
 Status SessionTable::CheckRoomForName(const SessionEntry& session, const std::string& text) const {
+  if (session.names.size() >= kMostNames) {
+    return ResourceExhausted("session ", session.id, " has ", kMostNames,
+                             " names; take one back first");
+  }
   size_t of_all = NameCost(text);
   size_t of_key = of_all;
   for (const auto& [id, other] : sessions_) {

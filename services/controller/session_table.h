@@ -74,6 +74,7 @@ struct SessionEntry : control::SessionRecord {
 // Threads: one at a time.
 class SessionTable {
  public:
+  static constexpr size_t kMostNames = 4096;  // in one session
   // Of the names of all sessions, and of those of one key's owner: a welcome has all of them, and a
   // worker that reads one for long is taken for lost.
   static constexpr size_t kMostNameBytes = size_t{8} << 20;

@@ -141,6 +141,9 @@ struct Command {
       generation @29 :UInt32;
       # The session works again, under this generation; registers keep their values. Sent by the
       # controller alone.
+
+      failedFrom @33 :UInt64;
+      # What was begun from this command on is given up.
     }
 
     nameRegister @30 :M.NamedRegister;

@@ -28,11 +28,11 @@ struct Hello {
   cluster @3 :Text;
   # The name of the cluster it wants to join; empty: any.
   rank @4 :Int32 = -1;
-  # The rank it asks for; -1: the lowest that is free.
+  # The rank it asks for; -1: the lowest that is free; -1 - N: the lowest from rank N on.
   host @5 :Host;
   pid @6 :Int32;
   device @7 :Text;
-  # "cpu:0", "cuda:3"
+  # "cpu:0", "cuda:3"; "cuda": one that it is yet to choose
   segment @8 :Text;
   # Name of its arena's shared-memory segment; empty if it has none.
   bulkEndpoint @9 :Text;

@@ -13,6 +13,7 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartCluster(const ClusterFlags& 
                                                             const std::string& module_path) {
   local::LocalClusterOptions options;
   options.workers = flags.workers;
+  options.device = flags.device;
   options.module_path = {std::filesystem::path(module_path).parent_path().string()};
   options.mode = flags.processes ? local::LocalClusterOptions::Mode::kProcesses
                                  : local::LocalClusterOptions::Mode::kThreads;
@@ -25,11 +26,12 @@ std::vector<Flag> WithClusterFlags(ClusterFlags& flags, const std::vector<Flag>&
   std::vector<Flag> all = {
       {"-w,--workers", &flags.workers, "Workers of the cluster that is started", 64},
       {"--processes", &flags.processes, "Workers are processes, not threads"},
+      {"--device", &flags.device, "What they work on: cpu, or cuda, one GPU each"},
       {"--connect",
        &flags.connect,
        "Use the cluster whose clients' endpoint this is",
        0,
-       {"--workers", "--processes"}},
+       {"--workers", "--processes", "--device"}},
       {"--key", &flags.key, "With --connect: a file with this client's secret key"},
       {"--controller-key", &flags.controller_key,
        "With --connect: the controller's public key, or a file with it"},

@@ -16,14 +16,15 @@ namespace lockstep::examples {
 struct ClusterFlags {
   int workers = 4;
   bool processes = false;
+  std::string device = "cpu";
   std::string connect;
   std::string key;
   std::string controller_key;
   std::string module;
 };
 
-// --workers, --processes, --connect, --key, --controller-key and --module, and then an example's
-// `own`.
+// --workers, --processes, --device, --connect, --key, --controller-key and --module, and then an
+// example's `own`.
 std::vector<Flag> WithClusterFlags(ClusterFlags& flags, const std::vector<Flag>& own);
 
 // A session with a cluster that runs already (--connect), or with one of its own: workers as

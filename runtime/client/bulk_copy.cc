@@ -5,11 +5,19 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/fast_copy.h"
+#include "runtime/client/way.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep::client {
+namespace {
+
+// For each way to worker-0, and the server that knows its name.
+constexpr std::chrono::milliseconds kWayPatience{2000};
+
+}  // namespace
+
 Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
   std::lock_guard lock(mutex_);
   LOCKSTEP_ASSIGN_OR_RETURN(const Location location, Locate(to));
@@ -129,8 +137,9 @@ std::byte* BulkCopier::Map(const std::string& segment, uint64_t offset, size_t s
 StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
   if (bulk_channel_ == nullptr) {
     const Peer worker = core_.WorkerZeroPeer();
-    const std::string& endpoint = worker.bulk_endpoint;
-    if (endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
+    if (worker.bulk_endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
+    const std::string endpoint =
+        ChooseWay(WaysTo(worker.bulk_endpoint, controller_endpoint_), kWayPatience);
     // What has not gone out when it is closed is of no use any more.
     control::ZmqOptions options{.linger = std::chrono::milliseconds(0), .gives_way = true};
     options.keeps_unsent = false;  // what is not answered is asked for again

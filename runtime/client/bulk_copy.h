@@ -31,9 +31,14 @@ class BulkCopier {
  public:
   // Does so only if `map_memory`.
   // `key` is shown at worker-0's socket if it asks for one (see wire::SessionRecord).
+  // `controller_endpoint`: where the controller was found (see way.h).
   BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context,
-             const control::KeyPair& key, bool map_memory)
-      : core_(core), context_(std::move(context)), key_(key), map_memory_(map_memory) {}
+             const control::KeyPair& key, bool map_memory, std::string controller_endpoint)
+      : core_(core),
+        context_(std::move(context)),
+        key_(key),
+        map_memory_(map_memory),
+        controller_endpoint_(std::move(controller_endpoint)) {}
 
   // `from.count` elements of `from.dtype` match the register's.
   Status Write(const DRef& to, ConstBuffer from);
@@ -85,6 +90,7 @@ class BulkCopier {
   const std::shared_ptr<control::ZmqContext> context_;
   const control::KeyPair key_;
   const bool map_memory_;
+  const std::string controller_endpoint_;
   std::mutex mutex_;
   SessionCore::WorkerZero worker_zero_;  // whose memory is known below
   // By register index: a name used again replaces the old entry.

@@ -81,7 +81,7 @@ StatusOr<Session> Session::Open(const SessionOptions& options, std::string_view 
   parts->controller = {options.endpoint, options.key, options.controller_key};
   parts->context = context;
   parts->bulk = std::make_unique<client::BulkCopier>(*parts->core, std::move(context), bulk_key,
-                                                     options.map_memory);
+                                                     options.map_memory, options.endpoint);
   return Session(std::move(parts));
 }
 

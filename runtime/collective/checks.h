@@ -3,6 +3,8 @@
 // All return kInvalidArgument with what was expected and what came.
 #pragma once
 
+#include <algorithm>
+
 #include "absl/types/span.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/ids.h"
@@ -36,6 +38,11 @@ inline int64_t SumOf(Counts counts) {
   int64_t sum = 0;
   for (int64_t count : counts) sum += count;
   return sum;
+}
+// All parts are equally large.
+inline bool AreEven(Counts counts) {
+  return std::all_of(counts.begin(), counts.end(),
+                     [&](int64_t count) { return count == counts.front(); });
 }
 // Elements before `rank`'s part.
 inline int64_t OffsetOf(Counts counts, Rank rank) {

@@ -1,13 +1,14 @@
 // Collective operations among the ranks of one group.
 //
-// A backend (shm, gloo, mpi, and later nccl) implements this interface in a folder of its own; it
+// A backend (shm, gloo, mpi, nccl) implements this interface in a folder of its own; it
 // holds only what every backend can do. All of them pass tests/conformance.
 //
 // Threads: one caller at a time, and every rank of the group issues the same sequence of
 //          operations. Only Abort() may be called from another thread at any time.
 // Ownership: buffers are borrowed until the call returns; when it returns with OK, `recv` holds the
 //          result and `send` may be reused. After an error `recv` is undefined; see
-//          RecvMayStillChange().
+//          RecvMayStillChange(). In the memory of a GPU (nccl) all this holds in the order of its
+//          streams instead: the call returns when all ranks are there and the work is put in.
 // Buffers: `count` is in elements. Sending and receiving memory is either identical (in place,
 //          where the operation says what that means) or does not overlap.
 // Errors:  kInvalidArgument   bad count, dtype, root, or ranks that disagree about the operation:

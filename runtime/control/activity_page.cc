@@ -76,6 +76,22 @@ void ActivityPage::Launch(SessionId session, uint64_t command) {
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
 }
 
+void ActivityPage::Show(SessionId session, uint64_t command, std::string_view what, Kind kind,
+                        Rank first, Rank last, std::chrono::steady_clock::time_point since) {
+  version_.store(version_.load(kRelaxed) + 1, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  session_.store(session.value, kRelaxed);
+  command_.store(command, kRelaxed);
+  // libstdc++'s steady clock is CLOCK_MONOTONIC.
+  began_nanos_.store(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since.time_since_epoch()).count(),
+      kRelaxed);
+  first_rank_.store(first, kRelaxed);
+  last_rank_.store(last, kRelaxed);
+  version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
+  Name(what, kind);
+}
+
 void ActivityPage::Among(Rank first, Rank last) {
   version_.store(version_.load(kRelaxed) + 1, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);

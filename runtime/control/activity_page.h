@@ -41,6 +41,11 @@ class ActivityPage {
   // It is a collective of some of these ranks.
   void Among(Rank first, Rank last);
   void Complete();
+  // The same, but it goes on elsewhere: Complete() is called when it is over there.
+  void Leave() { kind_.store(Kind::kNone, std::memory_order_relaxed); }
+  // What was launched before, and goes on since then, is what this worker does now.
+  void Show(SessionId session, uint64_t command, std::string_view what, Kind kind, Rank first,
+            Rank last, std::chrono::steady_clock::time_point since);
   // What registers hold by now.
   void Hold(uint64_t registers, uint64_t tensor_bytes) {
     registers_.store(registers, std::memory_order_relaxed);

@@ -15,7 +15,8 @@ HostIdentity ReadIdentity() {
   gethostname(name, sizeof name - 1);
   identity.name = name;
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::getline(boot, identity.id);
+  std::getline(boot, identity.machine);
+  identity.id = identity.machine;
   struct stat pid_namespace {};
   if (stat("/proc/self/ns/pid", &pid_namespace) == 0) {
     identity.id.append(1, '/').append(std::to_string(pid_namespace.st_ino));

@@ -18,6 +18,8 @@ struct HostIdentity {
   // Equal for two processes that see the same process ids: the kernel's boot id and the PID
   // namespace.
   std::string id;
+  // Equal for all processes of one kernel, containers' too: they share its GPUs.
+  std::string machine;
 };
 const HostIdentity& ThisHost();
 

@@ -109,15 +109,34 @@ Shape ArgReader::TensorShape(std::string_view name) {
   return shape;
 }
 
-tensor::Tensor ArgReader::HostTensor(std::string_view name) {
+tensor::Tensor ArgReader::ReachableTensor(std::string_view name) {
   const auto* tensor = NextAs<tensor::Tensor>(name, "a tensor");
   if (tensor == nullptr) return {};
   if (tensor->IsNull()) {
     Reject("must be a tensor, not a null tensor");
-  } else if (tensor->device().type != DeviceType::kCpu) {
+  } else if (!Reaches(tensor->device())) {
     Reject("must be in host memory, not on " + ToString(tensor->device()));
   }
   return *tensor;
+}
+
+Device ArgReader::ReachableDevice(std::string_view name) {
+  const Value* value = Next(name);
+  if (value == nullptr) return {};
+  Device device;
+  if (const auto* given = value->As<Device>()) {
+    device = *given;
+  } else if (const auto* text = value->As<std::string>()) {
+    const StatusOr<Device> parsed = ParseDevice(*text);
+    if (!parsed.ok()) Reject("is no device: " + Message(parsed.status()));
+    if (parsed.ok()) device = *parsed;
+  } else {
+    RejectType("a device", *value);
+  }
+  if (!Reaches(device)) {
+    Reject("is " + ToString(device) + ", and this worker has no GPU (it runs with device: cpu)");
+  }
+  return device;
 }
 
 Value ArgReader::Any(std::string_view name) {

@@ -1,7 +1,7 @@
 // Reads the arguments of one call in order, by type and name.
 //
 //     ArgReader in(args);
-//     const Tensor tensor = in.HostTensor("tensor");
+//     const Tensor tensor = in.ReachableTensor("tensor");
 //     const int64_t axis = in.Int("axis");
 //     LOCKSTEP_RETURN_IF_ERROR(in.Finish());
 //
@@ -34,7 +34,9 @@ struct Number {
 //         what came.
 class ArgReader {
  public:
-  explicit ArgReader(absl::Span<const registers::Value> args) : args_(args) {}
+  // `has_gpu`: the worker has one.
+  explicit ArgReader(absl::Span<const registers::Value> args, bool has_gpu = false)
+      : args_(args), has_gpu_(has_gpu) {}
 
   int64_t Int(std::string_view name);
   double Float(std::string_view name);  // takes an int64 too
@@ -42,9 +44,13 @@ class ArgReader {
   std::string Text(std::string_view name);
   DType Dtype(std::string_view name);        // a dtype, or its name as text
   Shape TensorShape(std::string_view name);  // a shape, or a list of int64; validated
-  // A tensor in host memory.
-  tensor::Tensor HostTensor(std::string_view name);
+  // A tensor in host memory, or on the worker's GPU.
+  tensor::Tensor ReachableTensor(std::string_view name);
+  // A device, or its name as text: one that the worker has.
+  Device ReachableDevice(std::string_view name);
   registers::Value Any(std::string_view name);
+
+  bool has_gpu() const { return has_gpu_; }
 
   // An int64 in [0, end).
   int64_t IndexBelow(std::string_view name, int64_t end);
@@ -65,9 +71,11 @@ class ArgReader {
   // Its value as a T, or null and an error that says `expected`.
   template <typename T>
   const T* NextAs(std::string_view name, std::string_view expected);
+  bool Reaches(Device device) const { return device.type == DeviceType::kCpu || has_gpu_; }
   void RejectType(std::string_view expected, const registers::Value& value);
 
   absl::Span<const registers::Value> args_;
+  const bool has_gpu_;
   size_t next_ = 0;
   std::string last_name_;
   std::string names_;  // of all that were asked for, for the message about the count

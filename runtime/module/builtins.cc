@@ -10,13 +10,17 @@ namespace {
 
 class BuiltinFunction final : public Function {
  public:
-  explicit BuiltinFunction(const Builtin& builtin) : name_(builtin.name), body_(builtin.body) {}
+  explicit BuiltinFunction(const Builtin& builtin)
+      : name_(builtin.name), body_(builtin.body), target_(builtin.target) {}
 
   const std::string& name() const override { return name_; }
 
+  bool UsesGpuByItself() const override { return false; }
+  bool MayWriteTo(size_t argument) const override { return static_cast<int>(argument) == target_; }
+
   Status Call(const CallContext& context, absl::Span<const registers::Value> args,
               registers::Value* result) override {
-    ArgReader in(args);
+    ArgReader in(args, context.gpu != nullptr);
     *result = registers::None();
     return body_(context, in, result);
   }
@@ -24,6 +28,7 @@ class BuiltinFunction final : public Function {
  private:
   const std::string name_;
   decltype(Builtin::body) const body_;
+  const int target_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ void AddBuiltins(FunctionTable& table);
 struct Builtin {
   const char* name;
   Status (*body)(const CallContext& context, ArgReader& in, registers::Value* result);
+  int target = -1;  // the argument that it writes to; -1: none
 };
 
 // The three families: make tensors; reshape, cut and convert them; and everything else.

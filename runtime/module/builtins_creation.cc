@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #include "runtime/module/builtins.h"
@@ -61,11 +62,19 @@ Number FiniteNumber(ArgReader& in, std::string_view name) {
   return number;
 }
 
+// The optional last argument: where the tensor is made.
+tensor::Processor& PlaceIn(const CallContext& context, ArgReader& in) {
+  if (!in.HasNext()) return context.Home();
+  tensor::Processor* const place = context.Of(in.ReachableDevice("device"));
+  return place != nullptr ? *place : context.Home();  // refused by Finish()
+}
+
 Status Empty(const CallContext& context, ArgReader& in, Value* result) {
   const Shape shape = in.TensorShape("shape");
   const DType dtype = in.Dtype("dtype");
+  tensor::Processor& place = PlaceIn(context, in);
   LOCKSTEP_RETURN_IF_ERROR(in.Finish());
-  LOCKSTEP_ASSIGN_OR_RETURN(*result, Tensor::Empty(*context.allocator, dtype, shape));
+  LOCKSTEP_ASSIGN_OR_RETURN(*result, Tensor::Empty(place.allocator(), dtype, shape));
   return OkStatus();
 }
 
@@ -75,13 +84,16 @@ Status Full(const CallContext& context, ArgReader& in, Value* result) {
   const DType dtype = in.Dtype("dtype");
   RequireArithmetic(in, dtype);
   RequireFits(in, value, dtype);
+  tensor::Processor& place = PlaceIn(context, in);
   LOCKSTEP_RETURN_IF_ERROR(in.Finish());
-  LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(*context.allocator, dtype, shape));
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(place.allocator(), dtype, shape));
+  uint64_t pattern = 0;
   tensor::VisitDType(dtype, [&]<typename T>(std::type_identity<T>) {
     const T element =
         value.is_int ? ConvertElement<T>(value.int_value) : ConvertElement<T>(value.float_value);
-    std::fill_n(tensor.data_as<T>(), tensor.NumElements(), element);
+    std::memcpy(&pattern, &element, sizeof element);
   });
+  LOCKSTEP_RETURN_IF_ERROR(place.Fill(tensor, pattern));
   *result = std::move(tensor);
   return OkStatus();
 }
@@ -108,30 +120,29 @@ Status Arange(const CallContext& context, ArgReader& in, Value* result) {
   if (step.AsDouble() == 0) in.Reject("must not be 0");
   const DType dtype = in.Dtype("dtype");
   RequireArithmetic(in, dtype);
+  tensor::Processor& place = PlaceIn(context, in);
   LOCKSTEP_RETURN_IF_ERROR(in.Finish());
 
   const Shape shape{CountSteps(begin, end, step)};
-  const bool exact = begin.is_int && step.is_int;
-  // The sum lies between begin and end, but the product may not fit: hence modulo 2^64.
+  tensor::Steps steps;
+  steps.exact = begin.is_int && step.is_int;
+  // Modulo 2^64: the sum lies between begin and end, but the product may not fit.
+  steps.int_begin = static_cast<uint64_t>(begin.int_value);
+  steps.int_step = static_cast<uint64_t>(step.int_value);
+  steps.float_begin = begin.AsDouble();
+  steps.float_step = step.AsDouble();
   const auto at = [&](int64_t i) -> Number {
-    if (exact) {
-      const uint64_t way = static_cast<uint64_t>(i) * static_cast<uint64_t>(step.int_value);
-      return {true, static_cast<int64_t>(static_cast<uint64_t>(begin.int_value) + way), 0};
-    }
-    return {false, 0, begin.AsDouble() + static_cast<double>(i) * step.AsDouble()};
+    const auto index = static_cast<uint64_t>(i);
+    return steps.exact ? Number{true, steps.At<int64_t>(index), 0}
+                       : Number{false, 0, steps.At<double>(index)};
   };
   if (shape[0] > 0) {  // if both ends fit, all between them do
     RequireFits(in, at(0), dtype);
     RequireFits(in, at(shape[0] - 1), dtype);
     LOCKSTEP_RETURN_IF_ERROR(in.Finish());
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(*context.allocator, dtype, shape));
-  tensor::VisitDType(dtype, [&]<typename T>(std::type_identity<T>) {
-    T* out = tensor.data_as<T>();
-    for (int64_t i = 0; i < shape[0]; ++i) {
-      out[i] = exact ? ConvertElement<T>(at(i).int_value) : ConvertElement<T>(at(i).float_value);
-    }
-  });
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(place.allocator(), dtype, shape));
+  LOCKSTEP_RETURN_IF_ERROR(place.Arange(tensor, steps));
   *result = std::move(tensor);
   return OkStatus();
 }

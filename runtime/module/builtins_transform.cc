@@ -1,9 +1,9 @@
 // Built-in functions that convert, cut and join tensors.
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "runtime/module/builtins.h"
-#include "runtime/tensor/cast.h"
+#include "runtime/tensor/processor.h"
 
 namespace lockstep::module {
 namespace {
@@ -14,38 +14,61 @@ using registers::Value;
 using tensor::Tensor;
 
 Status Cast(const CallContext& context, ArgReader& in, Value* result) {
-  const Tensor tensor = in.HostTensor("tensor");
+  const Tensor tensor = in.ReachableTensor("tensor");
   const DType dtype = in.Dtype("dtype");
   LOCKSTEP_RETURN_IF_ERROR(in.Finish());
-  LOCKSTEP_ASSIGN_OR_RETURN(Tensor cast, Tensor::Empty(*context.allocator, dtype, tensor.shape()));
-  tensor::CastElements(tensor.buffer(), cast.buffer());
+  tensor::Processor& place = *context.Of(tensor.device());
+  LOCKSTEP_ASSIGN_OR_RETURN(Tensor cast, Tensor::Empty(place.allocator(), dtype, tensor.shape()));
+  LOCKSTEP_RETURN_IF_ERROR(place.Cast(tensor, cast));
   *result = std::move(cast);
   return OkStatus();
 }
 
 Status Reshape(const CallContext&, ArgReader& in, Value* result) {
-  const Tensor tensor = in.HostTensor("tensor");
+  const Tensor tensor = in.ReachableTensor("tensor");
   const Shape shape = in.TensorShape("shape");
   LOCKSTEP_RETURN_IF_ERROR(in.Finish());
   LOCKSTEP_ASSIGN_OR_RETURN(*result, tensor.Reshaped(shape));
   return OkStatus();
 }
 
+// Between any two places. Views may share memory.
+Status CopyAll(const CallContext& context, const Tensor& from, const Tensor& to) {
+  const size_t size = from.size_bytes();
+  tensor::Processor& source = *context.Of(from.device());
+  if (from.device().type == to.device().type) {
+    return source.CopyRows(to.data(), size, from.data(), size, size, 1);
+  }
+  if (from.device().type == DeviceType::kCpu) {
+    return context.Of(to.device())->FromHost(to.data(), from.data(), size);
+  }
+  return source.ToHost(to.data(), from.data(), size);
+}
+
 Status Copy(const CallContext& context, ArgReader& in, Value* result) {
-  const Tensor source = in.HostTensor("source");
+  const Tensor source = in.ReachableTensor("source");
   Tensor target;
-  if (in.HasNext()) target = in.HostTensor("target");
+  if (in.HasNext()) target = in.ReachableTensor("target");
   LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  tensor::Processor& place = *context.Of(source.device());
   if (target.IsNull()) {
     LOCKSTEP_ASSIGN_OR_RETURN(target,
-                              Tensor::Empty(*context.allocator, source.dtype(), source.shape()));
+                              Tensor::Empty(place.allocator(), source.dtype(), source.shape()));
   } else if (target.dtype() != source.dtype() || target.shape() != source.shape()) {
     in.Reject("must be " + Describe(source) + " like the source, not " + Describe(target));
     return in.Finish();
   }
-  // Views may share memory, hence memmove.
-  std::memmove(target.data(), source.data(), source.size_bytes());
+  LOCKSTEP_RETURN_IF_ERROR(CopyAll(context, source, target));
   *result = std::move(target);
+  return OkStatus();
+}
+
+Status ToDevice(const CallContext& context, ArgReader& in, Value* result) {
+  const Tensor tensor = in.ReachableTensor("tensor");
+  const Device device = in.ReachableDevice("device");
+  LOCKSTEP_RETURN_IF_ERROR(in.Finish());
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      *result, tensor::MoveTo(*context.Of(device), *context.Of(tensor.device()), tensor));
   return OkStatus();
 }
 
@@ -66,25 +89,21 @@ struct AxisView {
   size_t row_bytes = 0;
 };
 
-// Copies rows [from_row, from_row + rows) of every block of `from` to row `to_row` on in `to`.
-void CopyAlongAxis(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row,
-                   int64_t rows, int64_t axis) {
+// Copies rows [from_row, from_row + rows) of every block of `from` to row `to_row` on in `to`,
+// which lies at the same place.
+Status CopyAlongAxis(tensor::Processor& place, const Tensor& from, int64_t from_row,
+                     const Tensor& to, int64_t to_row, int64_t rows, int64_t axis) {
   const AxisView source(from, axis);
   const AxisView target(to, axis);
-  const size_t run_bytes = static_cast<size_t>(rows) * source.row_bytes;
-  if (run_bytes == 0) return;
-  const auto* read =
-      from.data_as<const std::byte>() + static_cast<size_t>(from_row) * source.row_bytes;
-  auto* write = to.data_as<std::byte>() + static_cast<size_t>(to_row) * target.row_bytes;
-  for (int64_t block = 0; block < source.outer; ++block) {
-    std::memcpy(write, read, run_bytes);
-    read += source.BlockBytes();
-    write += target.BlockBytes();
-  }
+  return place.CopyRows(
+      to.data_as<std::byte>() + static_cast<size_t>(to_row) * target.row_bytes, target.BlockBytes(),
+      from.data_as<const std::byte>() + static_cast<size_t>(from_row) * source.row_bytes,
+      source.BlockBytes(), static_cast<size_t>(rows) * source.row_bytes,
+      static_cast<size_t>(source.outer));
 }
 
 Status Slice(const CallContext& context, ArgReader& in, Value* result) {
-  const Tensor tensor = in.HostTensor("tensor");
+  const Tensor tensor = in.ReachableTensor("tensor");
   const Shape shape = tensor.IsNull() ? Shape() : tensor.shape();
   const int64_t axis = in.IndexBelow("axis", shape.ndim());
   const int64_t begin = in.Int("begin");
@@ -99,11 +118,12 @@ Status Slice(const CallContext& context, ArgReader& in, Value* result) {
     LOCKSTEP_ASSIGN_OR_RETURN(*result, tensor.Rows(begin, end));
     return OkStatus();
   }
+  tensor::Processor& place = *context.Of(tensor.device());
   Shape cut_shape = shape;
   cut_shape[static_cast<int>(axis)] = end - begin;
   LOCKSTEP_ASSIGN_OR_RETURN(Tensor cut,
-                            Tensor::Empty(*context.allocator, tensor.dtype(), cut_shape));
-  CopyAlongAxis(tensor, begin, cut, 0, end - begin, axis);
+                            Tensor::Empty(place.allocator(), tensor.dtype(), cut_shape));
+  LOCKSTEP_RETURN_IF_ERROR(CopyAlongAxis(place, tensor, begin, cut, 0, end - begin, axis));
   *result = std::move(cut);
   return OkStatus();
 }
@@ -116,7 +136,8 @@ StatusOr<Shape> ConcatShape(const std::vector<Tensor>& parts, int64_t axis) {
   for (size_t i = 0; i < parts.size(); ++i) {
     Shape expected = parts[i].shape();
     if (expected.ndim() == joined.ndim()) expected[along] = joined[along];
-    if (expected != joined || parts[i].dtype() != parts[0].dtype()) {
+    if (expected != joined || parts[i].dtype() != parts[0].dtype() ||
+        parts[i].device() != parts[0].device()) {
       return InvalidArgument("tensor ", i + 1, " is ", Describe(parts[i]),
                              " and cannot be joined along axis ", axis, " with the first, ",
                              Describe(parts[0]));
@@ -133,15 +154,15 @@ StatusOr<Shape> ConcatShape(const std::vector<Tensor>& parts, int64_t axis) {
 Status ReadParts(ArgReader& in, std::vector<Tensor>* parts, int64_t* axis) {
   if (!in.NextIsList()) {
     *axis = in.Int("axis");
-    while (in.HasNext()) parts->push_back(in.HostTensor("tensor"));
+    while (in.HasNext()) parts->push_back(in.ReachableTensor("tensor"));
     return in.Finish();
   }
   const Value tensors = in.Any("tensors");
   *axis = in.Int("axis");
   LOCKSTEP_RETURN_IF_ERROR(in.Finish());
   const List& list = **tensors.As<std::shared_ptr<const List>>();
-  ArgReader items(list);
-  for (size_t i = 0; i < list.size(); ++i) parts->push_back(items.HostTensor("tensor"));
+  ArgReader items(list, in.has_gpu());
+  for (size_t i = 0; i < list.size(); ++i) parts->push_back(items.ReachableTensor("tensor"));
   return Annotate(items.Finish(), "in the list of tensors");
 }
 
@@ -154,12 +175,13 @@ Status Concat(const CallContext& context, ArgReader& in, Value* result) {
     return InvalidArgument("axis ", axis, " is not one of ", Describe(parts.front()));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, ConcatShape(parts, axis));
+  tensor::Processor& place = *context.Of(parts.front().device());
   LOCKSTEP_ASSIGN_OR_RETURN(Tensor joined,
-                            Tensor::Empty(*context.allocator, parts.front().dtype(), shape));
+                            Tensor::Empty(place.allocator(), parts.front().dtype(), shape));
   int64_t row = 0;
   for (const Tensor& part : parts) {
     const int64_t rows = part.shape()[static_cast<int>(axis)];
-    CopyAlongAxis(part, 0, joined, row, rows, axis);
+    LOCKSTEP_RETURN_IF_ERROR(CopyAlongAxis(place, part, 0, joined, row, rows, axis));
     row += rows;
   }
   *result = std::move(joined);
@@ -167,8 +189,8 @@ Status Concat(const CallContext& context, ArgReader& in, Value* result) {
 }
 
 constexpr Builtin kBuiltins[] = {
-    {"lockstep.cast", Cast},   {"lockstep.reshape", Reshape}, {"lockstep.copy", Copy},
-    {"lockstep.slice", Slice}, {"lockstep.concat", Concat},
+    {"lockstep.cast", Cast},   {"lockstep.reshape", Reshape}, {"lockstep.copy", Copy, 1},
+    {"lockstep.slice", Slice}, {"lockstep.concat", Concat},   {"lockstep.to_device", ToDevice},
 };
 
 }  // namespace

@@ -11,10 +11,10 @@ namespace lockstep::module {
 Status FfiFunction::Call(const CallContext& context, absl::Span<const registers::Value> args,
                          registers::Value* result) {
   FfiArguments arguments;
-  LOCKSTEP_RETURN_IF_ERROR(arguments.Convert(args, context.allocator));
+  LOCKSTEP_RETURN_IF_ERROR(arguments.Convert(args, &context.host->allocator()));
   FfiAny returned;
   {
-    const FfiAllocatorScope allocator(context.allocator);
+    const FfiEnvironment environment(context);
     const Status status = CallFfi(call_, object_.get(), arguments.anys(), &returned);
     arguments.BringBack();
     LOCKSTEP_RETURN_IF_ERROR(status);

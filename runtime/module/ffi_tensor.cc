@@ -12,6 +12,8 @@ namespace {
 
 using tensor::Tensor;
 
+DLDevice ToDLPack(Device device) { return {static_cast<DLDeviceType>(device.type), device.index}; }
+
 // What DLPack calls a managed tensor; it owns itself until its deleter is called.
 struct Managed {
   explicit Managed(Tensor t) : tensor(std::move(t)) {
@@ -27,24 +29,29 @@ struct Managed {
   DLManagedTensorVersioned dlpack{};
 };
 
-thread_local tensor::Allocator* current_allocator = nullptr;
+thread_local const CallContext* current_context = nullptr;
 
 StatusOr<Tensor> AllocateLike(const DLTensor& prototype) {
-  if (current_allocator == nullptr) {
+  if (current_context == nullptr) {
     return FailedPrecondition("a module allocates tensors only during a call");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, tensor::FromDLPack(prototype.dtype));
   const Shape shape(
       absl::Span<const int64_t>(prototype.shape, static_cast<size_t>(prototype.ndim)));
-  LOCKSTEP_ASSIGN_OR_RETURN(Tensor result, Tensor::Empty(*current_allocator, dtype, shape));
-  const DLDevice device = result.dl()->device;
-  if (prototype.device.device_type != device.device_type ||
-      prototype.device.device_id != device.device_id) {
-    return InvalidArgument("this worker's tensors are on ", ToString(result.device()),
-                           ", not on DLPack's device type ", prototype.device.device_type,
-                           " index ", prototype.device.device_id);
+  for (tensor::Processor* place : {current_context->host, current_context->gpu}) {
+    if (place == nullptr) continue;
+    const DLDevice device = ToDLPack(place->device());
+    if (prototype.device.device_type == device.device_type &&
+        prototype.device.device_id == device.device_id) {
+      return Tensor::Empty(place->allocator(), dtype, shape);
+    }
   }
-  return result;
+  const std::string gpu = current_context->gpu != nullptr
+                              ? " and " + ToString(current_context->gpu->device())
+                              : std::string();
+  return InvalidArgument("this worker's tensors are on ", ToString(current_context->host->device()),
+                         gpu, ", not on DLPack's device type ", prototype.device.device_type,
+                         " index ", prototype.device.device_id);
 }
 
 // A DLPackManagedTensorAllocator.
@@ -112,13 +119,23 @@ StatusOr<Tensor> FromFfiTensor(FfiRef object) {
   return Tensor::FromStorage(std::move(storage), 0, dtype, shape);
 }
 
-FfiAllocatorScope::FfiAllocatorScope(tensor::Allocator* allocator)
-    : previous_(std::exchange(current_allocator, allocator)) {
+FfiEnvironment::FfiEnvironment(const CallContext& context)
+    : context_(context), previous_(std::exchange(current_context, &context)) {
   thread_local const int installed = TVMFFIEnvSetDLPackManagedTensorAllocator(
       AllocateForModule, /*write_to_global_context=*/0, /*opt_out_original_allocator=*/nullptr);
   (void)installed;  // it only stores a pointer
+  if (context.gpu != nullptr) {
+    (void)TVMFFIEnvSetStream(kDLCUDA, context.gpu->device().index, context.gpu_stream,
+                             &previous_stream_);
+  }
 }
 
-FfiAllocatorScope::~FfiAllocatorScope() { current_allocator = previous_; }
+FfiEnvironment::~FfiEnvironment() {
+  current_context = previous_;
+  if (context_.gpu != nullptr) {
+    (void)TVMFFIEnvSetStream(kDLCUDA, context_.gpu->device().index, previous_stream_,
+                             /*opt_out_original_stream=*/nullptr);
+  }
+}
 
 }  // namespace lockstep::module

@@ -3,7 +3,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/module/ffi_object.h"
-#include "runtime/tensor/storage.h"
+#include "runtime/module/function.h"
 #include "runtime/tensor/tensor.h"
 
 namespace lockstep::module {
@@ -16,17 +16,21 @@ StatusOr<FfiRef> ToFfiTensor(const tensor::Tensor& tensor);
 // row-major.
 StatusOr<tensor::Tensor> FromFfiTensor(FfiRef object);
 
-// While it lives, tensors that modules allocate through the runtime (TVMFFIEnvTensorAlloc) on this
-// thread come from `allocator`, so that collectives can work on results directly.
-class FfiAllocatorScope {
+// What modules ask the runtime for, on this thread while it lives. Tensors that they allocate
+// (TVMFFIEnvTensorAlloc) come from the worker's memory, so that collectives can work on results
+// directly; the current stream of the worker's GPU is its stream for what functions compute.
+class FfiEnvironment {
  public:
-  explicit FfiAllocatorScope(tensor::Allocator* allocator);
-  ~FfiAllocatorScope();
-  FfiAllocatorScope(const FfiAllocatorScope&) = delete;
-  FfiAllocatorScope& operator=(const FfiAllocatorScope&) = delete;
+  // `context` is borrowed.
+  explicit FfiEnvironment(const CallContext& context);
+  ~FfiEnvironment();
+  FfiEnvironment(const FfiEnvironment&) = delete;
+  FfiEnvironment& operator=(const FfiEnvironment&) = delete;
 
  private:
-  tensor::Allocator* const previous_;
+  const CallContext& context_;
+  const CallContext* const previous_;
+  void* previous_stream_ = nullptr;
 };
 
 }  // namespace lockstep::module

@@ -9,16 +9,17 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/registers/value.h"
-#include "runtime/tensor/storage.h"
+#include "runtime/tensor/processor.h"
 
 namespace lockstep::module {
 
 // Where a call runs. Groups are the session's equal contiguous ones.
-struct CallContext {
+struct CallContext : tensor::Processors {
   Rank rank = 0;
   int world_size = 1;
   int num_groups = 1;
-  tensor::Allocator* allocator = nullptr;
+  // The GPU's stream for what functions compute: a cudaStream_t.
+  void* gpu_stream = nullptr;
   // True once the session's work is being aborted; long built-in waits poll it. May be null.
   bool (*aborted)(void* state) = nullptr;
   void* aborted_state = nullptr;
@@ -37,6 +38,11 @@ class Function : public registers::Object {
   std::string Describe() const override { return "function " + name(); }
 
   virtual const std::string& name() const = 0;
+  // True if it may use the worker's GPU by means of its own, which nobody else knows of.
+  virtual bool UsesGpuByItself() const { return true; }
+
+  // True if it may write to the memory of a tensor that it is given as this argument.
+  virtual bool MayWriteTo(size_t /*argument*/) const { return true; }
 
   // `args` are borrowed for the call. On OK `*result` holds what the function returned (None if
   // nothing). An error's message does not repeat the function's name or rank: the caller adds them.

@@ -5,37 +5,48 @@
 namespace lockstep::registers {
 namespace {
 
-// Adds up what values keep. Lists and maps are shared, so that a few may be reached in more ways
-// than anybody could follow: each is counted when it is met first.
-class MemoryCount {
+// Lists and maps are shared, so that a few may be reached in more ways than anybody could follow:
+// each is gone through when it is met first.
+class Walk {
  public:
-  size_t Of(const Value& value) {
-    if (const auto* tensor = value.As<tensor::Tensor>()) {
-      return tensor->IsNull() ? 0 : tensor->size_bytes();
+  explicit Walk(const std::function<void(const Value&)>& visit) : visit_(visit) {}
+
+  void Through(const Value& value) {
+    const auto* const list = value.As<std::shared_ptr<const List>>();
+    const auto* const map = value.As<std::shared_ptr<const Map>>();
+    if (list != nullptr && !met_.insert(list->get()).second) return;
+    if (map != nullptr && !met_.insert(map->get()).second) return;
+    visit_(value);
+    if (list != nullptr) {
+      for (const Value& item : **list) Through(item);
     }
-    if (const auto* text = value.As<std::string>()) return text->size();
-    if (const auto* bytes = value.As<Bytes>()) return bytes->data.size();
-    if (const auto* list = value.As<std::shared_ptr<const List>>()) return OfList(**list);
-    if (const auto* map = value.As<std::shared_ptr<const Map>>()) return OfMap(**map);
-    return 0;
+    if (map != nullptr) {
+      for (const auto& [key, item] : **map) Through(item);
+    }
   }
 
  private:
-  size_t OfList(const List& list) {
-    if (!met_.insert(&list).second) return 0;
-    size_t bytes = list.size() * sizeof(Value);
-    for (const Value& item : list) bytes += Of(item);
-    return bytes;
-  }
-  size_t OfMap(const Map& map) {
-    if (!met_.insert(&map).second) return 0;
-    size_t bytes = map.size() * sizeof(Map::value_type);
-    for (const auto& [key, item] : map) bytes += key.size() + Of(item);
-    return bytes;
-  }
-
+  const std::function<void(const Value&)>& visit_;
   std::unordered_set<const void*> met_;
 };
+
+// Of the value alone, without what it holds.
+size_t OwnBytes(const Value& value) {
+  if (const auto* tensor = value.As<tensor::Tensor>()) {
+    return tensor->IsNull() ? 0 : tensor->size_bytes();
+  }
+  if (const auto* text = value.As<std::string>()) return text->size();
+  if (const auto* bytes = value.As<Bytes>()) return bytes->data.size();
+  if (const auto* list = value.As<std::shared_ptr<const List>>()) {
+    return (*list)->size() * sizeof(Value);
+  }
+  size_t bytes = 0;
+  if (const auto* map = value.As<std::shared_ptr<const Map>>()) {
+    bytes = (*map)->size() * sizeof(Map::value_type);
+    for (const auto& [key, item] : **map) bytes += key.size();
+  }
+  return bytes;
+}
 
 // One overload per alternative of Value, so that a new one does not compile until it is here.
 struct Describer {
@@ -98,7 +109,18 @@ struct TypeNamer {
 
 std::string_view TypeName(const Value& value) { return std::visit(TypeNamer{}, value.variant); }
 
-size_t HeldBytes(const Value& value) { return MemoryCount().Of(value); }
+void ForEachIn(const Value& value, const std::function<void(const Value&)>& visit) {
+  Walk(visit).Through(value);
+}
+
+size_t HeldBytes(const Value& value) {
+  const bool holds_others =
+      value.Is<std::shared_ptr<const List>>() || value.Is<std::shared_ptr<const Map>>();
+  if (!holds_others) return OwnBytes(value);
+  size_t bytes = 0;
+  ForEachIn(value, [&](const Value& each) { bytes += OwnBytes(each); });
+  return bytes;
+}
 
 std::string Describe(const Value& value) { return std::visit(Describer{}, value.variant); }
 

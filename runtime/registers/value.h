@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -70,6 +71,9 @@ struct Value {
 // "none", "bool", "int64", "float64", "text", "bytes", "dtype", "device", "shape", "tensor",
 // "function", "module", "object", "list", "map": the vocabulary of error messages.
 std::string_view TypeName(const Value& value);
+
+// Calls `visit` with the value and with all that lists and maps in it hold; what is shared, once.
+void ForEachIn(const Value& value, const std::function<void(const Value&)>& visit);
 
 // Memory that the value keeps: tensors' elements, text, bytes, and what lists and maps hold, each
 // of those once. What it shares with other values counts for each value. Objects of modules are not

@@ -19,7 +19,7 @@ struct Bool8 {
 
 // Calls `visitor(std::type_identity<T>())` with the element type of `dtype` and returns its result.
 template <typename Visitor>
-decltype(auto) VisitDType(DType dtype, Visitor&& visitor) {
+constexpr decltype(auto) VisitDType(DType dtype, Visitor&& visitor) {
   switch (dtype) {
     case DType::kBool:
       return visitor(std::type_identity<Bool8>());

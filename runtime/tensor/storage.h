@@ -22,6 +22,9 @@ class Storage {
   void* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
   Device device() const { return device_; }
+  // True if the memory may go back while a GPU still works on it: whoever gets it next comes later
+  // in the GPU's order. Other memory of a GPU is held until the work is done.
+  virtual bool GoesBackInOrder() const { return false; }
 
  protected:
   Storage(void* data, size_t size_bytes, Device device)

@@ -83,6 +83,10 @@ bool StaysOnThisHost(std::string_view endpoint) {
   return IsLoopback(address.substr(0, address.rfind(':')));
 }
 
+bool IsWildcard(std::string_view host) {
+  return host == "*" || host == "0.0.0.0" || host == "::" || host == "[::]";
+}
+
 Status CheckReachedFromOthers(std::string_view endpoint, bool advertised) {
   constexpr std::string_view kWrite =
       "write tcp://ADDRESS:PORT (PORT may be *), where ADDRESS is an address, a network "
@@ -94,7 +98,7 @@ Status CheckReachedFromOthers(std::string_view endpoint, bool advertised) {
   if (advertised) return OkStatus();
   const std::string_view address = endpoint.substr(kTcp.size());
   const std::string_view host = address.substr(0, address.rfind(':'));
-  if (host == "*" || host == "0.0.0.0" || host == "[::]") {
+  if (IsWildcard(host)) {
     return InvalidArgument("\"", endpoint,
                            "\" does not say at which address other hosts reach it; ", kWrite,
                            ", or set controller.advertise_address");

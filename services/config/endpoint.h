@@ -23,6 +23,10 @@ Status CheckEndpoint(std::string_view endpoint);
 // "http://127.0.0.1:9464", "http://localhost:*" (any free port). kInvalidArgument as above.
 Status CheckHttpEndpoint(std::string_view endpoint);
 
+// True for what stands for all addresses of a host: "*", "0.0.0.0" and "::", in brackets or
+// without.
+bool IsWildcard(std::string_view host);
+
 // True for an endpoint, of either kind, that only this host can reach.
 bool StaysOnThisHost(std::string_view endpoint);
 

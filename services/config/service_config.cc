@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/base/device.h"
 #include "services/config/endpoint.h"
 
 namespace lockstep::config {
@@ -23,6 +24,15 @@ Status CheckSha256(const std::string& text) {
   return InvalidArgument("\"", text,
                          "\" is no SHA-256 in lower-case hexadecimal, as sha256sum "
                          "prints it");
+}
+
+Setting AddressForOthers(const std::string& key, std::string& field, const std::string& doc) {
+  return Checked(key, "text", "an address or a name, no wildcard", field, doc,
+                 [](const std::string& text) -> Status {
+                   if (!IsWildcard(text)) return OkStatus();
+                   return InvalidArgument(
+                       "\"", text, "\" leads nobody here: it stands for all addresses of a host");
+                 });
 }
 
 constexpr char kPlaintextReason[] =
@@ -74,9 +84,10 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
                         "Where workers send heartbeats, apart from the commands.")),
       HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
                    "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
-      Text("advertise_address", options.advertise_address,
-           "The address or name by which others reach this controller, where it differs from the "
-           "one that it listens at."),
+      AddressForOthers(
+          "advertise_address", options.advertise_address,
+          "The address or name by which others reach this controller, where it differs from the "
+          "one that it listens at."),
       SecretKeyFile("key", options.key,
                     "This controller's secret key. With it, tcp endpoints are encrypted and ask "
                     "for keys; without it, only this host is reachable."),
@@ -127,9 +138,24 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
       Choice("rank_from", options.rank_from, {"", "hostname", "slurm", "mpi"},
              "Where the rank comes from instead: hostname (the number at its end, as of a "
              "StatefulSet), slurm (SLURM_PROCID), mpi (what mpirun has set)."),
-      Integer("rank_offset", options.rank_offset, 0, kMaxWorkers - 1,
-              "What is added to a rank that comes from elsewhere."),
-      Choice("device", options.device, {"cpu"}, "Where this worker's tensors live."),
+      Integer(
+          "rank_offset", options.rank_offset, 0, kMaxWorkers - 1,
+          "What is added to a rank that comes from elsewhere; where any will do, the lowest that "
+          "this worker takes."),
+      Checked(
+          "device", "device", "cpu, cuda or cuda:NUMBER", options.device,
+          "Where this worker's tensors are made: in host memory (cpu), on a GPU of this host that "
+          "no other worker has (cuda), or on this one (cuda:1).",
+          [](const std::string& text) { return ParseDevice(text).status(); }),
+      Size("device_memory_bytes", options.device_memory_bytes, 0, 64 * kTiB,
+           "Most bytes that tensors on the GPU have; 0B: as many as there are."),
+      Size("registered_memory_bytes", options.registered_memory_bytes, 0, 64 * kTiB,
+           "So much of the GPU's memory is registered with NCCL, and tensors have it first: what "
+           "they send needs no copy on its way; 0B: none."),
+      Text("nccl_library", options.nccl_library,
+           "The file to load NCCL from; without one, libnccl.so.2, wherever the dynamic linker "
+           "finds "
+           "it."),
       PathList("module_path", options.module_path,
                "Directories that modules may be loaded from; without any, none can be loaded."),
       TextList("module_sha256", options.module_sha256,
@@ -156,9 +182,10 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
            "Where this worker listens for ranks that share no memory with it: an interface (eth0), "
            "a network (10.1.0.0/16), an address or a name of this host; without one, the address "
            "that the controller is reached from."),
-      Text("advertise_address", options.advertise_address,
-           "The address or name by which clients reach this worker, where it differs from the one "
-           "that it listens at."),
+      AddressForOthers(
+          "advertise_address", options.advertise_address,
+          "The address or name by which clients reach this worker, where it differs from the one "
+          "that it listens at."),
       SecretKeyFile("key", options.key,
                     "This worker's secret key, for a controller that asks for "
                     "keys."),

@@ -67,7 +67,8 @@ void Controller::Consider(const control::PeerName& peer, const Candidate& candid
 
 bool Controller::IsReached(const control::PeerName& peer, const Candidate& candidate) {
   // Whoever is refused anyway is refused for that; and clients copy to and from rank 0 alone.
-  if (!membership_.Check(candidate).ok() || candidate.wanted_rank > 0) return true;
+  const bool may_be_first = candidate.wanted_rank <= 0 && candidate.first_rank == 0;
+  if (!membership_.Check(candidate).ok() || !may_be_first) return true;
   const std::optional<Status> reached = reach_back_->Ask(candidate.bulk_endpoint);
   if (!reached.has_value()) {
     being_reached_.insert_or_assign(peer, candidate);
@@ -146,10 +147,11 @@ bool Controller::MayFollow(const control::PeerName& peer, const Candidate& candi
   }
   const Rank wanted = candidate.wanted_rank;
   if (!membership_.Check(candidate).ok()) return false;
-  const bool has_room = wanted < 0 ? !membership_.AllPresent() : !membership_.IsWelcome(wanted);
+  const bool has_room = wanted < 0 ? membership_.LowestFree(candidate.first_rank) >= 0
+                                   : !membership_.IsWelcome(wanted);
   if (has_room) return false;
   const auto since = asking_since_.try_emplace(peer, now).first->second;
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+  for (Rank rank = candidate.first_rank; rank < membership_.size(); ++rank) {
     if ((wanted >= 0 && rank != wanted) || !membership_.IsWelcome(rank)) continue;
     const LastHeard heard = liveness_->LastHeardOf(rank);
     // Of one on this host its end would be known.

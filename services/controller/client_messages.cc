@@ -374,6 +374,7 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
     // Once more, for whoever has not heard it: after the reset nobody would tell him.
     liveness_->Abort(session->id, session->generation, session->failed_from, session->failure);
   }
+  const uint64_t failed_from = session->failed_from;
   gatherer_.Expect(client, session->id, request, membership_.size(), -1,
                    Timer(reset.getTimeoutMillis()));
   metrics_.counts().resets.Add();
@@ -388,7 +389,9 @@ Status Controller::HandleReset(const control::PeerName& client, wire::ResetSessi
   session->reset_at = session->next_command;
   session->failure = control::RemoteError();
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
-    command.initReset().setGeneration(session->generation.value);
+    auto reset_order = command.initReset();
+    reset_order.setGeneration(session->generation.value);
+    reset_order.setFailedFrom(failed_from);
   });
   Broadcast({session->id, session->generation, 0, request}, body);
   const Status whole = membership_.Whole();

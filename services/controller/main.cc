@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   }
   const auto options = config::LoadController(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
+  if (flags.check_health) return process::CheckHealth(options->metrics_endpoint);
 
   log::Configure(options->log_level, options->log_format);
 

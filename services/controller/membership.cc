@@ -33,7 +33,8 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
   candidate.max_version = hello.getMaxVersion();
   candidate.build = ToString(hello.getBuild());
   candidate.cluster = ToString(hello.getCluster());
-  candidate.wanted_rank = hello.getRank();
+  candidate.wanted_rank = std::max(hello.getRank(), -1);
+  candidate.first_rank = hello.getRank() < 0 ? -1 - hello.getRank() : 0;
   candidate.host = ToString(hello.getHost().getName());
   candidate.host_id = ToString(hello.getHost().getId());
   candidate.pid = hello.getPid();
@@ -61,9 +62,10 @@ Status Membership::Check(const Candidate& candidate) const {
     return FailedPrecondition("this is cluster \"", cluster_, "\", the worker wants to join \"",
                               candidate.cluster, "\"; check its controller endpoint");
   }
-  if (candidate.wanted_rank >= size()) {
-    return OutOfRange("rank ", candidate.wanted_rank, " does not exist: cluster \"", cluster_,
-                      "\" has ", size(), " workers, ranks 0 to ", size() - 1);
+  const Rank least = std::max(candidate.wanted_rank, candidate.first_rank);
+  if (least >= size()) {
+    return OutOfRange("rank ", least, " does not exist: cluster \"", cluster_, "\" has ", size(),
+                      " workers, ranks 0 to ", size() - 1);
   }
   return OkStatus();
 }
@@ -73,21 +75,21 @@ StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate&
   if (FindPeer(peer) >= 0) {
     return AlreadyExists("the worker has joined before, as rank ", FindPeer(peer));
   }
-  const auto is_free = [](const Member& m) {
-    return m.state == State::kMissing || m.state == State::kLost;
-  };
   Rank rank = candidate.wanted_rank;
   if (rank >= 0) {
-    if (!is_free(member(rank))) {
+    if (!IsFree(member(rank))) {
       return AlreadyExists("rank ", rank, " is taken by ", Label(rank));
     }
   } else {
-    const auto free = std::find_if(members_.begin(), members_.end(), is_free);
-    if (free == members_.end()) {
+    rank = LowestFree(candidate.first_rank);
+    if (rank < 0 && LowestFree(0) >= 0) {
+      return ResourceExhausted("all ranks from ", candidate.first_rank,
+                               " on have joined cluster \"", cluster_, "\"");
+    }
+    if (rank < 0) {
       return ResourceExhausted("cluster \"", cluster_, "\" is complete: all ", size(),
                                " ranks have joined");
     }
-    rank = static_cast<Rank>(free - members_.begin());
   }
   Member& joined = members_[static_cast<size_t>(rank)];
   ranks_.erase(joined.peer);
@@ -99,11 +101,17 @@ StatusOr<Rank> Membership::Admit(const control::PeerName& peer, const Candidate&
   return rank;
 }
 
-bool Membership::AllPresent() const {
-  return std::none_of(members_.begin(), members_.end(), [](const Member& m) {
-    return m.state == State::kMissing || m.state == State::kLost;
-  });
+bool Membership::IsFree(const Member& member) {
+  return member.state == State::kMissing || member.state == State::kLost;
 }
+
+Rank Membership::LowestFree(Rank first) const {
+  Rank rank = first;
+  while (rank < size() && !IsFree(member(rank))) ++rank;
+  return rank < size() ? rank : -1;
+}
+
+bool Membership::AllPresent() const { return LowestFree(0) < 0; }
 
 bool Membership::IsWelcome(Rank rank) const {
   const State state = member(rank).state;

@@ -31,7 +31,8 @@ struct Candidate {
   uint32_t max_version = 0;
   std::string build;
   std::string cluster;
-  Rank wanted_rank = -1;
+  Rank wanted_rank = -1;  // -1: any from first_rank on
+  Rank first_rank = 0;
   std::string host;
   std::string host_id;
   int pid = 0;
@@ -70,11 +71,13 @@ class Membership {
   Membership(std::string cluster, int workers)
       : cluster_(std::move(cluster)), members_(static_cast<size_t>(workers)) {}
 
-  // Gives the candidate a rank: the one it wants, or the lowest that nobody has or whose worker is
-  // lost. A refusal says why: another cluster, no common protocol version, a rank that does not
-  // exist or is taken, no room.
+  // Gives the candidate a rank: the one it wants, or the lowest of those it takes that nobody has
+  // or whose worker is lost. A refusal says why: another cluster, no common protocol version, a
+  // rank that does not exist or is taken, no room.
   StatusOr<Rank> Admit(const control::PeerName& peer, const Candidate& candidate);
 
+  // The rank that Admit() would give to one that takes any from `first` on; -1: there is none.
+  Rank LowestFree(Rank first) const;
   // True if every rank has a worker that lives, welcome or not; if every rank is ready.
   bool AllPresent() const;
   bool AllReady() const;
@@ -112,6 +115,7 @@ class Membership {
   Status Whole() const;
 
  private:
+  static bool IsFree(const Member& member);
   void UpdatePeers();
   std::string Label(Rank rank) const;
 

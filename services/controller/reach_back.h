@@ -36,14 +36,10 @@ class ReachBack {
 
  private:
   struct Known {
-    // What kept it from being reached, empty if nothing did. Text, for two threads hold it: copies
-    // of a Status share their contents, in a library whose locking TSan does not see.
-    std::optional<std::string> obstacle;
+    std::optional<std::string> obstacle;  // see control::TcpAttempt
     bool being_tried = false;
     Deadline::Clock::time_point asked;
   };
-  class Attempt;
-
   void Run();
   // Takes what is to be tried, and forgets endpoints that nobody asks for any more. Nothing: it is
   // time to end.

@@ -25,9 +25,9 @@ constexpr auto kLook = 3ms;
 // worked.
 constexpr auto kShutdownPatience = 1s;
 constexpr auto kEndPatience = 2s;
-constexpr std::chrono::milliseconds kTermPatience = 1s;
-// What stands for a worker on another host ends that one first, or the way there.
-constexpr std::chrono::milliseconds kRemoteTermPatience = 3s;
+// What stands for a worker on another host ends that one first, or the way there; and a process on
+// a busy host takes its time to end.
+constexpr auto kTermPatience = 3s;
 
 // Logins at one host at a time: sshd begins to turn them away at ten.
 constexpr int kLoginsAtOnce = 8;
@@ -283,8 +283,7 @@ Status ClusterProcesses::Stop(const std::string& reason) {
     WaitForAll(controller_, patience);
   }
   // What the controller could not stop gets the signals.
-  const Deadline patience =
-      Deadline::After(options_.cluster.HasOtherHosts() ? kRemoteTermPatience : kTermPatience);
+  const Deadline patience = Deadline::After(kTermPatience);
   const Status workers = TerminateAll(workers_, patience);
   const Status controller = TerminateAll(controller_, patience);
   address_ = ControllerAddress();

@@ -28,6 +28,12 @@ struct LocalClusterOptions {
   // Directories that modules may be loaded from.
   std::vector<std::string> module_path;
   size_t arena_bytes = size_t{16} << 30;
+  // Where workers make tensors: "cpu", or "cuda": each on a GPU of its own.
+  std::string device = "cpu";
+  // Most bytes that tensors on each GPU have; 0: as many as there are.
+  size_t device_memory_bytes = 0;
+  // Of each GPU's memory, so much is registered with NCCL; 0: none.
+  size_t registered_memory_bytes = 0;
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};
   // kProcesses: the worker's executable. If empty: $LOCKSTEP_WORKER, else `lockstep-worker` beside

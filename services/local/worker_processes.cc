@@ -8,7 +8,7 @@ namespace lockstep::local {
 namespace {
 
 // How long SIGTERM may take to work before SIGKILL.
-constexpr std::chrono::seconds kTermPatience{1};
+constexpr std::chrono::seconds kTermPatience{3};
 
 class WorkerProcesses : public LocalWorkers {
  public:

@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/keys/key.h"
+#include "services/process/health_check.h"
 
 namespace lockstep::process {
 namespace {
@@ -49,6 +50,11 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
       ->check(CLI::PositiveNumber);
   app.add_flag("--die-with-input", flags->die_with_input,
                "Stops when the standard input ends, as that of a command over ssh does");
+  if (!program.settings.empty()) {
+    app.add_flag("--check-health", flags->check_health,
+                 "Asks the service that runs with these settings whether it is healthy,\n"
+                 "and ends: with 0 if it is, else with 1");
+  }
   for (const TextFlag& flag : program.flags) {
     app.add_option(flag.name, *flag.value, flag.doc)->type_name(flag.type);
   }
@@ -61,6 +67,11 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
     return app.exit(error) == 0 ? kStopped : kWrongUsage;
   }
   return std::nullopt;
+}
+
+int CheckHealth(const std::string& metrics_endpoint) {
+  const Status status = AskForHealth(metrics_endpoint);
+  return status.ok() ? kStopped : Fail(status, kFailed);
 }
 
 int Fail(const Status& status, int exit_code) {

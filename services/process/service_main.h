@@ -41,6 +41,7 @@ struct ServiceFlags {
   config::Sources sources;
   pid_t parent = 0;             // --die-with-parent; 0: not given
   bool die_with_input = false;  // --die-with-input
+  bool check_health = false;    // --check-health
 };
 
 // Sets up logging to standard error and reads the command line. An exit code if the program is to
@@ -50,6 +51,9 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
 
 // Logs why the program ends, one line for each of the message's, and returns `exit_code`.
 int Fail(const Status& status, int exit_code);
+
+// --check-health: asks the one that runs with this configuration, and returns the exit code.
+int CheckHealth(const std::string& metrics_endpoint);
 
 // Waits until `service` has stopped: by itself, by a signal, or because the parent or the standard
 // input has ended, where `flags` ask for that. CatchStopSignals() was called before the service was

@@ -14,6 +14,7 @@
 #include "runtime/collective/mpi/mpi.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
+#include "runtime/control/host.h"
 #include "services/worker/topology.h"
 
 namespace lockstep::worker {
@@ -31,9 +32,13 @@ constexpr char kShmMpi[] = "shm+mpi";
 constexpr uint64_t kPrepared = 0x7072657061726564;
 constexpr uint64_t kNodesJoined = 0x6e6f646573;
 constexpr uint64_t kConnected = 0x636f6e6e656374;
+constexpr uint64_t kGpus = 0x67707573;
+constexpr uint64_t kGpusConnected = 0x67707573636f6e;
 // A try takes no longer, from when all ranks were prepared; MPI takes its own time to start.
 constexpr std::chrono::seconds kLongestTry{10};
 constexpr std::chrono::seconds kLongestTryOfMpi{120};
+// NCCL looks at every link of every host first.
+constexpr std::chrono::seconds kLongestTryOfNccl{120};
 constexpr std::chrono::microseconds kYieldBesideNetwork{20};
 // Ranks that did not reach each other try again after this.
 constexpr std::chrono::milliseconds kRetryPause{500};
@@ -109,6 +114,9 @@ Connected ConnectNodes(const Attempt& attempt, const Topology& topology,
 
 // What one rank can find out by itself. Fills in the attempt.
 Status Prepare(Attempt& attempt, const std::string& backend) {
+  if (attempt.options.gpu != nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(collective::nccl::Available(attempt.options.nccl_library));
+  }
   if (backend != kGloo) return OkStatus();
   LOCKSTEP_RETURN_IF_ERROR(collective::gloo::Available());
   LOCKSTEP_ASSIGN_OR_RETURN(attempt.data_address, attempt.options.data_address());
@@ -160,6 +168,27 @@ Connected TryToConnect(Attempt attempt, const Topology& topology, const std::str
   return communicator;
 }
 
+// The same for the GPUs of the ranks, whose CPUs are connected by `cpus`.
+StatusOr<std::unique_ptr<collective::nccl::World>> ConnectGpus(const Attempt& attempt,
+                                                               collective::Communicator& cpus) {
+  collective::nccl::Options options;
+  if (GpuSide* const gpu = attempt.options.gpu) {
+    options.lanes = gpu->lanes();
+    options.allocator = gpu->allocator()->BesideRegion();
+    options.registered = gpu->registered();
+    options.make_room = [allocator = gpu->allocator()] { allocator->Trim(); };
+  }
+  options.machine = control::ThisHost().machine;
+  options.host = &cpus;
+  options.rendezvous = attempt.options.rendezvous;
+  options.key = Mix(attempt.key(), kGpus);
+  options.library = attempt.options.nccl_library;
+  auto world = collective::nccl::Connect(
+      options, attempt.deadline.Earlier(Deadline::After(kLongestTryOfNccl)), &attempt.cancelled);
+  LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kGpusConnected, world.status()));
+  return world;
+}
+
 // True for what may be otherwise the next time.
 bool MayPass(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
@@ -194,11 +223,21 @@ StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
   if (place.communicator == kGloo || place.communicator == kMpi)
     topology = AllAlone(place.world_size());
   for (uint64_t number = 0;; ++number) {
-    Connected communicator =
-        TryToConnect({place, options, number, cancelled, deadline}, topology, backend);
-    if (communicator.ok()) return World{*std::move(communicator), why};
-    if (!MayPass(communicator.status()) || deadline.Expired()) return communicator.status();
-    options.on_trouble(communicator.status());
+    const Attempt attempt{place, options, number, cancelled, deadline};
+    Connected communicator = TryToConnect(attempt, topology, backend);
+    Status status = communicator.status();
+    if (status.ok()) {
+      World world{*std::move(communicator), nullptr, why};
+      if (!options.with_gpus) return world;
+      auto gpus = ConnectGpus(attempt, *world.communicator);
+      status = gpus.status();
+      if (status.ok()) {
+        world.gpus = *std::move(gpus);
+        return world;
+      }
+    }
+    if (!MayPass(status) || deadline.Expired()) return status;
+    options.on_trouble(status);
     if (PauseOrCancelled(cancelled)) return Aborted("connecting the ranks was cancelled");
   }
 }

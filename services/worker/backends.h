@@ -9,8 +9,10 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/nccl/nccl.h"
 #include "runtime/collective/rendezvous.h"
 #include "runtime/tensor/arena.h"
+#include "services/worker/gpu_side.h"
 #include "services/worker/place.h"
 
 namespace lockstep::worker {
@@ -20,6 +22,8 @@ Status AnyBackendAvailable();
 
 struct World {
   std::unique_ptr<collective::Communicator> communicator;
+  // Between the ranks' GPUs; null: no rank has one.
+  std::unique_ptr<collective::nccl::World> gpus;
   // How it was chosen, for people.
   std::string why;
 };
@@ -30,6 +34,10 @@ struct WorldOptions {
   std::shared_ptr<collective::Rendezvous> rendezvous;
   // Where this rank listens for ranks that share no memory with it. Asked only if there are any.
   std::function<StatusOr<std::string>()> data_address;
+  // This rank's GPU; null: it has none. `with_gpus`: some rank has one, the same on all.
+  GpuSide* gpu = nullptr;
+  bool with_gpus = false;
+  std::string nccl_library;
   // Told when ranks do not reach each other, and all try again.
   std::function<void(const Status& why)> on_trouble;
 };

@@ -1,6 +1,6 @@
 #include "services/worker/bulk_server.h"
 
-#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -10,12 +10,20 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
-#include "services/worker/host_tensor.h"
+#include "runtime/tensor/heap_allocator.h"
+#include "services/worker/reach.h"
 
 namespace lockstep::worker {
 namespace {
 
 constexpr std::chrono::hours kUntilWoken{1};
+
+// Chunks are copied, never made.
+tensor::Allocator& NoAllocator() {
+  static const std::shared_ptr<tensor::Allocator> heap = tensor::NewHeapAllocator();
+  return *heap;
+}
+
 }  // namespace
 
 BulkServer::BulkServer(std::unique_ptr<control::ServerChannel> channel,
@@ -23,6 +31,7 @@ BulkServer::BulkServer(std::unique_ptr<control::ServerChannel> channel,
     : channel_(std::move(channel)),
       endpoint_(channel_->endpoint()),
       gate_(std::move(gate)),
+      host_(tensor::NewHostProcessor(NoAllocator())),
       thread_([this] { Run(); }) {}
 
 BulkServer::~BulkServer() {
@@ -41,6 +50,7 @@ uint64_t BulkServer::Publish(const tensor::Tensor& tensor) {
 void BulkServer::Withdraw(uint64_t ticket) {
   std::unique_lock lock(mutex_);
   tensors_.erase(ticket);
+  if (in_use_ == ticket) is_withdrawn_ = true;
   finished_.wait(lock, [&] { return in_use_ != ticket; });
 }
 
@@ -49,6 +59,7 @@ tensor::Tensor BulkServer::Begin(uint64_t ticket) {
   const auto found = tensors_.find(ticket);
   if (found == tensors_.end()) return tensor::Tensor();
   in_use_ = ticket;
+  is_withdrawn_ = false;
   return found->second;
 }
 
@@ -56,6 +67,24 @@ void BulkServer::Finish() {
   std::lock_guard lock(mutex_);
   in_use_.reset();
   finished_.notify_all();
+}
+
+void BulkServer::UseGpu(std::unique_ptr<tensor::Processor> gpu, Prepare prepare) {
+  std::lock_guard lock(mutex_);
+  gpu_ = std::move(gpu);
+  prepare_gpu_ = std::move(prepare);
+}
+
+StatusOr<tensor::Processor*> BulkServer::PlaceOf(const tensor::Tensor& tensor) {
+  std::lock_guard lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(
+      RequireReachable({host_.get(), gpu_.get()}, tensor, "the tensor to copy"));
+  if (tensor.device().type == DeviceType::kCpu) return host_.get();
+  LOCKSTEP_RETURN_IF_ERROR(prepare_gpu_([this]() -> Status {
+    if (stopping_) return Aborted("the worker stops");
+    return is_withdrawn_ ? Aborted("the register was freed, or its session ended") : OkStatus();
+  }));
+  return gpu_.get();
 }
 
 void BulkServer::Run() {
@@ -121,7 +150,7 @@ Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Messa
     return NotFound("bulk ticket ", request.getTicket(),
                     " is not valid: the register was freed, or its session ended");
   }
-  LOCKSTEP_RETURN_IF_ERROR(RequireHost(tensor, "the tensor to copy"));
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Processor* const place, PlaceOf(tensor));
   const uint64_t offset = request.getOffset();
   const uint64_t total = tensor.size_bytes();
   const auto check = [&](uint64_t size) -> Status {
@@ -137,8 +166,7 @@ Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Messa
         return DataLoss("bytes ", offset, " to ", offset + message[1].size(),
                         " have another checksum than when they were sent");
       }
-      std::memcpy(bytes + offset, message[1].data(), message[1].size());
-      return OkStatus();
+      return place->FromHost(bytes + offset, message[1].data(), message[1].size());
     case wire::BulkRequest::READ: {
       const uint64_t size = request.getRead();
       if (size > uint64_t{kMaxBulkChunkBytes}) {
@@ -146,7 +174,9 @@ Status BulkServer::Serve(wire::BulkRequest::Reader request, const control::Messa
                                " at a time");
       }
       LOCKSTEP_RETURN_IF_ERROR(check(size));
-      answer->push_back(control::Frame::Copy(bytes + offset, size));
+      const auto chunk = std::make_shared_for_overwrite<std::byte[]>(size);
+      LOCKSTEP_RETURN_IF_ERROR(place->ToHost(chunk.get(), bytes + offset, size));
+      answer->push_back(control::Frame(chunk, chunk.get(), size));
       return OkStatus();
     }
   }

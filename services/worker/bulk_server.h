@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
+#include "runtime/tensor/processor.h"
 #include "runtime/tensor/tensor.h"
 #include "runtime/trace/ring.h"
 #include "schemas/bulk.capnp.h"
@@ -53,8 +55,15 @@ class BulkServer {
   // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
   // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
   uint64_t Publish(const tensor::Tensor& tensor);
-  // Once it returns, nothing is written under the ticket. Waits for the chunk that is being copied.
+  // Once it returns, nothing is written under the ticket. Waits for the chunk that is being copied,
+  // which a GPU gives up.
   void Withdraw(uint64_t ticket);
+
+  // Reaches tensors on the worker's GPU by `gpu`, which is the bulk thread's from now on. `prepare`
+  // is called before each chunk: it makes the GPU that thread's, and what it is given says when to
+  // give up. Before the first of them is published.
+  using Prepare = std::function<Status(std::function<Status()> interrupted)>;
+  void UseGpu(std::unique_ptr<tensor::Processor> gpu, Prepare prepare);
 
   // Orders the bulk thread's copies with what the calling thread does to the same memory. The
   // client sees to the order itself, by waiting for one before it asks for the other, but it does
@@ -71,10 +80,13 @@ class BulkServer {
   // The tensor, which is in use until Finish(); null if the ticket is not valid.
   tensor::Tensor Begin(uint64_t ticket);
   void Finish();
+  // Who works on the tensor; null: nobody here.
+  StatusOr<tensor::Processor*> PlaceOf(const tensor::Tensor& tensor);
 
   const std::unique_ptr<control::ServerChannel> channel_;
   const std::string endpoint_;
   const std::shared_ptr<BulkGate> gate_;
+  const std::unique_ptr<tensor::Processor> host_;
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> synchronised_{0};
@@ -82,6 +94,9 @@ class BulkServer {
   std::condition_variable finished_;
   std::optional<uint64_t> in_use_;  // the ticket whose tensor is being copied
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;
+  std::unique_ptr<tensor::Processor> gpu_;
+  Prepare prepare_gpu_;
+  std::atomic<bool> is_withdrawn_{false};  // what is in use
   TransferCounts written_;
   TransferCounts read_;
   trace::Ring ring_;

@@ -8,7 +8,8 @@
 #include "runtime/base/shape.h"
 #include "runtime/tensor/tensor.h"
 #include "services/worker/collective_members.h"
-#include "services/worker/host_tensor.h"
+#include "services/worker/collective_name.h"
+#include "services/worker/reach.h"
 #include "services/worker/tensor_header.h"
 
 namespace lockstep::worker {
@@ -29,7 +30,9 @@ class CollectiveCall {
   Status Execute();
   // After a failure: what a peer may still write to does not become a value again by a reset.
   void DropDestination();
-  const CollectiveFacts& facts() const { return facts_; }
+  CollectiveOutcome outcome() const {
+    return {facts_, by_gpus_ ? team_->gpus->connection() : nullptr};
+  }
 
  private:
   Status AllReduce();
@@ -48,13 +51,19 @@ class CollectiveCall {
   StatusOr<Tensor> Source() const { return TensorIn(command_.getSource(), "source"); }
   // The tensor that receives: a new one, or the one in the destination register, which must have
   // that dtype and number of elements. A new one is kept in destination_ for Keep().
-  StatusOr<Tensor> Destination(DType dtype, const Shape& shape);
+  StatusOr<Tensor> Destination(DType dtype, const Shape& shape, DeviceType place);
   // Puts a new destination into its register, now that it holds the result.
   Status Keep();
   StatusOr<Tensor> TensorIn(uint64_t packed, const char* role) const;
 
-  Status SendTensor(Communicator& comm, Rank to);
-  Status ReceiveTensor(Communicator& comm, Rank from);
+  Status SendTensor(Rank to);
+  Status ReceiveTensor(Rank from);
+
+  // The communicator for data that lies there.
+  StatusOr<Communicator*> DataBy(DeviceType place);
+  StatusOr<Communicator*> DataBy(const Tensor& tensor) { return DataBy(tensor.device().type); }
+  // The same before an operation whose ranks have not told each other yet where their data lies.
+  StatusOr<Communicator*> DataByAgreement(const Tensor& tensor);
 
   bool IsRoot() const { return comm_->rank() == command_.getRoot(); }
   ReduceOp op() const { return static_cast<ReduceOp>(command_.getOp()); }
@@ -62,8 +71,11 @@ class CollectiveCall {
 
   const CollectiveContext& context_;
   const wire::Command::Collective::Reader command_;
-  Communicator* comm_ = nullptr;
+  const Communicators* team_ = nullptr;
+  Communicator* comm_ = nullptr;  // the CPUs', for what the ranks tell each other
+  Communicator* data_ = nullptr;  // the last that data went by; null: none did
   Tensor destination_;
+  bool by_gpus_ = false;  // some data went by them
   CollectiveFacts facts_;
 };
 
@@ -96,7 +108,8 @@ Status CollectiveCall::Execute() {
   }
   // Asked for by ranks without a part in it, too, so that all keep the same communicators.
   LOCKSTEP_ASSIGN_OR_RETURN(
-      comm_, context_.session.CommunicatorOf(team, members, context_.world, context_.deadline));
+      team_, context_.session.CommunicatorsOf(team, members, context_.world, context_.deadline));
+  comm_ = team_->cpus.get();
   if (members.empty()) return OkStatus();
   if (command_.getRoot() < 0 || command_.getRoot() >= static_cast<int>(members.size())) {
     return InvalidArgument("the root ", command_.getRoot(), " is not among the ", members.size(),
@@ -135,7 +148,7 @@ Status CollectiveCall::Execute() {
 }
 
 void CollectiveCall::DropDestination() {
-  if (comm_ == nullptr || !comm_->RecvMayStillChange() || command_.getMakeDestination()) return;
+  if (data_ == nullptr || !data_->RecvMayStillChange() || command_.getMakeDestination()) return;
   const RegisterId id = RegisterId::FromPacked(command_.getDestination());
   const Status killed = context_.session.registers().Kill(id);
   log::Warn("register ", id.Packed(),
@@ -152,16 +165,48 @@ StatusOr<Tensor> CollectiveCall::TensorIn(uint64_t packed, const char* role) con
     return InvalidArgument("the ", role, " (register ", id, ") holds ",
                            registers::Describe(**value), ", not a tensor");
   }
-  LOCKSTEP_RETURN_IF_ERROR(RequireHost(*tensor, std::string("the ") + role));
+  LOCKSTEP_RETURN_IF_ERROR(RequireReachable(context_.places, *tensor, std::string("the ") + role));
   return *tensor;
 }
 
-StatusOr<Tensor> CollectiveCall::Destination(DType dtype, const Shape& shape) {
+StatusOr<Communicator*> CollectiveCall::DataBy(DeviceType place) {
+  if (place == DeviceType::kCpu) return data_ = comm_;
+  if (team_->gpus == nullptr) {
+    std::string who = "this rank";
+    if (context_.world.gpus != nullptr) {
+      const auto without = context_.world.gpus->WithoutGpu(comm_->members());
+      if (without.has_value()) who = "rank " + std::to_string(*without);
+    }
+    return InvalidArgument("the tensor is on a GPU, and ", who,
+                           " of the collective has none: move it by lockstep.to_device(tensor, "
+                           "\"cpu\") first");
+  }
+  by_gpus_ = true;
+  facts_.backend = team_->gpus->backend();
+  return data_ = team_->gpus.get();
+}
+
+StatusOr<Communicator*> CollectiveCall::DataByAgreement(const Tensor& tensor) {
+  // GPUs agree by themselves. Where there are none, nobody can mean one.
+  if (team_->gpus != nullptr && tensor.device().type == DeviceType::kCpu) {
+    LOCKSTEP_RETURN_IF_ERROR(team_->gpus->AgreeOnHostMemory(Name(command_.getKind()), deadline()));
+  }
+  return DataBy(tensor);
+}
+
+StatusOr<Tensor> CollectiveCall::Destination(DType dtype, const Shape& shape, DeviceType place) {
   if (command_.getMakeDestination()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(destination_, Tensor::Empty(context_.allocator, dtype, shape));
+    tensor::Processor* const processor = context_.places.Of(Device{place});
+    if (processor == nullptr) return DataBy(place).status();
+    LOCKSTEP_ASSIGN_OR_RETURN(destination_, Tensor::Empty(processor->allocator(), dtype, shape));
     return destination_;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, TensorIn(command_.getDestination(), "destination"));
+  if (tensor.device().type != place) {
+    const bool result_is_here = place == DeviceType::kCpu;
+    return InvalidArgument("the destination is on ", tensor.device(), ", and the result ",
+                           result_is_here ? "in host memory" : "on the GPU");
+  }
   if (tensor.dtype() != dtype || tensor.NumElements() != shape.NumElements()) {
     return InvalidArgument("the result is ", dtype, " ", shape, ", the destination holds ",
                            tensor.dtype(), " ", tensor.shape());
@@ -178,22 +223,26 @@ Status CollectiveCall::Keep() {
 Status CollectiveCall::AllReduce() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   facts_.bytes = source.size_bytes();
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), source.shape()));
-  LOCKSTEP_RETURN_IF_ERROR(comm_->AllReduce(source.buffer(), result.buffer(), op(), deadline()));
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataByAgreement(source));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
+                            Destination(source.dtype(), source.shape(), source.device().type));
+  LOCKSTEP_RETURN_IF_ERROR(data->AllReduce(source.buffer(), result.buffer(), op(), deadline()));
   return Keep();
 }
 
 Status CollectiveCall::Reduce() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   facts_.bytes = source.size_bytes();
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataByAgreement(source));
   Buffer result;
   Tensor tensor;
   if (IsRoot()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(tensor, Destination(source.dtype(), source.shape()));
+    LOCKSTEP_ASSIGN_OR_RETURN(tensor,
+                              Destination(source.dtype(), source.shape(), source.device().type));
     result = tensor.buffer();
   }
   LOCKSTEP_RETURN_IF_ERROR(
-      comm_->Reduce(source.buffer(), result, op(), command_.getRoot(), deadline()));
+      data->Reduce(source.buffer(), result, op(), command_.getRoot(), deadline()));
   return Keep();
 }
 
@@ -205,10 +254,12 @@ Status CollectiveCall::Broadcast() {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const TensorHeader header,
       BroadcastHeader(*comm_, IsRoot() ? &source : nullptr, command_.getRoot(), deadline()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), header.shape()));
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataBy(header.place()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
+                            Destination(header.dtype(), header.shape(), header.place()));
   facts_.bytes = result.size_bytes();
-  LOCKSTEP_RETURN_IF_ERROR(comm_->Broadcast(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
-                                            command_.getRoot(), deadline()));
+  LOCKSTEP_RETURN_IF_ERROR(data->Broadcast(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
+                                           command_.getRoot(), deadline()));
   return Keep();
 }
 
@@ -234,10 +285,12 @@ StatusOr<Joined> JoinRows(Communicator& comm, const Tensor& source, Deadline dea
 Status CollectiveCall::AllGather() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   LOCKSTEP_ASSIGN_OR_RETURN(const Joined joined, JoinRows(*comm_, source, deadline()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), joined.shape));
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataBy(source));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
+                            Destination(source.dtype(), joined.shape, source.device().type));
   facts_.bytes = result.size_bytes();
   LOCKSTEP_RETURN_IF_ERROR(
-      comm_->AllGather(source.buffer(), result.buffer(), joined.counts, deadline()));
+      data->AllGather(source.buffer(), result.buffer(), joined.counts, deadline()));
   return Keep();
 }
 
@@ -245,14 +298,16 @@ Status CollectiveCall::Gather() {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   LOCKSTEP_ASSIGN_OR_RETURN(const Joined joined, JoinRows(*comm_, source, deadline()));
   facts_.bytes = SizeInBytes(source.dtype(), joined.shape);
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataBy(source));
   Tensor tensor;
   Buffer result;
   if (IsRoot()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(tensor, Destination(source.dtype(), joined.shape));
+    LOCKSTEP_ASSIGN_OR_RETURN(tensor,
+                              Destination(source.dtype(), joined.shape, source.device().type));
     result = tensor.buffer();
   }
   LOCKSTEP_RETURN_IF_ERROR(
-      comm_->Gather(source.buffer(), result, joined.counts, command_.getRoot(), deadline()));
+      data->Gather(source.buffer(), result, joined.counts, command_.getRoot(), deadline()));
   return Keep();
 }
 
@@ -266,9 +321,11 @@ Status CollectiveCall::ReduceScatter() {
   const int64_t rows = source.shape()[0];
   const std::vector<int64_t> counts = EvenCounts(rows, source.shape().RowElements(), size);
   const Shape shape = WithRows(source.shape(), EvenPart(rows, size, comm_->rank()).count);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(source.dtype(), shape));
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataByAgreement(source));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
+                            Destination(source.dtype(), shape, source.device().type));
   LOCKSTEP_RETURN_IF_ERROR(
-      comm_->ReduceScatter(source.buffer(), result.buffer(), counts, op(), deadline()));
+      data->ReduceScatter(source.buffer(), result.buffer(), counts, op(), deadline()));
   return Keep();
 }
 
@@ -286,9 +343,11 @@ Status CollectiveCall::Scatter() {
   const int size = comm_->size();
   const std::vector<int64_t> counts = EvenCounts(whole[0], whole.RowElements(), size);
   const Shape shape = WithRows(whole, EvenPart(whole[0], size, comm_->rank()).count);
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), shape));
-  LOCKSTEP_RETURN_IF_ERROR(comm_->Scatter(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
-                                          counts, command_.getRoot(), deadline()));
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataBy(header.place()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
+                            Destination(header.dtype(), shape, header.place()));
+  LOCKSTEP_RETURN_IF_ERROR(data->Scatter(IsRoot() ? source.buffer() : Buffer(), result.buffer(),
+                                         counts, command_.getRoot(), deadline()));
   return Keep();
 }
 
@@ -308,30 +367,35 @@ Status CollectiveCall::AllToAll() {
     recv_counts.push_back(count * row_elements);
     rows += count;
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
-                            Destination(source.dtype(), WithRows(source.shape(), rows)));
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataBy(source));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const Tensor result,
+      Destination(source.dtype(), WithRows(source.shape(), rows), source.device().type));
   LOCKSTEP_RETURN_IF_ERROR(
-      comm_->AllToAll(source.buffer(), send_counts, result.buffer(), recv_counts, deadline()));
+      data->AllToAll(source.buffer(), send_counts, result.buffer(), recv_counts, deadline()));
   return Keep();
 }
 
-Status CollectiveCall::SendTensor(Communicator& comm, Rank to) {
+Status CollectiveCall::SendTensor(Rank to) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, Source());
   facts_.bytes = source.size_bytes();
-  facts_.backend = comm.backend();
+  facts_.backend = comm_->backend();
   TensorHeader header(source);
-  LOCKSTEP_RETURN_IF_ERROR(comm.Send(header.buffer(), to, deadline()));
-  return comm.Send(source.buffer(), to, deadline());
+  LOCKSTEP_RETURN_IF_ERROR(comm_->Send(header.buffer(), to, deadline()));
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataBy(source));
+  return data->Send(source.buffer(), to, deadline());
 }
 
-Status CollectiveCall::ReceiveTensor(Communicator& comm, Rank from) {
+Status CollectiveCall::ReceiveTensor(Rank from) {
   TensorHeader header;
-  LOCKSTEP_RETURN_IF_ERROR(comm.Recv(header.buffer(), from, deadline()));
+  LOCKSTEP_RETURN_IF_ERROR(comm_->Recv(header.buffer(), from, deadline()));
   LOCKSTEP_RETURN_IF_ERROR(header.Validate());
-  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result, Destination(header.dtype(), header.shape()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
+                            Destination(header.dtype(), header.shape(), header.place()));
   facts_.bytes = result.size_bytes();
-  facts_.backend = comm.backend();
-  LOCKSTEP_RETURN_IF_ERROR(comm.Recv(result.buffer(), from, deadline()));
+  facts_.backend = comm_->backend();
+  LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, DataBy(header.place()));
+  LOCKSTEP_RETURN_IF_ERROR(data->Recv(result.buffer(), from, deadline()));
   return Keep();
 }
 
@@ -341,31 +405,31 @@ Status CollectiveCall::Transfer() {
   if (to < 0 || to >= comm_->size() || to == from) {
     return InvalidArgument("rank ", from, " cannot send to rank ", to);
   }
-  if (comm_->rank() == from) return SendTensor(*comm_, to);
-  if (comm_->rank() == to) return ReceiveTensor(*comm_, from);
+  if (comm_->rank() == from) return SendTensor(to);
+  if (comm_->rank() == to) return ReceiveTensor(from);
   return OkStatus();
 }
 
 Status CollectiveCall::SendToNextGroup() {
   const int group_size = context_.world_size / context_.session.num_groups();
   const Rank to = context_.rank + group_size;
-  return to < context_.world_size ? SendTensor(*comm_, to) : OkStatus();
+  return to < context_.world_size ? SendTensor(to) : OkStatus();
 }
 
 Status CollectiveCall::ReceiveFromPreviousGroup() {
   const int group_size = context_.world_size / context_.session.num_groups();
   const Rank from = context_.rank - group_size;
-  return from >= 0 ? ReceiveTensor(*comm_, from) : OkStatus();
+  return from >= 0 ? ReceiveTensor(from) : OkStatus();
 }
 
 }  // namespace
 
 Status ExecuteCollective(const CollectiveContext& context,
-                         wire::Command::Collective::Reader command, CollectiveFacts* facts) {
+                         wire::Command::Collective::Reader command, CollectiveOutcome* outcome) {
   CollectiveCall call(context, command);
   const Status status = call.Execute();
   if (!status.ok()) call.DropDestination();
-  if (facts != nullptr) *facts = call.facts();
+  if (outcome != nullptr) *outcome = call.outcome();
   return status;
 }
 

@@ -31,6 +31,12 @@ void CommandSpans::End() {
   is_open_ = false;
 }
 
+void CommandSpans::Fail(SessionId session, uint64_t command, StatusCode code) {
+  if (!is_open_ || event_.session != session.value || event_.command != command) return;
+  event_.code = static_cast<uint16_t>(code);
+  End();
+}
+
 void CommandSpans::Describe(const CollectiveFacts& facts) {
   if (!is_open_) return;
   // Without a part in it, there was nobody to wait for.

@@ -36,10 +36,9 @@ class CommandSpans {
   }
   // ... what the collective was, ...
   void Describe(const CollectiveFacts& facts);
-  // ... and how it has failed.
-  void Fail(StatusCode code) {
-    if (is_open_) event_.code = static_cast<uint16_t>(code);
-  }
+  // ... and how it has failed, with which it is over: who hears of the failure may end the
+  // recording at once, and finds it. Nothing if another command is recorded.
+  void Fail(SessionId session, uint64_t command, StatusCode code);
 
  private:
   trace::Ring ring_;

@@ -15,7 +15,7 @@ CommunicatorCache::Entry& CommunicatorCache::Use(const TeamName& name, Evicted* 
   // Only teams have ranks: world and groups make nobody go, and are found by nobody who does.
   for (const Rank rank : name.ranks) MakeRoomFor(rank, evicted);
   for (const Rank rank : name.ranks) ++teams_of_[rank];
-  entries_.push_front(Entry{name, ++made_, nullptr});
+  entries_.push_front(Entry{name, ++made_, {}});
   by_name_[name] = entries_.begin();
   return entries_.front();
 }
@@ -28,22 +28,15 @@ void CommunicatorCache::MakeRoomFor(Rank rank, Evicted* evicted) {
   };
   const auto oldest = std::prev(std::find_if(entries_.rbegin(), entries_.rend(), has_rank).base());
   for (const Rank member : oldest->name.ranks) --teams_of_[member];
-  if (oldest->communicator != nullptr) evicted->push_back(std::move(oldest->communicator));
+  if (oldest->communicators.cpus != nullptr) {
+    evicted->push_back(std::move(oldest->communicators));
+  }
   by_name_.erase(oldest->name);
   entries_.erase(oldest);
 }
 
-void CommunicatorCache::ForEach(const std::function<void(collective::Communicator&)>& visit) {
-  for (const Entry& entry : entries_) {
-    if (entry.communicator != nullptr) visit(*entry.communicator);
-  }
-}
-
-void CommunicatorCache::Clear() {
-  entries_.clear();
-  by_name_.clear();
-  teams_of_.clear();
-  made_ = 0;
+void CommunicatorCache::ForEach(const std::function<void(const Communicators&)>& visit) const {
+  for (const Entry& entry : entries_) visit(entry.communicators);
 }
 
 }  // namespace lockstep::worker

@@ -12,8 +12,16 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/nccl/nccl.h"
 
 namespace lockstep::worker {
+
+// How the ranks of a team are connected.
+struct Communicators {
+  std::shared_ptr<collective::Communicator> cpus;
+  // By their GPUs; null: not all of them have one.
+  std::unique_ptr<collective::nccl::GpuCommunicator> gpus;
+};
 
 // What a collective command calls its ranks. Every rank of the world calls them alike, whether it
 // is among them or not; so "each rank's group" is one name, though it means others on each rank.
@@ -39,7 +47,7 @@ struct TeamName {
 // Threads: one at a time.
 class CommunicatorCache {
  public:
-  using Evicted = std::vector<std::unique_ptr<collective::Communicator>>;
+  using Evicted = std::vector<Communicators>;
 
   // Teams that one rank is in. Each costs it about 10 KiB of shared memory, which all sessions of
   // the cluster share, and making it again a meeting of its ranks.
@@ -49,8 +57,8 @@ class CommunicatorCache {
     TeamName name;
     // Counts the entries of this generation; the same on all ranks.
     uint32_t serial = 0;
-    // Null until it is made, and on ranks that are not in the team.
-    std::unique_ptr<collective::Communicator> communicator;
+    // Without any until they are made, and on ranks that are not in the team.
+    Communicators communicators;
   };
 
   // The entry of `name`, which is now the one used last: the old one, or a new one, for which those
@@ -58,10 +66,7 @@ class CommunicatorCache {
   // added to `*evicted`, for the caller to destroy. Valid until it goes itself.
   Entry& Use(const TeamName& name, Evicted* evicted);
 
-  void ForEach(const std::function<void(collective::Communicator&)>& visit);
-
-  // Forgets everything; counting begins anew.
-  void Clear();
+  void ForEach(const std::function<void(const Communicators&)>& visit) const;
 
  private:
   void MakeRoomFor(Rank rank, Evicted* evicted);

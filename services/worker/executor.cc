@@ -27,6 +27,13 @@ control::RemoteError LocateError(const Status& status, Rank rank, SessionId sess
   return error;
 }
 
+// Most bytes of one session's registers.
+size_t SessionBytes(const WorkerOptions& options) {
+  if (options.max_session_bytes != 0) return options.max_session_bytes;
+  // What a GPU has is known to its allocator.
+  return options.device == kCpuDevice ? options.arena_bytes : SIZE_MAX;
+}
+
 }  // namespace
 
 Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
@@ -34,17 +41,22 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
                    control::ActivityPage& activity, Recorder* recorder)
     : options_(options),
       arena_(arena),
+      host_(tensor::NewHostProcessor(*arena)),
       functions_(functions),
       bulk_(bulk),
       activity_(activity),
       recorder_(recorder),
-      registers_({static_cast<uint32_t>(options.max_registers), options.max_session_bytes == 0
-                                                                    ? options.arena_bytes
-                                                                    : options.max_session_bytes}) {
-  call_context_.allocator = arena.get();
+      registers_({static_cast<uint32_t>(options.max_registers), SessionBytes(options)}) {
+  call_context_.host = host_.get();
   call_context_.aborted = [](void* session) {
     return static_cast<SessionState*>(session)->has_failed();
   };
+}
+
+Executor::~Executor() {
+  if (gpu_ == nullptr) return;
+  gpu_->processor().SetPatience({Deadline::After(std::chrono::seconds(0))});
+  ForgetGpuWork();
 }
 
 void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& body) {
@@ -56,6 +68,8 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   const absl::Cleanup no_session = [] { log::ThisThread().session.reset(); };
   running_.command = batch.first_command;
   bulk_.Synchronise();
+  executing_for_ = session;
+  LookAtGpu();
   if (recorder_ != nullptr) recorder_->BeginBatch(batch.times, batch.taken);
   control::BatchReader reader(body);
   while (!reader.AtEnd()) {
@@ -84,7 +98,8 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
       if (batch.generation != session->generation()) return OkStatus();
       if (!session->Skips(running_.command)) {
         Record(command);
-        Status executed = ExecuteCommand(*session, command);
+        Status executed = ExecuteCommand(session, command);
+        if (executed.ok()) executed = MakeRoomOnGpu(*session);
         if (executed.ok()) session->next_command = running_.command + 1;
         return executed;
       }
@@ -98,8 +113,13 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
     if (!status.ok() && session != nullptr) FailSession(*session, status);
     ++running_.command;
     running_.function.clear();
+    const bool goes_on = std::exchange(is_on_gpu_, false);
     if (recorder_ == nullptr) continue;
-    activity_.Complete();
+    if (goes_on) {
+      activity_.Leave();
+    } else {
+      activity_.Complete();
+    }
     recorder_->End();
   }
   EndForwarding();
@@ -108,11 +128,17 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   if (session != nullptr && !of_controller) ReportConsumed(*session, body.size());
 }
 
+void Executor::Reset(SessionState& session, wire::Command::Reset::Reader reset) {
+  const uint64_t failed_from = session.SkipsFrom(reset.getFailedFrom());
+  Spoil(session, {session.generation(), failed_from, session.failed_at() - kAbortsApart});
+  session.Reset(Generation(reset.getGeneration()), failed_from);
+}
+
 Status Executor::ExecuteForController(SessionState& session, wire::Command::Reader command) {
   switch (command.which()) {
     case wire::Command::RESET:
       Doing("reset of the session");
-      session.Reset(Generation(command.getReset().getGeneration()));
+      Reset(session, command.getReset());
       break;
     case wire::Command::CLOSE_SESSION:
       Doing("close of the session");
@@ -139,7 +165,9 @@ void Executor::Doing(const char* what) {
   activity_.Name(what, WorkerActivity::Kind::kCommand);
 }
 
-Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader command) {
+Status Executor::ExecuteCommand(const std::shared_ptr<SessionState>& held,
+                                wire::Command::Reader command) {
+  SessionState& session = *held;
   const Rank only = command.getOnlyRank();
   // Refused by all: what they keep between collectives must not differ.
   if (only >= 0 && command.isCollective()) {
@@ -151,6 +179,8 @@ Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader com
     case wire::Command::CALL:
       return Call(session, command.getCall());
     case wire::Command::SYNC:
+      Doing("sync");
+      LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
       Reply(control::RemoteError(), control::Frame());
       return OkStatus();
     case wire::Command::GET_FUNCTION:
@@ -160,7 +190,7 @@ Status Executor::ExecuteCommand(SessionState& session, wire::Command::Reader com
     case wire::Command::EMPTY:
       return Empty(session, command.getEmpty());
     case wire::Command::COLLECTIVE:
-      return Collective(session, command.getCollective());
+      return Collective(held, command.getCollective());
     case wire::Command::FETCH:
       return Fetch(session, command.getFetch());
     case wire::Command::STORE:
@@ -195,7 +225,7 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   // However the call ends: what stays here would outlive its registers, and its session.
   const absl::Cleanup forget_arguments = [this] { arguments_.clear(); };
   for (auto argument : call.getArgs()) {
-    StatusOr<registers::Value> read = FromWire(argument, session.registers(), *arena_);
+    StatusOr<registers::Value> read = FromWire(argument, session.registers(), call_context_);
     if (!read.ok()) {
       running_.function = function.name();
       return Annotate(read.status(), "argument " + std::to_string(arguments_.size() + 1));
@@ -210,7 +240,15 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
     recorder_->spans().Name(function.name(), trace::Kind::kCommand);
   }
   BeginForwarding(session);
-  Status status = function.Call(call_context_, arguments_, &result);
+  const bool may_use_gpu = gpu_ != nullptr && function.UsesGpuByItself();
+  Status status = StillWanted(session);
+  if (status.ok() && may_use_gpu) status = gpu_->BeforeCall(arguments_);
+  if (status.ok()) status = function.Call(call_context_, arguments_, &result);
+  // Functions of modules may have made another GPU this thread's.
+  if (may_use_gpu) status.Update(gpu_->gpu().Bind());
+  // Also after an error: what it has begun goes on.
+  const Status noted = NoteGpuWork(session, function.name(), may_use_gpu, &function, &result);
+  if (status.ok()) status = noted;
   if (status.ok() && call.getResult() != 0) {
     status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
   }
@@ -218,13 +256,15 @@ Status Executor::Call(SessionState& session, wire::Command::Call::Reader call) {
   return status;
 }
 
-Status Executor::Collective(SessionState& session, wire::Command::Collective::Reader collective) {
+Status Executor::Collective(const std::shared_ptr<SessionState>& held,
+                            wire::Command::Collective::Reader collective) {
+  SessionState& session = *held;
   // Sessions are failed until the ranks are connected again, so this is no command of theirs.
-  if (world_ == nullptr) return Internal("a collective before the ranks are connected");
+  if (world_.cpus == nullptr) return Internal("a collective before the ranks are connected");
   const CollectiveContext context{place_->rank,
                                   place_->world_size(),
-                                  *world_,
-                                  *arena_,
+                                  world_,
+                                  call_context_,
                                   session,
                                   activity_,
                                   Deadline::After(place_->collective_timeout)};
@@ -239,10 +279,13 @@ Status Executor::Collective(SessionState& session, wire::Command::Collective::Re
   if (recorder_ != nullptr) {
     recorder_->spans().Name(Name(collective.getKind()), trace::Kind::kCollective);
   }
-  CollectiveFacts facts;
-  const Status status = ExecuteCollective(context, collective, &facts);
+  CollectiveOutcome outcome;
+  Status status = ExecuteCollective(context, collective, &outcome);
+  const CollectiveFacts& facts = outcome.facts;
   session.EndCollective();
-  if (status.ok() && recorder_ != nullptr) {
+  if (outcome.connection != nullptr) {
+    NoteGpuCollective(held, collective, outcome);
+  } else if (status.ok() && recorder_ != nullptr) {
     const CollectiveCost cost = recorder_->AddCollective(
         session.id(), session.generation(), running_.command, collective.getKind(), facts);
     activity_.AddCollective(cost.bus_bytes, cost.duration);
@@ -268,6 +311,11 @@ void Executor::WithdrawTicket(SessionState& session, uint64_t packed) {
 }
 
 void Executor::FailSession(SessionState& session, const Status& status) {
+  // An error of the GPU is not this command's alone: who may have caused it is known elsewhere.
+  if (gpu_ != nullptr && gpu_loss_.ok() && !gpu_->gpu().Loss().ok()) {
+    gpu_loss_ = Annotate(gpu_->gpu().Loss(), "the GPU is lost to this process");
+    if (IsGpuBusy()) return FailOnGpu(gpu_->gpu().Loss());
+  }
   // Work that was given up because of a failure is no failure of its own.
   if (status.code() == StatusCode::kAborted && session.has_failed()) return;
   control::RemoteError error =
@@ -279,7 +327,7 @@ void Executor::FailSession(SessionState& session, const Status& status) {
   }
   // What comes from elsewhere is known there: only the first cause is reported.
   if (!session.Fail(error)) return;
-  if (recorder_ != nullptr) recorder_->AddError(status.code());
+  if (recorder_ != nullptr) recorder_->AddError(session.id(), running_.command, status.code());
   log::Warn(log::OfSession(session.id().value), "session failed: ", Message(error.ToStatus()));
   Send({control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto failure = message.initFailure();

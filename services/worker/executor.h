@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,10 +21,13 @@
 #include "runtime/module/function_table.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/tensor/arena.h"
+#include "runtime/tensor/processor.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/abort_order.h"
 #include "services/worker/bulk_server.h"
+#include "services/worker/collective_command.h"
 #include "services/worker/envelope.h"
+#include "services/worker/gpu_side.h"
 #include "services/worker/options.h"
 #include "services/worker/orphans.h"
 #include "services/worker/output_forwarder.h"
@@ -42,6 +46,7 @@ class Executor {
   Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
            const module::FunctionTable& functions, BulkServer& bulk,
            control::ActivityPage& activity, Recorder* recorder);
+  ~Executor();
 
   // The aborts that come from now on are this controller's: those of sessions that an earlier one
   // was yet to open are forgotten. Before its first abort can come.
@@ -54,10 +59,25 @@ class Executor {
   // are refused, of whatever generation; those under way are AbortAll()'s.
   void SetWorldBroken(bool broken) { world_broken_ = broken; }
   // The ranks are connected. Borrowed until the next Settle(); before, no collective is executed.
-  void SetWorld(collective::Communicator* world) { world_ = world; }
+  void SetWorld(const WorldLinks& world) { world_ = world; }
+
+  // Where tensors are made from now on; borrowed. What waits for it looks at all that it does, and
+  // ends when the session fails whose batch is executed.
+  void UseGpu(GpuSide* gpu);
+  // True while the GPU has something to do: somebody has to look now and then.
+  bool IsGpuBusy() const;
+  // Takes note of what the GPU has done, and of what has gone wrong there.
+  void LookAtGpu();
+  // Not OK: the GPU does nothing any more for this process, which has to end.
+  const Status& gpu_loss() const { return gpu_loss_; }
+  // Which sessions hold how much: for who gets no memory.
+  std::string TellHolders();
 
   // What functions print goes through it; null: nobody but this process's log sees it.
   void ForwardOutputBy(OutputForwarder* forwarder) { forwarder_ = forwarder; }
+
+  // By so much earlier than this rank another one may have been told to abort.
+  static constexpr std::chrono::seconds kAbortsApart{1};
 
   // What another controller must know of each session.
   std::vector<control::SessionRecord> Inventory();
@@ -100,15 +120,18 @@ class Executor {
   void EndForwarding() {
     if (std::exchange(is_forwarding_, false)) forwarder_->End();
   }
-  Status ExecuteCommand(SessionState& session, wire::Command::Reader command);
+  Status ExecuteCommand(const std::shared_ptr<SessionState>& session,
+                        wire::Command::Reader command);
   // The controller's own commands, which are executed in failed sessions too.
   Status ExecuteForController(SessionState& session, wire::Command::Reader command);
 
+  void Reset(SessionState& session, wire::Command::Reset::Reader reset);
   Status Call(SessionState& session, wire::Command::Call::Reader call);
   Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
   Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);
   Status Empty(SessionState& session, wire::Command::Empty::Reader empty);
-  Status Collective(SessionState& session, wire::Command::Collective::Reader collective);
+  Status Collective(const std::shared_ptr<SessionState>& session,
+                    wire::Command::Collective::Reader collective);
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
@@ -123,6 +146,37 @@ class Executor {
   }
   // Tells whoever looks how many registers there are.
   void TellHoldings();
+
+  // gpu_commands.cc
+  // The command that is executed has put work into the GPU's streams.
+  // By `function`, on arguments_, with that result; null: it has written nothing that anybody has
+  // yet. Errors: those of the GPU; kAborted: the session's work was given up meanwhile, and what
+  // the command has written is no value.
+  Status NoteGpuWork(SessionState& session, const std::string& what, bool may_have_used,
+                     const module::Function* function = nullptr,
+                     const registers::Value* result = nullptr);
+  void NoteGpuCollective(const std::shared_ptr<SessionState>& session,
+                         wire::Command::Collective::Reader collective,
+                         const CollectiveOutcome& outcome);
+  // Registers that hold what those collectives were to write, or what was made of it, hold no value
+  // any more.
+  void Spoil(SessionState& session, const CutOff& cut_off);
+  // Registers that hold any of this memory hold no value any more.
+  void DropValues(SessionState& session, const TensorMemory& memory);
+  // Returns when the GPU has done all of the session's commands, or has at most `most` to do.
+  Status AwaitGpu(const SessionState& session, size_t most = 0);
+  Status MakeRoomOnGpu(const SessionState& session);
+  void FailOnGpu(const Status& status);
+  // What the GPU has waited for may have been cut off since: OK if not, so that what it has given
+  // is right.
+  Status StillWanted(const SessionState& session) const;
+  // The ranks are not connected any more: what their GPUs do together is cut off.
+  void GiveUpGpuWork();
+  // So many commands that went on on the GPU are completed.
+  void CountCompleted(int commands);
+  // What the GPU still has to do is nobody's business any more.
+  void ForgetGpuWork();
+
   // Tells the desk what they hold.
   void TellRegisters();
   // The ranks of this world can be split into the session's groups.
@@ -142,6 +196,7 @@ class Executor {
 
   const WorkerOptions& options_;
   const std::shared_ptr<tensor::Arena> arena_;
+  const std::unique_ptr<tensor::Processor> host_;
   const module::FunctionTable& functions_;
   BulkServer& bulk_;
   control::ActivityPage& activity_;
@@ -151,7 +206,11 @@ class Executor {
 
   const Place* place_ = nullptr;
   control::ClientChannel* controller_ = nullptr;
-  collective::Communicator* world_ = nullptr;
+  WorldLinks world_;
+  GpuSide* gpu_ = nullptr;
+  bool is_on_gpu_ = false;                     // what is executed goes on there
+  std::weak_ptr<SessionState> executing_for_;  // the last batch's; it may be closed meanwhile
+  Status gpu_loss_;
   std::atomic<bool> world_broken_{false};
 
   registers::SessionRegisters registers_;

@@ -44,7 +44,7 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
     host.setName(control::ThisHost().name);
     host.setId(control::ThisHost().id);
     hello.setPid(getpid());
-    hello.setDevice(options.device + ":0");
+    hello.setDevice(options.device == kCpuDevice ? "cpu:0" : options.device);
     hello.setSegment(offer.segment);
     hello.setActivitySegment(offer.activity_segment);
     hello.setBulkEndpoint(offer.bulk_endpoint);

@@ -1,5 +1,6 @@
 // lockstep-worker: the worker service.
 #include <cstdio>
+#include <cstdlib>
 
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   }
   const auto options = config::LoadWorker(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
+  if (flags.check_health) return process::CheckHealth(options->metrics_endpoint);
 
   log::Configure(options->log_level, options->log_format);
 
@@ -30,10 +32,17 @@ int main(int argc, char** argv) {
   process::CatchStopSignals();
   // What a function prints is seen line by line, also where nobody forwards it.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  const auto forwarder = worker::OutputForwarder::Create();
+  auto forwarder = worker::OutputForwarder::Create();
   if (!forwarder.ok()) return process::Fail(forwarder.status(), process::kFailed);
-  const auto worker =
-      worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get());
+  auto worker = worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get());
   if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
-  return process::RunUntilStopped(**worker, flags);
+  const int exit_code = process::RunUntilStopped(**worker, flags);
+  worker->reset();
+  forwarder->reset();
+  if (worker::Worker::LeftThreadsBehind()) {
+    // A GPU that is stuck keeps them waiting, in what the end of a process would take down.
+    std::fflush(nullptr);
+    std::_Exit(exit_code);
+  }
+  return exit_code;
 }

@@ -8,6 +8,9 @@
 
 namespace lockstep::worker {
 
+// WorkerOptions::device of a worker without a GPU.
+inline constexpr char kCpuDevice[] = "cpu";
+
 struct WorkerOptions {
   // Name of the cluster to join; empty: whichever answers.
   std::string cluster;
@@ -16,11 +19,18 @@ struct WorkerOptions {
   // The rank to ask for; -1: the lowest that is free.
   int rank = -1;
   // Where the rank comes from instead: "hostname", "slurm" or "mpi" (see rank_source.h); empty:
-  // nowhere. `rank_offset` is added to it.
+  // nowhere. `rank_offset` is added to it, or is the lowest that is taken where any will do.
   std::string rank_from;
   int rank_offset = 0;
-  // "cpu"
+  // Where tensors are made: "cpu", "cuda" (a GPU of this host that no other worker has), or
+  // "cuda:1".
   std::string device = "cpu";
+  // Most bytes that tensors on the GPU have; 0: as many as there are.
+  size_t device_memory_bytes = 0;
+  // Of the GPU's memory, so much is registered with NCCL; 0: none.
+  size_t registered_memory_bytes = 0;
+  // The file to load NCCL from; empty: wherever the dynamic linker finds it.
+  std::string nccl_library;
 
   // Directories that modules may be loaded from.
   std::vector<std::string> module_path;

@@ -50,7 +50,9 @@ Surroundings ThisProcess() {
 }
 
 StatusOr<int> ChooseRank(const WorkerOptions& options, const Surroundings& surroundings) {
-  if (options.rank_from.empty()) return options.rank;
+  if (options.rank_from.empty()) {
+    return options.rank >= 0 ? options.rank : -1 - options.rank_offset;
+  }
   if (options.rank >= 0) {
     return InvalidArgument("rank ", options.rank, " is given, and rank_from: ", options.rank_from,
                            " as well; one of the two decides");

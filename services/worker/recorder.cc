@@ -77,9 +77,9 @@ void Recorder::SetRegisters(const registers::RegisterTotals& totals) {
   copy(registers_.peak_tensor_bytes, totals.peak_tensor_bytes);
 }
 
-void Recorder::AddError(StatusCode code) {
+void Recorder::AddError(SessionId session, uint64_t command, StatusCode code) {
   errors_[metrics::IndexOf(code)].Add();
-  spans_.Fail(code);
+  spans_.Fail(session, command, code);
 }
 
 void Recorder::Tell(metrics::Families& families) const {

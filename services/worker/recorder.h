@@ -60,8 +60,20 @@ class Recorder {
   // The command that is executed is a collective, and went well.
   CollectiveCost AddCollective(SessionId session, Generation generation, uint64_t command,
                                wire::CollectiveKind kind, const CollectiveFacts& facts);
-  // A command has failed here.
-  void AddError(StatusCode code);
+  // A collective that was executed before is over on the GPU, which took this long.
+  CollectiveCost AddGpuCollective(wire::CollectiveKind kind, const CollectiveFacts& facts,
+                                  std::chrono::nanoseconds took) {
+    return {collectives_.Add(kind, facts, took), took};
+  }
+  // The executing thread has waited this long for the GPU.
+  void AddGpuWait(std::chrono::nanoseconds waited) {
+    gpu_wait_nanos_.Add(static_cast<uint64_t>(waited.count()));
+  }
+  std::chrono::nanoseconds GpuWait() const {
+    return std::chrono::nanoseconds(gpu_wait_nanos_.value());
+  }
+  // A command has failed here; to be said before anybody is told.
+  void AddError(SessionId session, uint64_t command, StatusCode code);
 
   // `command` of `session`, which has begun, is recorded for a timeline if somebody asks for one.
   void Trace(SessionId session, uint64_t command) {
@@ -118,6 +130,7 @@ class Recorder {
   std::array<std::array<metrics::DurationHistogram, kStages>, kKinds> stages_;
   std::array<metrics::Counter, kCodes> errors_;
   CollectiveCounts collectives_;
+  metrics::Counter gpu_wait_nanos_;
   ArrivalLog arrivals_;
   CommandSpans spans_;
 };

@@ -6,7 +6,7 @@
 #include "runtime/module/module.h"
 #include "runtime/module/module_files.h"
 #include "services/worker/executor.h"
-#include "services/worker/host_tensor.h"
+#include "services/worker/reach.h"
 #include "services/worker/value_transfer.h"
 
 namespace lockstep::worker {
@@ -51,19 +51,24 @@ Status Executor::Empty(SessionState& session, wire::Command::Empty::Reader empty
   LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, control::ReadShape(empty.getShape(), SizeOf(dtype)));
   LOCKSTEP_RETURN_IF_ERROR(
       session.registers().CheckRoom(static_cast<size_t>(shape.NumElements()) * SizeOf(dtype)));
-  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(*arena_, dtype, shape));
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
+                            tensor::Tensor::Empty(call_context_.Home().allocator(), dtype, shape));
   return session.registers().Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
 }
 
 Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
   Doing("fetch");
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
   constexpr size_t kMaxValueBytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value,
                             session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
   Status status;
-  const control::Frame body = control::EncodeMessage<wire::Value>(
-      [&](wire::Value::Builder builder) { status = ToWire(*value, kMaxValueBytes, builder); });
+  const control::Frame body =
+      control::EncodeMessage<wire::Value>([&](wire::Value::Builder builder) {
+        status = ToWire(*value, kMaxValueBytes, call_context_, builder);
+      });
   LOCKSTEP_RETURN_IF_ERROR(status);
+  LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
   Reply(control::RemoteError(), body);
   return OkStatus();
 }
@@ -71,16 +76,21 @@ Status Executor::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch
 Status Executor::Store(SessionState& session, wire::Command::Store::Reader store) {
   Doing("store");
   LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
-                            FromWire(store.getValue(), session.registers(), *arena_));
+                            FromWire(store.getValue(), session.registers(), call_context_));
   WithdrawTicket(session, store.getRegister());
   LOCKSTEP_RETURN_IF_ERROR(
       session.registers().Write(RegisterId::FromPacked(store.getRegister()), std::move(value)));
+  LOCKSTEP_RETURN_IF_ERROR(NoteGpuWork(session, "store", /*may_have_used=*/false));
+  // Who has this answer takes all before it for done, and may copy without asking again.
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
   Reply(control::RemoteError(), control::Frame());
   return OkStatus();
 }
 
 Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader locate) {
   Doing("locate");
+  // Else the copy, which has less patience, would wait for what the session's functions do.
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
   const RegisterId id = RegisterId::FromPacked(locate.getRegister());
   LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
   const auto* tensor = value->As<tensor::Tensor>();
@@ -88,7 +98,7 @@ Status Executor::Locate(SessionState& session, wire::Command::Locate::Reader loc
     return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
                            "; only tensors can be copied");
   }
-  LOCKSTEP_RETURN_IF_ERROR(RequireHost(*tensor, "the tensor to copy"));
+  LOCKSTEP_RETURN_IF_ERROR(RequireReachable(call_context_, *tensor, "the tensor to copy"));
   if (locate.getRenew()) WithdrawTicket(session, id.Packed());
   const auto [found, is_new] = session.tickets().try_emplace(id.Packed(), 0);
   uint64_t& ticket = found->second;

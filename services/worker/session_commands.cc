@@ -13,7 +13,8 @@ namespace lockstep::worker {
 void Executor::Settle(const Place& place, control::ClientChannel& controller) {
   place_ = &place;
   controller_ = &controller;
-  world_ = nullptr;
+  world_ = WorldLinks();
+  GiveUpGpuWork();
   call_context_.rank = place.rank;
   call_context_.world_size = place.world_size();
   std::map<SessionId, const control::SessionRecord*> welcome;
@@ -97,7 +98,10 @@ void Executor::AbortAll(const control::RemoteError& cause) {
     std::lock_guard lock(sessions_mutex_);
     for (const auto& [id, session] : sessions_) sessions.push_back(session);
   }
-  for (const auto& session : sessions) session->Abort({session->generation(), 0, cause});
+  for (const auto& session : sessions) {
+    session->Abort({session->generation(), 0, cause});
+    session->GiveUpAllOnGpu();
+  }
 }
 
 // Whatever counts in groups divides by their number.

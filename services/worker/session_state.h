@@ -1,8 +1,11 @@
 // What one worker keeps for one session.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -26,6 +29,26 @@
 #include "services/worker/communicator_cache.h"
 
 namespace lockstep::worker {
+
+// What connects all ranks.
+struct WorldLinks {
+  collective::Communicator* cpus = nullptr;  // null: they are not connected
+  collective::nccl::World* gpus = nullptr;   // null: no rank has a GPU
+};
+
+// A collective that the ranks have begun, and that this rank's GPU has yet to end.
+struct CollectiveOnGpu {
+  Generation generation;
+  uint64_t command = 0;
+  std::shared_ptr<collective::nccl::Connection> connection;
+  // When the GPU comes to it, the collective is over.
+  std::shared_ptr<cuda::Event> end;
+  std::shared_ptr<cuda::Gpu> gpu;
+  bool is_given_up = false;
+  bool ends_after_others = false;  // somebody waits for those to abort it
+  // When the one before it by the same connection was over.
+  Deadline::Clock::time_point previous_end = {};
+};
 
 // A session is usable, or it has failed at one of its commands: then that and all later ones are
 // skipped until it is reset. It fails by an error here, or by an abort that says what happened on
@@ -52,6 +75,12 @@ class SessionState {
   bool Skips(uint64_t command) const {
     return command >= fail_from_.load(std::memory_order_acquire);
   }
+  // The first command that is skipped, at most `otherwise`.
+  uint64_t SkipsFrom(uint64_t otherwise) const {
+    return std::min(otherwise, fail_from_.load(std::memory_order_acquire));
+  }
+  // When this rank knew; now, if it has not failed.
+  Deadline::Clock::time_point failed_at() const;
   // The cause; only when it has failed.
   control::RemoteError failure() const;
   // The command `cause.command` has failed here. True if no earlier one is known to have failed.
@@ -66,9 +95,19 @@ class SessionState {
   // skips it by now.
   bool BeginCollective(uint64_t command);
   void EndCollective();
+  // A collective goes on on the GPU. An abort ends it there, if it ends its command, once the GPU
+  // is through with those before.
+  void BeginOnGpu(CollectiveOnGpu collective);
+  // The oldest one is over. False: it was cut off.
+  bool EndOnGpu();
+  // Those of that generation from a command on are to end, also if the session has gone on since.
+  void GiveUpOnGpu(Generation generation, uint64_t from_command);
+  // Those of all generations: the ranks are not connected any more.
+  void GiveUpAllOnGpu();
 
-  // Usable again; the old communicators are dropped.
-  void Reset(Generation generation);
+  // Usable again; the old communicators are dropped. Of the old generation, what is on the GPU is
+  // given up from `failed_from` on.
+  void Reset(Generation generation, uint64_t failed_from = 0);
 
   // The world that all communicators are made of is given up. `record` says how the session goes on
   // in the next one.
@@ -90,14 +129,13 @@ class SessionState {
   // The same client shows another key.
   void SetOwner(const std::optional<control::Identity>& owner) { record_.owner = owner; }
 
-  // This session's communicator of the team `name`, whose members are, for this rank, `members`
+  // This session's communicators of the team `name`, whose members are, for this rank, `members`
   // (world ranks, this one included); made from `world` when it is new. Null if `members` is empty:
   // this rank has no part in it, but all ranks ask in the same command (see CommunicatorCache).
   // Valid until the next call.
-  StatusOr<collective::Communicator*> CommunicatorOf(const TeamName& name,
-                                                     const std::vector<Rank>& members,
-                                                     collective::Communicator& world,
-                                                     Deadline deadline);
+  StatusOr<const Communicators*> CommunicatorsOf(const TeamName& name,
+                                                 const std::vector<Rank>& members,
+                                                 const WorldLinks& world, Deadline deadline);
 
   // The client's process, if it is one of this host that can be watched; else null. Only to such a
   // process memory may be lent. Looked for once.
@@ -126,12 +164,21 @@ class SessionState {
   // With mutex_ held: the session fails from a command on, unless it did from an earlier one.
   bool FailFrom(uint64_t command, const control::RemoteError& cause);
 
+  // With mutex_ held, after a failure.
+  // Ends every wait for other ranks' CPUs.
+  void AbortHosts();
+  // Gives up what is on the GPU and not to be executed.
+  void AbortOnGpu();
+  void MarkGivenUp(Generation generation, uint64_t from_command);
+
   std::atomic<uint64_t> fail_from_{kNever};
   mutable std::mutex mutex_;
   control::RemoteError failure_;
+  Deadline::Clock::time_point failed_at_;
   std::map<Generation, AbortOrder> early_aborts_;  // of generations that are yet to come
   uint64_t collective_ = 0;                        // the collective under way; 0: none
-  std::atomic<bool> cancelled_{false};             // ... is to end
+  std::deque<CollectiveOnGpu> on_gpu_;             // the oldest is in front
+  std::atomic<bool> cancelled_{false};             // they are to end
   CommunicatorCache communicators_;
 };
 

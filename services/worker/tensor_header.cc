@@ -3,16 +3,25 @@
 #include <algorithm>
 
 namespace lockstep::worker {
+namespace {
+
+const char* PhraseOf(DeviceType place) {
+  return place == DeviceType::kCpu ? "in host memory" : "on its GPU";
+}
+
+}  // namespace
 
 TensorHeader::TensorHeader(const tensor::Tensor& tensor) {
   words_[0] = static_cast<int64_t>(tensor.dtype());
   words_[1] = tensor.shape().ndim();
   const auto dims = tensor.shape().dims();
-  std::copy(dims.begin(), dims.end(), words_.begin() + 2);
+  words_[2] = static_cast<int64_t>(tensor.device().type);
+  std::copy(dims.begin(), dims.end(), words_.begin() + kDims);
 }
 
 Status TensorHeader::Validate() const {
-  if (words_[0] < 0 || words_[0] >= kDTypeCount || words_[1] < 0 || words_[1] > Shape::kMaxDims) {
+  if (words_[0] < 0 || words_[0] >= kDTypeCount || words_[1] < 0 || words_[1] > Shape::kMaxDims ||
+      (place() != DeviceType::kCpu && place() != DeviceType::kCuda)) {
     return InvalidArgument("a peer sent an impossible tensor header");
   }
   return shape().Validate(SizeOf(dtype()));
@@ -57,6 +66,12 @@ Status CheckSameRows(const std::vector<TensorHeader>& headers, absl::Span<const 
       return InvalidArgument("rank ", members[r],
                              " has a scalar; rows are dealt out and joined "
                              "along dimension 0, so the tensor needs one");
+    }
+    if (headers[r].place() != first.place()) {
+      return InvalidArgument("the ranks disagree: rank ", members[0], " has a tensor ",
+                             PhraseOf(first.place()), ", rank ", members[r], " one ",
+                             PhraseOf(headers[r].place()),
+                             "; move one of them by lockstep.to_device first");
     }
     if (headers[r].dtype() == first.dtype() && shape.ndim() == first_shape.ndim() &&
         std::equal(shape.dims().begin() + 1, shape.dims().end(), first_shape.dims().begin() + 1)) {

@@ -1,4 +1,4 @@
-// What ranks tell each other of a tensor before they exchange it: dtype and shape.
+// What ranks tell each other of a tensor before they exchange it: dtype, place and shape.
 #pragma once
 
 #include <array>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/device.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
@@ -22,14 +23,17 @@ class TensorHeader {
   // kInvalidArgument if a peer sent nonsense.
   Status Validate() const;
   DType dtype() const { return static_cast<DType>(words_[0]); }
+  // Host memory, or that of a GPU: each rank's own, so no number goes with it.
+  DeviceType place() const { return static_cast<DeviceType>(words_[2]); }
   Shape shape() const {
-    return Shape(absl::MakeConstSpan(words_.data() + 2, static_cast<size_t>(words_[1])));
+    return Shape(absl::MakeConstSpan(words_.data() + kDims, static_cast<size_t>(words_[1])));
   }
 
   Buffer buffer() { return ViewOf(words_.data(), words_.size()); }
 
  private:
-  std::array<int64_t, 2 + Shape::kMaxDims> words_{};
+  static constexpr size_t kDims = 3;  // where the dimensions begin
+  std::array<int64_t, kDims + Shape::kMaxDims> words_{};
 };
 
 // Every rank gets every rank's header, in rank order.
@@ -40,7 +44,7 @@ StatusOr<std::vector<TensorHeader>> ExchangeHeaders(collective::Communicator& co
 StatusOr<TensorHeader> BroadcastHeader(collective::Communicator& communicator,
                                        const tensor::Tensor* own, Rank root, Deadline deadline);
 
-// OK if the tensors agree in dtype and in all dimensions but the first, and have one; else
+// OK if the tensors agree in dtype, place, and in all dimensions but the first, and have one; else
 // kInvalidArgument that names the ranks (`members` in rank order) and shows both.
 Status CheckSameRows(const std::vector<TensorHeader>& headers, absl::Span<const Rank> members);
 

@@ -96,20 +96,24 @@ void Tracer::Stop(const WorkerActivity& activity) {
   recording_ = false;
   executing_.Stop();
   bulk_.Stop();
-  const int64_t last_end =
-      executing_.size() > 0 ? executing_.at(executing_.size() - 1).end : executing_.started();
+  trace::Event last;
+  last.end = executing_.started();
+  if (executing_.size() > 0) last = executing_.at(executing_.size() - 1);
+  // Recorded as it failed, and not left yet.
+  const bool is_over = last.session == activity.session.value && last.command == activity.command &&
+                       last.command != 0;
   trace::Event event;
   event.end = trace::Now();
   event.unfinished = true;
-  if (activity.kind == WorkerActivity::Kind::kNone) {
-    event.begin = last_end;
+  if (is_over || activity.kind == WorkerActivity::Kind::kNone) {
+    event.begin = last.end;
     event.kind = trace::Kind::kWait;
     event.SetName("wait for commands");
   } else {
     // Since when is told in whole milliseconds; and it has not begun before the last one ended.
     const std::chrono::nanoseconds since = activity.since + std::chrono::milliseconds(1);
     event.begin = event.end - since.count();
-    if (executing_.size() > 0) event.begin = std::max(event.begin, last_end);
+    if (executing_.size() > 0) event.begin = std::max(event.begin, last.end);
     event.kind = activity.kind == WorkerActivity::Kind::kCollective ? trace::Kind::kCollective
                                                                     : trace::Kind::kCommand;
     event.session = activity.session.value;

@@ -87,7 +87,7 @@ class CollectiveCounts {
 
  private:
   static constexpr size_t kOperations = 12;
-  static constexpr size_t kBackends = 6;
+  static constexpr size_t kBackends = 7;
   static size_t BackendOf(std::string_view backend);
 
   std::array<std::array<TransferCounts, kBackends>, kOperations> counts_;

@@ -1,20 +1,19 @@
 #include "services/worker/value_transfer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 
 #include "runtime/control/value_codec.h"
-#include "services/worker/host_tensor.h"
+#include "services/worker/reach.h"
 
 namespace lockstep::worker {
 namespace {
 
 using registers::Value;
 
-StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, tensor::Allocator& allocator) {
+StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, const tensor::Processors& places) {
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(reader.getDtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape,
                             control::ReadShape(reader.getShape(), SizeOf(dtype)));
@@ -22,12 +21,15 @@ StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, tensor::Allocator& a
   if (data.size() != static_cast<uint64_t>(shape.NumElements()) * SizeOf(dtype)) {
     return InvalidArgument("a tensor ", dtype, " ", shape, " came with ", data.size(), " bytes");
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor, tensor::Tensor::Empty(allocator, dtype, shape));
-  if (data.size() > 0) std::memcpy(tensor.data(), data.begin(), data.size());
+  tensor::Processor& home = places.Home();
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
+                            tensor::Tensor::Empty(home.allocator(), dtype, shape));
+  LOCKSTEP_RETURN_IF_ERROR(home.FromHost(tensor.data(), data.begin(), data.size()));
   return Value(std::move(tensor));
 }
 
-Status WriteWithin(size_t* room_bytes, const Value& value, wire::Value::Builder builder);
+Status WriteWithin(size_t* room_bytes, const tensor::Processors& places, const Value& value,
+                   wire::Value::Builder builder);
 
 // What an element of a list or map costs, whatever it is.
 constexpr size_t kElementBytes = 32;
@@ -37,6 +39,7 @@ constexpr size_t kElementBytes = 32;
 struct Writer {
   wire::Value::Builder& out;
   size_t* room_bytes;
+  const tensor::Processors& places;
 
   Status operator()(registers::None) { return out.setNone(), OkStatus(); }
   Status operator()(bool v) { return out.setBool(v), OkStatus(); }
@@ -50,14 +53,13 @@ struct Writer {
   Status operator()(Device v) { return Plain(v); }
   Status operator()(const Shape& v) { return Plain(v); }
   Status operator()(const tensor::Tensor& v) {
-    LOCKSTEP_RETURN_IF_ERROR(RequireHost(v, "the tensor to send"));
+    LOCKSTEP_RETURN_IF_ERROR(RequireReachable(places, v, "the tensor to send"));
     LOCKSTEP_RETURN_IF_ERROR(Take(v.size_bytes()));
     auto tensor = out.initTensor();
     tensor.setDtype(control::ToWire(v.dtype()));
     control::WriteDims(tensor.initShape(static_cast<unsigned>(v.shape().ndim())), v.shape());
     auto data = tensor.initData(static_cast<unsigned>(v.size_bytes()));
-    if (v.size_bytes() > 0) std::memcpy(data.begin(), v.data(), v.size_bytes());
-    return OkStatus();
+    return places.Of(v.device())->ToHost(data.begin(), v.data(), v.size_bytes());
   }
   Status operator()(const std::shared_ptr<registers::Object>& v) {
     return Plain(RemoteObject{v->Describe()});
@@ -66,7 +68,7 @@ struct Writer {
     LOCKSTEP_RETURN_IF_ERROR(Take(v->size() * kElementBytes));
     auto list = out.initList(static_cast<unsigned>(v->size()));
     for (unsigned i = 0; i < list.size(); ++i) {
-      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, (*v)[i], list[i]));
+      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, places, (*v)[i], list[i]));
     }
     return OkStatus();
   }
@@ -77,7 +79,7 @@ struct Writer {
     for (const auto& [key, item] : *v) {
       LOCKSTEP_RETURN_IF_ERROR(Take(key.size()));
       map[i].setKey(control::TextOf(key));
-      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, item, map[i].initValue()));
+      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, places, item, map[i].initValue()));
       ++i;
     }
     return OkStatus();
@@ -102,8 +104,9 @@ struct Writer {
   }
 };
 
-Status WriteWithin(size_t* room_bytes, const Value& value, wire::Value::Builder builder) {
-  return std::visit(Writer{builder, room_bytes}, value.variant);
+Status WriteWithin(size_t* room_bytes, const tensor::Processors& places, const Value& value,
+                   wire::Value::Builder builder) {
+  return std::visit(Writer{builder, room_bytes, places}, value.variant);
 }
 
 // Levels of lists and maps. `known` has the depth of what was looked at: a value may hold the same
@@ -142,21 +145,23 @@ StatusOr<Value> WithinDepth(Value value) {
 }
 
 StatusOr<Value> ReadList(capnp::List<wire::Value>::Reader reader,
-                         const registers::RegisterFile& registers, tensor::Allocator& allocator) {
+                         const registers::RegisterFile& registers,
+                         const tensor::Processors& places) {
   auto list = std::make_shared<registers::List>();
   list->reserve(reader.size());
   for (auto item : reader) {
-    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(item, registers, allocator));
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(item, registers, places));
     list->push_back(std::move(value));
   }
   return WithinDepth(std::shared_ptr<const registers::List>(std::move(list)));
 }
 
 StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
-                        const registers::RegisterFile& registers, tensor::Allocator& allocator) {
+                        const registers::RegisterFile& registers,
+                        const tensor::Processors& places) {
   auto map = std::make_shared<registers::Map>();
   for (auto entry : reader) {
-    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(entry.getValue(), registers, allocator));
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(entry.getValue(), registers, places));
     if (!map->emplace(control::ToString(entry.getKey()), std::move(value)).second) {
       return InvalidArgument("a map has the key \"", control::ToString(entry.getKey()), "\" twice");
     }
@@ -167,7 +172,7 @@ StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
 }  // namespace
 
 StatusOr<Value> FromWire(wire::Value::Reader reader, const registers::RegisterFile& registers,
-                         tensor::Allocator& allocator) {
+                         const tensor::Processors& places) {
   switch (reader.which()) {
     case wire::Value::REGISTER: {
       LOCKSTEP_ASSIGN_OR_RETURN(const Value* value,
@@ -202,19 +207,20 @@ StatusOr<Value> FromWire(wire::Value::Reader reader, const registers::RegisterFi
       return Value(*device.As<Device>());
     }
     case wire::Value::TENSOR:
-      return ReadTensor(reader.getTensor(), allocator);
+      return ReadTensor(reader.getTensor(), places);
     case wire::Value::LIST:
-      return ReadList(reader.getList(), registers, allocator);
+      return ReadList(reader.getList(), registers, places);
     case wire::Value::MAP:
-      return ReadMap(reader.getMap(), registers, allocator);
+      return ReadMap(reader.getMap(), registers, places);
     case wire::Value::OBJECT:
       return InvalidArgument("objects of a worker cannot be sent to it; pass their DRef");
   }
   return InvalidArgument("unknown kind of value ", static_cast<int>(reader.which()));
 }
 
-Status ToWire(const Value& value, size_t max_bytes, wire::Value::Builder builder) {
-  return WriteWithin(&max_bytes, value, builder);
+Status ToWire(const Value& value, size_t max_bytes, const tensor::Processors& places,
+              wire::Value::Builder builder) {
+  return WriteWithin(&max_bytes, places, value, builder);
 }
 
 }  // namespace lockstep::worker

@@ -4,20 +4,21 @@
 #include "runtime/base/status.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
-#include "runtime/tensor/storage.h"
+#include "runtime/tensor/processor.h"
 #include "schemas/values.capnp.h"
 
 namespace lockstep::worker {
 
 // Reads an argument: DRefs become the values of the session's registers, host tensors are copied
-// into memory of `allocator`. kInvalidArgument beyond kMaxValueDepth levels, those of the registers
-// included; errors of RegisterFile::Read and of the allocator.
+// to where the worker works (`places`). kInvalidArgument beyond kMaxValueDepth levels, those of the
+// registers included; errors of RegisterFile::Read and of the places.
 StatusOr<registers::Value> FromWire(wire::Value::Reader reader,
                                     const registers::RegisterFile& registers,
-                                    tensor::Allocator& allocator);
+                                    const tensor::Processors& places);
 
 // Writes a register's value for a client; what cannot leave the worker is described.
 // kResourceExhausted if that is more than `max_bytes` of tensors, text, and elements of lists.
-Status ToWire(const registers::Value& value, size_t max_bytes, wire::Value::Builder builder);
+Status ToWire(const registers::Value& value, size_t max_bytes, const tensor::Processors& places,
+              wire::Value::Builder builder);
 
 }  // namespace lockstep::worker

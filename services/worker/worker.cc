@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
+#include "runtime/collective/nccl/nccl.h"
 #include "runtime/control/host.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -21,6 +22,9 @@ namespace {
 
 constexpr std::chrono::hours kUntilWoken{1};
 constexpr std::chrono::hours kUntilBroken{24 * 365};
+constexpr std::chrono::milliseconds kLookAtGpuEvery{1};
+constexpr std::chrono::seconds kLookAtIdleGpuEvery{1};
+constexpr std::chrono::seconds kLongestEnd{2};
 // Answers that wait for a client that does not read: further ones are dropped, for it to ask again.
 constexpr int kMaxUnreadChunks = 64;
 constexpr char kActivitySuffix[] = "-activity";
@@ -48,9 +52,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                                 OutputForwarder* forwarder) {
   WorkerOptions options = given;
   LOCKSTEP_ASSIGN_OR_RETURN(options.rank, ChooseRank(given, ThisProcess()));
-  if (options.device != "cpu") {
-    return InvalidArgument("device \"", options.device, "\" is not supported; expected \"cpu\"");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckDevice(options));
   // What killed processes left behind would otherwise stay until the machine restarts.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
   tensor::ArenaOptions arena_options;
@@ -149,7 +151,12 @@ void Worker::Run() {
     // sent its workers away listens no more.
     if (!sent_away_) (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
   }
+  gpus_.reset();
   world_.reset();
+  if (!collective::nccl::AwaitEndings(Deadline::After(kLongestEnd))) {
+    log::Warn(
+        "an NCCL communicator has not ended, for its GPU or another rank, and is left behind");
+  }
   EndBackends();
   metrics_.NoteEnd(status);
   std::lock_guard lock(state_mutex_);
@@ -183,6 +190,11 @@ Status Worker::Work() {
   while (true) {
     const Status served = ServeController(executor, offer, patience);
     if (const std::optional<Status> why = WhyItEnds(served)) {
+      // What is on a GPU that is lost may take long to end: nobody should have to wait for it.
+      if (!executor.gpu_loss().ok()) {
+        (void)SendGoodbye(*controller_, Message(*why));
+        sent_away_ = true;
+      }
       return offer.inventory.has_value()
                  ? Annotate(*why, "its controller was lost, and what its sessions held with it")
                  : *why;
@@ -285,7 +297,10 @@ Status Worker::Enter(Executor& executor, Place place) {
   place_ = std::move(place);
   log::ThisThread().rank = place_.rank;
   log::ThisThread().epoch = place_.epoch.value;
+  // Before sessions let go of what they have of it.
+  if (gpus_ != nullptr) gpus_->Abandon();
   executor.Settle(place_, *controller_);
+  gpus_.reset();
   world_.reset();
   last_sequence_ = place_.sequence;
   activity_->Receive(last_sequence_);
@@ -301,13 +316,21 @@ Status Worker::Enter(Executor& executor, Place place) {
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
   // all are told.
   rendezvous_->Enter(place_.epoch);
-  const WorldOptions world_options{arena_, rendezvous_, [this] { return DataAddress(options_); },
-                                   [this](const Status& why) {
-                                     log::Warn("worker tries to connect again: ", Message(why));
-                                     (void)SendTrouble(*controller_, place_, Message(why));
-                                   }};
-  StatusOr<World> world =
-      ConnectWorld(place_, world_options, cancel_connecting_, Deadline::After(kUntilBroken));
+  WorldOptions world_options;
+  world_options.arena = arena_;
+  world_options.rendezvous = rendezvous_;
+  world_options.data_address = [this] { return DataAddress(options_); };
+  world_options.nccl_library = options_.nccl_library;
+  world_options.on_trouble = [this](const Status& why) {
+    log::Warn("worker tries to connect again: ", Message(why));
+    (void)SendTrouble(*controller_, place_, Message(why));
+  };
+  const auto connect = [&]() -> StatusOr<World> {
+    LOCKSTEP_ASSIGN_OR_RETURN(world_options.with_gpus, TakeGpu(executor));
+    world_options.gpu = gpu_.get();
+    return ConnectWorld(place_, world_options, cancel_connecting_, Deadline::After(kUntilBroken));
+  };
+  StatusOr<World> world = connect();
   if (!world.ok()) {
     // Cancelled: a rank was lost, and there will be another world; or this worker ends.
     if (world.status().code() != StatusCode::kAborted) return world.status();
@@ -316,7 +339,8 @@ Status Worker::Enter(Executor& executor, Place place) {
     return OkStatus();
   }
   world_ = std::move(world->communicator);
-  executor.SetWorld(world_.get());
+  gpus_ = std::move(world->gpus);
+  executor.SetWorld({world_.get(), gpus_.get()});
   {
     std::lock_guard lock(state_mutex_);
     if (!interrupted_ && broken_ < place_.epoch) metrics_.SetReady(OkStatus());
@@ -334,14 +358,21 @@ Status Worker::Serve(Executor& executor) {
     while (!interrupted_ && controller_->Receive(&message)) {
       LOCKSTEP_ASSIGN_OR_RETURN(const bool go_on, Handle(executor, message));
       if (!go_on) return OkStatus();
+      LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
     }
+    executor.LookAtGpu();
+    LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
     Orphans& orphans = executor.orphans();
     orphans.FreeEnded();
     executor.AnswerDesk();
     absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.desk().fd()};
     descriptors.insert(descriptors.end(), orphans.descriptors().begin(),
                        orphans.descriptors().end());
-    waiter.Wait(channels, descriptors, Deadline::After(kUntilWoken));
+    // An idle GPU may be lost, too.
+    const Deadline until = executor.IsGpuBusy() ? Deadline::After(kLookAtGpuEvery)
+                           : gpu_ != nullptr    ? Deadline::After(kLookAtIdleGpuEvery)
+                                                : Deadline::After(kUntilWoken);
+    waiter.Wait(channels, descriptors, until);
   }
   return OkStatus();
 }

@@ -24,6 +24,7 @@
 #include "services/metrics/metrics_server.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/executor.h"
+#include "services/worker/gpu_side.h"
 #include "services/worker/join.h"
 #include "services/worker/liveness_client.h"
 #include "services/worker/options.h"
@@ -52,6 +53,9 @@ class Worker {
   // Returns when the worker has ended: OK after an orderly shutdown, else why (refused, controller
   // lost); kDeadlineExceeded if, and only if, it has not ended by then.
   Status Wait(Deadline deadline);
+
+  // Of those that ended in this process, some keep threads that a stuck GPU does not let go of.
+  static bool LeftThreadsBehind();
 
   // Where it serves metrics and health; empty: nowhere.
   std::string metrics_endpoint() const {
@@ -84,6 +88,15 @@ class Worker {
   // be another welcome, or none.
   Status Enter(Executor& executor, Place place);
 
+  // worker_gpu.cc
+  // OK if this machine has what the worker is to use. Later it would have to leave the others
+  // alone.
+  static Status CheckDevice(const WorkerOptions& options);
+  // Chooses this worker's GPU with all other ranks, if it is to have one and has none yet. True if
+  // any rank has one.
+  StatusOr<bool> TakeGpu(Executor& executor);
+  std::string TellHolders();
+
   // On the liveness thread.
   void OnWorldBroken(Epoch epoch);
   void OnControllerLost(const Status& why);
@@ -104,7 +117,9 @@ class Worker {
   // The executing thread's.
   Place place_;
   std::shared_ptr<ControllerRendezvous> rendezvous_;
+  std::unique_ptr<GpuSide> gpu_;
   std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected
+  std::unique_ptr<collective::nccl::World> gpus_;    // null: no rank has a GPU
   uint64_t last_sequence_ = 0;
   Epoch worked_epoch_;      // the world in which a batch was executed last
   bool sent_away_ = false;  // by the controller's shutdown

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "runtime/control/host.h"
@@ -22,6 +23,11 @@ double Number(const std::atomic<int64_t>& number) {
 }
 
 }  // namespace
+
+void WorkerMetrics::UseGpu(GpuMetrics gpu) {
+  std::lock_guard lock(mutex_);
+  gpu_ = std::move(gpu);
+}
 
 void WorkerMetrics::NoteJoined() {
   std::lock_guard lock(mutex_);
@@ -131,6 +137,8 @@ std::string WorkerMetrics::Text() const {
   transfers.push_back({"copy_to_worker", "socket", &bulk_.written()});
   transfers.push_back({"copy_from_worker", "socket", &bulk_.read()});
   TellTransfers(transfers, families);
+  std::lock_guard lock(mutex_);
+  if (gpu_.has_value()) gpu_->Tell(recorder_.GpuWait(), families);
   return families.Text();
 }
 

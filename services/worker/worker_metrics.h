@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "runtime/base/ids.h"
@@ -12,6 +13,7 @@
 #include "runtime/tensor/arena.h"
 #include "services/metrics/counters.h"
 #include "services/worker/bulk_server.h"
+#include "services/worker/gpu_metrics.h"
 #include "services/worker/pulse.h"
 #include "services/worker/recorder.h"
 
@@ -28,6 +30,8 @@ class WorkerMetrics {
   Recorder& recorder() { return recorder_; }
   Pulse& pulse() { return pulse_; }
 
+  // From now on it tells of this GPU.
+  void UseGpu(GpuMetrics gpu);
   // It has found a controller; again, after one was lost.
   void NoteJoined();
   // An abort of a session, or of all, has come.
@@ -66,6 +70,7 @@ class WorkerMetrics {
   std::string end_text_;
   Rank rank_ = -1;
   Epoch epoch_;
+  std::optional<GpuMetrics> gpu_;
   uint64_t joined_ = 0;
 };
 

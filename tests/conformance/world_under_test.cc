@@ -31,16 +31,44 @@ Buffer TestBuffer::Part(int64_t begin, int64_t count) const {
   return {data_ + static_cast<size_t>(begin) * SizeOf(dtype_), static_cast<size_t>(count), dtype_};
 }
 
+DeviceCopies*& DeviceCopies::OfThisThread() {
+  thread_local DeviceCopies* copies = nullptr;
+  return copies;
+}
+
+bool TestBuffer::IsOnDevice() const {
+  return storage_ != nullptr && storage_->device().type != DeviceType::kCpu;
+}
+
 void TestBuffer::Fill(const std::function<double(size_t)>& value) {
   std::vector<double> values(count_);
   for (size_t i = 0; i < count_; ++i) values[i] = value(i);
-  tensor::CastElements(ViewOf(values.data(), count_), buffer());
+  std::vector<std::byte> bytes(count_ * SizeOf(dtype_));
+  tensor::CastElements(ViewOf(values.data(), count_), {bytes.data(), count_, dtype_});
+  SetBytes(bytes);
 }
 
 std::vector<double> TestBuffer::Read() const {
+  const std::vector<std::byte> bytes = Bytes();
   std::vector<double> values(count_);
-  tensor::CastElements(buffer(), ViewOf(values.data(), count_));
+  tensor::CastElements({bytes.data(), count_, dtype_}, ViewOf(values.data(), count_));
   return values;
+}
+
+void TestBuffer::SetBytes(absl::Span<const std::byte> bytes) {
+  if (IsOnDevice())
+    return DeviceCopies::OfThisThread()->ToDevice(data_, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), data_);
+}
+
+std::vector<std::byte> TestBuffer::Bytes() const {
+  std::vector<std::byte> bytes(count_ * SizeOf(dtype_));
+  if (IsOnDevice()) {
+    DeviceCopies::OfThisThread()->FromDevice(bytes.data(), data_, bytes.size());
+  } else {
+    std::copy_n(data_, bytes.size(), bytes.begin());
+  }
+  return bytes;
 }
 
 double Pattern(ReduceOp op, DType dtype, int rank, size_t i) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
@@ -43,6 +44,9 @@ struct BackendUnderTest {
   // How often in a row tests make a communicator: more than fit at once, where room is what is
   // scarce; less often where making one takes a round of connecting.
   int splits = 200;
+  // False if min and max of NaNs, and of zeros of both signs, are the library's affair.
+  bool orders_all_floats = true;
+  bool reduces_float8 = false;
   // Why it cannot run here; empty: it can.
   std::string why_not = {};
 
@@ -55,6 +59,17 @@ const std::vector<BackendUnderTest>& Backends();
 // What no operation of these tests takes, even on a busy machine; reaching it is a failure.
 constexpr auto kPatience = std::chrono::seconds(100);
 inline Deadline Patience() { return Deadline::After(kPatience); }
+
+// How test buffers of device memory are written and read, on the thread that has set it.
+class DeviceCopies {
+ public:
+  virtual ~DeviceCopies() = default;
+  virtual void ToDevice(void* to, const void* from, size_t size_bytes) = 0;
+  virtual void FromDevice(void* to, const void* from, size_t size_bytes) = 0;
+
+  // Null: this thread has no device.
+  static DeviceCopies*& OfThisThread();
+};
 
 // Elements in memory, written and read as doubles.
 class TestBuffer {
@@ -69,10 +84,15 @@ class TestBuffer {
   // Element i becomes value(i).
   void Fill(const std::function<double(size_t)>& value);
   std::vector<double> Read() const;
+  // The same as they lie in memory.
+  void SetBytes(absl::Span<const std::byte> bytes);
+  std::vector<std::byte> Bytes() const;
 
  private:
   std::shared_ptr<tensor::Storage> storage_;
   std::unique_ptr<std::byte[]> heap_;
+  bool IsOnDevice() const;
+
   std::byte* data_ = nullptr;
   size_t count_;
   DType dtype_;

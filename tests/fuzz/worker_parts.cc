@@ -78,7 +78,7 @@ void WorkerParts::Enter(worker::Place place) {
   executor_->Follow(place);
   place_ = std::move(place);
   executor_->Settle(place_, controller_);
-  if (place_.world_size() == 1) executor_->SetWorld(world_.get());
+  if (place_.world_size() == 1) executor_->SetWorld({world_.get(), nullptr});
 }
 
 void WorkerParts::Clear() { Enter(Alone()); }

@@ -11,8 +11,10 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
+#include "runtime/collective/nccl/nccl.h"
 #include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
+#include "runtime/cuda/gpu.h"
 #include "services/config/cluster_config.h"
 #include "services/controller/controller.h"
 #include "services/local/cluster_keys.h"
@@ -21,6 +23,7 @@
 #include "services/local/temporary_directory.h"
 #include "services/worker/worker.h"
 #include "tests/integration/hosts/netns_cluster.h"
+#include "tests/support/gpu.h"
 
 namespace lockstep::testing {
 namespace {
@@ -40,6 +43,8 @@ class OwnLocalCluster final : public Cluster {
     local.mode = mode;
     local.module_path = options.worker.module_path;
     local.arena_bytes = options.worker.arena_bytes;
+    local.device = options.worker.device;
+    local.device_memory_bytes = options.worker.device_memory_bytes;
     local.collective_timeout = options.controller.collective_timeout;
     local.start_timeout = kStartPatience;
     LOCKSTEP_ASSIGN_OR_RETURN(auto cluster, local::LocalCluster::Start(local));
@@ -224,6 +229,8 @@ ClusterOptions::ClusterOptions() {
   controller.worker_timeout = 20s;
   worker.controller_timeout = 40s;
   worker.bulk_endpoint = kAnyPort;
+  const char* const device = std::getenv("LOCKSTEP_DEVICE");
+  if (device != nullptr) worker.device = device;
 }
 
 StatusOr<std::unique_ptr<Cluster>> Cluster::Start(ClusterKind kind, const ClusterOptions& options) {
@@ -269,11 +276,24 @@ std::string ModuleDirectory() {
 std::vector<ClusterKind> AllKinds() {
   const char* const wanted = std::getenv("LOCKSTEP_CLUSTERS");
   if (wanted != nullptr && std::string(wanted) == "hosts") return {ClusterKind::kHosts};
-  return {ClusterKind::kLocalThreads, ClusterKind::kLocalProcesses, ClusterKind::kTcpThreads,
-          ClusterKind::kTcpProcesses};
+  std::vector<ClusterKind> kinds = {ClusterKind::kLocalThreads, ClusterKind::kLocalProcesses,
+                                    ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses};
+  // Threads of one process share no GPU.
+  const ClusterOptions options;
+  if (options.worker.device == "cpu") return kinds;
+  const auto gpus = cuda::ListGpus();
+  if (gpus.ok() && gpus->size() < static_cast<size_t>(options.workers)) {
+    std::erase(kinds, ClusterKind::kLocalThreads);
+    std::erase(kinds, ClusterKind::kTcpThreads);
+  }
+  return kinds;
 }
 
 std::string WhyNot(ClusterKind kind) {
+  if (ClusterOptions().worker.device != "cpu") {
+    const std::string why = support::WhyWithoutGpu(collective::nccl::Available());
+    if (!why.empty()) return why;
+  }
   return kind == ClusterKind::kHosts ? support::VirtualHosts::WhyNot() : "";
 }
 

@@ -24,12 +24,14 @@ enum class ClusterKind {
   kTcpProcesses,    // the two programs, messages go by tcp, with keys
   kHosts,           // the same on three hosts, which share nothing but a wire
 };
-// All but kHosts, or only that one, if $LOCKSTEP_CLUSTERS is "hosts": a process that has hosts of
-// its own has left this one's network.
+// Without those of threads where workers need GPUs and there are too few. All but kHosts, or only
+// that one, if $LOCKSTEP_CLUSTERS is "hosts": a process that has hosts of its own has left this
+// one's network.
 std::vector<ClusterKind> AllKinds();
 inline constexpr ClusterKind kProcessKinds[] = {ClusterKind::kLocalProcesses,
                                                 ClusterKind::kTcpProcesses};
 
+// Workers have GPUs if $LOCKSTEP_DEVICE says so.
 struct ClusterOptions {
   int workers = 4;
   // What every service starts from; endpoints, names and ranks are filled in. LocalCluster takes

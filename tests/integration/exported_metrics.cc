@@ -1,9 +1,13 @@
 #include "tests/integration/exported_metrics.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 
 namespace lockstep::testing {
@@ -17,7 +21,7 @@ bool EndsWith(const std::string& text, const std::string& end) {
 std::string UnitOf(std::string name) {
   if (EndsWith(name, "_total")) name.resize(name.size() - 6);
   if (EndsWith(name, "_bytes_per_second")) return "bytes per second";
-  for (const std::string unit : {"bytes", "seconds"}) {
+  for (const std::string unit : {"bytes", "seconds", "celsius", "watts", "hertz"}) {
     if (EndsWith(name, "_" + unit)) return unit;
   }
   return "";
@@ -80,6 +84,50 @@ std::string DocumentedRow(const MetricFamily& family) {
   }
   return "| `" + family.name + "` | " + family.type + " | " + labels + " | " + UnitOf(family.name) +
          " | " + family.help + " |";
+}
+
+std::string FetchMetrics(const std::string& endpoint) {
+  auto result = httplib::Client(endpoint).Get("/metrics");
+  EXPECT_TRUE(result) << endpoint << ": " << to_string(result.error());
+  return result ? result.value().body : "";
+}
+
+std::string MetricsPage() {
+  std::ifstream file("docs/metrics.md");
+  EXPECT_TRUE(file) << "docs/metrics.md is not among the test's data";
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void ExpectDocumented(const std::vector<MetricFamily>& families, const std::string& heading) {
+  std::vector<std::string> exported;
+  std::string table;
+  for (const MetricFamily& family : families) {
+    exported.push_back(DocumentedRow(family));
+    table += exported.back() + "\n";
+  }
+  EXPECT_THAT(RowsOfSection(MetricsPage(), heading), ::testing::ElementsAreArray(exported))
+      << "docs/metrics.md, " << heading << ", is to show:\n"
+      << table;
+}
+
+void ExpectNoComplaintsOfPromtool(const std::vector<std::string>& endpoints,
+                                  const std::string& directory) {
+  if (std::system("command -v promtool >/dev/null") != 0) {
+    GTEST_SKIP() << "promtool is not installed (Debian's package prometheus)";
+  }
+  for (const std::string& endpoint : endpoints) {
+    const std::string file = directory + "/metrics";
+    std::ofstream(file) << FetchMetrics(endpoint);
+    FILE* const promtool = popen(("promtool check metrics <" + file + " 2>&1").c_str(), "r");
+    ASSERT_NE(promtool, nullptr);
+    std::string said;
+    char buffer[256];
+    while (fgets(buffer, sizeof buffer, promtool) != nullptr) said += buffer;
+    EXPECT_EQ(pclose(promtool), 0) << said;
+    EXPECT_EQ(said, "");
+  }
 }
 
 std::vector<std::string> RowsOfSection(const std::string& page, const std::string& heading) {

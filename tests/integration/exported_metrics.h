@@ -24,6 +24,19 @@ std::vector<MetricFamily> ReadMetrics(const std::string& text);
 // The row of docs/metrics.md that tells of a family.
 std::string DocumentedRow(const MetricFamily& family);
 
+// What the process at this endpoint exports now.
+std::string FetchMetrics(const std::string& endpoint);
+
+// docs/metrics.md, which is to be among the test's data.
+std::string MetricsPage();
+
+// Fails the test if the section of that page shows others than these families, or not as they are.
+void ExpectDocumented(const std::vector<MetricFamily>& families, const std::string& heading);
+
+// Fails the test if promtool complains of what a process exports, and skips it where there is none.
+void ExpectNoComplaintsOfPromtool(const std::vector<std::string>& endpoints,
+                                  const std::string& directory);
+
 // Rows of tables in the section of a page that begins with this heading.
 std::vector<std::string> RowsOfSection(const std::string& page, const std::string& heading);
 

@@ -38,16 +38,6 @@ class LostProcessesTest : public SessionFixture {
 
   ClusterStatus Status() { return Unwrap(GetClusterStatus(cluster_->address(), kLong)); }
 
-  // Asks for the cluster's status until `found`; a failure if that takes too long.
-  template <typename Found>
-  void WaitUntil(Found found) {
-    const Deadline deadline = Deadline::After(kLong);
-    while (!found(Status())) {
-      ASSERT_FALSE(deadline.Expired());
-      std::this_thread::yield();
-    }
-  }
-
   // Rank 2 sleeps while the others wait for it in an allreduce.
   void StartAllReduceWithoutRankTwo() {
     const DRef tensor = FullOfRank({1 << 16});
@@ -56,7 +46,7 @@ class LostProcessesTest : public SessionFixture {
     (void)Unwrap(session_->Call(Function("lockstep.sleep"), 3600.0, 2));
     (void)Unwrap(session_->AllReduce(tensor, Reduction::kSum));
     EXPECT_OK(session_->Flush());
-    WaitUntil([](const ClusterStatus& status) {
+    StatusOnce(*cluster_, [](const ClusterStatus& status) {
       for (const WorkerStatus& worker : status.workers) {
         if (worker.activity.launched == worker.activity.completed) return false;
       }
@@ -83,14 +73,15 @@ TEST_P(LostProcessesTest, WorkerKilledInTheMiddleOfAnAllReduceIsNamedSoon) {
   EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 2"), HasSubstr("killed by signal 9")));
 
   // The controller and the other workers live on, and say what is wrong.
-  WaitUntil([](const ClusterStatus& now) { return now.workers[2].state == WorkerState::kLost; });
+  StatusOnce(*cluster_,
+             [](const ClusterStatus& now) { return now.workers[2].state == WorkerState::kLost; });
   const ClusterStatus now = Status();
   EXPECT_FALSE(now.IsReady());
   for (Rank rank : {0, 1, 3}) {
     EXPECT_EQ(now.workers[static_cast<size_t>(rank)].state, WorkerState::kReady) << rank;
     EXPECT_TRUE(IsRunning(cluster_->worker_pids()[static_cast<size_t>(rank)])) << rank;
   }
-  WaitUntil([](const ClusterStatus& later) {
+  StatusOnce(*cluster_, [](const ClusterStatus& later) {
     // The survivors are out of the collective.
     return later.workers[0].activity.launched == later.workers[0].activity.completed &&
            later.workers[1].activity.launched == later.workers[1].activity.completed &&
@@ -101,7 +92,8 @@ TEST_P(LostProcessesTest, WorkerKilledInTheMiddleOfAnAllReduceIsNamedSoon) {
 TEST_P(LostProcessesTest, EverySessionAndEveryNewcomerLearnsOfALoss) {
   Session other = Open(*cluster_);
   Kill(1);
-  WaitUntil([](const ClusterStatus& now) { return now.workers[1].state == WorkerState::kLost; });
+  StatusOnce(*cluster_,
+             [](const ClusterStatus& now) { return now.workers[1].state == WorkerState::kLost; });
   for (Session* session : {session_.get(), &other}) {
     EXPECT_THAT(Message(session->SyncAll()), HasSubstr("rank 1"));
     EXPECT_THAT(Message(session->Reset()), HasSubstr("rank 1")) << "the world is not whole";
@@ -129,7 +121,7 @@ TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
   (void)Unwrap(session_->Call(sleep, 3600.0, 2));
   EXPECT_OK(session_->Flush());
   std::thread killer([&] {
-    WaitUntil([](const ClusterStatus& now) {
+    StatusOnce(*cluster_, [](const ClusterStatus& now) {
       return now.workers[2].activity.launched > now.workers[2].activity.completed &&
              now.sessions.front().sent_bytes > (4 << 20);
     });
@@ -220,7 +212,7 @@ TEST_P(SilenceTest, IdleSessionKeepsItsLease) {
   // Somebody else's time passes; this session says nothing by itself.
   WireClient other(cluster_->address());
   ASSERT_EQ(other.Open(), OkStatus());
-  WaitUntil([](const ClusterStatus& now) { return now.sessions.size() == 1; });
+  StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.sessions.size() == 1; });
   EXPECT_GE(Deadline::Clock::now() - begin, 1500ms);
   EXPECT_EQ(Get(kept, 1), Value("kept"));
 }
@@ -252,7 +244,7 @@ TEST_P(VanishedClientTest, RegistersOfASilentClientAreFreedWithinTheLease) {
   (void)writer.Add([](wire::Command::Builder command) { command.setSync(); });
   client.SendBatch(client.session(), writer.Take(), 1, 1);
   ASSERT_EQ(client.NextVerdict(), OkStatus());
-  WaitUntil([](const ClusterStatus& now) { return now.sessions.size() == 1; });
+  StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.sessions.size() == 1; });
   const DRef as_large = Unwrap(session_->Empty({40 << 20}, DType::kUInt8));
   EXPECT_OK(session_->SyncAll());
 }
@@ -269,7 +261,7 @@ TEST_P(VanishedClientTest, SilentClientCannotHoldTheOthersInACollective) {
 TEST_P(VanishedClientTest, ShutdownTellsSessionsWhy) {
   (void)Unwrap(session_->Call(Function("lockstep.sleep"), 3600.0));
   std::thread stopper([&] {
-    WaitUntil([](const ClusterStatus& now) {
+    StatusOnce(*cluster_, [](const ClusterStatus& now) {
       return now.workers[0].activity.launched > now.workers[0].activity.completed;
     });
     EXPECT_OK(ShutdownCluster(cluster_->address(), "time for maintenance", kLong));

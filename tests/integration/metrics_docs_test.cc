@@ -2,20 +2,15 @@
 // docs/metrics.md says, Prometheus' own checker has nothing to complain of, and the numbers are
 // right where they can be known.
 
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <httplib.h>
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
@@ -29,18 +24,11 @@ namespace lockstep::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAreArray;
 
 constexpr int kWorkers = 4;
 constexpr int kAllReduces = 10;
 constexpr int kElements = 1000;
 constexpr int kCalls = 20;
-
-std::string Get(const std::string& endpoint, const std::string& path) {
-  auto result = httplib::Client(endpoint).Get(path);
-  EXPECT_TRUE(result) << endpoint << ": " << to_string(result.error());
-  return result ? result.value().body : "";
-}
 
 class MetricsDocsTest : public ::testing::Test {
  protected:
@@ -69,15 +57,8 @@ class MetricsDocsTest : public ::testing::Test {
     static void Collect(Session& session);
   };
 
-  static std::string Page() {
-    std::ifstream file("docs/metrics.md");
-    EXPECT_TRUE(file) << "docs/metrics.md is not among the test's data";
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
   static std::vector<MetricFamily> Export(const std::string& endpoint) {
-    return ReadMetrics(Get(endpoint, "/metrics"));
+    return ReadMetrics(FetchMetrics(endpoint));
   }
   // The value of a sample; -1 if there is none.
   static double Sample(const std::string& endpoint, const std::string& name) {
@@ -89,18 +70,6 @@ class MetricsDocsTest : public ::testing::Test {
   }
   static double WorkerSample(Rank rank, const std::string& name) {
     return Sample(cluster_->workers[static_cast<size_t>(rank)], name);
-  }
-  static void ExpectDocumented(const std::vector<MetricFamily>& families,
-                               const std::string& heading) {
-    std::vector<std::string> exported;
-    std::string table;
-    for (const MetricFamily& family : families) {
-      exported.push_back(DocumentedRow(family));
-      table += exported.back() + "\n";
-    }
-    EXPECT_THAT(RowsOfSection(Page(), heading), ElementsAreArray(exported))
-        << "docs/metrics.md, " << heading << ", is to show:\n"
-        << table;
   }
 
   static Cluster* cluster_;
@@ -191,7 +160,7 @@ TEST_F(MetricsDocsTest, ThePageShowsWhatAWorkerExports) {
 
 TEST_F(MetricsDocsTest, LabelsHaveTheValuesOnThePage) {
   std::map<std::string, std::string> rows;
-  for (const std::string& row : RowsOfSection(Page(), "## Labels")) {
+  for (const std::string& row : RowsOfSection(MetricsPage(), "## Labels")) {
     const size_t end = row.find('`', 3);
     rows[row.substr(3, end - 3)] = row.substr(end);
   }
@@ -217,22 +186,9 @@ TEST_F(MetricsDocsTest, LabelsHaveTheValuesOnThePage) {
 }
 
 TEST_F(MetricsDocsTest, PromtoolHasNothingToComplainOf) {
-  if (std::system("command -v promtool >/dev/null") != 0) {
-    GTEST_SKIP() << "promtool is not installed (Debian's package prometheus)";
-  }
   std::vector<std::string> endpoints = cluster_->workers;
   endpoints.push_back(cluster_->controller);
-  for (const std::string& endpoint : endpoints) {
-    const std::string file = cluster_->directory->path() + "/metrics";
-    std::ofstream(file) << Get(endpoint, "/metrics");
-    FILE* const promtool = popen(("promtool check metrics <" + file + " 2>&1").c_str(), "r");
-    ASSERT_NE(promtool, nullptr);
-    std::string said;
-    char buffer[256];
-    while (fgets(buffer, sizeof buffer, promtool) != nullptr) said += buffer;
-    EXPECT_EQ(pclose(promtool), 0) << said;
-    EXPECT_EQ(said, "");
-  }
+  ExpectNoComplaintsOfPromtool(endpoints, cluster_->directory->path());
 }
 
 TEST_F(MetricsDocsTest, WhatWasMovedIsCountedByItsSize) {

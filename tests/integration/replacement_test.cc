@@ -12,11 +12,11 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/proc_stat.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "services/local/child_process.h"
 #include "tests/integration/cluster.h"
+#include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
 
 namespace lockstep::testing {
@@ -36,15 +36,7 @@ class ReplacementTest : public RecoveryFixture {
     StartController(Options());
     StartWorkers();
   }
-  void Stop(Rank rank) {
-    local::ChildProcess& process = processes_[static_cast<size_t>(rank)];
-    process.Signal(SIGSTOP);
-    const auto is_stopped = [&] {
-      const auto stat = ReadProcStat(process.pid());
-      return stat.has_value() && stat->state == 'T';
-    };
-    while (!is_stopped()) std::this_thread::yield();
-  }
+  void Stop(Rank rank) { Suspend(processes_[static_cast<size_t>(rank)].pid()); }
 };
 
 // The workers may load the module with a function that nothing can end.

@@ -14,6 +14,7 @@
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "services/local/child_process.h"
+#include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
 
 namespace lockstep::testing {
@@ -122,7 +123,7 @@ TEST_F(RestartTest, CommandsThatReachedNobodyAreNamed) {
   Session& session = Open();
   const DRef before = FullOfRank(session);
   ASSERT_EQ(session.SyncAll(), OkStatus());
-  first_.back().Signal(SIGSTOP);
+  Suspend(first_.back().pid());
   const DRef lost = FullOfRank(session);
   ASSERT_EQ(session.Flush(), OkStatus());
   KillAndRestart();
@@ -183,7 +184,7 @@ TEST_F(RestartTest, WorkerThatComesBackFromLongAgoHasNothingThatCounts) {
   ASSERT_EQ(session.SyncAll(), OkStatus());
   KillController();
   local::ChildProcess frozen = std::move(processes_[1]);
-  frozen.Signal(SIGSTOP);
+  Suspend(frozen.pid());
   Replace(1);
   first_.push_back(StartControllerProcess());
   Recover(session);
@@ -346,7 +347,7 @@ TEST_F(ImpatientWorkersTest, ControllerThatWasStoppedForTooLongTakesItsWorkersBa
   Session& session = Open();
   const DRef ranks = FullOfRank(session);
   ASSERT_EQ(session.SyncAll(), OkStatus());
-  first_.back().Signal(SIGSTOP);
+  Suspend(first_.back().pid());
   std::this_thread::sleep_for(1500ms);
   first_.back().Signal(SIGCONT);
   const Deadline deadline = Deadline::After(kLong);

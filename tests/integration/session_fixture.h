@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "tests/integration/cluster.h"
 
@@ -83,6 +87,20 @@ class SessionFixture : public ::testing::TestWithParam<ClusterKind> {
       return {};
     }
     return Unwrap(tensor->Elements<T>());
+  }
+  // The cluster's status once `found` says so of it; a failure if that takes too long.
+  template <typename Found>
+  static ClusterStatus StatusOnce(Cluster& cluster, Found found) {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+    while (true) {
+      ClusterStatus status = Unwrap(GetClusterStatus(cluster.address(), std::chrono::seconds(20)));
+      if (found(status)) return status;
+      if (deadline.Expired()) {
+        ADD_FAILURE() << "not found in time";
+        return status;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   // A register with this name, which may be stale: as a hostile client would use it.
   static Value Named(RegisterId id) { return Value(id); }

@@ -48,7 +48,8 @@ TEST_P(SessionTest, KnowsItsCluster) {
   for (Rank rank = 0; rank < kWorkers; ++rank) {
     const WorkerInfo& worker = workers[static_cast<size_t>(rank)];
     EXPECT_EQ(worker.rank, rank);
-    EXPECT_EQ(worker.device, "cpu:0");
+    const std::string device = ClusterOptions().worker.device;
+    EXPECT_EQ(worker.device, device == "cpu" ? "cpu:0" : device);
     EXPECT_GT(worker.pid, 0);
   }
 }
@@ -271,6 +272,7 @@ class SmallArenaTest : public SessionFixture {
     ClusterOptions options;
     options.workers = 2;
     options.worker.arena_bytes = kArenaBytes;
+    options.worker.device_memory_bytes = kArenaBytes;
     cluster_ = Unwrap(Cluster::Start(GetParam(), options));
     session_ = std::make_unique<Session>(Open(*cluster_));
   }

@@ -43,20 +43,6 @@ class StuckTest : public SessionFixture {
     (void)Unwrap(session.AllReduce(tensor, Reduction::kSum));
     EXPECT_OK(session.Flush());
   }
-  // The cluster's status once `found`.
-  template <typename Found>
-  ClusterStatus StatusOnce(Found found) {
-    const Deadline deadline = Deadline::After(kLong);
-    while (true) {
-      ClusterStatus status = Unwrap(GetClusterStatus(cluster_->address(), kLong));
-      if (found(status)) return status;
-      if (deadline.Expired()) {
-        ADD_FAILURE() << "not found in time";
-        return status;
-      }
-      std::this_thread::yield();
-    }
-  }
 
   std::unique_ptr<Cluster> cluster_;
 };
@@ -67,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, StuckTest,
 TEST_P(StuckTest, AStuckWorkerIsNamedAndNotLost) {
   HoldUp(*session_);
   const ClusterStatus status =
-      StatusOnce([](const ClusterStatus& now) { return now.workers[2].stuck; });
+      StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.workers[2].stuck; });
   EXPECT_EQ(status.workers[2].state, WorkerState::kReady);
   EXPECT_EQ(status.workers[2].activity.what, "lockstep.sleep");
   EXPECT_EQ(status.workers[2].activity.session, session_->id());
@@ -80,7 +66,7 @@ TEST_P(StuckTest, AStuckWorkerIsNamedAndNotLost) {
 
 TEST_P(StuckTest, TheStoryTellsWhoWaitsForWhomAndWhere) {
   HoldUp(*session_);
-  StatusOnce([](const ClusterStatus& now) {
+  StatusOnce(*cluster_, [](const ClusterStatus& now) {
     int waiting = 0;
     for (const WorkerStatus& worker : now.workers) {
       if (worker.activity.kind == WorkerActivity::Kind::kCollective) ++waiting;
@@ -173,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, SlowLibraryTest, ::testing::Values(ClusterKin
 TEST_P(SlowLibraryTest, WorkersThatLoadALibraryAnswerAndAreNotLost) {
   (void)Unwrap(session_->LoadModule("slow_module.so"));
   EXPECT_OK(session_->Flush());
-  StatusOnce([](const ClusterStatus& now) { return now.workers[3].stuck; });
+  StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.workers[3].stuck; });
   const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), kLong));
   for (const WorkerStatus& worker : status.workers) {
     EXPECT_TRUE(worker.reported) << worker.rank;

@@ -18,6 +18,7 @@
 #include "runtime/client/chrome_trace.h"
 #include "runtime/client/cluster_tracer.h"
 #include "runtime/client/session.h"
+#include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
 #include "tests/integration/wire_client.h"
 
@@ -433,7 +434,7 @@ TEST_F(LostWorkerTraceTest, WhoDoesNotAnswerIsMissingAndNobodyWaitsForEver) {
   TraceOptions trace_options;
   trace_options.timeout = 3s;
   ASSERT_EQ(session.StartTrace(trace_options), OkStatus());
-  processes_[2].Signal(SIGSTOP);
+  Suspend(processes_[2].pid());
   const Trace trace = Get(session.StopTrace());
   processes_[2].Signal(SIGCONT);
   EXPECT_EQ(RankOf(trace, 2).missing, "its worker has not answered for 3000 ms");

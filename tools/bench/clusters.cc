@@ -33,6 +33,14 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(
   return local::LocalCluster::Start(options);
 }
 
+StatusOr<std::unique_ptr<local::LocalCluster>> StartGpuCluster(int workers) {
+  local::LocalClusterOptions options;
+  options.workers = workers;
+  options.mode = local::LocalClusterOptions::Mode::kProcesses;
+  options.device = "cuda";
+  return local::LocalCluster::Start(options);
+}
+
 StatusOr<std::unique_ptr<ServiceCluster>> ServiceCluster::Up(const Settings& settings,
                                                              int workers) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string tool,

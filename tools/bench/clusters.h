@@ -23,6 +23,9 @@ enum class Sockets { kIpc, kTcp };
 StatusOr<std::unique_ptr<local::LocalCluster>> StartLocalCluster(
     int workers, Sockets sockets = Sockets::kIpc, const std::string& worker_program = "");
 
+// The same on GPUs, one for each worker.
+StatusOr<std::unique_ptr<local::LocalCluster>> StartGpuCluster(int workers);
+
 // Service processes, started and stopped with the command line tool, as people do it.
 //
 // Threads: one at a time. Ownership: `lockstep down` when destroyed. Its records lie in the run's

@@ -26,8 +26,9 @@ struct Row {
 };
 
 constexpr char kFaults[] = "faults";
+constexpr char kGpu[] = "gpu";
 
-constexpr std::array<Row, 12> kRows = {{
+constexpr std::array<Row, 13> kRows = {{
     {"sync", "how long all workers take to answer", MeasureSync},
     {"calls", "calls a second, issued and executed", MeasureCalls},
     {"counting", "calls a second with metrics and progress counters, and without", MeasureCounting},
@@ -39,6 +40,7 @@ constexpr std::array<Row, 12> kRows = {{
     {"bulk", "the same where they share no memory", MeasureBulk},
     {"idle", "processor and memory of a cluster that nobody uses", MeasureIdle},
     {"start", "from nothing to a cluster that takes calls", MeasureStart},
+    {kGpu, "what a GPU worker costs, beside CUDA and NCCL; only with --only gpu", MeasureGpu},
     {kFaults, "how soon faults are known and mended; only with --faults", MeasureFaults},
 }};
 
@@ -110,8 +112,10 @@ int Run(Command& command) {
   for (const Row& row : kRows) {
     const auto& only = command.only;
     const bool named = std::find(only.begin(), only.end(), row.name) != only.end();
-    // Faults alone, or everything but them.
-    const bool wanted = only.empty() ? command.faults == (std::string(row.name) == kFaults) : named;
+    // Faults alone, or everything but them; GPUs are not everywhere.
+    const std::string name = row.name;
+    const bool by_itself = command.faults ? name == kFaults : name != kFaults && name != kGpu;
+    const bool wanted = only.empty() ? by_itself : named;
     if (!wanted) continue;
     all_measured = Measure(row, command, report) && all_measured;
     if (!CheckNotInterrupted().ok()) break;

@@ -32,6 +32,8 @@ Status MeasureBulk(const Settings& settings, Report& report);
 Status MeasureIdle(const Settings& settings, Report& report);
 // From nothing to a cluster that takes calls.
 Status MeasureStart(const Settings& settings, Report& report);
+// What a GPU worker costs.
+Status MeasureGpu(const Settings& settings, Report& report);
 // How soon a fault is known, and how soon the work goes on.
 Status MeasureFaults(const Settings& settings, Report& report);
 

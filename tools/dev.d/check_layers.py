@@ -25,6 +25,8 @@ WORKER_SERVICE = (
         "runtime/collective/message",
         "runtime/collective/mpi",
         "runtime/collective/two_level",
+        "runtime/collective/nccl",
+        "runtime/cuda",
     }
 )
 PROGRAM = {"services/config", "services/process"}
@@ -40,8 +42,15 @@ LAYERS = {
     "runtime/trace": {"schemas", "runtime/base", "runtime/control"},
     "runtime/client": CLIENT_SIDE,
     "runtime/tensor": {"runtime/base"},
+    "runtime/cuda": WORKER_SIDE | {"runtime/cuda/kernels"},
+    # What includes CUDA's headers.
+    "runtime/cuda/nvml": {"runtime/base", "runtime/cuda"},
+    "runtime/cuda/driver": {"runtime/base", "runtime/cuda", "runtime/cuda/kernels"},
+    "runtime/cuda/kernels": WORKER_SIDE,
     "runtime/registers": WORKER_SIDE,
     "runtime/module": WORKER_SIDE | {"runtime/registers"},
+    # What modules are written with. They are loaded anywhere, so it finds libcuda by itself.
+    "runtime/module/kit": {"runtime/base", "runtime/cuda/driver"},
     "runtime/collective": WORKER_SIDE,
     # A backend is known to nobody but the worker and its tests.
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
@@ -49,6 +58,7 @@ LAYERS = {
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/mpi": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
+    "runtime/collective/nccl": WORKER_SIDE | {"runtime/collective", "runtime/cuda"},
     "services/config": {
         "runtime/base",
         "runtime/control/keys",
@@ -68,8 +78,7 @@ LAYERS = {
     "services/remote": {"runtime/base", "services/local", "services/process"},
     "tools/bench": None,  # measures any layer
     "tools/cli": CLIENT_SIDE | {"runtime/tensor", "runtime/client", "services/config", "services/local"},
-    # runtime/module: the header by which a module exports its functions.
-    "examples": {"runtime/base", "runtime/client", "runtime/module", "services/local"},
+    "examples": {"runtime/base", "runtime/client", "runtime/module/kit", "services/local"},
     "tests": None,  # tests any layer
 }
 
@@ -104,7 +113,7 @@ def main():
     for top in TOP_LEVEL:
         for folder, _, names in os.walk(top):
             for name in names:
-                if name.endswith((".h", ".cc")):
+                if name.endswith((".h", ".cc", ".cu")):
                     checked += 1
                     found += complaints(os.path.join(folder, name))
     print("\n".join(sorted(found)))

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/collective/checks.h"
 #include "runtime/collective/message/header.h"
 #include "runtime/collective/message/message_communicator.h"
 
@@ -36,8 +37,8 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
   if (!pairs_differ) {
     for (const int64_t count : operation.counts) {
       hash = Mix(hash, static_cast<uint64_t>(count));
-      call.uneven |= count != operation.counts.front() ? 1 : 0;
     }
+    if (!AreEven(operation.counts)) call.uneven = 1;
   }
   what_ = whole_.empty() ? Describe(call, operation.count, operation.counts,
                                     members_[call.root < members_.size() ? call.root : 0])

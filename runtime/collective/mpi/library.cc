@@ -4,9 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
 #include <system_error>
 #include <vector>
+
+#include "runtime/base/load_once.h"
 
 namespace lockstep::collective::mpi {
 namespace {
@@ -28,26 +29,27 @@ std::vector<std::string> Candidates() {
   return files;
 }
 
-}  // namespace
-
-StatusOr<const lockstep_mpi*> LoadLibrary() {
-  static std::mutex mutex;
-  static const lockstep_mpi* loaded = nullptr;
-  std::lock_guard lock(mutex);
-  if (loaded != nullptr) return loaded;
+StatusOr<const lockstep_mpi*> Load() {
   std::string tried;
   for (const std::string& file : Candidates()) {
     // Plugins of Open MPI look for its symbols among the global ones.
     void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library != nullptr) {
       const auto entry = reinterpret_cast<lockstep_mpi_entry>(dlsym(library, LOCKSTEP_MPI_ENTRY));
-      if (entry != nullptr) return loaded = entry();
+      if (entry != nullptr) return entry();
       tried += "; " + file + " is of another version, it has no " + LOCKSTEP_MPI_ENTRY;
     } else {
       tried += std::string("; ") + dlerror();
     }
   }
   return Unavailable("there is no MPI here", tried, kRemedy);
+}
+
+}  // namespace
+
+StatusOr<const lockstep_mpi*> LoadLibrary() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto* const loaded, LoadOnce<const lockstep_mpi*>(Load));
+  return *loaded;
 }
 
 std::string Explain(const lockstep_mpi& mpi, int code) {

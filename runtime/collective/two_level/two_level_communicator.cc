@@ -101,7 +101,7 @@ StatusOr<TwoLevelCommunicator::Stages> TwoLevelCommunicator::Begin(const Call& c
                                                                    Deadline deadline) {
   Stages stages{deadline, Later(deadline), Later(Later(deadline))};
   Call described = call;
-  for (const int64_t one : counts) described.uneven |= one != counts.front() ? 1 : 0;
+  if (!AreEven(counts)) described.uneven = 1;
   what_ = whole_.empty() ? Describe(described, count, counts, members()[call.root]) : whole_;
   if (rail_ != nullptr) rail_->ActFor(what_);
   if (node_ == nullptr) return stages;

@@ -1,73 +1,15 @@
 // The examples as people run them: the built programs, on threads, on processes, and on a cluster
 // that `lockstep up` started.
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "examples/support/find_file.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "tests/integration/examples/program.h"
+#include "tests/integration/examples/examples_fixture.h"
 
 namespace lockstep::examples {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr const char* kDigits = "examples/digits/digits";
-constexpr const char* kTensorParallel = "examples/tensor_parallel/tensor_parallel";
-constexpr const char* kLockstep = "tools/cli/lockstep";
-
-class ExamplesTest : public testing::Test {
- protected:
-  // What the program prints; a failure unless it succeeds.
-  std::string Run(const std::string& program, const std::vector<std::string>& arguments) {
-    const StatusOr<ProgramResult> result = RunProgram(scratch_, program, arguments);
-    EXPECT_TRUE(result.ok()) << result.status();
-    if (!result.ok()) return "";
-    EXPECT_EQ(result->exit_code, 0) << program << " printed:\n" << result->output;
-    return result->output;
-  }
-
-  // Trains with the default settings; returns the loss of every epoch.
-  std::vector<double> Train(std::vector<std::string> arguments) {
-    const std::string losses = scratch_.File("losses.csv");
-    arguments.insert(arguments.end(), {"--losses", losses, "--quiet"});
-    const std::string output = Run(kDigits, arguments);
-    std::smatch accuracy;
-    const bool found =
-        std::regex_search(output, accuracy, std::regex("held-out accuracy ([0-9.]+)"));
-    EXPECT_TRUE(found) << output;
-    EXPECT_GE(found ? std::stod(accuracy[1]) : 0, 0.95);
-    return ReadLosses(losses);
-  }
-
-  ScratchDirectory scratch_;
-
- private:
-  static std::vector<double> ReadLosses(const std::string& path) {
-    std::istringstream text(ReadFile(path));
-    std::filesystem::remove(path);
-    std::string line;
-    EXPECT_TRUE(std::getline(text, line) && line == "epoch,loss") << line;
-    std::vector<double> losses;
-    while (std::getline(text, line)) {
-      losses.push_back(std::stod(line.substr(line.find(',') + 1)));
-      EXPECT_EQ(std::stoul(line), losses.size());
-    }
-    return losses;
-  }
-};
-
-void ExpectSameCurve(const std::vector<double>& actual, const std::vector<double>& expected) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_NEAR(actual[i], expected[i], 1e-4) << "epoch " << i + 1;
-  }
-}
 
 TEST_F(ExamplesTest, HelloAddsUpTheRanks) {
   EXPECT_EQ(Run("examples/hello/hello", {}), "0 + 1 + 2 + 3 = 6 6 6 6 6 6\n");
@@ -104,22 +46,11 @@ TEST_F(ExamplesTest, TensorParallelBlockEqualsTheUnsplitOne) {
               HasSubstr("8 heads over 4 workers"));
 }
 
-// A cluster of service processes that allows the examples' modules.
 class ExamplesOnAClusterTest : public ExamplesTest {
  protected:
   void SetUp() override {
-    std::vector<std::string> up = {"up", "--workers", "4", "--name", "examples", "--detach"};
-    for (const char* module :
-         {"examples/digits/digits_module.so", "examples/tensor_parallel/transformer_module.so"}) {
-      const StatusOr<std::string> path = FindFile(module);
-      ASSERT_TRUE(path.ok()) << path.status();
-      up.insert(up.end(), {"--module-path", std::filesystem::path(*path).parent_path().string()});
-    }
-    Run(kLockstep, up);
+    endpoint_ = Up("examples", {"--workers", "4"});
     ASSERT_FALSE(HasFailure());
-    const std::string status = Run(kLockstep, {"status", "--name", "examples", "--output", "json"});
-    ASSERT_FALSE(HasFailure());
-    endpoint_ = nlohmann::json::parse(status).at("endpoint").get<std::string>();
   }
   void TearDown() override { Run(kLockstep, {"down", "examples"}); }
 

@@ -121,6 +121,27 @@ TEST_F(ServiceMainTest, TheStandardInputConfiguresTheControllerAndItsEndStopsIt)
   EXPECT_NE(Log().find("the standard input has ended"), std::string::npos) << Log();
 }
 
+TEST_F(ServiceMainTest, HealthIsAskedOfTheOneThatRuns) {
+  std::vector<std::string> arguments = ControllerArguments();
+  arguments.insert(arguments.end(), {"--set", "metrics_endpoint=http://127.0.0.1:*"});
+  auto controller = Start("lockstep-controller", arguments);
+  ASSERT_TRUE(controller.ok()) << controller.status();
+  ASSERT_TRUE(WaitForFile(tmp_.path() + "/endpoints")) << Log();
+  std::ifstream endpoints(tmp_.path() + "/endpoints");
+  const std::string text{std::istreambuf_iterator<char>(endpoints), {}};
+  const size_t begin = text.find("http://");
+  ASSERT_NE(begin, std::string::npos) << text;
+  const std::string metrics = text.substr(begin, text.find_first_of("\"'\n", begin) - begin);
+
+  arguments.back() = "metrics_endpoint=" + metrics;
+  arguments.push_back("--check-health");
+  EXPECT_EQ(Run("lockstep-controller", arguments), 0) << Log();
+  controller->Signal(SIGTERM);
+  ASSERT_TRUE(controller->Wait(Deadline::After(20s)).ok());
+  EXPECT_EQ(Run("lockstep-controller", arguments), 1);
+  EXPECT_NE(Log().find("no answer from " + metrics + "/healthz"), std::string::npos) << Log();
+}
+
 TEST_F(ServiceMainTest, ProblemsOfTheStandardInputNameIt) {
   EXPECT_EQ(Run("lockstep-worker", {"--config", "-"}), 2);
   EXPECT_NE(Log().find("standard input: controller_endpoint: missing, but required"),

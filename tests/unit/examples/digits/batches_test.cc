@@ -1,5 +1,3 @@
-#include "examples/digits/batches.h"
-
 #include <cstdint>
 #include <map>
 #include <numeric>
@@ -7,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "runtime/base/shape.h"
+#include "tests/unit/examples/digits/on_host.h"
 
 namespace lockstep::examples::digits {
 namespace {
@@ -18,9 +17,7 @@ constexpr int64_t kBatch = 64;
 std::vector<int32_t> Deal(int64_t begin, int64_t count, uint64_t seed, uint64_t epoch) {
   std::vector<int32_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), static_cast<int32_t>(begin));
-  std::vector<int32_t> batches(ids.size());
-  DealBatches(ids.data(), count, kTotal, kBatch, seed, epoch, batches.data());
-  return batches;
+  return DealBatchesOf(ids, kTotal, kBatch, seed, epoch);
 }
 
 TEST(BatchesTest, EveryBatchIsFullButTheLast) {
@@ -51,6 +48,10 @@ TEST(BatchesTest, EpochsAndSeedsShuffleAnew) {
   EXPECT_NE(Deal(0, kTotal, 1, 0), Deal(0, kTotal, 2, 0));
   // A later epoch of one seed is no earlier epoch of another.
   EXPECT_NE(Deal(0, kTotal, 1, 1), Deal(0, kTotal, 2, 0));
+}
+
+TEST(BatchesTest, AnUnknownSampleIsInNoBatch) {
+  EXPECT_EQ(DealBatchesOf({-1, 3, 0}, 3, 3, 1, 0), (std::vector<int32_t>{-1, -1, 0}));
 }
 
 TEST(BatchesTest, BatchesPerEpochRoundsUp) {

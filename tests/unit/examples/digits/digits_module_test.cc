@@ -4,10 +4,9 @@
 #include <numeric>
 #include <vector>
 
-#include "examples/digits/batches.h"
-#include "examples/digits/mlp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/examples/digits/on_host.h"
 #include "tests/unit/examples/support/loaded_module.h"
 
 namespace lockstep::examples::digits {
@@ -41,8 +40,7 @@ class DigitsModuleTest : public testing::Test {
 
 TEST_F(DigitsModuleTest, DealBatchesGivesTheBatchOfEachSample) {
   const std::vector<int32_t> ids = {7, 8, 9};
-  std::vector<int32_t> expected(3);
-  DealBatches(ids.data(), 3, 20, 4, 11, 2, expected.data());
+  const std::vector<int32_t> expected = DealBatchesOf(ids, 20, 4, 11, 2);
   const auto ids_tensor = module_.MakeTensor<int32_t>({3}, ids);
   EXPECT_EQ(Elements<int32_t>(module_.Call(
                 "deal_batches", {ids_tensor, int64_t{20}, int64_t{4}, int64_t{11}, int64_t{2}})),
@@ -50,9 +48,7 @@ TEST_F(DigitsModuleTest, DealBatchesGivesTheBatchOfEachSample) {
 }
 
 TEST_F(DigitsModuleTest, GradientIsThatOfTheBatch) {
-  std::vector<double> expected(kGradientSize);
-  const std::vector<float> parameters = InitialParameters(1);
-  Gradient(samples(), batches_.data(), 1, parameters.data(), expected.data());
+  const std::vector<double> expected = GradientOf(samples(), batches_, 1, InitialParameters(1));
   EXPECT_EQ(Elements<double>(module_.Call(
                 "gradient", {Images(), Labels(), Batches(), int64_t{1}, Parameters()})),
             expected);
@@ -70,18 +66,15 @@ TEST_F(DigitsModuleTest, StepChangesParametersVelocityAndTotals) {
                   .Call("step", {gradient_tensor, 0.1, 0.9, parameters_tensor, velocity_tensor,
                                  totals_tensor})
                   .ok());
-  Step(gradient.data(), 0.1, 0.9, parameters.data(), velocity.data(), totals.data());
+  StepBy(gradient, 0.1, 0.9, parameters, velocity, totals);
   EXPECT_EQ(Elements<float>(registers::Value(parameters_tensor)), parameters);
   EXPECT_EQ(Elements<float>(registers::Value(velocity_tensor)), velocity);
   EXPECT_EQ(Elements<double>(registers::Value(totals_tensor)), totals);
 }
 
 TEST_F(DigitsModuleTest, EvaluateCountsCorrectAnswers) {
-  double expected[2];
-  const std::vector<float> parameters = InitialParameters(1);
-  Evaluate(samples(), parameters.data(), expected);
-  EXPECT_THAT(Elements<double>(module_.Call("evaluate", {Images(), Labels(), Parameters()})),
-              testing::ElementsAreArray(expected));
+  EXPECT_EQ(Elements<double>(module_.Call("evaluate", {Images(), Labels(), Parameters()})),
+            EvaluateOf(samples(), InitialParameters(1)));
 }
 
 TEST_F(DigitsModuleTest, ShardsWithoutSamplesWork) {

@@ -20,7 +20,8 @@ namespace lockstep::examples {
 class LoadedModule {
  public:
   // `repo_path` is where the library is built, relative to the repository's root.
-  explicit LoadedModule(const std::string& repo_path) : allocator_(tensor::NewHeapAllocator()) {
+  explicit LoadedModule(const std::string& repo_path)
+      : allocator_(tensor::NewHeapAllocator()), host_(tensor::NewHostProcessor(*allocator_)) {
     const StatusOr<std::string> path = FindFile(repo_path);
     EXPECT_TRUE(path.ok()) << path.status();
     if (!path.ok()) return;
@@ -35,7 +36,7 @@ class LoadedModule {
     if (module_ == nullptr) return FailedPrecondition("the module was not loaded");
     LOCKSTEP_ASSIGN_OR_RETURN(const auto function, module_->GetFunction(name));
     module::CallContext context;
-    context.allocator = allocator_.get();
+    context.host = host_.get();
     registers::Value result;
     LOCKSTEP_RETURN_IF_ERROR(function->Call(context, args, &result));
     return result;
@@ -52,6 +53,7 @@ class LoadedModule {
 
  private:
   std::shared_ptr<tensor::Allocator> allocator_;
+  std::unique_ptr<tensor::Processor> host_;
   std::shared_ptr<module::Module> module_;
 };
 

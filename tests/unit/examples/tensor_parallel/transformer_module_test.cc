@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "examples/tensor_parallel/kernels.h"
+#include "examples/tensor_parallel/bodies.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/examples/support/loaded_module.h"
@@ -65,8 +65,8 @@ TEST_F(TransformerModuleTest, SummandsOfUnequalPartsAddUpToTheWhole) {
 TEST_F(TransformerModuleTest, LayerNormIsThatOfTheKernel) {
   const auto x = Normal({3, 8}), gain = Normal({8}), bias = Normal({8});
   std::vector<float> expected(3 * 8);
-  LayerNorm(x.data_as<float>(), gain.data_as<float>(), bias.data_as<float>(), 3, 8,
-            expected.data());
+  LayerNorm{x.data_as<float>(), gain.data_as<float>(), bias.data_as<float>(), 3, 8, expected.data()}
+      .Run(0, 1);
   EXPECT_EQ(Elements<float>(module_.Call("layer_norm", {x, gain, bias})), expected);
 }
 

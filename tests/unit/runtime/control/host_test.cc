@@ -19,6 +19,7 @@ TEST(HostTest, IdentityTellsBootAndPidNamespace) {
   const size_t slash = ThisHost().id.find('/');
   ASSERT_NE(slash, std::string::npos);
   EXPECT_EQ(slash, 36u) << "a boot id is a UUID";
+  EXPECT_EQ(ThisHost().machine, ThisHost().id.substr(0, slash)) << "whatever the namespace is";
   EXPECT_EQ(ThisHost().id.find_first_not_of("0123456789", slash + 1), std::string::npos);
 }
 

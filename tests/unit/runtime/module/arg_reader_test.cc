@@ -29,7 +29,7 @@ TEST(ArgReaderTest, ReadsEachTypeInOrder) {
   EXPECT_EQ(in.Dtype("e"), DType::kInt8);
   EXPECT_EQ(in.Dtype("f"), DType::kBFloat16) << "a dtype may be named";
   EXPECT_EQ(in.TensorShape("g"), (Shape{6}));
-  EXPECT_EQ(in.HostTensor("h").data(), tensor.data());
+  EXPECT_EQ(in.ReachableTensor("h").data(), tensor.data());
   EXPECT_TRUE(in.Finish().ok());
 }
 
@@ -122,7 +122,7 @@ TEST(ArgReaderTest, BadDtypesShapesAndIndicesAreExplained) {
   {
     const Value tensor = tensor::Tensor();
     ArgReader in({&tensor, 1});
-    in.HostTensor("x");
+    in.ReachableTensor("x");
     ExpectInvalid(in.Finish(), "argument 1 (\"x\") must be a tensor, not a null tensor");
   }
 }

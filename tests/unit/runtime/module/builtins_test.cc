@@ -22,7 +22,7 @@ class BuiltinsTest : public testing::Test {
  protected:
   BuiltinsTest() {
     AddBuiltins(table_);
-    context_.allocator = heap_.get();
+    context_.host = host_.get();
   }
 
   StatusOr<Value> Call(const std::string& name, const std::vector<Value>& args) {
@@ -58,6 +58,7 @@ class BuiltinsTest : public testing::Test {
   }
 
   const std::shared_ptr<tensor::Allocator> heap_ = tensor::NewHeapAllocator();
+  const std::unique_ptr<tensor::Processor> host_ = tensor::NewHostProcessor(*heap_);
   FunctionTable table_;
   CallContext context_;
 };

@@ -47,7 +47,8 @@ class ModuleTest : public testing::Test {
     auto arena = NewArena();
     ASSERT_TRUE(arena.ok()) << arena.status();
     arena_ = *std::move(arena);
-    context_.allocator = arena_.get();
+    host_ = tensor::NewHostProcessor(*arena_);
+    context_.host = host_.get();
     auto module = LoadModule("test_module.so", {ModuleDirectory()});
     ASSERT_TRUE(module.ok()) << module.status();
     module_ = *std::move(module);
@@ -91,6 +92,7 @@ class ModuleTest : public testing::Test {
   }
 
   std::shared_ptr<tensor::Arena> arena_;
+  std::unique_ptr<tensor::Processor> host_;
   std::shared_ptr<Module> module_;
   CallContext context_;
 };

@@ -126,6 +126,19 @@ TEST_F(ServiceConfigTest, SecretHasNoPlaceInAFileOrOnACommandLine) {
               AllOf(HasSubstr("write it to a file of its own"), Not(HasSubstr(secret))));
 }
 
+TEST_F(ServiceConfigTest, AnAddressForOthersIsNoWildcard) {
+  for (const char* const wildcard : {"'*'", "0.0.0.0", "'::'", "'[::]'"}) {
+    const std::string line = std::string("advertise_address: ") + wildcard;
+    EXPECT_THAT(Message(LoadController({Write(kEndpoints + line), {}}).status()),
+                HasSubstr("leads nobody here"));
+    EXPECT_THAT(
+        Message(LoadWorker({Write("controller_endpoint: ipc:///run/x\n" + line), {}}).status()),
+        HasSubstr("leads nobody here"));
+  }
+  EXPECT_TRUE(
+      LoadController({Write(std::string(kEndpoints) + "advertise_address: head"), {}}).ok());
+}
+
 TEST_F(ServiceConfigTest, SecretIsRefusedAndNotRepeatedWhereverItIs) {
   const std::string secret = control::NewKeyPair().secret_key.SecretText();
   const auto refused = [&](const std::string& lines) {

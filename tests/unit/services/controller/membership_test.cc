@@ -69,6 +69,20 @@ TEST(MembershipTest, OneTooManyIsRefused) {
   EXPECT_THAT(Message(status), HasSubstr("complete"));
 }
 
+TEST(MembershipTest, WhoLeavesTheFirstRanksToOthersTakesNoneOfThem) {
+  Membership members("c", 3);
+  Candidate candidate = MakeCandidate();
+  candidate.first_rank = 1;
+  EXPECT_EQ(*members.Admit("a", candidate), 1);
+  EXPECT_EQ(*members.Admit("b", candidate), 2);
+  const Status status = members.Admit("c", candidate).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(status), HasSubstr("all ranks from 1 on have joined"));
+  EXPECT_EQ(members.LowestFree(0), 0);
+  candidate.first_rank = 3;
+  EXPECT_EQ(members.Check(candidate).code(), StatusCode::kOutOfRange);
+}
+
 // One peer with two ranks would get everything twice.
 TEST(MembershipTest, PeerJoinsOnce) {
   Membership members("c", 2);
@@ -203,6 +217,7 @@ TEST(MembershipTest, CandidateIsReadFromItsHelloAndShownAsAPeer) {
   EXPECT_EQ(candidate.min_version, 1u);
   EXPECT_EQ(candidate.max_version, 3u);
   EXPECT_EQ(candidate.wanted_rank, 1);
+  EXPECT_EQ(candidate.first_rank, 0);
 
   Membership members("c", 2);
   ASSERT_TRUE(members.Admit("a", candidate).ok());
@@ -217,6 +232,10 @@ TEST(MembershipTest, CandidateIsReadFromItsHelloAndShownAsAPeer) {
   EXPECT_EQ(std::string(peer.getSegment().cStr()), "lockstep-x");
   EXPECT_EQ(std::string(peer.getBulkEndpoint().cStr()), "tcp://127.0.0.1:1");
   EXPECT_EQ(std::string(peer.getMetricsEndpoint().cStr()), "http://127.0.0.1:2");
+
+  hello.setRank(-1 - 2);
+  EXPECT_EQ(ReadCandidate(hello.asReader()).wanted_rank, -1);
+  EXPECT_EQ(ReadCandidate(hello.asReader()).first_rank, 2);
 }
 
 }  // namespace

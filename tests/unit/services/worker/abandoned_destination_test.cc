@@ -80,8 +80,11 @@ TEST(AbandonedDestinationTest, ADestinationThatMayStillChangeHoldsNoValueAnyMore
     command.setDestination(destination.Packed());
 
     control::ActivityPage activity;
+    const WorldLinks links{&world};
+    const auto host = tensor::NewHostProcessor(*allocator);
+    const tensor::Processors places{host.get()};
     const CollectiveContext context{
-        0, 1, world, *allocator, session, activity, Deadline::After(std::chrono::seconds(20))};
+        0, 1, links, places, session, activity, Deadline::After(std::chrono::seconds(20))};
     const Status status = ExecuteCollective(context, command.asReader());
     EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
     EXPECT_TRUE(registers.Read(source).ok());

@@ -45,10 +45,11 @@ class BackendsTest : public testing::Test {
     place.epoch = Epoch(3);
     place.segments = segments;
     place.communicator = communicator;
-    const WorldOptions options{arenas_[static_cast<size_t>(rank)],
-                               std::make_shared<collective::FolderRendezvous>(folder_.path(), rank),
-                               [this, rank] { return data_address_(rank); },
-                               [this](const Status& why) { on_trouble_(why); }};
+    WorldOptions options;
+    options.arena = arenas_[static_cast<size_t>(rank)];
+    options.rendezvous = std::make_shared<collective::FolderRendezvous>(folder_.path(), rank);
+    options.data_address = [this, rank] { return data_address_(rank); };
+    options.on_trouble = [this](const Status& why) { on_trouble_(why); };
     return ConnectWorld(place, options, cancelled_, Deadline::After(1h));
   }
   // Both ranks connect.

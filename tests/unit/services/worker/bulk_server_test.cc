@@ -3,10 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -150,6 +155,72 @@ TEST_F(BulkServerTest, TensorsOutsideOfHostMemoryAreNotTouched) {
   const uint64_t ticket = server_->Publish(CudaTensor());
   EXPECT_THAT(Message(Read(ticket, 0, 4).error), HasSubstr("cuda:3"));
   EXPECT_THAT(Message(Write(ticket, 0, {"abcd"}).error), HasSubstr("cuda:3"));
+}
+
+// A GPU that gives its bytes after a wait for whoever lets it wait.
+class SlowGpu final : public tensor::Processor {
+ public:
+  Device device() const override { return {DeviceType::kCuda, 3}; }
+  tensor::Allocator& allocator() override { std::abort(); }
+  Status Fill(const tensor::Tensor&, uint64_t) override { return Internal("not asked for"); }
+  Status Arange(const tensor::Tensor&, const tensor::Steps&) override {
+    return Internal("not asked for");
+  }
+  Status Cast(const tensor::Tensor&, const tensor::Tensor&) override {
+    return Internal("not asked for");
+  }
+  Status CopyRows(void*, size_t, const void*, size_t, size_t, size_t) override {
+    return Internal("not asked for");
+  }
+  Status FromHost(void*, const void*, size_t) override { return OkStatus(); }
+  Status ToHost(void* to, const void*, size_t size_bytes) override {
+    is_copying = true;
+    while (is_stuck) {
+      LOCKSTEP_RETURN_IF_ERROR(interrupted());
+      std::this_thread::sleep_for(1ms);
+    }
+    std::memset(to, 'x', size_bytes);
+    return OkStatus();
+  }
+
+  std::atomic<bool> is_stuck{false};
+  std::atomic<bool> is_copying{false};
+  int prepared = 0;
+  std::function<Status()> interrupted;
+};
+
+TEST_F(BulkServerTest, EachChunkOfAGpuIsPreparedFor) {
+  auto gpu = std::make_unique<SlowGpu>();
+  SlowGpu* const seen = gpu.get();
+  server_->UseGpu(std::move(gpu), [seen](std::function<Status()>) {
+    ++seen->prepared;
+    return OkStatus();
+  });
+  const uint64_t ticket = server_->Publish(CudaTensor());
+  EXPECT_EQ(Read(ticket, 0, 4).data, "xxxx");
+  EXPECT_EQ(Read(ticket, 4, 2).data, "xx");
+  EXPECT_EQ(Write(ticket, 0, {"abcd"}).error, OkStatus());
+  EXPECT_EQ(seen->prepared, 3);
+}
+
+TEST_F(BulkServerTest, ACopyThatAGpuDoesNotEndIsGivenUpWithItsTicket) {
+  auto gpu = std::make_unique<SlowGpu>();
+  SlowGpu* const seen = gpu.get();
+  seen->is_stuck = true;
+  server_->UseGpu(std::move(gpu), [seen](std::function<Status()> interrupted) {
+    seen->interrupted = std::move(interrupted);
+    return OkStatus();
+  });
+  const uint64_t ticket = server_->Publish(CudaTensor());
+  std::thread withdrawing([&] {
+    while (!seen->is_copying) std::this_thread::sleep_for(1ms);
+    server_->Withdraw(ticket);
+  });
+  EXPECT_THAT(Message(Read(ticket, 0, 4).error), HasSubstr("the register was freed"));
+  withdrawing.join();
+  // The next one is not given up for that.
+  seen->is_stuck = false;
+  EXPECT_EQ(Read(server_->Publish(CudaTensor()), 0, 4).data, "xxxx");
 }
 
 TEST_F(BulkServerTest, HugeReadIsRefusedBeforeAnythingIsAllocated) {

@@ -34,8 +34,10 @@ class CollectiveCommandTest : public testing::Test {
     collective.setDestination(kDestination.Packed());
     collective.setMakeDestination(true);
     fill(collective);
+    const WorldLinks world{&world_};
+    const tensor::Processors places{host_.get()};
     const CollectiveContext context{
-        1, 4, world_, *allocator_, session_, activity_, Deadline::After(std::chrono::seconds(20))};
+        1, 4, world, places, session_, activity_, Deadline::After(std::chrono::seconds(20))};
     return ExecuteCollective(context, collective.asReader());
   }
   Status RunTeam(const std::vector<Rank>& team) {
@@ -59,6 +61,7 @@ class CollectiveCommandTest : public testing::Test {
   }
 
   std::shared_ptr<tensor::Allocator> allocator_ = tensor::NewHeapAllocator();
+  const std::unique_ptr<tensor::Processor> host_ = tensor::NewHostProcessor(*allocator_);
   registers::RegisterTotals totals_;
   registers::RegisterFile registers_{&totals_};
   FakeCommunicator::Log log_;

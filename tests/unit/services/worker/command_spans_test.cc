@@ -61,8 +61,11 @@ TEST_F(CommandSpansTest, CollectivesSayWhatTheyWere) {
   facts.first = 2;
   facts.bytes = 4096;
   spans_.Describe(facts);
-  spans_.Fail(StatusCode::kAborted);
-  spans_.End();
+  spans_.Fail(SessionId(3), 6, StatusCode::kInternal);
+  spans_.Fail(SessionId(4), 7, StatusCode::kInternal);
+  EXPECT_TRUE(spans_.is_open()) << "others have failed";
+  spans_.Fail(SessionId(3), 7, StatusCode::kAborted);
+  EXPECT_FALSE(spans_.is_open()) << "recorded before anybody is told";
   // This rank has no part in it.
   spans_.Begin(SessionId(3), 8, "collective");
   spans_.Name("transfer", Kind::kCollective);
@@ -82,7 +85,7 @@ TEST_F(CommandSpansTest, CollectivesSayWhatTheyWere) {
 
 TEST_F(CommandSpansTest, NothingIsNotedOfACommandThatIsNotRecorded) {
   spans_.Name("allreduce", Kind::kCollective);
-  spans_.Fail(StatusCode::kAborted);
+  spans_.Fail(SessionId(3), 7, StatusCode::kAborted);
   EXPECT_FALSE(spans_.is_open());
   spans_.ring().Start(10);
   Execute(1, "call");

@@ -29,8 +29,8 @@ class Cache {
     CommunicatorCache::Entry& entry = cache_.Use(name, &evicted);
     const bool is_member = name.kind != TeamName::Kind::kTeam ||
                            std::count(name.ranks.begin(), name.ranks.end(), rank_) > 0;
-    if (is_member && entry.communicator == nullptr) {
-      entry.communicator = std::make_unique<FakeCommunicator>(log_);
+    if (is_member && entry.communicators.cpus == nullptr) {
+      entry.communicators.cpus = std::make_shared<FakeCommunicator>(log_);
     }
     return entry.serial;
   }
@@ -78,11 +78,14 @@ TEST(CommunicatorCacheTest, OrderOfRanksTellsTeamsApart) {
   EXPECT_NE(cache.Use(Team({0, 1})), cache.Use(Team({1, 0})));
 }
 
-TEST(CommunicatorCacheTest, NumbersBeginAnewWhenEverythingIsForgotten) {
+TEST(CommunicatorCacheTest, NumbersBeginAnewWithANewOne) {
   Cache cache(0);
   const uint32_t first = cache.Use(Team({0, 1}));
   cache.Use(Team({0, 2}));
-  (*cache).Clear();
+  {
+    CommunicatorCache old;
+    std::swap(*cache, old);
+  }
   EXPECT_EQ(cache.live(), 0);
   EXPECT_EQ(cache.Use(Team({0, 2})), first);
   for (Rank r = 1; r < 3 * kMax; ++r) cache.Use(Team({0, r}));

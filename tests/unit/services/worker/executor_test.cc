@@ -65,7 +65,7 @@ class ExecutorTest : public testing::Test {
     executor_ =
         std::make_unique<Executor>(options_, arena_, functions_, *bulk_, activity_, &recorder_);
     executor_->Settle(place_, channel_);
-    executor_->SetWorld(&world_);
+    executor_->SetWorld({&world_});
   }
 
   // Executes one command of the client (or of the controller).

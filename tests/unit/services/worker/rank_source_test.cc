@@ -29,6 +29,7 @@ WorkerOptions From(const std::string& source, int offset = 0) {
 TEST(RankSourceTest, WithoutASourceItIsTheOneThatIsGiven) {
   WorkerOptions options;
   EXPECT_EQ(*Choose(options, "workers-3", {{"SLURM_PROCID", "5"}}), -1);
+  EXPECT_EQ(*Choose(From("", 1), "workers-3", {}), -2) << "any from 1 on";
   options.rank = 2;
   EXPECT_EQ(*Choose(options, "workers-3", {}), 2);
 }

@@ -69,8 +69,8 @@ TEST_F(RecorderTest, ACommandThatIsNotKnownCountsAsOther) {
 }
 
 TEST_F(RecorderTest, ErrorsAreCountedByCode) {
-  recorder_.AddError(StatusCode::kNotFound);
-  recorder_.AddError(static_cast<StatusCode>(77));
+  recorder_.AddError(SessionId(1), 2, StatusCode::kNotFound);
+  recorder_.AddError(SessionId(1), 3, static_cast<StatusCode>(77));
   EXPECT_THAT(Text(), HasSubstr("lockstep_worker_errors_total{code=\"NOT_FOUND\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("lockstep_worker_errors_total{code=\"UNKNOWN\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("lockstep_worker_errors_total{code=\"INTERNAL\"} 0\n"));

@@ -32,8 +32,14 @@ control::RemoteError Error(StatusCode code, Rank rank, uint64_t command = 10) {
 class SessionStateTest : public testing::Test {
  protected:
   StatusOr<collective::Communicator*> Connect(const std::vector<Rank>& members) {
-    return state_.CommunicatorOf({TeamName::Kind::kTeam, members}, members, world_,
-                                 Deadline::After(kLong));
+    return Connect({TeamName::Kind::kTeam, members}, members);
+  }
+  StatusOr<collective::Communicator*> Connect(const TeamName& name,
+                                              const std::vector<Rank>& members) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const Communicators* const made,
+        state_.CommunicatorsOf(name, members, {&world_}, Deadline::After(kLong)));
+    return made->cpus.get();
   }
 
   registers::RegisterTotals totals_;
@@ -154,7 +160,7 @@ TEST_F(SessionStateTest, TagsDifferBetweenSessionsAndGenerations) {
   state_.Reset(Generation(1));
   ASSERT_TRUE(Connect({0}).ok());
   SessionState other(control::SessionRecord{.id = SessionId(8)}, &registers_);
-  ASSERT_TRUE(other.CommunicatorOf({}, {0}, world_, Deadline::After(kLong)).ok());
+  ASSERT_TRUE(other.CommunicatorsOf({}, {0}, {&world_}, Deadline::After(kLong)).ok());
   ASSERT_EQ(log_.tags.size(), 3u);
   EXPECT_NE(log_.tags[0], log_.tags[1]);
   EXPECT_NE(log_.tags[0], log_.tags[2]);
@@ -165,16 +171,14 @@ TEST_F(SessionStateTest, TagsDifferBetweenSessionsAndGenerations) {
 // even where they are the same ranks here.
 TEST_F(SessionStateTest, GroupsAndTeamsOfTheSameRanksAreTwo) {
   const auto team = Connect({0, 1});
-  const auto group =
-      state_.CommunicatorOf({TeamName::Kind::kGroups}, {0, 1}, world_, Deadline::After(kLong));
+  const auto group = Connect({TeamName::Kind::kGroups}, {0, 1});
   ASSERT_TRUE(team.ok() && group.ok());
   EXPECT_NE(*team, *group);
   EXPECT_NE(log_.tags[0], log_.tags[1]);
 }
 
 TEST_F(SessionStateTest, TeamsOfOthersAreNotedAndNotMade) {
-  const auto made =
-      state_.CommunicatorOf({TeamName::Kind::kTeam, {1, 2}}, {}, world_, Deadline::After(kLong));
+  const auto made = Connect({TeamName::Kind::kTeam, {1, 2}}, {});
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(*made, nullptr);
   EXPECT_TRUE(log_.tags.empty());

@@ -183,6 +183,19 @@ TEST_F(TracerTest, WhatIsUnderWayAtTheEndIsTold) {
   EXPECT_EQ(event.end - event.begin, 2'001'000'000);
 }
 
+TEST_F(TracerTest, WhatIsRecordedIsNotUnderWay) {
+  Start(10);
+  Add(executing_, 12);
+  activity_.kind = WorkerActivity::Kind::kCommand;
+  activity_.command = 12;
+  activity_.what = "it failed a moment ago";
+  Stop();
+  const trace::Events events = Fetch(0);
+  ASSERT_EQ(events.events.size(), 2u);
+  EXPECT_EQ(events.events[0].command, 12u);
+  EXPECT_STREQ(events.events[1].name, "wait for commands");
+}
+
 TEST_F(TracerTest, ManyEventsTravelInPieces) {
   constexpr size_t kMany = 2 * trace::kEventsPerMessage + 5;
   Start(static_cast<uint32_t>(kMany));

@@ -35,7 +35,7 @@ class ValueTransferTest : public testing::Test {
     registers::Value read;
     LOCKSTEP_RETURN_IF_ERROR(
         control::DecodeMessage<wire::Value>(frame, [&](wire::Value::Reader reader) -> Status {
-          LOCKSTEP_ASSIGN_OR_RETURN(read, FromWire(reader, registers_, *allocator_));
+          LOCKSTEP_ASSIGN_OR_RETURN(read, FromWire(reader, registers_, places_));
           return OkStatus();
         }));
     return read;
@@ -43,8 +43,10 @@ class ValueTransferTest : public testing::Test {
   // As a client reads what a worker sends.
   StatusOr<Value> Out(const registers::Value& value) {
     Status written;
-    const control::Frame frame = control::EncodeMessage<wire::Value>(
-        [&](wire::Value::Builder builder) { written = ToWire(value, kMaxBytes, builder); });
+    const control::Frame frame =
+        control::EncodeMessage<wire::Value>([&](wire::Value::Builder builder) {
+          written = ToWire(value, kMaxBytes, places_, builder);
+        });
     LOCKSTEP_RETURN_IF_ERROR(written);
     Value read;
     LOCKSTEP_RETURN_IF_ERROR(
@@ -61,6 +63,8 @@ class ValueTransferTest : public testing::Test {
   }
 
   const std::shared_ptr<tensor::Allocator> allocator_ = tensor::NewHeapAllocator();
+  const std::unique_ptr<tensor::Processor> host_ = tensor::NewHostProcessor(*allocator_);
+  const tensor::Processors places_{host_.get()};
   registers::RegisterTotals totals_;
   registers::RegisterFile registers_{&totals_};
 };
@@ -194,7 +198,7 @@ TEST_F(ValueTransferTest, MapWithAKeyTwiceIsRefused) {
     map[1].setKey("same");
   });
   const Status status = control::DecodeMessage<wire::Value>(frame, [&](wire::Value::Reader reader) {
-    return FromWire(reader, registers_, *allocator_).status();
+    return FromWire(reader, registers_, places_).status();
   });
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
 }

@@ -1,6 +1,7 @@
 // Runs the built program. What it measures here means nothing; that it can be read does.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,24 @@ TEST(BenchTest, AQuickLookPrintsATableAndWritesJson) {
   EXPECT_EQ(line.at("rivals").size(), 1U);
   EXPECT_GT(line.at("ratio"), 0);
 }
+
+#ifdef LOCKSTEP_FAKE_GPU
+// On fake GPUs: that everything is measured, not how fast it is.
+TEST(BenchTest, GpusAreMeasuredWhereThereAreAny) {
+  const std::string path = testing::TempDir() + "/gpu.json";
+  const auto output = RunProgram(
+      {.argv = {kBench, "--quick", "--only", "gpu", "--json", path},
+       .environment = {"LD_LIBRARY_PATH=" + std::filesystem::absolute("tests/fakes/cuda").string() +
+                           ":" + std::filesystem::absolute("tests/fakes/nccl").string(),
+                       "FAKE_CUDA_DEVICES=2"},
+       .scratch = testing::TempDir()});
+  ASSERT_TRUE(output.ok()) << output.status();
+  const auto json = nlohmann::json::parse(std::ifstream(path));
+  // No-op calls; three ways to copy; posting with one GPU and with two, and one size there.
+  ASSERT_EQ(json.at("lines").size(), 1U + 3 + 2 + 2 + 1) << *output;
+  for (const auto& line : json.at("lines")) EXPECT_NE(line.at("verdict"), "not measured") << line;
+}
+#endif
 
 TEST(BenchTest, AnUnknownRowIsWrongUsage) {
   const Status status =

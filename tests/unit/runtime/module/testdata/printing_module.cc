@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/module/ffi_export.h"
+#include "runtime/module/kit/ffi_export.h"
 
 // A line to standard output: the text, and, if there is one, a number.
 LOCKSTEP_FFI_EXPORT(print, args, result) {

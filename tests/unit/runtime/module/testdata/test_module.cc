@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/module/ffi_export.h"
+#include "runtime/module/kit/ffi_export.h"
 
 namespace ffi = lockstep::ffi;
 

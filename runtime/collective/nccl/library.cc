@@ -1,0 +1,85 @@
+#include "runtime/collective/nccl/library.h"
+
+#include <dlfcn.h>
+
+#include "runtime/base/load_once.h"
+
+namespace lockstep::collective::nccl {
+namespace {
+
+// The first with ncclCommSplit.
+constexpr int kOldest = 21800;
+
+template <typename Function>
+void FindOptional(void* handle, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(handle, name));
+}
+
+Status FindFunctions(void* handle, const std::string& file, Library& library) {
+#define LOCKSTEP_NCCL_FIND(name)                                                                 \
+  library.name = reinterpret_cast<decltype(&::name)>(dlsym(handle, #name));                      \
+  if (library.name == nullptr) {                                                                 \
+    return Unavailable(file, " has no ", #name, ": it is older than 2.18; install a newer one"); \
+  }
+  LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_NCCL_FIND)
+#undef LOCKSTEP_NCCL_FIND
+  FindOptional(handle, "ncclGather", &library.gather);
+  FindOptional(handle, "ncclScatter", &library.scatter);
+  FindOptional(handle, LOCKSTEP_NCCL_ALL_TO_ALL, &library.all_to_all);
+  FindOptional(handle, "ncclMemAlloc", &library.mem_alloc);
+  FindOptional(handle, "ncclMemFree", &library.mem_free);
+  FindOptional(handle, "ncclCommRegister", &library.register_memory);
+  FindOptional(handle, "ncclCommDeregister", &library.deregister_memory);
+  return OkStatus();
+}
+
+StatusOr<Library> Load(const std::string& file) {
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return Unavailable(
+        "there is no " LOCKSTEP_NCCL_NAME " here (", dlerror(),
+        "); install it (package libnccl2, or the Python package nvidia-nccl-cu13), and set "
+        "nccl_library if the dynamic linker does not find it");
+  }
+  Library library;
+  LOCKSTEP_RETURN_IF_ERROR(FindFunctions(handle, file, library));
+  LOCKSTEP_RETURN_IF_ERROR(
+      ToStatus(library, library.ncclGetVersion(&library.version), "ncclGetVersion", nullptr));
+  if (library.version < kOldest) {
+    return Unavailable(file, " is " LOCKSTEP_NCCL_NAME " ", library.VersionText(),
+                       ", and 2.18 is the oldest that is used; install a newer one");
+  }
+  return library;
+}
+
+}  // namespace
+
+std::string Library::VersionText() const {
+  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
+StatusOr<const Library*> LoadLibrary(const std::string& file) {
+  return LoadOnce<Library>([&] { return Load(file.empty() ? LOCKSTEP_NCCL_FILE : file); });
+}
+
+Status ToStatus(const Library& library, ncclResult_t result, const char* call, ncclComm_t comm) {
+  if (result == ncclSuccess || result == ncclInProgress) [[likely]]
+    return OkStatus();
+  StatusCode code = StatusCode::kInternal;
+  if (result == ncclRemoteError) code = StatusCode::kUnavailable;
+  // Connections that cannot be made, or break; descriptors, or shared memory, that there are none
+  // of.
+  if (result == ncclSystemError) code = StatusCode::kUnavailable;
+  const char* const detail = library.ncclGetLastError(comm);
+  const bool has_detail = detail != nullptr && *detail != '\0';
+  return MakeStatus(
+      code, call, ": ", library.ncclGetErrorString(result),
+      has_detail ? " (" + std::string(detail) + ")" : "",
+      result == ncclSystemError
+          ? "; is /dev/shm large enough, and do the hosts reach each other? NCCL_DEBUG=INFO "
+            "says more in the worker's log"
+          : "");
+}
+
+}  // namespace lockstep::collective::nccl

@@ -1,0 +1,108 @@
+// The backend for GPUs: NCCL (RCCL builds from the same source).
+//
+// An operation has two halves. On the host, the ranks first agree by the communicator of their
+// CPUs: who does not come, calls something else, or ended, is found out and told there as for any
+// backend, and nothing reaches a GPU of which not all ranks are sure. Then the operation is put
+// into the communication stream, and returns; its result is there in the stream's order
+// (cuda::Lanes). What goes wrong from then on, Connection::Health() tells.
+//
+// Where the results differ from other backends': sums of float16 and bfloat16 are rounded by NCCL
+// at every addition; min and max of NaNs are NCCL's; and the order in which ranks are combined is
+// NCCL's choice, the same on every rank. float8 is reduced as well, by NCCL from 2.24 on GPUs from
+// Hopper on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/communicator.h"
+#include "runtime/collective/nccl/connection.h"
+#include "runtime/collective/nccl/endings.h"
+#include "runtime/collective/nccl/memory.h"
+#include "runtime/collective/rendezvous.h"
+#include "runtime/cuda/lanes.h"
+#include "runtime/tensor/storage.h"
+
+namespace lockstep::collective::nccl {
+
+struct Options {
+  // Where operations are put into, on this rank's GPU; null: this rank has none.
+  std::shared_ptr<cuda::Lanes> lanes;
+  // Memory of that GPU, for what operations work in; none of it is registered.
+  std::shared_ptr<tensor::Allocator> allocator;
+  // Called before NCCL allocates memory of its own: gives back what `allocator` keeps. May be
+  // empty.
+  std::function<void()> make_room = {};
+  // What all communicators register; may be null.
+  std::shared_ptr<RegisteredMemory> registered = nullptr;
+  // Tells the machine with this rank's GPU from others, and is the same in all of its containers;
+  // empty: the host's name does.
+  std::string machine = {};
+  // Connects the CPUs of the same ranks. Borrowed until Connect() returns.
+  Communicator* host = nullptr;
+  // How the ranks tell each other NCCL's unique id, under `key`.
+  std::shared_ptr<Rendezvous> rendezvous;
+  uint64_t key = 0;
+  // The file to load NCCL from; empty: wherever the dynamic linker finds libnccl.so.2.
+  std::string library = {};
+};
+
+// OK if this build and this machine have NCCL. kUnavailable says what is missing, and how to get
+// it.
+Status Available(const std::string& library = "");
+
+// "2.28.9"; empty: there is none.
+std::string Version(const std::string& library = "");
+
+// The host by which NCCL tells GPUs of the same number apart: NCCL's documented variable
+// NCCL_HOSTID says otherwise if it is set, to let several ranks work on one GPU.
+std::string HostName(const std::string& otherwise);
+
+// Connects the GPUs of some ranks.
+class GpuCommunicator : public Communicator {
+ public:
+  virtual std::shared_ptr<Connection> connection() const = 0;
+  // Ends what the ranks tell each other by their CPUs, as Abort() does, so that nothing more
+  // reaches the GPU. What is there goes on. Any thread, at any time.
+  virtual void AbortHost(const Status& cause) = 0;
+  // Before an operation `what` on host memory, by the ranks' host communicator: OK if no rank means
+  // to do one on its GPU instead. As Communicator's operations otherwise.
+  virtual Status AgreeOnHostMemory(const std::string& what, Deadline deadline) = 0;
+};
+
+// The GPUs of the world's ranks.
+class World {
+ public:
+  virtual ~World() = default;
+  // A communicator for the GPUs of `host`'s ranks, some or all of the world's, which all call this
+  // at the same time. Calls of `host` by others come between its operations, not beside them. Null
+  // if one of the ranks has no GPU.
+  virtual StatusOr<std::unique_ptr<GpuCommunicator>> Over(
+      std::shared_ptr<Communicator> host, Deadline deadline,
+      const std::atomic<bool>* cancelled = nullptr) = 0;
+  // A rank was lost, so the ranks do not end this together: nobody waits for the others to.
+  virtual void Abandon() = 0;
+  // The first of these ranks that has no GPU; none: all have one.
+  virtual std::optional<Rank> WithoutGpu(absl::Span<const Rank> ranks) const = 0;
+};
+
+// Connects this rank's GPU with those of all others in `options.host`. Ranks without one call it,
+// too.
+//
+// Errors: kUnavailable       see Available(); a network or GPU that does not work; names what and
+// whose
+//         kFailedPrecondition two ranks have the same GPU
+//         kDeadlineExceeded  names the ranks that did not come
+//         kAborted           `cancelled`
+StatusOr<std::unique_ptr<World>> Connect(const Options& options, Deadline deadline,
+                                         const std::atomic<bool>* cancelled = nullptr);
+
+}  // namespace lockstep::collective::nccl

@@ -1,0 +1,177 @@
+#include "runtime/collective/nccl/staging.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "runtime/collective/nccl/share.h"
+
+namespace lockstep::collective::nccl {
+namespace {
+
+// Where a rank's buffers lie: none of them in registered memory, not all of them, or at a place in
+// it that is a hash of both offsets.
+constexpr uint64_t kElsewhere = 0;
+constexpr uint64_t kMixed = 1;
+constexpr uint64_t kFirstPlace = 2;
+
+}  // namespace
+
+bool StagingCommunicator::IsRegistered(ConstBuffer buffer) const {
+  const cuda::Range all{device_->registered->data(), device_->registered->size_bytes()};
+  return buffer.count > 0 && all.Meets(RangeOf(buffer));
+}
+
+StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const char* what, ConstBuffer send,
+                                                  ConstBuffer recv, Deadline deadline) {
+  if (size() == 1) return true;
+  uint64_t mine = kElsewhere;
+  bool any_elsewhere = false;
+  for (const ConstBuffer& buffer : {send, recv}) {
+    const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(buffer.data) -
+                                              static_cast<std::byte*>(device_->registered->data()));
+    if (IsRegistered(buffer)) mine = std::max(Mix(mine, offset), kFirstPlace);
+    any_elsewhere |= buffer.count > 0 && !IsRegistered(buffer);
+  }
+  if (mine != kElsewhere && any_elsewhere) mine = kMixed;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<uint64_t> all,
+      ShareAmongAll<uint64_t>(*host_, {&mine, 1}, whole_.empty() ? what : whole_, deadline));
+  return mine != kMixed &&
+         std::all_of(all.begin(), all.end(), [&](uint64_t theirs) { return theirs == mine; });
+}
+
+Status StagingCommunicator::Copy(void* to, const void* from, size_t size_bytes) {
+  cuda::Lanes& lanes = *device_->lanes;
+  LOCKSTEP_RETURN_IF_ERROR(lanes.BeginCommunication());
+  LOCKSTEP_RETURN_IF_ERROR(lanes.communication().Copy(to, from, size_bytes));
+  const cuda::Range used[] = {{to, size_bytes}, {from, size_bytes}};
+  return lanes.EndCommunication(used);
+}
+
+Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Operation& operation) {
+  const cuda::Range out = RangeOf(send);
+  const cuda::Range in = RangeOf(recv);
+  ConstBuffer from = send;
+  Buffer to = recv;
+  std::shared_ptr<tensor::Storage> send_copy;
+  std::shared_ptr<tensor::Storage> recv_copy;
+  const auto copy_of = [&](const cuda::Range& range) {
+    return device_->allocator->Allocate(range.size_bytes);
+  };
+  if (IsRegistered(send) && IsRegistered(recv) && out.Meets(in)) {
+    // Done in place, or in a part of it: the larger holds the other, and so does its copy.
+    const cuda::Range& whole = out.size_bytes > in.size_bytes ? out : in;
+    LOCKSTEP_ASSIGN_OR_RETURN(send_copy, copy_of(whole));
+    auto* const copy = static_cast<std::byte*>(send_copy->data());
+    const auto* const begin = static_cast<const std::byte*>(whole.begin);
+    from.data = copy + (static_cast<const std::byte*>(out.begin) - begin);
+    to.data = copy + (static_cast<const std::byte*>(in.begin) - begin);
+  } else {
+    if (IsRegistered(send)) {
+      LOCKSTEP_ASSIGN_OR_RETURN(send_copy, copy_of(out));
+      from.data = send_copy->data();
+    }
+    if (IsRegistered(recv)) {
+      LOCKSTEP_ASSIGN_OR_RETURN(recv_copy, copy_of(in));
+      to.data = recv_copy->data();
+    }
+  }
+  if (from.data != send.data) {
+    LOCKSTEP_RETURN_IF_ERROR(Copy(const_cast<void*>(from.data), send.data, out.size_bytes));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(operation(from, to));
+  return to.data == recv.data ? OkStatus() : Copy(recv.data, to.data, in.size_bytes);
+}
+
+Status StagingCommunicator::Around(const char* what, ConstBuffer send, Buffer recv,
+                                   Deadline deadline, const Operation& operation) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool as_they_are, AgreeOnPlaces(what, send, recv, deadline));
+  return as_they_are ? operation(send, recv) : WithCopies(send, recv, operation);
+}
+
+Status StagingCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
+                                      Deadline deadline) {
+  return Around("an allreduce", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
+    return inner_->AllReduce(from, to, op, deadline);
+  });
+}
+
+Status StagingCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                   Deadline deadline) {
+  return Around(
+      "a reduce", send, rank() == root ? recv : Buffer{nullptr, 0, send.dtype}, deadline,
+      [&](ConstBuffer from, Buffer to) { return inner_->Reduce(from, to, op, root, deadline); });
+}
+
+Status StagingCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                                          Deadline deadline) {
+  return Around("a reduce-scatter", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
+    return inner_->ReduceScatter(from, to, counts, op, deadline);
+  });
+}
+
+Status StagingCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
+  return Around(
+      "a broadcast", rank() == root ? send : ConstBuffer(), recv, deadline,
+      [&](ConstBuffer from, Buffer to) { return inner_->Broadcast(from, to, root, deadline); });
+}
+
+Status StagingCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
+                                      Deadline deadline) {
+  return Around("an allgather", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
+    return inner_->AllGather(from, to, counts, deadline);
+  });
+}
+
+Status StagingCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                   Deadline deadline) {
+  return Around("a gather", send, rank() == root ? recv : Buffer(), deadline,
+                [&](ConstBuffer from, Buffer to) {
+                  return inner_->Gather(from, to, counts, root, deadline);
+                });
+}
+
+Status StagingCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                    Deadline deadline) {
+  return Around("a scatter", rank() == root ? send : ConstBuffer(), recv, deadline,
+                [&](ConstBuffer from, Buffer to) {
+                  return inner_->Scatter(from, to, counts, root, deadline);
+                });
+}
+
+Status StagingCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
+                                     Counts recv_counts, Deadline deadline) {
+  return Around("an all-to-all", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
+    return inner_->AllToAll(from, send_counts, to, recv_counts, deadline);
+  });
+}
+
+Status StagingCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {
+  return WithCopies(send, {},
+                    [&](ConstBuffer from, Buffer) { return inner_->Send(from, to, deadline); });
+}
+
+Status StagingCommunicator::Recv(Buffer recv, Rank from, Deadline deadline) {
+  return WithCopies({}, recv,
+                    [&](ConstBuffer, Buffer to) { return inner_->Recv(to, from, deadline); });
+}
+
+Status StagingCommunicator::SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
+                                     Deadline deadline) {
+  return WithCopies(send, recv, [&](ConstBuffer out, Buffer in) {
+    return inner_->SendRecv(out, to, in, from, deadline);
+  });
+}
+
+StatusOr<std::unique_ptr<Communicator>> StagingCommunicator::DoSplit(
+    absl::Span<const Rank> group_ranks, uint64_t tag, Deadline deadline,
+    const std::atomic<bool>* cancelled) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
+                            host_->Split(group_ranks, tag, deadline, cancelled));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto inner,
+                            NcclCommunicator::Make(device_, host, nullptr, deadline, cancelled));
+  return std::make_unique<StagingCommunicator>(device_, std::move(host), std::move(inner));
+}
+
+}  // namespace lockstep::collective::nccl

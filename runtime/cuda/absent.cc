@@ -1,0 +1,20 @@
+// What gpu.h promises, where the build has no CUDA.
+#include "runtime/cuda/gpu.h"
+
+namespace lockstep::cuda {
+namespace {
+
+Status Absent() {
+  return Unavailable(
+      "this build has no CUDA: no toolkit was found when it was made, or LOCKSTEP_CUDA was \"no\"; "
+      "run "
+      "`tools/dev setup --cuda` and build again");
+}
+
+}  // namespace
+
+Status Available() { return Absent(); }
+StatusOr<std::vector<GpuFacts>> ListGpus() { return Absent(); }
+StatusOr<std::shared_ptr<Gpu>> OpenGpu(int) { return Absent(); }
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,81 @@
+// The memory of a worker's device tensors.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "runtime/cuda/await.h"
+#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/region.h"
+#include "runtime/tensor/storage.h"
+
+namespace lockstep::cuda {
+
+struct DeviceMemoryOptions {
+  // Most bytes that tensors may have at a time; 0: as many as there are.
+  size_t limit_bytes = 0;
+  // Who holds the memory, for whoever does not get any. May be empty. Called by the thread that
+  // allocates.
+  std::function<std::string()> tell_holders = {};
+};
+
+// Hands out memory in the order of the lanes' compute stream: a block may be used there at once,
+// although its last user is not done, and what is freed is handed out again without a word to the
+// driver.
+//
+// Threads: as Allocator says. Ownership: storages keep the allocator, and with it the lanes, alive.
+class DeviceAllocator final : public tensor::Allocator,
+                              public std::enable_shared_from_this<DeviceAllocator> {
+ public:
+  static StatusOr<std::shared_ptr<DeviceAllocator>> Create(std::shared_ptr<Lanes> lanes,
+                                                           DeviceMemoryOptions options = {});
+
+  // From now on memory comes from there first, as long as there is room. Before anything is
+  // allocated.
+  void UseFirst(std::shared_ptr<Region> region) { region_ = std::move(region); }
+  // Null: there is none.
+  const Region* region() const { return region_.get(); }
+  // Hands out the same memory, but none of the region.
+  std::shared_ptr<tensor::Allocator> BesideRegion();
+
+  // Gives back to the GPU what is free now, for others.
+  void Trim();
+
+  // When there is none left, waits for what is under way to free its memory, some seconds at most,
+  // before it says kResourceExhausted.
+  StatusOr<std::shared_ptr<tensor::Storage>> Allocate(size_t size_bytes) override;
+  tensor::AllocatorStats Stats() const override;
+
+ private:
+  class DeviceStorage;
+
+  DeviceAllocator(std::shared_ptr<Lanes> lanes, std::unique_ptr<MemoryPool> pool,
+                  DeviceMemoryOptions options)
+      : lanes_(std::move(lanes)), pool_(std::move(pool)), options_(std::move(options)) {}
+  class Beside;
+  StatusOr<std::shared_ptr<tensor::Storage>> AllocateFrom(Region* region, size_t size_bytes);
+  StatusOr<void*> Take(Region* region, size_t size_bytes);
+  Status GiveBack(void* address, const Range& range);
+  void Release(const tensor::Storage& storage);
+  // Waits for both streams, and gives what is free back to the GPU.
+  Status Collect();
+  Status Exhausted(size_t size_bytes, const std::string& reason) const;
+  bool IsWithinLimit(size_t size_bytes) const;
+  void Count(size_t size_bytes);
+
+  const std::shared_ptr<Lanes> lanes_;
+  const std::unique_ptr<MemoryPool> pool_;
+  const DeviceMemoryOptions options_;
+  std::shared_ptr<Region> region_;
+  mutable std::mutex mutex_;  // guards what follows
+  size_t live_bytes_ = 0;
+  size_t peak_bytes_ = 0;
+  size_t live_blocks_ = 0;
+  size_t allocations_ = 0;
+};
+
+}  // namespace lockstep::cuda

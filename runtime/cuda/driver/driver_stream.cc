@@ -1,0 +1,85 @@
+#include "runtime/cuda/driver/driver_stream.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/cuda/driver/launch.h"
+
+namespace lockstep::cuda {
+namespace {
+
+// Copies of rows are made row by row where they lie further apart than the hardware counts.
+constexpr size_t kLargestPitch = size_t{1} << 30;
+
+CUevent HandleOf(const Event& event) { return static_cast<const DriverEvent&>(event).handle(); }
+CUdeviceptr AddressOf(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
+
+}  // namespace
+
+DriverEvent::~DriverEvent() { (void)gpu_->cuda().cuEventDestroy(event_); }
+
+StatusOr<bool> DriverEvent::IsDone() const {
+  const CUresult result = gpu_->cuda().cuEventQuery(event_);
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  LOCKSTEP_RETURN_IF_ERROR(gpu_->Check(result, "cuEventQuery"));
+  return true;
+}
+
+StatusOr<std::chrono::nanoseconds> DriverEvent::Since(const Event& earlier) const {
+  float milliseconds = 0;
+  LOCKSTEP_RETURN_IF_ERROR(
+      gpu_->Check(gpu_->cuda().cuEventElapsedTime(&milliseconds, HandleOf(earlier), event_),
+                  "cuEventElapsedTime"));
+  return std::chrono::nanoseconds(std::llround(double{milliseconds} * 1e6));
+}
+
+DriverStream::~DriverStream() { (void)gpu_->cuda().cuStreamDestroy(stream_); }
+
+Status DriverStream::Record(Event& event) {
+  return gpu_->Check(gpu_->cuda().cuEventRecord(HandleOf(event), stream_), "cuEventRecord");
+}
+
+Status DriverStream::WaitFor(const Event& event) {
+  return gpu_->Check(
+      gpu_->cuda().cuStreamWaitEvent(stream_, HandleOf(event), CU_EVENT_WAIT_DEFAULT),
+      "cuStreamWaitEvent");
+}
+
+Status DriverStream::Copy(void* to, const void* from, size_t size_bytes) {
+  if (size_bytes == 0) return OkStatus();
+  return gpu_->Check(
+      gpu_->cuda().cuMemcpyAsync(AddressOf(to), AddressOf(from), size_bytes, stream_),
+      "cuMemcpyAsync");
+}
+
+Status DriverStream::CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t row_bytes, size_t rows) {
+  if (row_bytes == 0 || rows == 0) return OkStatus();
+  const bool is_dense = row_bytes == to_pitch && row_bytes == from_pitch;
+  if (is_dense || rows == 1) return Copy(to, from, row_bytes * rows);
+  if (std::max(to_pitch, from_pitch) > kLargestPitch) {
+    for (size_t row = 0; row < rows; ++row) {
+      LOCKSTEP_RETURN_IF_ERROR(Copy(static_cast<std::byte*>(to) + row * to_pitch,
+                                    static_cast<const std::byte*>(from) + row * from_pitch,
+                                    row_bytes));
+    }
+    return OkStatus();
+  }
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.srcDevice = AddressOf(from);
+  copy.srcPitch = from_pitch;
+  copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.dstDevice = AddressOf(to);
+  copy.dstPitch = to_pitch;
+  copy.WidthInBytes = row_bytes;
+  copy.Height = rows;
+  return gpu_->Check(gpu_->cuda().cuMemcpy2DAsync(&copy, stream_), "cuMemcpy2DAsync");
+}
+
+Status DriverStream::Launch(Kernel kernel, uint64_t threads, const void* parameters) {
+  return gpu_->Check(LaunchKernel(gpu_->cuda(), kernel.handle, threads, parameters, stream_),
+                     "cuLaunchKernel");
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,45 @@
+// Streams and events by the CUDA driver's API.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "runtime/cuda/driver/driver_gpu.h"
+
+namespace lockstep::cuda {
+
+class DriverEvent final : public Event {
+ public:
+  DriverEvent(std::shared_ptr<DriverGpu> gpu, CUevent event)
+      : gpu_(std::move(gpu)), event_(event) {}
+  ~DriverEvent() override;
+  StatusOr<bool> IsDone() const override;
+  StatusOr<std::chrono::nanoseconds> Since(const Event& earlier) const override;
+
+  CUevent handle() const { return event_; }
+
+ private:
+  const std::shared_ptr<DriverGpu> gpu_;
+  const CUevent event_;
+};
+
+class DriverStream final : public Stream {
+ public:
+  DriverStream(std::shared_ptr<DriverGpu> gpu, CUstream stream)
+      : gpu_(std::move(gpu)), stream_(stream) {}
+  ~DriverStream() override;
+
+  StreamHandle handle() const override { return stream_; }
+  Status Record(Event& event) override;
+  Status WaitFor(const Event& event) override;
+  Status Copy(void* to, const void* from, size_t size_bytes) override;
+  Status CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
+                  size_t rows) override;
+  Status Launch(Kernel kernel, uint64_t threads, const void* parameters) override;
+
+ private:
+  const std::shared_ptr<DriverGpu> gpu_;
+  const CUstream stream_;
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,105 @@
+#include "runtime/cuda/driver/library.h"
+
+#include <dlfcn.h>
+
+#include "runtime/base/load_once.h"
+#include "runtime/cuda/gpu.h"
+
+namespace lockstep::cuda {
+namespace {
+
+constexpr char kFile[] = "libcuda.so.1";
+
+// The oldest driver that has all that the header promises, and runs what nvcc 13 compiles.
+constexpr int kOldestDriver = CUDA_VERSION / 1000 * 1000;
+
+#define LOCKSTEP_CUDA_TEXT(name) #name
+
+// Each function by the name that the header's macros give it.
+Status FindFunctions(void* handle, Library& library) {
+#define LOCKSTEP_CUDA_FIND(name)                                                               \
+  library.name = reinterpret_cast<decltype(&::name)>(dlsym(handle, LOCKSTEP_CUDA_TEXT(name))); \
+  if (library.name == nullptr) {                                                               \
+    return Unavailable(kFile, " has no ", LOCKSTEP_CUDA_TEXT(name),                            \
+                       ": the NVIDIA driver is too old for CUDA ", CUDA_VERSION / 1000,        \
+                       "; install driver 580 or newer");                                       \
+  }
+  LOCKSTEP_CUDA_FUNCTIONS(LOCKSTEP_CUDA_FIND)
+#undef LOCKSTEP_CUDA_FIND
+  return OkStatus();
+}
+
+StatusOr<Library> Load() {
+  void* const handle = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return Unavailable(
+        "there is no NVIDIA driver here (", dlerror(),
+        "); install it on the host, and give containers access to it (the NVIDIA container "
+        "toolkit)");
+  }
+  Library library;
+  LOCKSTEP_RETURN_IF_ERROR(FindFunctions(handle, library));
+  const CUresult started = library.cuInit(0);
+  if (started != CUDA_SUCCESS) {
+    return Unavailable(Message(ToStatus(library, started, "cuInit")),
+                       "; does nvidia-smi list a GPU, and does CUDA_VISIBLE_DEVICES name one?");
+  }
+  int version = 0;
+  LOCKSTEP_RETURN_IF_ERROR(
+      ToStatus(library, library.cuDriverGetVersion(&version), "cuDriverGetVersion"));
+  if (version < kOldestDriver) {
+    return Unavailable("the NVIDIA driver knows CUDA ", CudaVersionText(version),
+                       ", and this build needs ", CudaVersionText(kOldestDriver),
+                       "; install driver 580 or newer");
+  }
+  return library;
+}
+
+}  // namespace
+
+StatusOr<const Library*> LoadLibrary() { return LoadOnce<Library>(Load); }
+
+Status ToStatus(const Library& library, CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) [[likely]]
+    return OkStatus();
+  const char* name = nullptr;
+  const char* text = nullptr;
+  (void)library.cuGetErrorName(result, &name);
+  (void)library.cuGetErrorString(result, &text);
+  const StatusCode code =
+      result == CUDA_ERROR_OUT_OF_MEMORY ? StatusCode::kResourceExhausted : StatusCode::kInternal;
+  return MakeStatus(code, call, ": ", name != nullptr ? name : "an unknown error", " (",
+                    static_cast<int>(result), text != nullptr ? std::string(", ") + text : "", ")");
+}
+
+bool LosesContext(CUresult result) {
+  // Not in the headers of every toolkit.
+  constexpr int kContained = 226;
+  constexpr int kTensorMemoryLeak = 721;
+  constexpr int kMpsClientTerminated = 810;
+  switch (static_cast<int>(result)) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case kContained:
+    case kTensorMemoryLeak:
+    case kMpsClientTerminated:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace lockstep::cuda

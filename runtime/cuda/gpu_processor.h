@@ -1,0 +1,61 @@
+// The processor of a GPU: what built-in functions and the worker do with tensors there.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "runtime/cuda/await.h"
+#include "runtime/cuda/device_allocator.h"
+#include "runtime/cuda/elements.h"
+#include "runtime/cuda/host_copier.h"
+#include "runtime/cuda/lanes.h"
+#include "runtime/tensor/processor.h"
+
+namespace lockstep::cuda {
+
+// Everything goes into the lanes' compute stream, after communication that uses the same memory.
+//
+// Threads: one. Waits for the GPU where host memory is given back, within its patience.
+class GpuProcessor final : public tensor::Processor {
+ public:
+  static StatusOr<std::unique_ptr<GpuProcessor>> Create(std::shared_ptr<Lanes> lanes,
+                                                        std::shared_ptr<DeviceAllocator> allocator);
+
+  Device device() const override;
+  DeviceAllocator& allocator() override { return *allocator_; }
+
+  Status Fill(const tensor::Tensor& out, uint64_t pattern) override;
+  Status Arange(const tensor::Tensor& out, const tensor::Steps& steps) override;
+  Status Cast(const tensor::Tensor& from, const tensor::Tensor& to) override;
+  Status CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
+                  size_t rows) override;
+  Status FromHost(void* to, const void* from, size_t size_bytes) override;
+  Status ToHost(void* to, const void* from, size_t size_bytes) override;
+
+  // For the waits from now on.
+  void SetPatience(Patience patience) { patience_ = std::move(patience); }
+
+  // True if the GPU was given anything to do since this was asked last.
+  bool TakeWasUsed() { return std::exchange(was_used_, false); }
+
+ private:
+  GpuProcessor(std::shared_ptr<Lanes> lanes, std::shared_ptr<DeviceAllocator> allocator,
+               std::unique_ptr<HostCopier> copier)
+      : lanes_(std::move(lanes)),
+        allocator_(std::move(allocator)),
+        copier_(std::move(copier)),
+        elements_(lanes_->gpu().shared_from_this()) {}
+  // Before work on this memory.
+  Status Begin(const void* memory, size_t size_bytes);
+  Status Begin(const tensor::Tensor& tensor) { return Begin(tensor.data(), tensor.size_bytes()); }
+
+  const std::shared_ptr<Lanes> lanes_;
+  const std::shared_ptr<DeviceAllocator> allocator_;
+  const std::unique_ptr<HostCopier> copier_;
+  Elements elements_;
+  Patience patience_{Deadline::After(std::chrono::hours(24 * 365))};
+  bool was_used_ = false;
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,85 @@
+#include "runtime/cuda/host_copier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::cuda {
+
+StatusOr<std::unique_ptr<HostCopier>> HostCopier::Create(std::shared_ptr<Gpu> gpu) {
+  std::unique_ptr<HostCopier> copier(new HostCopier(std::move(gpu)));
+  for (size_t i = 0; i < kChunks; ++i) {
+    Chunk chunk;
+    LOCKSTEP_ASSIGN_OR_RETURN(chunk.done, copier->gpu_->NewEvent(/*timed=*/false));
+    LOCKSTEP_ASSIGN_OR_RETURN(void* const memory, copier->gpu_->AllocateHost(kChunkBytes));
+    chunk.memory = static_cast<std::byte*>(memory);
+    copier->chunks_.push_back(std::move(chunk));
+  }
+  return copier;
+}
+
+HostCopier::~HostCopier() {
+  // On whichever thread.
+  (void)gpu_->Bind();
+  // The GPU may still read or write it.
+  const Deadline deadline = Deadline::After(std::chrono::seconds(2));
+  for (Chunk& chunk : chunks_) {
+    const Status settled = Settle(chunk, {deadline});
+    if (settled.ok() || !gpu_->Loss().ok()) gpu_->FreeHost(chunk.memory);
+  }
+}
+
+Status HostCopier::Settle(Chunk& chunk, const Patience& patience) {
+  if (!chunk.is_used) return OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(Await(*chunk.done, patience, "a copy"));
+  chunk.is_used = false;
+  return OkStatus();
+}
+
+StatusOr<HostCopier::Chunk*> HostCopier::Next(const Patience& patience) {
+  Chunk& chunk = chunks_[next_];
+  next_ = (next_ + 1) % chunks_.size();
+  LOCKSTEP_RETURN_IF_ERROR(Settle(chunk, patience));
+  return &chunk;
+}
+
+Status HostCopier::ToGpu(Stream& stream, void* to, const void* from, size_t size_bytes,
+                         const Patience& patience) {
+  for (size_t offset = 0; offset < size_bytes; offset += kChunkBytes) {
+    const size_t size = std::min(kChunkBytes, size_bytes - offset);
+    LOCKSTEP_ASSIGN_OR_RETURN(Chunk* const chunk, Next(patience));
+    std::memcpy(chunk->memory, static_cast<const std::byte*>(from) + offset, size);
+    LOCKSTEP_RETURN_IF_ERROR(
+        stream.Copy(static_cast<std::byte*>(to) + offset, chunk->memory, size));
+    LOCKSTEP_RETURN_IF_ERROR(stream.Record(*chunk->done));
+    chunk->is_used = true;
+  }
+  return OkStatus();
+}
+
+Status HostCopier::FromGpu(Stream& stream, void* to, const void* from, size_t size_bytes,
+                           const Patience& patience) {
+  size_t asked = 0;   // bytes that are on their way, or here
+  size_t copied = 0;  // bytes in `to`
+  size_t oldest = next_;
+  while (copied < size_bytes) {
+    while (asked < size_bytes && asked - copied < kChunks * kChunkBytes) {
+      const size_t size = std::min(kChunkBytes, size_bytes - asked);
+      LOCKSTEP_ASSIGN_OR_RETURN(Chunk* const chunk, Next(patience));
+      LOCKSTEP_RETURN_IF_ERROR(
+          stream.Copy(chunk->memory, static_cast<const std::byte*>(from) + asked, size));
+      LOCKSTEP_RETURN_IF_ERROR(stream.Record(*chunk->done));
+      chunk->is_used = true;
+      asked += size;
+    }
+    Chunk& chunk = chunks_[oldest];
+    oldest = (oldest + 1) % chunks_.size();
+    LOCKSTEP_RETURN_IF_ERROR(Settle(chunk, patience));
+    const size_t size = std::min(kChunkBytes, size_bytes - copied);
+    std::memcpy(static_cast<std::byte*>(to) + copied, chunk.memory, size);
+    copied += size;
+  }
+  return OkStatus();
+}
+
+}  // namespace lockstep::cuda

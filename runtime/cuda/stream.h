@@ -1,0 +1,61 @@
+// Streams, events and kernels: what a GPU does in which order.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/base/status.h"
+
+// CUDA's and HIP's own handles, by the names that their headers give them.
+struct CUstream_st;
+struct CUfunc_st;
+
+namespace lockstep::cuda {
+
+using StreamHandle = CUstream_st*;
+
+// A kernel, as it was found (Gpu::FindKernel).
+struct Kernel {
+  CUfunc_st* handle = nullptr;
+};
+
+// A point in a stream's work.
+//
+// Threads: IsDone() from any; the rest one at a time.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // True once everything before the point where it was recorded last is done. The error of work on
+  // this GPU that failed, whichever work that was: CUDA does not say.
+  virtual StatusOr<bool> IsDone() const = 0;
+  // GPU time from `earlier` to this one; both timed, and done.
+  virtual StatusOr<std::chrono::nanoseconds> Since(const Event& earlier) const = 0;
+};
+
+// Work that is done one after the other. What is put in is begun some time later; the caller does
+// not wait.
+//
+// Threads: one at a time. Buffers are borrowed until the work is done.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual StreamHandle handle() const = 0;
+
+  virtual Status Record(Event& event) = 0;
+  // What is put in after this waits for what `event`, of any stream, was recorded after.
+  virtual Status WaitFor(const Event& event) = 0;
+
+  // Between any two of: memory of this GPU, of another one, of the host (pinned: else the caller
+  // may wait).
+  virtual Status Copy(void* to, const void* from, size_t size_bytes) = 0;
+  // `rows` rows of `row_bytes`, which begin `pitch` bytes apart on either side.
+  virtual Status CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                          size_t row_bytes, size_t rows) = 0;
+
+  // Runs `kernel` by at least `threads` threads, or fewer that take several turns: kernels of
+  // kernels/ go on in steps of the grid. `parameters` is copied.
+  virtual Status Launch(Kernel kernel, uint64_t threads, const void* parameters) = 0;
+};
+
+}  // namespace lockstep::cuda

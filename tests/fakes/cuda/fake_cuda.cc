@@ -1,0 +1,398 @@
+#include "tests/fakes/cuda/fake_cuda.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/cuda/kernels/bodies.h"
+#include "tests/fakes/cuda/device.h"
+#include "tests/fakes/cuda/stream.h"
+
+// What CUDA only declares.
+struct CUstream_st {
+  lockstep::fake_cuda::Stream work;
+};
+struct CUevent_st {
+  // Streams may still come to one that was destroyed.
+  std::shared_ptr<lockstep::fake_cuda::Event> event =
+      std::make_shared<lockstep::fake_cuda::Event>();
+};
+struct CUmemPoolHandle_st {
+  int device;
+};
+struct CUctx_st {
+  int device;
+};
+struct CUmod_st {};
+// A kernel, as the functions that look for one call it.
+struct CUfunc_st {};
+struct CUkern_st {};
+struct CUlib_st {};
+
+namespace lockstep::fake_cuda {
+namespace {
+
+size_t Setting(const char* name, size_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
+}
+
+struct Gpu {
+  explicit Gpu(int number)
+      : memory(Setting("FAKE_CUDA_MEMORY_MIB", 256) << 20), context{number}, pool{number} {}
+  Memory memory;
+  CUctx_st context;
+  CUmemPoolHandle_st pool;
+};
+
+// Never destroyed: streams of other libraries may outlive what the program has.
+std::vector<std::unique_ptr<Gpu>>& Gpus() {
+  static auto* const gpus = [] {
+    auto* made = new std::vector<std::unique_ptr<Gpu>>;
+    const size_t count = Setting("FAKE_CUDA_DEVICES", 8);
+    for (size_t i = 0; i < count; ++i) made->push_back(std::make_unique<Gpu>(static_cast<int>(i)));
+    return made;
+  }();
+  return *gpus;
+}
+
+thread_local CUcontext current_context = nullptr;
+
+std::atomic<int> sticky_error{CUDA_SUCCESS};
+
+CUresult Sticky() { return static_cast<CUresult>(sticky_error.load()); }
+
+template <typename T>
+T* View(T* address) {
+  return static_cast<T*>(fake_cuda_host_view(address));
+}
+
+template <typename Body>
+constexpr FakeKernel KernelOf() {
+  return {sizeof(Body), [](const void* body) { static_cast<const Body*>(body)->Run(0, 1); }};
+}
+
+// Those of runtime/cuda are known, others are looked for in the libraries of $FAKE_CUDA_KERNELS.
+const FakeKernel* FindKernel(const std::string& name) {
+  static const std::map<std::string, FakeKernel> own = {
+      {cuda::Fill::kName, KernelOf<cuda::Fill>()},
+      {cuda::Arange::kName, KernelOf<cuda::Arange>()},
+      {cuda::Cast::kName, KernelOf<cuda::Cast>()},
+  };
+  const auto found = own.find(name);
+  if (found != own.end()) return &found->second;
+  const char* const libraries = std::getenv("FAKE_CUDA_KERNELS");
+  std::istringstream files(libraries == nullptr ? "" : libraries);
+  for (std::string file; std::getline(files, file, ':');) {
+    void* const library = dlopen(file.c_str(), RTLD_NOW);
+    if (library == nullptr) continue;
+    const void* const kernel = dlsym(library, ("fake_kernel_" + name).c_str());
+    if (kernel != nullptr) return static_cast<const FakeKernel*>(kernel);
+  }
+  return nullptr;
+}
+
+// A kernel's parameters, with device addresses as the fake reaches them. Whatever looks like one is
+// one: bodies are made of words, and the memory lies where no number comes near.
+std::vector<uint64_t> Translated(const void* parameters, size_t size_bytes) {
+  std::vector<uint64_t> words(size_bytes / 8 + 1);
+  std::memcpy(words.data(), parameters, size_bytes);
+  for (uint64_t& word : words) {
+    word = reinterpret_cast<uint64_t>(View(reinterpret_cast<void*>(word)));
+  }
+  return words;
+}
+
+void CopyRows(const CUDA_MEMCPY2D& copy) {
+  for (size_t row = 0; row < copy.Height; ++row) {
+    std::memmove(reinterpret_cast<std::byte*>(copy.dstDevice) + row * copy.dstPitch,
+                 reinterpret_cast<const std::byte*>(copy.srcDevice) + row * copy.srcPitch,
+                 copy.WidthInBytes);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::fake_cuda
+
+using namespace lockstep::fake_cuda;
+
+#define RETURN_IF_STICKY() \
+  if (Sticky() != CUDA_SUCCESS) return Sticky()
+
+extern "C" {
+
+void fake_cuda_enqueue(void* stream, void (*work)(void*), void* argument) {
+  static_cast<CUstream>(stream)->work.Add([=] { work(argument); });
+}
+
+void* fake_cuda_host_view(const void* address) {
+  for (const auto& gpu : Gpus()) {
+    if (gpu->memory.Contains(address)) return gpu->memory.HostView(address);
+  }
+  return const_cast<void*>(address);
+}
+
+void* fake_cuda_allocate(size_t size_bytes) {
+  if (current_context == nullptr) return nullptr;
+  return Gpus()[static_cast<size_t>(current_context->device)]->memory.Allocate(size_bytes);
+}
+void fake_cuda_free(void* address) {
+  for (const auto& gpu : Gpus()) gpu->memory.Free(address);
+}
+
+void fake_cuda_set_sticky_error(int result) { sticky_error = result; }
+
+size_t fake_cuda_allocated_bytes() {
+  size_t bytes = 0;
+  for (const auto& gpu : Gpus()) bytes += gpu->memory.allocated_bytes();
+  return bytes;
+}
+
+CUresult cuInit(unsigned) { return Gpus().empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
+
+CUresult cuDriverGetVersion(int* version) {
+  *version = static_cast<int>(Setting("FAKE_CUDA_VERSION", CUDA_VERSION));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** name) {
+  switch (error) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      *name = "CUDA_ERROR_OUT_OF_MEMORY";
+      return CUDA_SUCCESS;
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+      *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
+      return CUDA_SUCCESS;
+    case CUDA_ERROR_NO_DEVICE:
+      *name = "CUDA_ERROR_NO_DEVICE";
+      return CUDA_SUCCESS;
+    default:
+      *name = "CUDA_ERROR_OF_THE_FAKE";
+      return CUDA_SUCCESS;
+  }
+}
+
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "said by the fake";
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = static_cast<int>(Gpus().size());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int index) {
+  if (index < 0 || index >= static_cast<int>(Gpus().size())) return CUDA_ERROR_INVALID_DEVICE;
+  *device = index;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char* name, int size, CUdevice) {
+  std::strncpy(name, "Fake GPU", static_cast<size_t>(size));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
+  std::strncpy(id, ("0000:0" + std::to_string(device) + ":00.0").c_str(),
+               static_cast<size_t>(size));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
+  *bytes = Gpus()[static_cast<size_t>(device)]->memory.size_bytes();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = &Gpus()[static_cast<size_t>(device)]->context;
+  return Sticky();
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current_context = context;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
+  RETURN_IF_STICKY();
+  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *stream = new CUstream_st;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  delete stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  RETURN_IF_STICKY();
+  stream->work.Add(
+      [held = event->event, recording = event->event->recorded()] { held->Await(recording); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  RETURN_IF_STICKY();
+  *event = new CUevent_st;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  delete event;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  RETURN_IF_STICKY();
+  stream->work.Add(
+      [held = event->event, recording = event->event->Record()] { held->Happen(recording); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventQuery(CUevent event) {
+  RETURN_IF_STICKY();
+  return event->event->IsDone() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  RETURN_IF_STICKY();
+  if (!start->event->IsDone() || !end->event->IsDone()) return CUDA_ERROR_NOT_READY;
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->event->when() - start->event->when()).count();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  RETURN_IF_STICKY();
+  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const Memory& memory = Gpus()[static_cast<size_t>(current_context->device)]->memory;
+  *total_bytes = memory.size_bytes();
+  *free_bytes = memory.size_bytes() - memory.allocated_bytes();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned) {
+  RETURN_IF_STICKY();
+  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return *address == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeHost(void* address) {
+  std::free(address);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  RETURN_IF_STICKY();
+  *pool = &Gpus()[static_cast<size_t>(properties->location.id)]->pool;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool) { return CUDA_SUCCESS; }
+CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) { return Sticky(); }
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  RETURN_IF_STICKY();
+  if (attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<cuuint64_t*>(value) =
+      Gpus()[static_cast<size_t>(pool->device)]->memory.allocated_bytes();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) { return Sticky(); }
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream) {
+  RETURN_IF_STICKY();
+  void* const memory = Gpus()[static_cast<size_t>(pool->device)]->memory.Allocate(bytes);
+  *address = reinterpret_cast<CUdeviceptr>(memory);
+  return memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  RETURN_IF_STICKY();
+  stream->work.Add([=] {
+    for (const auto& gpu : Gpus()) gpu->memory.Free(reinterpret_cast<void*>(address));
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  CUDA_MEMCPY2D copy{};
+  copy.srcDevice = from;
+  copy.dstDevice = to;
+  copy.srcPitch = copy.dstPitch = copy.WidthInBytes = bytes;
+  copy.Height = 1;
+  return cuMemcpy2DAsync(&copy, stream);
+}
+
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
+  RETURN_IF_STICKY();
+  CUDA_MEMCPY2D copy = *given;
+  auto* const to = reinterpret_cast<void*>(copy.dstDevice);
+  auto* const from = reinterpret_cast<void*>(copy.srcDevice);
+  copy.dstDevice = reinterpret_cast<CUdeviceptr>(View(to));
+  copy.srcDevice = reinterpret_cast<CUdeviceptr>(View(from));
+  // Whether host memory is pinned is not known here. CUDA reads pinned memory later, so this does,
+  // too.
+  stream->work.Add([copy] { CopyRows(copy); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void*) {
+  RETURN_IF_STICKY();
+  static CUmod_st loaded;
+  *module = &loaded;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  RETURN_IF_STICKY();
+  const FakeKernel* const kernel = FindKernel(name);
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *function = reinterpret_cast<CUfunction>(const_cast<FakeKernel*>(kernel));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  RETURN_IF_STICKY();
+  static CUlib_st loaded;
+  *library = &loaded;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
+  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(kernel), nullptr, name);
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        unsigned, unsigned, CUstream stream, void** parameters, void**) {
+  RETURN_IF_STICKY();
+  const auto* const kernel = reinterpret_cast<const FakeKernel*>(function);
+  stream->work.Add([kernel, words = Translated(parameters[0], kernel->parameter_bytes)] {
+    kernel->run(words.data());
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

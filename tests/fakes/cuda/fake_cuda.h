@@ -1,0 +1,49 @@
+// A libcuda.so.1 for machines without a GPU: what of the driver's API runtime/cuda uses, done by
+// threads.
+//
+// It is made to find mistakes, not to be quick. What a stream is given is done later, by a thread
+// of its own. Device memory cannot be touched by the host: whoever does it gets a segmentation
+// fault, as with a GPU. Freed memory is overwritten when the stream comes to it. After an error
+// that loses the context every call fails.
+//
+// It has as many GPUs as $FAKE_CUDA_DEVICES says (8), with $FAKE_CUDA_MEMORY_MIB each (256).
+// Programs that load libcuda.so.1 find it by LD_LIBRARY_PATH, or because they are linked with it.
+#pragma once
+
+#include <cstddef>
+
+// A kernel of somebody's own, as the host runs it: a library that $FAKE_CUDA_KERNELS names
+// (several, with ":" between) has it as `fake_kernel_<name>`.
+struct FakeKernel {
+  size_t parameter_bytes;  // of the struct that a launch passes
+  void (*run)(const void* parameters);
+};
+
+// Defines it by its body (runtime/base/kernel.h).
+#define FAKE_CUDA_KERNEL(name, Body)              \
+  extern "C" const FakeKernel fake_kernel_##name; \
+  const FakeKernel fake_kernel_##name = {         \
+      sizeof(Body), [](const void* body) { static_cast<const Body*>(body)->Run(0, 1); }}
+
+extern "C" {
+
+// Does `work(argument)` in the stream's turn: a kernel of the test's own. `stream` is a CUstream.
+void fake_cuda_enqueue(void* stream, void (*work)(void* argument), void* argument);
+
+// Where the host finds what is at a device address; any other address is given back as it is.
+void* fake_cuda_host_view(const void* address);
+
+// Memory of the calling thread's GPU, as a library gets it that is no part of the program; null:
+// there is none.
+void* fake_cuda_allocate(size_t size_bytes);
+void fake_cuda_free(void* address);
+
+// From now on every call that can tell of an error on the device gives this one (a CUresult), as
+// after an illegal address in a kernel; 0: none any more.
+void fake_cuda_set_sticky_error(int result);
+
+// Bytes of all devices that are allocated, and not freed, as seen by the calls made (not by the
+// streams).
+size_t fake_cuda_allocated_bytes(void);
+
+}  // extern "C"

@@ -1,0 +1,22 @@
+// A libnccl.so.2 for machines without a GPU: what of NCCL runtime/collective/nccl uses, done by the
+// CPU on the memory of the fake GPUs, between threads and processes of one host.
+//
+// As NCCL does, it never notices that a rank died, and waits for ever for one that does not come:
+// only an abort ends that. It reduces in rank order, 16-bit floats in float.
+#pragma once
+
+extern "C" {
+
+// From now on every communicator of this process tells of this error (an ncclResult_t) in the
+// background; 0: none any more.
+void fake_nccl_set_async_error(int result);
+// How many communicators of this process were begun, and not destroyed or aborted since.
+int fake_nccl_live_communicators(void);
+// How many were aborted.
+int fake_nccl_aborts(void);
+// Memory that communicators of this process have registered and not given back.
+int fake_nccl_live_registrations(void);
+// Allreduces of this process from and to memory that their communicator has registered.
+int fake_nccl_allreduces_of_registered(void);
+
+}  // extern "C"

@@ -1,0 +1,70 @@
+// Memory of GPUs that is registered with NCCL, on fake ones: what only those tell.
+#include "tests/integration/gpu_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::Each;
+
+class RegisteredMemoryTest : public GpuFixture {
+ protected:
+  ClusterOptions OwnOptions() override {
+    ClusterOptions options = GpuFixture::OwnOptions();
+    options.worker.registered_memory_bytes = 1 << 20;
+    return options;
+  }
+  // By ranks of this process, from and to registered memory.
+  static int AllReduces() { return AskFakeNccl("fake_nccl_allreduces_of_registered"); }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, RegisteredMemoryTest,
+                         ::testing::Values(ClusterKind::kTcpThreads), NameOf);
+
+TEST_P(RegisteredMemoryTest, IsWhatTensorsHaveFirstAndIsGivenBack) {
+  const int before = AllReduces();
+  const DRef sum = Unwrap(session_->AllReduce(Ones({1000}), Reduction::kSum));
+  EXPECT_THAT(Elements<float>(sum, 0), Each(4.0f));
+  EXPECT_EQ(AllReduces(), before + kWorkers) << "one for each rank";
+  EXPECT_GE(AskFakeNccl("fake_nccl_live_registrations"), kWorkers);
+  // What does not fit comes from elsewhere.
+  const DRef large_sum = Unwrap(session_->AllReduce(Ones({1 << 20}), Reduction::kSum));
+  EXPECT_THAT(Elements<float>(large_sum, 0), Each(4.0f));
+  EXPECT_EQ(AllReduces(), before + kWorkers);
+  EXPECT_OK(session_->Close());
+  EXPECT_OK(cluster_->Stop());
+  cluster_.reset();
+  EXPECT_EQ(AskFakeNccl("fake_nccl_live_registrations"), 0);
+}
+
+// NCCL wants registered memory of all ranks, at the same place, or of none.
+TEST_P(RegisteredMemoryTest, RanksThatDoNotLieAlikeUseOtherMemory) {
+  // Rank 1's region is full, and that of rank 2 begins with something else.
+  const DRef filler = Unwrap(session_->Empty({1 << 20}, DType::kUInt8, 1));
+  const DRef first = Unwrap(session_->Empty({1000}, DType::kUInt8, 2));
+  const int before = AllReduces();
+  const DRef mine = FullOfRank({6, 5});
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_THAT(Elements<float>(Unwrap(session_->AllReduce(mine, Reduction::kSum)), rank),
+                Each(0.0f + 1 + 2 + 3));
+  }
+  EXPECT_EQ(AllReduces(), before);
+  EXPECT_THAT(Elements<float>(Unwrap(session_->Broadcast(mine, 2)), 0), Each(2.0f));
+  EXPECT_THAT(Elements<float>(Unwrap(session_->Broadcast(mine, 0)), 2), Each(0.0f));
+  EXPECT_THAT(Elements<float>(Unwrap(session_->ReduceScatter(mine, Reduction::kMax)), 3),
+              Each(3.0f));
+  const std::vector<float> gathered = Elements<float>(Unwrap(session_->AllGather(mine)), 1);
+  ASSERT_EQ(gathered.size(), 120u);
+  for (size_t i = 0; i < gathered.size(); ++i) EXPECT_EQ(static_cast<size_t>(gathered[i]), i / 30);
+  EXPECT_THAT(Elements<float>(Unwrap(session_->Reduce(mine, Reduction::kSum, 3)), 3), Each(6.0f));
+  EXPECT_THAT(Elements<float>(Unwrap(session_->Scatter(mine, 3)), 0), Each(3.0f));
+  EXPECT_EQ(Elements<float>(Unwrap(session_->Gather(mine, 2)), 2), gathered);
+  const DRef exchanged = Unwrap(session_->AllToAll(FullOfRank({4, 2})));
+  EXPECT_EQ(Elements<float>(exchanged, 1), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
+  EXPECT_THAT(Elements<float>(Unwrap(session_->Transfer(mine, 1, 2)), 2), Each(1.0f));
+}
+
+TEST_P(RegisteredMemoryTest, RanksWithTensorsInDifferentMemoryAreToldSo) {
+  ExpectDisagreementAboutMemory();
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -1,0 +1,147 @@
+// Workers with GPUs: what only they do.
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
+#include "tests/integration/gpu_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr auto kLong = 20s;
+
+class GpuTest : public GpuFixture {};
+INSTANTIATE_TEST_SUITE_P(Clusters, GpuTest, ::testing::ValuesIn(GpuKinds()), NameOf);
+
+// Workers of one process share their GPUs' fate.
+class GpuLossTest : public GpuTest {};
+INSTANTIATE_TEST_SUITE_P(Clusters, GpuLossTest, ::testing::Values(ClusterKind::kTcpProcesses),
+                         NameOf);
+
+TEST_P(GpuTest, TensorsAreMadeAndWorkedOnThere) {
+  const DRef numbers = Call("lockstep.arange", 0, 12, 1, DType::kInt32);
+  const DRef matrix = Call("lockstep.reshape", numbers, Shape{3, 4});
+  const DRef columns = Call("lockstep.slice", matrix, 1, 1, 3);
+  const DRef twice = Call("lockstep.concat", 1, columns, columns);
+  const DRef floats = Call("lockstep.cast", twice, DType::kFloat32);
+  (void)Unwrap(session_->Call(Kernel("scale"), floats, 10.0));  // it takes GPU tensors only
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_EQ(Elements<float>(floats, rank),
+              (std::vector<float>{10, 20, 10, 20, 50, 60, 50, 60, 90, 100, 90, 100}));
+  }
+}
+
+TEST_P(GpuTest, TensorsAreMovedBetweenGpuAndHost) {
+  const DRef on_gpu = FullOfRank({1000});
+  const DRef on_host = Call("lockstep.to_device", on_gpu, "cpu");
+  const DRef back = Call("lockstep.to_device", on_host, "cuda");
+  EXPECT_THAT(Elements<float>(back, 2), Each(2.0f));
+  (void)Unwrap(session_->Call(Kernel("scale"), back, 2.0));
+  EXPECT_THAT(Elements<float>(back, 2), Each(4.0f));
+  EXPECT_THAT(Elements<float>(on_gpu, 2), Each(2.0f)) << "a copy of its own";
+  (void)Unwrap(session_->Call(Kernel("scale"), on_host, 2.0));
+  EXPECT_THAT(FailureOfSync(), HasSubstr("must be on a GPU"));
+}
+
+TEST_P(GpuTest, HostTensorsOfGpuWorkersAreReducedByTheirCpus) {
+  const DRef rank = Call("lockstep.worker_rank");
+  const DRef on_host = Call("lockstep.full", Shape{5}, rank, DType::kFloat32, "cpu");
+  const DRef sum = Unwrap(session_->AllReduce(on_host, Reduction::kSum));
+  EXPECT_THAT(Elements<float>(sum, 1), Each(6.0f));
+  (void)Unwrap(session_->Call(Kernel("scale"), sum, 2.0));
+  EXPECT_THAT(FailureOfSync(), HasSubstr("must be on a GPU"));
+}
+
+TEST_P(GpuTest, RanksWithTensorsInDifferentMemoryAreToldSo) { ExpectDisagreementAboutMemory(); }
+
+TEST_P(GpuTest, KernelsAndCollectivesKeepTheirOrder) {
+  const DRef scale = Kernel("scale");
+  DRef tensor = FullOfRank({50'000});
+  for (int round = 0; round < 5; ++round) {
+    (void)Unwrap(session_->Call(scale, tensor, 0.5));
+    tensor = Unwrap(session_->AllReduce(tensor, Reduction::kSum));
+  }
+  // 0 + 1 + 2 + 3, and then four times a half of it, four times.
+  EXPECT_THAT(Elements<float>(tensor, 3), Each(3.0f * 2 * 2 * 2 * 2));
+}
+
+TEST_P(GpuTest, OutOfMemoryTellsWhoHoldsWhatAndTheWorkerLivesOn) {
+  const DRef held = Unwrap(session_->Empty({kMemoryBytes / 2}, DType::kUInt8));
+  (void)Unwrap(session_->Empty({kMemoryBytes}, DType::kUInt8, 1));
+  EXPECT_THAT(FailureOfSync(),
+              AllOf(HasSubstr("rank 1"), HasSubstr("cannot allocate 67108864 bytes"),
+                    HasSubstr("holds 33554432 bytes"), HasSubstr("device_memory_bytes")));
+  EXPECT_OK(session_->Reset());
+  (void)Unwrap(session_->Empty({kMemoryBytes / 4}, DType::kUInt8));
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(GpuTest, AKernelThatNeverEndsIsSeenAsStuckAndNamed) {
+  const DRef tensor = Ones({4});
+  (void)Unwrap(session_->Call(Kernel("spin"), tensor));
+  const DRef after = Call("lockstep.cast", tensor, DType::kFloat64);
+  EXPECT_OK(session_->Flush());
+  const ClusterStatus status =
+      StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.workers[2].stuck; });
+  EXPECT_EQ(status.workers[2].activity.what, "spin");
+  EXPECT_LT(status.workers[2].activity.completed, status.workers[2].activity.launched);
+  (void)Unwrap(session_->Call(Kernel("let_go")));
+  EXPECT_OK(session_->SyncAll());
+  StatusOnce(*cluster_, [](const ClusterStatus& now) { return !now.workers[2].stuck; });
+}
+
+TEST_P(GpuTest, CollectivesOfNothingAreCompletedToo) {
+  const DRef nothing = Unwrap(session_->Empty(Shape{0}, DType::kFloat32));
+  (void)Unwrap(session_->AllReduce(nothing, Reduction::kSum));
+  (void)Unwrap(session_->AllGather(nothing));
+  EXPECT_OK(session_->SyncAll());
+  StatusOnce(*cluster_, [](const ClusterStatus& now) {
+    return std::all_of(now.workers.begin(), now.workers.end(), [](const WorkerStatus& worker) {
+      return worker.activity.launched == worker.activity.completed;
+    });
+  });
+}
+
+TEST_P(GpuTest, WhatACopyWaitsForIsNamed) {
+  const DRef tensor = Ones({4});
+  (void)Unwrap(session_->Call(Kernel("spin"), tensor));
+  auto copy =
+      std::async(std::launch::async, [&] { return session_->DebugGet(tensor, 2).status(); });
+  const ClusterStatus status =
+      StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.workers[2].stuck; });
+  EXPECT_EQ(status.workers[2].activity.what, "spin");
+  // That ends the wait, which is all that can be ended.
+  EXPECT_OK(session_->Reset());
+  EXPECT_EQ(copy.get().code(), StatusCode::kAborted);
+  (void)Unwrap(session_->Call(Kernel("let_go")));
+  EXPECT_THAT(Elements<float>(Ones({3}), 1), Each(1.0f));
+}
+
+TEST_P(GpuLossTest, AnIllegalAddressIsAttributedAndCostsTheWorker) {
+  EXPECT_OK(session_->SyncAll());
+  const uint64_t before = Unwrap(GetClusterStatus(cluster_->address(), kLong)).epoch.value;
+  const DRef rank = Call("lockstep.worker_rank");
+  (void)Unwrap(session_->Call(Kernel("illegal_address"), Ones({4}), rank, 2));
+  EXPECT_THAT(FailureOfSync(), AllOf(HasSubstr("rank 2"), HasSubstr("illegal_address"),
+                                     HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS")));
+  StatusOnce(*cluster_,
+             [](const ClusterStatus& now) { return now.workers[2].state != WorkerState::kReady; });
+  EXPECT_OK(cluster_->ReplaceWorker(2));
+  EXPECT_OK(session_->AwaitWorkers(kLong));
+  EXPECT_GT(Unwrap(GetClusterStatus(cluster_->address(), kLong)).epoch.value, before);
+  EXPECT_OK(session_->Reset());
+  const DRef sum = Unwrap(session_->AllReduce(Ones({10}), Reduction::kSum));
+  EXPECT_THAT(Elements<float>(sum, 2), Each(4.0f));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

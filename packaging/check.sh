@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Installs the packages on a Debian 12 that has nothing, and uses them as a newcomer would.
+#
+# usage: check.sh FOLDER_OF_PACKAGES
+#
+# Needs root, debootstrap and lintian. What is installed, started and compiled is in a folder that is gone at the end.
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+readonly ROOT
+DEBIAN=""
+
+main() {
+  local packages
+  packages="$(realpath "${1:?the folder of the packages}")"
+  ask_lintian "$packages"
+  look_at_units
+  make_debian
+  cp "$packages"/*.deb "$DEBIAN/tmp/"
+  cp -r "$ROOT/packaging/client" "$DEBIAN/tmp/"
+  inside 'apt-get install -y -q /tmp/*.deb >/dev/null'
+  run_demo
+  build_clients
+  remove_all
+  echo "The packages are good."
+}
+
+ask_lintian() {
+  lintian --fail-on error --suppress-tags no-manual-page "$1"/*.deb
+}
+
+# Anything above 4 is called exposed; workers share devices and memory with the host.
+look_at_units() {
+  systemd-analyze security --offline=true --threshold=20 --no-pager \
+    "$ROOT/packaging/systemd/lockstep-controller.service" | tail -n 1
+  # Of a template an instance is looked at.
+  local folder
+  folder="$(mktemp -d)"
+  cp "$ROOT/packaging/systemd/lockstep-worker@.service" "$folder/lockstep-worker@0.service"
+  systemd-analyze security --offline=true --threshold=40 --no-pager \
+    "$folder/lockstep-worker@0.service" | tail -n 1
+  rm -r "$folder"
+}
+
+make_debian() {
+  DEBIAN="$(mktemp -d /tmp/lockstep-debian.XXXXXX)"
+  trap clean_up EXIT
+  chmod 755 "$DEBIAN" # it is the root of those who are not root, too
+  debootstrap --variant=minbase bookworm "$DEBIAN" >/dev/null
+  local file
+  for file in /etc/resolv.conf /etc/hosts /etc/apt/apt.conf.d/*proxy* /etc/apt/sources.list; do
+    [[ ! -e $file ]] || cp "$file" "$DEBIAN$file"
+  done
+  mount --bind /proc "$DEBIAN/proc"
+  mount --bind /dev "$DEBIAN/dev"
+  mount -t tmpfs tmpfs "$DEBIAN/dev/shm"
+  printf '%s\n' 'APT::Sandbox::User "root";' 'Dpkg::Use-Pty "0";' >"$DEBIAN/etc/apt/apt.conf.d/99check"
+  inside 'apt-get update -q >/dev/null'
+}
+
+# What a shell of the new system says, with none of this one's settings.
+inside() {
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C DEBIAN_FRONTEND=noninteractive \
+    http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" chroot "$DEBIAN" /bin/bash -euc "$1"
+}
+
+# The trained network of `tools/dev demo`, and a program for the command line.
+run_demo() {
+  # shellcheck disable=SC2016 # for the shell there
+  inside 'lockstep up --workers 4 --module-path /usr/lib/lockstep/examples/digits --detach
+          trap "lockstep down" EXIT
+          endpoint="$(lockstep status --output json | grep -o "\"endpoint\": *\"ipc:[^\"]*\"" | head -n 1 | cut -d\" -f4)"
+          /usr/lib/lockstep/examples/digits/digits --quiet --connect "$endpoint"'
+  inside 'lockstep run /usr/share/doc/lockstep-examples/examples/collectives.yaml --embedded'
+}
+
+# The same program by pkg-config and by CMake, against services that the packages configure.
+build_clients() {
+  # shellcheck disable=SC2016 # for the shell there
+  inside 'apt-get install -y -q g++ cmake pkgconf >/dev/null
+          cd /tmp/client
+          g++ -std=c++20 client.cc $(pkg-config --cflags --libs lockstep) -o by_pkg_config
+          cmake -S . -B build >/dev/null && cmake --build build >/dev/null
+          install -d -o lockstep -g lockstep -m 750 /run/lockstep
+          as_lockstep=(setpriv --reuid lockstep --regid lockstep --clear-groups)
+          "${as_lockstep[@]}" lockstep-controller --config /etc/lockstep/controller.yaml &
+          controller=$!
+          "${as_lockstep[@]}" lockstep-worker --config /etc/lockstep/worker.yaml --set rank=0 --set arena_bytes=64MiB &
+          "${as_lockstep[@]}" ./by_pkg_config
+          "${as_lockstep[@]}" ./build/client
+          # A controller that ends sends its workers away.
+          kill "$controller"
+          wait'
+}
+
+remove_all() {
+  inside 'apt-get purge -y -q "lockstep*" liblockstep-dev >/dev/null
+          ! ls /etc/lockstep /usr/lib/lockstep 2>/dev/null'
+}
+
+clean_up() {
+  local place
+  for place in dev/shm dev proc; do
+    mountpoint -q "$DEBIAN/$place" && umount "$DEBIAN/$place"
+  done
+  # Not while anything of the host is mounted there.
+  if ! grep -q " $DEBIAN/" /proc/mounts; then rm -rf "$DEBIAN"; fi
+}
+
+main "$@"

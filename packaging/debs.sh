@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# Makes the Debian packages of what is built, in the folder that is named.
+#
+# usage: debs.sh BINARIES TARGET
+#
+# The packages depend on the versions of the distribution's libraries that the programs are linked with: they are
+# for the release on which they were built.
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+readonly ROOT
+readonly PACKAGING="$ROOT/packaging"
+readonly PRIVATE=usr/lib/lockstep # libraries that are nobody else's
+readonly MPI_LIBRARY=liblockstep_mpi.so
+
+main() {
+  [[ $# == 2 ]] || {
+    echo "usage: debs.sh BINARIES TARGET" >&2
+    exit 2
+  }
+  BINARIES="$(realpath "$1")"
+  mkdir -p "$2"
+  rm -f "$2"/*.deb # of other versions, too
+  TARGET="$(realpath "$2")"
+  WORK="$(mktemp -d)"
+  trap 'rm -rf "$WORK"' EXIT
+  VERSION="$(sed -n 's/.*kBuildVersion\[\] = "\(.*\)".*/\1/p' "$ROOT/runtime/control/host.h")"
+  TRIPLET="$(dpkg-architecture -qDEB_HOST_MULTIARCH)"
+  # The same files from the same commit, or from the same sources without git.
+  SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -C "$ROOT" log -1 --format=%ct 2>/dev/null ||
+    stat -c %Y "$ROOT/CHANGELOG.md")}"
+  export SOURCE_DATE_EPOCH
+  # Whoever makes packages for others says who he is, as for any Debian package.
+  MAINTAINER="${DEBFULLNAME:-Lockstep} <${DEBEMAIL:-packages@lockstep.invalid}>"
+
+  make_controller
+  make_worker
+  make_cli
+  make_examples
+  make_library
+}
+
+make_controller() {
+  local to="$WORK/lockstep-controller"
+  program "$to" services/controller/lockstep-controller
+  install -Dm644 -t "$to/lib/systemd/system" "$PACKAGING/systemd/lockstep-controller.service"
+  install -Dm640 -t "$to/etc/lockstep" "$PACKAGING/etc/controller.yaml"
+  service_scripts "$to" lockstep-controller.service controller.yaml
+  pack lockstep-controller "controller of a Lockstep cluster" "adduser" "" \
+    "Orders the commands of all clients, and sends them to the workers."
+}
+
+make_worker() {
+  local to="$WORK/lockstep-worker"
+  program "$to" services/worker/lockstep-worker
+  install -Dm644 -t "$to/$PRIVATE" "$(ffi_library)"
+  if [[ -e "$BINARIES/services/worker/$MPI_LIBRARY" ]]; then
+    install -Dm644 -t "$to/$PRIVATE" "$BINARIES/services/worker/$MPI_LIBRARY"
+  fi
+  install -Dm644 -t "$to/lib/systemd/system" "$PACKAGING/systemd/lockstep-worker@.service"
+  install -Dm640 -t "$to/etc/lockstep" "$PACKAGING/etc/worker.yaml"
+  service_scripts "$to" "" worker.yaml
+  # MPI is loaded where a cluster is set to it; what is left out then is large.
+  local recommends=""
+  [[ ! -e "$to/$PRIVATE/$MPI_LIBRARY" ]] || recommends="$(linked_packages "$to/$PRIVATE/$MPI_LIBRARY" | grep -o 'libopenmpi[^,]*')"
+  RECOMMENDS="$recommends" pack lockstep-worker "worker of a Lockstep cluster" "adduser" "" \
+    "Executes the commands of a cluster's clients on its own part of their data, on CPUs or on a GPU."
+}
+
+make_cli() {
+  local to="$WORK/lockstep"
+  program "$to" tools/cli/lockstep
+  pack lockstep "command line of Lockstep" \
+    "lockstep-controller (= $VERSION), lockstep-worker (= $VERSION)" "" \
+    "Starts clusters on one host or several, runs programs on them, and shows what they do."
+}
+
+make_examples() {
+  local to="$WORK/lockstep-examples"
+  local digits="$to/$PRIVATE/examples/digits"
+  install -d "$digits"
+  install -m755 -t "$digits" "$BINARIES/examples/digits/digits"
+  install -m644 -t "$digits" "$BINARIES/examples/digits/digits_module.so" \
+    "$ROOT/examples/digits/data/optdigits.csv"
+  strip --strip-debug "$digits/digits" "$digits/digits_module.so"
+  patchelf --set-rpath "/$PRIVATE" "$digits/digits"
+  patchelf --set-rpath "/$PRIVATE" "$digits/digits_module.so"
+  install -Dm644 -t "$to/usr/share/doc/lockstep-examples/examples" "$ROOT"/examples/programs/*.yaml
+  pack lockstep-examples "examples of Lockstep" "lockstep (= $VERSION)" "" \
+    "A network that is trained on real data by all workers of a cluster, and programs for its command line."
+}
+
+make_library() {
+  local to="$WORK/liblockstep-dev" flags
+  flags="$(cat "$BINARIES/packaging/liblockstep.flags")"
+  install -Dm644 -t "$to/usr/lib/$TRIPLET" "$BINARIES/packaging/liblockstep.a"
+  chmod u+w "$to/usr/lib/$TRIPLET/liblockstep.a"
+  strip --strip-debug --enable-deterministic-archives "$to/usr/lib/$TRIPLET/liblockstep.a"
+  python3 "$PACKAGING/headers.py" "$ROOT" "$BINARIES" "$to/usr/include/lockstep" \
+    runtime/client/session.h runtime/client/admin.h runtime/client/failure.h >/dev/null
+  fill "$PACKAGING/lockstep.pc.in" "$to/usr/lib/$TRIPLET/pkgconfig/lockstep.pc" "$flags"
+  fill "$PACKAGING/LockstepConfig.cmake.in" \
+    "$to/usr/lib/$TRIPLET/cmake/Lockstep/LockstepConfig.cmake" "$flags"
+  pack liblockstep-dev "client library of Lockstep, headers and archive" \
+    "libabsl-dev, libcapnp-dev, libfmt-dev, libspdlog-dev, libxxhash-dev, libzmq3-dev" "libdevel" \
+    "For programs of one's own that drive a Lockstep cluster."
+}
+
+# program STAGE PATH: a program, which finds the private libraries. Its symbols stay: the stacks that
+# `lockstep why` shows are made of them.
+program() {
+  local to
+  to="$1/usr/bin/$(basename "$2")"
+  install -Dm755 "$BINARIES/$2" "$to"
+  strip --strip-debug "$to"
+  if readelf -d "$to" | grep -q RUNPATH; then patchelf --set-rpath "/$PRIVATE" "$to"; fi
+}
+
+ffi_library() {
+  local found
+  found="$(ldd "$BINARIES/services/worker/lockstep-worker" | awk '$1 == "libtvm_ffi.so" { print $3 }')"
+  realpath "$found"
+}
+
+# service_scripts STAGE UNIT CONFIGURATION: what happens when it is installed and removed. An empty unit: its
+# instances are the administrator's to enable.
+service_scripts() {
+  local to="$1/DEBIAN" unit="$2" configuration="$3"
+  install -d "$to"
+  echo "/etc/lockstep/$configuration" >"$to/conffiles"
+  cat >"$to/postinst" <<SCRIPT
+#!/bin/sh
+set -e
+if [ "\$1" = configure ]; then
+  # One that the administrator has made, with a number of his own, is as good.
+  getent passwd lockstep >/dev/null ||
+    adduser --system --group --quiet --home /nonexistent --no-create-home lockstep
+  chown root:lockstep /etc/lockstep "/etc/lockstep/$configuration"
+  chmod 750 /etc/lockstep
+  chmod 640 "/etc/lockstep/$configuration"
+  if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    if [ -n "$unit" ] && [ -n "\$2" ]; then systemctl try-restart "$unit"; fi
+  fi
+fi
+SCRIPT
+  cat >"$to/prerm" <<SCRIPT
+#!/bin/sh
+set -e
+if [ "\$1" = remove ] && [ -d /run/systemd/system ]; then
+  systemctl stop "${unit:-lockstep-worker@*.service}"
+fi
+SCRIPT
+  chmod 755 "$to/postinst" "$to/prerm"
+}
+
+# fill TEMPLATE FILE FLAGS
+fill() {
+  install -d "$(dirname "$2")"
+  sed -e "s|@TRIPLET@|$TRIPLET|; s|@VERSION@|$VERSION|; s|@FLAGS@|$3|; s|@CMAKE_FLAGS@|${3// /;}|" "$1" >"$2"
+}
+
+# pack NAME SUMMARY DEPENDS SECTION DESCRIPTION: makes the package of the stage of that name, which recommends
+# $RECOMMENDS.
+pack() {
+  local name="$1" summary="$2" depends="$3" section="${4:-net}" description="$5" stage="$WORK/$1" shared document relations
+  document="$stage/usr/share/doc/$name"
+  install -Dm644 -t "$document" "$PACKAGING/copyright"
+  if [[ $name == lockstep-* ]]; then
+    install -Dm644 -t "$document" "$ROOT"/docs/{configuration,operations,security}.md
+  fi
+  # As dpkg's changelogs are written; what changes is told in the project's own.
+  install -d "$document"
+  printf 'lockstep (%s) unstable; urgency=medium\n\n  * See upstream.\n\n -- %s  %s\n' "$VERSION" \
+    "$MAINTAINER" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" |
+    gzip -9n >"$document/changelog.gz"
+  overrides "$name" "$stage"
+  shared="$(shared_libraries "$stage")"
+  relations="Depends: $(sed 's/^, //; s/, $//' <<<"$shared, $depends")"
+  [[ -z "${RECOMMENDS:-}" ]] || relations+=$'\n'"Recommends: $RECOMMENDS"
+  install -d "$stage/DEBIAN"
+  cat >"$stage/DEBIAN/control" <<CONTROL
+Package: $name
+Version: $VERSION
+Architecture: $(dpkg --print-architecture)
+Maintainer: $MAINTAINER
+Section: $section
+Priority: optional
+$relations
+Installed-Size: $(du -sk --exclude=DEBIAN "$stage" | cut -f1)
+Description: $summary
+$(fold -s -w 78 <<<"$description" | sed 's/^/ /; s/ *$//')
+ .
+ Lockstep drives many workers, one for each GPU or CPU rank, as one machine.
+CONTROL
+  find "$stage" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  dpkg-deb --root-owner-group --build "$stage" "$TARGET" >/dev/null
+  echo "$TARGET/${name}_${VERSION}_$(dpkg --print-architecture).deb"
+}
+
+# The distribution's packages that a stage's programs and libraries cannot do without.
+shared_libraries() {
+  local -a files=()
+  mapfile -t files < <(find "$1" -type f ! -name "$MPI_LIBRARY" \
+    \( -path '*/usr/bin/*' -o -name '*.so' -o -name digits \))
+  [[ ${#files[@]} -eq 0 ]] || linked_packages "${files[@]}"
+}
+
+# linked_packages FILE...: the packages of the libraries that the files are linked with.
+linked_packages() {
+  local control="$WORK/shlibdeps"
+  mkdir -p "$control/debian"
+  printf 'Source: lockstep\n\nPackage: lockstep\nArchitecture: any\n' >"$control/debian/control"
+  (cd "$control" && dpkg-shlibdeps -O --ignore-missing-info -l"$WORK/lockstep-worker/$PRIVATE" "$@" 2>/dev/null) |
+    sed 's/^shlibs:Depends=//'
+}
+
+# What lintian is told.
+overrides() {
+  local name="$1" stage="$2" file
+  file="$stage/usr/share/lintian/overrides/$name"
+  [[ -d "$stage/usr/bin" || -d "$stage/$PRIVATE/examples" ]] || return 0
+  install -d "$(dirname "$file")"
+  cat >"$file" <<TEXT
+# The stacks that "lockstep why" shows are made of the symbols.
+$name: unstripped-binary-or-object *
+# Private libraries, which the programs share.
+$name: custom-library-search-path *
+TEXT
+}
+
+main "$@"

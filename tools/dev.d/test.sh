@@ -7,12 +7,13 @@ PASSED=0 FAILED=0 SKIPPED=0
 NAMED=0
 
 cmd_test() {
-  local fast=0 lint=0
+  local fast=0 lint=0 gpu=0
   local -a names=() targets=(//...) tsan=(--config=tsan) not_sanitized=() not_in_tsan=()
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --fast) fast=1 ;;
       --lint) lint=1 ;;
+      --gpu) gpu=1 ;;
       -*) usage_error "test: unknown option $1" ;;
       *) names+=("$1") ;;
     esac
@@ -38,6 +39,12 @@ cmd_test() {
   fi
   build_targets "${targets[@]}" || fail_and_report "the build failed"
 
+  if [[ $gpu == 1 ]]; then
+    # What needs a GPU, on this machine's: then nothing may be left out.
+    run_suite "Tests on a GPU" --test_tag_filters=gpu --cache_test_results=no \
+      --test_env=LOCKSTEP_GPU_REQUIRED=1 -- "${targets[@]}"
+    report
+  fi
   if [[ $fast == 1 ]]; then
     run_suite "Tests" --test_tag_filters=-slow -- "${targets[@]}"
   else
@@ -45,7 +52,12 @@ cmd_test() {
     run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
     ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
     run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
-    [[ $NAMED == 1 ]] || fuzz_as_tests
+    if [[ $NAMED == 0 ]]; then
+      fuzz_as_tests
+      script_as_test packaging/check.sh "debootstrap lintian" make_and_check_packages
+      script_as_test tests/slurm/run.sh "slurmctld slurmd munged" check_slurm_example
+      containers_as_tests
+    fi
   fi
   [[ $lint == 0 ]] || lint_as_tests
   report
@@ -108,6 +120,40 @@ needs_fixed_addresses() {
 fuzz_as_tests() {
   fuzz_targets 20 "$LOGS/fuzz-corpus" || true
   PASSED=$((PASSED + FUZZ_PASSED)) FAILED=$((FAILED + FUZZ_FAILED))
+}
+
+# script_as_test NAME PROGRAMS COMMAND: a script that needs root and programs that are not the build's, counted as one
+# test.
+script_as_test() {
+  local name="$1" program reason=""
+  [[ "$(id -u)" -eq 0 ]] || reason="it needs root"
+  for program in $2; do
+    command -v "$program" >/dev/null || reason="$program is not installed (tools/dev setup --deployments)"
+  done
+  if [[ -n "$reason" ]]; then
+    note "    skipped $name: $reason"
+    SKIPPED=$((SKIPPED + 1))
+  elif "$3"; then
+    PASSED=$((PASSED + 1))
+  else
+    FAILED=$((FAILED + 1))
+  fi
+}
+
+make_and_check_packages() { make_packages && check_packages; }
+
+check_slurm_example() { step "Running the example for Slurm" tests/slurm/run.sh "$(binaries)"; }
+
+# The images and the compose file, on an engine that the tests start.
+containers_as_tests() {
+  local log status=0
+  step "Tests of images and docker compose" env PYTHONDONTWRITEBYTECODE=1 \
+    /usr/bin/python3 tests/compose/run.py "$(binaries)" || status=$?
+  log="$(readlink "$LOGS/last")"
+  grep -E '^ {4}(skipped|FAILED) ' "$log" || true
+  [[ "$(tail -n 1 "$log")" =~ ^[0-9]+\ [0-9]+\ [0-9]+$ ]] ||
+    fail_and_report "the results of tests/compose could not be read (exit status $status)"
+  add_counts "$(tail -n 1 "$log")"
 }
 
 # lint's steps, each counted as a test.

@@ -1,11 +1,17 @@
 #!/bin/sh
-# Installs packages in an image, and nothing beside them.
+# Installs packages of ours in an image, and nothing beside them.
 #
-# usage: install.sh PACKAGE.deb...
+# usage: [VERSION=...] install.sh NAME...
 set -eu
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
+for name; do
+  # Without a version: the only one that is there.
+  # shellcheck disable=SC2086  # a pattern
+  set -- "$@" /packages/"$name"_${VERSION:-*}_*.deb
+  shift
+done
 apt-get install -y --no-install-recommends "$@"
 apt-get clean
 # What differs from build to build, and what nobody reads here.

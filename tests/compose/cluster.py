@@ -26,12 +26,12 @@ class Cluster(unittest.TestCase):
         )
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.before = cls.everything()
-        cls.addClassCleanup(cls.compose, "--profile", "observability", "--profile", "tools", "down", "--volumes")
+        cls.addClassCleanup(cls.take_down)
         cls.compose("up", "--detach")
         cls.wait_until_whole(4)
 
     @classmethod
-    def tearDownClass(cls):
+    def take_down(cls):
         cls.compose("--profile", "observability", "--profile", "tools", "down", "--volumes")
         left = cls.everything()
         if left != cls.before:
@@ -87,14 +87,11 @@ class Cluster(unittest.TestCase):
         except AssertionError as error:
             raise AssertionError(f"{error}\n{cls.status()}\n{cls.compose('logs', '--tail=20')}") from error
 
-    def digits(self):
-        """The example, by this machine's program: its gradients are in the containers."""
+    def digits(self, endpoint=ENDPOINT, neighbour=""):
+        """The example, by this machine's program or a neighbour's: its gradients are in the containers."""
         keys = f"{self.folder}/docker/keys"
-        said = self.engine.run_inside(
-            [
-                *(f"{self.binaries}/examples/digits/digits", "--quiet", "--connect", ENDPOINT),
-                *("--key", f"{keys}/client.key", "--controller-key", f"{keys}/controller.pub"),
-            ]
-        ).stdout
-        self.assertIn("held-out accuracy 0.97", said)
-        return said
+        program = [
+            *(f"{self.binaries}/examples/digits/digits", "--quiet", "--connect", endpoint),
+            *("--key", f"{keys}/client.key", "--controller-key", f"{keys}/controller.pub"),
+        ]
+        self.assertIn("held-out accuracy 0.97", run(self.engine.inside(program, neighbour), timeout=120).stdout)

@@ -73,17 +73,16 @@ class Engine:
         return self
 
     def _wait_until_it_answers(self):
-        deadline = time.monotonic() + 60
-        while True:
-            answer = subprocess.run(
-                [DOCKER, "version"], env=self.environment, capture_output=True, check=False, timeout=60
-            )
-            if answer.returncode == 0:
-                return
-            if self._daemon.poll() is not None or time.monotonic() > deadline:
-                with open(f"{self._folder}/log", encoding="utf-8", errors="replace") as log:
-                    raise RuntimeError("the Docker engine does not start: " + "".join(log.readlines()[-3:]).strip())
-            time.sleep(0.1)
+        def last_words():
+            with open(f"{self._folder}/log", encoding="utf-8", errors="replace") as log:
+                return "".join(log.readlines()[-3:]).strip()
+
+        def answers():
+            if self._daemon.poll() is not None:
+                raise RuntimeError(f"the Docker engine does not start: {last_words()}")
+            return run([DOCKER, "version"], env=self.environment, check=False, timeout=60).returncode == 0
+
+        eventually(answers, lambda: f"the Docker engine answers; it says: {last_words()}")
 
     def __exit__(self, *_):
         if self._daemon is not None and self._daemon.poll() is None:
@@ -132,6 +131,9 @@ class Engine:
 
     def inspect(self, what):
         return json.loads(self.docker("inspect", what))[0]
+
+    def health(self, container):
+        return self.inspect(container)["State"]["Health"]["Status"]
 
     def has_image(self, name):
         return self.docker("images", "--quiet", name).strip() != ""

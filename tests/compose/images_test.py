@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from engine import BASE, ROOT, eventually, run
+from engine import BASE, DOCKER, ROOT, eventually, run
 
 SERVICES = ("controller", "worker", "worker-cuda")
 # As an orchestrator that trusts nobody runs them.
@@ -25,9 +25,6 @@ class ImagesTest(unittest.TestCase):
         container = self.engine.docker("run", "--detach", *arguments).strip().splitlines()[-1]
         self.addCleanup(self.engine.docker, "rm", "--force", "--volumes", container)
         return container
-
-    def health(self, container):
-        return self.engine.inspect(container)["State"]["Health"]["Status"]
 
     def expect_healthy(self, container):
         def look():
@@ -122,7 +119,7 @@ class ImagesTest(unittest.TestCase):
 
     def test_the_one_for_gpus_looks_for_them(self):
         result = run(
-            [*("/usr/bin/docker", "run", "--rm", "--network=none", "--shm-size=256m"), self.image("worker-cuda")],
+            [*(DOCKER, "run", "--rm", "--network=none", "--shm-size=256m"), self.image("worker-cuda")],
             env=self.engine.environment,
             check=False,
         )
@@ -136,13 +133,13 @@ class ImagesTest(unittest.TestCase):
             # Elsewhere than the image's health check asks.
             "--set=metrics_endpoint=http://127.0.0.1:9499",
         )
-        eventually(lambda: self.health(container) == "unhealthy", "unhealthy")
+        eventually(lambda: self.engine.health(container) == "unhealthy", "unhealthy")
         said = self.engine.inspect(container)["State"]["Health"]["Log"][-1]["Output"]
         self.assertIn("no answer from http://127.0.0.1:9400/healthz", said)
 
     def test_a_wrong_configuration_ends_it_with_the_reason(self):
         result = run(
-            ["/usr/bin/docker", "run", "--rm", "--network=none", self.image("worker"), "--set", "rnak=1"],
+            [DOCKER, "run", "--rm", "--network=none", self.image("worker"), "--set", "rnak=1"],
             env=self.engine.environment,
             check=False,
         )

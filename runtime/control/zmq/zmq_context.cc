@@ -2,6 +2,7 @@
 
 #include <zmq.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <thread>
 
@@ -18,7 +19,9 @@ ZmqContext::~ZmqContext() {
     zmq_ctx_shutdown(handle_);
     zap_.reset();
   }
-  zmq_ctx_term(handle_);
+  // A signal ends the wait for its threads, which then have yet to be joined.
+  while (zmq_ctx_term(handle_) != 0 && zmq_errno() == EINTR) {
+  }
 }
 
 StatusOr<std::string> ZmqContext::Guard(const std::shared_ptr<Gate>& gate) {

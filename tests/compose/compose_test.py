@@ -19,9 +19,12 @@ class ComposeTest(Cluster):
         """The container of a rank: its host's name is the container's."""
         return self.status()["workers"][rank]["host"]
 
-    def kill_process_of(self, container):
+    def kill_processes_of(self, *containers):
         # As a fault would: `docker kill` says that nobody is to start it again.
-        os.kill(self.engine.inspect(container)["State"]["Pid"], signal.SIGKILL)
+        processes = [self.engine.inspect(container)["State"]["Pid"] for container in containers]
+        # At once: who is started again meanwhile would find those who have yet to go.
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
 
     def test_all_are_healthy_and_share_memory(self):
         for service, count in (("controller", 1), ("worker-0", 1), ("worker", 3)):
@@ -101,7 +104,7 @@ class ComposeTest(Cluster):
                 before = self.wait_until_whole(4)
                 container = self.of_rank(rank) if rank else self.container("worker-0")
                 started = self.engine.inspect(container)["State"]["StartedAt"]
-                self.kill_process_of(container)
+                self.kill_processes_of(container)
                 eventually(lambda: self.status().get("epoch") not in (None, before["epoch"]), "a new world")
                 self.wait_until_whole(4)
                 self.assertNotEqual(self.engine.inspect(container)["State"]["StartedAt"], started)
@@ -137,7 +140,7 @@ class ComposeTest(Cluster):
         workers = {worker["host"] for worker in self.status()["workers"]}
         controller = self.container("controller")
         started = self.engine.inspect(controller)["State"]["StartedAt"]
-        self.kill_process_of(controller)
+        self.kill_processes_of(controller)
         eventually(lambda: self.engine.inspect(controller)["State"]["StartedAt"] != started, "it is started again")
         status = self.wait_until_whole(4)
         self.assertEqual({worker["host"] for worker in status["workers"]}, workers)
@@ -151,9 +154,7 @@ class ComposeTest(Cluster):
 
     def test_all_killed_at_once_come_back(self):
         before = self.wait_until_whole(4)
-        for service in ("controller", "worker-0", "worker"):
-            for container in self.compose("ps", "--quiet", service).split():
-                self.kill_process_of(container)
+        self.kill_processes_of(*self.compose("ps", "--quiet", "controller", "worker-0", "worker").split())
         eventually(lambda: self.status().get("epoch") not in (None, before["epoch"]), "a new world")
         self.wait_until_whole(4)
         self.digits()

@@ -15,6 +15,6 @@ done
 apt-get install -y --no-install-recommends "$@"
 apt-get clean
 # What differs from build to build, and what nobody reads here.
-rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /tmp/* /usr/share/man /usr/share/lintian /etc/*-
+rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /tmp/* /usr/share/lintian /etc/*-
 # The list of all packages stays: scanners read it.
 rm -f /var/lib/dpkg/*-old

@@ -71,7 +71,7 @@ run_demo() {
           trap "lockstep down" EXIT
           endpoint="$(lockstep status --output json | grep -o "\"endpoint\": *\"ipc:[^\"]*\"" | head -n 1 | cut -d\" -f4)"
           /usr/lib/lockstep/examples/digits/digits --quiet --connect "$endpoint"'
-  inside 'lockstep run /usr/share/doc/lockstep-examples/examples/collectives.yaml --embedded'
+  inside 'lockstep run /usr/lib/lockstep/examples/programs/collectives.yaml --embedded'
 }
 
 # The same program by pkg-config and by CMake, against services that the packages configure.
@@ -85,6 +85,7 @@ build_clients() {
           as_lockstep=(setpriv --reuid lockstep --regid lockstep --clear-groups)
           "${as_lockstep[@]}" lockstep-controller --config /etc/lockstep/controller.yaml &
           controller=$!
+          trap "kill $controller 2>/dev/null; wait" EXIT
           "${as_lockstep[@]}" lockstep-worker --config /etc/lockstep/worker.yaml --set rank=0 --set arena_bytes=64MiB &
           "${as_lockstep[@]}" ./by_pkg_config
           "${as_lockstep[@]}" ./build/client
@@ -95,7 +96,7 @@ build_clients() {
 
 remove_all() {
   inside 'apt-get purge -y -q "lockstep*" liblockstep-dev >/dev/null
-          ! ls /etc/lockstep /usr/lib/lockstep 2>/dev/null'
+          [ ! -e /etc/lockstep ] && [ ! -e /usr/lib/lockstep ]'
 }
 
 clean_up() {

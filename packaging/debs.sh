@@ -85,7 +85,7 @@ make_examples() {
   strip --strip-debug "$digits/digits" "$digits/digits_module.so"
   patchelf --set-rpath "/$PRIVATE" "$digits/digits"
   patchelf --set-rpath "/$PRIVATE" "$digits/digits_module.so"
-  install -Dm644 -t "$to/usr/share/doc/lockstep-examples/examples" "$ROOT"/examples/programs/*.yaml
+  install -Dm644 -t "$to/$PRIVATE/examples/programs" "$ROOT"/examples/programs/*.yaml
   pack lockstep-examples "examples of Lockstep" "lockstep (= $VERSION)" "" \
     "A network that is trained on real data by all workers of a cluster, and programs for its command line."
 }
@@ -135,9 +135,13 @@ if [ "\$1" = configure ]; then
   # One that the administrator has made, with a number of his own, is as good.
   getent passwd lockstep >/dev/null ||
     adduser --system --group --quiet --home /nonexistent --no-create-home lockstep
-  chown root:lockstep /etc/lockstep "/etc/lockstep/$configuration"
+  chown root:lockstep /etc/lockstep
   chmod 750 /etc/lockstep
-  chmod 640 "/etc/lockstep/$configuration"
+  # One that the administrator has removed stays away; after that, whose it is, is up to him.
+  if [ -z "\$2" ] && [ -e "/etc/lockstep/$configuration" ]; then
+    chown root:lockstep "/etc/lockstep/$configuration"
+    chmod 640 "/etc/lockstep/$configuration"
+  fi
   if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
     if [ -n "$unit" ] && [ -n "\$2" ]; then systemctl try-restart "$unit"; fi

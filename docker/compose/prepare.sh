@@ -29,16 +29,26 @@ main() {
 # key NAME FILE: a new key, and its public part beside it, if they are not there.
 key() {
   public="${2%.key}.pub"
-  [ ! -e "$2" ] || [ ! -e "$public" ] || return 0
-  rm -f "$2"
-  lockstep keys new "$1" --out "$2" >/dev/null
-  replace "$public" lockstep keys show "$2"
+  [ -e "$2" ] || lockstep keys new "$1" --out "$2" >/dev/null
+  [ -e "$public" ] || replace "$public" public_part "$2"
 }
 
-# The host's key, unless it is there; its public part is in /tmp/client.pub either way.
+# public_part FILE: of a key that a service may read already, which root's own `lockstep` would not.
+public_part() {
+  cat "$1" >/tmp/shown.key
+  lockstep keys show /tmp/shown.key
+  rm /tmp/shown.key
+}
+
+# The host's key, unless it is there; its public part is in /tmp/client.pub either way. A key that is there is never
+# replaced: it may be somebody's only one.
 client_key() {
   if is_file /client/client.key && is_file /client/client.pub; then
     head -c 100 /client/client.pub >/tmp/client.pub
+  elif is_file /client/client.key; then
+    head -c 4096 /client/client.key >/tmp/client.key
+    lockstep keys show /tmp/client.key >/tmp/client.pub
+    hand_over 644 /tmp/client.pub
   else
     key client /tmp/client.key
     hand_over 600 /tmp/client.key

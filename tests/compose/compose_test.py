@@ -66,6 +66,25 @@ class ComposeTest(Cluster):
             self.assertNotIn("allowed", self.compose("run", "--rm", "keys", environment=environment))
             self.assertEqual(open(f"{folder}/client.key", encoding="utf-8").read(), before)
 
+    def test_a_key_of_the_users_own_stays(self):
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            os.chown(folder, 1234, 1234)
+            key, public = f"{folder}/client.key", f"{folder}/client.pub"
+            said = run([f"{self.binaries}/tools/cli/lockstep", "keys", "new", "mine", "--out", key]).stdout
+            os.chown(key, 1234, 1234)
+            before = open(key, encoding="utf-8").read()
+            self.compose("run", "--rm", "keys", environment={"LOCKSTEP_CLIENT_KEYS": folder})
+            self.assertEqual(open(key, encoding="utf-8").read(), before)
+            self.assertIn(open(public, encoding="utf-8").read().strip(), said)
+            # So does the one of a service that has lost its public part.
+            volume = self.engine.docker("volume", "inspect", "--format", "{{.Mountpoint}}", "lockstep_worker-keys").strip()
+            before = open(f"{volume}/worker.key", encoding="utf-8").read()
+            told = open(f"{volume}/worker.pub", encoding="utf-8").read()
+            os.remove(f"{volume}/worker.pub")
+            self.compose("run", "--rm", "keys", environment={"LOCKSTEP_CLIENT_KEYS": folder})
+            self.assertEqual(open(f"{volume}/worker.key", encoding="utf-8").read(), before)
+            self.assertEqual(open(f"{volume}/worker.pub", encoding="utf-8").read(), told)
+
     def test_links_in_the_hosts_folder_lead_nowhere(self):
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             os.chown(folder, 1234, 1234)
@@ -95,7 +114,7 @@ class ComposeTest(Cluster):
             self.assertNotIn(not_mine, files)
 
     def test_the_command_line_runs_inside_too(self):
-        said = self.compose("run", "--rm", "cli", "run", "/usr/share/doc/lockstep-examples/examples/collectives.yaml")
+        said = self.compose("run", "--rm", "cli", "run", "/usr/lib/lockstep/examples/programs/collectives.yaml")
         self.assertIn("14 of 14 expectations met", said)
 
     def test_a_killed_worker_is_replaced_by_itself(self):

@@ -16,6 +16,16 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CACHE = os.path.join(os.path.expanduser("~"), ".cache", "lockstep", "docker")
 BASE = "debian:bookworm-slim"
+# By which a base that was made like today's is told from an older one.
+BASE_LABEL = "lockstep.test.base=slim"
+# What the official image leaves out, and has left out of all packages that are installed in it.
+SLIM = """path-exclude /usr/share/doc/*
+path-include /usr/share/doc/*/copyright
+path-exclude /usr/share/info/*
+path-exclude /usr/share/lintian/*
+path-exclude /usr/share/locale/*
+path-exclude /usr/share/man/*
+"""
 # Not the first on PATH: a newer client wants a plugin to build with.
 DOCKER = "/usr/bin/docker"
 # Either generation: LOCKSTEP_COMPOSE names another one, such as the plugin of `docker compose`.
@@ -135,23 +145,24 @@ class Engine:
     def health(self, container):
         return self.inspect(container)["State"]["Health"]["Status"]
 
-    def has_image(self, name):
-        return self.docker("images", "--quiet", name).strip() != ""
-
     def make_base(self):
         """The base image under its official name, from the distribution's packages."""
-        if self.has_image(BASE):
+        if self.docker("images", "--quiet", "--filter", f"label={BASE_LABEL}", BASE).strip():
             return
         with tempfile.TemporaryDirectory(prefix="lockstep-base.") as folder:
             run(["debootstrap", "--variant=minbase", "bookworm", folder])
             for file in ("/etc/apt/sources.list", "/etc/apt/apt.conf.d"):
                 if os.path.isfile(file):
                     shutil.copy(file, folder + file)
+            with open(f"{folder}/etc/dpkg/dpkg.cfg.d/docker", "w", encoding="utf-8") as file:
+                file.write(SLIM)
+            for left_out in ("info", "lintian", "locale", "man"):
+                shutil.rmtree(f"{folder}/usr/share/{left_out}", ignore_errors=True)
             # A base is as old as its packages; an image of a registry has none either.
             run(["chroot", folder, "apt-get", "clean"])
             shutil.rmtree(f"{folder}/var/lib/apt/lists", ignore_errors=True)
             with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
-                run([DOCKER, "import", "-", BASE], env=self.environment, stdin=tar.stdout)
+                run([DOCKER, "import", "--change", f"LABEL {BASE_LABEL}", "-", BASE], env=self.environment, stdin=tar.stdout)
                 if tar.wait() != 0:
                     raise RuntimeError("tar has failed")
 

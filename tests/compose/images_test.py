@@ -113,7 +113,7 @@ class ImagesTest(unittest.TestCase):
     def expect_program_runs(self, head):
         answer = self.engine.docker(
             *("run", "--rm", "--interactive", f"--network=container:{head}", *HARDENED, self.image("cli")),
-            *("run", "/usr/share/doc/lockstep-examples/examples/hello.yaml", "--connect", "tcp://127.0.0.1:7400"),
+            *("run", "/usr/lib/lockstep/examples/programs/hello.yaml", "--connect", "tcp://127.0.0.1:7400"),
         )
         self.assertIn("1 of 1 expectation met", answer)
 

@@ -85,7 +85,7 @@ build_clients() {
           as_lockstep=(setpriv --reuid lockstep --regid lockstep --clear-groups)
           "${as_lockstep[@]}" lockstep-controller --config /etc/lockstep/controller.yaml &
           controller=$!
-          trap "kill $controller 2>/dev/null; wait" EXIT
+          trap "kill $controller 2>/dev/null || true; wait" EXIT
           "${as_lockstep[@]}" lockstep-worker --config /etc/lockstep/worker.yaml --set rank=0 --set arena_bytes=64MiB &
           "${as_lockstep[@]}" ./by_pkg_config
           "${as_lockstep[@]}" ./build/client

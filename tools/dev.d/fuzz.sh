@@ -116,6 +116,7 @@ tell_finding() {
   local name="$1" bin="$2" log="$3/$1.log" input
   # shellcheck disable=SC2034 # common.sh reads it
   KEEP_LOGS=1
+  failed "fuzz target $name" "$log"
   note "    FAILED  $name: $(grep -aE 'ERROR:|runtime error:|SUMMARY:' "$log" | head -n 1)"
   note "            its log: $log"
   input="$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)"

@@ -1,8 +1,6 @@
 # shellcheck shell=bash
 # tools/dev test: every suite in every configuration; the last line counts the tests.
 
-# Totals over all suites; a lint step counts as one test, a build that fails as one failed test.
-PASSED=0 FAILED=0 SKIPPED=0
 # Whether only tests with certain names were asked for.
 NAMED=0
 
@@ -88,8 +86,9 @@ run_suite() {
   step "$title" bazel_test --keep_going --build_event_json_file="$events" "$@" || status=$?
   counts="$(/usr/bin/python3 tools/dev.d/count_tests.py "$events" "$status")" ||
     fail_and_report "the results of '$title' could not be read"
-  # The last line is three numbers; what stands above it names what failed or was skipped.
+  # What failed, then what was skipped; the last line is three numbers.
   sed '$d' <<<"$counts"
+  sed -e '/^    skipped /,$d' -e '$d' <<<"$counts" >>"$FAILURES"
   add_counts "$(tail -n 1 <<<"$counts")"
 }
 
@@ -99,12 +98,6 @@ bazel_test() {
   local status=0
   run_bazel test "$@" || status=$?
   [[ $status -eq 4 && $NAMED == 1 ]] || return "$status"
-}
-
-add_counts() {
-  local passed failed skipped
-  read -r passed failed skipped <<<"$1"
-  PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + skipped))
 }
 
 # ThreadSanitizer's runtime cannot place its shadow memory where the kernel randomises addresses by
@@ -130,14 +123,7 @@ script_as_test() {
   for program in $2; do
     command -v "$program" >/dev/null || reason="$program is not installed (tools/dev setup --deployments)"
   done
-  if [[ -n "$reason" ]]; then
-    note "    skipped $name: $reason"
-    SKIPPED=$((SKIPPED + 1))
-  elif "$3"; then
-    PASSED=$((PASSED + 1))
-  else
-    FAILED=$((FAILED + 1))
-  fi
+  if [[ -n "$reason" ]]; then skip "$name" "$reason"; else count_step "$name" "$3"; fi
 }
 
 make_and_check_packages() { make_packages && check_packages; }
@@ -150,6 +136,7 @@ containers_as_tests() {
   step "Tests of images and docker compose" env PYTHONDONTWRITEBYTECODE=1 \
     /usr/bin/python3 tests/compose/run.py "$(binaries)" || status=$?
   log="$(readlink "$LOGS/last")"
+  [[ $status -eq 0 ]] || failed tests/compose/run.py "$log"
   grep -E '^ {4}(skipped|FAILED) ' "$log" || true
   [[ "$(tail -n 1 "$log")" =~ ^[0-9]+\ [0-9]+\ [0-9]+$ ]] ||
     fail_and_report "the results of tests/compose could not be read (exit status $status)"
@@ -161,18 +148,6 @@ lint_as_tests() {
   local check
   refresh_compdb || fail_and_report "compile_commands.json, which lint reads, could not be written"
   for check in "${LINT_CHECKS[@]}"; do
-    if "$check"; then PASSED=$((PASSED + 1)); else FAILED=$((FAILED + 1)); fi
+    count_step "$check" "$check"
   done
-}
-
-fail_and_report() {
-  note "$*"
-  FAILED=$((FAILED + 1))
-  report
-}
-
-# The count line, last of all, and the exit status.
-report() {
-  printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
-  if [[ $FAILED -gt 0 ]]; then exit 1; else exit 0; fi
 }

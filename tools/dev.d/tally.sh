@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# What tools/dev test has counted, over all suites, and the end of its output: what failed, and the count.
+
+# A lint step counts as one test, a build that fails as one failed test.
+PASSED=0 FAILED=0 SKIPPED=0
+# What failed, and the end of what it said. Thousands of lines may come after the place where it happened.
+readonly FAILURES="$LOGS/failures"
+
+# add_counts "PASSED FAILED SKIPPED"
+add_counts() {
+  local passed failed skipped
+  read -r passed failed skipped <<<"$1"
+  PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + skipped))
+}
+
+# count_step NAME COMMAND...: a command whose last step() is one test.
+count_step() {
+  local name="$1"
+  shift
+  if "$@"; then
+    PASSED=$((PASSED + 1))
+  else
+    FAILED=$((FAILED + 1))
+    failed "$name" "$(readlink "$LOGS/last")"
+  fi
+}
+
+# skip NAME REASON
+skip() {
+  note "    skipped $1: $2"
+  SKIPPED=$((SKIPPED + 1))
+}
+
+# failed NAME LOG
+failed() {
+  printf '    FAILED  %s\n' "$1"
+  tail -n 40 "$2" | cut -c 1-400 | sed 's/^/            /'
+} >>"$FAILURES"
+
+fail_and_report() {
+  note "$*"
+  FAILED=$((FAILED + 1))
+  report
+}
+
+# The count line, last of all, and the exit status.
+report() {
+  if [[ -s "$FAILURES" ]]; then
+    note "What failed:"
+    cat "$FAILURES"
+  fi
+  printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
+  if [[ $FAILED -gt 0 ]]; then exit 1; else exit 0; fi
+}

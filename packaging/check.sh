@@ -85,13 +85,11 @@ build_clients() {
           as_lockstep=(setpriv --reuid lockstep --regid lockstep --clear-groups)
           "${as_lockstep[@]}" lockstep-controller --config /etc/lockstep/controller.yaml &
           controller=$!
+          # A controller that ends sends its workers away.
           trap "kill $controller 2>/dev/null || true; wait" EXIT
           "${as_lockstep[@]}" lockstep-worker --config /etc/lockstep/worker.yaml --set rank=0 --set arena_bytes=64MiB &
           "${as_lockstep[@]}" ./by_pkg_config
-          "${as_lockstep[@]}" ./build/client
-          # A controller that ends sends its workers away.
-          kill "$controller"
-          wait'
+          "${as_lockstep[@]}" ./build/client'
 }
 
 remove_all() {

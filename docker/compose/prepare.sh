@@ -33,9 +33,9 @@ key() {
   [ -e "$public" ] || replace "$public" public_part "$2"
 }
 
-# public_part FILE: of a key that a service may read already, which root's own `lockstep` would not.
+# public_part FILE: of a key that is somebody else's, which root's own `lockstep` would not read.
 public_part() {
-  cat "$1" >/tmp/shown.key
+  head -c 4096 "$1" >/tmp/shown.key
   lockstep keys show /tmp/shown.key
   rm /tmp/shown.key
 }
@@ -46,8 +46,7 @@ client_key() {
   if is_file /client/client.key && is_file /client/client.pub; then
     head -c 100 /client/client.pub >/tmp/client.pub
   elif is_file /client/client.key; then
-    head -c 4096 /client/client.key >/tmp/client.key
-    lockstep keys show /tmp/client.key >/tmp/client.pub
+    public_part /client/client.key >/tmp/client.pub
     hand_over 644 /tmp/client.pub
   else
     key client /tmp/client.key

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
@@ -56,12 +57,13 @@ int main(int argc, char** argv) {
   log::Configure(options->log_level, options->log_format);
 
   RaiseDescriptorLimit();
-  process::CatchStopSignals();
+  auto stop = process::WatchForStop(flags);
+  if (!stop.ok()) return process::Fail(stop.status(), process::kFailed);
   const auto controller = controller::Controller::Start(*options, control::ZmqContext::Create());
-  if (!controller.ok()) return process::Fail(controller.status(), process::kFailed);
+  if (!controller.ok()) return process::FailToStart(controller.status(), **stop);
   if (!endpoints_file.empty()) {
     const Status written = WriteEndpoints(**controller, endpoints_file);
     if (!written.ok()) return process::Fail(written, process::kFailed);
   }
-  return process::RunUntilStopped(**controller, flags);
+  return process::RunUntilStopped(**controller, *std::move(stop));
 }

@@ -74,6 +74,14 @@ int CheckHealth(const std::string& metrics_endpoint) {
   return status.ok() ? kStopped : Fail(status, kFailed);
 }
 
+StatusOr<std::unique_ptr<StopRequest>> WatchForStop(const ServiceFlags& flags) {
+  return StopRequest::Watch(flags.parent, flags.die_with_input ? STDIN_FILENO : -1);
+}
+
+int FailToStart(const Status& status, const StopRequest& stop) {
+  return stop.Came() ? kStopped : Fail(status, kFailed);
+}
+
 int Fail(const Status& status, int exit_code) {
   std::istringstream lines(Message(status));
   for (std::string line; std::getline(lines, line);) log::Critical(line);

@@ -5,14 +5,16 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "services/config/settings.h"
-#include "services/process/stop_signals.h"
+#include "services/process/stop_request.h"
 
 namespace lockstep::process {
 
@@ -55,15 +57,17 @@ int Fail(const Status& status, int exit_code);
 // --check-health: asks the one that runs with this configuration, and returns the exit code.
 int CheckHealth(const std::string& metrics_endpoint);
 
-// Waits until `service` has stopped: by itself, by a signal, or because the parent or the standard
-// input has ended, where `flags` ask for that. CatchStopSignals() was called before the service was
-// started. Returns the exit code.
+// From here on the process is asked to end by a signal, or because the parent or the standard input
+// has ended, where `flags` ask for that. To be called before any other thread exists.
+StatusOr<std::unique_ptr<StopRequest>> WatchForStop(const ServiceFlags& flags);
+
+// The exit code of a service that did not start, which is no failure where it was not to start.
+int FailToStart(const Status& status, const StopRequest& stop);
+
+// Waits until `service` has stopped, by itself or because it was asked to. Returns the exit code.
 template <typename Service>
-int RunUntilStopped(Service& service, const ServiceFlags& flags) {
-  auto signals = StopSignals::Watch(
-      flags.parent, [&service](const std::string& reason) { service.RequestStop(reason); },
-      flags.die_with_input ? STDIN_FILENO : -1);
-  if (!signals.ok()) return Fail(signals.status(), kFailed);
+int RunUntilStopped(Service& service, std::unique_ptr<StopRequest> stop) {
+  stop->Forward([&service](const std::string& reason) { service.RequestStop(reason); });
   Status status;
   do {
     status = service.Wait(Deadline::After(std::chrono::hours(1)));

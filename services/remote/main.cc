@@ -1,6 +1,7 @@
 // lockstep-remote-worker: stands for a worker on another host.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "services/process/service_main.h"
@@ -37,8 +38,9 @@ int main(int argc, char** argv) {
         InvalidArgument("expected --config FILE, no --set, and a command behind --"),
         process::kWrongUsage);
   }
-  process::CatchStopSignals();
+  auto stop = process::WatchForStop(flags);
+  if (!stop.ok()) return process::Fail(stop.status(), process::kFailed);
   const auto worker = remote::RemoteWorker::Start(options);
-  if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
-  return process::RunUntilStopped(**worker, flags);
+  if (!worker.ok()) return process::FailToStart(worker.status(), **stop);
+  return process::RunUntilStopped(**worker, *std::move(stop));
 }

@@ -1,7 +1,5 @@
 #include "services/worker/addresses.h"
 
-#include <signal.h>
-
 #include <chrono>
 #include <thread>
 
@@ -26,13 +24,6 @@ StatusOr<std::string> BulkEndpoint(const WorkerOptions& options) {
   if (!options.bulk_endpoint.empty()) return options.bulk_endpoint;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string address, OwnAddress(options));
   return control::WithHost("tcp://:*", address);
-}
-
-// Its main has blocked the signals that stop it, and one has come.
-bool StopSignalWaits() {
-  sigset_t pending;
-  return sigpending(&pending) == 0 &&
-         (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
 }  // namespace
@@ -66,14 +57,15 @@ StatusOr<std::string> MetricsAdvertisedAs(const std::string& endpoint,
   return kHttp + advertised.substr(sizeof kTcp - 1);
 }
 
-StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options) {
+StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options,
+                                        const std::function<bool()>& must_stop) {
   const Deadline deadline = Deadline::After(options.join_timeout);
   for (bool told = false;; told = true) {
     StatusOr<std::string> endpoint = BulkEndpoint(options);
     Status status = endpoint.status();
     if (status.ok()) status = AdvertisedAs(*endpoint, options).status();
     if (status.ok()) return endpoint;
-    if (status.code() != StatusCode::kUnavailable || deadline.Expired() || StopSignalWaits()) {
+    if (status.code() != StatusCode::kUnavailable || deadline.Expired() || must_stop()) {
       return status;
     }
     if (!told) {

@@ -1,6 +1,7 @@
 // Where a worker listens, and where others reach it.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "runtime/base/status.h"
@@ -16,8 +17,9 @@ StatusOr<std::string> DataAddress(const WorkerOptions& options);
 
 // The endpoint at which the worker is to listen for bulk data. Hosts start in any order: the
 // controller's name, or the way to it, may be known a moment later; this waits for it, and for what
-// AdvertisedAs() takes, until `join_timeout` has passed, or a signal waits that stops the process.
-StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options);
+// AdvertisedAs() takes, until `join_timeout` has passed, or `must_stop`, which is asked often.
+StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options,
+                                        const std::function<bool()>& must_stop);
 
 // Where others reach what listens at `endpoint`.
 StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options);

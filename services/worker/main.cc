@@ -1,6 +1,7 @@
 // lockstep-worker: the worker service.
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
@@ -29,14 +30,16 @@ int main(int argc, char** argv) {
   log::Configure(options->log_level, options->log_format);
 
   RaiseDescriptorLimit();
-  process::CatchStopSignals();
+  auto stop = process::WatchForStop(flags);
+  if (!stop.ok()) return process::Fail(stop.status(), process::kFailed);
   // What a function prints is seen line by line, also where nobody forwards it.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   auto forwarder = worker::OutputForwarder::Create();
   if (!forwarder.ok()) return process::Fail(forwarder.status(), process::kFailed);
-  auto worker = worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get());
-  if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
-  const int exit_code = process::RunUntilStopped(**worker, flags);
+  auto worker = worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get(),
+                                      [&stop] { return (*stop)->Came(); });
+  if (!worker.ok()) return process::FailToStart(worker.status(), **stop);
+  const int exit_code = process::RunUntilStopped(**worker, *std::move(stop));
   worker->reset();
   forwarder->reset();
   if (worker::Worker::LeftThreadsBehind()) {

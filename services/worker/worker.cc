@@ -31,8 +31,8 @@ constexpr char kActivitySuffix[] = "-activity";
 
 StatusOr<std::unique_ptr<BulkServer>> ListenForBulk(
     const WorkerOptions& options, const std::shared_ptr<control::ZmqContext>& context,
-    bool with_keys) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, AwaitBulkEndpoint(options));
+    bool with_keys, const std::function<bool()>& must_stop) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, AwaitBulkEndpoint(options, must_stop));
   // Where tcp leads to, or nothing: others the kernel keeps apart.
   const bool asks_for_keys = with_keys && !control::HostOf(endpoint).empty();
   const auto gate = asks_for_keys ? std::make_shared<BulkGate>() : nullptr;
@@ -49,7 +49,8 @@ StatusOr<std::unique_ptr<BulkServer>> ListenForBulk(
 
 StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                                 std::shared_ptr<control::ZmqContext> context,
-                                                OutputForwarder* forwarder) {
+                                                OutputForwarder* forwarder,
+                                                const std::function<bool()>& must_stop) {
   WorkerOptions options = given;
   LOCKSTEP_ASSIGN_OR_RETURN(options.rank, ChooseRank(given, ThisProcess()));
   LOCKSTEP_RETURN_IF_ERROR(CheckDevice(options));
@@ -66,8 +67,9 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                             control::ActivityPage::Create(arena_options.name + kActivitySuffix));
   LOCKSTEP_ASSIGN_OR_RETURN(control::CredentialSource credentials,
                             control::CredentialsFrom(options.key, options.controller_key));
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<BulkServer> bulk,
-                            ListenForBulk(options, context, /*with_keys=*/credentials != nullptr));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      std::unique_ptr<BulkServer> bulk,
+      ListenForBulk(options, context, /*with_keys=*/credentials != nullptr, must_stop));
   std::unique_ptr<Worker> worker(new Worker(options, std::move(credentials), std::move(context),
                                             std::move(arena), std::move(activity),
                                             std::move(bulk)));

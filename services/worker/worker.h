@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -42,10 +43,12 @@ class Worker {
   // bad options, the errors of control::CredentialsFrom(), kUnavailable or kResourceExhausted if
   // there is no shared memory to work with.
   // What functions print goes through `forwarder`, which outlives the worker; null: only to where
-  // this process prints.
-  static StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options,
-                                                 std::shared_ptr<control::ZmqContext> context,
-                                                 OutputForwarder* forwarder = nullptr);
+  // this process prints. The start waits for names that are not known yet (AwaitBulkEndpoint()),
+  // but not when `must_stop`.
+  static StatusOr<std::unique_ptr<Worker>> Start(
+      const WorkerOptions& options, std::shared_ptr<control::ZmqContext> context,
+      OutputForwarder* forwarder = nullptr,
+      const std::function<bool()>& must_stop = [] { return false; });
   ~Worker();
 
   // Ends the worker; a command that runs is finished, collectives are aborted.

@@ -1,5 +1,7 @@
 // A worker that counts nothing, neither metrics nor progress: what counting costs is measured
 // against it. Takes what lockstep-worker takes.
+#include <utility>
+
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
 #include "services/process/service_main.h"
@@ -18,8 +20,9 @@ int main(int argc, char** argv) {
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
   options->counts = false;
 
-  process::CatchStopSignals();
+  auto stop = process::WatchForStop(flags);
+  if (!stop.ok()) return process::Fail(stop.status(), process::kFailed);
   const auto worker = worker::Worker::Start(*options, control::ZmqContext::Create());
-  if (!worker.ok()) return process::Fail(worker.status(), process::kFailed);
-  return process::RunUntilStopped(**worker, flags);
+  if (!worker.ok()) return process::FailToStart(worker.status(), **stop);
+  return process::RunUntilStopped(**worker, *std::move(stop));
 }

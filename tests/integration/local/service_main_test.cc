@@ -7,9 +7,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
+#include "runtime/control/keys/key_file.h"
 #include "services/local/child_process.h"
 #include "tests/integration/process_watch.h"
 
@@ -59,8 +61,14 @@ class ServiceMainTest : public ::testing::Test {
             tmp_.path() + "/endpoints"};
   }
   bool WaitForFile(const std::string& path) const {
+    return WaitUntil([&path] { return std::filesystem::exists(path); });
+  }
+  bool WaitForLog(const std::string& part) const {
+    return WaitUntil([this, &part] { return Log().find(part) != std::string::npos; });
+  }
+  static bool WaitUntil(const std::function<bool()>& holds) {
     const Deadline deadline = Deadline::After(20s);
-    while (!std::filesystem::exists(path)) {
+    while (!holds()) {
       if (deadline.Expired()) return false;
       std::this_thread::yield();
     }
@@ -160,6 +168,24 @@ TEST_F(ServiceMainTest, SignalsStopTheControllerInOrder) {
     ASSERT_TRUE(status.ok()) << status.status();
     EXPECT_TRUE(status->ok()) << status->Describe() << Log();
   }
+}
+
+// Its controller's host is looked up for as long as `join_timeout`.
+TEST_F(ServiceMainTest, AWorkerThatWaitsForANameStopsInOrder) {
+  const std::string host = std::string(64, 'x') + ".invalid";  // too long to ask anybody for
+  const control::KeyPair pair = control::NewKeyPair();
+  const std::string key = tmp_.path() + "/worker.key";
+  ASSERT_EQ(control::ReplaceKeyFile(key, pair, "worker"), OkStatus());
+  auto worker = Start("lockstep-worker",
+                      {"--set", "controller_endpoint=tcp://" + host + ":7401", "--set",
+                       "key=" + key, "--set", "controller_key=" + pair.public_key.Text(), "--set",
+                       "join_timeout=10min", "--set", "rank=0", "--set", "arena_bytes=16MiB"});
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_TRUE(WaitForLog("\"" + host + "\" cannot be resolved")) << Log();
+  worker->Signal(SIGTERM);
+  const auto status = worker->Wait(Deadline::After(20s));
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_TRUE(status->ok()) << status->Describe() << Log();
 }
 
 TEST_F(ServiceMainTest, AnEndpointInUseFails) {

@@ -93,8 +93,13 @@ build_clients() {
 }
 
 remove_all() {
-  inside 'apt-get purge -y -q "lockstep*" liblockstep-dev >/dev/null
-          [ ! -e /etc/lockstep ] && [ ! -e /usr/lib/lockstep ]'
+  # shellcheck disable=SC2016 # for the shell there
+  inside 'apt-get install -y -q --no-install-recommends systemd >/dev/null
+          systemctl --quiet enable lockstep-controller lockstep-worker@0 lockstep-worker@1
+          enabled() { find /etc/systemd -name "lockstep-*" | wc -l; }
+          [ "$(enabled)" = 3 ]
+          apt-get purge -y -q "lockstep*" liblockstep-dev >/dev/null
+          [ "$(enabled)" = 0 ] && [ ! -e /etc/lockstep ] && [ ! -e /usr/lib/lockstep ]'
 }
 
 clean_up() {

@@ -27,7 +27,7 @@ main() {
   VERSION="$(sed -n 's/.*kBuildVersion\[\] = "\(.*\)".*/\1/p' "$ROOT/runtime/control/host.h")"
   TRIPLET="$(dpkg-architecture -qDEB_HOST_MULTIARCH)"
   # The same files from the same commit, or from the same sources without git.
-  SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -C "$ROOT" log -1 --format=%ct 2>/dev/null ||
+  SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -c "safe.directory=$ROOT" -C "$ROOT" log -1 --format=%ct 2>/dev/null ||
     stat -c %Y "$ROOT/CHANGELOG.md")}"
   export SOURCE_DATE_EPOCH
   # Whoever makes packages for others says who he is, as for any Debian package.
@@ -151,11 +151,18 @@ SCRIPT
   cat >"$to/prerm" <<SCRIPT
 #!/bin/sh
 set -e
-if [ "\$1" = remove ] && [ -d /run/systemd/system ]; then
-  systemctl stop "${unit:-lockstep-worker@*.service}"
+if [ "\$1" = remove ] && command -v systemctl >/dev/null; then
+  if [ -d /run/systemd/system ]; then systemctl stop "${unit:-lockstep-worker@*.service}"; fi
+  # All instances, where there are some.
+  systemctl --quiet disable "${unit:-lockstep-worker@.service}"
 fi
 SCRIPT
-  chmod 755 "$to/postinst" "$to/prerm"
+  cat >"$to/postrm" <<SCRIPT
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+SCRIPT
+  chmod 755 "$to/postinst" "$to/prerm" "$to/postrm"
 }
 
 # fill TEMPLATE FILE FLAGS

@@ -46,15 +46,16 @@ def build_images():
 def run_tests(binaries, names):
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{name}*" for name in names] or None
+    cases = (ImagesTest, ComposeTest, ObservabilityTest)
+    suite = unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
+    if suite.countTestCases() == 0:
+        raise LookupError(f"no test's name contains: {' '.join(names)}")
     with Engine(network=False) as engine:
-        for case in (ImagesTest, ComposeTest, ObservabilityTest):
+        for case in cases:
             case.engine = engine
             case.binaries = binaries
             case.version = version()
         ObservabilityTest.prometheus = PROMETHEUS
-        suite = unittest.TestSuite(
-            loader.loadTestsFromTestCase(case) for case in (ImagesTest, ComposeTest, ObservabilityTest)
-        )
         return unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
 
 

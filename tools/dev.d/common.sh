@@ -67,12 +67,15 @@ stop_ticker() {
   printf '\r%s ... ' "$1"
 }
 
+# In a checkout that is somebody else's, too: to read it runs nothing of his.
+git_here() { git -c "safe.directory=$ROOT" "$@"; }
+
 # own_files NAME_PATTERN...: this repository's files with such names, NUL-separated: tracked or new in
 # a git checkout; in an unpacked archive all that are there.
 own_files() {
   local file pattern
-  if git -c "safe.directory=$ROOT" rev-parse --git-dir >/dev/null 2>&1; then
-    git -c "safe.directory=$ROOT" ls-files -z --cached --others --exclude-standard --deduplicate
+  if git_here rev-parse --git-dir >/dev/null 2>&1; then
+    git_here ls-files -z --cached --others --exclude-standard --deduplicate
   else
     find . -path ./build -prune -o -type f -printf '%P\0'
   fi | while IFS= read -r -d '' file; do

@@ -69,7 +69,7 @@ is_on_the_images_release() {
 build_image() {
   local target="$1" version="$2" revision created
   shift 2
-  revision="$(git rev-parse HEAD 2>/dev/null || printf unknown)"
+  revision="$(git_here rev-parse HEAD 2>/dev/null || printf unknown)"
   created="$(commit_date)"
   DOCKER_BUILDKIT=1 docker build --file docker/Dockerfile --target "$target" \
     --tag "$IMAGE_PREFIX/$target:$version" --build-arg "VERSION=$version" --build-arg "REVISION=$revision" \
@@ -78,7 +78,7 @@ build_image() {
 
 # Of the same commit, so that the same sources give the same labels.
 commit_date() {
-  TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null ||
+  TZ=UTC git_here log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null ||
     date -u -r CHANGELOG.md +%Y-%m-%dT%H:%M:%SZ
 }
 

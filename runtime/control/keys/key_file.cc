@@ -41,7 +41,11 @@ Status CheckSecret(const std::string& path, const struct stat& file) {
   return PermissionDenied("the key file ", path, " has mode ", mode.str(),
                           ": others than its owner may use it, and may have read it; "
                           "`chmod 600 ",
-                          path, "`, or better make a new key");
+                          path, "`, or better make a new key",
+                          by_root && (file.st_mode & 0037) == 0
+                              ? " (but a service's key, which its group reads, stays as it is: "
+                                "root takes one of its own)"
+                              : "");
 }
 
 using Check = Status (*)(const std::string& path, const struct stat& file);

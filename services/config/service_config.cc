@@ -83,7 +83,8 @@ Settings ControllerSettings(controller::ControllerOptions& options) {
       Required(Endpoint("liveness_endpoint", options.liveness_endpoint,
                         "Where workers send heartbeats, apart from the commands.")),
       HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
-                   "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
+                   "Where /metrics, /startupz, /healthz, /readyz and /idlez are served; without "
+                   "one, nowhere."),
       AddressForOthers(
           "advertise_address", options.advertise_address,
           "The address or name by which others reach this controller, where it differs from the "
@@ -177,7 +178,8 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
                "Where this worker listens for bulk copies; worker-0's is used by clients. Without "
                "one, a free port at data_address."),
       HttpEndpoint("metrics_endpoint", options.metrics_endpoint,
-                   "Where /metrics, /healthz and /readyz are served; without one, nowhere."),
+                   "Where /metrics, /startupz, /healthz, /readyz and /idlez are served; without "
+                   "one, nowhere."),
       Text("data_address", options.data_address,
            "Where this worker listens for ranks that share no memory with it: an interface (eth0), "
            "a network (10.1.0.0/16), an address or a name of this host; without one, the address "

@@ -79,11 +79,14 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions&
 
 Status Controller::ServeMetrics() {
   if (options_.metrics_endpoint.empty()) return OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
-                            metrics::MetricsServer::Start(options_.metrics_endpoint,
-                                                          {[this] { return metrics_.Text(); },
-                                                           [this] { return metrics_.Healthy(); },
-                                                           [this] { return metrics_.Ready(); }}));
+  metrics::Answers answers;
+  answers.metrics = [this] { return metrics_.Text(); };
+  answers.started = [] { return OkStatus(); };
+  answers.healthy = [this] { return metrics_.Healthy(); };
+  answers.ready = [this] { return metrics_.Ready(); };
+  answers.idle = [this] { return metrics_.Idle(); };
+  LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_, metrics::MetricsServer::Start(
+                                                 options_.metrics_endpoint, std::move(answers)));
   log::Info("metrics at ", metrics_server_->endpoint(), "/metrics");
   return OkStatus();
 }

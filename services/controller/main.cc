@@ -52,7 +52,9 @@ int main(int argc, char** argv) {
   }
   const auto options = config::LoadController(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
-  if (flags.check_health) return process::CheckHealth(options->metrics_endpoint);
+  if (const auto asked = process::AskTheOneThatRuns(flags, options->metrics_endpoint)) {
+    return *asked;
+  }
 
   log::Configure(options->log_level, options->log_format);
 

@@ -223,4 +223,9 @@ Status Metrics::Ready() const {
   return Status(ready_, ready_text_);
 }
 
+Status Metrics::Idle() const {
+  std::lock_guard lock(mutex_);
+  return sessions_ == 0 ? OkStatus() : Unavailable("open sessions: ", sessions_);
+}
+
 }  // namespace lockstep::controller

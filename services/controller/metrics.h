@@ -74,6 +74,8 @@ class Metrics {
   Status Healthy() const;
   // OK if sessions can be opened; else who is missing.
   Status Ready() const;
+  // OK while no session is open.
+  Status Idle() const;
 
  private:
   // What is told of one rank.

@@ -53,8 +53,10 @@ class Responder final : public httplib::Server {
     Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(answers_.metrics(), "text/plain; version=0.0.4; charset=utf-8");
     });
+    Serve("/startupz", answers_.started);
     Serve("/healthz", answers_.healthy);
     Serve("/readyz", answers_.ready);
+    Serve("/idlez", answers_.idle);
   }
 
   // Nothing if there is no memory for one.

@@ -1,5 +1,6 @@
-// The HTTP port of a service: /metrics for Prometheus, /healthz and /readyz for whoever restarts it
-// or sends it work.
+// The HTTP port of a service: /metrics for Prometheus; /startupz, /healthz, /readyz and /idlez for
+// whoever waits for its start, restarts it, sends it work, or would rather stop it while it has
+// none.
 #pragma once
 
 #include <functional>
@@ -16,8 +17,10 @@ struct Answers {
   // (https://prometheus.io/docs/instrumenting/exposition_formats).
   std::function<std::string()> metrics;
   // OK: 200. An error: 503, with its message.
+  std::function<Status()> started;
   std::function<Status()> healthy;
   std::function<Status()> ready;
+  std::function<Status()> idle;
 };
 
 // Threads: one of its own. Ownership: serves until it is destroyed, and calls nothing afterwards.

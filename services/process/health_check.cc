@@ -3,6 +3,9 @@
 #include <httplib.h>
 
 #include <string_view>
+#include <thread>
+
+#include "runtime/base/deadline.h"
 
 namespace lockstep::process {
 namespace {
@@ -11,26 +14,42 @@ namespace {
 // are.
 constexpr time_t kPatienceSeconds = 1;
 
-}  // namespace
+constexpr std::chrono::milliseconds kPause{200};
 
-Status AskForHealth(const std::string& metrics_endpoint) {
+Status Ask(const std::string& metrics_endpoint, const char* path) {
   const bool port_is_known = !metrics_endpoint.empty() && metrics_endpoint.back() != '*' &&
                              !std::string_view(metrics_endpoint).ends_with(":0");
   if (!port_is_known) {
     return FailedPrecondition(
-        "there is nobody to ask for health: set metrics_endpoint, with its port, such as "
+        "there is nobody to ask: set metrics_endpoint, with its port, such as "
         "http://127.0.0.1:9400");
   }
   httplib::Client client(metrics_endpoint);
   client.set_connection_timeout(kPatienceSeconds);
   client.set_read_timeout(kPatienceSeconds);
-  const httplib::Result answer = client.Get("/healthz");
+  const httplib::Result answer = client.Get(path);
   if (!answer) {
-    return Unavailable("no answer from ", metrics_endpoint,
-                       "/healthz: ", httplib::to_string(answer.error()));
+    return Unavailable("no answer from ", metrics_endpoint, path, ": ",
+                       httplib::to_string(answer.error()));
   }
   if (answer->status == 200) return OkStatus();
-  return Internal(metrics_endpoint, "/healthz says ", answer->status, ": ", answer->body);
+  return Internal(metrics_endpoint, path, " says ", answer->status, ": ", answer->body);
+}
+
+}  // namespace
+
+Status AskForHealth(const std::string& metrics_endpoint) {
+  return Ask(metrics_endpoint, "/healthz");
+}
+
+Status AwaitIdle(const std::string& metrics_endpoint, std::chrono::microseconds patience) {
+  const Deadline deadline = Deadline::After(patience);
+  while (true) {
+    const Status idle = Ask(metrics_endpoint, "/idlez");
+    // It says otherwise: then it may say something else in a moment.
+    if (idle.code() != StatusCode::kInternal || deadline.Expired()) return idle;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace lockstep::process

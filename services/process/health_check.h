@@ -1,6 +1,7 @@
-// What a container's health check is: the program itself, asking the one that runs.
+// What orchestrators do inside of a container: the program itself asks the one that runs there.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "runtime/base/status.h"
@@ -11,5 +12,9 @@ namespace lockstep::process {
 // OK if it says so. kFailedPrecondition: there is nothing to ask; kUnavailable: no answer within
 // two seconds; kInternal: it says otherwise.
 Status AskForHealth(const std::string& metrics_endpoint);
+
+// Returns when /idlez there says that no session is open. The last answer after `patience`; the
+// errors of AskForHealth() at once.
+Status AwaitIdle(const std::string& metrics_endpoint, std::chrono::microseconds patience);
 
 }  // namespace lockstep::process

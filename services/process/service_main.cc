@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/control/host.h"
 #include "runtime/control/keys/key.h"
+#include "services/config/quantity.h"
 #include "services/process/health_check.h"
 
 namespace lockstep::process {
@@ -54,6 +55,11 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
     app.add_flag("--check-health", flags->check_health,
                  "Asks the service that runs with these settings whether it is healthy,\n"
                  "and ends: with 0 if it is, else with 1");
+    app.add_option("--await-idle", flags->await_idle,
+                   "Waits until the service that runs with these settings has no open session,\n"
+                   "and ends: with 0 then, with 1 after DURATION")
+        ->type_name("DURATION")
+        ->excludes("--check-health");
   }
   for (const TextFlag& flag : program.flags) {
     app.add_option(flag.name, *flag.value, flag.doc)->type_name(flag.type);
@@ -69,8 +75,17 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
   return std::nullopt;
 }
 
-int CheckHealth(const std::string& metrics_endpoint) {
-  const Status status = AskForHealth(metrics_endpoint);
+std::optional<int> AskTheOneThatRuns(const ServiceFlags& flags,
+                                     const std::string& metrics_endpoint) {
+  if (!flags.check_health && flags.await_idle.empty()) return std::nullopt;
+  Status status;
+  if (flags.check_health) {
+    status = AskForHealth(metrics_endpoint);
+  } else {
+    const auto patience = config::ParseDuration(flags.await_idle);
+    if (!patience.ok()) return Fail(Annotate(patience.status(), "--await-idle"), kWrongUsage);
+    status = AwaitIdle(metrics_endpoint, *patience);
+  }
   return status.ok() ? kStopped : Fail(status, kFailed);
 }
 

@@ -44,6 +44,7 @@ struct ServiceFlags {
   pid_t parent = 0;             // --die-with-parent; 0: not given
   bool die_with_input = false;  // --die-with-input
   bool check_health = false;    // --check-health
+  std::string await_idle;       // --await-idle; empty: not given
 };
 
 // Sets up logging to standard error and reads the command line. An exit code if the program is to
@@ -54,8 +55,10 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
 // Logs why the program ends, one line for each of the message's, and returns `exit_code`.
 int Fail(const Status& status, int exit_code);
 
-// --check-health: asks the one that runs with this configuration, and returns the exit code.
-int CheckHealth(const std::string& metrics_endpoint);
+// --check-health and --await-idle: asks the one that runs with this configuration; the exit code if
+// the program is to end with that.
+std::optional<int> AskTheOneThatRuns(const ServiceFlags& flags,
+                                     const std::string& metrics_endpoint);
 
 // From here on the process is asked to end by a signal, or because the parent or the standard input
 // has ended, where `flags` ask for that. To be called before any other thread exists.

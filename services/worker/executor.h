@@ -70,6 +70,8 @@ class Executor {
   void LookAtGpu();
   // Not OK: the GPU does nothing any more for this process, which has to end.
   const Status& gpu_loss() const { return gpu_loss_; }
+  // How many are open. Threads: any.
+  size_t CountSessions();
   // Which sessions hold how much: for who gets no memory.
   std::string TellHolders();
 

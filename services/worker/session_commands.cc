@@ -65,6 +65,11 @@ void Executor::Follow(const Place& place) {
   }
 }
 
+size_t Executor::CountSessions() {
+  std::lock_guard lock(sessions_mutex_);
+  return sessions_.size();
+}
+
 std::vector<control::SessionRecord> Executor::Inventory() {
   std::vector<control::SessionRecord> records;
   std::lock_guard lock(sessions_mutex_);

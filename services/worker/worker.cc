@@ -82,11 +82,14 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
 
 Status Worker::ServeMetrics() {
   if (options_.metrics_endpoint.empty()) return OkStatus();
-  LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_,
-                            metrics::MetricsServer::Start(options_.metrics_endpoint,
-                                                          {[this] { return metrics_.Text(); },
-                                                           [this] { return metrics_.Healthy(); },
-                                                           [this] { return metrics_.Ready(); }}));
+  metrics::Answers answers;
+  answers.metrics = [this] { return metrics_.Text(); };
+  answers.started = [this] { return metrics_.Started(); };
+  answers.healthy = [this] { return metrics_.Healthy(); };
+  answers.ready = [this] { return metrics_.Ready(); };
+  answers.idle = [this] { return Idle(); };
+  LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_, metrics::MetricsServer::Start(
+                                                 options_.metrics_endpoint, std::move(answers)));
   log::Info("metrics at ", metrics_server_->endpoint(), "/metrics");
   return OkStatus();
 }
@@ -134,6 +137,12 @@ void Worker::Interrupt(const std::string& why) {
   wake_up_.Signal();
   metrics_.SetReady(Unavailable(why));
   if (executor_ != nullptr) executor_->AbortAll(control::ErrorOf(Aborted(why)));
+}
+
+Status Worker::Idle() {
+  std::lock_guard lock(state_mutex_);
+  const size_t sessions = executor_ == nullptr ? 0 : executor_->CountSessions();
+  return sessions == 0 ? OkStatus() : Unavailable("open sessions: ", sessions);
 }
 
 Status Worker::Wait(Deadline deadline) {

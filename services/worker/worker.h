@@ -75,6 +75,8 @@ class Worker {
       const std::string& endpoint, std::chrono::milliseconds linger = control::ZmqOptions().linger);
 
   Status ServeMetrics();
+  // OK while no session is open.
+  Status Idle();
   void Run();
   // Serves one controller after another.
   Status Work();

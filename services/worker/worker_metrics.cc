@@ -54,6 +54,11 @@ void WorkerMetrics::NoteEnd(const Status& why) {
   end_text_ = ready_text_ = "the worker has ended" + (why.ok() ? "" : ": " + Message(why));
 }
 
+Status WorkerMetrics::Started() const {
+  std::lock_guard lock(mutex_);
+  return joined_ > 0 ? OkStatus() : Unavailable("the worker has not joined a cluster yet");
+}
+
 Status WorkerMetrics::Healthy() const {
   {
     std::lock_guard lock(mutex_);

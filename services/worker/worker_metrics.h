@@ -45,6 +45,8 @@ class WorkerMetrics {
 
   // In Prometheus' text format.
   std::string Text() const;
+  // OK once a controller has given it a rank, whatever came then.
+  Status Started() const;
   // kUnavailable if the worker has ended, or its liveness thread does not come round any more. What
   // the executing thread does is the program's business: a long kernel is no illness.
   Status Healthy() const;

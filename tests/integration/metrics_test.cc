@@ -108,8 +108,12 @@ TEST_F(MetricsTest, ASessionThatIsAheadIsSeenWithinItsBudget) {
   EXPECT_EQ(Get("/readyz").status, 200) << "whoever is behind still sends heartbeats";
 
   ASSERT_TRUE(session.Reset().ok());
+  EXPECT_EQ(Get("/idlez").status, 503);
+  EXPECT_EQ(GetFrom(workers_.front()->metrics_endpoint(), "/idlez").body, "open sessions: 1\n");
   ASSERT_TRUE(session.Close().ok());
   EXPECT_TRUE(Soon([&] { return Sample("lockstep_sessions") == 0; }));
+  EXPECT_EQ(Get("/idlez").status, 200);
+  EXPECT_EQ(GetFrom(workers_.front()->metrics_endpoint(), "/idlez").status, 200);
   EXPECT_EQ(Sample("lockstep_flow_under_way_bytes"), 0);
 }
 
@@ -121,10 +125,12 @@ TEST_F(MetricsTest, AWorkerIsReadyInAWorldWhoseRanksAreConnected) {
   };
   EXPECT_EQ(get(first, "/healthz").status, 200);
   EXPECT_EQ(get(first, "/readyz").status, 503);
+  EXPECT_EQ(get(first, "/startupz").status, 503) << "nobody has given it a rank";
   EXPECT_THAT(get(first, "/readyz").body, HasSubstr("has not joined"));
   EXPECT_EQ(SampleFrom(first.metrics_endpoint(), "lockstep_worker_rank"), -1);
   StartWorker(1);
   EXPECT_TRUE(Soon([&] { return get(first, "/readyz").status == 200; }));
+  EXPECT_EQ(get(first, "/startupz").status, 200);
   EXPECT_EQ(SampleFrom(first.metrics_endpoint(), "lockstep_worker_rank"), 0);
 
   workers_.pop_back();

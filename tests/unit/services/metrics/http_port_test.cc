@@ -75,9 +75,10 @@ class Peer {
 class HttpPortTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = MetricsServer::Start(
-        "http://127.0.0.1:*",
-        {[this] { return metrics_; }, [] { return OkStatus(); }, [] { return OkStatus(); }});
+    Answers answers;
+    answers.metrics = [this] { return metrics_; };
+    answers.healthy = [] { return OkStatus(); };
+    auto server = MetricsServer::Start("http://127.0.0.1:*", answers);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

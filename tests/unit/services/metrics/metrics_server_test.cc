@@ -19,9 +19,13 @@ using testing::StartsWith;
 class MetricsServerTest : public testing::Test {
  protected:
   std::unique_ptr<MetricsServer> Serve(const std::string& endpoint) {
-    auto server = MetricsServer::Start(
-        endpoint,
-        {[] { return "a_metric 1\n"; }, [this] { return healthy_; }, [this] { return ready_; }});
+    Answers answers;
+    answers.metrics = [] { return "a_metric 1\n"; };
+    answers.started = [this] { return started_; };
+    answers.healthy = [this] { return healthy_; };
+    answers.ready = [this] { return ready_; };
+    answers.idle = [this] { return idle_; };
+    auto server = MetricsServer::Start(endpoint, answers);
     EXPECT_TRUE(server.ok()) << server.status();
     return server.ok() ? *std::move(server) : nullptr;
   }
@@ -31,8 +35,10 @@ class MetricsServerTest : public testing::Test {
     return result ? result.value() : httplib::Response();
   }
 
+  Status started_;
   Status healthy_;
   Status ready_;
+  Status idle_;
 };
 
 TEST_F(MetricsServerTest, MetricsAreServedInPrometheusTextFormat) {
@@ -45,14 +51,20 @@ TEST_F(MetricsServerTest, MetricsAreServedInPrometheusTextFormat) {
   EXPECT_EQ(response.get_header_value("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
 }
 
-TEST_F(MetricsServerTest, HealthAndReadinessAreToldApartWithTheReason) {
-  ready_ = Unavailable("rank 3 has not joined");
+TEST_F(MetricsServerTest, EachQuestionIsAnsweredForItselfWithTheReason) {
   const auto server = Serve("http://localhost:0");
   ASSERT_NE(server, nullptr);
-  EXPECT_EQ(Get(*server, "/healthz").status, 200);
-  const httplib::Response not_ready = Get(*server, "/readyz");
-  EXPECT_EQ(not_ready.status, 503);
-  EXPECT_THAT(not_ready.body, HasSubstr("rank 3 has not joined"));
+  const std::vector<std::pair<std::string, Status*>> questions = {
+      {"/startupz", &started_}, {"/healthz", &healthy_}, {"/readyz", &ready_}, {"/idlez", &idle_}};
+  for (const auto& [path, answer] : questions) {
+    *answer = Unavailable("because of ", path);
+    for (const auto& [asked, _] : questions) {
+      const httplib::Response response = Get(*server, asked);
+      EXPECT_EQ(response.status, asked == path ? 503 : 200) << asked;
+      EXPECT_EQ(response.body, asked == path ? "because of " + path + "\n" : "ok\n");
+    }
+    *answer = OkStatus();
+  }
 }
 
 TEST_F(MetricsServerTest, IPv6IsServed) {

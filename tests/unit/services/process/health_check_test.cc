@@ -11,18 +11,25 @@
 namespace lockstep::process {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 class HealthCheckTest : public testing::Test {
  protected:
   HealthCheckTest() {
-    auto server = metrics::MetricsServer::Start(
-        "http://0.0.0.0:*",
-        {[] { return ""; }, [this] { return healthy_; }, [] { return Unavailable("not yet"); }});
+    metrics::Answers answers;
+    answers.healthy = [this] { return healthy_; };
+    answers.ready = [] { return Unavailable("not yet"); };
+    answers.idle = [this] { return Idle(); };
+    auto server = metrics::MetricsServer::Start("http://0.0.0.0:*", answers);
     EXPECT_TRUE(server.ok()) << server.status();
     if (server.ok()) server_ = *std::move(server);
   }
 
+  Status Idle() { return asked_++ < busy_for_ ? Unavailable("open sessions: 2") : OkStatus(); }
+
+  int asked_ = 0;
+  int busy_for_ = 0;
   Status healthy_;
   std::unique_ptr<metrics::MetricsServer> server_;
 };
@@ -45,6 +52,23 @@ TEST_F(HealthCheckTest, NobodyThereIsNotHealthy) {
   const Status status = AskForHealth(endpoint);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(status), HasSubstr(endpoint + "/healthz"));
+}
+
+TEST_F(HealthCheckTest, WhoAwaitsIdlenessAsksUntilThereIsNoSession) {
+  busy_for_ = 2;
+  EXPECT_EQ(AwaitIdle(server_->endpoint(), 20s), OkStatus());
+  EXPECT_EQ(asked_, 3);
+}
+
+TEST_F(HealthCheckTest, WhoAwaitsIdlenessInVainIsToldWhatIsThere) {
+  busy_for_ = 1000;
+  EXPECT_THAT(Message(AwaitIdle(server_->endpoint(), 300ms)), HasSubstr("open sessions: 2"));
+}
+
+TEST_F(HealthCheckTest, NobodyIsAwaitedWhoIsNotThere) {
+  const std::string endpoint = server_->endpoint();
+  server_.reset();
+  EXPECT_EQ(AwaitIdle(endpoint, 10min).code(), StatusCode::kUnavailable);
 }
 
 TEST(HealthCheckWithoutAPortTest, SaysWhatIsMissing) {

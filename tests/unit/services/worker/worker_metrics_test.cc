@@ -73,7 +73,9 @@ TEST_F(WorkerMetricsTest, WhoHasEndedIsNeitherHealthyNorReady) {
 }
 
 TEST_F(WorkerMetricsTest, TheFirstControllerIsNoReconnect) {
+  EXPECT_EQ(metrics_->Started().code(), StatusCode::kUnavailable);
   metrics_->NoteJoined();
+  EXPECT_EQ(metrics_->Started(), OkStatus());
   EXPECT_THAT(metrics_->Text(), HasSubstr("lockstep_reconnects_total 0\n"));
   metrics_->NoteJoined();
   EXPECT_THAT(metrics_->Text(), HasSubstr("lockstep_reconnects_total 1\n"));

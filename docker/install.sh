@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs packages of ours in an image, and nothing beside them.
+# Installs packages of ours in an image, and nothing beside them but those of Debian's that are asked for.
 #
-# usage: [VERSION=...] install.sh NAME...
+# usage: [VERSION=...] [WITH="NAME..."] install.sh NAME...
 set -eu
 
 export DEBIAN_FRONTEND=noninteractive
@@ -12,7 +12,8 @@ for name; do
   set -- "$@" /packages/"$name"_${VERSION:-*}_*.deb
   shift
 done
-apt-get install -y --no-install-recommends "$@"
+# shellcheck disable=SC2086  # several names
+apt-get install -y --no-install-recommends "$@" ${WITH:-}
 apt-get clean
 # What differs from build to build, and what nobody reads here.
 rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /tmp/* /usr/share/lintian /etc/*-

@@ -1,18 +1,20 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2153 # ROOT is set by tools/dev
 # tools/dev setup: the distribution's packages, the tvm-ffi wheel, the digest of both for Bazel; with
-# --cuda, a CUDA toolkit; with --deployments, what packages, images and jobs are tried with.
+# --cuda, a CUDA toolkit; with --deployments, what packages, images and jobs are tried with; with
+# --kubernetes, what the chart is tried with (kubernetes.sh).
 # Everything is pinned, and everything that is already there is left alone.
 
 DEPS="${LOCKSTEP_DEPS:-$HOME/.cache/lockstep/deps}"
 readonly DEPS
 
 cmd_setup() {
-  local packages cuda=no deployments=no
+  local packages cuda=no deployments=no kubernetes=no
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --cuda) cuda=yes ;;
       --deployments) deployments=yes ;;
+      --kubernetes) kubernetes=yes ;;
       *) usage_error "setup: unknown argument: $1" ;;
     esac
     shift
@@ -25,6 +27,7 @@ cmd_setup() {
   fi
   install_tvm_ffi
   [[ "$cuda" == no ]] || install_cuda
+  [[ "$kubernetes" == no ]] || install_kubernetes
   write_bazel_settings "$packages"
 }
 

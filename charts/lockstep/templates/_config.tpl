@@ -1,0 +1,42 @@
+{{/* The controller's file. What is given wins, but for what must fit the rest of the chart. */}}
+{{- define "lockstep.controllerConfig" -}}
+{{- $config := dict "log_format" "json" -}}
+{{- $config = mergeOverwrite $config (deepCopy .Values.head.config) -}}
+{{- $config = mergeOverwrite $config (dict
+      "cluster" (default (include "lockstep.fullname" .) .Values.cluster)
+      "workers" (.Values.workers | int)
+      "client_endpoint" "tcp://*:7400"
+      "worker_endpoint" "tcp://*:7401"
+      "liveness_endpoint" "tcp://*:7402"
+      "metrics_endpoint" "http://*:9400"
+      "key" "/keys/controller.key"
+      "allowed_keys" "/keys/allowed_keys") -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* The workers' file; their ranks are on their command lines. */}}
+{{- define "lockstep.workerConfig" -}}
+{{- $config := dict "log_format" "json" "join_timeout" "10min" -}}
+{{- $config = mergeOverwrite $config (deepCopy .Values.worker.config) -}}
+{{- $config = mergeOverwrite $config (dict
+      "cluster" (default (include "lockstep.fullname" .) .Values.cluster)
+      "controller_endpoint" (printf "tcp://%s:7401" (include "lockstep.headAddress" .))
+      "metrics_endpoint" "http://*:9401"
+      "arena_bytes" (printf "%sB" (include "lockstep.arena" .))
+      "key" "/keys/worker.key"
+      "controller_key" "/keys/controller.pub"
+      "data_plaintext" "network") -}}
+{{- if include "lockstep.hasModules" . -}}
+{{- $_ := set $config "module_path" (list "/modules") -}}
+{{- end -}}
+{{- if .Values.gpu.enabled -}}
+{{- $_ := set $config "device" (default "cuda" .Values.worker.config.device) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* Pods start anew when this changes: a file that a service has read is not read again. */}}
+{{- define "lockstep.checksums" -}}
+checksum/worker-config: {{ include "lockstep.workerConfig" . | sha256sum }}
+checksum/keys: {{ .Values.keys.existingSecret | default (.Values.keys.generation | toString) | sha256sum }}
+{{- end -}}

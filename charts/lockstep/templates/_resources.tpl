@@ -1,0 +1,49 @@
+{{/* Bytes of an amount of memory, which other amounts are added to. dict "what" "worker.arena" "amount" "1Gi" */}}
+{{- define "lockstep.bytes" -}}
+{{- $units := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- if not (regexMatch "^[1-9][0-9]*[KMGT]i$" .amount) -}}
+{{- fail (printf "%s: %q is no amount of memory that can be added to others; write a whole number and Ki, Mi, Gi or Ti, such as 8Gi" .what .amount) -}}
+{{- end -}}
+{{- mul (regexFind "^[0-9]+" .amount | int64) (get $units (regexFind "[KMGT]i$" .amount)) -}}
+{{- end -}}
+
+{{- define "lockstep.arena" -}}
+{{- $bytes := include "lockstep.bytes" (dict "what" "worker.arena" "amount" .Values.worker.arena) | int64 -}}
+{{- if lt $bytes 16777216 -}}
+{{- fail (printf "worker.arena: %s is too little; a worker takes at least 16Mi" .Values.worker.arena) -}}
+{{- end -}}
+{{- $bytes -}}
+{{- end -}}
+
+{{/* What /dev/shm holds, in MiB: the arena, with what communicators take of it, and what a worker keeps beside it. */}}
+{{- define "lockstep.shm" -}}
+{{- div (add (include "lockstep.arena" . | int64) 67108864 1048575) 1048576 -}}
+{{- end -}}
+
+{{/* Tensors in /dev/shm count as their worker's memory: the limit has room for both. */}}
+{{- define "lockstep.workerResources" -}}
+{{- $resources := deepCopy .Values.worker.resources -}}
+{{- $process := include "lockstep.bytes" (dict "what" "worker.resources.limits.memory" "amount" $resources.limits.memory) | int64 -}}
+{{- $_ := set $resources.limits "memory" (printf "%dMi" (add (div (add $process 1048575) 1048576) (include "lockstep.shm" . | int64))) -}}
+{{- if .Values.gpu.enabled -}}
+{{- $_ := set $resources.limits .Values.gpu.resource 1 -}}
+{{- end -}}
+{{- range $name, $count := .Values.gpu.extraResources -}}
+{{- $_ := set $resources.limits $name $count -}}
+{{- end -}}
+{{- toYaml $resources -}}
+{{- end -}}
+
+{{/* Of what runs for a moment: keys are made, modules are copied. */}}
+{{- define "lockstep.smallResources" -}}
+limits: {cpu: 500m, memory: 128Mi, ephemeral-storage: 1Gi}
+requests: {cpu: 50m, memory: 32Mi, ephemeral-storage: 16Mi}
+{{- end -}}
+
+{{/* Seconds of "30s" or "5min". dict "what" "head.drain" "time" "30s" */}}
+{{- define "lockstep.seconds" -}}
+{{- if not (regexMatch "^[0-9]+(s|min)$" .time) -}}
+{{- fail (printf "%s: %q is no time; write a whole number and s or min, such as 30s" .what .time) -}}
+{{- end -}}
+{{- mul (regexFind "^[0-9]+" .time | int64) (ternary 60 1 (hasSuffix "min" .time)) -}}
+{{- end -}}

@@ -1,0 +1,35 @@
+{{/* What fits the schema, and yet does not fit together. */}}
+{{- define "lockstep.validate" -}}
+{{- $_ := include "lockstep.arena" . -}}
+{{- $_ = include "lockstep.workerResources" . -}}
+{{- range $part := list "head" "worker" -}}
+{{- $_ = include "lockstep.seconds" (dict "what" (printf "%s.drain" $part) "time" (get $.Values $part).drain) -}}
+{{- end -}}
+{{- if and .Values.keys.existingSecret .Values.keys.allowed -}}
+{{- fail "keys.allowed: with keys.existingSecret, who may come in is said by the Secret's own allowed_keys" -}}
+{{- end -}}
+{{- if and (not .Values.keys.existingSecret) .Values.keys.existingClientSecret -}}
+{{- fail "keys.existingClientSecret: belongs to keys.existingSecret, which is not set; the keys that the chart makes are in Secrets of its own" -}}
+{{- end -}}
+{{- if and (eq .Values.gang.by "kueue") (not .Values.gang.queue) -}}
+{{- fail "gang.queue: Kueue needs the name of a LocalQueue of this namespace" -}}
+{{- end -}}
+{{- if and .Values.modules.image .Values.modules.claim -}}
+{{- fail "modules: both image and claim are set; modules come from one of them" -}}
+{{- end -}}
+{{- if and .Values.modules.initContainer (or .Values.modules.image .Values.modules.claim) -}}
+{{- fail "modules.initContainer: puts the modules where they belong itself; image and claim must be empty then" -}}
+{{- end -}}
+{{- if and (not .Values.gpu.enabled) (or .Values.gpu.nccl .Values.gpu.extraResources .Values.gpu.runtimeClassName) -}}
+{{- fail "gpu: settings of GPUs are given, but gpu.enabled is false" -}}
+{{- end -}}
+{{- if and .Values.program.enabled (not .Values.program.files) (not .Values.program.image) -}}
+{{- fail "program.files: there is nothing to run; give the file program.yaml, or an image and a command of your own" -}}
+{{- end -}}
+{{- if and (eq .Values.service.type "NodePort") (not .Values.service.bulkNodePort) -}}
+{{- fail "service.bulkNodePort: clients of a NodePort find worker-0 at its own port of the node; give one that is free in the cluster's range, such as 30404" -}}
+{{- end -}}
+{{- if and (ne .Values.service.type "NodePort") (or .Values.service.nodePort .Values.service.bulkNodePort) -}}
+{{- fail (printf "service.nodePort: belongs to the type NodePort, and service.type is %s" .Values.service.type) -}}
+{{- end -}}
+{{- end -}}

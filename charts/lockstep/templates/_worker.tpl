@@ -1,0 +1,93 @@
+{{/* The container of a worker. dict "root" $ "args" (list ...) "bulk" true */}}
+{{- define "lockstep.workerContainer" -}}
+{{- $root := .root -}}
+name: worker
+image: {{ include "lockstep.workerImage" $root }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+args:
+  - --config=/etc/lockstep/worker.yaml
+  {{- range .args }}
+  - {{ . }}
+  {{- end }}
+env:
+  {{- range $name, $value := $root.Values.gpu.nccl }}
+  - {name: {{ $name }}, value: {{ $value | quote }}}
+  {{- end }}
+  {{- with $root.Values.worker.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+ports:
+  {{- if .bulk }}
+  - {name: bulk, containerPort: {{ include "lockstep.bulkPort" $root }}}
+  {{- end }}
+  - {name: metrics, containerPort: 9401}
+{{ include "lockstep.probes" (dict "port" "metrics") }}
+lifecycle:
+  preStop:
+    exec:
+      command: [lockstep-worker, --config=/etc/lockstep/worker.yaml, --await-idle={{ $root.Values.worker.drain }}]
+resources: {{- include "lockstep.workerResources" $root | nindent 2 }}
+securityContext: {{- include "lockstep.containerSecurity" $root | nindent 2 }}
+volumeMounts:
+  - {name: config, mountPath: /etc/lockstep, readOnly: true}
+  - {name: worker-keys, mountPath: /keys, readOnly: true}
+  - {name: shm, mountPath: /dev/shm}
+  {{- if include "lockstep.hasModules" $root }}
+  # The folder that the init container has made, not the volume, which others could write to.
+  - {name: modules, mountPath: /modules, subPath: modules, readOnly: true}
+  {{- end }}
+{{- end -}}
+
+{{/* Its volumes. */}}
+{{- define "lockstep.workerVolumes" -}}
+- name: config
+  configMap: {name: {{ include "lockstep.fullname" . }}}
+- name: worker-keys
+  secret:
+    secretName: {{ include "lockstep.servicesSecret" . }}
+    defaultMode: 0440
+    items: [{key: worker.key, path: worker.key}, {key: controller.pub, path: controller.pub}]
+- name: shm
+  emptyDir: {medium: Memory, sizeLimit: {{ include "lockstep.shm" . }}Mi}
+{{- if include "lockstep.hasModules" . }}
+- name: modules
+  emptyDir: {sizeLimit: 1Gi}
+{{- with .Values.modules.claim }}
+- name: given-modules
+  persistentVolumeClaim: {claimName: {{ . }}, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "lockstep.hasModules" -}}
+{{- if or .Values.modules.image .Values.modules.claim .Values.modules.initContainer -}}true{{- end -}}
+{{- end -}}
+
+{{/* Copies modules to a folder that belongs to the workers' user, and that nobody else writes to: others are not loaded. */}}
+{{- define "lockstep.modulesContainer" -}}
+{{- if include "lockstep.hasModules" . -}}
+initContainers:
+  {{- with .Values.modules.initContainer }}
+  - {{- merge (dict "volumeMounts" (concat (default list .volumeMounts) (list (dict "name" "modules" "mountPath" "/modules" "subPath" "modules")))) (omit . "volumeMounts") | toYaml | nindent 4 }}
+  {{- else }}
+  - name: modules
+    image: {{ .Values.modules.image | default (include "lockstep.image" (dict "root" . "name" "cli")) }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command: [/bin/sh, -ec]
+    args:
+      - |
+        umask 022
+        mkdir -p /target/modules
+        chmod 755 /target/modules
+        cp -RL {{ .Values.modules.path }}/. /target/modules/
+        chmod -R go-w /target/modules
+    resources: {{- include "lockstep.smallResources" . | nindent 6 }}
+    securityContext: {{- include "lockstep.containerSecurity" . | nindent 6 }}
+    volumeMounts:
+      - {name: modules, mountPath: /target}
+      {{- if .Values.modules.claim }}
+      - {name: given-modules, mountPath: {{ .Values.modules.path }}, readOnly: true}
+      {{- end }}
+  {{- end }}
+{{- end -}}
+{{- end -}}

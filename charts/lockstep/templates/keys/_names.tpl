@@ -1,0 +1,105 @@
+{{- define "lockstep.keysName" -}}
+{{- printf "%s-keys" (include "lockstep.fullname" .) -}}
+{{- end -}}
+
+{{/* Annotations of what exists for a hook alone. dict "hook" "pre-install,pre-upgrade" "weight" -10 */}}
+{{- define "lockstep.hook" -}}
+helm.sh/hook: {{ .hook }}
+helm.sh/hook-weight: {{ .weight | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
+
+{{/* Who may make this release's Secrets, and nothing else. "create" cannot be limited to names.
+     dict "root" $ "hook" "..." "suffix" "mint" */}}
+{{- define "lockstep.keysAccess" -}}
+{{- $root := .root -}}
+{{- $name := printf "%s-%s" (include "lockstep.keysName" $root) .suffix -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels: {{- include "lockstep.labels" $root | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10) | nindent 4 }}
+automountServiceAccountToken: false
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels: {{- include "lockstep.labels" $root | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10) | nindent 4 }}
+rules:
+  - apiGroups: [""]
+    resources: [secrets]
+    resourceNames: [{{ include "lockstep.servicesSecret" $root }}, {{ include "lockstep.clientSecret" $root }}]
+    verbs: {{ .verbs }}
+  {{- if .creates }}
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [create]
+  {{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels: {{- include "lockstep.labels" $root | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10) | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
+subjects: [{kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace }}}]
+{{- end -}}
+
+{{/* A Job that speaks with the API, with the command line's image. dict "root" $ "hook" "..." "suffix" "mint" "script" "mint.sh" */}}
+{{- define "lockstep.keysJob" -}}
+{{- $root := .root -}}
+{{- $name := printf "%s-%s" (include "lockstep.keysName" $root) .suffix -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels: {{- include "lockstep.labels" $root | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" 0) | nindent 4 }}
+spec:
+  backoffLimit: 3
+  activeDeadlineSeconds: 120
+  template:
+    metadata:
+      labels:
+        {{- include "lockstep.podLabels" $root | nindent 8 }}
+        app.kubernetes.io/component: keys
+    spec:
+      {{- with $root.Values.image.pullSecrets }}
+      imagePullSecrets: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      restartPolicy: Never
+      serviceAccountName: {{ $name }}
+      automountServiceAccountToken: true
+      enableServiceLinks: false
+      securityContext: {{- include "lockstep.podSecurity" $root | nindent 8 }}
+      containers:
+        - name: keys
+          image: {{ include "lockstep.image" (dict "root" $root "name" "cli") }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          command: [/bin/sh, -euc]
+          args:
+            - |
+              {{- $root.Files.Get "files/api.sh" | nindent 14 }}
+              {{- $root.Files.Get (printf "files/%s.sh" .suffix) | nindent 14 }}
+          env:
+            - {name: NAMESPACE, value: {{ $root.Release.Namespace }}}
+            - {name: SERVICES_SECRET, value: {{ include "lockstep.servicesSecret" $root }}}
+            - {name: CLIENT_SECRET, value: {{ include "lockstep.clientSecret" $root }}}
+            - {name: RELEASE, value: {{ $root.Release.Name }}}
+            - {name: GENERATION, value: {{ $root.Values.keys.generation | quote }}}
+            - name: ALLOWED
+              value: |
+                {{- range $root.Values.keys.allowed }}
+                {{ .role }} {{ .key }} {{ .name }}
+                {{- end }}
+          resources: {{- include "lockstep.smallResources" $root | nindent 12 }}
+          securityContext: {{- include "lockstep.containerSecurity" $root | nindent 12 }}
+{{- end -}}

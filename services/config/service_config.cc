@@ -197,6 +197,9 @@ Settings WorkerSettings(worker::WorkerOptions& options) {
              "How far tensors may go from rank to rank where nobody encrypts them and nobody asks "
              "for keys (gloo, MPI): loopback (this host), or network (choose it only where nobody "
              "else is)."),
+      Choice("after_shutdown", options.after_shutdown, {"exit", "rejoin"},
+             "What a worker does once its controller was stopped in order: exit, or look for "
+             "another one, with nothing in its registers (rejoin)."),
       Refused("plaintext", kPlaintextReason),
       Choice("log_level", options.log_level, {"debug", "info", "warning", "error"},
              "The least that is logged."),

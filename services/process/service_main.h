@@ -69,14 +69,21 @@ int FailToStart(const Status& status, const StopRequest& stop);
 
 // Waits until `service` has stopped, by itself or because it was asked to. Returns the exit code.
 template <typename Service>
-int RunUntilStopped(Service& service, std::unique_ptr<StopRequest> stop) {
-  stop->Forward([&service](const std::string& reason) { service.RequestStop(reason); });
+int AwaitEnd(Service& service, StopRequest& stop) {
+  stop.Forward([&service](const std::string& reason) { service.RequestStop(reason); });
   Status status;
   do {
     status = service.Wait(Deadline::After(std::chrono::hours(1)));
   } while (status.code() == StatusCode::kDeadlineExceeded);
+  stop.Forward(nullptr);
   if (!status.ok()) return Fail(status, kFailed);
   return kStopped;
+}
+
+// The same of a service whose end is the program's: what comes after it is not timed any more.
+template <typename Service>
+int RunUntilStopped(Service& service, std::unique_ptr<StopRequest> stop) {
+  return AwaitEnd(service, *stop);
 }
 
 }  // namespace lockstep::process

@@ -20,7 +20,7 @@ bool StopRequest::Came() const {
 void StopRequest::Forward(std::function<void(const std::string&)> on_stop) {
   std::lock_guard lock(mutex_);
   on_stop_ = std::move(on_stop);
-  if (!reason_.empty()) on_stop_(reason_);
+  if (on_stop_ && !reason_.empty()) on_stop_(reason_);
 }
 
 void StopRequest::Take(const std::string& reason) {

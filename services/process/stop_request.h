@@ -23,8 +23,9 @@ class StopRequest {
 
   bool Came() const;
 
-  // Once: `on_stop` is called with the reason, at once if the request has come, or on a thread of
-  // its own while this object lives.
+  // From here on `on_stop` is called with the reason: at once if the request has come, or on a
+  // thread of its own when it comes. Null: nobody is called; who was is not any more when this
+  // returns.
   void Forward(std::function<void(const std::string& reason)> on_stop);
 
  private:

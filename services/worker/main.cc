@@ -1,7 +1,6 @@
 // lockstep-worker: the worker service.
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
@@ -38,11 +37,18 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   auto forwarder = worker::OutputForwarder::Create();
   if (!forwarder.ok()) return process::Fail(forwarder.status(), process::kFailed);
-  auto worker = worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get(),
-                                      [&stop] { return (*stop)->Came(); });
-  if (!worker.ok()) return process::FailToStart(worker.status(), **stop);
-  const int exit_code = process::RunUntilStopped(**worker, *std::move(stop));
-  worker->reset();
+  int exit_code = process::kStopped;
+  bool ends = false;
+  do {
+    const auto worker =
+        worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get(),
+                              [&stop] { return (*stop)->Came(); });
+    if (!worker.ok()) return process::FailToStart(worker.status(), **stop);
+    exit_code = process::AwaitEnd(**worker, **stop);
+    ends = exit_code != process::kStopped || (*stop)->Came() || options->after_shutdown == "exit";
+    // What is left to do is not timed any more.
+    if (ends) stop->reset();
+  } while (!ends);
   forwarder->reset();
   if (worker::Worker::LeftThreadsBehind()) {
     // A GPU that is stuck keeps them waiting, in what the end of a process would take down.

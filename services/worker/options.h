@@ -68,6 +68,9 @@ struct WorkerOptions {
   // a file of such keys. Both or none; without them only a controller on this host is reached.
   std::string key;
   std::string controller_key;
+  // What its program does once the controller has sent it away: "exit", or "rejoin", which begins
+  // anew with nothing.
+  std::string after_shutdown = "exit";
   // "loopback", or "network": tensors may go from rank to rank over networks, although what carries
   // them there (gloo, MPI) neither encrypts nor authenticates.
   std::string data_plaintext = "loopback";

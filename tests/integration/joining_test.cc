@@ -61,9 +61,10 @@ class JoiningTest : public ServicesFixture {
     EXPECT_TRUE(child.ok()) << child.status();
     return std::move(*child);
   }
-  local::ChildProcess StartWorkerProcess(int rank) {
-    return StartProcess("worker", {"controller_endpoint=" + Endpoint("workers"),
-                                   "rank=" + std::to_string(rank), "arena_bytes=64MiB"});
+  local::ChildProcess StartWorkerProcess(int rank, const std::string& after_shutdown = "exit") {
+    return StartProcess(
+        "worker", {"controller_endpoint=" + Endpoint("workers"), "rank=" + std::to_string(rank),
+                   "arena_bytes=64MiB", "after_shutdown=" + after_shutdown});
   }
 
   local::ChildProcess StartControllerProcess() {
@@ -209,6 +210,22 @@ TEST_F(JoiningTest, WorkersOfAKilledControllerEndAndHarmNobody) {
   EXPECT_THAT(Message(session->SyncAll()), HasSubstr("on purpose"));
   EXPECT_EQ(session->Reset(), OkStatus());
   EXPECT_EQ(session->SyncAll(), OkStatus());
+}
+
+// As where an orchestrator starts a controller anew, and would be slow to start its workers again.
+TEST_F(JoiningTest, WorkersThatWereSentAwayRejoinIfTheyAreToldTo) {
+  std::vector<local::ChildProcess> workers;
+  local::ChildProcess first = StartControllerProcess();
+  for (const int rank : {0, 1}) workers.push_back(StartWorkerProcess(rank, "rejoin"));
+  ExpectWorks();
+  ASSERT_TRUE(first.Terminate(Deadline::After(kLong))->ok());
+  local::ChildProcess second = StartControllerProcess();
+  ExpectWorks();
+  // They obey who asks them, at any time.
+  for (local::ChildProcess& worker : workers) {
+    ASSERT_TRUE(worker.Running());
+    EXPECT_TRUE(worker.Terminate(Deadline::After(kLong))->ok());
+  }
 }
 
 }  // namespace

@@ -16,7 +16,8 @@
 
 {{/* The workers' file; their ranks are on their command lines. */}}
 {{- define "lockstep.workerConfig" -}}
-{{- $config := dict "log_format" "json" "join_timeout" "10min" -}}
+{{/* Kubernetes would be slow to start a container again that has ended. */}}
+{{- $config := dict "log_format" "json" "join_timeout" "10min" "after_shutdown" "rejoin" -}}
 {{- $config = mergeOverwrite $config (deepCopy .Values.worker.config) -}}
 {{- $config = mergeOverwrite $config (dict
       "cluster" (default (include "lockstep.fullname" .) .Values.cluster)

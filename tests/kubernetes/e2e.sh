@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Installs the chart on the Kubernetes that $KUBECONFIG leads to, and does to it what happens to clusters. Says of each
+# step what was seen, and how long it took.
+#
+# usage: e2e.sh [--repository PREFIX] [--tag TAG] [--other-tag TAG] [--only STEP]...
+#
+# It needs kubectl, helm and jq, and nodes that have the images, or find them. --other-tag: the same images once more, to
+# upgrade to. With $LOCKSTEP_BINARIES, Bazel's folder, a client outside of the cluster trains, too. With $NODE_LINK, a
+# command that takes NODE and "down" or "up", a node's link is cut.
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+readonly ROOT
+readonly CHART="$ROOT/charts/lockstep"
+readonly NAMESPACE=lockstep-e2e
+readonly RELEASE=demo
+readonly WORKERS=4
+REPOSITORY=lockstep TAG="" OTHER_TAG="" ONLY=()
+
+# shellcheck source=tests/kubernetes/e2e.d/release.sh
+source "$ROOT/tests/kubernetes/e2e.d/release.sh"
+# shellcheck source=tests/kubernetes/e2e.d/clients.sh
+source "$ROOT/tests/kubernetes/e2e.d/clients.sh"
+# shellcheck source=tests/kubernetes/e2e.d/faults.sh
+source "$ROOT/tests/kubernetes/e2e.d/faults.sh"
+
+STEPS=(installs computes trains_inside trains_outside loses_a_worker scales changes_a_setting changes_its_image
+  is_drained loses_a_node restarts_its_head changes_its_keys leaves_nothing)
+readonly STEPS
+
+main() {
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --repository) REPOSITORY="$2" && shift ;;
+      --tag) TAG="$2" && shift ;;
+      --other-tag) OTHER_TAG="$2" && shift ;;
+      --only) ONLY+=("$2") && shift ;;
+      *) echo "usage: e2e.sh [--repository PREFIX] [--tag TAG] [--other-tag TAG] [--only STEP]..." >&2 && exit 2 ;;
+    esac
+    shift
+  done
+  WORK="$(mktemp -d)"
+  trap clean_up EXIT
+  make_namespace
+  local step begin
+  for step in "${STEPS[@]}"; do
+    # Without a release there is nothing to do the others to.
+    if [[ ${#ONLY[@]} -gt 0 && $step != installs && $step != leaves_nothing && " ${ONLY[*]} " != *" $step "* ]]; then
+      continue
+    fi
+    begin="$(now)"
+    "$step" || fail "$step"
+    printf '%-20s %6s s\n' "$step" "$(since "$begin")"
+  done
+  echo "The chart is good."
+}
+
+installs() {
+  install_release --wait --timeout 3m
+  is_whole
+}
+
+computes() { helm_test; }
+
+scales() {
+  upgrade --set workers=6
+  is_whole 6
+  helm_test
+  upgrade --set workers="$WORKERS"
+  is_whole
+}
+
+# The workers start anew, and so does worker-0; then everything is as it was.
+changes_a_setting() {
+  local before
+  before="$(uid_of "$RELEASE-lockstep-worker-0")"
+  upgrade --set worker.config.log_level=debug
+  is_whole
+  [[ "$(uid_of "$RELEASE-lockstep-worker-0")" != "$before" ]] || fail "no worker has started anew"
+  helm_test
+  helm rollback --namespace "$NAMESPACE" "$RELEASE" --wait --timeout 3m >/dev/null
+  is_whole
+  ! k get configmap "$RELEASE-lockstep" --output yaml | grep -q 'log_level' || fail "the setting is still there"
+  # What only the pods of workers have is no reason to start the head anew.
+  before="$(uid_of "$RELEASE-lockstep-head-0")"
+  upgrade --set worker.podAnnotations.tried=yes
+  is_whole
+  [[ "$(uid_of "$RELEASE-lockstep-head-0")" == "$before" ]] || fail "the head has started anew"
+}
+
+changes_its_image() {
+  [[ -n $OTHER_TAG ]] || { skip "no other tag was given" && return; }
+  upgrade --set image.tag="$OTHER_TAG"
+  is_whole
+  [[ "$(k get pods --selector lockstep.dev/pod=rank --output jsonpath='{.items[*].spec.containers[*].image}')" != *":$TAG"* ]] ||
+    fail "pods have the former image"
+  helm_test
+}
+
+changes_its_keys() {
+  save_client_keys "$WORK/before"
+  upgrade --set keys.generation=2
+  is_whole
+  save_client_keys "$WORK/after"
+  ! cmp -s "$WORK/before/client.key" "$WORK/after/client.key" || fail "the key is the one from before"
+  helm_test
+}
+
+leaves_nothing() {
+  helm uninstall --namespace "$NAMESPACE" "$RELEASE" --wait --timeout 2m >/dev/null
+  wait_for "end of all pods" 90 no_pods
+  local left
+  left="$(everything | diff "$WORK/at_first" - || true)"
+  [[ -z $left ]] || fail "left, or lost: $left"
+}
+
+# The names of what is in the namespace, but for what Kubernetes writes by itself.
+everything() {
+  k get "$(kubectl api-resources --verbs=list --namespaced --output name | grep -vE '^(events|endpoint|lease|controllerrev)' | paste -sd ,)" \
+    --ignore-not-found --output name | grep -vE '^event' | sort
+}
+
+main "$@"

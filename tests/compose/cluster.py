@@ -25,6 +25,8 @@ class Cluster(unittest.TestCase):
             os.path.join(ROOT, "docker"), f"{cls.folder}/docker", ignore=shutil.ignore_patterns("*.key", "*.pub", "*.so")
         )
         cls.addClassCleanup(shutil.rmtree, cls.folder)
+        # Of which the profile `observability` takes dashboards and alerts.
+        shutil.copytree(os.path.join(ROOT, "charts", "lockstep"), f"{cls.folder}/charts/lockstep")
         cls.before = cls.everything()
         cls.addClassCleanup(cls.take_down)
         cls.compose("up", "--detach")

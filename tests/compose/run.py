@@ -15,7 +15,9 @@ import unittest
 from compose_test import ComposeTest
 from engine import BASE, CACHE, ROOT, Engine, Unavailable, check, run
 from images_test import ImagesTest
+from observability_gpu_test import ObservabilityGpuTest
 from observability_test import ObservabilityTest
+from observability_texts_test import ObservabilityTextsTest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROMETHEUS = "lockstep-test/prometheus"
@@ -46,7 +48,7 @@ def build_images():
 def run_tests(binaries, names):
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{name}*" for name in names] or None
-    cases = (ImagesTest, ComposeTest, ObservabilityTest)
+    cases = (ImagesTest, ComposeTest, ObservabilityTextsTest, ObservabilityTest, ObservabilityGpuTest)
     suite = unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
     if suite.countTestCases() == 0:
         raise LookupError(f"no test's name contains: {' '.join(names)}")
@@ -55,7 +57,8 @@ def run_tests(binaries, names):
             case.engine = engine
             case.binaries = binaries
             case.version = version()
-        ObservabilityTest.prometheus = PROMETHEUS
+        for case in (ObservabilityTextsTest, ObservabilityTest, ObservabilityGpuTest):
+            case.image = PROMETHEUS
         return unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
 
 

@@ -24,7 +24,7 @@ source "$ROOT/tests/kubernetes/e2e.d/clients.sh"
 # shellcheck source=tests/kubernetes/e2e.d/faults.sh
 source "$ROOT/tests/kubernetes/e2e.d/faults.sh"
 
-STEPS=(installs computes trains_inside trains_outside loses_a_worker scales changes_a_setting changes_its_image
+STEPS=(installs computes trains_inside trains_outside lets_others_in loses_a_worker scales changes_a_setting changes_its_image
   is_drained loses_a_node restarts_its_head changes_its_keys leaves_nothing)
 readonly STEPS
 

@@ -29,6 +29,26 @@ trains_outside() {
   stop_forwarding
 }
 
+# Somebody with a key of his own comes in, and then no more, while everything runs.
+lets_others_in() {
+  [[ -n "${LOCKSTEP_BINARIES:-}" ]] || { skip "no client was given (LOCKSTEP_BINARIES)" && return; }
+  local before own
+  before="$(uid_of "$RELEASE-lockstep-head-0")"
+  "$LOCKSTEP_BINARIES/tools/cli/lockstep" keys new ada --out "$WORK/ada.key" >/dev/null
+  own="$("$LOCKSTEP_BINARIES/tools/cli/lockstep" keys show "$WORK/ada.key")"
+  forward
+  ! answers_to "$WORK/ada.key" || fail "a key that nobody has allowed is let in"
+  upgrade --set-json "keys.allowed=[{\"role\": \"client\", \"name\": \"ada\", \"key\": \"$own\"}]"
+  wait_for "answer to the key that was allowed" 150 answers_to "$WORK/ada.key"
+  upgrade --set-json "keys.allowed=[]"
+  wait_for "refusal of the key that is allowed no more" 150 refuses "$WORK/ada.key"
+  stop_forwarding
+  [[ "$(uid_of "$RELEASE-lockstep-head-0")" == "$before" ]] || fail "the head has started anew"
+}
+
+answers_to() { LOCKSTEP_KEY="$1" "$LOCKSTEP_BINARIES/tools/cli/lockstep" status >/dev/null 2>&1; }
+refuses() { ! answers_to "$1"; }
+
 # What NOTES.txt says.
 forward() {
   save_client_keys "$WORK/keys"

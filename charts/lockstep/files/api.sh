@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034 # for the scripts behind it
 # What a Job of this chart's asks Kubernetes, as its service account.
 ACCOUNT=/var/run/secrets/kubernetes.io/serviceaccount
 SECRETS="https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/api/v1/namespaces/$NAMESPACE/secrets"

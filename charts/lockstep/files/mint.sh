@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2154 # api.sh is in front of it
 # Makes the keys of this release, unless they are there; and the list of who may come in, at every install and upgrade.
 main() {
   fetch "$SERVICES_SECRET" services

@@ -5,7 +5,7 @@ SECRETS="https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/api/v1/namesp
 umask 077
 # In memory, and nobody else's: keys are not read where others could put another file in their place.
 mkdir -m 700 /dev/shm/keys
-cd /dev/shm/keys
+cd /dev/shm/keys || exit
 
 # api METHOD URL [FILE]: prints the status; the answer is in answer.json, or in the log if it is an error.
 api() {

@@ -23,6 +23,10 @@ constexpr size_t kCopyBelowBytes = 512;
 constexpr size_t kCopyBelowBytes = std::numeric_limits<size_t>::max();
 #endif
 
+// An address that does not answer is given up after this long, and the name is looked up anew: it
+// may be the former one of a host, or a pod, that has another now. The system's own patience is
+// minutes.
+constexpr int kConnectMillis = 3000;
 // A host that vanishes ends no connection. The kernel asks over one on which nothing is said
 // whether its other end is still there, and closes it two minutes after the last word; and as long
 // after the first one that the other end has not acknowledged, where something was said.
@@ -109,6 +113,7 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   socket.Set(ZMQ_LINGER, static_cast<int>(options.linger.count()));
   socket.Set(ZMQ_RECONNECT_IVL, 5);
   socket.Set(ZMQ_RECONNECT_IVL_MAX, 500);
+  socket.Set(ZMQ_CONNECT_TIMEOUT, kConnectMillis);
   socket.Set(ZMQ_TCP_KEEPALIVE, 1);
   socket.Set(ZMQ_TCP_KEEPALIVE_IDLE, kIdleSeconds);
   socket.Set(ZMQ_TCP_KEEPALIVE_INTVL, kAskAgainSeconds);

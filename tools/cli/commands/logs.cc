@@ -88,10 +88,15 @@ Status ShowLogs(const LogsCommand& command) {
   const Printer printer(command, files);
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<LogEntry> entries,
                             ReadAll(files, filter, command.most(), !command.follow));
-  printer.Print(entries, command.most());
-  // Until here ^C ends it as it ends any program: long logs take long to read.
+  if (!command.follow) {
+    printer.Print(entries, command.most());
+    return OkStatus();
+  }
+  // Until here ^C ends it as it ends any program: long logs take long to read. Whoever sees the
+  // first lines ends it in order.
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
-  while (command.follow) {
+  printer.Print(entries, command.most());
+  while (true) {
     // Looked at before the files are: what it has said before its end is read.
     const bool has_ended = !cluster.IsAlive();
     LOCKSTEP_ASSIGN_OR_RETURN(entries, ReadAll(files, filter, kAll, has_ended));
@@ -104,7 +109,6 @@ Status ShowLogs(const LogsCommand& command) {
     poll(&interrupted, 1, static_cast<int>(kLook.count()));
     if (interrupt.Take()) return OkStatus();
   }
-  return OkStatus();
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace {
 constexpr time_t kPatienceSeconds = 1;
 
 constexpr std::chrono::milliseconds kPause{200};
+// In a row: then nobody is there.
+constexpr int kSilences = 3;
 
 Status Ask(const std::string& metrics_endpoint, const char* path) {
   const bool port_is_known = !metrics_endpoint.empty() && metrics_endpoint.back() != '*' &&
@@ -44,10 +46,13 @@ Status AskForHealth(const std::string& metrics_endpoint) {
 
 Status AwaitIdle(const std::string& metrics_endpoint, std::chrono::microseconds patience) {
   const Deadline deadline = Deadline::After(patience);
-  while (true) {
+  for (int silences = 0;;) {
     const Status idle = Ask(metrics_endpoint, "/idlez");
-    // It says otherwise: then it may say something else in a moment.
-    if (idle.code() != StatusCode::kInternal || deadline.Expired()) return idle;
+    // A busy one may be late once; and who says otherwise may say something else in a moment.
+    silences = idle.code() == StatusCode::kUnavailable ? silences + 1 : 0;
+    const bool ask_again = idle.code() == StatusCode::kInternal ||
+                           (idle.code() == StatusCode::kUnavailable && silences < kSilences);
+    if (!ask_again || deadline.Expired()) return idle;
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -13,8 +13,8 @@ namespace lockstep::process {
 // two seconds; kInternal: it says otherwise.
 Status AskForHealth(const std::string& metrics_endpoint);
 
-// Returns when /idlez there says that no session is open. The last answer after `patience`; the
-// errors of AskForHealth() at once.
+// Returns when /idlez there says that no session is open. The last answer after `patience`, or when
+// nobody has answered three times; the other errors of AskForHealth() at once.
 Status AwaitIdle(const std::string& metrics_endpoint, std::chrono::microseconds patience);
 
 }  // namespace lockstep::process

@@ -54,9 +54,10 @@ control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
   });
 }
 
-// None: the controller waits, for others or until it can reach this worker: then `out_of_reach`
-// says why it does not.
+// None: the controller stops, and `sent_away` says why; or it waits, for others or until it can
+// reach this worker: then `out_of_reach` says why it does not.
 StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message,
+                                          std::optional<std::string>* sent_away,
                                           std::string* out_of_reach) {
   LOCKSTEP_ASSIGN_OR_RETURN(Envelope envelope, ReadEnvelope(message));
   if (auto* place = std::get_if<Place>(&envelope.content)) return std::move(*place);
@@ -64,7 +65,8 @@ StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message,
     return Annotate(refused->why, "the controller refuses this worker");
   }
   if (const auto* shutdown = std::get_if<Envelope::Shutdown>(&envelope.content)) {
-    return Aborted("the cluster was shut down: ", shutdown->why);
+    *sent_away = shutdown->why;
+    return std::optional<Place>();
   }
   if (std::holds_alternative<BatchContext>(envelope.content)) {
     return Internal("the controller sent a batch before its welcome");
@@ -78,7 +80,7 @@ StatusOr<std::optional<Place>> ReadAnswer(const control::Message& message,
 
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
-                     milliseconds patience) {
+                     milliseconds patience, std::optional<std::string>* sent_away) {
   const control::Frame hello = HelloFrame(options, offer);
   Deadline deadline = Deadline::After(patience);
   control::InputWaiter waiter{milliseconds(0)};
@@ -97,7 +99,9 @@ StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& optio
       if (stopping) return Aborted("the worker was stopped while it joined");
       control::Message message;
       if (!channel.Receive(&message)) continue;
-      LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Place> place, ReadAnswer(message, &out_of_reach));
+      LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Place> place,
+                                ReadAnswer(message, sent_away, &out_of_reach));
+      if (sent_away->has_value()) return Aborted("the cluster was shut down: ", **sent_away);
       if (place.has_value()) return std::move(*place);
       if (!out_of_reach.empty() && out_of_reach != told) log::Warn(told = out_of_reach);
       // What it keeps is worth waiting for, as long as there is somebody to wait with.

@@ -43,10 +43,11 @@ struct Offer {
 // Says hello, again and again, and waits for the welcome. kDeadlineExceeded if no controller
 // answers, or not all workers join: within `patience`; one that has an inventory waits for others
 // as long as the controller answers, and `patience` without that. kAborted once `stopping`, which
-// is signalled by `wake_fd`; else the controller's refusal.
+// is signalled by `wake_fd`, and if the controller stops, in order: `sent_away` says why then. Else
+// the controller's refusal.
 StatusOr<Place> Join(control::ClientChannel& channel, const WorkerOptions& options,
                      const Offer& offer, int wake_fd, const std::atomic<bool>& stopping,
-                     std::chrono::milliseconds patience);
+                     std::chrono::milliseconds patience, std::optional<std::string>* sent_away);
 
 // Tells the controller that the communicator stands which the welcome asked for, and how it was
 // chosen.

@@ -43,11 +43,16 @@ int main(int argc, char** argv) {
     const auto worker =
         worker::Worker::Start(*options, control::ZmqContext::Create(), forwarder->get(),
                               [&stop] { return (*stop)->Came(); });
-    if (!worker.ok()) return process::FailToStart(worker.status(), **stop);
+    if (!worker.ok()) {
+      exit_code = process::FailToStart(worker.status(), **stop);
+      break;
+    }
     exit_code = process::AwaitEnd(**worker, **stop);
-    ends = exit_code != process::kStopped || (*stop)->Came() || options->after_shutdown == "exit";
+    ends = exit_code != process::kStopped || (*stop)->Came() || options->after_shutdown == "exit" ||
+           worker::Worker::LeftThreadsBehind();
     // What is left to do is not timed any more.
     if (ends) stop->reset();
+    if (!ends) log::Info("looking for another controller");
   } while (!ends);
   forwarder->reset();
   if (worker::Worker::LeftThreadsBehind()) {

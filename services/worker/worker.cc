@@ -246,8 +246,15 @@ std::optional<Status> Worker::WhyItEnds(const Status& served) {
 
 Status Worker::ServeController(Executor& executor, const Offer& offer,
                                std::chrono::milliseconds patience) {
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      Place place, Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience));
+  std::optional<std::string> sent_away;
+  auto joined =
+      Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience, &sent_away);
+  if (sent_away.has_value()) {
+    TakeLeave(*sent_away);
+    return OkStatus();
+  }
+  LOCKSTEP_RETURN_IF_ERROR(joined.status());
+  Place place = *std::move(joined);
   executor.Follow(place);
   metrics_.NoteJoined();
   // A controller that listens at all of its addresses is reached at the one that led here.
@@ -388,11 +395,15 @@ Status Worker::Serve(Executor& executor) {
   return OkStatus();
 }
 
+void Worker::TakeLeave(const std::string& why) {
+  sent_away_ = true;
+  log::Info("the controller stops, and sends its workers away: ", why);
+}
+
 StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& message) {
   LOCKSTEP_ASSIGN_OR_RETURN(Envelope envelope, ReadEnvelope(message));
   if (const auto* shutdown = std::get_if<Envelope::Shutdown>(&envelope.content)) {
-    sent_away_ = true;
-    log::Info("worker stops: ", shutdown->why);
+    TakeLeave(shutdown->why);
     return false;
   }
   if (auto* welcome = std::get_if<Place>(&envelope.content)) {

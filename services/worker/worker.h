@@ -85,6 +85,8 @@ class Worker {
                          std::chrono::milliseconds patience);
   Status Serve(Executor& executor);
   // False when it is time to stop.
+  // The controller has stopped in order, and says why.
+  void TakeLeave(const std::string& why);
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
   StatusOr<bool> HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
                              const control::Frame& body);

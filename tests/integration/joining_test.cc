@@ -219,7 +219,13 @@ TEST_F(JoiningTest, WorkersThatWereSentAwayRejoinIfTheyAreToldTo) {
   for (const int rank : {0, 1}) workers.push_back(StartWorkerProcess(rank, "rejoin"));
   ExpectWorks();
   ASSERT_TRUE(first.Terminate(Deadline::After(kLong))->ok());
+  // One that stops while they join.
+  workers[1].Signal(SIGSTOP);
   local::ChildProcess second = StartControllerProcess();
+  WaitForRankZero(WorkerState::kJoining);
+  ASSERT_TRUE(second.Terminate(Deadline::After(kLong))->ok());
+  workers[1].Signal(SIGCONT);
+  local::ChildProcess third = StartControllerProcess();
   ExpectWorks();
   // They obey who asks them, at any time.
   for (local::ChildProcess& worker : workers) {

@@ -36,7 +36,7 @@ class JoinTest : public testing::Test {
   }
 
   StatusOr<Place> RunJoin(std::chrono::milliseconds patience = kLong) {
-    return Join(*client_, options_, offer_, wake_up_.fd(), stopping_, patience);
+    return Join(*client_, options_, offer_, wake_up_.fd(), stopping_, patience, &sent_away_);
   }
 
   // Waits for the hello, looks at it, and answers with what `fill` writes.
@@ -84,6 +84,7 @@ class JoinTest : public testing::Test {
   std::unique_ptr<control::ServerChannel> server_;
   std::unique_ptr<control::ClientChannel> client_;
   WorkerOptions options_;
+  std::optional<std::string> sent_away_;
   control::WakeUp wake_up_;
   Offer offer_{"lockstep-seg", "lockstep-seg-activity", "inproc://bulk", "lpk_bulk",
                "http://127.0.0.1:9464"};
@@ -138,6 +139,7 @@ TEST_F(JoinTest, ShutdownEndsTheWait) {
       JoinAnswered([](wire::Envelope::Builder envelope) { envelope.setShutdown("going home"); });
   EXPECT_EQ(place.status().code(), StatusCode::kAborted);
   EXPECT_THAT(Message(place.status()), HasSubstr("going home"));
+  EXPECT_EQ(sent_away_, "going home");
 }
 
 TEST_F(JoinTest, ImpossiblePlaceIsRefused) {

@@ -24,6 +24,7 @@ main() {
   refuses "wrkers: 3" wrkers
   refuses "worker: {config: {arena_bytse: 1GiB}}" arena_bytse
   refuses "keys: {allowed: [{role: admin, name: ada, key: lpk_A}]}" role
+  refuses "commonLabels: {app.kubernetes.io/name: x}" commonLabels
   refuses "worker: {arena: 1GB}" 'worker.arena: "1GB" is no amount of memory'
   refuses "gpu: {nccl: {NCCL_DEBUG: INFO}}" "gpu.enabled is false"
   knows_all_settings

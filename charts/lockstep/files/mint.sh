@@ -1,13 +1,16 @@
 # shellcheck shell=sh disable=SC2154 # api.sh is in front of it
-# Makes the keys of this release, unless they are there; and the list of who may come in, at every install and upgrade.
+# Makes the keys of this release, unless they are there; and the list of who may come in, at every install, upgrade and
+# rollback.
 main() {
-  fetch "$SERVICES_SECRET" services
   fetch "$CLIENT_SECRET" client
-  if [ ! -e services/controller.key ] || [ "$(cat generation 2>/dev/null || true)" != "$GENERATION" ]; then
+  fetch "$SERVICES_SECRET" services
+  # A rollback to a smaller number keeps the keys: those from before it are gone.
+  if [ ! -e services/controller.key ] || [ "$GENERATION" -gt "$(cat generation)" ]; then
     rm -rf services client
     mkdir services client
     for name in controller worker; do lockstep keys new "$name" --out "services/$name.key" >/dev/null; done
     lockstep keys show services/controller.key >services/controller.pub
+    echo "$GENERATION" >generation
     echo "New keys were made: generation $GENERATION."
   fi
   if [ ! -e client/client.key ]; then
@@ -28,7 +31,12 @@ fetch() {
     200) ;;
     *) refuse "cannot read the Secret $1" "$status" ;;
   esac
-  jq -r '.metadata.annotations["lockstep.dev/generation"] // ""' answer.json >generation
+  owner="$(jq -r '.metadata.labels["app.kubernetes.io/instance"] // ""' answer.json)"
+  if [ "$owner" != "$RELEASE" ]; then
+    echo "The Secret $1 is not this release's (it is of \"$owner\"): name it keys.existingSecret, or give this release another name." >&2
+    exit 1
+  fi
+  jq -r '.metadata.annotations["lockstep.dev/generation"] // 0' answer.json >generation
   jq -r '.data // {} | keys[]' answer.json | while read -r name; do
     jq -j --arg name "$name" '.data[$name] | @base64d' answer.json >"$2/$name"
   done
@@ -45,20 +53,16 @@ make_list() {
   rm -f services/allowed_keys.lock
 }
 
-# store SECRET FOLDER: the whole folder, in the place of what was there.
+# store SECRET FOLDER: the whole folder, in the place of what was there. No key is on a command line.
 store() {
-  data='{}'
+  echo '{}' >data.json
   for file in "$2"/*; do
-    data="$(jq --arg name "${file##*/}" --rawfile text "$file" '.[$name] = ($text | @base64)' <<DATA
-$data
-DATA
-)"
+    jq --arg name "${file##*/}" --rawfile text "$file" '.[$name] = ($text | @base64)' data.json >next.json
+    mv next.json data.json
   done
-  jq -n --arg secret "$1" --arg release "$RELEASE" --arg generation "$GENERATION" --argjson data "$data" '{
-    apiVersion: "v1", kind: "Secret", type: "Opaque", data: $data,
-    metadata: {name: $secret,
-               labels: {"app.kubernetes.io/instance": $release, "app.kubernetes.io/managed-by": "Helm"},
-               annotations: {"lockstep.dev/generation": $generation}}}' >secret.json
+  jq --arg secret "$1" --argjson labels "$LABELS" --arg generation "$(cat generation)" '{
+    apiVersion: "v1", kind: "Secret", type: "Opaque", data: .,
+    metadata: {name: $secret, labels: $labels, annotations: {"lockstep.dev/generation": $generation}}}' data.json >secret.json
   status="$(api PUT "$SECRETS/$1" secret.json)"
   [ "$status" != 404 ] || status="$(api POST "$SECRETS" secret.json)"
   case "$status" in 200 | 201) ;; *) refuse "cannot write the Secret $1" "$status" ;; esac

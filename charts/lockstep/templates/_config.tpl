@@ -14,10 +14,15 @@
 {{- toYaml $config -}}
 {{- end -}}
 
+{{/* How long a worker looks for its controller. */}}
+{{- define "lockstep.joinTimeout" -}}
+{{- default "10min" .Values.worker.config.join_timeout -}}
+{{- end -}}
+
 {{/* The workers' file; their ranks are on their command lines. */}}
 {{- define "lockstep.workerConfig" -}}
 {{/* Kubernetes would be slow to start a container again that has ended. */}}
-{{- $config := dict "log_format" "json" "join_timeout" "10min" "after_shutdown" "rejoin" -}}
+{{- $config := dict "log_format" "json" "join_timeout" (include "lockstep.joinTimeout" .) "after_shutdown" "rejoin" -}}
 {{- $config = mergeOverwrite $config (deepCopy .Values.worker.config) -}}
 {{- $config = mergeOverwrite $config (dict
       "cluster" (default (include "lockstep.fullname" .) .Values.cluster)

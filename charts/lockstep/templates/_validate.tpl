@@ -29,6 +29,10 @@
 {{- if and (eq .Values.service.type "NodePort") (not .Values.service.bulkNodePort) -}}
 {{- fail "service.bulkNodePort: clients of a NodePort find worker-0 at its own port of the node; give one that is free in the cluster's range, such as 30404" -}}
 {{- end -}}
+{{- if and (ne .Values.service.type "ClusterIP") .Values.networkPolicy.enabled (not .Values.networkPolicy.clients) -}}
+{{- fail (printf "networkPolicy.clients: with service.type %s clients come from elsewhere; say from where, such as [{ipBlock: {cidr: 10.0.0.0/8}}]" .Values.service.type) -}}
+{{- end -}}
+{{- $looks := include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .)) -}}
 {{- if and (ne .Values.service.type "NodePort") (or .Values.service.nodePort .Values.service.bulkNodePort) -}}
 {{- fail (printf "service.nodePort: belongs to the type NodePort, and service.type is %s" .Values.service.type) -}}
 {{- end -}}

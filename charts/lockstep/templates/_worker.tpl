@@ -6,10 +6,13 @@ image: {{ include "lockstep.workerImage" $root }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 args:
   - --config=/etc/lockstep/worker.yaml
+  # The pod's own address: found without the head's name, which is not known while that pod is away.
+  - --set=data_address=$(POD_IP)
   {{- range .args }}
   - {{ . }}
   {{- end }}
 env:
+  - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
   {{- range $name, $value := $root.Values.gpu.nccl }}
   - {name: {{ $name }}, value: {{ $value | quote }}}
   {{- end }}
@@ -21,7 +24,7 @@ ports:
   - {name: bulk, containerPort: {{ include "lockstep.bulkPort" $root }}}
   {{- end }}
   - {name: metrics, containerPort: 9401}
-{{ include "lockstep.probes" (dict "port" "metrics") }}
+{{ include "lockstep.probes" (dict "port" "metrics" "joinTimeout" (include "lockstep.joinTimeout" $root)) }}
 lifecycle:
   preStop:
     exec:

@@ -2,14 +2,15 @@
 {{- printf "%s-keys" (include "lockstep.fullname" .) -}}
 {{- end -}}
 
-{{/* Annotations of what exists for a hook alone. dict "hook" "pre-install,pre-upgrade" "weight" -10 */}}
+{{/* Annotations of what exists for a hook alone. dict "hook" "pre-install" "weight" -10 */}}
 {{- define "lockstep.hook" -}}
 helm.sh/hook: {{ .hook }}
 helm.sh/hook-weight: {{ .weight | quote }}
-helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded{{ .failed }}
 {{- end -}}
 
-{{/* Who may make this release's Secrets, and nothing else. "create" cannot be limited to names.
+{{/* Who may make this release's Secrets, while a Job runs. "create" cannot be limited to names: whoever gets hold of that
+     Job's token meanwhile can make others.
      dict "root" $ "hook" "..." "suffix" "mint" */}}
 {{- define "lockstep.keysAccess" -}}
 {{- $root := .root -}}
@@ -20,7 +21,7 @@ metadata:
   name: {{ $name }}
   namespace: {{ $root.Release.Namespace }}
   labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10) | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10 "failed" ",hook-failed") | nindent 4 }}
 automountServiceAccountToken: false
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -29,7 +30,7 @@ metadata:
   name: {{ $name }}
   namespace: {{ $root.Release.Namespace }}
   labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10) | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10 "failed" ",hook-failed") | nindent 4 }}
 rules:
   - apiGroups: [""]
     resources: [secrets]
@@ -47,7 +48,7 @@ metadata:
   name: {{ $name }}
   namespace: {{ $root.Release.Namespace }}
   labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10) | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10 "failed" ",hook-failed") | nindent 4 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
 subjects: [{kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace }}}]
 {{- end -}}
@@ -62,7 +63,7 @@ metadata:
   name: {{ $name }}
   namespace: {{ $root.Release.Namespace }}
   labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" 0) | nindent 4 }}
+  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" 0 "failed" "") | nindent 4 }}
 spec:
   backoffLimit: 3
   activeDeadlineSeconds: 120
@@ -95,6 +96,7 @@ spec:
             - {name: CLIENT_SECRET, value: {{ include "lockstep.clientSecret" $root }}}
             - {name: RELEASE, value: {{ $root.Release.Name }}}
             - {name: GENERATION, value: {{ $root.Values.keys.generation | quote }}}
+            - {name: LABELS, value: {{ include "lockstep.labels" $root | fromYaml | toJson | quote }}}
             - name: ALLOWED
               value: |
                 {{- range $root.Values.keys.allowed }}

@@ -33,7 +33,8 @@ struct RescuedStream {
 };
 RescuedStream rescued[2];
 std::atomic<bool> is_armed{false};
-// How many have taken something out of a pipe that they have not written yet.
+// How many may have taken something out of a pipe that they have not written yet: raised before
+// is_armed is looked at, as that is cleared before this is.
 std::atomic<int> on_the_way{0};
 struct sigaction earlier_actions[std::size(kFatalSignals)];
 
@@ -160,6 +161,8 @@ size_t OutputRedirect::Available(OutputStream stream) const {
 std::string_view OutputRedirect::Read(OutputStream stream, absl::Span<char> buffer) {
   on_the_way.fetch_add(1);
   const absl::Cleanup over = [] { on_the_way.fetch_sub(1); };
+  // The process dies: whatever is in the pipe is Rescue()'s, which waits for nobody who comes now.
+  if (!is_armed.load()) return {};
   const ssize_t size = read(wait_fd(stream), buffer.data(), buffer.size());
   if (size <= 0) return {};
   const std::string_view bytes(buffer.data(), static_cast<size_t>(size));

@@ -68,7 +68,7 @@ stop_forwarding() {
 
 # save_client_keys FOLDER
 save_client_keys() {
-  mkdir -p -m 700 "$1"
+  (umask 077 && mkdir -p "$1")
   local name
   for name in client.key controller.pub; do
     (umask 077 && k get secret "$RELEASE-lockstep-client" --output jsonpath="{.data['${name/./\\.}']}" | base64 -d >"$1/$name")

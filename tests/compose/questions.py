@@ -29,10 +29,11 @@ def dashboards():
 
 def queries(names):
     """What the panels of these dashboards ask: (dashboard, title, query)."""
+    known = dashboards()
     return [
         (name, panel["title"], target["expr"])
         for name in names
-        for panel in dashboards()[name]["panels"]
+        for panel in known[name]["panels"]
         for target in panel["targets"]
     ]
 

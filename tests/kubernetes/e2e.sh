@@ -56,7 +56,7 @@ main() {
 }
 
 installs() {
-  install_release --wait --timeout 3m
+  install_release
   is_whole
 }
 

@@ -1,8 +1,6 @@
 """Is the cluster well, and does it do something? The one to begin with."""
 
-from form import FULL, GOOD_IF_ZERO, bars, by_rank, dashboard, lines, names, stat, steps, timeline
-
-LAST = "rate(lockstep_collective_last_total[$rate])"
+from form import FULL, GOOD_IF_ZERO, bars, dashboard, each_rank, last_by_rank, lines, names, stat, steps, timeline
 
 DASHBOARD = dashboard(
     "cluster",
@@ -96,7 +94,7 @@ DASHBOARD = dashboard(
             "Which rank comes last?",
             "The share of collectives to which this rank came last. With equal ranks each has the same share.",
             "percentunit",
-            {"rank {{rank}}": f"sum by (rank) ({LAST}) / on () group_left () sum({LAST})"},
+            last_by_rank(),
             width=8,
             max=1,
         ),
@@ -104,7 +102,7 @@ DASHBOARD = dashboard(
             "How full is each rank's memory?",
             "What tensors have of the arena. At 100% the next tensor fails with RESOURCE_EXHAUSTED.",
             "percentunit",
-            {"rank {{rank}}": by_rank("lockstep_arena_live_bytes / lockstep_arena_capacity_bytes")},
+            each_rank("lockstep_arena_live_bytes / lockstep_arena_capacity_bytes"),
             width=8,
             colors=FULL,
             max=1,

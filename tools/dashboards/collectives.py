@@ -1,6 +1,6 @@
 """How fast do ranks talk to each other, and who is late?"""
 
-from form import bars, dashboard, heatmap, lines, stat, table
+from form import bars, dashboard, heatmap, last_by_rank, lines, stat, table
 
 # Not the copies of clients, which are operations of one rank.
 BETWEEN = '{backend!="socket"}'
@@ -8,7 +8,6 @@ BYTES = f"rate(lockstep_transfer_bytes_total{BETWEEN}[$rate])"
 BUS = f"rate(lockstep_transfer_bus_bytes_total{BETWEEN}[$rate])"
 TIME = f"rate(lockstep_transfer_seconds_sum{BETWEEN}[$rate])"
 COUNT = f"rate(lockstep_transfers_total{BETWEEN}[$rate])"
-LAST = "rate(lockstep_collective_last_total[$rate])"
 SKEW = "lockstep_collective_skew_seconds"
 
 
@@ -18,7 +17,6 @@ def ratio(label, above, below):
 
 def quantile(share, histogram, labels="le"):
     return f"histogram_quantile({share}, sum by ({labels}) (rate({histogram}[$rate])))"
-
 
 DASHBOARD = dashboard(
     "collectives",
@@ -88,14 +86,14 @@ DASHBOARD = dashboard(
             "Which rank comes last?",
             "The share of collectives to which this rank came last. One far above the others holds all up.",
             "percentunit",
-            {"rank {{rank}}": f"sum by (rank) ({LAST}) / on () group_left () sum({LAST})"},
+            last_by_rank(),
             max=1,
         ),
         lines(
             "Is it always the same rank that comes last?",
             "The same share over time. A line that stays on top is a host to look at; lines that cross are chance.",
             "percentunit",
-            {"rank {{rank}}": f"sum by (rank) ({LAST}) / on () group_left () sum({LAST})"},
+            last_by_rank(),
             max=1,
         ),
         lines(

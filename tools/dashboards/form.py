@@ -25,6 +25,17 @@ def by_rank(expression, *labels):
     return f"sum by ({by}) (({expression}) * on (instance) group_left (rank) {rank})"
 
 
+def each_rank(expression):
+    """A line for each rank, of what its worker says."""
+    return {"rank {{rank}}": by_rank(expression)}
+
+
+def last_by_rank():
+    """Of all collectives, the share to which each rank came last."""
+    last = "rate(lockstep_collective_last_total[$rate])"
+    return {"rank {{rank}}": f"sum by (rank) ({last}) / on () group_left () sum({last})"}
+
+
 def of_this_rank(expression):
     """What the worker of the chosen rank says."""
     return f"{expression} and on (instance) (lockstep_worker_rank == $rank)"

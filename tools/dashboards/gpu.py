@@ -1,17 +1,12 @@
 """Are the GPUs busy, and well?"""
 
-from form import FULL, GOOD_IF_ZERO, by_rank, dashboard, lines, stat, steps, table
+from form import FULL, GOOD_IF_ZERO, by_rank, dashboard, each_rank, lines, stat, steps, table
 
 WHO = "bus_id, compute_capability, cuda, driver, index, name, nccl"
 FILLED = "lockstep_gpu_live_bytes / lockstep_gpu_capacity_bytes"
 BUS = 'rate(lockstep_transfer_bus_bytes_total{backend="nccl"}[$rate])'
 TIME = 'rate(lockstep_transfer_seconds_sum{backend="nccl"}[$rate])'
 XIDS = "lockstep_gpu_xids_total"
-
-
-def each(metric):
-    return {"rank {{rank}}": by_rank(metric)}
-
 
 DASHBOARD = dashboard(
     "gpu",
@@ -69,7 +64,7 @@ DASHBOARD = dashboard(
             "How much of its memory do tensors have?",
             "By rank, of what they may have (device_memory_bytes, or all of the GPU's).",
             "percentunit",
-            each(FILLED),
+            each_rank(FILLED),
             colors=FULL,
             max=1,
         ),
@@ -89,13 +84,13 @@ DASHBOARD = dashboard(
             "What share of its time does a GPU wait for communication?",
             "Its compute stream stood still for collectives. Near 0 communication hides behind what is computed.",
             "percentunit",
-            each('rate(lockstep_gpu_stream_wait_seconds_total{stream="compute"}[$rate])'),
+            each_rank('rate(lockstep_gpu_stream_wait_seconds_total{stream="compute"}[$rate])'),
         ),
         lines(
             "What share of its time does the worker wait for the GPU?",
             "In syncs and copies. Near 0 the GPU may be idle: the host does not get ahead of it.",
             "percentunit",
-            each("rate(lockstep_gpu_host_wait_seconds_total[$rate])"),
+            each_rank("rate(lockstep_gpu_host_wait_seconds_total[$rate])"),
         ),
         lines(
             "How fast is each operation between GPUs?",
@@ -107,19 +102,19 @@ DASHBOARD = dashboard(
             "How hot is each GPU?",
             "One that is hotter than its neighbours at the same work is badly cooled.",
             "celsius",
-            each("lockstep_gpu_temperature_celsius"),
+            each_rank("lockstep_gpu_temperature_celsius"),
         ),
         lines(
             "How much power does each GPU take?",
             "Much less than its neighbours' is a GPU that waits for them, or is slowed down.",
             "watt",
-            each("lockstep_gpu_power_watts"),
+            each_rank("lockstep_gpu_power_watts"),
         ),
         lines(
             "At which clock does each GPU run?",
             "Of its processors. One that is lower than the others under load makes all ranks wait.",
             "hertz",
-            each('lockstep_gpu_clock_hertz{clock="sm"}'),
+            each_rank('lockstep_gpu_clock_hertz{clock="sm"}'),
         ),
     ],
 )

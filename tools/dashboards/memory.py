@@ -1,13 +1,8 @@
 """What do registers hold, and does it fit?"""
 
-from form import FULL, bars, by_rank, dashboard, lines, stat, table
+from form import FULL, bars, by_rank, dashboard, each_rank, lines, stat, table
 
 FILLED = "lockstep_arena_live_bytes / lockstep_arena_capacity_bytes"
-
-
-def each(metric):
-    return {"rank {{rank}}": by_rank(metric)}
-
 
 DASHBOARD = dashboard(
     "memory",
@@ -47,7 +42,7 @@ DASHBOARD = dashboard(
             "How full is each rank's arena?",
             "What tensors have of what the arena may take (arena_bytes).",
             "percentunit",
-            each(FILLED),
+            each_rank(FILLED),
             colors=FULL,
             max=1,
         ),
@@ -55,7 +50,7 @@ DASHBOARD = dashboard(
             "Does an arena fill up?",
             "The same over time. A slope that never falls is a leak of registers.",
             "percentunit",
-            each(FILLED),
+            each_rank(FILLED),
             colors=FULL,
             max=1,
         ),
@@ -63,31 +58,31 @@ DASHBOARD = dashboard(
             "How many bytes do registers hold?",
             "By rank. Ranks with more than the others hold larger shards, or what is on one rank alone.",
             "bytes",
-            each("lockstep_register_bytes"),
+            each_rank("lockstep_register_bytes"),
         ),
         lines(
             "How many registers does each rank have?",
             "All ranks have the same registers, apart from results of collectives with a root and of teams.",
             "short",
-            each("lockstep_registers"),
+            each_rank("lockstep_registers"),
         ),
         lines(
             "How much is taken and holds no tensors?",
             "What was used once and is kept for the next tensor, and communicators' memory.",
             "bytes",
-            each("lockstep_arena_reserved_bytes - lockstep_arena_live_bytes"),
+            each_rank("lockstep_arena_reserved_bytes - lockstep_arena_live_bytes"),
         ),
         lines(
             "In how many pieces is what is used?",
             "Each tensor that is alone in its memory is a piece. Many small ones make large tensors fail early.",
             "short",
-            each("lockstep_arena_blocks"),
+            each_rank("lockstep_arena_blocks"),
         ),
         lines(
             "How often is memory handed out?",
             "Pieces a second. A program in a loop that reuses its registers has few.",
             "ops",
-            each("rate(lockstep_arena_allocations_total[$rate])"),
+            each_rank("rate(lockstep_arena_allocations_total[$rate])"),
         ),
         table(
             "What was the most that a rank ever held?",

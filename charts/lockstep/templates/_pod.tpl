@@ -77,13 +77,13 @@ scheduling.k8s.io/group-name: {{ include "lockstep.fullname" . }}
 {{- end -}}
 
 {{/* Probes of a service's HTTP port: started once it has joined, alive while its own loop comes round, ready while all
-     ranks are connected. dict "port" "metrics" "joinTimeout" "10min" */}}
+     ranks are connected. dict "root" $ "port" "metrics" */}}
 {{- define "lockstep.probes" -}}
 startupProbe:
   httpGet: {path: /startupz, port: {{ .port }}}
   periodSeconds: 1
   # As long as a worker looks for its controller.
-  failureThreshold: {{ include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" .joinTimeout) }}
+  failureThreshold: {{ include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .root)) }}
 livenessProbe:
   httpGet: {path: /healthz, port: {{ .port }}}
   periodSeconds: 5

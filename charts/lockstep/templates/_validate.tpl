@@ -2,6 +2,7 @@
 {{- define "lockstep.validate" -}}
 {{- $_ := include "lockstep.arena" . -}}
 {{- $_ = include "lockstep.workerResources" . -}}
+{{- $_ = include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .)) -}}
 {{- range $part := list "head" "worker" -}}
 {{- $_ = include "lockstep.seconds" (dict "what" (printf "%s.drain" $part) "time" (get $.Values $part).drain) -}}
 {{- end -}}
@@ -32,7 +33,6 @@
 {{- if and (ne .Values.service.type "ClusterIP") .Values.networkPolicy.enabled (not .Values.networkPolicy.clients) -}}
 {{- fail (printf "networkPolicy.clients: with service.type %s clients come from elsewhere; say from where, such as [{ipBlock: {cidr: 10.0.0.0/8}}]" .Values.service.type) -}}
 {{- end -}}
-{{- $looks := include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .)) -}}
 {{- if and (ne .Values.service.type "NodePort") (or .Values.service.nodePort .Values.service.bulkNodePort) -}}
 {{- fail (printf "service.nodePort: belongs to the type NodePort, and service.type is %s" .Values.service.type) -}}
 {{- end -}}

@@ -24,7 +24,7 @@ ports:
   - {name: bulk, containerPort: {{ include "lockstep.bulkPort" $root }}}
   {{- end }}
   - {name: metrics, containerPort: 9401}
-{{ include "lockstep.probes" (dict "port" "metrics" "joinTimeout" (include "lockstep.joinTimeout" $root)) }}
+{{ include "lockstep.probes" (dict "root" $root "port" "metrics") }}
 lifecycle:
   preStop:
     exec:

@@ -1,11 +1,16 @@
 # shellcheck shell=bash
 # What happens to clusters.
 
-loses_a_worker() {
-  local pod="$RELEASE-lockstep-worker-1" before
+loses_a_worker() { comes_back "$RELEASE-lockstep-worker-1" 60 --force --grace-period=0; }
+
+restarts_its_head() { comes_back "$RELEASE-lockstep-head-0" 90 --wait=false; }
+
+# comes_back POD SECONDS ARGUMENT...: that is deleted, with these arguments.
+comes_back() {
+  local pod="$1" before
   before="$(uid_of "$pod")"
-  k delete pod "$pod" --force --grace-period=0 >/dev/null 2>&1
-  wait_for "another pod $pod" 60 is_another "$pod" "$before"
+  k delete pod "$pod" "${@:3}" >"$WORK/deleted" 2>&1 || fail "delete: $(cat "$WORK/deleted")"
+  wait_for "another pod $pod" "$2" is_another "$pod" "$before"
   is_whole
   helm_test
 }
@@ -47,13 +52,4 @@ loses_a_node() {
 
 is_not_ready() {
   [[ "$(k get pod "$1" --output jsonpath='{.status.conditions[?(@.type=="Ready")].status}')" == False ]]
-}
-
-restarts_its_head() {
-  local pod="$RELEASE-lockstep-head-0" before
-  before="$(uid_of "$pod")"
-  k delete pod "$pod" --wait=false >/dev/null
-  wait_for "another pod $pod" 90 is_another "$pod" "$before"
-  is_whole
-  helm_test
 }

@@ -24,20 +24,18 @@ MANIFEST
   everything >"$WORK/at_first"
 }
 
-# All values that are given once stay until they are given anew.
-install_release() { release install "$@"; }
-upgrade() { release upgrade --reuse-values --wait --timeout 3m "$@"; }
+install_release() {
+  release install --values "$ROOT/tests/kubernetes/e2e.d/values.yaml" --set image.repository="$REPOSITORY" \
+    --set image.tag="$TAG" --set workers="$WORKERS" --set modules.image="$REPOSITORY/cli:$TAG"
+}
 
+# All values that are given once stay until they are given anew.
+upgrade() { release upgrade --reuse-values "$@"; }
+
+# release ACTION ARGUMENT...
 release() {
-  local action="$1"
-  shift
-  local -a settings=()
-  if [[ $action == install ]]; then
-    settings=(--set image.repository="$REPOSITORY" --set image.tag="$TAG" --set workers="$WORKERS" --set modules.image="$REPOSITORY/cli:$TAG"
-      --values "$ROOT/tests/kubernetes/e2e.d/values.yaml")
-  fi
-  helm "$action" --namespace "$NAMESPACE" "$RELEASE" "$CHART" "${settings[@]}" "$@" >"$WORK/helm" 2>&1 ||
-    fail "helm $action: $(cat "$WORK/helm")"
+  helm "$1" --namespace "$NAMESPACE" "$RELEASE" "$CHART" --wait --timeout 3m "${@:2}" >"$WORK/helm" 2>&1 ||
+    fail "helm $1: $(cat "$WORK/helm")"
 }
 
 helm_test() { helm test --namespace "$NAMESPACE" "$RELEASE" --timeout 2m >"$WORK/test" 2>&1 || fail "helm test: $(cat "$WORK/test")"; }
@@ -76,7 +74,6 @@ wait_for() {
 }
 
 fail() {
-  trap - ERR
   {
     echo "tests/kubernetes: $*"
     k get pods --output wide

@@ -44,7 +44,7 @@ spec:
         - {name: workers, containerPort: 7401}
         - {name: liveness, containerPort: 7402}
         - {name: ctl-metrics, containerPort: 9400}
-      {{- include "lockstep.probes" (dict "port" "ctl-metrics" "joinTimeout" (include "lockstep.joinTimeout" .)) | nindent 6 }}
+      {{- include "lockstep.probes" (dict "root" . "port" "ctl-metrics") | nindent 6 }}
       lifecycle:
         preStop:
           exec:

@@ -1,12 +1,12 @@
-{{- define "lockstep.keysName" -}}
-{{- printf "%s-keys" (include "lockstep.fullname" .) -}}
-{{- end -}}
-
-{{/* Annotations of what exists for a hook alone. dict "hook" "pre-install" "weight" -10 */}}
-{{- define "lockstep.hook" -}}
-helm.sh/hook: {{ .hook }}
-helm.sh/hook-weight: {{ .weight | quote }}
-helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded{{ .failed }}
+{{/* Of what exists for a hook alone. dict "root" $ "name" "..." "hook" "pre-install" "weight" -10 "failed" ",hook-failed" */}}
+{{- define "lockstep.hookMetadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels: {{- include "lockstep.labels" .root | nindent 2 }}
+annotations:
+  helm.sh/hook: {{ .hook }}
+  helm.sh/hook-weight: {{ .weight | quote }}
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded{{ .failed }}
 {{- end -}}
 
 {{/* Who may make this release's Secrets, while a Job runs. "create" cannot be limited to names: whoever gets hold of that
@@ -14,23 +14,16 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded{{ .failed }}
      dict "root" $ "hook" "..." "suffix" "mint" */}}
 {{- define "lockstep.keysAccess" -}}
 {{- $root := .root -}}
-{{- $name := printf "%s-%s" (include "lockstep.keysName" $root) .suffix -}}
+{{- $name := printf "%s-%s" (include "lockstep.servicesSecret" $root) .suffix -}}
+{{- $metadata := include "lockstep.hookMetadata" (dict "root" $root "name" $name "hook" .hook "weight" -10 "failed" ",hook-failed") -}}
 apiVersion: v1
 kind: ServiceAccount
-metadata:
-  name: {{ $name }}
-  namespace: {{ $root.Release.Namespace }}
-  labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10 "failed" ",hook-failed") | nindent 4 }}
+metadata: {{- $metadata | nindent 2 }}
 automountServiceAccountToken: false
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
-metadata:
-  name: {{ $name }}
-  namespace: {{ $root.Release.Namespace }}
-  labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10 "failed" ",hook-failed") | nindent 4 }}
+metadata: {{- $metadata | nindent 2 }}
 rules:
   - apiGroups: [""]
     resources: [secrets]
@@ -44,11 +37,7 @@ rules:
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata:
-  name: {{ $name }}
-  namespace: {{ $root.Release.Namespace }}
-  labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" -10 "failed" ",hook-failed") | nindent 4 }}
+metadata: {{- $metadata | nindent 2 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
 subjects: [{kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace }}}]
 {{- end -}}
@@ -56,14 +45,10 @@ subjects: [{kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release
 {{/* A Job that speaks with the API, with the command line's image. dict "root" $ "hook" "..." "suffix" "mint" "script" "mint.sh" */}}
 {{- define "lockstep.keysJob" -}}
 {{- $root := .root -}}
-{{- $name := printf "%s-%s" (include "lockstep.keysName" $root) .suffix -}}
+{{- $name := printf "%s-%s" (include "lockstep.servicesSecret" $root) .suffix -}}
 apiVersion: batch/v1
 kind: Job
-metadata:
-  name: {{ $name }}
-  namespace: {{ $root.Release.Namespace }}
-  labels: {{- include "lockstep.labels" $root | nindent 4 }}
-  annotations: {{- include "lockstep.hook" (dict "hook" .hook "weight" 0 "failed" "") | nindent 4 }}
+metadata: {{- include "lockstep.hookMetadata" (dict "root" $root "name" $name "hook" .hook "weight" 0 "failed" "") | nindent 2 }}
 spec:
   backoffLimit: 3
   activeDeadlineSeconds: 120

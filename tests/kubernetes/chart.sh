@@ -24,7 +24,7 @@ main() {
   refuses "wrkers: 3" wrkers
   refuses "worker: {config: {arena_bytse: 1GiB}}" arena_bytse
   refuses "keys: {allowed: [{role: admin, name: ada, key: lpk_A}]}" role
-  refuses "commonLabels: {app.kubernetes.io/name: x}" commonLabels
+  refuses "commonLabels: {app.kubernetes.io/name: x}" app.kubernetes.io/name
   refuses "worker: {arena: 1GB}" 'worker.arena: "1GB" is no amount of memory'
   refuses "gpu: {nccl: {NCCL_DEBUG: INFO}}" "gpu.enabled is false"
   knows_all_settings
@@ -74,8 +74,8 @@ knows_all_settings() {
 import json, re, sys
 document, chart = open(sys.argv[1], encoding="utf-8").read(), sys.argv[2]
 schema = json.load(open(chart + "/values.schema.json", encoding="utf-8"))["properties"]
-made = set(re.findall(r'"([a-z_0-9]+)" \(', open(chart + "/templates/_config.tpl", encoding="utf-8").read()))
-made |= set(re.findall(r'^ +"([a-z_0-9]+)" "', open(chart + "/templates/_config.tpl", encoding="utf-8").read(), re.M))
+template = open(chart + "/templates/_config.tpl", encoding="utf-8").read()
+made = set(re.findall(r'"([a-z_0-9]+)" \(', template)) | set(re.findall(r'^ +"([a-z_0-9]+)" "', template, re.M))
 by_rank = {"rank", "rank_from", "rank_offset", "bulk_endpoint", "module_path"}
 for title, part in (("Controller", "head"), ("Worker", "worker")):
     section = document.split(f"\n## {title}\n")[1].split("\n## ")[0]

@@ -50,9 +50,11 @@ int main(int argc, char** argv) {
     exit_code = process::AwaitEnd(**worker, **stop);
     ends = exit_code != process::kStopped || (*stop)->Came() || options->after_shutdown == "exit" ||
            worker::Worker::LeftThreadsBehind();
-    // What is left to do is not timed any more.
-    if (ends) stop->reset();
-    if (!ends) log::Info("looking for another controller");
+    if (ends) {
+      stop->reset();  // what is left to do is not timed any more
+    } else {
+      log::Info("looking for another controller");
+    }
   } while (!ends);
   forwarder->reset();
   if (worker::Worker::LeftThreadsBehind()) {

@@ -97,7 +97,7 @@ write_sbom() {
   fi
   # The one library of the worker's that is no Debian package.
   if [[ $1 != controller ]]; then
-    wheel="$(tvm_ffi_version)"
+    wheel="$(pinned_version tvm_ffi)"
     printf 'pypi\tapache-tvm-ffi\t%s\tall\tapache-tvm-ffi\t%s\n' "$wheel" "$wheel" >>"$LOGS/packages"
   fi
   /usr/bin/python3 docker/sbom.py "$image" "$(docker image inspect --format '{{.Id}}' "$image")" \

@@ -21,7 +21,7 @@ check_format() { step "Checking the format" with_files clang-format-14 --dry-run
 # Reads compile_commands.json, hence after a build; files that passed before are not read again.
 check_tidy() {
   step "Checking with clang-tidy" /usr/bin/python3 tools/dev.d/tidy.py \
-    --cache "$HOME/.cache/lockstep/tidy"
+    --program "$(wheel_folder clang_tidy)/clang_tidy/data/bin/clang-tidy" --cache "$HOME/.cache/lockstep/tidy"
 }
 
 check_shell() { step "Checking the scripts" shellcheck_scripts; }
@@ -45,7 +45,7 @@ shellcheck_scripts() {
 # The version of tvm-ffi stands in two places, because Bazel's language cannot read the other one.
 compare_pins() {
   local installed built
-  installed="$(tvm_ffi_version)"
+  installed="$(pinned_version tvm_ffi)"
   built="$(sed -n 's/^TVM_FFI_VERSION = "\(.*\)"/\1/p' third_party/tvm_ffi/tvm_ffi.bzl)"
   [[ -n "$installed" && "$installed" == "$built" ]] ||
     die "tvm_ffi.txt pins '$installed', third_party/tvm_ffi/tvm_ffi.bzl '$built'"

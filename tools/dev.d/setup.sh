@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2153 # ROOT is set by tools/dev
-# tools/dev setup: the distribution's packages, the tvm-ffi wheel, the digest of both for Bazel; with
+# tools/dev setup: the distribution's packages, the wheels of tvm-ffi and clang-tidy, the digest of both for Bazel; with
 # --cuda, a CUDA toolkit; with --deployments, what packages, images and jobs are tried with; with
 # --kubernetes, what the chart is tried with (kubernetes.sh).
 # Everything is pinned, and everything that is already there is left alone.
@@ -25,7 +25,8 @@ cmd_setup() {
     install_packages "$ROOT/tools/dev.d/packages/packaging-check.txt"
     install_packages "$ROOT/tools/dev.d/packages/deployments.txt"
   fi
-  install_tvm_ffi
+  install_wheel tvm_ffi
+  install_wheel clang_tidy
   [[ "$cuda" == no ]] || install_cuda
   [[ "$kubernetes" == no ]] || install_kubernetes
   write_bazel_settings "$packages"
@@ -91,16 +92,16 @@ install_packages() {
       "LOCKSTEP_UNPINNED=1 accepts the ones your archive has"
 }
 
-# The version of tvm-ffi that is pinned.
-tvm_ffi_version() { sed -n 's/^apache-tvm-ffi==\([^ ]*\).*/\1/p' "$ROOT/tools/dev.d/tvm_ffi.txt"; }
+# pinned_version NAME: the version that tools/dev.d/NAME.txt pins.
+pinned_version() { sed -n 's/^[a-z-]*==\([^ ]*\).*/\1/p' "$ROOT/tools/dev.d/$1.txt"; }
 
-install_tvm_ffi() {
-  local requirements="$ROOT/tools/dev.d/tvm_ffi.txt" version target
-  version="$(tvm_ffi_version)"
-  target="$DEPS/tvm_ffi-$version"
-  [[ ! -f "$target/tvm_ffi/lib/libtvm_ffi.so" ]] || return 0
-  step "Fetching tvm-ffi $version" unpack_wheels "$requirements" "$target" ||
-    die "tvm-ffi could not be fetched"
+# wheel_folder NAME: where the wheel that tools/dev.d/NAME.txt pins is unpacked.
+wheel_folder() { printf '%s' "$DEPS/$1-$(pinned_version "$1")"; }
+
+install_wheel() {
+  [[ ! -d "$(wheel_folder "$1")" ]] || return 0
+  step "Fetching $1 $(pinned_version "$1")" unpack_wheels "$ROOT/tools/dev.d/$1.txt" "$(wheel_folder "$1")" ||
+    die "$1 could not be fetched"
 }
 
 # The toolkit for compiling, where the machine has none of its own (//third_party/cuda:cuda.bzl).

@@ -1,7 +1,7 @@
 """Runs clang-tidy on our sources (not on tests), and remembers what passed.
 
 A file is read again when it, a header of ours that it includes (through others, too), its compile
-command, the installed packages or .clang-tidy change. So the first run takes minutes, the next a second.
+command, the installed packages, clang-tidy or its settings change. So the first run takes minutes, the next a second.
 """
 
 import argparse
@@ -12,12 +12,13 @@ import os
 import re
 import subprocess
 
-CLANG_TIDY = "clang-tidy-14"
+# Without it, a clang of today does not read Cap'n Proto's headers.
+READ_FIRST = "third_party/capnp/compare.h"
 # Bazel's folder for this checkout, and this checkout: another one that says the same has the same verdicts.
 EXECUTION_ROOT = re.compile(r"/[^ \"]*/execroot/")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # What every verdict depends on besides the source and its headers.
-SETTINGS = (".clang-tidy", ".bazelrc.local")
+SETTINGS = (".clang-tidy", ".bazelrc.local", "tools/dev.d/clang_tidy.txt", READ_FIRST)
 # Tests are many, are macros for the most part, and would double the time.
 SKIPPED = ("tests/",)
 
@@ -47,14 +48,14 @@ def fingerprint(entry):
     return digest.hexdigest()
 
 
-def check(entry, cache):
+def check(entry, program, cache):
     """Returns clang-tidy's complaints about one file, or None."""
     marker = os.path.join(cache, fingerprint(entry))
     if os.path.exists(marker):
         os.utime(marker)
         return None
     result = subprocess.run(
-        [CLANG_TIDY, "--quiet", "-p", ".", entry["file"]],
+        [program, "--quiet", "-p", ".", "--extra-arg-before=-include" + READ_FIRST, entry["file"]],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -71,7 +72,8 @@ def check(entry, cache):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", required=True)
+    parser.add_argument("--program", required=True, help="clang-tidy")
+    parser.add_argument("--cache", required=True, help="the folder of what passed")
     flags = parser.parse_args()
     os.makedirs(flags.cache, exist_ok=True)
 
@@ -83,7 +85,7 @@ def main():
     if not entries:
         raise SystemExit("tidy: compile_commands.json names no source of ours")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        complaints = [c for c in pool.map(lambda e: check(e, flags.cache), entries) if c]
+        complaints = [c for c in pool.map(lambda e: check(e, flags.program, flags.cache), entries) if c]
     print("\n".join(complaints))
     print(f"{len(entries)} files, {len(complaints)} with complaints")
     raise SystemExit(1 if complaints else 0)

@@ -169,7 +169,7 @@ Status ListSteps() {
   const Style style = Style::For(STDOUT_FILENO);
   for (const program::VerbSpec& verb : program::Vocabulary()) {
     std::cout << style.Paint(Tint::kBold, verb.name) << ": "
-              << style.Paint(Tint::kDim, std::string(verb.operand)) << "\n    " << verb.doc << '\n';
+              << style.Paint(Tint::kDim, verb.operand) << "\n    " << verb.doc << '\n';
     for (const program::KeySpec& key : verb.keys) {
       std::cout << "    " << key.name << ": " << key.type << " - " << key.doc << '\n';
     }

@@ -142,7 +142,8 @@ void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
                       {"hosts", hosts},
                       {"milliseconds", duration.count()}}
                      .dump(2)
-              << std::endl;
+              << '\n'
+              << std::flush;
     return;
   }
   const Style style = Style::For(STDOUT_FILENO);

@@ -90,7 +90,7 @@ StepReader::StepReader(const YAML::Node& node, const std::string& number, FileCo
   if (verb_ == nullptr) return;
   title_ += " (" + std::string(verb_->name);
   if (operand_.IsDefined() && operand_.IsScalar()) title_ += " " + operand_.Scalar();
-  title_ += ")";
+  title_ += ')';
   CheckKeys();
 }
 

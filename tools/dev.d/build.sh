@@ -9,6 +9,14 @@ run_bazel() {
   env -u JAVA_HOME bazel "${startup[@]}" "$@"
 }
 
+# Bazel for the configurations that clang compiles (.bazelrc), in an output base of their own: another
+# compiler would throw away what is known of the ordinary build.
+sanitized_bazel() {
+  local base
+  base="$(run_bazel info output_base 2>/dev/null)" || die "bazel does not start"
+  LOCKSTEP_OUTPUT_BASE="$base-sanitized" run_bazel "$@"
+}
+
 # The folder of the optimised binaries. Not the build/bin link: that is whichever build ran last.
 binaries() { run_bazel info bazel-bin 2>/dev/null; }
 
@@ -23,12 +31,14 @@ build_targets() {
   step "Building" run_bazel build --keep_going -- "$@"
 }
 
-# Bazel never forgets what it has put into the disk cache (.bazelrc): what has not been used for
-# longest goes when the rest takes more than LOCKSTEP_CACHE_GIB.
+# Bazel never forgets what it has put into the disk cache (.bazelrc): when it takes more than
+# LOCKSTEP_CACHE_GIB, the oldest goes. Programs first, which are most of it and are linked again in a
+# second; without the objects, everything would be compiled again.
 prune_disk_cache() {
   local cache="$HOME/.cache/lockstep/bazel" limit_gib="${LOCKSTEP_CACHE_GIB:-24}"
   [[ -d "$cache" ]] || return 0
-  find "$cache" -type f -printf '%A@ %s %p\0' | sort -z -rn |
+  { find "$cache" -type f -size -8M -printf '%A@ %s %p\0' | sort -z -rn
+    find "$cache" -type f -size +7M -printf '%A@ %s %p\0' | sort -z -rn; } |
     awk -v RS='\0' -v ORS='\0' -v limit="$limit_gib" \
       '{ sum += $2 } sum > limit * 2^30 { sub(/^[^ ]+ [^ ]+ /, ""); print }' |
     xargs -0 -r rm -f

@@ -27,14 +27,6 @@ cmd_fuzz() {
   fuzz_targets "$seconds" "$HOME/.cache/lockstep/fuzz/corpus" "${targets[@]}" || exit 1
 }
 
-# Bazel with an output base of its own: another compiler would throw away what is known of the
-# ordinary build.
-fuzz_bazel() {
-  local base
-  base="$(run_bazel info output_base 2>/dev/null)" || die "bazel does not start"
-  LOCKSTEP_OUTPUT_BASE="$base-fuzz" run_bazel "$@"
-}
-
 # The names of all targets.
 fuzz_names() {
   run_bazel query --noshow_progress "filter('_fuzz$', tests($FUZZ_PACKAGE:all))" 2>"$LOGS/query" |
@@ -56,12 +48,12 @@ fuzz_targets() {
       usage_error "there is no target $name; there are: $(fuzz_names | paste -sd ' ')"
     labels+=("$FUZZ_PACKAGE:${name}_fuzz")
   done
-  step "Building ${#names[@]} fuzz targets" fuzz_bazel build --config=fuzz -- "${labels[@]}" || {
+  step "Building ${#names[@]} fuzz targets" sanitized_bazel build --config=asan -- "${labels[@]}" || {
     FUZZ_FAILED=${#names[@]}
     return 1
   }
   local bin
-  bin="$(fuzz_bazel info --config=fuzz bazel-bin 2>/dev/null)/tests/fuzz"
+  bin="$(sanitized_bazel info --config=asan bazel-bin 2>/dev/null)/tests/fuzz"
   local outcomes="$LOGS/fuzz"
   mkdir -p "$outcomes"
   step "Fuzzing ${#names[@]} targets for $seconds s each" \

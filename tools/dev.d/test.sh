@@ -39,17 +39,18 @@ cmd_test() {
 
   if [[ $gpu == 1 ]]; then
     # What needs a GPU, on this machine's: then nothing may be left out.
-    run_suite "Tests on a GPU" --test_tag_filters=gpu --cache_test_results=no \
+    run_suite "Tests on a GPU" run_bazel --test_tag_filters=gpu --cache_test_results=no \
       --test_env=LOCKSTEP_GPU_REQUIRED=1 -- "${targets[@]}"
     report
   fi
   if [[ $fast == 1 ]]; then
-    run_suite "Tests" --test_tag_filters=-slow -- "${targets[@]}"
+    run_suite "Tests" run_bazel --test_tag_filters=-slow -- "${targets[@]}"
   else
-    run_suite "Tests" -- "${targets[@]}"
-    run_suite "Tests under ASan and UBSan" --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
+    run_suite "Tests" run_bazel -- "${targets[@]}"
+    run_suite "Tests under ASan and UBSan" sanitized_bazel --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
     ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
-    run_suite "Tests under TSan" "${tsan[@]}" -- "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
+    run_suite "Tests under TSan" sanitized_bazel "${tsan[@]}" -- \
+      "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
     if [[ $NAMED == 0 ]]; then
       fuzz_as_tests
       script_as_test packaging/check.sh "debootstrap lintian" make_and_check_packages
@@ -78,12 +79,13 @@ must_exist() {
   fail_and_report "what the sanitizers leave out names tests that are not there"
 }
 
-# run_suite TITLE BAZEL_ARGUMENT...: runs tests and adds what they counted to the totals.
+# run_suite TITLE BAZEL ARGUMENT...: runs tests by run_bazel or sanitized_bazel, and adds what they counted
+# to the totals.
 run_suite() {
-  local title="$1" events="$LOGS/events.json" status=0 counts
-  shift
+  local title="$1" bazel="$2" events="$LOGS/events.json" status=0 counts
+  shift 2
   rm -f "$events"
-  step "$title" bazel_test --keep_going --build_event_json_file="$events" "$@" || status=$?
+  step "$title" bazel_test "$bazel" --keep_going --build_event_json_file="$events" "$@" || status=$?
   counts="$(/usr/bin/python3 tools/dev.d/count_tests.py "$events" "$status")" ||
     fail_and_report "the results of '$title' could not be read"
   # What failed, then what was skipped; the last line is three numbers.
@@ -95,8 +97,9 @@ run_suite() {
 # With NAMEs, a configuration's filters may leave none of the tests over (Bazel's exit status 4).
 # Without NAMEs that is an error: then nothing at all was tested.
 bazel_test() {
-  local status=0
-  run_bazel test "$@" || status=$?
+  local bazel="$1" status=0
+  shift
+  "$bazel" test "$@" || status=$?
   [[ $status -eq 4 && $NAMED == 1 ]] || return "$status"
 }
 

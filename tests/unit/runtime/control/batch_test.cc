@@ -105,10 +105,11 @@ TEST(BatchTest, WhatCannotBeWrittenLeavesTheBodyAsItWas) {
   const Frame body = writer.Take();
   BatchReader reader(body);
   const std::pair<uint64_t, std::string> expected[] = {{1, "before"}, {3, "after"}, {5, "last"}};
-  for (const auto& [number, text] : expected) {
+  for (const auto& call : expected) {
     ASSERT_FALSE(reader.AtEnd());
-    const Status read = reader.Next(
-        [&](wire::Command::Reader command) { return ExpectCall(command, number, text); });
+    const Status read = reader.Next([&](wire::Command::Reader command) {
+      return ExpectCall(command, call.first, call.second);
+    });
     EXPECT_TRUE(read.ok()) << read;
   }
   EXPECT_TRUE(reader.AtEnd());

@@ -137,7 +137,7 @@ class ExecutorTest : public testing::Test {
     Run([](auto command) { command.initLocate().setRegister(kTensor.Packed()); });
   }
 
-  const WorkerOptions options_;
+  const WorkerOptions options_{};
   Place place_;
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
   std::shared_ptr<tensor::Arena> arena_;

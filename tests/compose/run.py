@@ -6,43 +6,18 @@ BINARIES: Bazel's folder of the optimised build, whose command line is the clien
 one of these. The last line is "PASSED FAILED SKIPPED", as that of tools/dev.d/count_tests.py.
 """
 
-import fcntl
 import os
 import signal
 import sys
 import unittest
 
 from compose_test import ComposeTest
-from engine import BASE, CACHE, ROOT, Engine, Unavailable, check, run
+from engine import Engine, Unavailable
+from images import PROMETHEUS, alone, build, version
 from images_test import ImagesTest
 from observability_gpu_test import ObservabilityGpuTest
 from observability_test import ObservabilityTest
 from observability_texts_test import ObservabilityTextsTest
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-PROMETHEUS = "lockstep-test/prometheus"
-
-
-def build_images():
-    with Engine(network=True) as engine:
-        engine.make_base()
-        run(
-            [
-                *("tools/dev", "image", "controller", "worker", "cli", "worker-cuda", "--", "--network=host"),
-                # In the place of NVIDIA's, which is out of reach: one that has none of the worker's libraries.
-                f"--build-arg=CUDA_BASE={BASE}",
-            ],
-            env=engine.environment,
-            cwd=ROOT,
-            timeout=900,
-        )
-        engine.docker(
-            *("build", "--network=host", "--tag", PROMETHEUS, "--build-arg", f"BASE={BASE}"),
-            *("--file", os.path.join(HERE, "prometheus.Dockerfile"), HERE),
-        )
-        # What earlier runs have made is not kept for ever.
-        engine.docker("image", "prune", "--force")
-        engine.docker("builder", "prune", "--force", "--keep-storage", "2GB")
 
 
 def run_tests(binaries, names):
@@ -62,21 +37,13 @@ def run_tests(binaries, names):
         return unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
 
 
-def version():
-    with open(os.path.join(ROOT, "runtime/control/host.h"), encoding="utf-8") as file:
-        return file.read().split('kBuildVersion[] = "')[1].split('"')[0]
-
-
 def main():
     binaries, *names = sys.argv[1:]
     try:
-        check()
-        os.makedirs(CACHE, exist_ok=True)
         # As for a time-out: what was started is ended.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
-        with open(f"{CACHE}.lock", "w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # an engine's folder is one engine's
-            build_images()
+        with alone():
+            build()
             result = run_tests(os.path.abspath(binaries), names)
     except Unavailable as reason:
         print(f"    skipped tests/compose: {reason}")

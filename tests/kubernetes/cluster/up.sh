@@ -2,12 +2,15 @@
 # Starts a cluster of Kubernetes on this machine, or says why it cannot.
 #
 # usage: up.sh NODES
+#        up.sh --check      only says what is missing, and exits with 1 if anything is
 #
 # Needs root, `tools/dev setup --kubernetes`, and a kernel with bridges, overlayfs and iptables.
 set -euo pipefail
 
 # shellcheck source=tests/kubernetes/cluster/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+# shellcheck source=tests/kubernetes/cluster/able.sh
+source "$HERE/able.sh"
 # shellcheck source=tests/kubernetes/cluster/machine.sh
 source "$HERE/machine.sh"
 # shellcheck source=tests/kubernetes/cluster/cgroups.sh
@@ -21,8 +24,10 @@ source "$HERE/node.sh"
 
 main() {
   local nodes="${1:?how many nodes}" number
-  [[ "$nodes" =~ ^[1-9]$ ]] || fail "there can be 1 to 9 nodes, not $nodes"
   must_be_able
+  [[ "$nodes" != --check ]] || exit 0
+  [[ "$nodes" =~ ^[1-9]$ ]] || fail "there can be 1 to 9 nodes, not $nodes"
+  ! is_running || fail "a cluster is running already; end it: $HERE/down.sh"
   mkdir "$RUN" 2>/dev/null || fail "something is left of a cluster; remove it: $HERE/down.sh"
   trap '"$HERE/down.sh"' EXIT
   # Without these a signal would end the shell and skip the EXIT trap's work.
@@ -46,17 +51,6 @@ main() {
   wait_for "service account" "$RUN/$HUB/log/controller-manager" kubectl get serviceaccount default
   trap - EXIT
   printf 'A cluster of %d nodes is up after %d s.\n' "$nodes" "$SECONDS"
-}
-
-must_be_able() {
-  local program
-  must_be_root
-  ! is_running || fail "a cluster is running already; end it: $HERE/down.sh"
-  for program in containerd runc ctr ip iptables openssl /usr/lib/cni/bridge "$BIN/kube" "$BIN/pause"; do
-    command -v "$program" >/dev/null || fail "$program is not there (tools/dev setup --kubernetes)"
-  done
-  # A machine has its own in their place.
-  [[ "$STATE/" != @(/run|/var)/* ]] || fail "LOCKSTEP_KUBERNETES cannot be in /run or /var"
 }
 
 give_images() {

@@ -1,0 +1,32 @@
+"""Builds the images and saves them for another container runtime.
+
+usage: save_images.py FOLDER
+
+FOLDER/NAME.tar, for controller, worker, cli and prometheus: an archive of `docker save`. Ours are in it under two tags,
+for whoever wants to change from one to the other: the version, and the version with "-again" behind it. Prints the
+version.
+"""
+
+import os
+import sys
+
+from engine import Engine
+from images import PROMETHEUS, alone, build, version
+
+
+def main():
+    (folder,) = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
+    with alone():
+        build()
+        with Engine(network=False) as engine:
+            engine.docker("save", "--output", f"{folder}/prometheus.tar", PROMETHEUS)
+            for name in ("controller", "worker", "cli"):
+                image = f"lockstep/{name}:{version()}"
+                engine.docker("tag", image, f"{image}-again")
+                engine.docker("save", "--output", f"{folder}/{name}.tar", image, f"{image}-again")
+    print(version())
+
+
+if __name__ == "__main__":
+    main()

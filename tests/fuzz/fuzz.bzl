@@ -1,7 +1,7 @@
 """fuzz_target(): one harness, built twice.
 
-By clang, with --config=fuzz, it is a libFuzzer program. By the ordinary compiler it is a test that
-puts every file of its corpus through the harness once.
+With --config=asan it is a libFuzzer program. In the other configurations it is a test that puts every
+file of its corpus through the harness once.
 """
 
 def fuzz_target(name, deps):

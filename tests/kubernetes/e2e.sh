@@ -2,10 +2,10 @@
 # Installs the chart on the Kubernetes that $KUBECONFIG leads to, and does to it what happens to clusters. Says of each
 # step what was seen, and how long it took.
 #
-# usage: e2e.sh [--repository PREFIX] [--tag TAG] [--other-tag TAG] [--only STEP]...
+# usage: e2e.sh [--repository PREFIX] [--tag TAG] [--other-tag TAG] [--prometheus IMAGE] [--only STEP]...
 #
 # It needs kubectl, helm and jq, and nodes that have the images, or find them. --other-tag: the same images once more, to
-# upgrade to. With $LOCKSTEP_BINARIES, Bazel's folder, a client outside of the cluster trains, too. With $NODE_LINK, a
+# upgrade to. --prometheus: one of Prometheus 2 or 3, to watch it all. With $LOCKSTEP_BINARIES, Bazel's folder, a client outside of the cluster trains, too. With $NODE_LINK, a
 # command that takes NODE and "down" or "up", a node's link is cut.
 set -euo pipefail
 
@@ -15,7 +15,7 @@ readonly CHART="$ROOT/charts/lockstep"
 readonly NAMESPACE=lockstep-e2e
 readonly RELEASE=demo
 readonly WORKERS=4
-REPOSITORY=lockstep TAG="" OTHER_TAG="" ONLY=()
+REPOSITORY=lockstep TAG="" OTHER_TAG="" PROMETHEUS="" ONLY=()
 
 # shellcheck source=tests/kubernetes/e2e.d/release.sh
 source "$ROOT/tests/kubernetes/e2e.d/release.sh"
@@ -23,9 +23,11 @@ source "$ROOT/tests/kubernetes/e2e.d/release.sh"
 source "$ROOT/tests/kubernetes/e2e.d/clients.sh"
 # shellcheck source=tests/kubernetes/e2e.d/faults.sh
 source "$ROOT/tests/kubernetes/e2e.d/faults.sh"
+# shellcheck source=tests/kubernetes/e2e.d/watcher.sh
+source "$ROOT/tests/kubernetes/e2e.d/watcher.sh"
 
-STEPS=(installs computes trains_inside trains_outside lets_others_in loses_a_worker scales changes_a_setting changes_its_image
-  is_drained loses_a_node restarts_its_head changes_its_keys leaves_nothing)
+STEPS=(installs computes trains_inside trains_outside lets_others_in loses_a_worker is_watched scales changes_a_setting
+  changes_its_image is_drained loses_a_node restarts_its_head changes_its_keys leaves_nothing)
 readonly STEPS
 
 main() {
@@ -34,8 +36,9 @@ main() {
       --repository) REPOSITORY="$2" && shift ;;
       --tag) TAG="$2" && shift ;;
       --other-tag) OTHER_TAG="$2" && shift ;;
+      --prometheus) PROMETHEUS="$2" && shift ;;
       --only) ONLY+=("$2") && shift ;;
-      *) echo "usage: e2e.sh [--repository PREFIX] [--tag TAG] [--other-tag TAG] [--only STEP]..." >&2 && exit 2 ;;
+      *) sed -n 's/^# usage:/usage:/p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
     esac
     shift
   done
@@ -103,6 +106,12 @@ changes_its_keys() {
   is_whole
   save_client_keys "$WORK/after"
   ! cmp -s "$WORK/before/client.key" "$WORK/after/client.key" || fail "the key is the one from before"
+  helm_test
+  # The keys from before are gone: a rollback keeps those that there are, and the cluster works with them.
+  helm rollback --namespace "$NAMESPACE" "$RELEASE" --wait --timeout 3m >/dev/null
+  is_whole
+  save_client_keys "$WORK/back"
+  cmp -s "$WORK/after/client.key" "$WORK/back/client.key" || fail "a rollback has made other keys"
   helm_test
 }
 

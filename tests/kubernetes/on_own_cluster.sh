@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs e2e.sh on a cluster that it starts, with images of this checkout, and ends it.
+# Runs e2e.sh or bench.sh on a cluster that it starts, with images of this checkout, and ends it.
 #
-# usage: on_own_cluster.sh BINARIES [ARGUMENT...]
+# usage: on_own_cluster.sh BINARIES e2e.sh|bench.sh [ARGUMENT...]
 #
-# BINARIES: Bazel's folder of the optimised build, whose programs are the client outside. ARGUMENT: for e2e.sh. Needs
+# BINARIES: Bazel's folder of the optimised build, whose programs are clients outside. ARGUMENT: for the script. Needs
 # root, `tools/dev setup --kubernetes --deployments`, and what cluster/up.sh --check asks for.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ readonly CLUSTER="$ROOT/tests/kubernetes/cluster"
 readonly NODES=3
 
 main() {
-  local version
+  local version script="${2:?e2e.sh or bench.sh}"
   LOCKSTEP_BINARIES="$(realpath "${1:?BINARIES}")"
   export LOCKSTEP_BINARIES
   FOLDER="$(mktemp -d)"
@@ -25,8 +25,9 @@ main() {
   "$CLUSTER/up.sh" "$NODES"
   trap '"$CLUSTER/down.sh"; rm -rf "$FOLDER"' EXIT
   "$CLUSTER/load_image.sh" "$FOLDER"/*.tar
-  NODE_LINK="$CLUSTER/link.sh" "$CLUSTER/run.sh" "$ROOT/tests/kubernetes/e2e.sh" --tag "$version" \
-    --other-tag "$version-again" "${@:2}"
+  local -a arguments=(--tag "$version")
+  [[ "$script" != e2e.sh ]] || arguments+=(--other-tag "$version-again" --prometheus lockstep-test/prometheus)
+  NODE_LINK="$CLUSTER/link.sh" "$CLUSTER/run.sh" "$ROOT/tests/kubernetes/$script" "${arguments[@]}" "${@:3}"
 }
 
 main "$@"

@@ -20,6 +20,12 @@ cmd_demo() {
 
 cmd_bench() {
   cmd_setup
+  if [[ "${1:-}" == --kubernetes ]]; then
+    # Whose images, and what is a client outside.
+    build_targets //services/... //tools/... //examples/... || exit 1
+    tests/kubernetes/on_own_cluster.sh "$(binaries)" bench.sh "${@:2}"
+    return
+  fi
   build_targets //tools/bench || exit 1
   "$(binaries)/tools/bench/bench" "$@"
 }

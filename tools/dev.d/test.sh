@@ -53,9 +53,16 @@ cmd_test() {
       "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
     if [[ $NAMED == 0 ]]; then
       fuzz_as_tests
-      script_as_test packaging/check.sh "debootstrap lintian" make_and_check_packages
-      script_as_test tests/slurm/run.sh "slurmctld slurmd munged" check_slurm_example
+      script_as_test packaging/check.sh "$(lacks_root || lacks deployments debootstrap lintian)" \
+        make_and_check_packages
+      script_as_test tests/slurm/run.sh "$(lacks_root || lacks deployments slurmctld slurmd munged)" \
+        check_slurm_example
       containers_as_tests
+      script_as_test tests/kubernetes/chart.sh \
+        "$(lacks kubernetes helm helm4 kubeconform kube-score helm-docs helm-unittest promtool)" check_chart
+      script_as_test tests/kubernetes/e2e.sh \
+        "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm jq || lacks_cluster)" \
+        check_chart_on_cluster
     fi
   fi
   [[ $lint == 0 ]] || lint_as_tests
@@ -118,20 +125,41 @@ fuzz_as_tests() {
   PASSED=$((PASSED + FUZZ_PASSED)) FAILED=$((FAILED + FUZZ_FAILED))
 }
 
-# script_as_test NAME PROGRAMS COMMAND: a script that needs root and programs that are not the build's, counted as one
-# test.
+# script_as_test NAME REASON COMMAND: a script that needs more than the build does, counted as one test. REASON: why it
+# cannot be run here; nothing if it can.
 script_as_test() {
-  local name="$1" program reason=""
-  [[ "$(id -u)" -eq 0 ]] || reason="it needs root"
-  for program in $2; do
-    command -v "$program" >/dev/null || reason="$program is not installed (tools/dev setup --deployments)"
+  if [[ -n "$2" ]]; then skip "$1" "$2"; else count_step "$1" "$3"; fi
+}
+
+# These print a reason why a script cannot be run here; they fail if there is none.
+lacks_root() { [[ "$(id -u)" -ne 0 ]] && printf 'it needs root'; }
+
+# lacks OPTION PROGRAM...: any of the programs that `tools/dev setup --OPTION` brings.
+lacks() {
+  local option="$1" program
+  shift
+  for program in "$@"; do
+    PATH="$KUBERNETES/bin:$PATH" command -v "$program" >/dev/null && continue
+    printf '%s is not installed (tools/dev setup --%s)' "$program" "$option"
+    return
   done
-  if [[ -n "$reason" ]]; then skip "$name" "$reason"; else count_step "$name" "$3"; fi
+  return 1
+}
+
+lacks_cluster() {
+  local reason
+  ! reason="$(tests/kubernetes/cluster/up.sh --check 2>&1)" && printf '%s' "$reason"
 }
 
 make_and_check_packages() { make_packages && check_packages; }
 
 check_slurm_example() { step "Running the example for Slurm" tests/slurm/run.sh "$(binaries)"; }
+
+check_chart() { step "Reading the chart" tests/kubernetes/chart.sh; }
+
+check_chart_on_cluster() {
+  step "Trying the chart on a Kubernetes of three nodes" tests/kubernetes/on_own_cluster.sh "$(binaries)" e2e.sh
+}
 
 # The images and the compose file, on an engine that the tests start.
 containers_as_tests() {

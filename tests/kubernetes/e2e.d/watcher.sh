@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# Whoever watches: a real Prometheus in the cluster, with the chart's alerts.
+
+# It finds the pods that the chart's PodMonitor means, and tells of one that is lost and cannot come back.
+is_watched() {
+  [[ -n $PROMETHEUS ]] || { skip "no image of Prometheus was given" && return; }
+  start_prometheus
+  # The controller beside worker-0, and the workers.
+  wait_for "$((WORKERS + 1)) scraped services" 60 answers "sum(up{lockstep_cluster='$NAMESPACE/$RELEASE-lockstep'})" "$((WORKERS + 1))"
+  wait_for "ready workers in what is scraped" 30 answers "sum(lockstep_workers{state='ready'})" "$WORKERS"
+  wait_for "silence" 120 answers 'count(ALERTS{alertstate="firing"}) or vector(0)' 0
+  # The quota is the one way to keep a pod away that disturbs nobody else.
+  k patch resourcequota quota --type merge --patch '{"spec": {"hard": {"pods": "1"}}}' >/dev/null
+  k delete pod "$RELEASE-lockstep-worker-1" --force --grace-period=0 >/dev/null 2>&1
+  wait_for "alert of the lost worker" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"})' 1
+  k patch resourcequota quota --type merge --patch '{"spec": {"hard": {"pods": "32"}}}' >/dev/null
+  is_whole
+  wait_for "end of the alert" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"}) or vector(0)' 0
+  k delete pod/prometheus configmap/prometheus serviceaccount/prometheus role/prometheus rolebinding/prometheus \
+    --grace-period=1 >/dev/null
+}
+
+start_prometheus() {
+  k create configmap prometheus --from-file=alerts.yaml="$CHART/alerts/lockstep.yaml" \
+    --from-file=prometheus.yaml=<(prometheus_configuration) >/dev/null
+  k create serviceaccount prometheus >/dev/null
+  k create role prometheus --verb=get,list,watch --resource=pods >/dev/null
+  k create rolebinding prometheus --role=prometheus --serviceaccount="$NAMESPACE:prometheus" >/dev/null
+  k create --filename - >/dev/null <<MANIFEST
+apiVersion: v1
+kind: Pod
+metadata: {name: prometheus}
+spec:
+  serviceAccountName: prometheus
+  terminationGracePeriodSeconds: 1
+  securityContext: {runAsNonRoot: true, runAsUser: 65534, seccompProfile: {type: RuntimeDefault}}
+  containers:
+    - name: prometheus
+      image: $PROMETHEUS
+      imagePullPolicy: IfNotPresent
+      args: [--config.file=/etc/watcher/prometheus.yaml, --storage.tsdb.path=/data]
+      readinessProbe: {httpGet: {path: /-/ready, port: 9090}, periodSeconds: 1}
+      resources:
+        limits: {cpu: "1", memory: 512Mi, ephemeral-storage: 256Mi}
+        requests: {cpu: 50m, memory: 64Mi, ephemeral-storage: 16Mi}
+      securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+      volumeMounts: [{name: config, mountPath: /etc/watcher}, {name: data, mountPath: /data}]
+  volumes: [{name: config, configMap: {name: prometheus}}, {name: data, emptyDir: {sizeLimit: 256Mi}}]
+MANIFEST
+  k wait --for=condition=Ready pod/prometheus --timeout=60s >"$WORK/prometheus" 2>&1 ||
+    fail "Prometheus does not start: $(cat "$WORK/prometheus")"
+}
+
+# What Prometheus' operator makes of the chart's PodMonitor.
+prometheus_configuration() {
+  cat <<CONF
+global: {scrape_interval: 2s, evaluation_interval: 2s}
+rule_files: [/etc/watcher/alerts.yaml]
+scrape_configs:
+  - job_name: lockstep
+    kubernetes_sd_configs: [{role: pod, namespaces: {own_namespace: true}}]
+    relabel_configs:
+      - {source_labels: [__meta_kubernetes_pod_label_app_kubernetes_io_instance], regex: $RELEASE, action: keep}
+      - {source_labels: [__meta_kubernetes_pod_label_lockstep_dev_pod], regex: rank, action: keep}
+      - {source_labels: [__meta_kubernetes_pod_container_port_name], regex: ctl-metrics|metrics, action: keep}
+      - {source_labels: [__meta_kubernetes_pod_phase], regex: Failed|Succeeded, action: drop}
+      - {target_label: lockstep_cluster, replacement: $NAMESPACE/$RELEASE-lockstep}
+CONF
+}
+
+# answers QUERY VALUE
+answers() {
+  local query
+  query="$(jq --null-input --raw-output --arg query "$1" '$query | @uri')"
+  [[ "$(k get --raw "/api/v1/namespaces/$NAMESPACE/pods/prometheus:9090/proxy/api/v1/query?query=$query" |
+    jq --raw-output '.data.result[0].value[1]')" == "$2" ]]
+}

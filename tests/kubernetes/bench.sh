@@ -13,7 +13,7 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 readonly ROOT
 readonly CHART="$ROOT/charts/lockstep"
 readonly NAMESPACE=lockstep-bench
-readonly RELEASE=demo
+readonly RELEASE=benchmark
 readonly WORKERS=4
 readonly IDLE_SECONDS=30
 REPOSITORY=lockstep TAG="" ROUNDS=5
@@ -33,13 +33,16 @@ LINES=(
   "tested|s|20|helm install until helm test has passed"
   "worker_seen|s|2|a worker's pod killed: until a session knows"
   "worker_stood|s||... how long sessions stood still"
-  "worker_again|s|3|... from the start of the new worker's process until sessions work"
+  "worker_again|s|3|... from the new pod until sessions work"
+  "process_again|s||... from the new worker's process until sessions work"
   "head_seen|s||the head's pod deleted: until a session knows"
   "head_stood|s||... how long programs stood still"
   "rolled|s||another setting for 4 workers: until all have it and the cluster is whole"
   "rolled_stood|s||... the longest time that sessions stood still"
-  "idle_cpu|% of a core||idle for $IDLE_SECONDS s: processor time of the busiest pod"
-  "idle_memory|MiB||... memory of the largest pod (working set)"
+  "head_cpu|% of a core||idle for $IDLE_SECONDS s: processor time of the head's pod (controller and worker-0)"
+  "worker_cpu|% of a core||... of a worker's pod, on the mean"
+  "head_memory|MiB||... memory of the head's pod (working set)"
+  "worker_memory|MiB||... of a worker's pod, on the mean"
 )
 readonly LINES
 
@@ -54,11 +57,10 @@ main() {
     shift
   done
   WORK="$(mktemp -d)"
-  trap 'stop_pulse; clean_up' EXIT
+  trap 'rm -rf "$WORK"' EXIT
   make_namespace
-  local round
-  for ((round = 1; round <= ROUNDS; ++round)); do
-    echo "round $round ..." >&2
+  for ((ROUND = 1; ROUND <= ROUNDS; ++ROUND)); do
+    echo "round $ROUND ..." >&2
     measure_installation
     start_pulse
     measure_lost_worker
@@ -87,16 +89,17 @@ measure_installation() {
 
 # Without a farewell, as when a machine has killed it.
 measure_lost_worker() {
-  local pod="$RELEASE-lockstep-worker-1" before begin
+  local pod="$RELEASE-lockstep-worker-1" before begin appeared
   before="$(uid_of "$pod")"
   begin="$(now)"
   k delete pod "$pod" --force --grace-period=0 >/dev/null 2>&1
+  wait_for "another $pod" 60 is_another "$pod" "$before"
+  appeared="$(now)"
   await_pulse_after "$begin"
   record worker_seen "$(pulse_failed_after "$begin")"
   record worker_stood "$(pulse_longest_since "$begin")"
-  record worker_again "$(awk -v works="$(pulse_works_at)" -v began="$(newest_worker_began)" \
-    'BEGIN { printf "%.2f", works - began }')"
-  is_another "$pod" "$before" || fail "$pod is the one from before"
+  record worker_again "$(pulse_works_since "$appeared")"
+  record process_again "$(pulse_works_since "$(newest_worker_began)")"
   is_whole "$WORKERS"
 }
 
@@ -112,7 +115,7 @@ newest_worker_began() {
 measure_rolling() {
   local begin
   begin="$(now)"
-  upgrade --set-string "worker.podAnnotations.round=$(now)"
+  upgrade --set worker.config.log_level=warning
   is_whole "$WORKERS"
   record rolled "$(since "$begin")"
   await_pulse_after "$begin"
@@ -135,9 +138,16 @@ measure_idleness() {
   consumption >"$WORK/before"
   sleep "$IDLE_SECONDS"
   consumption >"$WORK/after"
-  record idle_cpu "$(join "$WORK/before" "$WORK/after" |
-    awk '{ share = ($5 - $2) / ($6 - $3) * 100; if (share > most) most = share } END { printf "%.2f", most }')"
-  record idle_memory "$(awk '{ if ($4 > most) most = $4 } END { printf "%.1f", most / 1048576 }' "$WORK/after")"
+  local share mebibytes
+  read -r share mebibytes < <(join "$WORK/before" "$WORK/after" | awk '
+    $1 ~ /-head-/ { print ($5 - $2) / ($6 - $3) * 100, $7 / 1048576 }')
+  record head_cpu "$share"
+  record head_memory "$mebibytes"
+  read -r share mebibytes < <(join "$WORK/before" "$WORK/after" | awk '
+    $1 ~ /-worker-/ { share += ($5 - $2) / ($6 - $3) * 100; bytes += $7; ++pods }
+    END { print share / pods, bytes / pods / 1048576 }')
+  record worker_cpu "$share"
+  record worker_memory "$mebibytes"
 }
 
 # For each pod: its name, nanoseconds of processor time, the nanosecond at which they were counted, bytes.
@@ -156,7 +166,7 @@ print_report() {
   printf '%-80s %10s  %s\n' "$WORKERS workers, $ROUNDS rounds" median goal
   for line in "${LINES[@]}"; do
     IFS='|' read -r name unit goal words <<<"$line"
-    value="$(sort -n "$WORK/values.$name" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }')"
+    value="$(sort -n "$WORK/values.$name" | awk '{ v[NR] = $1 } END { printf "%.2f", v[int((NR + 1) / 2)] }')"
     printf '%-80s %10s  %s\n' "$words" "$value $unit" "${goal:+$(verdict "$value" "$goal" "$unit")}"
   done
 }

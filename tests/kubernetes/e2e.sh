@@ -4,7 +4,7 @@
 #
 # usage: e2e.sh [--repository PREFIX] [--tag TAG] [--other-tag TAG] [--prometheus IMAGE] [--only STEP]...
 #
-# It needs kubectl, helm and jq, and nodes that have the images, or find them. --other-tag: the same images once more, to
+# It needs kubectl and helm, and nodes that have the images, or find them. --other-tag: the same images once more, to
 # upgrade to. --prometheus: one of Prometheus 2 or 3, to watch it all. With $LOCKSTEP_BINARIES, Bazel's folder, a client outside of the cluster trains, too. With $NODE_LINK, a
 # command that takes NODE and "down" or "up", a node's link is cut.
 set -euo pipefail
@@ -13,7 +13,8 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 readonly ROOT
 readonly CHART="$ROOT/charts/lockstep"
 readonly NAMESPACE=lockstep-e2e
-readonly RELEASE=demo
+# No name that somebody else has: pods of this release are evicted, wherever they are.
+readonly RELEASE=end-to-end
 readonly WORKERS=4
 REPOSITORY=lockstep TAG="" OTHER_TAG="" PROMETHEUS="" ONLY=()
 
@@ -43,7 +44,7 @@ main() {
     shift
   done
   WORK="$(mktemp -d)"
-  trap clean_up EXIT
+  trap 'rm -rf "$WORK"' EXIT
   make_namespace
   local step begin
   for step in "${STEPS[@]}"; do

@@ -117,11 +117,11 @@ DASHBOARD = dashboard(
         ),
         stat(
             "Was the controller, or the world, another one?",
-            "In the time shown: how often the controller's epoch changed, and how often workers found a "
+            "In the time shown: how often a cluster's epoch changed, and how often workers found a "
             "controller again.",
             "short",
             {
-                "epochs": 'sum(changes(lockstep_epoch[$shown]) and on (instance) lockstep_sessions)',
+                "epochs": 'sum(changes(max by (lockstep_cluster) (lockstep_epoch)[$shown:15s]))',
                 "reconnects": "sum(increase(lockstep_reconnects_total[$shown]))",
             },
             width=24,

@@ -44,10 +44,12 @@ def of_this_rank(expression):
 def query_text(expression):
     def select(found):
         name, labels = found.group(1), found.group(2) or ""
+        if name == "lockstep_cluster":  # a label
+            return name
         return f"{name}{{{', '.join(filter(None, (CLUSTER, labels)))}}}"
 
     text = re.sub(r"\b(lockstep_[a-z0-9_]+)(?:\{([^}]*)\})?", select, expression)
-    return text.replace("[$rate]", "[$__rate_interval]").replace("[$shown]", "[$__range]")
+    return text.replace("[$rate]", "[$__rate_interval]").replace("[$shown", "[$__range")
 
 
 def steps(base, *limits):

@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2034 # for the scripts behind it
 # What a Job of this chart's asks Kubernetes, as its service account.
 ACCOUNT=/var/run/secrets/kubernetes.io/serviceaccount
+case "$KUBERNETES_SERVICE_HOST" in *:*) KUBERNETES_SERVICE_HOST="[$KUBERNETES_SERVICE_HOST]" ;; esac
 SECRETS="https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/api/v1/namespaces/$NAMESPACE/secrets"
 umask 077
 # In memory, and nobody else's: keys are not read where others could put another file in their place.

@@ -2,18 +2,27 @@
 # Makes the keys of this release, unless they are there; and the list of who may come in, at every install, upgrade and
 # rollback.
 main() {
+  case "$GENERATION" in
+    '' | *[!0-9]*)
+      echo "keys.generation: \"$GENERATION\" is no whole number" >&2
+      exit 1
+      ;;
+  esac
   fetch "$CLIENT_SECRET" client
   fetch "$SERVICES_SECRET" services
   # A rollback to a smaller number keeps the keys: those from before it are gone.
-  if [ ! -e services/controller.key ] || [ "$GENERATION" -gt "$(cat generation)" ]; then
-    rm -rf services client
-    mkdir services client
+  if [ ! -e services/controller.key ] || [ "$GENERATION" -gt "$(cat services.generation)" ]; then
+    rm -rf services
+    mkdir services
     for name in controller worker; do lockstep keys new "$name" --out "services/$name.key" >/dev/null; done
     lockstep keys show services/controller.key >services/controller.pub
-    echo "$GENERATION" >generation
+    echo "$GENERATION" >services.generation
     echo "New keys were made: generation $GENERATION."
   fi
-  if [ ! -e client/client.key ]; then
+  # A client's key from before these, because a former attempt came only half way, is let in no more.
+  if [ ! -e client/client.key ] || [ "$(cat client.generation)" -ne "$(cat services.generation)" ]; then
+    rm -rf client
+    mkdir client
     lockstep keys new client --out client/client.key >/dev/null
   fi
   cp services/controller.pub client/controller.pub
@@ -25,6 +34,7 @@ main() {
 # fetch SECRET FOLDER: what it holds, into files.
 fetch() {
   mkdir -p "$2"
+  echo 0 >"$2.generation"
   status="$(api GET "$SECRETS/$1")"
   case "$status" in
     404) return 0 ;;
@@ -36,7 +46,7 @@ fetch() {
     echo "The Secret $1 is not this release's (it is of \"$owner\"): name it keys.existingSecret, or give this release another name." >&2
     exit 1
   fi
-  jq -r '.metadata.annotations["lockstep.dev/generation"] // 0' answer.json >generation
+  jq -r '.metadata.annotations["lockstep.dev/generation"] // 0' answer.json >"$2.generation"
   jq -r '.data // {} | keys[]' answer.json | while read -r name; do
     jq -j --arg name "$name" '.data[$name] | @base64d' answer.json >"$2/$name"
   done
@@ -60,7 +70,7 @@ store() {
     jq --arg name "${file##*/}" --rawfile text "$file" '.[$name] = ($text | @base64)' data.json >next.json
     mv next.json data.json
   done
-  jq --arg secret "$1" --argjson labels "$LABELS" --arg generation "$(cat generation)" '{
+  jq --arg secret "$1" --argjson labels "$LABELS" --arg generation "$(cat services.generation)" '{
     apiVersion: "v1", kind: "Secret", type: "Opaque", data: .,
     metadata: {name: $secret, labels: $labels, annotations: {"lockstep.dev/generation": $generation}}}' data.json >secret.json
   status="$(api PUT "$SECRETS/$1" secret.json)"

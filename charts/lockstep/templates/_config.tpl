@@ -44,5 +44,5 @@
 {{/* Pods start anew when this changes: a file that a service has read is not read again. */}}
 {{- define "lockstep.checksums" -}}
 checksum/worker-config: {{ include "lockstep.workerConfig" . | sha256sum }}
-checksum/keys: {{ .Values.keys.existingSecret | default (.Values.keys.generation | toString) | sha256sum }}
+checksum/keys: {{ .Values.keys.existingSecret | default (.Values.keys.generation | int64 | toString) | sha256sum }}
 {{- end -}}

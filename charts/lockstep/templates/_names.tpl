@@ -14,8 +14,8 @@
 {{- end -}}
 
 {{- define "lockstep.selector" -}}
-app.kubernetes.io/name: {{ include "lockstep.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "lockstep.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Of pods: nothing that changes with the chart's version, which would start them anew. */}}

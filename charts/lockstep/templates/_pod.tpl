@@ -18,22 +18,22 @@ capabilities: {drop: [ALL]}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
-serviceAccountName: {{ include "lockstep.serviceAccount" .root }}
+serviceAccountName: {{ include "lockstep.serviceAccount" .root | quote }}
 automountServiceAccountToken: false
 # A service's name as a variable, "tcp://...", would only stand in the way.
 enableServiceLinks: false
 # What drains, and then stops in order, within 5 s.
 terminationGracePeriodSeconds: {{ add (include "lockstep.seconds" (dict "what" (printf "%s.drain" .part) "time" (get .root.Values .part).drain)) 15 }}
 {{- with .root.Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- if eq .root.Values.gang.by "volcano" }}
 schedulerName: volcano
 {{- else if eq .root.Values.gang.by "coscheduling" }}
-schedulerName: {{ .root.Values.gang.schedulerName }}
+schedulerName: {{ .root.Values.gang.schedulerName | quote }}
 {{- end }}
 {{- if .root.Values.gpu.runtimeClassName }}
-runtimeClassName: {{ .root.Values.gpu.runtimeClassName }}
+runtimeClassName: {{ .root.Values.gpu.runtimeClassName | quote }}
 {{- end }}
 securityContext: {{- include "lockstep.podSecurity" .root | nindent 2 }}
 {{- end -}}
@@ -58,12 +58,22 @@ affinity:
 {{- end -}}
 {{- end -}}
 
+{{/* On which nodes the head pod can be: worker-0 is in it. Jobs and clients go there, too. */}}
+{{- define "lockstep.headPlaces" -}}
+{{- with .Values.head.nodeSelector | default .Values.worker.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.head.tolerations | default .Values.worker.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "lockstep.gangLabels" -}}
 {{- if eq .Values.gang.by "kueue" -}}
-kueue.x-k8s.io/queue-name: {{ .Values.gang.queue }}
-kueue.x-k8s.io/pod-group-name: {{ include "lockstep.fullname" . }}
+kueue.x-k8s.io/queue-name: {{ .Values.gang.queue | quote }}
+kueue.x-k8s.io/pod-group-name: {{ include "lockstep.fullname" . | quote }}
 {{- else if eq .Values.gang.by "coscheduling" -}}
-scheduling.x-k8s.io/pod-group: {{ include "lockstep.fullname" . }}
+scheduling.x-k8s.io/pod-group: {{ include "lockstep.fullname" . | quote }}
 {{- end -}}
 {{- end -}}
 
@@ -72,7 +82,7 @@ scheduling.x-k8s.io/pod-group: {{ include "lockstep.fullname" . }}
 kueue.x-k8s.io/pod-group-total-count: {{ .Values.workers | quote }}
 kueue.x-k8s.io/pod-group-serving: "true"
 {{- else if eq .Values.gang.by "volcano" -}}
-scheduling.k8s.io/group-name: {{ include "lockstep.fullname" . }}
+scheduling.k8s.io/group-name: {{ include "lockstep.fullname" . | quote }}
 {{- end -}}
 {{- end -}}
 

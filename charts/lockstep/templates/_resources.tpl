@@ -42,8 +42,8 @@ requests: {cpu: 50m, memory: 32Mi, ephemeral-storage: 16Mi}
 
 {{/* Seconds of "30s" or "5min". dict "what" "head.drain" "time" "30s" */}}
 {{- define "lockstep.seconds" -}}
-{{- if not (regexMatch "^[0-9]+(s|min)$" .time) -}}
-{{- fail (printf "%s: %q is no time; write a whole number and s or min, such as 30s" .what .time) -}}
+{{- if not (regexMatch "^[0-9]+(s|min|h)$" .time) -}}
+{{- fail (printf "%s: %q is no time; write a whole number and s, min or h, such as 30s" .what .time) -}}
 {{- end -}}
-{{- mul (regexFind "^[0-9]+" .time | int64) (ternary 60 1 (hasSuffix "min" .time)) -}}
+{{- mul (regexFind "^[0-9]+" .time | int64) (get (dict "s" 1 "min" 60 "h" 3600) (regexFind "[a-z]+$" .time)) -}}
 {{- end -}}

@@ -1,8 +1,23 @@
 {{/* What fits the schema, and yet does not fit together. */}}
 {{- define "lockstep.validate" -}}
+{{- $name := include "lockstep.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "%s: Services cannot be called so; they take lower-case letters, digits and hyphens, a letter first. Give the release such a name, or set fullnameOverride" $name) -}}
+{{- end -}}
+{{- if not .Values.worker.resources -}}
+{{- fail "worker.resources: limits.memory has to be given" -}}
+{{- end -}}
+{{- if and .Values.gpu.enabled (eq (toString .Values.worker.config.device) "cpu") -}}
+{{- fail "worker.config.device: is cpu, and gpu.enabled is true; each pod would hold a GPU that nobody uses" -}}
+{{- else if and (not .Values.gpu.enabled) (hasPrefix "cuda" (toString .Values.worker.config.device)) -}}
+{{- fail "worker.config.device: GPUs are what gpu.enabled is for; the image of the others has no CUDA" -}}
+{{- end -}}
 {{- $_ := include "lockstep.arena" . -}}
 {{- $_ = include "lockstep.workerResources" . -}}
 {{- $_ = include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .)) -}}
+{{- if hasPrefix "0" (include "lockstep.joinTimeout" .) -}}
+{{- fail "worker.config.join_timeout: a worker needs some time to find its controller" -}}
+{{- end -}}
 {{- range $part := list "head" "worker" -}}
 {{- $_ = include "lockstep.seconds" (dict "what" (printf "%s.drain" $part) "time" (get $.Values $part).drain) -}}
 {{- end -}}
@@ -32,6 +47,12 @@
 {{- end -}}
 {{- if and (ne .Values.service.type "ClusterIP") .Values.networkPolicy.enabled (not .Values.networkPolicy.clients) -}}
 {{- fail (printf "networkPolicy.clients: with service.type %s clients come from elsewhere; say from where, such as [{ipBlock: {cidr: 10.0.0.0/8}}]" .Values.service.type) -}}
+{{- end -}}
+{{- if and (ne .Values.service.type "LoadBalancer") .Values.service.loadBalancerSourceRanges -}}
+{{- fail (printf "service.loadBalancerSourceRanges: belongs to the type LoadBalancer, and service.type is %s" .Values.service.type) -}}
+{{- end -}}
+{{- if and (eq .Values.service.type "ClusterIP") .Values.service.externalTrafficPolicy -}}
+{{- fail "service.externalTrafficPolicy: belongs to the types NodePort and LoadBalancer, and service.type is ClusterIP" -}}
 {{- end -}}
 {{- if and (ne .Values.service.type "NodePort") (or .Values.service.nodePort .Values.service.bulkNodePort) -}}
 {{- fail (printf "service.nodePort: belongs to the type NodePort, and service.type is %s" .Values.service.type) -}}

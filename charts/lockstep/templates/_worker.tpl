@@ -1,4 +1,4 @@
-{{/* The container of a worker. dict "root" $ "args" (list ...) "bulk" true */}}
+{{/* The container of a worker. dict "root" $ "args" (list ...) "bulk" true "drain" "30s" */}}
 {{- define "lockstep.workerContainer" -}}
 {{- $root := .root -}}
 name: worker
@@ -28,7 +28,7 @@ ports:
 lifecycle:
   preStop:
     exec:
-      command: [lockstep-worker, --config=/etc/lockstep/worker.yaml, --await-idle={{ $root.Values.worker.drain }}]
+      command: [lockstep-worker, --config=/etc/lockstep/worker.yaml, --await-idle={{ .drain }}]
 resources: {{- include "lockstep.workerResources" $root | nindent 2 }}
 securityContext: {{- include "lockstep.containerSecurity" $root | nindent 2 }}
 volumeMounts:
@@ -44,10 +44,10 @@ volumeMounts:
 {{/* Its volumes. */}}
 {{- define "lockstep.workerVolumes" -}}
 - name: config
-  configMap: {name: {{ include "lockstep.fullname" . }}}
+  configMap: {name: {{ include "lockstep.fullname" . | quote }}}
 - name: worker-keys
   secret:
-    secretName: {{ include "lockstep.servicesSecret" . }}
+    secretName: {{ include "lockstep.servicesSecret" . | quote }}
     defaultMode: 0440
     items: [{key: worker.key, path: worker.key}, {key: controller.pub, path: controller.pub}]
 - name: shm
@@ -57,7 +57,7 @@ volumeMounts:
   emptyDir: {sizeLimit: 1Gi}
 {{- with .Values.modules.claim }}
 - name: given-modules
-  persistentVolumeClaim: {claimName: {{ . }}, readOnly: true}
+  persistentVolumeClaim: {claimName: {{ . | quote }}, readOnly: true}
 {{- end }}
 {{- end }}
 {{- end -}}

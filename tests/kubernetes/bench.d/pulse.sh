@@ -2,6 +2,7 @@
 # What a program on the cluster notices: //tools/bench:pulse, which writes a line whenever it begins to work, or stops.
 
 PULSE=""
+UNDO+=(stop_pulse)
 
 # By the service's own address: a forwarded port would be one more thing to break.
 start_pulse() {
@@ -15,7 +16,8 @@ start_pulse() {
 
 stop_pulse() {
   [[ -n $PULSE ]] || return 0
-  kill "$PULSE" 2>/dev/null || true
+  # It may wait for an answer that never comes.
+  kill -KILL "$PULSE" 2>/dev/null || true
   wait "$PULSE" 2>/dev/null || true
   PULSE=""
 }
@@ -31,5 +33,5 @@ pulse_failed_after() { awk -v begin="$1" '$1 > begin && $2 == "fails" { printf "
 # The longest time that it stood still since TIME: it counts from its last success.
 pulse_longest_since() { awk -v begin="$1" '$1 > begin && $2 == "works" && $4 > most { most = $4 } END { print most + 0 }' "$WORK/pulse"; }
 
-# When it began to work at the last, in seconds since 1970.
-pulse_works_at() { awk '$2 == "works" { at = $1 } END { print at }' "$WORK/pulse"; }
+# Seconds from TIME until it worked again, at the last.
+pulse_works_since() { awk -v begin="$1" '$2 == "works" { at = $1 } END { printf "%.2f", at - begin }' "$WORK/pulse"; }

@@ -1,9 +1,18 @@
 # shellcheck shell=bash
 # The release, and its namespace: as strict as Kubernetes can be told to be.
 
+# What takes back, when the script ends, what steps have done to others than the release.
+UNDO=()
+
 k() { kubectl --namespace "$NAMESPACE" "$@"; }
 
+# From here on, what the script has made or changed is taken back when it ends.
 make_namespace() {
+  ! kubectl get namespace "$NAMESPACE" >/dev/null 2>&1 || fail "there is a namespace $NAMESPACE already"
+  trap clean_up EXIT
+  # Without these a signal would end the shell and skip the EXIT trap's work.
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
   kubectl create --filename - >/dev/null <<MANIFEST
 apiVersion: v1
 kind: Namespace
@@ -47,11 +56,9 @@ is_whole() {
 }
 
 has_ready_pods() {
-  local ready
-  ready="$(k get pods --selector lockstep.dev/pod=rank --output json |
-    jq '[.items[] | select(.metadata.deletionTimestamp == null)
-                  | .status.conditions[]? | select(.type == "Ready" and .status == "True")] | length')"
-  [[ $ready == "$1" ]]
+  [[ "$(k get pods --selector lockstep.dev/pod=rank --output go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}
+    {{- range .status.conditions}}{{if and (eq .type "Ready") (eq .status "True")}}ready {{end}}{{end}}{{end}}{{end}}' |
+    wc -w)" == "$1" ]]
 }
 
 no_pods() { [[ -z "$(k get pods --output name)" ]]; }
@@ -87,7 +94,8 @@ fail() {
 }
 
 clean_up() {
-  stop_forwarding
+  local undo
+  for undo in "${UNDO[@]}"; do "$undo"; done
   helm uninstall --namespace "$NAMESPACE" "$RELEASE" --ignore-not-found >/dev/null 2>&1 || true
   kubectl delete namespace "$NAMESPACE" --ignore-not-found --timeout=2m >/dev/null 2>&1 || true
   rm -rf "$WORK"

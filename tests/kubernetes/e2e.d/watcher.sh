@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Whoever watches: a real Prometheus in the cluster, with the chart's alerts.
 
-# It finds the pods that the chart's PodMonitor means, and tells of one that is lost and cannot come back.
+# It scrapes the ports that the chart's PodMonitor names, and tells of a worker that is lost and cannot come back.
 is_watched() {
   [[ -n $PROMETHEUS ]] || { skip "no image of Prometheus was given" && return; }
   start_prometheus
@@ -16,22 +16,18 @@ is_watched() {
   k patch resourcequota quota --type merge --patch '{"spec": {"hard": {"pods": "32"}}}' >/dev/null
   is_whole
   wait_for "end of the alert" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"}) or vector(0)' 0
-  k delete pod/prometheus configmap/prometheus serviceaccount/prometheus role/prometheus rolebinding/prometheus \
-    --grace-period=1 >/dev/null
+  k delete pod/prometheus configmap/prometheus --grace-period=1 >/dev/null
 }
 
 start_prometheus() {
   k create configmap prometheus --from-file=alerts.yaml="$CHART/alerts/lockstep.yaml" \
     --from-file=prometheus.yaml=<(prometheus_configuration) >/dev/null
-  k create serviceaccount prometheus >/dev/null
-  k create role prometheus --verb=get,list,watch --resource=pods >/dev/null
-  k create rolebinding prometheus --role=prometheus --serviceaccount="$NAMESPACE:prometheus" >/dev/null
   k create --filename - >/dev/null <<MANIFEST
 apiVersion: v1
 kind: Pod
-metadata: {name: prometheus}
+metadata: {name: prometheus, labels: {app: prometheus}}
 spec:
-  serviceAccountName: prometheus
+  automountServiceAccountToken: false
   terminationGracePeriodSeconds: 1
   securityContext: {runAsNonRoot: true, runAsUser: 65534, seccompProfile: {type: RuntimeDefault}}
   containers:
@@ -58,20 +54,21 @@ global: {scrape_interval: 2s, evaluation_interval: 2s}
 rule_files: [/etc/watcher/alerts.yaml]
 scrape_configs:
   - job_name: lockstep
-    kubernetes_sd_configs: [{role: pod, namespaces: {own_namespace: true}}]
+    # Debian's is built without the service discovery of Kubernetes; the headless Service has an address for each pod.
+    dns_sd_configs:
+      - {names: [$RELEASE-lockstep.$NAMESPACE.svc.cluster.local], type: A, port: 9401, refresh_interval: 2s}
+      - {names: [$RELEASE-lockstep-head-0.$RELEASE-lockstep.$NAMESPACE.svc.cluster.local], type: A, port: 9400, refresh_interval: 2s}
     relabel_configs:
-      - {source_labels: [__meta_kubernetes_pod_label_app_kubernetes_io_instance], regex: $RELEASE, action: keep}
-      - {source_labels: [__meta_kubernetes_pod_label_lockstep_dev_pod], regex: rank, action: keep}
-      - {source_labels: [__meta_kubernetes_pod_container_port_name], regex: ctl-metrics|metrics, action: keep}
-      - {source_labels: [__meta_kubernetes_pod_phase], regex: Failed|Succeeded, action: drop}
       - {target_label: lockstep_cluster, replacement: $NAMESPACE/$RELEASE-lockstep}
 CONF
 }
 
 # answers QUERY VALUE
 answers() {
-  local query
-  query="$(jq --null-input --raw-output --arg query "$1" '$query | @uri')"
-  [[ "$(k get --raw "/api/v1/namespaces/$NAMESPACE/pods/prometheus:9090/proxy/api/v1/query?query=$query" |
-    jq --raw-output '.data.result[0].value[1]')" == "$2" ]]
+  [[ "$(k get --raw "/api/v1/namespaces/$NAMESPACE/pods/prometheus:9090/proxy/api/v1/query?query=$(percent_encoded "$1")")" == *"\"value\":["*",\"$2\"]"* ]]
+}
+
+percent_encoded() {
+  local at
+  for ((at = 0; at < ${#1}; ++at)); do printf '%%%02X' "'${1:at:1}"; done
 }

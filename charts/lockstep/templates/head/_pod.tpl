@@ -22,14 +22,14 @@ metadata:
     {{- end }}
 spec:
   {{- include "lockstep.podSettings" (dict "root" . "part" "head") | trim | nindent 2 }}
-  {{- with include "lockstep.affinity" (dict "root" . "affinity" .Values.head.affinity) }}
+  {{- with include "lockstep.affinity" (dict "root" . "affinity" (default .Values.worker.affinity .Values.head.affinity)) }}
   {{- . | nindent 2 }}
   {{- end }}
-  {{- with .Values.head.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- with include "lockstep.headPlaces" . }}
+  {{- . | nindent 2 }}
   {{- end }}
-  {{- with .Values.head.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
+  {{- with .Values.worker.topologySpreadConstraints }}
+  topologySpreadConstraints: {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with include "lockstep.modulesContainer" . }}
   {{- . | nindent 2 }}
@@ -55,12 +55,12 @@ spec:
         - {name: config, mountPath: /etc/lockstep, readOnly: true}
         - {name: controller-keys, mountPath: /keys, readOnly: true}
         - {name: shm, mountPath: /dev/shm}
-    - {{- include "lockstep.workerContainer" (dict "root" . "bulk" true "args" (list "--set=rank=0" (printf "--set=bulk_endpoint=tcp://*:%s" (include "lockstep.bulkPort" .)))) | nindent 6 }}
+    - {{- include "lockstep.workerContainer" (dict "root" . "bulk" true "drain" .Values.head.drain "args" (list "--set=rank=0" (printf "--set=bulk_endpoint=tcp://*:%s" (include "lockstep.bulkPort" .)))) | nindent 6 }}
   volumes:
     {{- include "lockstep.workerVolumes" . | nindent 4 }}
     - name: controller-keys
       secret:
-        secretName: {{ include "lockstep.servicesSecret" . }}
+        secretName: {{ include "lockstep.servicesSecret" . | quote }}
         defaultMode: 0440
         items: [{key: controller.key, path: controller.key}, {key: allowed_keys, path: allowed_keys}]
 {{- end -}}

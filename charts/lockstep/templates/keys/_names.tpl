@@ -1,7 +1,7 @@
 {{/* Of what exists for a hook alone. dict "root" $ "name" "..." "hook" "pre-install" "weight" -10 "failed" ",hook-failed" */}}
 {{- define "lockstep.hookMetadata" -}}
 name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels: {{- include "lockstep.labels" .root | nindent 2 }}
 annotations:
   helm.sh/hook: {{ .hook }}
@@ -27,7 +27,7 @@ metadata: {{- $metadata | nindent 2 }}
 rules:
   - apiGroups: [""]
     resources: [secrets]
-    resourceNames: [{{ include "lockstep.servicesSecret" $root }}, {{ include "lockstep.clientSecret" $root }}]
+    resourceNames: [{{ include "lockstep.servicesSecret" $root | quote }}, {{ include "lockstep.clientSecret" $root | quote }}]
     verbs: {{ .verbs }}
   {{- if .creates }}
   - apiGroups: [""]
@@ -39,7 +39,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {{- $metadata | nindent 2 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
-subjects: [{kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace }}}]
+subjects: [{kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace | quote }}}]
 {{- end -}}
 
 {{/* A Job that speaks with the API, with the command line's image. dict "root" $ "hook" "..." "suffix" "mint" "script" "mint.sh" */}}
@@ -51,7 +51,8 @@ kind: Job
 metadata: {{- include "lockstep.hookMetadata" (dict "root" $root "name" $name "hook" .hook "weight" 0 "failed" "") | nindent 2 }}
 spec:
   backoffLimit: 3
-  activeDeadlineSeconds: 120
+  # With the time that it takes to fetch the image.
+  activeDeadlineSeconds: 300
   template:
     metadata:
       labels:
@@ -62,6 +63,9 @@ spec:
       imagePullSecrets: {{- toYaml . | nindent 8 }}
       {{- end }}
       restartPolicy: Never
+      {{- with include "lockstep.headPlaces" $root }}
+      {{- . | nindent 6 }}
+      {{- end }}
       serviceAccountName: {{ $name }}
       automountServiceAccountToken: true
       enableServiceLinks: false
@@ -76,11 +80,11 @@ spec:
               {{- $root.Files.Get "files/api.sh" | nindent 14 }}
               {{- $root.Files.Get (printf "files/%s.sh" .suffix) | nindent 14 }}
           env:
-            - {name: NAMESPACE, value: {{ $root.Release.Namespace }}}
-            - {name: SERVICES_SECRET, value: {{ include "lockstep.servicesSecret" $root }}}
-            - {name: CLIENT_SECRET, value: {{ include "lockstep.clientSecret" $root }}}
-            - {name: RELEASE, value: {{ $root.Release.Name }}}
-            - {name: GENERATION, value: {{ $root.Values.keys.generation | quote }}}
+            - {name: NAMESPACE, value: {{ $root.Release.Namespace | quote }}}
+            - {name: SERVICES_SECRET, value: {{ include "lockstep.servicesSecret" $root | quote }}}
+            - {name: CLIENT_SECRET, value: {{ include "lockstep.clientSecret" $root | quote }}}
+            - {name: RELEASE, value: {{ $root.Release.Name | quote }}}
+            - {name: GENERATION, value: {{ $root.Values.keys.generation | int64 | quote }}}
             - {name: LABELS, value: {{ include "lockstep.labels" $root | fromYaml | toJson | quote }}}
             - name: ALLOWED
               value: |

@@ -10,11 +10,14 @@ spec:
   imagePullSecrets: {{- toYaml . | nindent 4 }}
   {{- end }}
   restartPolicy: Never
-  serviceAccountName: {{ include "lockstep.serviceAccount" $root }}
+  serviceAccountName: {{ include "lockstep.serviceAccount" $root | quote }}
   automountServiceAccountToken: false
   enableServiceLinks: false
+  {{- with include "lockstep.headPlaces" $root }}
+  {{- . | trim | nindent 2 }}
+  {{- end }}
   {{- with $root.Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   securityContext: {{- include "lockstep.podSecurity" $root | nindent 4 }}
   containers:
@@ -34,7 +37,7 @@ spec:
   volumes:
     - name: keys
       secret:
-        secretName: {{ include "lockstep.clientSecret" $root | required "keys.existingClientSecret: programs and tests in the cluster need a Secret with client.key and controller.pub" }}
+        secretName: {{ include "lockstep.clientSecret" $root | required "keys.existingClientSecret: programs and tests in the cluster need a Secret with client.key and controller.pub" | quote }}
         defaultMode: 0440
         items: [{key: client.key, path: client.key}, {key: controller.pub, path: controller.pub}]
     - name: files

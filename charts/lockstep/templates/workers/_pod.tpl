@@ -38,6 +38,6 @@ spec:
   {{- . | nindent 2 }}
   {{- end }}
   containers:
-    - {{- include "lockstep.workerContainer" (dict "root" $root "bulk" false "args" (list "--set=rank_from=hostname" (printf "--set=rank_offset=%d" (.offset | int)))) | nindent 6 }}
+    - {{- include "lockstep.workerContainer" (dict "root" $root "bulk" false "drain" $root.Values.worker.drain "args" (list "--set=rank_from=hostname" (printf "--set=rank_offset=%d" (.offset | int)))) | nindent 6 }}
   volumes: {{- include "lockstep.workerVolumes" $root | nindent 4 }}
 {{- end -}}

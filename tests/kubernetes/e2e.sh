@@ -96,7 +96,7 @@ changes_its_image() {
   [[ -n $OTHER_TAG ]] || { skip "no other tag was given" && return; }
   upgrade --set image.tag="$OTHER_TAG"
   is_whole
-  [[ "$(k get pods --selector lockstep.dev/pod=rank --output jsonpath='{.items[*].spec.containers[*].image}')" != *":$TAG"* ]] ||
+  [[ "$(k get pods --selector lockstep.dev/pod=rank --output jsonpath='{.items[*].spec.containers[*].image}') " != *":$TAG "* ]] ||
     fail "pods have the former image"
   helm_test
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # tools/dev lint and fmt. Each check is one step; `tools/dev test` counts each as one test.
 
-LINT_CHECKS=(check_format check_tidy check_shell check_layers check_links check_pins)
+LINT_CHECKS=(check_format check_tidy check_shell check_layers check_links check_pins check_sanitized)
 readonly LINT_CHECKS
 
 cmd_lint() {
@@ -40,6 +40,18 @@ links() { own_files '*.md' | xargs -0 -r /usr/bin/python3 tools/dev.d/check_link
 shellcheck_scripts() {
   own_files '*' | xargs -0 -r grep -lIZE --max-count=1 '^(#!.*\b(ba)?sh|# shellcheck shell=)' |
     xargs -0 -r shellcheck --external-sources
+}
+
+check_sanitized() { step "Checking what asks for sanitizers" compare_sanitized; }
+
+# Sources that ask g++'s way whether ASan is there are told so under clang (.bazelrc), each by its name.
+compare_sanitized() {
+  local file told
+  told="$(sed -n 's/^build:asan --per_file_copt=\(.*\)@-D__SANITIZE_ADDRESS__$/\1/p' .bazelrc)"
+  [[ -n "$told" ]] || die ".bazelrc names no sources that ask for ASan"
+  while read -r file; do
+    grep -qE "$told" <<<"$file" || die "$file asks for __SANITIZE_ADDRESS__, and .bazelrc does not tell it"
+  done < <(own_files '*.h' '*.c' '*.cc' | xargs -0 -r grep -l __SANITIZE_ADDRESS__)
 }
 
 # The version of tvm-ffi stands in two places, because Bazel's language cannot read the other one.

@@ -163,11 +163,11 @@ consumption() {
 
 print_report() {
   local line name unit goal words value
-  printf '%-80s %10s  %s\n' "$WORKERS workers, $ROUNDS rounds" median goal
+  printf '%-80s %8s %-12s %s\n' "$WORKERS workers, rounds: $ROUNDS" median "" goal
   for line in "${LINES[@]}"; do
     IFS='|' read -r name unit goal words <<<"$line"
     value="$(sort -n "$WORK/values.$name" | awk '{ v[NR] = $1 } END { printf "%.2f", v[int((NR + 1) / 2)] }')"
-    printf '%-80s %10s  %s\n' "$words" "$value $unit" "${goal:+$(verdict "$value" "$goal" "$unit")}"
+    printf '%-80s %8s %-12s %s\n' "$words" "$value" "$unit" "${goal:+$(verdict "$value" "$goal" "$unit")}"
   done
 }
 

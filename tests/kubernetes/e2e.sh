@@ -124,10 +124,4 @@ leaves_nothing() {
   [[ -z $left ]] || fail "left, or lost: $left"
 }
 
-# The names of what is in the namespace, but for what Kubernetes writes by itself.
-everything() {
-  k get "$(kubectl api-resources --verbs=list --namespaced --output name | grep -vE '^(events|endpoint|lease|controllerrev)' | paste -sd ,)" \
-    --ignore-not-found --output name | grep -vE '^event' | sort
-}
-
 main "$@"

@@ -33,6 +33,12 @@ MANIFEST
   everything >"$WORK/at_first"
 }
 
+# The names of what is in the namespace, but for what Kubernetes writes by itself.
+everything() {
+  k get "$(kubectl api-resources --verbs=list --namespaced --output name | grep -vE '^(events|endpoint|lease|controllerrev)' | paste -sd ,)" \
+    --ignore-not-found --output name | grep -vE '^event' | sort
+}
+
 install_release() {
   release install --values "$ROOT/tests/kubernetes/e2e.d/values.yaml" --set image.repository="$REPOSITORY" \
     --set image.tag="$TAG" --set workers="$WORKERS" --set modules.image="$REPOSITORY/cli:$TAG"

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,13 +15,33 @@ namespace {
 constexpr size_t kAlignment = 512;
 constexpr int kFreed = 0xDB;
 
-std::byte* Map(int file, size_t size_bytes, int protection) {
-  void* const address = mmap(nullptr, size_bytes, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
+void* MapOrDie(void* where, size_t size_bytes, int protection, int flags, int file) {
+  void* const address = mmap(where, size_bytes, protection, flags | MAP_NORESERVE, file, 0);
   if (address == MAP_FAILED) {
     std::perror("fake libcuda: mmap");
     std::abort();
   }
-  return static_cast<std::byte*>(address);
+  return address;
+}
+
+std::byte* Map(int file, size_t size_bytes) {
+  return static_cast<std::byte*>(
+      MapOrDie(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file));
+}
+
+// An address space of its own, in the middle of which are addresses whose lower halves are no small
+// numbers, of either sign: a kernel's int, with anything in the padding behind it, is none of them.
+std::byte* MapAsDevice(int file, size_t size_bytes) {
+  constexpr size_t kWindow = size_t{1} << 32;
+  auto* const reserved = static_cast<std::byte*>(
+      MapOrDie(nullptr, 2 * kWindow, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
+  const size_t to_window = kWindow - reinterpret_cast<uintptr_t>(reserved) % kWindow;
+  if (size_bytes > kWindow / 2) {
+    std::fputs("fake libcuda: at most 2 GiB can be had (FAKE_CUDA_MEMORY_MIB)\n", stderr);
+    std::abort();
+  }
+  return static_cast<std::byte*>(MapOrDie(reserved + to_window + kWindow / 4, size_bytes, PROT_NONE,
+                                          MAP_SHARED | MAP_FIXED, file));
 }
 
 }  // namespace
@@ -31,8 +52,8 @@ Memory::Memory(size_t size_bytes) : size_bytes_(size_bytes) {
     std::perror("fake libcuda: memfd");
     std::abort();
   }
-  device_view_ = Map(file, size_bytes, PROT_NONE);
-  host_view_ = Map(file, size_bytes, PROT_READ | PROT_WRITE);
+  device_view_ = MapAsDevice(file, size_bytes);
+  host_view_ = Map(file, size_bytes);
   close(file);
   free_[0] = size_bytes;
 }

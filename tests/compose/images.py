@@ -3,6 +3,8 @@
 import contextlib
 import fcntl
 import os
+import signal
+import sys
 
 from engine import BASE, CACHE, ROOT, Engine, check, run
 
@@ -14,6 +16,8 @@ PROMETHEUS = "lockstep-test/prometheus"
 def alone():
     """While nobody else has an engine: its folder is one engine's. Raises Unavailable where there can be none."""
     check()
+    # As for a time-out: what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     os.makedirs(CACHE, exist_ok=True)
     with open(f"{CACHE}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

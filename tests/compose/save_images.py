@@ -7,17 +7,22 @@ for whoever wants to change from one to the other: the version, and the version 
 version.
 """
 
+import contextlib
 import os
 import sys
 
-from engine import Engine
+from engine import Engine, Unavailable
 from images import PROMETHEUS, alone, build, version
 
 
 def main():
     (folder,) = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
-    with alone():
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(alone())
+        except Unavailable as reason:
+            sys.exit(str(reason))
         build()
         with Engine(network=False) as engine:
             engine.docker("save", "--output", f"{folder}/prometheus.tar", PROMETHEUS)

@@ -1,7 +1,7 @@
 """fuzz_target(): one harness, built twice.
 
-With --config=asan it is a libFuzzer program. In the other configurations it is a test that puts every
-file of its corpus through the harness once.
+With --config=asan it is a libFuzzer program. As a test it puts every file of its corpus through the
+harness once, in every configuration.
 """
 
 def fuzz_target(name, deps):
@@ -16,7 +16,7 @@ def fuzz_target(name, deps):
         size = "small",
         srcs = [name + "_fuzz.cc"],
         args = select({
-            "//tests/fuzz:fuzzing": [],
+            "//tests/fuzz:fuzzing": ["-runs=0", "tests/fuzz/corpus/" + name],
             "//conditions:default": ["tests/fuzz/corpus/" + name],
         }),
         data = native.glob(["corpus/" + name + "/*"]),

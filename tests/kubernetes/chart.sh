@@ -29,6 +29,7 @@ main() {
   refuses "gpu: {nccl: {NCCL_DEBUG: INFO}}" "gpu.enabled is false"
   knows_all_settings
   helm-unittest --file 'tests/*_test.yaml' "$CHART" >"$WORK/log" 2>&1 || fail "tests of the templates"
+  sh "$ROOT/tests/kubernetes/mint_test.sh" >"$WORK/log" 2>&1 || fail "what mints keys"
   has_a_true_readme
   promtool check rules "$CHART/alerts/lockstep.yaml" >"$WORK/log" 2>&1 || fail "the alerts"
   promtool test rules "$ROOT"/tests/kubernetes/alerts/*.yaml >"$WORK/log" 2>&1 || fail "tests of the alerts"

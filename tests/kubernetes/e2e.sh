@@ -82,7 +82,7 @@ changes_a_setting() {
   is_whole
   [[ "$(uid_of "$RELEASE-lockstep-worker-0")" != "$before" ]] || fail "no worker has started anew"
   helm_test
-  helm rollback --namespace "$NAMESPACE" "$RELEASE" --wait --timeout 3m >/dev/null
+  roll_back
   is_whole
   ! k get configmap "$RELEASE-lockstep" --output yaml | grep -q 'log_level' || fail "the setting is still there"
   # What only the pods of workers have is no reason to start the head anew.
@@ -109,7 +109,7 @@ changes_its_keys() {
   ! cmp -s "$WORK/before/client.key" "$WORK/after/client.key" || fail "the key is the one from before"
   helm_test
   # The keys from before are gone: a rollback keeps those that there are, and the cluster works with them.
-  helm rollback --namespace "$NAMESPACE" "$RELEASE" --wait --timeout 3m >/dev/null
+  roll_back
   is_whole
   save_client_keys "$WORK/back"
   cmp -s "$WORK/after/client.key" "$WORK/back/client.key" || fail "a rollback has made other keys"

@@ -59,9 +59,9 @@ cmd_test() {
         check_slurm_example
       containers_as_tests
       script_as_test tests/kubernetes/chart.sh \
-        "$(lacks kubernetes helm helm4 kubeconform kube-score helm-docs helm-unittest promtool)" check_chart
+        "$(lacks kubernetes helm helm4 kubeconform kube-score helm-docs helm-unittest promtool jq)" check_chart
       script_as_test tests/kubernetes/e2e.sh \
-        "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm jq || lacks_cluster)" \
+        "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm || lacks_cluster)" \
         check_chart_on_cluster
     fi
   fi

@@ -17,10 +17,12 @@ main() {
     for name in controller worker; do lockstep keys new "$name" --out "services/$name.key" >/dev/null; done
     lockstep keys show services/controller.key >services/controller.pub
     echo "$GENERATION" >services.generation
+    # A client's key from before is let in no more.
+    echo none >client.generation
     echo "New keys were made: generation $GENERATION."
   fi
-  # A client's key from before these, because a former attempt came only half way, is let in no more.
-  if [ ! -e client/client.key ] || [ "$(cat client.generation)" -ne "$(cat services.generation)" ]; then
+  # Nor one that a former attempt has left, which came only half way.
+  if [ ! -e client/client.key ] || [ "$(cat client.generation)" != "$(cat services.generation)" ]; then
     rm -rf client
     mkdir client
     lockstep keys new client --out client/client.key >/dev/null
@@ -46,7 +48,7 @@ fetch() {
     echo "The Secret $1 is not this release's (it is of \"$owner\"): name it keys.existingSecret, or give this release another name." >&2
     exit 1
   fi
-  jq -r '.metadata.annotations["lockstep.dev/generation"] // 0' answer.json >"$2.generation"
+  jq -r '.metadata.annotations["lockstep.dev/generation"] // 0 | tonumber | floor | tostring' answer.json >"$2.generation"
   jq -r '.data // {} | keys[]' answer.json | while read -r name; do
     jq -j --arg name "$name" '.data[$name] | @base64d' answer.json >"$2/$name"
   done

@@ -4,8 +4,12 @@
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
 {{- fail (printf "%s: Services cannot be called so; they take lower-case letters, digits and hyphens, a letter first. Give the release such a name, or set fullnameOverride" $name) -}}
 {{- end -}}
-{{- if not .Values.worker.resources -}}
-{{- fail "worker.resources: limits.memory has to be given" -}}
+{{- range $where, $labels := dict "head.podLabels" .Values.head.podLabels "worker.podLabels" .Values.worker.podLabels "metrics.podMonitor.labels" .Values.metrics.podMonitor.labels "metrics.rules.labels" .Values.metrics.rules.labels "metrics.dashboards.labels" .Values.metrics.dashboards.labels -}}
+{{- range $label, $_ := $labels -}}
+{{- if hasKey $.Values.commonLabels $label -}}
+{{- fail (printf "%s: %s is in commonLabels, too" $where $label) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.gpu.enabled (eq (toString .Values.worker.config.device) "cpu") -}}
 {{- fail "worker.config.device: is cpu, and gpu.enabled is true; each pod would hold a GPU that nobody uses" -}}
@@ -15,7 +19,7 @@
 {{- $_ := include "lockstep.arena" . -}}
 {{- $_ = include "lockstep.workerResources" . -}}
 {{- $_ = include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .)) -}}
-{{- if hasPrefix "0" (include "lockstep.joinTimeout" .) -}}
+{{- if eq "0" (include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .))) -}}
 {{- fail "worker.config.join_timeout: a worker needs some time to find its controller" -}}
 {{- end -}}
 {{- range $part := list "head" "worker" -}}

@@ -102,8 +102,8 @@ const FakeKernel* FindKernel(const std::string& name) {
 }
 
 // A kernel's parameters, with device addresses as the fake reaches them. Whatever looks like one is
-// one: bodies are made of words, and the memory lies where no number comes near, nor an int and what
-// is in the padding behind it.
+// one: bodies are made of words, and the memory lies where no number comes near, nor an int and
+// what is in the padding behind it.
 std::vector<uint64_t> Translated(const void* parameters, size_t size_bytes) {
   std::vector<uint64_t> words(size_bytes / 8 + 1);
   std::memcpy(words.data(), parameters, size_bytes);

@@ -27,7 +27,7 @@ is_another() {
 
 # One after another: the budget lets no second pod go while the first is not back.
 is_drained() {
-  local node draining missing most=0
+  local node draining there most=0
   # The one that has most.
   node="$(nodes_of lockstep.dev/pod=rank | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')"
   CORDONED="$node"
@@ -35,8 +35,8 @@ is_drained() {
     --timeout=3m >"$WORK/drain" 2>&1 &
   draining=$!
   while kill -0 "$draining" 2>/dev/null; do
-    missing=$((WORKERS - $(nodes_of lockstep.dev/pod=rank | wc -w)))
-    [[ $missing -le $most ]] || most=$missing
+    there="$(nodes_of lockstep.dev/pod=rank | wc -w)" || continue
+    [[ $((WORKERS - there)) -le $most ]] || most=$((WORKERS - there))
     sleep 0.2
   done
   wait "$draining" || fail "drain: $(cat "$WORK/drain")"

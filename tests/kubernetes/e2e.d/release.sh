@@ -53,6 +53,11 @@ release() {
     fail "helm $1: $(cat "$WORK/helm")"
 }
 
+roll_back() {
+  helm rollback --namespace "$NAMESPACE" "$RELEASE" --wait --timeout 3m >"$WORK/helm" 2>&1 ||
+    fail "helm rollback: $(cat "$WORK/helm")"
+}
+
 helm_test() { helm test --namespace "$NAMESPACE" "$RELEASE" --timeout 2m >"$WORK/test" 2>&1 || fail "helm test: $(cat "$WORK/test")"; }
 
 # is_whole [WORKERS]: as many pods as there are ranks, all of them ready.
@@ -101,7 +106,7 @@ fail() {
 
 clean_up() {
   local undo
-  for undo in "${UNDO[@]}"; do "$undo"; done
+  for undo in "${UNDO[@]}"; do "$undo" || echo "tests/kubernetes: could not $undo" >&2; done
   helm uninstall --namespace "$NAMESPACE" "$RELEASE" --ignore-not-found >/dev/null 2>&1 || true
   kubectl delete namespace "$NAMESPACE" --ignore-not-found --timeout=2m >/dev/null 2>&1 || true
   rm -rf "$WORK"

@@ -158,6 +158,11 @@ TEST_F(ServiceMainTest, ProblemsOfTheStandardInputNameIt) {
 }
 
 TEST_F(ServiceMainTest, SignalsStopTheControllerInOrder) {
+#ifdef __SANITIZE_THREAD__
+  // The kernel has delivered it then, and no handler was run.
+  GTEST_SKIP() << "clang's ThreadSanitizer keeps signals back from a thread that waits as "
+                  "std::condition_variable does";
+#endif
   for (const int signal : {SIGTERM, SIGINT}) {
     std::filesystem::remove(tmp_.path() + "/endpoints");
     auto controller = Start("lockstep-controller", ControllerArguments());

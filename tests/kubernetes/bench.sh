@@ -166,7 +166,7 @@ print_report() {
   printf '%-80s %8s %-12s %s\n' "$WORKERS workers, rounds: $ROUNDS" median "" goal
   for line in "${LINES[@]}"; do
     IFS='|' read -r name unit goal words <<<"$line"
-    value="$(sort -n "$WORK/values.$name" | awk '{ v[NR] = $1 } END { printf "%.2f", v[int((NR + 1) / 2)] }')"
+    value="$(sort -n "$WORK/values.$name" | awk '{ v[NR] = $1 } END { printf "%.2f", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }')"
     printf '%-80s %8s %-12s %s\n' "$words" "$value" "$unit" "${goal:+$(verdict "$value" "$goal" "$unit")}"
   done
 }

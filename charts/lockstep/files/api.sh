@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2034 # for the scripts behind it
+# shellcheck shell=sh disable=SC2034,SC2153 # for the scripts behind it; Kubernetes sets the variables
 # What a Job of this chart's asks Kubernetes, as its service account.
 ACCOUNT=/var/run/secrets/kubernetes.io/serviceaccount
 case "$KUBERNETES_SERVICE_HOST" in *:*) KUBERNETES_SERVICE_HOST="[$KUBERNETES_SERVICE_HOST]" ;; esac

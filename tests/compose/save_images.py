@@ -7,7 +7,6 @@ for whoever wants to change from one to the other: the version, and the version 
 version.
 """
 
-import contextlib
 import os
 import sys
 
@@ -18,19 +17,22 @@ from images import PROMETHEUS, alone, build, version
 def main():
     (folder,) = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(alone())
-        except Unavailable as reason:
-            sys.exit(str(reason))
-        build()
-        with Engine(network=False) as engine:
-            engine.docker("save", "--output", f"{folder}/prometheus.tar", PROMETHEUS)
-            for name in ("controller", "worker", "cli"):
-                image = f"lockstep/{name}:{version()}"
-                engine.docker("tag", image, f"{image}-again")
-                engine.docker("save", "--output", f"{folder}/{name}.tar", image, f"{image}-again")
+    try:
+        with alone():
+            build()
+            save(folder)
+    except Unavailable as reason:
+        sys.exit(str(reason))
     print(version())
+
+
+def save(folder):
+    with Engine(network=False) as engine:
+        engine.docker("save", "--output", f"{folder}/prometheus.tar", PROMETHEUS)
+        for name in ("controller", "worker", "cli"):
+            image = f"lockstep/{name}:{version()}"
+            engine.docker("tag", image, f"{image}-again")
+            engine.docker("save", "--output", f"{folder}/{name}.tar", image, f"{image}-again")
 
 
 if __name__ == "__main__":

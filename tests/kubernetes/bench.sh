@@ -56,8 +56,6 @@ main() {
     esac
     shift
   done
-  WORK="$(mktemp -d)"
-  trap 'rm -rf "$WORK"' EXIT
   make_namespace
   for ((ROUND = 1; ROUND <= ROUNDS; ++ROUND)); do
     echo "round $ROUND ..." >&2

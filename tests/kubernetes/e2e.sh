@@ -5,8 +5,8 @@
 # usage: e2e.sh [--repository PREFIX] [--tag TAG] [--other-tag TAG] [--prometheus IMAGE] [--only STEP]...
 #
 # It needs kubectl and helm, and nodes that have the images, or find them. --other-tag: the same images once more, to
-# upgrade to. --prometheus: one of Prometheus 2 or 3, to watch it all. With $LOCKSTEP_BINARIES, Bazel's folder, a client outside of the cluster trains, too. With $NODE_LINK, a
-# command that takes NODE and "down" or "up", a node's link is cut.
+# upgrade to. --prometheus: one of Prometheus 2 or 3, to watch it all. With $LOCKSTEP_BINARIES, Bazel's folder, a client
+# outside of the cluster trains, too. With $NODE_LINK, a command that takes NODE and "down" or "up", a node's link is cut.
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -43,8 +43,6 @@ main() {
     esac
     shift
   done
-  WORK="$(mktemp -d)"
-  trap 'rm -rf "$WORK"' EXIT
   make_namespace
   local step begin
   for step in "${STEPS[@]}"; do

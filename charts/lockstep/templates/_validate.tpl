@@ -18,7 +18,6 @@
 {{- end -}}
 {{- $_ := include "lockstep.arena" . -}}
 {{- $_ = include "lockstep.workerResources" . -}}
-{{- $_ = include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .)) -}}
 {{- if eq "0" (include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .))) -}}
 {{- fail "worker.config.join_timeout: a worker needs some time to find its controller" -}}
 {{- end -}}

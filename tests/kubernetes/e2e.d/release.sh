@@ -6,8 +6,11 @@ UNDO=()
 
 k() { kubectl --namespace "$NAMESPACE" "$@"; }
 
-# From here on, what the script has made or changed is taken back when it ends.
+# With $WORK, a folder for what is in between. From here on, what the script has made or changed is taken back when it
+# ends.
 make_namespace() {
+  WORK="$(mktemp -d)"
+  trap 'rm -rf "$WORK"' EXIT
   ! kubectl get namespace "$NAMESPACE" >/dev/null 2>&1 || fail "there is a namespace $NAMESPACE already"
   trap clean_up EXIT
   # Without these a signal would end the shell and skip the EXIT trap's work.

@@ -10,14 +10,16 @@ is_watched() {
   wait_for "ready workers in what is scraped" 30 answers "sum(lockstep_workers{state='ready'})" "$WORKERS"
   wait_for "silence" 120 answers 'count(ALERTS{alertstate="firing"}) or vector(0)' 0
   # The quota is the one way to keep a pod away that disturbs nobody else.
-  k patch resourcequota quota --type merge --patch '{"spec": {"hard": {"pods": "1"}}}' >/dev/null
+  allow_pods 1
   k delete pod "$RELEASE-lockstep-worker-1" --force --grace-period=0 >/dev/null 2>&1
   wait_for "alert of the lost worker" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"})' 1
-  k patch resourcequota quota --type merge --patch '{"spec": {"hard": {"pods": "32"}}}' >/dev/null
+  allow_pods 32
   is_whole
   wait_for "end of the alert" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"}) or vector(0)' 0
   k delete pod/prometheus configmap/prometheus --grace-period=1 >/dev/null
 }
+
+allow_pods() { k patch resourcequota quota --type merge --patch "{\"spec\": {\"hard\": {\"pods\": \"$1\"}}}" >/dev/null; }
 
 start_prometheus() {
   k create configmap prometheus --from-file=alerts.yaml="$CHART/alerts/lockstep.yaml" \

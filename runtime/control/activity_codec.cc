@@ -8,34 +8,32 @@
 namespace lockstep::control {
 namespace {
 
-using Kind = WorkerActivity::Kind;
-
 // Of what is executed; it is kept, and shown, for as long as the worker lives.
 constexpr size_t kMaxNameBytes = 255;
 
-wire::Activity::Kind ToWire(Kind kind) {
+wire::Activity::Kind KindToWire(WorkerActivity::Kind kind) {
   switch (kind) {
-    case Kind::kNone:
+    case WorkerActivity::Kind::kNone:
       return wire::Activity::Kind::NONE;
-    case Kind::kCommand:
+    case WorkerActivity::Kind::kCommand:
       return wire::Activity::Kind::COMMAND;
-    case Kind::kCollective:
+    case WorkerActivity::Kind::kCollective:
       return wire::Activity::Kind::COLLECTIVE;
   }
   return wire::Activity::Kind::NONE;
 }
 
 // What a newer peer may say besides is taken for nothing.
-Kind FromWire(wire::Activity::Kind kind) {
+WorkerActivity::Kind KindFromWire(wire::Activity::Kind kind) {
   switch (kind) {
     case wire::Activity::Kind::NONE:
-      return Kind::kNone;
+      return WorkerActivity::Kind::kNone;
     case wire::Activity::Kind::COMMAND:
-      return Kind::kCommand;
+      return WorkerActivity::Kind::kCommand;
     case wire::Activity::Kind::COLLECTIVE:
-      return Kind::kCollective;
+      return WorkerActivity::Kind::kCollective;
   }
-  return Kind::kNone;
+  return WorkerActivity::Kind::kNone;
 }
 
 }  // namespace
@@ -49,8 +47,8 @@ void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder build
   builder.setCollectives(activity.collectives);
   builder.setBusBytes(activity.bus_bytes);
   builder.setCollectiveNanos(static_cast<uint64_t>(activity.in_collectives.count()));
-  builder.setKind(ToWire(activity.kind));
-  if (activity.kind == Kind::kNone) return;
+  builder.setKind(KindToWire(activity.kind));
+  if (activity.kind == WorkerActivity::Kind::kNone) return;
   builder.setSession(activity.session.value);
   builder.setCommand(activity.command);
   builder.setWhat(activity.what);
@@ -72,8 +70,8 @@ WorkerActivity ReadActivity(wire::Activity::Reader reader) {
   activity.bus_bytes = reader.getBusBytes();
   activity.in_collectives = std::chrono::nanoseconds(
       static_cast<int64_t>(std::min(reader.getCollectiveNanos(), kLongestNanos)));
-  activity.kind = FromWire(reader.getKind());
-  if (activity.kind == Kind::kNone) return activity;
+  activity.kind = KindFromWire(reader.getKind());
+  if (activity.kind == WorkerActivity::Kind::kNone) return activity;
   activity.session = SessionId(reader.getSession());
   activity.command = reader.getCommand();
   activity.what = ToString(reader.getWhat()).substr(0, kMaxNameBytes);

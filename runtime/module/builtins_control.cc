@@ -63,7 +63,7 @@ Status Fail(const CallContext& context, ArgReader& in, Value*) {
   return fails ? Internal(message) : OkStatus();
 }
 
-constexpr Builtin kBuiltins[] = {
+constexpr Builtin kControlBuiltins[] = {
     {"lockstep.nop", Nop},
     {"lockstep.identity", Identity},
     {"lockstep.worker_rank", Place<WorkerRank>},
@@ -78,6 +78,6 @@ constexpr Builtin kBuiltins[] = {
 
 }  // namespace
 
-absl::Span<const Builtin> ControlBuiltins() { return kBuiltins; }
+absl::Span<const Builtin> ControlBuiltins() { return kControlBuiltins; }
 
 }  // namespace lockstep::module

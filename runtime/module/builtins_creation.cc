@@ -147,7 +147,7 @@ Status Arange(const CallContext& context, ArgReader& in, Value* result) {
   return OkStatus();
 }
 
-constexpr Builtin kBuiltins[] = {
+constexpr Builtin kCreationBuiltins[] = {
     {"lockstep.empty", Empty},
     {"lockstep.full", Full},
     {"lockstep.arange", Arange},
@@ -155,6 +155,6 @@ constexpr Builtin kBuiltins[] = {
 
 }  // namespace
 
-absl::Span<const Builtin> CreationBuiltins() { return kBuiltins; }
+absl::Span<const Builtin> CreationBuiltins() { return kCreationBuiltins; }
 
 }  // namespace lockstep::module

@@ -188,13 +188,13 @@ Status Concat(const CallContext& context, ArgReader& in, Value* result) {
   return OkStatus();
 }
 
-constexpr Builtin kBuiltins[] = {
+constexpr Builtin kTransformBuiltins[] = {
     {"lockstep.cast", Cast},   {"lockstep.reshape", Reshape}, {"lockstep.copy", Copy, 1},
     {"lockstep.slice", Slice}, {"lockstep.concat", Concat},   {"lockstep.to_device", ToDevice},
 };
 
 }  // namespace
 
-absl::Span<const Builtin> TransformBuiltins() { return kBuiltins; }
+absl::Span<const Builtin> TransformBuiltins() { return kTransformBuiltins; }
 
 }  // namespace lockstep::module

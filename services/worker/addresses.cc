@@ -10,7 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::chrono::milliseconds kRetryPause{200};
+constexpr std::chrono::milliseconds kNameRetryPause{200};
 
 // Where others find this host.
 StatusOr<std::string> OwnAddress(const WorkerOptions& options) {
@@ -71,7 +71,7 @@ StatusOr<std::string> AwaitBulkEndpoint(const WorkerOptions& options,
     if (!told) {
       log::Warn(Message(status), "; it is tried again for ", options.join_timeout.count(), " ms");
     }
-    std::this_thread::sleep_for(kRetryPause);
+    std::this_thread::sleep_for(kNameRetryPause);
   }
 }
 

@@ -41,7 +41,7 @@ constexpr std::chrono::seconds kLongestTryOfMpi{120};
 constexpr std::chrono::seconds kLongestTryOfNccl{120};
 constexpr std::chrono::microseconds kYieldBesideNetwork{20};
 // Ranks that did not reach each other try again after this.
-constexpr std::chrono::milliseconds kRetryPause{500};
+constexpr std::chrono::milliseconds kConnectRetryPause{500};
 // For the other processes of an MPI job to end as well: less than a service has to stop in order.
 constexpr std::chrono::seconds kLeavingTime{3};
 
@@ -197,7 +197,7 @@ bool MayPass(const Status& status) {
 }
 
 bool PauseOrCancelled(const std::atomic<bool>& cancelled) {
-  const Deadline until = Deadline::After(kRetryPause);
+  const Deadline until = Deadline::After(kConnectRetryPause);
   while (!cancelled && !until.Expired()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return cancelled;
 }

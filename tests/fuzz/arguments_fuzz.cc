@@ -2,9 +2,13 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/fuzz/targets.h"
 #include "tools/cli/argument.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  (void)lockstep::cli::ParseArgument(std::string(reinterpret_cast<const char*>(data), size));
-  return 0;
+namespace lockstep::fuzz {
+
+void ReadArgument(const uint8_t* data, size_t size) {
+  (void)cli::ParseArgument(std::string(reinterpret_cast<const char*>(data), size));
 }
+
+}  // namespace lockstep::fuzz

@@ -6,9 +6,11 @@
 
 #include "services/config/cluster_config.h"
 #include "services/config/service_config.h"
+#include "tests/fuzz/targets.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
+namespace lockstep::fuzz {
+
+void ReadAssignments(const uint8_t* data, size_t size) {
   std::istringstream lines(std::string(reinterpret_cast<const char*>(data), size));
   config::Sources sources;
   for (std::string line; std::getline(lines, line);) {
@@ -17,5 +19,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)config::LoadController(sources);
   (void)config::LoadWorker(sources);
   (void)config::LoadCluster(sources);
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

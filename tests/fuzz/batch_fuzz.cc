@@ -11,6 +11,7 @@
 #include "runtime/control/batch.h"
 #include "runtime/control/value_codec.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/targets.h"
 #include "tests/fuzz/worker_parts.h"
 
 namespace lockstep::fuzz {
@@ -18,11 +19,6 @@ namespace {
 
 // Numbers of the commands behind those that made the registers.
 constexpr uint64_t kFirstCommand = 100;
-
-WorkerParts& Worker() {
-  static WorkerParts parts;
-  return parts;
-}
 
 // The one built-in function that may wait for long, and would have to be waited for here.
 bool AsksForSleep(const control::Frame& body) {
@@ -37,27 +33,26 @@ void Execute(const control::Frame& body, bool of_controller) {
   batch.session = WorkerParts::kSession;
   batch.first_command = of_controller ? 0 : kFirstCommand;
   batch.request = RequestId(1);
-  Worker().executor().ExecuteBatch(batch, body);
+  SharedWorker().executor().ExecuteBatch(batch, body);
 }
 
 }  // namespace
-}  // namespace lockstep::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
-  if (size == 0) return 0;
-  fuzz::WorkerParts& worker = fuzz::Worker();
+void ExecuteBatches(const uint8_t* data, size_t size) {
+  if (size == 0) return;
+  WorkerParts& worker = SharedWorker();
   worker.Enter(worker.AloneWithSession());
   worker.MakeRegisters();
   if (data[0] == 0) {
-    fuzz::Execute(control::Frame::Copy(data + 1, size - 1), /*of_controller=*/false);
+    Execute(control::Frame::Copy(data + 1, size - 1), /*of_controller=*/false);
   } else {
-    for (const fuzz::Record& record : fuzz::ReadRecords(data + 1, size - 1)) {
+    for (const Record& record : ReadRecords(data + 1, size - 1)) {
       for (const control::Frame& frame : record.message) {
-        fuzz::Execute(frame, /*of_controller=*/record.who == 1);
+        Execute(frame, /*of_controller=*/record.who == 1);
       }
     }
   }
   worker.Clear();
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

@@ -9,30 +9,33 @@
 #include "runtime/client/bulk_transfer.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
+#include "tests/fuzz/targets.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
+namespace lockstep::fuzz {
+
+void TakeBulkReplies(const uint8_t* data, size_t size) {
   constexpr uint64_t kTicket = 3;
   // More than one chunk of the smallest size, in the end.
   constexpr size_t kUnit = 1000;
-  if (size == 0) return 0;
+  if (size == 0) return;
   const uint8_t choice = data[0];
-  fuzz::Script script;
-  for (const fuzz::Record& record : fuzz::ReadRecords(data + 1, size - 1)) {
-    fuzz::Placeholders known;
+  Script script;
+  for (const Record& record : ReadRecords(data + 1, size - 1)) {
+    Placeholders known;
     if (record.message.size() > 1) {
       known["CHECKSUM"] = Checksum(record.message[1].data(), record.message[1].size());
     }
-    script.Add({0, "", fuzz::Fill(record.message, known)});
+    script.Add({0, "", Fill(record.message, known)});
   }
   // Nonsense, which ends the transfer.
   script.Add({0, "", {}});
-  fuzz::ScriptedClientChannel channel(script, [](const control::Message&) {});
+  ScriptedClientChannel channel(script, [](const control::Message&) {});
   std::vector<uint8_t> memory(choice / 2 * kUnit);
   client::BulkTransfer transfer = choice % 2 == 0
                                       ? client::BulkTransfer::Read(memory.data(), memory.size())
                                       : client::BulkTransfer::Write(memory.data(), memory.size());
   (void)transfer.Continue(channel, kTicket,
                           {[] { return OkStatus(); }, std::chrono::milliseconds(1000)});
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

@@ -12,6 +12,7 @@
 #include "services/worker/bulk_server.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
+#include "tests/fuzz/targets.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -56,10 +57,10 @@ class Bulk {
 };
 
 }  // namespace
-}  // namespace lockstep::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static lockstep::fuzz::Bulk bulk;
+void TakeBulkRequests(const uint8_t* data, size_t size) {
+  static Bulk bulk;
   bulk.Take(data, size);
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

@@ -5,14 +5,18 @@
 
 #include "tests/fuzz/controller_run.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/targets.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  lockstep::fuzz::ControllerRun run;
+namespace lockstep::fuzz {
+
+void TakeClientMessages(const uint8_t* data, size_t size) {
+  ControllerRun run;
   run.JoinWorkers();
   run.OpenSession(0);
-  for (lockstep::fuzz::Record& record : lockstep::fuzz::ReadRecords(data, size)) {
+  for (Record& record : ReadRecords(data, size)) {
     run.FromClient(record.who % 4, std::move(record.message));
   }
   run.Run();
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

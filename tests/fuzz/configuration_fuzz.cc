@@ -5,6 +5,7 @@
 #include "services/config/cluster_config.h"
 #include "services/config/service_config.h"
 #include "tests/fuzz/input_file.h"
+#include "tests/fuzz/targets.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -18,19 +19,18 @@ void WriteAndReadAgain(const Options& options, Load load) {
 }
 
 }  // namespace
-}  // namespace lockstep::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
-  static fuzz::InputFile file;
+void ReadConfiguration(const uint8_t* data, size_t size) {
+  static InputFile file;
   const config::Sources sources{file.Hold(data, size), {}};
   if (const auto options = config::LoadController(sources); options.ok()) {
-    fuzz::WriteAndReadAgain(*options, config::LoadController);
+    WriteAndReadAgain(*options, config::LoadController);
   }
   if (const auto options = config::LoadWorker(sources); options.ok()) {
-    fuzz::WriteAndReadAgain(*options, config::LoadWorker);
+    WriteAndReadAgain(*options, config::LoadWorker);
   }
   (void)config::LoadCluster(sources);
   (void)config::GuessFileKind(sources.file);
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

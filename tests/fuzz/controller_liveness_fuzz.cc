@@ -12,6 +12,7 @@
 #include "services/controller/liveness.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
+#include "tests/fuzz/targets.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -31,26 +32,24 @@ void PassOn(const controller::LivenessMonitor::Report& report) {
 }
 
 }  // namespace
-}  // namespace lockstep::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
+void TakeLivenessOfWorkers(const uint8_t* data, size_t size) {
   using namespace std::chrono_literals;
-  fuzz::Script script;
+  Script script;
   controller::LivenessMonitor monitor(
-      std::make_unique<fuzz::ScriptedServerChannel>(
+      std::make_unique<ScriptedServerChannel>(
           script, 0, [](const control::PeerName&, const control::Message&) {}),
-      2, {Epoch(7), 1min, 10min, 10min}, [](const controller::LivenessMonitor::Loss&) {},
-      fuzz::PassOn);
+      2, {Epoch(7), 1min, 10min, 10min}, [](const controller::LivenessMonitor::Loss&) {}, PassOn);
   for (Rank rank = 0; rank < 2; ++rank) {
     monitor.Watch(rank, "elsewhere", 1);
     monitor.ExpectHeartbeats(rank);
   }
-  for (fuzz::Record& record : fuzz::ReadRecords(data, size)) {
+  for (Record& record : ReadRecords(data, size)) {
     script.Add({0, "peer " + std::to_string(record.who % 4), std::move(record.message)});
   }
   script.WaitUntilDone();
   monitor.Abort(SessionId(1), Generation(0), 1, {});
   monitor.Stop();
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

@@ -14,6 +14,7 @@
 #include "runtime/client/worker_output.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
+#include "tests/fuzz/targets.h"
 #include "tools/cli/cluster_text.h"
 #include "tools/cli/register_text.h"
 #include "tools/cli/session_text.h"
@@ -57,22 +58,20 @@ void ReadRegisters(const control::Message& message) {
 }
 
 }  // namespace
-}  // namespace lockstep::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
+void TakeControllerMessages(const uint8_t* data, size_t size) {
   using namespace std::chrono_literals;
-  const std::vector<fuzz::Record> records = fuzz::ReadRecords(data, size);
-  if (records.empty()) return 0;
-  fuzz::ReadStatus(records[0].message);
-  fuzz::ReadRegisters(records[0].message);
-  fuzz::Script script;
-  for (const fuzz::Record& record : records) script.Add({0, "", record.message});
+  const std::vector<Record> records = ReadRecords(data, size);
+  if (records.empty()) return;
+  ReadStatus(records[0].message);
+  ReadRegisters(records[0].message);
+  Script script;
+  for (const Record& record : records) script.Add({0, "", record.message});
   client::OpenRequest request;
   request.timeout = 1s;
-  auto link = client::Link::Open(request, std::make_unique<fuzz::ScriptedClientChannel>(
-                                              script, [](const control::Message&) {}));
-  if (!link.ok()) return 0;
+  auto link = client::Link::Open(
+      request, std::make_unique<ScriptedClientChannel>(script, [](const control::Message&) {}));
+  if (!link.ok()) return;
   (*link)->SetOnOutput([](const std::vector<WorkerOutput>& lines, uint64_t) {
     for (const WorkerOutput& line : lines) (void)FormatOutput(line, /*for_terminal=*/true);
   });
@@ -82,5 +81,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)(*link)->Lost();
   (void)(*link)->Failed();
   (*link)->Forget(RequestId(1));
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

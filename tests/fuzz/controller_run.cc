@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kWorkerCount = 2;
-constexpr size_t kWord = sizeof(uint64_t);
+constexpr size_t kTokenWord = sizeof(uint64_t);
 
 // The controller connects to where a worker says that it listens: nobody is to be connected to
 // here.
@@ -105,8 +105,9 @@ void ControllerRun::HearClientBeingTold(const control::Message& message) {
       message[0], [&](wire::ControllerMessage::Reader reader) {
         if (!reader.isSessionOpened()) return OkStatus();
         const std::string token = control::ToString(reader.getSessionOpened().getToken());
-        for (size_t i = 0; (i + 1) * kWord <= token.size(); ++i) {
-          std::memcpy(&known_["TOKEN--" + std::to_string(i)], token.data() + i * kWord, kWord);
+        for (size_t i = 0; (i + 1) * kTokenWord <= token.size(); ++i) {
+          std::memcpy(&known_["TOKEN--" + std::to_string(i)], token.data() + i * kTokenWord,
+                      kTokenWord);
         }
         return OkStatus();
       });

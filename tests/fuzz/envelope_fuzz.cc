@@ -9,15 +9,11 @@
 #include "runtime/base/deadline.h"
 #include "services/worker/envelope.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/targets.h"
 #include "tests/fuzz/worker_parts.h"
 
 namespace lockstep::fuzz {
 namespace {
-
-WorkerParts& Worker() {
-  static WorkerParts parts;
-  return parts;
-}
 
 void Take(const control::Message& message) {
   auto envelope = worker::ReadEnvelope(message);
@@ -26,20 +22,19 @@ void Take(const control::Message& message) {
     // What the worker makes of its times.
     (void)Deadline::After(place->collective_timeout).Remaining();
     (void)Deadline::After(place->heartbeat_interval).Remaining();
-    Worker().Enter(std::move(*place));
+    SharedWorker().Enter(std::move(*place));
   } else if (const auto* batch = std::get_if<worker::BatchContext>(&envelope->content)) {
-    Worker().executor().ExecuteBatch(*batch, message[1]);
+    SharedWorker().executor().ExecuteBatch(*batch, message[1]);
   }
 }
 
 }  // namespace
-}  // namespace lockstep::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
-  fuzz::WorkerParts& worker = fuzz::Worker();
+void TakeEnvelopes(const uint8_t* data, size_t size) {
+  WorkerParts& worker = SharedWorker();
   worker.Enter(worker.AloneWithSession());
-  for (const fuzz::Record& record : fuzz::ReadRecords(data, size)) fuzz::Take(record.message);
+  for (const Record& record : ReadRecords(data, size)) Take(record.message);
   worker.Clear();
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

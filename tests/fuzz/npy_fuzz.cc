@@ -4,14 +4,17 @@
 
 #include "runtime/base/dtype.h"
 #include "tests/fuzz/input_file.h"
+#include "tests/fuzz/targets.h"
 #include "tools/cli/npy.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
-  static fuzz::InputFile file;
+namespace lockstep::fuzz {
+
+void ReadNpyFile(const uint8_t* data, size_t size) {
+  static InputFile file;
   const auto tensor = cli::ReadNpy(file.Hold(data, size));
-  if (!tensor.ok()) return 0;
+  if (!tensor.ok()) return;
   const auto elements = static_cast<uint64_t>(tensor->shape.NumElements());
   if (tensor->data.size() != elements * SizeOf(tensor->dtype)) std::abort();
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

@@ -3,11 +3,13 @@
 #include <string>
 
 #include "services/config/problems.h"
+#include "tests/fuzz/targets.h"
 #include "tools/cli/program/check.h"
 #include "tools/cli/program/parse.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
+namespace lockstep::fuzz {
+
+void ReadProgram(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   // Files that it names are read as well, as far as they would be there.
   constexpr char kNoFolder[] = "/nonexistent/folder";
@@ -16,5 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)problems.ToStatus();
   (void)program.NumExecuted();
   for (const int workers : {0, 1, 4}) (void)cli::program::CheckProgram(program, workers);
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

@@ -9,10 +9,10 @@
 namespace lockstep::fuzz {
 namespace {
 
-using Message = wire::ControllerMessage::Builder;
+using ControllerMessageBuilder = wire::ControllerMessage::Builder;
 
 std::string Opened() {
-  return Say<wire::ControllerMessage>(0, [](Message message) {
+  return Say<wire::ControllerMessage>(0, [](ControllerMessageBuilder message) {
     auto opened = message.initSessionOpened();
     opened.setSession(1);
     opened.setToken("token");
@@ -39,20 +39,21 @@ void AddClientSeeds(SeedFolder& folder) {
     folder.Add("controller_messages", name, Opened() + record);
     all += record;
   };
-  add("answer", [](Message message) { message.initAnswer().setRequest(1); });
-  add("failed", [](Message message) {
+  add("answer", [](ControllerMessageBuilder message) { message.initAnswer().setRequest(1); });
+  add("failed", [](ControllerMessageBuilder message) {
     auto failed = message.initSessionFailed();
     control::WriteError(failed.initError(), control::ErrorOf(Internal("it failed")));
   });
-  add("credit", [](Message message) { message.initCredit().setConsumedBytes(512); });
-  add("keep_alive", [](Message message) {
+  add("credit",
+      [](ControllerMessageBuilder message) { message.initCredit().setConsumedBytes(512); });
+  add("keep_alive", [](ControllerMessageBuilder message) {
     auto keep_alive = message.initKeepAlive();
     keep_alive.setSent(9);
     keep_alive.setMissing(true);
   });
   add(
       "output",
-      [](Message message) {
+      [](ControllerMessageBuilder message) {
         auto output = message.initOutput();
         output.setSession(1);
         output.setRank(1);
@@ -60,39 +61,40 @@ void AddClientSeeds(SeedFolder& folder) {
         output.setDropped(2);
       },
       SomeOutputLines());
-  add("replaced", [](Message message) {
+  add("replaced", [](ControllerMessageBuilder message) {
     auto news = message.initWorkersReplaced();
     news.initWorkers(2);
     news.initReplaced(1)[0].setFromCommand(4);
   });
-  const auto refused = [](Message message) {
+  const auto refused = [](ControllerMessageBuilder message) {
     auto refused = message.initRefused();
     control::WriteError(refused.initError(), control::ErrorOf(NotFound("no such session")));
     refused.setController(8);
   };
   add("refused", refused);
-  add("opened_again", [](Message message) { message.initSessionOpened().setController(8); });
-  add("shutdown", [](Message message) { message.setShutdown("the end"); });
+  add("opened_again",
+      [](ControllerMessageBuilder message) { message.initSessionOpened().setController(8); });
+  add("shutdown", [](ControllerMessageBuilder message) { message.setShutdown("the end"); });
   folder.Add("controller_messages", "many", all);
   folder.Add("controller_messages", "refused_at_once", Say<wire::ControllerMessage>(0, refused));
   folder.Add("controller_messages", "finding_status_of_another_rank",
-             Say<wire::ControllerMessage>(0, [](Message message) {
+             Say<wire::ControllerMessage>(0, [](ControllerMessageBuilder message) {
                auto workers = message.initClusterStatus().initWorkers(1);
                workers[0].getPeer().setRank(1000);
                workers[0].setState(wire::WorkerStatus::State::LOST);
              }));
   folder.Add("controller_messages", "finding_name_that_is_no_utf8",
-             Say<wire::ControllerMessage>(0, [](Message message) {
+             Say<wire::ControllerMessage>(0, [](ControllerMessageBuilder message) {
                message.initClusterStatus().initSessions(1)[0].setName("\xff\xfe");
              }));
   std::string keep_alives = Opened();
   for (uint64_t sent = 2; sent < 400; ++sent) {
     keep_alives += Say<wire::ControllerMessage>(
-        0, [&](Message message) { message.initKeepAlive().setSent(2 * sent); });
+        0, [&](ControllerMessageBuilder message) { message.initKeepAlive().setSent(2 * sent); });
   }
   folder.Add("controller_messages", "finding_keep_alives_answered_inside_each_other", keep_alives);
   folder.Add("controller_messages", "register_listing",
-             Say<wire::ControllerMessage>(0, [](Message message) {
+             Say<wire::ControllerMessage>(0, [](ControllerMessageBuilder message) {
                auto ranks = message.initRegisterListing().initRanks(2);
                auto session = ranks[0].initHeld().initSessions(1)[0];
                session.setSession(1);
@@ -106,7 +108,8 @@ void AddClientSeeds(SeedFolder& folder) {
                ranks[1].setRank(1);
                ranks[1].initHeld().setBusy(true);
              }));
-  folder.Add("controller_messages", "status", Say<wire::ControllerMessage>(0, [](Message message) {
+  folder.Add("controller_messages", "status",
+             Say<wire::ControllerMessage>(0, [](ControllerMessageBuilder message) {
                auto status = message.initClusterStatus();
                status.setCluster("demo");
                status.setUptimeMillis(90'000);

@@ -7,7 +7,7 @@
 namespace lockstep::fuzz {
 namespace {
 
-using Message = wire::LivenessMessage::Builder;
+using LivenessMessageBuilder = wire::LivenessMessage::Builder;
 
 // As in the harnesses.
 constexpr uint64_t kController = 7;
@@ -23,7 +23,7 @@ WorkerActivity Busy() {
 }
 
 std::string Offer(uint8_t rank, uint64_t number, uint64_t key, int members) {
-  return Say<wire::LivenessMessage>(rank, [&](Message message) {
+  return Say<wire::LivenessMessage>(rank, [&](LivenessMessageBuilder message) {
     auto exchange = message.initExchange();
     exchange.setRank(rank);
     exchange.setController(kController);
@@ -42,7 +42,7 @@ std::string Offer(uint8_t rank, uint64_t number, uint64_t key, int members) {
 
 void AddToController(SeedFolder& folder) {
   const auto heartbeat = [](uint8_t rank, uint64_t controller) {
-    return Say<wire::LivenessMessage>(rank, [&](Message message) {
+    return Say<wire::LivenessMessage>(rank, [&](LivenessMessageBuilder message) {
       auto heartbeat = message.initHeartbeat();
       heartbeat.setRank(rank);
       heartbeat.setController(controller);
@@ -50,7 +50,7 @@ void AddToController(SeedFolder& folder) {
       control::WriteActivity(Busy(), heartbeat.initActivity());
     });
   };
-  const std::string report = Say<wire::LivenessMessage>(0, [](Message message) {
+  const std::string report = Say<wire::LivenessMessage>(0, [](LivenessMessageBuilder message) {
     auto report = message.initReport();
     report.setProbe(5);
     report.setController(kController);
@@ -62,7 +62,7 @@ void AddToController(SeedFolder& folder) {
   folder.Add("controller_liveness", "heartbeat_of_another", heartbeat(1, kController + 1));
   folder.Add("controller_liveness", "report", report);
   folder.Add("controller_liveness", "held_registers",
-             Say<wire::LivenessMessage>(0, [](Message message) {
+             Say<wire::LivenessMessage>(0, [](LivenessMessageBuilder message) {
                auto held = message.initHeldRegisters();
                held.setProbe(5);
                held.setController(kController);
@@ -81,8 +81,8 @@ void AddToController(SeedFolder& folder) {
              Offer(0, 1, 3, 2) + Offer(0, 1, 4, 2) + exchange);
   const std::string trace =
       Say<wire::LivenessMessage>(
-          0, [](Message message) { message.initTrace().initClock().setAsked(12); }) +
-      Say<wire::LivenessMessage>(0, [](Message message) {
+          0, [](LivenessMessageBuilder message) { message.initTrace().initClock().setAsked(12); }) +
+      Say<wire::LivenessMessage>(0, [](LivenessMessageBuilder message) {
         auto fetched = message.initTrace();
         fetched.setController(kController);
         fetched.setWatch(1);
@@ -101,39 +101,40 @@ void AddToWorker(SeedFolder& folder) {
     folder.Add("worker_liveness", name, record);
     all += record;
   };
-  add("heartbeat", [](Message message) {
+  add("heartbeat", [](LivenessMessageBuilder message) {
     auto heartbeat = message.initHeartbeat();
     heartbeat.setRank(-1);
     heartbeat.setController(kController);
     heartbeat.setBroken(3);
   });
-  add("abort", [](Message message) {
+  add("abort", [](LivenessMessageBuilder message) {
     auto abort = message.initAbort();
     abort.setSession(5);
     abort.setFromCommand(2);
     control::WriteError(abort.initCause(), control::ErrorOf(Internal("it failed")));
   });
-  add("abort_of_later_session", [](Message message) {
+  add("abort_of_later_session", [](LivenessMessageBuilder message) {
     auto abort = message.initAbort();
     abort.setSession(6);
     abort.setGeneration(2);
     control::WriteError(abort.initCause(), control::ErrorOf(Internal("it failed")));
   });
-  add("probe", [](Message message) { message.setProbe(4); });
-  add("ask_registers", [](Message message) {
+  add("probe", [](LivenessMessageBuilder message) { message.setProbe(4); });
+  add("ask_registers", [](LivenessMessageBuilder message) {
     auto question = message.initAskRegisters();
     question.setProbe(4);
     question.setMost(10);
   });
-  add("broken", [](Message message) { message.setBroken(4); });
-  add("exchanged", [](Message message) { message.initExchanged().initAnswers(2); });
-  add("exchanged_missing", [](Message message) {
+  add("broken", [](LivenessMessageBuilder message) { message.setBroken(4); });
+  add("exchanged", [](LivenessMessageBuilder message) { message.initExchanged().initAnswers(2); });
+  add("exchanged_missing", [](LivenessMessageBuilder message) {
     auto exchanged = message.initExchanged();
     exchanged.initMissing(1).set(0, 1);
   });
-  add("dismissed", [](Message message) { message.setDismissed("another has its rank"); });
+  add("dismissed",
+      [](LivenessMessageBuilder message) { message.setDismissed("another has its rank"); });
   const auto order = [&](const std::string& name, auto fill) {
-    add(name, [&](Message message) {
+    add(name, [&](LivenessMessageBuilder message) {
       auto order = message.initTrace();
       order.setTrace(3);
       fill(order);

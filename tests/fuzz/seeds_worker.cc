@@ -12,7 +12,7 @@ namespace lockstep::fuzz {
 namespace {
 
 // As in WorkerParts.
-constexpr uint32_t kSession = 5;
+constexpr uint32_t kSeedSession = 5;
 
 using Command = wire::Command::Builder;
 
@@ -129,7 +129,7 @@ void AddBatchSeeds(SeedFolder& folder) {
       folder, "of_controller_adopt",
       [](Command command) {
         auto record = command.initAdopt();
-        record.setSession(kSession);
+        record.setSession(kSeedSession);
         record.setClientNumber(2);
         auto names = record.initNames(1);
         names[0].setName("weights");
@@ -172,7 +172,7 @@ std::string Batch(uint64_t first_command, const control::Frame& body) {
   return Say<wire::Envelope>(
       0,
       [&](wire::Envelope::Builder envelope) {
-        envelope.setSession(kSession);
+        envelope.setSession(kSeedSession);
         envelope.setFirstCommand(first_command);
         envelope.setRequest(1);
         envelope.setBatch();
@@ -194,14 +194,14 @@ void AddEnvelopeSeeds(SeedFolder& folder) {
                                  }));
   const std::string open = Batch(0, Body([](Command command) {
                                    control::SessionRecord record;
-                                   record.id = SessionId(kSession);
+                                   record.id = SessionId(kSeedSession);
                                    control::WriteSessionRecord(command.initOpenSession(), record);
                                  }));
   const std::string close = Batch(0, Body([](Command command) { command.initCloseSession(); }));
-  folder.Add("envelope", "welcome", welcome(7, 1, kSession));
+  folder.Add("envelope", "welcome", welcome(7, 1, kSeedSession));
   folder.Add("envelope", "finding_timeout_beyond_all_clocks",
              Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
-               WriteWelcome(envelope, 7, 1, kSession);
+               WriteWelcome(envelope, 7, 1, kSeedSession);
                envelope.getWelcome().setCollectiveTimeoutMillis(~uint64_t{0});
              }));
   folder.Add("envelope", "finding_session_without_groups",
@@ -224,7 +224,7 @@ void AddEnvelopeSeeds(SeedFolder& folder) {
                      })));
   folder.Add("envelope", "welcome_among_three", welcome(8, 3, 6));
   folder.Add("envelope", "batch", sync);
-  folder.Add("envelope", "welcome_then_batch", welcome(7, 1, kSession) + send + sync);
+  folder.Add("envelope", "welcome_then_batch", welcome(7, 1, kSeedSession) + send + sync);
   folder.Add("envelope", "close_open_batch", close + open + send + sync);
   folder.Add("envelope", "refused", Say<wire::Envelope>(0, [](wire::Envelope::Builder envelope) {
                control::WriteError(envelope.initRefused().initError(),

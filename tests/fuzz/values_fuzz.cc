@@ -9,6 +9,7 @@
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/targets.h"
 #include "tools/cli/value_text.h"
 
 namespace lockstep::fuzz {
@@ -58,10 +59,10 @@ void Read(const control::Frame& frame) {
 }
 
 }  // namespace
-}  // namespace lockstep::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  lockstep::fuzz::Read(lockstep::control::Frame::Copy(data, size));
-  lockstep::fuzz::Read(lockstep::fuzz::WithTable(data, size));
-  return 0;
+void ReadValues(const uint8_t* data, size_t size) {
+  Read(control::Frame::Copy(data, size));
+  Read(WithTable(data, size));
 }
+
+}  // namespace lockstep::fuzz

@@ -10,16 +10,18 @@
 #include "services/worker/liveness_client.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
+#include "tests/fuzz/targets.h"
 #include "tests/fuzz/worker_parts.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lockstep;
+namespace lockstep::fuzz {
+
+void TakeLivenessOfController(const uint8_t* data, size_t size) {
   using namespace std::chrono_literals;
-  static fuzz::WorkerParts parts;
+  static WorkerParts parts;
   static const control::ActivityPage activity;
   parts.Enter(parts.AloneWithSession());
-  fuzz::Script script;
-  for (fuzz::Record& record : fuzz::ReadRecords(data, size)) {
+  Script script;
+  for (Record& record : ReadRecords(data, size)) {
     script.Add({0, "", std::move(record.message)});
   }
   trace::Ring executing;
@@ -32,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.controller_timeout = 10min;
   {
     worker::LivenessClient client(
-        std::make_unique<fuzz::ScriptedClientChannel>(script, [](const control::Message&) {}),
-        options, activity, pthread_self(),
+        std::make_unique<ScriptedClientChannel>(script, [](const control::Message&) {}), options,
+        activity, pthread_self(),
         {[](SessionId session, const worker::AbortOrder& abort) {
            parts.executor().Abort(session, abort);
          },
@@ -41,5 +43,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     script.WaitUntilDone();
   }
   parts.Clear();
-  return 0;
 }
+
+}  // namespace lockstep::fuzz

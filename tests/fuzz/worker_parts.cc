@@ -114,4 +114,9 @@ void WorkerParts::MakeRegisters() {
   executor_->ExecuteBatch(batch, writer.Take());
 }
 
+WorkerParts& SharedWorker() {
+  static WorkerParts parts;
+  return parts;
+}
+
 }  // namespace lockstep::fuzz

@@ -57,4 +57,7 @@ class WorkerParts {
   std::unique_ptr<worker::Executor> executor_;
 };
 
+// The one of this process, which is made when it is first asked for.
+WorkerParts& SharedWorker();
+
 }  // namespace lockstep::fuzz

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr size_t kSize = (size_t{256} << 20) + 77;
 
-class BulkWireTest : public testing::Test {
+class BulkWireTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto channel = control::ZmqListen(context_, "tcp://127.0.0.1:*");

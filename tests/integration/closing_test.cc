@@ -9,6 +9,7 @@
 #include "runtime/client/admin.h"
 #include "tests/integration/session_fixture.h"
 #include "tests/integration/wire_client.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -16,16 +17,14 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 20s;
-
 class ClosingTest : public SessionFixture {
  protected:
-  void SetUp() override { Start(kLong); }
+  void SetUp() override { Start(support::kLong); }
 
   void TearDown() override {
     // Or else the others wait for the stuck session here.
     if (session_ != nullptr) {
-      (void)ShutdownCluster(cluster_->address(), "the test is over", kLong);
+      (void)ShutdownCluster(cluster_->address(), "the test is over", support::kLong);
     }
     SessionFixture::TearDown();
   }
@@ -56,7 +55,7 @@ class ClosingTest : public SessionFixture {
   void ExpectOthersWork() {
     const auto begin = Deadline::Clock::now();
     EXPECT_OK(session_->SyncAll());
-    EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+    EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
   }
 
   std::unique_ptr<Cluster> cluster_;
@@ -74,7 +73,7 @@ TEST_P(ClosingTest, CloseMayTakeLongerThanTheLease) {
 
 TEST_P(ClosingTest, KeepAlivesAreAnsweredUntilTheEnd) {
   WireClient client = Stuck();
-  client.SendClose(1, kLong);
+  client.SendClose(1, support::kLong);
   client.Send([&](wire::ClientMessage::Builder m) {
     m.initKeepAlive().setSession(client.session().value);
   });
@@ -90,8 +89,8 @@ TEST_P(ClosingTest, WorkThatIsLeftAtTheDeadlineIsAborted) {
   EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late;
   EXPECT_THAT(Message(late), HasSubstr("rank 0"));
   ExpectOthersWork();
-  const Deadline deadline = Deadline::After(kLong);
-  while (Unwrap(GetClusterStatus(cluster_->address(), kLong)).sessions.size() > 1) {
+  const Deadline deadline = Deadline::After(support::kLong);
+  while (Unwrap(GetClusterStatus(cluster_->address(), support::kLong)).sessions.size() > 1) {
     ASSERT_FALSE(deadline.Expired()) << "the session has ended on all ranks";
     std::this_thread::yield();
   }
@@ -110,23 +109,23 @@ TEST_P(ClosingTest, ShutdownAnswersACloseAndAbortsItsWork) {
   client.SendClose(1, 10min);
   ASSERT_TRUE(IsClosing(client));
   const auto begin = Deadline::Clock::now();
-  EXPECT_OK(ShutdownCluster(cluster_->address(), "time for maintenance", kLong));
+  EXPECT_OK(ShutdownCluster(cluster_->address(), "time for maintenance", support::kLong));
   const lockstep::Status answer = client.NextVerdict();
   EXPECT_EQ(answer.code(), StatusCode::kUnavailable) << answer;
   EXPECT_THAT(Message(answer), HasSubstr("time for maintenance"));
   session_.reset();
   EXPECT_OK(cluster_->Stop());
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
 }
 
 TEST_P(ClosingTest, ClosedSessionTakesNothingMore) {
   WireClient client = Stuck();
-  client.SendClose(1, kLong);
+  client.SendClose(1, support::kLong);
   client.SendBatch(client.session(), control::Frame::Copy("12345678", 8), kStuckCommands + 1, 2);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
   client.SendReset(1, 3);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
-  client.SendClose(4, kLong);
+  client.SendClose(4, support::kLong);
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "tests/integration/gpu_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -16,8 +17,6 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-constexpr auto kLong = 20s;
 
 class GpuTest : public GpuFixture {};
 INSTANTIATE_TEST_SUITE_P(Clusters, GpuTest, ::testing::ValuesIn(GpuKinds()), NameOf);
@@ -128,7 +127,7 @@ TEST_P(GpuTest, WhatACopyWaitsForIsNamed) {
 
 TEST_P(GpuLossTest, AnIllegalAddressIsAttributedAndCostsTheWorker) {
   EXPECT_OK(session_->SyncAll());
-  const uint64_t before = Unwrap(GetClusterStatus(cluster_->address(), kLong)).epoch.value;
+  const uint64_t before = Unwrap(GetClusterStatus(cluster_->address(), support::kLong)).epoch.value;
   const DRef rank = Call("lockstep.worker_rank");
   (void)Unwrap(session_->Call(Kernel("illegal_address"), Ones({4}), rank, 2));
   EXPECT_THAT(FailureOfSync(), AllOf(HasSubstr("rank 2"), HasSubstr("illegal_address"),
@@ -136,8 +135,8 @@ TEST_P(GpuLossTest, AnIllegalAddressIsAttributedAndCostsTheWorker) {
   StatusOnce(*cluster_,
              [](const ClusterStatus& now) { return now.workers[2].state != WorkerState::kReady; });
   EXPECT_OK(cluster_->ReplaceWorker(2));
-  EXPECT_OK(session_->AwaitWorkers(kLong));
-  EXPECT_GT(Unwrap(GetClusterStatus(cluster_->address(), kLong)).epoch.value, before);
+  EXPECT_OK(session_->AwaitWorkers(support::kLong));
+  EXPECT_GT(Unwrap(GetClusterStatus(cluster_->address(), support::kLong)).epoch.value, before);
   EXPECT_OK(session_->Reset());
   const DRef sum = Unwrap(session_->AllReduce(Ones({10}), Reduction::kSum));
   EXPECT_THAT(Elements<float>(sum, 2), Each(4.0f));

@@ -21,6 +21,7 @@
 #include "services/local/temporary_directory.h"
 #include "services/worker/worker.h"
 #include "tests/integration/wire_client.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -29,9 +30,8 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int kWorkers = 2;
+constexpr int kKeysWorkers = 2;
 constexpr int kSessionsPerKey = 8;
-constexpr auto kLong = 30s;
 
 class KeysTest : public ::testing::Test {
  protected:
@@ -41,7 +41,7 @@ class KeysTest : public ::testing::Test {
     Allow("worker", MakeKey("worker"), "worker");
     for (const char* role : {"reader", "client", "operator"}) Allow(role, MakeKey(role), role);
     controller::ControllerOptions controller;
-    controller.workers = kWorkers;
+    controller.workers = kKeysWorkers;
     controller.client_endpoint = controller.worker_endpoint = controller.liveness_endpoint =
         "tcp://127.0.0.1:*";
     controller.key = Path("controller.key");
@@ -54,20 +54,20 @@ class KeysTest : public ::testing::Test {
     ASSERT_TRUE(started.ok()) << started.status();
     controller_ = std::move(*started);
     controller_key_ = control::ReadKeyFile(controller.key)->public_key.Text();
-    for (int rank = 0; rank < kWorkers; ++rank) {
+    for (int rank = 0; rank < kKeysWorkers; ++rank) {
       auto worker = StartWorker(rank, "worker");
       ASSERT_TRUE(worker.ok()) << worker.status();
       workers_.push_back(std::move(*worker));
     }
     ASSERT_TRUE(Await([&] {
-      const auto status = GetClusterStatus(As("operator"), kLong);
+      const auto status = GetClusterStatus(As("operator"), support::kLong);
       return status.ok() && status->IsReady();
     }));
   }
   void TearDown() override {
     if (controller_ == nullptr) return;
     controller_->RequestStop("the test is over");
-    const Deadline deadline = Deadline::After(kLong);
+    const Deadline deadline = Deadline::After(support::kLong);
     EXPECT_EQ(controller_->Wait(deadline), OkStatus());
     for (auto& worker : workers_) EXPECT_EQ(worker->Wait(deadline), OkStatus());
   }
@@ -91,7 +91,7 @@ class KeysTest : public ::testing::Test {
     options.key = Path(name + ".key");
     options.controller_key = controller_key_;
     options.controller_timeout = 40s;
-    options.join_timeout = rank < kWorkers ? 40s : 2s;
+    options.join_timeout = rank < kKeysWorkers ? 40s : 2s;
     options.arena_bytes = size_t{64} << 20;
     return worker::Worker::Start(options, context_);
   }
@@ -102,8 +102,8 @@ class KeysTest : public ::testing::Test {
     SessionOptions options;
     options.Reach(As(name));
     options.name = name;
-    options.connect_timeout = kLong;
-    options.timeout = kLong;
+    options.connect_timeout = support::kLong;
+    options.timeout = support::kLong;
     options.map_memory = false;  // so that copies go over a socket with keys, too
     return Session::Connect(options);
   }
@@ -115,12 +115,12 @@ class KeysTest : public ::testing::Test {
     LOCKSTEP_ASSIGN_OR_RETURN(const DRef sum, session.AllReduce(everywhere, Reduction::kSum));
     LOCKSTEP_ASSIGN_OR_RETURN(const HostTensor result, session.CopyFromWorker0(sum));
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<float> elements, result.Elements<float>());
-    if (elements == std::vector<float>(1000, static_cast<float>(kWorkers))) return OkStatus();
+    if (elements == std::vector<float>(1000, static_cast<float>(kKeysWorkers))) return OkStatus();
     return Internal("wrong sum");
   }
   template <typename Condition>
   static bool Await(Condition condition) {
-    const Deadline deadline = Deadline::After(kLong);
+    const Deadline deadline = Deadline::After(support::kLong);
     while (!condition()) {
       if (deadline.Expired()) return false;
       std::this_thread::sleep_for(10ms);
@@ -151,7 +151,8 @@ TEST_F(KeysTest, StrangersAreToldAtOnceThatTheyDoNotComeIn) {
   SessionOptions without;
   without.endpoint = controller_->client_endpoint();
   EXPECT_EQ(Session::Connect(without).status().code(), StatusCode::kPermissionDenied);
-  EXPECT_EQ(GetClusterStatus(As("stranger"), kLong).status().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(GetClusterStatus(As("stranger"), support::kLong).status().code(),
+            StatusCode::kPermissionDenied);
 }
 
 TEST_F(KeysTest, WhoeverHasTakenTheControllersPlaceIsNotTalkedTo) {
@@ -163,23 +164,25 @@ TEST_F(KeysTest, WhoeverHasTakenTheControllersPlaceIsNotTalkedTo) {
 }
 
 TEST_F(KeysTest, EachRoleMayDoWhatItIsForAndNothingElse) {
-  EXPECT_TRUE(GetClusterStatus(As("reader"), kLong).ok());
-  EXPECT_TRUE(ExplainCluster(As("reader"), kLong).ok());
-  EXPECT_TRUE(ListRegisters(As("reader"), {}, kLong).ok());
+  EXPECT_TRUE(GetClusterStatus(As("reader"), support::kLong).ok());
+  EXPECT_TRUE(ExplainCluster(As("reader"), support::kLong).ok());
+  EXPECT_TRUE(ListRegisters(As("reader"), {}, support::kLong).ok());
   const Status looks = Connect("reader").status();
   EXPECT_EQ(looks.code(), StatusCode::kPermissionDenied) << looks;
   EXPECT_THAT(Message(looks), AllOf(HasSubstr("\"reader\""), HasSubstr("may have sessions")));
   TraceOptions patient;
-  patient.timeout = kLong;
+  patient.timeout = support::kLong;
   const Status records = ClusterTracer::Start(As("reader"), patient).status();
   EXPECT_EQ(records.code(), StatusCode::kPermissionDenied) << records;
   EXPECT_THAT(Message(records), HasSubstr("may have traces recorded"));
   EXPECT_EQ(ClusterTracer::Start(As("client"), patient).status(), OkStatus());
-  EXPECT_EQ(ShutdownCluster(As("reader"), "x", kLong).code(), StatusCode::kPermissionDenied);
-  EXPECT_EQ(ShutdownCluster(As("client"), "x", kLong).code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(ShutdownCluster(As("reader"), "x", support::kLong).code(),
+            StatusCode::kPermissionDenied);
+  EXPECT_EQ(ShutdownCluster(As("client"), "x", support::kLong).code(),
+            StatusCode::kPermissionDenied);
   EXPECT_EQ(Connect("worker").status().code(), StatusCode::kPermissionDenied);
   EXPECT_TRUE(Connect("operator").ok());
-  EXPECT_EQ(ShutdownCluster(As("operator"), "for maintenance", kLong), OkStatus());
+  EXPECT_EQ(ShutdownCluster(As("operator"), "for maintenance", support::kLong), OkStatus());
 }
 
 TEST_F(KeysTest, ReaderCannotTouchASessionThatIsOpen) {
@@ -195,9 +198,9 @@ TEST_F(KeysTest, ReaderCannotTouchASessionThatIsOpen) {
 
 TEST_F(KeysTest, KeyOfAClientDoesNotJoinAsAWorker) {
   // The third rank does not exist, but that is never said: nobody talks to it.
-  auto impostor = StartWorker(kWorkers, "client");
+  auto impostor = StartWorker(kKeysWorkers, "client");
   ASSERT_TRUE(impostor.ok()) << impostor.status();
-  const Status ended = (*impostor)->Wait(Deadline::After(kLong));
+  const Status ended = (*impostor)->Wait(Deadline::After(support::kLong));
   EXPECT_THAT(Message(ended), HasSubstr("does not let the key"));
 }
 
@@ -238,7 +241,7 @@ TEST_F(KeysTest, KeyThatIsAddedComesInAndOneThatIsRevokedIsCutOff) {
   Allow("", {}, "");
   // Its session is ended, and the other goes on.
   EXPECT_TRUE(Await([&] {
-    const auto status = GetClusterStatus(As("reader"), kLong);
+    const auto status = GetClusterStatus(As("reader"), support::kLong);
     return status.ok() && status->sessions.size() == 1;
   }));
   const Status told = Work(*session);
@@ -257,7 +260,7 @@ TEST_F(KeysTest, SessionThatIsKeptEndsWithTheKeyOfItsLastClient) {
   ASSERT_EQ(Work(*session), OkStatus());
   ASSERT_EQ(session->Detach(), OkStatus());
   const auto count = [&] {
-    const auto status = GetClusterStatus(As("reader"), kLong);
+    const auto status = GetClusterStatus(As("reader"), support::kLong);
     return status.ok() ? static_cast<int>(status->sessions.size()) : -1;
   };
   ASSERT_EQ(count(), 1);
@@ -296,13 +299,14 @@ TEST_F(KeysTest, RotatedKeysDisturbNobodyWhoIsConnected) {
   Allow("", {}, "");
   ASSERT_EQ(control::WriteKeyFile(Path("old.key"), old, "client"), OkStatus());
   EXPECT_TRUE(Await([&] {
-    return GetClusterStatus(As("old"), kLong).status().code() == StatusCode::kPermissionDenied;
+    return GetClusterStatus(As("old"), support::kLong).status().code() ==
+           StatusCode::kPermissionDenied;
   })) << "the new list counts";
   EXPECT_EQ(Work(*session), OkStatus());
   StatusOr<Session> with_new_key = Connect("client");
   ASSERT_TRUE(with_new_key.ok()) << with_new_key.status();
   EXPECT_EQ(Work(*with_new_key), OkStatus());
-  const auto status = GetClusterStatus(As("reader"), kLong);
+  const auto status = GetClusterStatus(As("reader"), support::kLong);
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_TRUE(status->IsReady());
 }

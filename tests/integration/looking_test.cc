@@ -9,6 +9,7 @@
 #include "runtime/client/register_listing.h"
 #include "tests/integration/session_fixture.h"
 #include "tests/integration/wire_client.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -18,7 +19,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 20s;
 constexpr double kForEver = 3600;  // seconds; lockstep.sleep ends when its session fails
 
 class LookingTest : public SessionFixture {
@@ -33,17 +33,17 @@ class LookingTest : public SessionFixture {
   }
 
   std::vector<RankRegisters> Registers(const RegisterQuestion& question = {}) {
-    return Unwrap(ListRegisters(cluster_->address(), question, kLong));
+    return Unwrap(ListRegisters(cluster_->address(), question, support::kLong));
   }
   SessionStatus OwnStatus() {
-    const ClusterStatus status = Unwrap(GetClusterStatus(cluster_->address(), kLong));
+    const ClusterStatus status = Unwrap(GetClusterStatus(cluster_->address(), support::kLong));
     if (status.sessions.size() == 1) return status.sessions[0];
     ADD_FAILURE() << status.sessions.size() << " sessions";
     return {};
   }
   void AwaitSleepOf(Rank rank) {
-    const Deadline deadline = Deadline::After(kLong);
-    while (Unwrap(GetClusterStatus(cluster_->address(), kLong))
+    const Deadline deadline = Deadline::After(support::kLong);
+    while (Unwrap(GetClusterStatus(cluster_->address(), support::kLong))
                .workers[static_cast<size_t>(rank)]
                .activity.what != "lockstep.sleep") {
       ASSERT_FALSE(deadline.Expired());
@@ -142,9 +142,9 @@ TEST_P(LookingTest, CollectivesAreCountedWithWhatTheyCarry) {
   const DRef tensor = FullOfRank({1024});
   for (int i = 0; i < 10; ++i) (void)Unwrap(session_->AllReduce(tensor, Reduction::kSum));
   EXPECT_OK(session_->SyncAll());
-  const Deadline deadline = Deadline::After(kLong);
+  const Deadline deadline = Deadline::After(support::kLong);
   while (true) {
-    const ClusterStatus status = Unwrap(GetClusterStatus(cluster_->address(), kLong));
+    const ClusterStatus status = Unwrap(GetClusterStatus(cluster_->address(), support::kLong));
     uint64_t last = 0;
     bool all = true;
     for (const WorkerStatus& worker : status.workers) {

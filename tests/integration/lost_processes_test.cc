@@ -11,6 +11,7 @@
 #include "tests/integration/process_watch.h"
 #include "tests/integration/session_fixture.h"
 #include "tests/integration/wire_client.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -19,7 +20,6 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 20s;
 // A lost worker is reported within this (and within more where sanitizers slow everything down).
 constexpr auto kReported = 2s;
 
@@ -36,7 +36,7 @@ class LostProcessesTest : public SessionFixture {
     return options;
   }
 
-  ClusterStatus Status() { return Unwrap(GetClusterStatus(cluster_->address(), kLong)); }
+  ClusterStatus Status() { return Unwrap(GetClusterStatus(cluster_->address(), support::kLong)); }
 
   // Rank 2 sleeps while the others wait for it in an allreduce.
   void StartAllReduceWithoutRankTwo() {
@@ -111,7 +111,7 @@ TEST_P(LostProcessesTest, ClosingDoesNotWaitForTheDead) {
   const auto begin = Deadline::Clock::now();
   Kill(3);
   (void)session_->Close();
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
 }
 
 TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
@@ -134,7 +134,7 @@ TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
   killer.join();
   EXPECT_THAT(Message(status), HasSubstr("rank 2"));
   (void)session_->Reset();
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
 }
 
 TEST_P(LostProcessesTest, MemoryOfAKilledWorkerIsRemoved) {
@@ -181,12 +181,12 @@ TEST_P(SilenceTest, ClientOfAStoppedControllerGetsAnErrorWithinItsLease) {
   const auto begin = Deadline::Clock::now();
   Suspend(cluster_->controller_pid());
   const lockstep::Status status = session_->SyncAll();
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
   EXPECT_THAT(Message(status), HasSubstr("silent"));
   EXPECT_EQ(session_->Flush().code(), StatusCode::kUnavailable);
   session_.reset();  // closing does not wait for it either
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
   ASSERT_EQ(kill(cluster_->controller_pid(), SIGCONT), 0);
 }
 
@@ -198,7 +198,7 @@ TEST_P(SilenceTest, ControllerThatWasStoppedBlamesNobody) {
   Suspend(cluster_->controller_pid());
   std::this_thread::sleep_for(frozen);
   ASSERT_EQ(kill(cluster_->controller_pid(), SIGCONT), 0);
-  EXPECT_OK(session_->AwaitWorkers(kLong));
+  EXPECT_OK(session_->AwaitWorkers(support::kLong));
   EXPECT_EQ(Get(kept, 1), Value("kept"));
   for (const WorkerStatus& worker : Status().workers) {
     EXPECT_EQ(worker.state, WorkerState::kReady) << worker.reason;
@@ -255,7 +255,7 @@ TEST_P(VanishedClientTest, SilentClientCannotHoldTheOthersInACollective) {
   const auto begin = Deadline::Clock::now();
   client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);
   EXPECT_OK(session_->SyncAll());
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
 }
 
 TEST_P(VanishedClientTest, ShutdownTellsSessionsWhy) {
@@ -264,7 +264,7 @@ TEST_P(VanishedClientTest, ShutdownTellsSessionsWhy) {
     StatusOnce(*cluster_, [](const ClusterStatus& now) {
       return now.workers[0].activity.launched > now.workers[0].activity.completed;
     });
-    EXPECT_OK(ShutdownCluster(cluster_->address(), "time for maintenance", kLong));
+    EXPECT_OK(ShutdownCluster(cluster_->address(), "time for maintenance", support::kLong));
   });
   const lockstep::Status status = session_->SyncAll();
   stopper.join();

@@ -7,6 +7,7 @@
 
 #include "runtime/base/deadline.h"
 #include "tests/integration/session_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -15,7 +16,6 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 20s;
 constexpr size_t kLimit = size_t{64} << 10;
 constexpr int64_t kSessionBytes = int64_t{64} << 20;
 
@@ -69,7 +69,7 @@ TEST_P(SmallLimitsTest, WhatFoundNoRoomIsNotExecutedLater) {
   EXPECT_EQ(session.DebugGet(a, 0).status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_EQ(session.DebugSet(a, 0, Value(int64_t{3})).code(), StatusCode::kDeadlineExceeded);
 
-  const Deadline deadline = Deadline::After(kLong);
+  const Deadline deadline = Deadline::After(support::kLong);
   while (!session.SyncAll().ok()) ASSERT_FALSE(deadline.Expired());
   EXPECT_EQ(ToString(Unwrap(session.DebugGet(b, 0))), "2") << "and not the answer about a";
   EXPECT_EQ(ToString(Unwrap(session.DebugGet(a, 0))), "1") << "the store was refused";
@@ -83,7 +83,7 @@ TEST_P(SmallLimitsTest, ResetMakesRoom) {
     over = true;
   });
   // Whether the window is full by now or not: no wait of another thread holds this one up.
-  const Deadline deadline = Deadline::After(kLong);
+  const Deadline deadline = Deadline::After(support::kLong);
   while (!over) {
     EXPECT_OK(session_->Reset());
     ASSERT_FALSE(deadline.Expired());
@@ -100,7 +100,7 @@ TEST_P(SmallLimitsTest, CloseDoesNotWaitForRoom) {
   EXPECT_EQ(full.code(), StatusCode::kDeadlineExceeded) << full;
   const auto begin = Deadline::Clock::now();
   EXPECT_FALSE(session.Close().ok()) << "rank 2 still works";
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong / 2);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong / 2);
 }
 
 TEST_P(SmallLimitsTest, OtherThreadsAreNotHeldUpByOneThatWaitsForRoom) {
@@ -109,7 +109,7 @@ TEST_P(SmallLimitsTest, OtherThreadsAreNotHeldUpByOneThatWaitsForRoom) {
   for (int i = 0; i < 3; ++i) {
     const auto begin = Deadline::Clock::now();
     (void)session.Sync(0);
-    EXPECT_LT(Deadline::Clock::now() - begin, kLong / 2);
+    EXPECT_LT(Deadline::Clock::now() - begin, support::kLong / 2);
   }
   caller.join();
 }

@@ -8,6 +8,7 @@
 #include "runtime/client/failure.h"
 #include "runtime/client/story.h"
 #include "tests/integration/session_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -18,7 +19,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 20s;
 constexpr double kForEver = 3600;  // seconds; lockstep.sleep ends when its session fails
 
 class StuckTest : public SessionFixture {
@@ -73,7 +73,7 @@ TEST_P(StuckTest, TheStoryTellsWhoWaitsForWhomAndWhere) {
     }
     return now.workers[2].stuck && waiting == 3;
   });
-  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), kLong));
+  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), support::kLong));
   const ClusterStory story = TellStory(status);
   EXPECT_EQ(story.summary, "rank 2 is stuck");
   ASSERT_EQ(story.culprits.size(), 1u);
@@ -160,7 +160,7 @@ TEST_P(SlowLibraryTest, WorkersThatLoadALibraryAnswerAndAreNotLost) {
   (void)Unwrap(session_->LoadModule("slow_module.so"));
   EXPECT_OK(session_->Flush());
   StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.workers[3].stuck; });
-  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), kLong));
+  const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), support::kLong));
   for (const WorkerStatus& worker : status.workers) {
     EXPECT_TRUE(worker.reported) << worker.rank;
     EXPECT_EQ(worker.activity.what, "load module");

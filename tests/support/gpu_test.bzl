@@ -1,13 +1,14 @@
 """gpu_test: a test that runs twice, on the fake GPUs of tests/fakes and on real ones."""
 
 load("@cuda//:config.bzl", "have_cuda")
+load("//tools/bazel:cc.bzl", "cc_test")
 
 def gpu_test(name, srcs, deps, fakes = ["//tests/fakes/cuda:linked"], tags = [], **kwargs):
     """Defines :<name>, on fakes, and :<name>_on_gpu, which skips where there is no GPU.
 
     Both skip where the build has no CUDA: the sources call LOCKSTEP_SKIP_WITHOUT_GPU() (tests/support/gpu.h).
     """
-    native.cc_test(
+    cc_test(
         name = name,
         srcs = srcs,
         deps = deps + fakes + ["//tests/support:gpu"],
@@ -15,7 +16,7 @@ def gpu_test(name, srcs, deps, fakes = ["//tests/fakes/cuda:linked"], tags = [],
         tags = tags,
         **kwargs
     )
-    native.cc_test(
+    cc_test(
         name = name + "_on_gpu",
         srcs = srcs,
         deps = deps + ["//tests/support:gpu"],

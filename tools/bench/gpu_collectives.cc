@@ -19,6 +19,7 @@
 #include "runtime/cuda/lanes.h"
 #include "runtime/tensor/arena.h"
 #include "tools/bench/communicator_ranks.h"
+#include "tools/bench/settings.h"
 #include "tools/bench/statistics.h"
 
 namespace lockstep::bench {
@@ -27,7 +28,6 @@ namespace {
 namespace nccl = collective::nccl;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMiB = size_t{1} << 20;
 // Posted one after the other before the GPU is waited for: fewer than it keeps in its queue.
 constexpr int kBurst = 20;
 

@@ -17,7 +17,7 @@ constexpr size_t kLargeFrom = size_t{1} << 20;
 constexpr double kGoalLarge = 2;
 constexpr double kGoalSmall = 1;
 
-std::vector<size_t> Sizes(bool quick) {
+std::vector<size_t> AllReduceSizes(bool quick) {
   constexpr size_t kKiB = 1 << 10;
   constexpr size_t kMiB = 1 << 20;
   if (quick) return {8, 64 * kKiB, kMiB, 16 * kMiB};
@@ -71,11 +71,12 @@ Status MeasureAllReduce(const Settings& settings, Report& report) {
   const StatusOr<OpenMpi> mpi = OpenMpi::Find();
 
   std::vector<std::string> arguments = {settings.quick ? "0.03" : "0.08"};
-  for (const size_t size : Sizes(settings.quick)) arguments.push_back(std::to_string(size));
+  for (const size_t size : AllReduceSizes(settings.quick))
+    arguments.push_back(std::to_string(size));
 
   for (const int ranks : {2, 4}) {
     std::vector<SizeLines> sizes;
-    for (const size_t size : Sizes(settings.quick)) {
+    for (const size_t size : AllReduceSizes(settings.quick)) {
       sizes.push_back(AddLines(report, ranks, size));
       if (!mpi.ok()) sizes.back().operation->note = Message(mpi.status());
     }

@@ -21,6 +21,7 @@
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
+#include "tools/bench/settings.h"
 #include "tools/bench/statistics.h"
 #include "tools/cli/output.h"
 
@@ -29,10 +30,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kGoal = 0.8;
+constexpr double kBulkGoal = 0.8;
 constexpr double kDelayGoal = 1 / 2.0;  // a sync beside a copy takes at most twice its time
-constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kBytesPerMeasurement = 512 * kMiB;
+constexpr size_t kBulkBytes = 512 * kMiB;
 constexpr size_t kBesideSyncs = 1024 * kMiB;
 constexpr int kWarmUps = 300;
 constexpr char kWire[] = "10gbit";
@@ -67,7 +67,7 @@ class Copies {
   StatusOr<double> Rate(Status (Copies::*copy)()) {
     const size_t size_bytes = memory_.size() * sizeof(float);
     std::vector<double> rates;
-    for (size_t i = 0; i < std::clamp<size_t>(kBytesPerMeasurement / size_bytes, 1, 64); ++i) {
+    for (size_t i = 0; i < std::clamp<size_t>(kBulkBytes / size_bytes, 1, 64); ++i) {
       std::fill(memory_.begin(), memory_.end(), static_cast<float>(i));
       const auto start = Clock::now();
       LOCKSTEP_RETURN_IF_ERROR((this->*copy)());
@@ -98,7 +98,7 @@ Status MeasureRates(const Settings& settings, Session& session, Report& report) 
                          .what = what + (", " + cli::FormatBytes(size_bytes)),
                          .unit = "GB/s",
                          .better = Better::kMore,
-                         .goal = Goal::RatioAtLeast(kGoal)});
+                         .goal = Goal::RatioAtLeast(kBulkGoal)});
     };
     Line& write = add("CopyToWorker0 over TCP");
     Line& read = add("CopyFromWorker0 over TCP");

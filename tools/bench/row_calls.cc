@@ -12,8 +12,8 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr int kWorkers = 4;
-constexpr double kGoal = 1e6;
+constexpr int kCallsWorkers = 4;
+constexpr double kCallsGoal = 1e6;
 
 struct Rates {
   double issued = 0;    // calls per second until the last Call() has returned
@@ -40,7 +40,7 @@ Status MeasureCalls(const Settings& settings, Report& report) {
                                .what = "no-op calls executed, 4 worker processes",
                                .unit = "1/s",
                                .better = Better::kMore,
-                               .goal = Goal::ValueAtLeast(kGoal),
+                               .goal = Goal::ValueAtLeast(kCallsGoal),
                                .note = "a SyncAll at the end is counted in"});
   Line& issued = report.Add({.row = "calls",
                              .what = "no-op calls issued",
@@ -58,7 +58,7 @@ Status MeasureCalls(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string rival,
       local::FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(kWorkers));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(kCallsWorkers));
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef nop, session.GetFunction("lockstep.nop"));
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef tensor, session.Empty(Shape({4}), DType::kFloat32));
@@ -75,9 +75,9 @@ Status MeasureCalls(const Settings& settings, Report& report) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Rates plain, TimeCalls(session, calls, call_nop));
     executed.ours.push_back(plain.executed);
     issued.ours.push_back(plain.issued);
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        const Numbers numbers,
-        RunRival({.argv = {rival, std::to_string(kWorkers), "ipc"}, .scratch = settings.scratch}));
+    LOCKSTEP_ASSIGN_OR_RETURN(const Numbers numbers,
+                              RunRival({.argv = {rival, std::to_string(kCallsWorkers), "ipc"},
+                                        .scratch = settings.scratch}));
     LOCKSTEP_ASSIGN_OR_RETURN(const double commands, Get(numbers, "commands_per_s"));
     executed.Rival("bare ROUTER-DEALER").values.push_back(commands);
     LOCKSTEP_ASSIGN_OR_RETURN(const Rates with_arguments,

@@ -14,18 +14,18 @@
 #include "tools/bench/clusters.h"
 #include "tools/bench/plain_copies.h"
 #include "tools/bench/rows.h"
+#include "tools/bench/settings.h"
 #include "tools/bench/statistics.h"
 #include "tools/cli/output.h"
 
 namespace lockstep::bench {
 namespace {
 
-constexpr double kGoal = 0.8;
-constexpr size_t kMiB = size_t{1} << 20;
+constexpr double kCopyGoal = 0.8;
 // Copies of one size, one round and one way: as many as move this much.
-constexpr size_t kBytesPerMeasurement = 256 * kMiB;
+constexpr size_t kCopyBytes = 256 * kMiB;
 
-std::vector<size_t> Sizes(bool quick) {
+std::vector<size_t> CopySizes(bool quick) {
   if (quick) return {kMiB, 16 * kMiB, 64 * kMiB};
   return {kMiB, 16 * kMiB, 64 * kMiB, 512 * kMiB};
 }
@@ -35,7 +35,7 @@ template <typename Copy>
 StatusOr<double> Rate(std::vector<float>& source, Copy&& copy) {
   using Clock = std::chrono::steady_clock;
   const size_t size_bytes = source.size() * sizeof(float);
-  const size_t copies = std::clamp<size_t>(kBytesPerMeasurement / size_bytes, 1, 64);
+  const size_t copies = std::clamp<size_t>(kCopyBytes / size_bytes, 1, 64);
   std::vector<double> rates;
   for (size_t i = 0; i < copies; ++i) {
     std::fill(source.begin(), source.end(), static_cast<float>(i));
@@ -53,7 +53,7 @@ Status MeasureSize(const Settings& settings, Session& session, const DRef& nop, 
                            .what = "CopyToWorker0, " + cli::FormatBytes(size_bytes),
                            .unit = "GB/s",
                            .better = Better::kMore,
-                           .goal = Goal::RatioAtLeast(kGoal)});
+                           .goal = Goal::RatioAtLeast(kCopyGoal)});
   Line& after_call = report.Add({.row = "copy",
                                  .what = "the same right after a call",
                                  .unit = "GB/s",
@@ -104,7 +104,7 @@ Status MeasureCopy(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(1));
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef nop, session.GetFunction("lockstep.nop"));
-  for (const size_t size_bytes : Sizes(settings.quick)) {
+  for (const size_t size_bytes : CopySizes(settings.quick)) {
     LOCKSTEP_RETURN_IF_ERROR(MeasureSize(settings, session, nop, size_bytes, report));
   }
   LOCKSTEP_RETURN_IF_ERROR(session.Close());

@@ -19,7 +19,7 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr double kGoal = 0.97;
+constexpr double kCountingGoal = 0.97;
 
 struct Cost {
   double seconds = 0;         // until all workers have executed the calls
@@ -95,7 +95,7 @@ Status MeasureWith(int workers, const std::string& uncounted, const Settings& se
                            .what = "no-op calls executed, " + cluster,
                            .unit = "1/s",
                            .better = Better::kMore,
-                           .goal = Goal::RatioAtLeast(kGoal),
+                           .goal = Goal::RatioAtLeast(kCountingGoal),
                            .note = "with metrics and progress counters, and without"});
   Line& time = report.Add({.row = "counting",
                            .what = "processor time of a worker for a call, " + cluster,

@@ -15,6 +15,7 @@
 #include "tools/bench/clusters.h"
 #include "tools/bench/gpu_collectives.h"
 #include "tools/bench/rows.h"
+#include "tools/bench/settings.h"
 #include "tools/bench/statistics.h"
 #include "tools/cli/output.h"
 
@@ -23,7 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMiB = size_t{1} << 20;
 // A no-op call may take 1.1 times as long as on a CPU worker.
 constexpr double kCallsGoal = 1 / 1.1;
 constexpr double kCopyGoal = 0.95;

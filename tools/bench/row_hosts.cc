@@ -9,13 +9,13 @@
 #include "tools/bench/open_mpi.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
+#include "tools/bench/settings.h"
 #include "tools/cli/output.h"
 
 namespace lockstep::bench {
 namespace {
 
 constexpr size_t kKiB = 1 << 10;
-constexpr size_t kMiB = 1 << 20;
 constexpr size_t kLargeFrom = kMiB;
 constexpr double kGoalLarge = 1.5;
 constexpr double kGoalSmall = 1;

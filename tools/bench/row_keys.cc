@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWorkers = 4;
+constexpr int kKeysWorkers = 4;
 constexpr int kCalls = 20'000;
 constexpr size_t kCopyBytes = size_t{64} << 20;
 constexpr char kRival[] = "without keys";
@@ -34,10 +34,10 @@ class KeyedCluster {
     local::ClusterProcessesOptions processes;
     processes.directory = cluster->directory_->path();
     config::ClusterOptions& options = processes.cluster;
-    options.workers = options.controller.workers = kWorkers;
+    options.workers = options.controller.workers = kKeysWorkers;
     options.controller.client_endpoint = options.controller.worker_endpoint =
         options.controller.liveness_endpoint = "tcp://127.0.0.1:*";
-    for (int rank = 0; rank < kWorkers; ++rank) {
+    for (int rank = 0; rank < kKeysWorkers; ++rank) {
       options.ranks.emplace_back().rank = rank;
       options.ranks.back().bulk_endpoint = "tcp://127.0.0.1:*";
     }

@@ -14,8 +14,8 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr int kWorkers = 4;
-constexpr double kGoal = 1 / 1.5;  // within 1.5 times the rival's time
+constexpr int kSyncWorkers = 4;
+constexpr double kSyncGoal = 1 / 1.5;  // within 1.5 times the rival's time
 constexpr double kGoalTcp = 1 / 1.25;
 
 }  // namespace
@@ -25,7 +25,7 @@ Status MeasureSync(const Settings& settings, Report& report) {
                                .what = "SyncAll, 4 worker processes, p50",
                                .unit = "us",
                                .better = Better::kLess,
-                               .goal = Goal::RatioAtLeast(kGoal),
+                               .goal = Goal::RatioAtLeast(kSyncGoal),
                                .note = "controller in the client's process (LocalCluster)"});
   Line& service = report.Add({.row = "sync",
                               .what = "the same with `lockstep up`",
@@ -45,15 +45,15 @@ Status MeasureSync(const Settings& settings, Report& report) {
       local::FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
   const auto fan_out = [&](const char* transport) -> StatusOr<double> {
     LOCKSTEP_ASSIGN_OR_RETURN(const Numbers numbers,
-                              RunRival({.argv = {rival, std::to_string(kWorkers), transport},
+                              RunRival({.argv = {rival, std::to_string(kSyncWorkers), transport},
                                         .scratch = settings.scratch}));
     return Get(numbers, "sync_p50_us");
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(kWorkers));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(kSyncWorkers));
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto services, ServiceCluster::Up(settings, kWorkers));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto services, ServiceCluster::Up(settings, kSyncWorkers));
   LOCKSTEP_ASSIGN_OR_RETURN(Session service_session, services->Connect());
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto tcp_cluster, StartLocalCluster(kWorkers, Sockets::kTcp));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto tcp_cluster, StartLocalCluster(kSyncWorkers, Sockets::kTcp));
   LOCKSTEP_ASSIGN_OR_RETURN(Session tcp_session, tcp_cluster->Connect());
 
   const std::chrono::milliseconds time(settings.quick ? 150 : 400);

@@ -1,11 +1,14 @@
 // How a run of the benchmarks was asked for.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "runtime/base/status.h"
 
 namespace lockstep::bench {
+
+constexpr size_t kMiB = size_t{1} << 20;
 
 struct Settings {
   int rounds = 5;

@@ -64,7 +64,8 @@ write_compdb() { step "Writing compile_commands.json" make_compdb; }
 
 make_compdb() {
   local actions="$LOGS/actions.json"
-  run_bazel aquery --output=jsonproto 'mnemonic("CppCompile", //...)' >"$actions" &&
+  # Each source by itself: that is what an editor shows and clang-tidy reads.
+  run_bazel aquery --config=file_by_file --output=jsonproto 'mnemonic("CppCompile", //...)' >"$actions" &&
     /usr/bin/python3 tools/dev.d/compdb.py \
       --actions "$actions" --workspace "$ROOT" \
       --execution_root "$(run_bazel info execution_root 2>/dev/null)" \

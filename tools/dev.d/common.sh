@@ -29,7 +29,7 @@ usage_error() {
 }
 
 # step TITLE COMMAND...: runs a command quietly. Prints "TITLE ... 12 s"; on failure also the end of
-# its log, and returns its status. The log is $LOGS/last afterwards.
+# its log, and returns its status. The log is $LOGS/last afterwards, and $LOGS/times has the seconds of every step.
 step() {
   local title="$1" start=$SECONDS status=0
   shift
@@ -40,6 +40,7 @@ step() {
   start_ticker "$title"
   "$@" >"$log" 2>&1 </dev/null || status=$?
   stop_ticker "$title"
+  printf '%d %s\n' $((SECONDS - start)) "$title" >>"$LOGS/times"
   if [[ $status -eq 0 ]]; then
     printf '%d s\n' $((SECONDS - start))
     return 0

@@ -1,8 +1,8 @@
 """Counts the test cases of one `bazel test` from its build event file.
 
-usage: count_tests.py EVENTS.json BAZEL_EXIT_STATUS
+usage: count_tests.py EVENTS.json BAZEL_EXIT_STATUS TIMES SUITE
 
-Prints the failed cases with what they said, why others were skipped, and as its last line "PASSED FAILED SKIPPED".
+Appends "SECONDS NAME (SUITE)" to the file TIMES for every case that was run now, and not remembered. Prints the failed cases with what they said, why others were skipped, and as its last line "PASSED FAILED SKIPPED".
 The count is pessimistic: a test that crashes, times out or cannot be built is a failure, whatever its XML says.
 """
 
@@ -26,6 +26,7 @@ class Tally:
         self.passed = 0
         self.failures = []  # lines
         self.failed = 0
+        self.times = []  # (seconds, name) of what was run now
         self.skipped = collections.defaultdict(collections.Counter)  # by reason, then by label
 
     def fail(self, name, reason, said=""):
@@ -66,6 +67,11 @@ def skip_reason(case):
     return " ".join(re.sub(r"^\S+:\d+\s*", "", message).split()) or "no reason given"
 
 
+def was_run(result):
+    """Not remembered from an earlier run."""
+    return not result.get("cachedLocally") and not result.get("executionInfo", {}).get("cachedRemotely")
+
+
 def end_of_log(result):
     path = output_path(result, "test.log")
     try:
@@ -91,6 +97,8 @@ def count_cases(label, result, path, tally):
             tally.skip(label, "disabled")
         else:
             tally.passed += 1
+        if was_run(result):
+            tally.times.append((float(case.get("time") or 0), name))
 
 
 def count_result(label, result, tally):
@@ -127,6 +135,8 @@ def main():
         tally.fail(label, "was not built or not run")
     if bazel_status != 0 and not tally.failed:
         tally.fail("bazel test", f"exit status {bazel_status}")
+    with open(sys.argv[3], "a", encoding="utf-8") as file:
+        file.writelines(f"{seconds} {name} ({sys.argv[4]})\n" for seconds, name in tally.times)
     for line in (*tally.failures, *tally.skips()):
         print(line)
     print(tally.passed, tally.failed, sum(sum(labels.values()) for labels in tally.skipped.values()))

@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # tools/dev fuzz, and its part in tools/dev test: libFuzzer runs the harnesses of //tests/fuzz.
 
-readonly FUZZ_PACKAGE=//tests/fuzz
 # Of one input; and of the whole process, with what AddressSanitizer keeps of freed memory.
 readonly FUZZ_LIMITS=(-max_len=65536 -timeout=20 -rss_limit_mb=2560)
 # At a time: each has threads of its own.
@@ -28,32 +27,27 @@ cmd_fuzz() {
 }
 
 # The names of all targets.
-fuzz_names() {
-  run_bazel query --noshow_progress "filter('_fuzz$', tests($FUZZ_PACKAGE:all))" 2>"$LOGS/query" |
-    sed 's|.*:\(.*\)_fuzz$|\1|'
-}
+fuzz_names() { sed -n 's/^ *{"\([a-z_]*\)", .*/\1/p' tests/fuzz/targets.cc; }
 
-# fuzz_targets SECONDS CORPUS [TARGET...]: builds the targets (without any: all) and runs each for so
-# long. What is new goes to CORPUS/TARGET. Every finding is kept, and said how to be repeated.
-# FUZZ_PASSED and FUZZ_FAILED count the targets.
+# fuzz_targets SECONDS CORPUS [TARGET...]: runs each target (without any: all) for so long. What is new goes to
+# CORPUS/TARGET. Every finding is kept, and said how to be repeated. FUZZ_PASSED and FUZZ_FAILED count the targets.
 fuzz_targets() {
   local seconds="$1" corpus="$2" name
   shift 2
-  local -a names=("$@") labels=()
+  local -a names=("$@")
   FUZZ_PASSED=0 FUZZ_FAILED=0
   [[ ${#names[@]} -gt 0 ]] || mapfile -t names < <(fuzz_names)
-  [[ ${#names[@]} -gt 0 ]] || die "$FUZZ_PACKAGE has no targets: $(cat "$LOGS/query")"
+  [[ ${#names[@]} -gt 0 ]] || die "tests/fuzz/targets.cc names no target"
   for name in "${names[@]}"; do
-    [[ -f "tests/fuzz/${name}_fuzz.cc" ]] ||
+    fuzz_names | grep -qxF -- "$name" ||
       usage_error "there is no target $name; there are: $(fuzz_names | paste -sd ' ')"
-    labels+=("$FUZZ_PACKAGE:${name}_fuzz")
   done
-  step "Building ${#names[@]} fuzz targets" sanitized_bazel build --config=asan -- "${labels[@]}" || {
+  step "Building the fuzz targets" sanitized_bazel build --config=asan //tests/fuzz:fuzz || {
     FUZZ_FAILED=${#names[@]}
     return 1
   }
   local bin
-  bin="$(sanitized_bazel info --config=asan bazel-bin 2>/dev/null)/tests/fuzz"
+  bin="$(sanitized_bazel info --config=asan bazel-bin 2>/dev/null)/tests/fuzz/fuzz"
   local outcomes="$LOGS/fuzz"
   mkdir -p "$outcomes"
   step "Fuzzing ${#names[@]} targets for $seconds s each" \
@@ -90,7 +84,7 @@ run_target() {
   mkdir -p "$corpus" "$(fuzz_findings)"
   # libFuzzer may wait for itself when it reports that memory has run out.
   if timeout --kill-after=5 $((seconds + 120)) \
-    "$bin/${name}_fuzz" "-max_total_time=$seconds" "${FUZZ_LIMITS[@]}" -print_final_stats=1 \
+    env "LOCKSTEP_FUZZ_TARGET=$name" "$bin" "-max_total_time=$seconds" "${FUZZ_LIMITS[@]}" -print_final_stats=1 \
     "-artifact_prefix=$(fuzz_findings)/$name-" "$corpus" "tests/fuzz/corpus/$name" \
     >"$outcomes/$name.log" 2>&1 </dev/null; then
     touch "$outcomes/$name.passed"
@@ -114,5 +108,5 @@ tell_finding() {
   input="$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)"
   [[ -n "$input" ]] || return 0
   note "            its input: $input"
-  note "            again: $bin/${name}_fuzz $input"
+  note "            again: LOCKSTEP_FUZZ_TARGET=$name $bin $input"
 }

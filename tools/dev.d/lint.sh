@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # tools/dev lint and fmt. Each check is one step; `tools/dev test` counts each as one test.
 
-LINT_CHECKS=(check_format check_tidy check_shell check_layers check_links check_pins check_sanitized)
+LINT_CHECKS=(check_format check_tidy check_shell check_layers check_links check_pins check_units)
 readonly LINT_CHECKS
 
 cmd_lint() {
@@ -42,16 +42,16 @@ shellcheck_scripts() {
     xargs -0 -r shellcheck --external-sources
 }
 
-check_sanitized() { step "Checking what asks for sanitizers" compare_sanitized; }
+check_units() { step "Checking the units" compare_units; }
 
-# Sources that ask g++'s way whether ASan is there are told so under clang (.bazelrc), each by its name.
-compare_sanitized() {
-  local file told
-  told="$(sed -n 's/^build:asan --per_file_copt=\(.*\)@-D__SANITIZE_ADDRESS__$/\1/p' .bazelrc)"
-  [[ -n "$told" ]] || die ".bazelrc names no sources that ask for ASan"
-  while read -r file; do
-    grep -qE "$told" <<<"$file" || die "$file asks for __SANITIZE_ADDRESS__, and .bazelrc does not tell it"
-  done < <(own_files '*.h' '*.c' '*.cc' | xargs -0 -r grep -l __SANITIZE_ADDRESS__)
+# Every source is compiled, and with the same options, in units and by itself (tools/bazel/cc.bzl).
+compare_units() {
+  local mode
+  for mode in yes no; do
+    run_bazel aquery --output=jsonproto "--define=file_by_file=$mode" 'mnemonic("CppCompile", //...)' \
+      >"$LOGS/file_by_file_$mode.json" || return
+  done
+  /usr/bin/python3 tools/dev.d/check_units.py "$LOGS/file_by_file_yes.json" "$LOGS/file_by_file_no.json"
 }
 
 # The version of tvm-ffi stands in two places, because Bazel's language cannot read the other one.

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What tools/dev test has counted, over all suites, and the end of its output: what failed, and the count.
+# What tools/dev test has counted, over all suites, and the end of its output: where the time went, what failed,
+# and the count.
 
 # A lint step counts as one test, a build that fails as one failed test.
 PASSED=0 FAILED=0 SKIPPED=0
@@ -43,8 +44,21 @@ fail_and_report() {
   report
 }
 
-# The count line, last of all, and the exit status.
+# Where the time went: the steps, and the slowest tests of those that were run and not remembered.
+report_times() {
+  local seconds what
+  note "Where the time went:"
+  while read -r seconds what; do printf '%8d s  %s\n' "$seconds" "$what"; done <"$LOGS/times"
+  [[ -s "$LOGS/test_times" ]] || return 0
+  note "The slowest tests:"
+  sort -rn "$LOGS/test_times" | head -n 10 | while read -r seconds what; do
+    printf '%8.1f s  %s\n' "$seconds" "$what"
+  done
+}
+
+# Where the time went, what failed, the count line, last of all, and the exit status.
 report() {
+  report_times
   if [[ -s "$FAILURES" ]]; then
     note "What failed:"
     cat "$FAILURES"

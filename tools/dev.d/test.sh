@@ -1,72 +1,80 @@
 # shellcheck shell=bash
-# tools/dev test: every suite in every configuration; the last line counts the tests.
+# tools/dev test: everything optimised; with --all every suite in every configuration, and whatever else can be checked.
+# The last line counts the tests.
 
-# Whether only tests with certain names were asked for.
+# Whether only tests with certain names were asked for, and which targets those are.
 NAMED=0
 
 cmd_test() {
-  local fast=0 lint=0 gpu=0
-  local -a names=() targets=(//...) tsan=(--config=tsan) not_sanitized=() not_in_tsan=()
+  local all=0 fast=0 gpu=0
+  local -a names=() targets=(//...)
   while [[ $# -gt 0 ]]; do
     case "$1" in
+      --all) all=1 ;;
       --fast) fast=1 ;;
-      --lint) lint=1 ;;
       --gpu) gpu=1 ;;
       -*) usage_error "test: unknown option $1" ;;
       *) names+=("$1") ;;
     esac
     shift
   done
+  [[ $((all + fast + gpu)) -le 1 ]] || usage_error "test: --all, --fast and --gpu exclude one another"
 
-  cmd_setup
+  # What fake GPUs can test is tested everywhere; to compile for them needs a toolkit, not a GPU.
+  cmd_setup --cuda
   if [[ ${#names[@]} -gt 0 ]]; then
     NAMED=1
     mapfile -t targets < <(matching_tests "${names[@]}")
     [[ ${#targets[@]} -gt 0 ]] || fail_and_report "no test's label contains: ${names[*]}"
+  fi
+  prune_disk_cache
+
+  if [[ $gpu == 1 ]]; then
+    # What needs a GPU, on this machine's: then nothing may be left out.
+    run_suite "tests on a GPU" run_bazel --test_tag_filters=gpu --cache_test_results=no \
+      --test_env=LOCKSTEP_GPU_REQUIRED=1 -- "${targets[@]}"
+  elif [[ $fast == 1 ]]; then
+    run_suite "tests" run_bazel --test_tag_filters=-slow -- "${targets[@]}"
   else
-    # Building for a sanitizer takes longer than running. What measures is not what users run; what
-    # only reads and prints text, in one thread, has its integration tests. Fuzzing puts its inputs
-    # through sanitized programs of its own.
+    run_suite "tests" run_bazel -- "${targets[@]}"
+    [[ $NAMED == 1 ]] || chart_as_test
+  fi
+  [[ $all == 0 ]] || test_in_depth
+  report
+}
+
+# What --all adds: the sanitizers of the tests that cmd_test has chosen; without NAMEs also what is more than tests.
+test_in_depth() {
+  local -a tsan=(--config=tsan) not_sanitized=() not_in_tsan=()
+  if [[ $NAMED == 0 ]]; then
+    # What measures is not what users run; what only reads and prints text, in one thread, has its integration
+    # tests. Fuzzing puts its inputs through sanitized programs of its own.
     not_sanitized=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...
       -//tests/fuzz/...)
     # What a worker's one executing thread does, and programs whose parts are tested elsewhere.
     not_in_tsan=(-//tests/unit/runtime/module/... -//tests/unit/runtime/registers/...
       -//tests/integration/cli/... -//tests/integration/examples/...)
-    mapfile -t -O "${#not_in_tsan[@]}" not_in_tsan < <(sed -n 's|^//|-//|p' tools/dev.d/one_thread.txt)
     must_exist "${not_sanitized[@]}" "${not_in_tsan[@]}"
   fi
-  build_targets "${targets[@]}" || fail_and_report "the build failed"
+  run_suite "tests under ASan and UBSan" sanitized_bazel --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
+  ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
+  run_suite "tests under TSan" sanitized_bazel "${tsan[@]}" -- \
+    "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
+  [[ $NAMED == 0 ]] || return 0
+  fuzz_as_tests
+  script_as_test packaging/check.sh "$(lacks_root || lacks deployments debootstrap lintian)" make_and_check_packages
+  script_as_test tests/slurm/run.sh "$(lacks_root || lacks deployments slurmctld slurmd munged)" check_slurm_example
+  containers_as_tests
+  script_as_test tests/kubernetes/e2e.sh \
+    "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm || lacks_cluster)" \
+    check_chart_on_cluster
+  lint_as_tests
+}
 
-  if [[ $gpu == 1 ]]; then
-    # What needs a GPU, on this machine's: then nothing may be left out.
-    run_suite "Tests on a GPU" run_bazel --test_tag_filters=gpu --cache_test_results=no \
-      --test_env=LOCKSTEP_GPU_REQUIRED=1 -- "${targets[@]}"
-    report
-  fi
-  if [[ $fast == 1 ]]; then
-    run_suite "Tests" run_bazel --test_tag_filters=-slow -- "${targets[@]}"
-  else
-    run_suite "Tests" run_bazel -- "${targets[@]}"
-    run_suite "Tests under ASan and UBSan" sanitized_bazel --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
-    ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
-    run_suite "Tests under TSan" sanitized_bazel "${tsan[@]}" -- \
-      "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
-    if [[ $NAMED == 0 ]]; then
-      fuzz_as_tests
-      script_as_test packaging/check.sh "$(lacks_root || lacks deployments debootstrap lintian)" \
-        make_and_check_packages
-      script_as_test tests/slurm/run.sh "$(lacks_root || lacks deployments slurmctld slurmd munged)" \
-        check_slurm_example
-      containers_as_tests
-      script_as_test tests/kubernetes/chart.sh \
-        "$(lacks kubernetes helm helm4 kubeconform kube-score helm-docs helm-unittest promtool jq)" check_chart
-      script_as_test tests/kubernetes/e2e.sh \
-        "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm || lacks_cluster)" \
-        check_chart_on_cluster
-    fi
-  fi
-  [[ $lint == 0 ]] || lint_as_tests
-  report
+# The texts of the chart.
+chart_as_test() {
+  script_as_test tests/kubernetes/chart.sh \
+    "$(lacks kubernetes helm helm4 kubeconform kube-score helm-docs helm-unittest promtool jq)" check_chart
 }
 
 # The labels of all tests that contain one of the names.
@@ -86,15 +94,16 @@ must_exist() {
   fail_and_report "what the sanitizers leave out names tests that are not there"
 }
 
-# run_suite TITLE BAZEL ARGUMENT...: runs tests by run_bazel or sanitized_bazel, and adds what they counted
-# to the totals.
+# run_suite NAME BAZEL ARGUMENT...: builds and runs tests by run_bazel or sanitized_bazel, and adds what they counted to
+# the totals. What cannot be built counts as failed, and the rest is run.
 run_suite() {
-  local title="$1" bazel="$2" events="$LOGS/events.json" status=0 counts
+  local name="$1" bazel="$2" events="$LOGS/events.json" status=0 counts
   shift 2
   rm -f "$events"
-  step "$title" bazel_test "$bazel" --keep_going --build_event_json_file="$events" "$@" || status=$?
-  counts="$(/usr/bin/python3 tools/dev.d/count_tests.py "$events" "$status")" ||
-    fail_and_report "the results of '$title' could not be read"
+  step "Building the $name" "$bazel" build --keep_going --build_tests_only "$@" || true
+  step "Running the $name" bazel_test "$bazel" --keep_going --build_event_json_file="$events" "$@" || status=$?
+  counts="$(/usr/bin/python3 tools/dev.d/count_tests.py "$events" "$status" "$LOGS/test_times" "$name")" ||
+    fail_and_report "the results of the $name could not be read"
   # What failed, then what was skipped; the last line is three numbers.
   sed '$d' <<<"$counts"
   sed -e '/^    skipped /,$d' -e '$d' <<<"$counts" >>"$FAILURES"

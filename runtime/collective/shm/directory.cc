@@ -9,19 +9,19 @@ namespace lockstep::collective::shm {
 namespace {
 
 constexpr uint64_t kMagic = 0x6c6f636b73687631;  // "lockshv1"
-constexpr size_t kLineBytes = 64;
+constexpr size_t kEntryAlignment = 64;
 constexpr uint32_t kOpen = uint32_t{1} << 31;
 
 }  // namespace
 
-struct alignas(kLineBytes) Directory::Header {
+struct alignas(kEntryAlignment) Directory::Header {
   std::atomic<uint64_t> magic;  // kMagic once the rest is valid
   std::atomic<uint64_t> process;
   std::atomic<uint64_t> control_bytes;
   std::atomic<uint64_t> num_entries;
 };
 
-struct alignas(kLineBytes) Directory::Entry {
+struct alignas(kEntryAlignment) Directory::Entry {
   std::atomic<uint64_t> key;  // 0: free
   std::atomic<uint64_t> offset;
   std::atomic<uint64_t> block_bytes;

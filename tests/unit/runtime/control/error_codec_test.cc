@@ -79,24 +79,24 @@ TEST(ErrorCodecTest, OkAndUnknownCodesAreReadAsUnknownErrors) {
     builder.setMessage("strange");
     const RemoteError error = ReadError(builder.asReader());
     EXPECT_EQ(error.code, StatusCode::kUnknown) << code;
-    EXPECT_EQ(Message(error.ToStatus()), "strange");
+    EXPECT_EQ(lockstep::Message(error.ToStatus()), "strange");
   }
 }
 
 TEST(ErrorCodecTest, StatusNamesThePlace) {
   RemoteError error = ExampleError();
-  EXPECT_EQ(Message(error.ToStatus()),
+  EXPECT_EQ(lockstep::Message(error.ToStatus()),
             "rank 2, command 17, lockstep.fail: expected 2, got 3\nremote stack:\n"
             "  File \"kernel.py\", line 7");
   error.stack.clear();
   error.rank = -1;
-  EXPECT_EQ(Message(error.ToStatus()), "command 17, lockstep.fail: expected 2, got 3");
+  EXPECT_EQ(lockstep::Message(error.ToStatus()), "command 17, lockstep.fail: expected 2, got 3");
   error.command = 0;
-  EXPECT_EQ(Message(error.ToStatus()), "lockstep.fail: expected 2, got 3");
+  EXPECT_EQ(lockstep::Message(error.ToStatus()), "lockstep.fail: expected 2, got 3");
   error.function.clear();
-  EXPECT_EQ(Message(error.ToStatus()), "expected 2, got 3");
+  EXPECT_EQ(lockstep::Message(error.ToStatus()), "expected 2, got 3");
   error.rank = 0;
-  EXPECT_EQ(Message(error.ToStatus()), "rank 0: expected 2, got 3");
+  EXPECT_EQ(lockstep::Message(error.ToStatus()), "rank 0: expected 2, got 3");
 }
 
 TEST(ErrorCodecTest, NoErrorIsOk) {

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 std::string AddressOf(const std::string& wanted) {
   const StatusOr<std::string> address = LocalAddress(wanted);
-  return address.ok() ? *address : std::string(Message(address.status()));
+  return address.ok() ? *address : std::string(lockstep::Message(address.status()));
 }
 
 TEST(LocalAddressTest, IsFoundByInterfaceNetworkAddressOrName) {
@@ -31,7 +31,8 @@ TEST(LocalAddressTest, WhatIsNotThereIsRefusedWithWhatIs) {
        {"203.0.113.1", "203.0.113.0/24", "2001:db8::/64", "nosuchinterface0"}) {
     const StatusOr<std::string> address = LocalAddress(wanted);
     EXPECT_EQ(address.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(Message(address.status()), AllOf(HasSubstr(wanted), HasSubstr("lo 127.0.0.1")));
+    EXPECT_THAT(lockstep::Message(address.status()),
+                AllOf(HasSubstr(wanted), HasSubstr("lo 127.0.0.1")));
   }
 }
 

@@ -1,4 +1,5 @@
 #include "services/config/cluster_config.h"
+#include "tests/unit/services/config/config_file.h"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +10,6 @@ namespace lockstep::config {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string Write(const std::string& text) {
-  const std::string path = testing::TempDir() + "/" +
-                           testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml";
-  std::ofstream(path) << text;
-  return path;
-}
 
 TEST(ClusterConfigTest, NothingIsRequired) {
   const auto options = LoadCluster({});

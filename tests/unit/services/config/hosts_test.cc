@@ -6,19 +6,12 @@
 #include <fstream>
 
 #include "services/config/cluster_config.h"
+#include "tests/unit/services/config/config_file.h"
 
 namespace lockstep::config {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string Write(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "/" +
-                           ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-                           ".yaml";
-  std::ofstream(path) << text;
-  return path;
-}
 
 // Three lines of a controller that other hosts reach, and workers that may reach it.
 const char kNetwork[] =

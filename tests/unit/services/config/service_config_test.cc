@@ -8,6 +8,7 @@
 
 #include "runtime/control/keys/key.h"
 #include "services/config/yaml.h"
+#include "tests/unit/services/config/config_file.h"
 
 namespace lockstep::config {
 namespace {
@@ -18,16 +19,7 @@ using testing::Not;
 
 using namespace std::chrono_literals;
 
-class ServiceConfigTest : public testing::Test {
- protected:
-  std::string Write(const std::string& text) {
-    const std::string path = testing::TempDir() + "/" +
-                             testing::UnitTest::GetInstance()->current_test_info()->name() +
-                             ".yaml";
-    std::ofstream(path) << text;
-    return path;
-  }
-};
+class ServiceConfigTest : public testing::Test {};
 
 constexpr char kEndpoints[] =
     "client_endpoint: tcp://127.0.0.1:7400\n"

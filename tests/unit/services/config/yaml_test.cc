@@ -9,7 +9,7 @@ std::vector<Entry> Parse(const std::string& text, Problems& problems) {
   return ParseYaml(text, "x.yaml", "/etc", problems);
 }
 
-std::string ProblemsOf(const std::string& text) {
+std::string YamlProblems(const std::string& text) {
   Problems problems;
   Parse(text, problems);
   return Message(problems.ToStatus());
@@ -61,38 +61,38 @@ TEST(YamlTest, AListWithSectionsIsEntriesOfItsItemsWithTheirLines) {
             "x.yaml:3 hosts[1].workers 2\n"
             "x.yaml:4 hosts[2].host c\n"
             "x.yaml:5 hosts[2].path [x, y]\n");
-  EXPECT_EQ(ProblemsOf("a: [{b: [[1]]}]\n"),
+  EXPECT_EQ(YamlProblems("a: [{b: [[1]]}]\n"),
             "x.yaml:1: a[0].b: the items of a list must be plain values");
 }
 
 TEST(YamlTest, AnEmptyFileHasNoEntries) {
-  EXPECT_EQ(ProblemsOf(""), "");
-  EXPECT_EQ(ProblemsOf("# nothing but a comment\n"), "");
+  EXPECT_EQ(YamlProblems(""), "");
+  EXPECT_EQ(YamlProblems("# nothing but a comment\n"), "");
 }
 
 TEST(YamlTest, SyntaxErrorsNameTheLine) {
-  const std::string problems = ProblemsOf("a: 1\nb: [1, 2\n");
+  const std::string problems = YamlProblems("a: 1\nb: [1, 2\n");
   EXPECT_NE(problems.find("x.yaml:"), std::string::npos) << problems;
   EXPECT_NE(problems.find("not valid YAML"), std::string::npos) << problems;
 }
 
 TEST(YamlTest, KeysGivenTwiceNameBothLines) {
-  EXPECT_EQ(ProblemsOf("a: 1\nb: 2\na: 3\n"), "x.yaml:3: a: given twice, first at x.yaml:1");
-  EXPECT_EQ(ProblemsOf("s:\n  a: 1\ns.a: 2\n"), "x.yaml:3: s.a: given twice, first at x.yaml:2");
+  EXPECT_EQ(YamlProblems("a: 1\nb: 2\na: 3\n"), "x.yaml:3: a: given twice, first at x.yaml:1");
+  EXPECT_EQ(YamlProblems("s:\n  a: 1\ns.a: 2\n"), "x.yaml:3: s.a: given twice, first at x.yaml:2");
 }
 
 TEST(YamlTest, WhatIsNoMapOfPlainValuesIsRefused) {
-  EXPECT_EQ(ProblemsOf("- a\n- b\n"),
+  EXPECT_EQ(YamlProblems("- a\n- b\n"),
             "x.yaml:1: expected \"key: value\" lines at the top of the file");
-  EXPECT_EQ(ProblemsOf("just words\n"),
+  EXPECT_EQ(YamlProblems("just words\n"),
             "x.yaml:1: expected \"key: value\" lines at the top of the file");
-  EXPECT_EQ(ProblemsOf("a: [[1], 2]\n"), "x.yaml:1: a: the items of a list must be plain values");
-  EXPECT_EQ(ProblemsOf("[1, 2]: x\n"), "x.yaml:1: a key must be a plain word");
-  EXPECT_NE(ProblemsOf("a: 1\n---\nb: 2\n").find("a second document"), std::string::npos);
+  EXPECT_EQ(YamlProblems("a: [[1], 2]\n"), "x.yaml:1: a: the items of a list must be plain values");
+  EXPECT_EQ(YamlProblems("[1, 2]: x\n"), "x.yaml:1: a key must be a plain word");
+  EXPECT_NE(YamlProblems("a: 1\n---\nb: 2\n").find("a second document"), std::string::npos);
 }
 
 TEST(YamlTest, AliasesThatExpandWithoutEndAreRefused) {
-  EXPECT_NE(ProblemsOf("a: &x\n  b: *x\n"), "");
+  EXPECT_NE(YamlProblems("a: &x\n  b: *x\n"), "");
   std::string bomb = "a0: &a0 {k: v}\n";
   for (int i = 1; i < 30; ++i) {
     const std::string last = std::to_string(i - 1);
@@ -100,12 +100,12 @@ TEST(YamlTest, AliasesThatExpandWithoutEndAreRefused) {
     for (char key = 'a'; key < 'k'; ++key) bomb += std::string(1, key) + ": *a" + last + ", ";
     bomb += "}\n";
   }
-  EXPECT_NE(ProblemsOf(bomb).find("nested too deeply, or too many values"), std::string::npos);
+  EXPECT_NE(YamlProblems(bomb).find("nested too deeply, or too many values"), std::string::npos);
 }
 
 TEST(YamlTest, DeepNestingIsRefused) {
-  EXPECT_NE(ProblemsOf(std::string(10'000, '{')), "");
-  EXPECT_NE(ProblemsOf(std::string(10'000, '[')), "");
+  EXPECT_NE(YamlProblems(std::string(10'000, '{')), "");
+  EXPECT_NE(YamlProblems(std::string(10'000, '[')), "");
 }
 
 TEST(YamlTest, FilesThatCannotBeReadAreAProblem) {
@@ -169,21 +169,21 @@ TEST(YamlTest, ScalarsReadBack) {
 TEST(YamlTest, TextThatIsNoUtf8IsRefused) {
   for (const char* text :
        {"a: \xff", "a: \xc3", "a: \xc0\x80", "a: \xed\xa0\x80", "a: \xf5\x80\x80\x80"}) {
-    EXPECT_NE(ProblemsOf(text).find("no UTF-8"), std::string::npos) << text;
+    EXPECT_NE(YamlProblems(text).find("no UTF-8"), std::string::npos) << text;
   }
-  EXPECT_EQ(ProblemsOf("a: \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "");
+  EXPECT_EQ(YamlProblems("a: \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "");
 }
 
 // yaml-cpp takes these three bytes for documents without end, and needs memory for each.
-TEST(YamlTest, TextOfEndlessDocumentsIsRefused) { EXPECT_NE(ProblemsOf(",[!"), ""); }
+TEST(YamlTest, TextOfEndlessDocumentsIsRefused) { EXPECT_NE(YamlProblems(",[!"), ""); }
 
 TEST(YamlTest, AliasInsideItsAnchorIsRefused) {
-  EXPECT_NE(ProblemsOf("a: &a [*a]\n").find("inside its own anchor"), std::string::npos);
+  EXPECT_NE(YamlProblems("a: &a [*a]\n").find("inside its own anchor"), std::string::npos);
 }
 
 // Every value's key has those of its sections in front.
 TEST(YamlTest, LongKeysAreRefused) {
-  const std::string problems = ProblemsOf("? " + std::string(1000, 'k') + "\n: {a: 1, b: 2}\n");
+  const std::string problems = YamlProblems("? " + std::string(1000, 'k') + "\n: {a: 1, b: 2}\n");
   EXPECT_NE(problems.find("a key of more than 256 letters"), std::string::npos);
   EXPECT_LT(problems.size(), 200u);
 }

@@ -22,6 +22,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/heap_allocator.h"
+#include "tests/support/patience.h"
 #include "tests/unit/services/worker/cuda_tensor.h"
 
 namespace lockstep::worker {
@@ -29,8 +30,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr auto kLong = 20s;
 
 struct Reply {
   uint64_t ticket = 0;
@@ -83,7 +82,7 @@ class BulkServerTest : public testing::Test {
   Reply Receive() {
     control::InputWaiter waiter(0us);
     control::Channel* const channels[] = {client_.get()};
-    EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
     control::Message message;
     Reply reply;
     if (!client_->Receive(&message) || message.empty()) return reply;

@@ -17,6 +17,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::worker {
 namespace {
@@ -24,8 +25,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr auto kLong = 20s;
 
 class JoinTest : public testing::Test {
  protected:
@@ -35,7 +34,7 @@ class JoinTest : public testing::Test {
     options_.controller_endpoint = server_->endpoint();
   }
 
-  StatusOr<Place> RunJoin(std::chrono::milliseconds patience = kLong) {
+  StatusOr<Place> RunJoin(std::chrono::milliseconds patience = support::kLong) {
     return Join(*client_, options_, offer_, wake_up_.fd(), stopping_, patience, &sent_away_);
   }
 
@@ -44,7 +43,7 @@ class JoinTest : public testing::Test {
   void Answer(Look look, Fill fill) {
     control::InputWaiter waiter(0us);
     control::Channel* const channels[] = {server_.get()};
-    ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
     control::PeerName worker;
     control::Message message;
     ASSERT_TRUE(server_->Receive(&worker, &message));
@@ -215,7 +214,7 @@ TEST_F(JoinTest, HelloIsSaidAgainUntilItIsAnswered) {
     control::Channel* const channels[] = {server_.get()};
     control::PeerName worker;
     control::Message message;
-    ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
     ASSERT_TRUE(server_->Receive(&worker, &message));
     Answer([](wire::Hello::Reader hello) { EXPECT_EQ(hello.getPid(), getpid()); },
            [](wire::Envelope::Builder envelope) { WriteWelcome(envelope, 0, 1); });
@@ -228,7 +227,7 @@ TEST_F(JoinTest, GoodbyeSaysWhy) {
   ASSERT_TRUE(SendGoodbye(*client_, "enough").ok());
   control::InputWaiter waiter(0us);
   control::Channel* const channels[] = {server_.get()};
-  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
   control::PeerName worker;
   control::Message message;
   ASSERT_TRUE(server_->Receive(&worker, &message));
@@ -247,7 +246,7 @@ TEST_F(JoinTest, ReadySaysRankBackendAndEpoch) {
   ASSERT_TRUE(SendReady(*client_, place, "shm", "").ok());
   control::InputWaiter waiter(0us);
   control::Channel* const channels[] = {server_.get()};
-  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
   control::PeerName worker;
   control::Message message;
   ASSERT_TRUE(server_->Receive(&worker, &message));

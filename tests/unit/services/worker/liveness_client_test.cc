@@ -19,6 +19,7 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/membership.capnp.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::worker {
 namespace {
@@ -29,7 +30,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr auto kLong = 20s;
 constexpr auto kNever = std::chrono::milliseconds(1h);
 
 class LivenessClientTest : public testing::Test {
@@ -80,7 +80,7 @@ class LivenessClientTest : public testing::Test {
     Beat beat;
     control::InputWaiter waiter(0us);
     control::Channel* const channels[] = {server_.get()};
-    EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
     control::Message message;
     if (!server_->Receive(&worker_, &message)) return beat;
     EXPECT_TRUE(control::DecodeMessage<wire::LivenessMessage>(
@@ -192,7 +192,7 @@ TEST_F(LivenessClientTest, ProbesAreAnsweredWithTheStack) {
       [](wire::LivenessMessage::Builder message) { message.setProbe(42); }));
   control::InputWaiter waiter(0us);
   control::Channel* const channels[] = {server_.get()};
-  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
   control::Message message;
   ASSERT_TRUE(server_->Receive(&worker_, &message));
   std::string stack;
@@ -220,7 +220,7 @@ TEST_F(LivenessClientTest, WorkersThatAreGivenUpAreToldWhy) {
   Send(control::EncodeMessage<wire::LivenessMessage>(
       [](wire::LivenessMessage::Builder message) { message.setDismissed("too late"); }));
   std::unique_lock lock(mutex_);
-  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !why_dismissed_.ok(); }));
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return !why_dismissed_.ok(); }));
   EXPECT_EQ(why_dismissed_.code(), StatusCode::kAborted);
   EXPECT_THAT(Message(why_dismissed_), HasSubstr("too late"));
   EXPECT_EQ(times_lost_, 0);
@@ -231,8 +231,8 @@ TEST_F(LivenessClientTest, WaitsForTheFirstSignOfTheController) {
   EXPECT_EQ(Wait(Deadline::After(10ms)).code(), StatusCode::kDeadlineExceeded);
   NextHeartbeat();
   SendBeacon();
-  EXPECT_TRUE(Wait(Deadline::After(kLong)).ok());
-  EXPECT_TRUE(Wait(Deadline::After(kLong)).ok()) << "once heard, always heard";
+  EXPECT_TRUE(Wait(Deadline::After(support::kLong)).ok());
+  EXPECT_TRUE(Wait(Deadline::After(support::kLong)).ok()) << "once heard, always heard";
 }
 
 TEST_F(LivenessClientTest, WaitForTheControllerEndsWithAStop) {
@@ -242,7 +242,7 @@ TEST_F(LivenessClientTest, WaitForTheControllerEndsWithAStop) {
     stopping_ = true;
     stop_.Signal();
   });
-  EXPECT_EQ(Wait(Deadline::After(kLong)).code(), StatusCode::kAborted);
+  EXPECT_EQ(Wait(Deadline::After(support::kLong)).code(), StatusCode::kAborted);
   stopper.join();
 }
 
@@ -257,7 +257,7 @@ TEST_F(LivenessClientTest, AbortsAreHandedOn) {
     control::WriteError(abort.initCause(), control::ErrorOf(Internal("rank 1 broke")));
   }));
   std::unique_lock lock(mutex_);
-  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !aborts_.empty(); }));
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return !aborts_.empty(); }));
   EXPECT_EQ(aborts_[0].first, SessionId(8));
   EXPECT_EQ(aborts_[0].second.generation, Generation(2));
   EXPECT_EQ(aborts_[0].second.from_command, 17u);
@@ -268,7 +268,7 @@ TEST_F(LivenessClientTest, AbortsAreHandedOn) {
 TEST_F(LivenessClientTest, SilentControllerIsReportedOnce) {
   Start(40ms);
   std::unique_lock lock(mutex_);
-  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return times_lost_ > 0; }));
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return times_lost_ > 0; }));
   lock.unlock();
   for (int i = 0; i < 5; ++i) NextHeartbeat();  // it goes on all the same
   lock.lock();
@@ -280,7 +280,7 @@ TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced
   Start(kNever);
   NextHeartbeat();
   SendBeacon();
-  ASSERT_TRUE(Wait(Deadline::After(kLong)).ok());
+  ASSERT_TRUE(Wait(Deadline::After(support::kLong)).ok());
   {
     std::lock_guard lock(mutex_);
     EXPECT_EQ(times_lost_, 0);
@@ -288,7 +288,7 @@ TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced
   SendBeacon(Epoch(7));
   SendBeacon(Epoch(7));
   std::unique_lock lock(mutex_);
-  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return times_lost_ > 0; }));
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return times_lost_ > 0; }));
   EXPECT_EQ(why_lost_.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(why_lost_),
               AllOf(HasSubstr("restarted"), HasSubstr("epoch 7"), HasSubstr("epoch 6")));
@@ -300,7 +300,7 @@ TEST_F(LivenessClientTest, BrokenWorldsAreTold) {
   Send(control::EncodeMessage<wire::LivenessMessage>(
       [](wire::LivenessMessage::Builder message) { message.setBroken(77); }));
   std::unique_lock lock(mutex_);
-  EXPECT_TRUE(changed_.wait_for(lock, kLong, [&] { return broken_ == Epoch(77); }));
+  EXPECT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return broken_ == Epoch(77); }));
 }
 
 TEST_F(LivenessClientTest, NonsenseIsDropped) {
@@ -312,7 +312,7 @@ TEST_F(LivenessClientTest, NonsenseIsDropped) {
   Send(control::EncodeMessage<wire::LivenessMessage>(
       [](wire::LivenessMessage::Builder message) { message.initAbort().setSession(1); }));
   std::unique_lock lock(mutex_);
-  ASSERT_TRUE(changed_.wait_for(lock, kLong, [&] { return !aborts_.empty(); }));
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return !aborts_.empty(); }));
   EXPECT_EQ(aborts_.size(), 1u);
   // An abort without a cause is one all the same.
   EXPECT_FALSE(aborts_[0].second.cause.ok());
@@ -322,7 +322,7 @@ TEST_F(LivenessClientTest, EndsAtOnceWhileItWaits) {
   Start(kNever, kNever);
   const auto begin = Deadline::Clock::now();
   client_.reset();
-  EXPECT_LT(Deadline::Clock::now() - begin, kLong);
+  EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
 }
 
 }  // namespace

@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/patience.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 
 namespace lockstep::worker {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto kLong = 20s;
 
 control::RemoteError Error(StatusCode code, Rank rank, uint64_t command = 10) {
   control::RemoteError error;
@@ -38,7 +37,7 @@ class SessionStateTest : public testing::Test {
                                               const std::vector<Rank>& members) {
     LOCKSTEP_ASSIGN_OR_RETURN(
         const Communicators* const made,
-        state_.CommunicatorsOf(name, members, {&world_}, Deadline::After(kLong)));
+        state_.CommunicatorsOf(name, members, {&world_}, Deadline::After(support::kLong)));
     return made->cpus.get();
   }
 
@@ -160,7 +159,7 @@ TEST_F(SessionStateTest, TagsDifferBetweenSessionsAndGenerations) {
   state_.Reset(Generation(1));
   ASSERT_TRUE(Connect({0}).ok());
   SessionState other(control::SessionRecord{.id = SessionId(8)}, &registers_);
-  ASSERT_TRUE(other.CommunicatorsOf({}, {0}, {&world_}, Deadline::After(kLong)).ok());
+  ASSERT_TRUE(other.CommunicatorsOf({}, {0}, {&world_}, Deadline::After(support::kLong)).ok());
   ASSERT_EQ(log_.tags.size(), 3u);
   EXPECT_NE(log_.tags[0], log_.tags[1]);
   EXPECT_NE(log_.tags[0], log_.tags[2]);

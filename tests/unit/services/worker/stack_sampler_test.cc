@@ -1,4 +1,5 @@
 #include "services/worker/stack_sampler.h"
+#include "tests/support/patience.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,8 +35,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-constexpr auto kLong = std::chrono::milliseconds(20s);
-
 class StackSamplerTest : public testing::Test {
  protected:
   void Run(void (*function)()) {
@@ -53,7 +52,7 @@ class StackSamplerTest : public testing::Test {
 TEST_F(StackSamplerTest, ThreadsThatComputeAreSeen) {
   Run(SpinForTheTest);
   for (int i = 0; i < 20; ++i) {
-    const auto stack = SampleStack(thread_.native_handle(), kLong);
+    const auto stack = SampleStack(thread_.native_handle(), support::kLong);
     ASSERT_TRUE(stack.ok()) << stack.status();
     EXPECT_THAT(*stack, Contains(HasSubstr("SpinForTheTest")));
   }
@@ -61,7 +60,7 @@ TEST_F(StackSamplerTest, ThreadsThatComputeAreSeen) {
 
 TEST_F(StackSamplerTest, ThreadsThatWaitInTheKernelAreSeenAndGoOn) {
   Run(SleepForTheTest);
-  const auto stack = SampleStack(thread_.native_handle(), kLong);
+  const auto stack = SampleStack(thread_.native_handle(), support::kLong);
   ASSERT_TRUE(stack.ok()) << stack.status();
   EXPECT_THAT(*stack, Contains(HasSubstr("SleepForTheTest")));
   EXPECT_EQ(inside, 1);
@@ -73,7 +72,7 @@ TEST_F(StackSamplerTest, SeveralMayAskAtOnce) {
   std::atomic<int> seen{0};
   for (int i = 0; i < 4; ++i) {
     askers.emplace_back([&] {
-      const auto stack = SampleStack(thread_.native_handle(), kLong);
+      const auto stack = SampleStack(thread_.native_handle(), support::kLong);
       if (stack.ok() && !stack->empty()) ++seen;
     });
   }
@@ -93,7 +92,7 @@ TEST_F(StackSamplerTest, ThreadsThatTakeNoSignalAreReported) {
   // What comes late is not taken for the answer of another thread.
   std::thread other(SpinForTheTest);
   while (inside < 2) std::this_thread::yield();
-  const auto next = SampleStack(other.native_handle(), kLong);
+  const auto next = SampleStack(other.native_handle(), support::kLong);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_THAT(*next, Contains(HasSubstr("SpinForTheTest")));
   stop = true;
@@ -106,7 +105,8 @@ TEST_F(StackSamplerTest, HandlersOfTheProgramAreLeftAlone) {
   struct sigaction before = {};
   ours.sa_handler = [](int) {};
   ASSERT_EQ(sigaction(SIGURG, &ours, &before), 0);
-  EXPECT_EQ(SampleStack(pthread_self(), kLong).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(SampleStack(pthread_self(), support::kLong).status().code(),
+            StatusCode::kFailedPrecondition);
   struct sigaction after = {};
   ASSERT_EQ(sigaction(SIGURG, &before, &after), 0);
   EXPECT_EQ(after.sa_handler, ours.sa_handler);

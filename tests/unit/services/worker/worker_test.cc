@@ -17,14 +17,13 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::worker {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr auto kLong = 20s;
 
 class WorkerTest : public testing::Test {
  protected:
@@ -50,7 +49,7 @@ class WorkerTest : public testing::Test {
     control::InputWaiter waiter(0us);
     control::Channel* const channels[] = {&channel};
     control::Message message;
-    EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+    EXPECT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
     EXPECT_TRUE(channel.Receive(from, &message));
     return message;
   }
@@ -153,7 +152,7 @@ TEST_F(WorkerTest, StopEndsTheWaitForPeers) {
   Greet();
   EXPECT_EQ(worker_->Wait(Deadline::After(0s)).code(), StatusCode::kDeadlineExceeded);
   worker_->RequestStop("the test says so");
-  EXPECT_EQ(worker_->Wait(Deadline::After(kLong)), OkStatus());
+  EXPECT_EQ(worker_->Wait(Deadline::After(support::kLong)), OkStatus());
 }
 
 TEST_F(WorkerTest, StopEndsTheWaitForTheControllersSignOfLife) {
@@ -161,7 +160,7 @@ TEST_F(WorkerTest, StopEndsTheWaitForTheControllersSignOfLife) {
   Welcome({});
   AwaitHeartbeat();
   worker_->RequestStop("the test says so");
-  EXPECT_EQ(worker_->Wait(Deadline::After(kLong)), OkStatus());
+  EXPECT_EQ(worker_->Wait(Deadline::After(support::kLong)), OkStatus());
 }
 
 // It is to be replaced: what counts is the next welcome.
@@ -214,7 +213,7 @@ TEST_F(WorkerTest, WelcomeOfAnEpochThatIsOverEndsTheWorker) {
   Greet();
   ExpectReady(1);
   Welcome({}, 1);
-  const Status status = worker_->Wait(Deadline::After(kLong));
+  const Status status = worker_->Wait(Deadline::After(support::kLong));
   EXPECT_EQ(status.code(), StatusCode::kInternal);
   EXPECT_THAT(Message(status), HasSubstr("a welcome as rank 0 in epoch 1"));
 }

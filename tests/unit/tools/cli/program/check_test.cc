@@ -6,17 +6,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/unit/tools/cli/program/parse_text.h"
 #include "tools/cli/program/parse.h"
 
 namespace lockstep::cli::program {
 namespace {
-
-StatusOr<Program> Parse(const std::string& text) {
-  config::Problems problems;
-  Program program = ParseProgram(text, "p.yaml", ".", problems);
-  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
-  return program;
-}
 
 Status Check(const std::string& steps, int workers, int groups = 1) {
   const std::string text = "groups: " + std::to_string(groups) + "\nsteps:\n" + steps;

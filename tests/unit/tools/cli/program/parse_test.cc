@@ -1,16 +1,10 @@
 #include "tools/cli/program/parse.h"
 
 #include "gtest/gtest.h"
+#include "tests/unit/tools/cli/program/parse_text.h"
 
 namespace lockstep::cli::program {
 namespace {
-
-StatusOr<Program> Parse(const std::string& text) {
-  config::Problems problems;
-  Program program = ParseProgram(text, "p.yaml", ".", problems);
-  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
-  return program;
-}
 
 Program Parsed(const std::string& text) {
   StatusOr<Program> program = Parse(text);

@@ -1,0 +1,26 @@
+#include "tests/fuzz/targets.h"
+
+namespace lockstep::fuzz {
+
+const std::vector<Target>& Targets() {
+  static const std::vector<Target> targets = {
+      {"arguments", ReadArgument},
+      {"assignments", ReadAssignments},
+      {"batch", ExecuteBatches},
+      {"bulk_replies", TakeBulkReplies},
+      {"bulk_requests", TakeBulkRequests},
+      {"client_messages", TakeClientMessages},
+      {"configuration", ReadConfiguration},
+      {"controller_liveness", TakeLivenessOfWorkers},
+      {"controller_messages", TakeControllerMessages},
+      {"envelope", TakeEnvelopes},
+      {"npy", ReadNpyFile},
+      {"program", ReadProgram},
+      {"values", ReadValues},
+      {"worker_liveness", TakeLivenessOfController},
+      {"worker_messages", TakeWorkerMessages},
+  };
+  return targets;
+}
+
+}  // namespace lockstep::fuzz

@@ -1,0 +1,20 @@
+// Configuration files that tests write.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace lockstep::config {
+
+// The path of a file with this text; a test has one at a time.
+inline std::string Write(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/" +
+                           ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                           ".yaml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+}  // namespace lockstep::config

@@ -108,13 +108,15 @@ install_wheel() {
 # The toolkit for compiling, where the machine has none of its own (//third_party/cuda:cuda.bzl).
 install_cuda() {
   local requirements="$ROOT/tools/dev.d/cuda.txt" target="$DEPS/cuda" home
+  # Another one is named, or none is wanted.
+  [[ -z "${LOCKSTEP_CUDA:-}" ]] || return 0
   if home="$(cuda_of_this_machine)"; then
     note "There is a CUDA toolkit in $home."
     return 0
   fi
   cmp -s "$requirements" "$target/wheels.txt" && return 0
   step "Fetching a CUDA toolkit (300 MB)" unpack_wheels "$requirements" "$target" ||
-    die "the CUDA toolkit could not be fetched"
+    die "the CUDA toolkit could not be fetched (LOCKSTEP_CUDA=no does without, and skips the tests on fake GPUs)"
 }
 
 # Prints the directory of a toolkit that was not unpacked by us; fails if there is none.

@@ -1,4 +1,6 @@
-"""Runs clang-tidy on our sources (not on tests), and remembers what passed.
+"""Runs clang-tidy on our sources (not on tests), compiles every header by itself, and remembers what passed.
+
+A header is compiled by itself as the first include of a source; one that is not the first include of any is read alone.
 
 A file is read again when it, a header of ours that it includes (through others, too), its compile
 command, the installed packages, clang-tidy or its settings change. So the first run takes minutes, the next a second.
@@ -19,8 +21,9 @@ EXECUTION_ROOT = re.compile(r"/[^ \"]*/execroot/")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # What every verdict depends on besides the source and its headers.
 SETTINGS = (".clang-tidy", ".bazelrc.local", "tools/dev.d/clang_tidy.txt", READ_FIRST)
-# Tests are many, are macros for the most part, and would double the time.
-SKIPPED = ("tests/",)
+# Tests are many, are macros for the most part, and would double the time: of them only headers are read, for errors.
+TESTS = "tests/"
+ERRORS_ALONE = "--checks=-*,clang-diagnostic-error"
 
 
 def read(path):
@@ -36,6 +39,23 @@ def own_headers(path, found):
         if name not in found and os.path.exists(name):
             found.add(name)
             own_headers(name, found)
+
+
+def header_entries(entries):
+    """Compilations of the headers that no source includes first, each with the options of a source in its folder."""
+    by_folder = {}
+    first = set()
+    for entry in entries:
+        by_folder.setdefault(os.path.dirname(entry["file"]), entry)
+        first.update(INCLUDE.findall(read(entry["file"]).decode("utf-8", "replace"))[:1])
+    for folder, like in sorted(by_folder.items()):
+        for name in sorted(os.listdir(folder or ".")):
+            path = os.path.join(folder, name)
+            if name.endswith(".h") and path not in first:
+                arguments = [path if argument == like["file"] else argument for argument in like["arguments"]]
+                where = arguments.index("-c")
+                arguments[where:where] = ["-Wno-pragma-once-outside-header", "-x", "c++"]
+                yield {**like, "file": path, "arguments": arguments}
 
 
 def fingerprint(entry):
@@ -54,8 +74,13 @@ def check(entry, program, cache):
     if os.path.exists(marker):
         os.utime(marker)
         return None
+    command = [program, "--quiet", entry["file"]]
+    if entry["file"].startswith(TESTS):
+        command.append(ERRORS_ALONE)
+    # Its own command, not one from compile_commands.json: that has none for headers.
+    command += ["--", "-include", READ_FIRST, *entry["arguments"][1:]]
     result = subprocess.run(
-        [program, "--quiet", "-p", ".", "--extra-arg-before=-include" + READ_FIRST, entry["file"]],
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -77,13 +102,11 @@ def main():
     flags = parser.parse_args()
     os.makedirs(flags.cache, exist_ok=True)
 
-    entries = [
-        entry
-        for entry in json.loads(read("compile_commands.json"))
-        if not entry["file"].startswith(SKIPPED) and os.path.exists(entry["file"])
-    ]
+    compiled = [entry for entry in json.loads(read("compile_commands.json")) if os.path.exists(entry["file"])]
+    entries = [entry for entry in compiled if not entry["file"].startswith(TESTS)]
     if not entries:
         raise SystemExit("tidy: compile_commands.json names no source of ours")
+    entries += header_entries(compiled)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         complaints = [c for c in pool.map(lambda e: check(e, flags.program, flags.cache), entries) if c]
     print("\n".join(complaints))

@@ -51,7 +51,7 @@ report_times() {
   while read -r seconds what; do printf '%8d s  %s\n' "$seconds" "$what"; done <"$LOGS/times"
   [[ -s "$LOGS/test_times" ]] || return 0
   note "The slowest tests:"
-  sort -rn "$LOGS/test_times" | head -n 10 | while read -r seconds what; do
+  sort -rn "$LOGS/test_times" | sed -n '1,10p' | while read -r seconds what; do
     printf '%8.1f s  %s\n' "$seconds" "$what"
   done
 }

@@ -66,8 +66,8 @@ void RunJob(int size, const testing::TestInfo& test) {
       scratch);
   options.environment.push_back("TEST_PREMATURE_EXIT_FILE=");
   // Its one test is this shard's, whichever that is of the job's.
-  options.environment.push_back("TEST_TOTAL_SHARDS=1");
-  options.environment.push_back("TEST_SHARD_INDEX=0");
+  options.environment.push_back("GTEST_TOTAL_SHARDS=1");
+  options.environment.push_back("GTEST_SHARD_INDEX=0");
   options.environment.push_back(std::string(kFolder) + "=" + folder.path());
   auto job = local::ChildProcess::Spawn(options);
   ASSERT_TRUE(job.ok()) << job.status();

@@ -2,8 +2,8 @@
 
 usage: check_units.py FILE_BY_FILE.json UNITS.json, both of `bazel aquery --output=jsonproto`
 
-A unit is compiled with exactly the options of its sources, and every source is in one unit: options that name paths
-do not reach units, whose paths are others.
+A unit is compiled with exactly the options of its sources: options that name paths do not reach units, whose paths are
+others.
 """
 
 import collections

@@ -48,9 +48,9 @@ def _cuda_fatbin(name, src, hdrs):
       hdrs: labels of the headers that it includes, from the root of the repository.
     """
     native.genrule(
-        name = name + "_fatbin",
+        name = name + "_compiled",
         srcs = [src] + hdrs,
-        outs = [name + ".o"],
+        outs = [name + "_compiled.o"],
         cmd = " && ".join([
             ": nvcc {}".format(CUDA_VERSION),
             "root=$$PWD",
@@ -69,4 +69,12 @@ def _cuda_fatbin(name, src, hdrs):
             "objcopy --set-section-alignment .data=64 $$object",
             "rm -r $$work",
         ]),
+    )
+
+    # A tool is built once for all configurations: nvcc takes a minute, and the sanitizers do not concern it.
+    native.genrule(
+        name = name + "_fatbin",
+        outs = [name + ".o"],
+        tools = [name + "_compiled.o"],
+        cmd = "cp $(execpath {}_compiled.o) $@".format(name),
     )

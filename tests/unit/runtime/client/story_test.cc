@@ -8,7 +8,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using Kind = WorkerActivity::Kind;
 
 // Four workers that wait for commands, and have answered.
 ClusterStatus Idle() {
@@ -24,7 +23,7 @@ ClusterStatus Idle() {
   return status;
 }
 
-void Execute(WorkerStatus& worker, Kind kind, uint64_t command) {
+void Execute(WorkerStatus& worker, WorkerActivity::Kind kind, uint64_t command) {
   worker.activity.kind = kind;
   worker.activity.session = SessionId(3);
   worker.activity.command = command;
@@ -41,8 +40,8 @@ TEST(StoryTest, NobodyIsTheCulpritOfAnIdleCluster) {
 TEST(StoryTest, WhoeverIsBehindHoldsUpThoseInTheCollective) {
   ClusterStatus status = Idle();
   for (Rank rank : {0, 1, 3})
-    Execute(status.workers[static_cast<size_t>(rank)], Kind::kCollective, 18);
-  Execute(status.workers[2], Kind::kCommand, 17);
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCollective, 18);
+  Execute(status.workers[2], WorkerActivity::Kind::kCommand, 17);
   status.workers[2].stuck = true;
   const ClusterStory story = TellStory(status);
   ASSERT_EQ(story.culprits.size(), 1u);
@@ -55,10 +54,10 @@ TEST(StoryTest, WhoeverIsBehindHoldsUpThoseInTheCollective) {
 // A rank may be in a later batch than its peers, and have nothing to do with what they wait for.
 TEST(StoryTest, WhoeverIsAheadHoldsUpNobody) {
   ClusterStatus status = Idle();
-  Execute(status.workers[0], Kind::kCollective, 18);
-  Execute(status.workers[1], Kind::kCommand, 30);
-  Execute(status.workers[2], Kind::kCommand, 17);
-  Execute(status.workers[3], Kind::kCommand, 2);
+  Execute(status.workers[0], WorkerActivity::Kind::kCollective, 18);
+  Execute(status.workers[1], WorkerActivity::Kind::kCommand, 30);
+  Execute(status.workers[2], WorkerActivity::Kind::kCommand, 17);
+  Execute(status.workers[3], WorkerActivity::Kind::kCommand, 2);
   status.workers[3].activity.received = 10;
   const ClusterStory story = TellStory(status);
   ASSERT_EQ(story.culprits.size(), 3u);
@@ -70,7 +69,7 @@ TEST(StoryTest, WhoeverIsAheadHoldsUpNobody) {
 
 TEST(StoryTest, LostAndSilentWorkersAreToldApart) {
   ClusterStatus status = Idle();
-  Execute(status.workers[0], Kind::kCollective, 18);
+  Execute(status.workers[0], WorkerActivity::Kind::kCollective, 18);
   status.workers[1].reported = false;
   status.workers[3].state = WorkerState::kLost;
   const ClusterStory story = TellStory(status);
@@ -85,7 +84,8 @@ TEST(StoryTest, LostAndSilentWorkersAreToldApart) {
 
 TEST(StoryTest, RanksMayWorkTogether) {
   ClusterStatus status = Idle();
-  for (WorkerStatus& worker : status.workers) Execute(worker, Kind::kCollective, 18);
+  for (WorkerStatus& worker : status.workers)
+    Execute(worker, WorkerActivity::Kind::kCollective, 18);
   const ClusterStory story = TellStory(status);
   EXPECT_THAT(story.culprits, IsEmpty());
   EXPECT_EQ(story.summary, "ranks 0, 1, 2 and 3 are in a collective, nobody is late");
@@ -95,7 +95,7 @@ TEST(StoryTest, RanksMayWorkTogether) {
 TEST(StoryTest, WhoeverHasTakenFewerBatchesIsBehindEvenIfItDoesNothing) {
   ClusterStatus status = Idle();
   for (Rank rank : {0, 1, 2})
-    Execute(status.workers[static_cast<size_t>(rank)], Kind::kCollective, 18);
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCollective, 18);
   status.workers[3].activity.received = 5;
   const ClusterStory story = TellStory(status);
   ASSERT_EQ(story.culprits.size(), 1u);
@@ -107,9 +107,10 @@ TEST(StoryTest, WhoeverHasTakenFewerBatchesIsBehindEvenIfItDoesNothing) {
 
 TEST(StoryTest, WhoeverIsInAnEarlierCollectiveIsBehind) {
   ClusterStatus status = Idle();
-  for (Rank rank : {0, 1}) Execute(status.workers[static_cast<size_t>(rank)], Kind::kCommand, 18);
-  Execute(status.workers[2], Kind::kCollective, 12);
-  Execute(status.workers[3], Kind::kCollective, 18);
+  for (Rank rank : {0, 1})
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCommand, 18);
+  Execute(status.workers[2], WorkerActivity::Kind::kCollective, 12);
+  Execute(status.workers[3], WorkerActivity::Kind::kCollective, 18);
   const ClusterStory story = TellStory(status);
   EXPECT_EQ(story.culprits[0].rank, 2);
   EXPECT_EQ(story.culprits[0].kind, Culprit::Kind::kBehind);
@@ -120,7 +121,7 @@ TEST(StoryTest, WhoeverIsInAnEarlierCollectiveIsBehind) {
 TEST(StoryTest, CollectivesThatHaveJustBegunHaveNoCulprit) {
   ClusterStatus status = Idle();
   for (Rank rank : {0, 1, 2}) {
-    Execute(status.workers[static_cast<size_t>(rank)], Kind::kCollective, 18);
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCollective, 18);
     status.workers[static_cast<size_t>(rank)].activity.since = std::chrono::milliseconds(1);
   }
   status.workers[3].activity.received = 8;
@@ -132,11 +133,12 @@ TEST(StoryTest, OnlyMembersOfACollectiveAreWaitedFor) {
   ClusterStatus status = Idle();
   for (Rank rank : {0, 2}) {
     WorkerStatus& worker = status.workers[static_cast<size_t>(rank)];
-    Execute(worker, Kind::kCollective, 18);
+    Execute(worker, WorkerActivity::Kind::kCollective, 18);
     worker.activity.first_rank = rank;
     worker.activity.last_rank = rank + 1;
   }
-  for (Rank rank : {1, 3}) Execute(status.workers[static_cast<size_t>(rank)], Kind::kCommand, 17);
+  for (Rank rank : {1, 3})
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCommand, 17);
   const ClusterStory story = TellStory(status);
   ASSERT_EQ(story.culprits.size(), 2u);
   EXPECT_THAT(story.culprits[0].waiting, ElementsAre(0));

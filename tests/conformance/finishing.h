@@ -2,6 +2,8 @@
 // is over, on the GPU, too, and memory of the host that it is given is copied there and back.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>

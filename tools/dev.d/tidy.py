@@ -21,9 +21,10 @@ EXECUTION_ROOT = re.compile(r"/[^ \"]*/execroot/")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # What every verdict depends on besides the source and its headers.
 SETTINGS = (".clang-tidy", ".bazelrc.local", "tools/dev.d/clang_tidy.txt", READ_FIRST)
-# Tests are many, are macros for the most part, and would double the time: of them only headers are read, for errors.
-TESTS = "tests/"
-ERRORS_ALONE = "--checks=-*,clang-diagnostic-error"
+# Tests are many, are macros for the most part, and would double the time.
+SKIPPED = ("tests/",)
+# A header that is compiled by itself: whether it can be, and nothing else.
+ERRORS_ALONE = ("--checks=-*", "--allow-no-checks")
 
 
 def read(path):
@@ -41,20 +42,29 @@ def own_headers(path, found):
             own_headers(name, found)
 
 
+def include_directories(arguments):
+    """The pairs of arguments that name one."""
+    return [pair for pair in zip(arguments, arguments[1:]) if pair[0] in ("-iquote", "-isystem", "-I")]
+
+
 def header_entries(entries):
-    """Compilations of the headers that no source includes first, each with the options of a source in its folder."""
-    by_folder = {}
-    first = set()
+    """Compilations of the headers that no source includes first: as a source of their folder, with all directories."""
+    by_folder, first, directories = {}, set(), {}
     for entry in entries:
         by_folder.setdefault(os.path.dirname(entry["file"]), entry)
         first.update(INCLUDE.findall(read(entry["file"]).decode("utf-8", "replace"))[:1])
+        directories.update(dict.fromkeys(include_directories(entry["arguments"])))
     for folder, like in sorted(by_folder.items()):
         for name in sorted(os.listdir(folder or ".")):
             path = os.path.join(folder, name)
             if name.endswith(".h") and path not in first:
                 arguments = [path if argument == like["file"] else argument for argument in like["arguments"]]
                 where = arguments.index("-c")
-                arguments[where:where] = ["-Wno-pragma-once-outside-header", "-x", "c++"]
+                arguments[where:where] = [
+                    "-Wno-pragma-once-outside-header",
+                    *(word for pair in directories for word in pair),
+                    *("-x", "c++"),
+                ]
                 yield {**like, "file": path, "arguments": arguments}
 
 
@@ -75,8 +85,8 @@ def check(entry, program, cache):
         os.utime(marker)
         return None
     command = [program, "--quiet", entry["file"]]
-    if entry["file"].startswith(TESTS):
-        command.append(ERRORS_ALONE)
+    if entry["file"].endswith(".h"):
+        command += ERRORS_ALONE
     # Its own command, not one from compile_commands.json: that has none for headers.
     command += ["--", "-include", READ_FIRST, *entry["arguments"][1:]]
     result = subprocess.run(
@@ -103,7 +113,7 @@ def main():
     os.makedirs(flags.cache, exist_ok=True)
 
     compiled = [entry for entry in json.loads(read("compile_commands.json")) if os.path.exists(entry["file"])]
-    entries = [entry for entry in compiled if not entry["file"].startswith(TESTS)]
+    entries = [entry for entry in compiled if not entry["file"].startswith(SKIPPED)]
     if not entries:
         raise SystemExit("tidy: compile_commands.json names no source of ours")
     entries += header_entries(compiled)

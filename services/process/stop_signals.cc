@@ -110,18 +110,8 @@ StopSignals::StopSignals(int parent_fd, int end_fd, int input_fd,
     : parent_fd_(parent_fd),
       end_fd_(end_fd),
       input_fd_(input_fd),
-      on_stop_(std::move(on_stop)) {
-  // Others take the signals: this thread would have to interrupt its own poll() to see them, and a
-  // handler that runs while a thread is starting is put off by ThreadSanitizer until it is too late.
-  sigset_t stop_signals;
-  sigset_t before;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGTERM);
-  sigaddset(&stop_signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+      on_stop_(std::move(on_stop)),
+      thread_([this] { Run(); }) {}
 
 StopSignals::~StopSignals() {
   eventfd_write(end_fd_, 1);

@@ -7,20 +7,6 @@
 namespace lockstep::collective {
 namespace {
 
-constexpr std::string_view kKindNames[] = {"barrier",        "allreduce", "reduce",
-                                           "broadcast",      "allgather", "gather",
-                                           "reduce-scatter", "scatter",   "all-to-all"};
-
-// A peer's memory is not trusted to hold valid enumerators.
-std::string_view NameOf(Kind kind) {
-  const auto i = static_cast<size_t>(kind);
-  return i < std::size(kKindNames) ? kKindNames[i] : "an unknown operation";
-}
-
-bool Reduces(Kind kind) {
-  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
-}
-
 std::string_view RootPhrase(Kind kind) {
   switch (kind) {
     case Kind::kBroadcast:
@@ -39,7 +25,7 @@ std::string_view RootPhrase(Kind kind) {
 std::string Describe(const Call& call, uint64_t count, absl::Span<const int64_t> counts,
                      Rank root) {
   std::ostringstream text;
-  text << NameOf(call.kind);
+  text << Name(call.kind);
   if (call.kind == Kind::kBarrier) return text.str();
   if (Reduces(call.kind) && static_cast<int>(call.op) < kReduceOpCount) text << ' ' << call.op;
   text << " of ";

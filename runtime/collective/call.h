@@ -11,21 +11,9 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/communicator.h"
+#include "runtime/collective/operation.h"
 
 namespace lockstep::collective {
-
-enum class Kind : uint8_t {
-  kBarrier,
-  kAllReduce,
-  kReduce,
-  kBroadcast,
-  kAllGather,
-  kGather,
-  kReduceScatter,
-  kScatter,
-  kAllToAll,
-};
 
 // Where a rank's data is, for the others.
 enum class Place : uint8_t {

@@ -66,6 +66,93 @@ Status CheckOverlap(ConstBuffer send, ConstBuffer recv, const void* in_place) {
                          " bytes or more; they must be apart, or in place as the operation says");
 }
 
+Status CheckGroup(const Operation& operation, Rank rank, int size) {
+  switch (operation.kind) {
+    case Kind::kBarrier:
+    case Kind::kAllReduce:
+      return OkStatus();
+    case Kind::kReduce:
+    case Kind::kBroadcast:
+      return CheckRoot(operation.root, size);
+    case Kind::kGather:
+    case Kind::kScatter:
+      LOCKSTEP_RETURN_IF_ERROR(CheckRoot(operation.root, size));
+      return CheckCounts(operation.counts, size);
+    case Kind::kAllGather:
+    case Kind::kReduceScatter:
+      return CheckCounts(operation.counts, size);
+    case Kind::kAllToAll:
+      LOCKSTEP_RETURN_IF_ERROR(CheckCounts(operation.counts, size));
+      return CheckCounts(operation.recv_counts, size);
+    case Kind::kSend:
+      return CheckPeer(operation.to, rank, size);
+    case Kind::kRecv:
+      return CheckPeer(operation.from, rank, size);
+    case Kind::kSendRecv:
+      LOCKSTEP_RETURN_IF_ERROR(CheckPeer(operation.to, rank, size));
+      return CheckPeer(operation.from, rank, size);
+  }
+  return InvalidArgument("unknown operation number ", static_cast<int>(operation.kind));
+}
+
+Status CheckBuffers(const Operation& operation, Rank rank) {
+  const auto& [kind, send, recv, op, counts, recv_counts, root, to, from] = operation;
+  // What is in parts has one dtype: that of the buffer which every rank has.
+  const auto total = static_cast<size_t>(SumOf(counts));
+  const auto mine = counts.empty() ? 0 : static_cast<size_t>(counts[static_cast<size_t>(rank)]);
+  const auto own_part = [counts = counts, rank](ConstBuffer whole) {
+    return static_cast<const std::byte*>(whole.data) +
+           static_cast<size_t>(OffsetOf(counts, rank)) * SizeOf(whole.dtype);
+  };
+  switch (kind) {
+    case Kind::kBarrier:
+      return OkStatus();
+    case Kind::kAllReduce:
+    case Kind::kReduce:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+      if (kind == Kind::kReduce && rank != root) return OkStatus();
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
+      return CheckOverlap(send, recv, send.data);
+    case Kind::kBroadcast:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+      if (rank != root) return OkStatus();
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, recv.count, recv.dtype));
+      return CheckOverlap(send, recv, send.data);
+    case Kind::kAllGather:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, total, recv.dtype));
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, mine, recv.dtype));
+      return CheckOverlap(recv, send, own_part(recv));
+    case Kind::kGather:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, mine, send.dtype));
+      if (rank != root) return OkStatus();
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, total, send.dtype));
+      return CheckOverlap(recv, send, own_part(recv));
+    case Kind::kReduceScatter:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, total, send.dtype));
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, send.dtype));
+      return CheckOverlap(send, recv, own_part(send));
+    case Kind::kScatter:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, recv.dtype));
+      if (rank != root) return OkStatus();
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, total, recv.dtype));
+      return CheckOverlap(send, recv, own_part(send));
+    case Kind::kAllToAll:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, total, send.dtype));
+      LOCKSTEP_RETURN_IF_ERROR(
+          CheckBuffer("recv", recv, static_cast<size_t>(SumOf(recv_counts)), send.dtype));
+      return CheckOverlap(send, recv, nullptr);
+    case Kind::kSend:
+      return CheckBuffer("send", send, send.count, send.dtype);
+    case Kind::kRecv:
+      return CheckBuffer("recv", recv, recv.count, recv.dtype);
+    case Kind::kSendRecv:
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+      LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+      return CheckOverlap(send, recv, nullptr);
+  }
+  return OkStatus();
+}
+
 Status CheckSplit(absl::Span<const Rank> group_ranks, Rank rank, int size) {
   std::vector<bool> named(static_cast<size_t>(size), false);
   for (Rank r : group_ranks) {

@@ -1,4 +1,4 @@
-// What every backend checks of an operation's arguments before it tells any other rank about it.
+// What is checked of an operation's arguments before any other rank is told about it.
 //
 // All return kInvalidArgument with what was expected and what came.
 #pragma once
@@ -9,7 +9,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/communicator.h"
+#include "runtime/collective/operation.h"
 
 namespace lockstep::collective {
 
@@ -30,6 +30,11 @@ Status CheckBuffer(const char* name, ConstBuffer buffer, size_t count, DType dty
 
 // `recv` is exactly `in_place` or shares no byte with `send`.
 Status CheckOverlap(ConstBuffer send, ConstBuffer recv, const void* in_place);
+
+// All of these that the operation's kind asks for: of the ranks and counts that it names, and of
+// its buffers on this rank, once those are right. Not CheckReduction(), which is the backend's.
+Status CheckGroup(const Operation& operation, Rank rank, int size);
+Status CheckBuffers(const Operation& operation, Rank rank);
 
 // `group_ranks` names ranks of a group of `size`, each once, `rank` among them.
 Status CheckSplit(absl::Span<const Rank> group_ranks, Rank rank, int size);

@@ -1,22 +1,42 @@
 #include "runtime/collective/communicator.h"
 
+#include "runtime/collective/checks.h"
+
 namespace lockstep::collective {
 namespace {
 
-constexpr std::string_view kNames[kReduceOpCount] = {"sum", "prod", "min", "max", "avg"};
+// Without the buffers that only the root has a part in, on the others.
+Operation OnlyOwnBuffers(Operation operation, Rank rank) {
+  if (rank == operation.root) return operation;
+  switch (operation.kind) {
+    case Kind::kReduce:
+    case Kind::kGather:
+      operation.recv = {nullptr, 0, operation.send.dtype};
+      break;
+    case Kind::kBroadcast:
+    case Kind::kScatter:
+      operation.send = {nullptr, 0, operation.recv.dtype};
+      break;
+    default:
+      break;
+  }
+  return operation;
+}
 
 }  // namespace
 
-std::string_view Name(ReduceOp op) { return kNames[static_cast<size_t>(op)]; }
-
-StatusOr<ReduceOp> ParseReduceOp(std::string_view name) {
-  std::string known;
-  for (int i = 0; i < kReduceOpCount; ++i) {
-    if (name == kNames[i]) return static_cast<ReduceOp>(i);
-    known += i == 0 ? "" : ", ";
-    known += kNames[i];
+Status Communicator::Run(const Operation& operation, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckGroup(operation, rank(), size()));
+  if (Reduces(operation.kind)) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckReducible(operation.op, operation.send.dtype));
   }
-  return InvalidArgument("unknown reduction \"", name, "\"; the reductions are ", known);
+  LOCKSTEP_RETURN_IF_ERROR(CheckBuffers(operation, rank()));
+  return DoRun(OnlyOwnBuffers(operation, rank()), deadline);
+}
+
+Status Communicator::CheckReducible(ReduceOp op, DType dtype) const {
+  return CheckReduction(op, dtype);
 }
 
 }  // namespace lockstep::collective

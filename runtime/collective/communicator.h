@@ -1,7 +1,8 @@
 // Collective operations among the ranks of one group.
 //
 // A backend (shm, gloo, mpi, nccl) implements this interface in a folder of its own; it
-// holds only what every backend can do. All of them pass tests/conformance.
+// holds only what every backend can do. All of them pass tests/conformance. Every operation comes
+// in by Run(), which checks its arguments before any other rank is told about it.
 //
 // Threads: one caller at a time, and every rank of the group issues the same sequence of
 //          operations. Only Abort() may be called from another thread at any time.
@@ -24,30 +25,17 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/collective/operation.h"
 
 namespace lockstep::collective {
-
-// The numeric values are part of the wire format (schemas/control.capnp).
-enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4 };
-inline constexpr int kReduceOpCount = 5;
-
-// "sum", "prod", "min", "max", "avg"
-std::string_view Name(ReduceOp op);
-StatusOr<ReduceOp> ParseReduceOp(std::string_view name);
-inline std::ostream& operator<<(std::ostream& out, ReduceOp op) { return out << Name(op); }
-
-// Elements per rank of the group, in rank order.
-using Counts = absl::Span<const int64_t>;
 
 class Communicator {
  public:
@@ -73,6 +61,9 @@ class Communicator {
     return DoSplit(group_ranks, tag, deadline, cancelled);
   }
 
+  // Does one of the operations that follow, which are named functions for it.
+  Status Run(const Operation& operation, Deadline deadline);
+
   // Combines `send` over all ranks; every rank gets the result in `recv`.
   // Shapes: send [count], recv [count]. In place: recv is send.
   // The result has the same bits on every rank (but which NaN a NaN is): inputs are combined in
@@ -83,51 +74,87 @@ class Communicator {
   // up to 32 bits never wrap on the way; of 64-bit integers, avg divides a sum that may have
   // wrapped. Of bool, sum and max are "or", prod and min "and", and avg is not defined. Any byte
   // but 0 is true; a result is 0 or 1.
-  virtual Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) = 0;
+  Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
+    return Run({.kind = Kind::kAllReduce, .send = send, .recv = recv, .op = op}, deadline);
+  }
 
   // As AllReduce, but only `root` gets the result; the others' `recv` is ignored (pass {}).
-  virtual Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                        Deadline deadline) = 0;
+  Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline) {
+    return Run({.kind = Kind::kReduce, .send = send, .recv = recv, .op = op, .root = root},
+               deadline);
+  }
 
   // Every rank gets root's elements in `recv` (the root too: in place if recv is send).
   // `send` is read at the root only; the others pass {}. recv.count is the same on all ranks.
-  virtual Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) = 0;
+  Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
+    return Run({.kind = Kind::kBroadcast, .send = send, .recv = recv, .root = root}, deadline);
+  }
 
   // Rank r contributes send[counts[r]]; every rank gets the concatenation in rank order.
   // Shapes: send [counts[rank]], recv [sum(counts)]. In place: send is recv's part of this rank.
-  virtual Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) = 0;
+  Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) {
+    return Run({.kind = Kind::kAllGather, .send = send, .recv = recv, .counts = counts}, deadline);
+  }
 
   // As AllGather, but only `root` receives; the others pass {} for `recv`.
-  virtual Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                        Deadline deadline) = 0;
+  Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline) {
+    return Run({.kind = Kind::kGather, .send = send, .recv = recv, .counts = counts, .root = root},
+               deadline);
+  }
 
   // Combines `send` over all ranks and deals the result out: rank r gets the part that begins at
   // counts[0] + .. + counts[r-1] and is counts[r] long.
   // Shapes: send [sum(counts)], recv [counts[rank]]. In place: recv is send's part of this rank
   // (the rest of `send` is left unchanged).
-  virtual Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                               Deadline deadline) = 0;
+  Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                       Deadline deadline) {
+    return Run(
+        {.kind = Kind::kReduceScatter, .send = send, .recv = recv, .op = op, .counts = counts},
+        deadline);
+  }
 
   // Deals root's `send` [sum(counts)] out in rank order; the others pass {} for `send`.
   // In place at the root: recv is send's part of the root.
-  virtual Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                         Deadline deadline) = 0;
+  Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline) {
+    return Run({.kind = Kind::kScatter, .send = send, .recv = recv, .counts = counts, .root = root},
+               deadline);
+  }
 
   // Sends send_counts[r] elements to rank r (parts in rank order), receives recv_counts[r] from it.
   // send_counts[r] on rank q equals recv_counts[q] on rank r. Never in place.
-  virtual Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
-                          Deadline deadline) = 0;
+  Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                  Deadline deadline) {
+    return Run({.kind = Kind::kAllToAll,
+                .send = send,
+                .recv = recv,
+                .counts = send_counts,
+                .recv_counts = recv_counts},
+               deadline);
+  }
 
   // Point to point. A send returns when `send` may be reused, which may be before or after the
   // receiver comes. Messages between two ranks arrive in order; count and dtype of both sides are
   // equal. A rank neither sends to itself nor receives from itself.
-  virtual Status Send(ConstBuffer send, Rank to, Deadline deadline) = 0;
-  virtual Status Recv(Buffer recv, Rank from, Deadline deadline) = 0;
+  Status Send(ConstBuffer send, Rank to, Deadline deadline) {
+    return Run({.kind = Kind::kSend, .send = send, .to = to}, deadline);
+  }
+  Status Recv(Buffer recv, Rank from, Deadline deadline) {
+    return Run({.kind = Kind::kRecv, .recv = recv, .from = from}, deadline);
+  }
   // Both at once, so that rings and chains of ranks never wait for each other in a circle.
-  virtual Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) = 0;
+  Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) {
+    return Run({.kind = Kind::kSendRecv, .send = send, .recv = recv, .to = to, .from = from},
+               deadline);
+  }
 
   // Returns when every rank has called it.
-  virtual Status Barrier(Deadline deadline) = 0;
+  Status Barrier(Deadline deadline) { return Run({.kind = Kind::kBarrier}, deadline); }
+
+  // OK, or the failure that ended this communicator: what every later operation returns.
+  virtual Status Usable() { return OkStatus(); }
+  // The backend can reduce elements of this dtype so; kInvalidArgument tells why not.
+  // CheckReduction() in checks.h says what all can.
+  virtual Status CheckReducible(ReduceOp op, DType dtype) const;
 
   // After an operation that failed: true if a peer was writing to its `recv` and was not waited for
   // to finish, because its process was stopped, say. It may go on at any later time, so nothing of
@@ -149,6 +176,9 @@ class Communicator {
   virtual void Abort(const Status& cause) = 0;
 
  protected:
+  // Of arguments that have been checked, while this communicator is usable. What is only the root's
+  // is empty on the others.
+  virtual Status DoRun(const Operation& operation, Deadline deadline) = 0;
   virtual StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks,
                                                           uint64_t tag, Deadline deadline,
                                                           const std::atomic<bool>* cancelled) = 0;

@@ -116,70 +116,27 @@ class Finishing final : public Communicator {
   absl::Span<const Rank> members() const override { return comm_->members(); }
   std::string_view backend() const override { return comm_->backend(); }
 
-  Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->AllReduce(gpu.send, gpu.recv, op, deadline);
-    });
+  Status Usable() override { return comm_->Usable(); }
+  Status CheckReducible(ReduceOp op, DType dtype) const override {
+    return comm_->CheckReducible(op, dtype);
   }
-  Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->Reduce(gpu.send, gpu.recv, op, root, deadline);
-    });
-  }
-  Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->Broadcast(gpu.send, gpu.recv, root, deadline);
-    });
-  }
-  Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->AllGather(gpu.send, gpu.recv, counts, deadline);
-    });
-  }
-  Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->Gather(gpu.send, gpu.recv, counts, root, deadline);
-    });
-  }
-  Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                       Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->ReduceScatter(gpu.send, gpu.recv, counts, op, deadline);
-    });
-  }
-  Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                 Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->Scatter(gpu.send, gpu.recv, counts, root, deadline);
-    });
-  }
-  Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
-                  Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->AllToAll(gpu.send, send_counts, gpu.recv, recv_counts, deadline);
-    });
-  }
-  Status Send(ConstBuffer send, Rank to, Deadline deadline) override {
-    return OnDevice(send, Buffer(), deadline,
-                    [&](const OnGpu& gpu) { return comm_->Send(gpu.send, to, deadline); });
-  }
-  Status Recv(Buffer recv, Rank from, Deadline deadline) override {
-    return OnDevice(ConstBuffer(), recv, deadline,
-                    [&](const OnGpu& gpu) { return comm_->Recv(gpu.recv, from, deadline); });
-  }
-  Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override {
-    return OnDevice(send, recv, deadline, [&](const OnGpu& gpu) {
-      return comm_->SendRecv(gpu.send, to, gpu.recv, from, deadline);
-    });
-  }
-  Status Barrier(Deadline deadline) override { return comm_->Barrier(deadline); }
   bool RecvMayStillChange() const override { return comm_->RecvMayStillChange(); }
   void ActFor(std::string whole) override { comm_->ActFor(std::move(whole)); }
   void Leave(const Status& why) override { comm_->Leave(why); }
   void Abort(const Status& cause) override { comm_->Abort(cause); }
 
  protected:
+  Status DoRun(const Operation& operation, Deadline deadline) override {
+    if (operation.kind == Kind::kBarrier) return comm_->Run(operation, deadline);
+    const OnGpu gpu(*memory_, operation.send, operation.recv);
+    Operation on_gpu = operation;
+    on_gpu.send = gpu.send;
+    on_gpu.recv = gpu.recv;
+    LOCKSTEP_RETURN_IF_ERROR(comm_->Run(on_gpu, deadline));
+    LOCKSTEP_RETURN_IF_ERROR(finish_(deadline));
+    gpu.BringBack();
+    return OkStatus();
+  }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override {
@@ -188,15 +145,6 @@ class Finishing final : public Communicator {
   }
 
  private:
-  template <typename Begin>
-  Status OnDevice(ConstBuffer send, Buffer recv, Deadline deadline, const Begin& begin) {
-    const OnGpu gpu(*memory_, send, recv);
-    LOCKSTEP_RETURN_IF_ERROR(begin(gpu));
-    LOCKSTEP_RETURN_IF_ERROR(finish_(deadline));
-    gpu.BringBack();
-    return OkStatus();
-  }
-
   const std::unique_ptr<Communicator> comm_;
   const std::shared_ptr<KnowingAllocator> memory_;
   const Finish finish_;

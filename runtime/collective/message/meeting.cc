@@ -29,18 +29,18 @@ const MessageCommunicator::Header& MessageCommunicator::HeaderFrom(int r) const 
   return reinterpret_cast<const Header*>(headers_.data())[size() + r];
 }
 
-Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
+Status MessageCommunicator::Meet(const Announcement& announced, const Parts& parts,
                                  Deadline deadline) {
-  Call call = operation.call;
+  Call call = announced.call;
   uint64_t hash = 0;
   const bool pairs_differ = call.kind == Kind::kAllToAll;
   if (!pairs_differ) {
-    for (const int64_t count : operation.counts) {
+    for (const int64_t count : announced.counts) {
       hash = Mix(hash, static_cast<uint64_t>(count));
     }
-    if (!AreEven(operation.counts)) call.uneven = 1;
+    if (!AreEven(announced.counts)) call.uneven = 1;
   }
-  what_ = whole_.empty() ? Describe(call, operation.count, operation.counts,
+  what_ = whole_.empty() ? Describe(call, announced.count, announced.counts,
                                     members_[call.root < members_.size() ? call.root : 0])
                          : whole_;
   hash = MixText(hash, whole_);
@@ -49,7 +49,7 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
     const auto i = static_cast<size_t>(r);
     Header& header = HeaderTo(r);
     header.call = call;
-    header.count = operation.count;
+    header.count = announced.count;
     header.counts_hash = hash;
     if (r == rank()) continue;
     const size_t inlined = parts.send[i].size() <= kInlineBytes ? parts.send[i].size() : 0;
@@ -61,7 +61,7 @@ Status MessageCommunicator::Meet(const Operation& operation, const Parts& parts,
   }
   LOCKSTEP_RETURN_IF_ERROR(RunRound(headers, 0, deadline));
   LOCKSTEP_RETURN_IF_ERROR(Compare(deadline));
-  if (pairs_differ) LOCKSTEP_RETURN_IF_ERROR(CompareAllToAll(operation, deadline));
+  if (pairs_differ) LOCKSTEP_RETURN_IF_ERROR(CompareAllToAll(announced, deadline));
   for (int r = 0; r < size(); ++r) {
     const absl::Span<std::byte> part = parts.recv[static_cast<size_t>(r)];
     if (r == rank() || part.empty() || part.size() > kInlineBytes) continue;
@@ -125,9 +125,9 @@ Status MessageCommunicator::Compare(Deadline deadline) {
   return Fail(InvalidArgument(DescribeDisagreement(*descriptions, members_)));
 }
 
-Status MessageCommunicator::CompareAllToAll(const Operation& operation, Deadline deadline) {
+Status MessageCommunicator::CompareAllToAll(const Announcement& announced, Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int64_t> all,
-                            ShareNumbers(operation.counts, deadline));
+                            ShareNumbers(announced.counts, deadline));
   const auto n = static_cast<size_t>(size());
   for (size_t from = 0; from < n; ++from) {
     for (size_t to = 0; to < n; ++to) {

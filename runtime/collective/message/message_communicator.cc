@@ -60,8 +60,7 @@ Status MessageCommunicator::Explain(const Outcome& outcome, const std::string& w
   return Fail(DescribeAbsence(std::move(ended), std::move(left), std::move(late), what));
 }
 
-Status MessageCommunicator::Barrier(Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
+Status MessageCommunicator::DoBarrier(Deadline deadline) {
   return Meet({Call{.kind = Kind::kBarrier}}, Parts(size()), deadline);
 }
 

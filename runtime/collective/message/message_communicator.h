@@ -16,6 +16,7 @@
 
 #include "runtime/collective/call.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/dispatch.h"
 #include "runtime/collective/message/abort_cause.h"
 #include "runtime/collective/message/transport.h"
 #include "runtime/collective/workspace.h"
@@ -34,26 +35,6 @@ class MessageCommunicator final : public Communicator {
   absl::Span<const Rank> members() const override { return members_; }
   std::string_view backend() const override { return transport_->name(); }
 
-  // reductions.cc
-  Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) override;
-  Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline) override;
-  Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                       Deadline deadline) override;
-  // movements.cc
-  Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) override;
-  Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) override;
-  Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                Deadline deadline) override;
-  Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                 Deadline deadline) override;
-  Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
-                  Deadline deadline) override;
-  Status Barrier(Deadline deadline) override;
-  // pairs.cc
-  Status Send(ConstBuffer send, Rank to, Deadline deadline) override;
-  Status Recv(Buffer recv, Rank from, Deadline deadline) override;
-  Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
-
   // A communicator of these ranks, this one among them, over the same connections: when one of the
   // two fails or is aborted, both have, and this one outlives the other. Costs nothing; two of them
   // have no rank but this one in common.
@@ -63,6 +44,7 @@ class MessageCommunicator final : public Communicator {
                                                           uint64_t tag, Deadline deadline,
                                                           const std::atomic<bool>* cancelled);
 
+  Status Usable() override;
   // Nobody writes to this rank's memory but this rank.
   bool RecvMayStillChange() const override { return false; }
   void ActFor(std::string whole) override { whole_ = std::move(whole); }
@@ -70,13 +52,35 @@ class MessageCommunicator final : public Communicator {
   void Abort(const Status& cause) override;
 
  protected:
+  Status DoRun(const Operation& operation, Deadline deadline) override {
+    return Dispatch(*this, operation, deadline);
+  }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override;
 
  private:
+  friend Status Dispatch<MessageCommunicator>(MessageCommunicator&, const Operation&, Deadline);
+  // reductions.cc
+  Status DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline);
+  Status DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline);
+  Status DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                         Deadline deadline);
+  // movements.cc
+  Status DoBroadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline);
+  Status DoAllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline);
+  Status DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline);
+  Status DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline);
+  Status DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                    Deadline deadline);
+  Status DoBarrier(Deadline deadline);
+  // pairs.cc
+  Status DoSend(ConstBuffer send, Rank to, Deadline deadline);
+  Status DoRecv(Buffer recv, Rank from, Deadline deadline);
+  Status DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline);
+
   // What all ranks must call alike.
-  struct Operation {
+  struct Announcement {
     Call call;
     uint64_t count = 0;  // told in errors
     Counts counts = {};  // compared; of an all-to-all, this rank's own: sent, then received
@@ -94,8 +98,6 @@ class MessageCommunicator final : public Communicator {
   template <typename... Transfers>
   Status RunPairs(Deadline deadline, const Transfers&... transfers);  // pairs.cc
 
-  // OK, or why this communicator cannot be used any more.
-  Status Usable();
   // Leaves with the first failure, which is returned.
   Status Fail(const Status& failure);
   Status Explain(const Outcome& outcome, const std::string& what);
@@ -103,12 +105,12 @@ class MessageCommunicator final : public Communicator {
   // meeting.cc
   // Compares the operation with what the others call, and moves the parts. kInvalidArgument on all
   // ranks if they disagree.
-  Status Meet(const Operation& operation, const Parts& parts, Deadline deadline);
+  Status Meet(const Announcement& announced, const Parts& parts, Deadline deadline);
   // Moves more parts of the operation that was met for last; those of `also` (may be null) at the
   // same time.
   Status Move(const Parts& parts, Deadline deadline, const Parts* also = nullptr);
   Status Compare(Deadline deadline);
-  Status CompareAllToAll(const Operation& operation, Deadline deadline);
+  Status CompareAllToAll(const Announcement& announced, Deadline deadline);
   // Everybody's `numbers`, of which each rank has as many, by rank.
   StatusOr<std::vector<int64_t>> ShareNumbers(absl::Span<const int64_t> numbers, Deadline deadline);
   StatusOr<std::vector<std::string>> ShareTexts(const std::string& text, Deadline deadline);
@@ -127,7 +129,7 @@ class MessageCommunicator final : public Communicator {
   void Combine(absl::Span<const void* const> inputs, void* result, size_t count, DType dtype,
                ReduceOp op) const;
   // Combines in slices: every rank one of them, which it then hands to rank `root`, or to all (-1).
-  Status ReduceInSlices(const Operation& operation, ConstBuffer send, Buffer recv, ReduceOp op,
+  Status ReduceInSlices(const Announcement& announced, ConstBuffer send, Buffer recv, ReduceOp op,
                         Rank root, Deadline deadline);
 
   const std::unique_ptr<Transport> transport_;

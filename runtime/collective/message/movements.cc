@@ -32,16 +32,10 @@ void Copy(absl::Span<std::byte> to, const void* from) {
 
 }  // namespace
 
-Status MessageCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+Status MessageCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root,
+                                        Deadline deadline) {
   const bool is_root = rank() == root;
-  if (is_root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, recv.count, recv.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  }
-  const Operation operation{
+  const Announcement announced{
       {.kind = Kind::kBroadcast, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
       recv.count};
   const size_t bytes = recv.size_bytes();
@@ -55,7 +49,7 @@ Status MessageCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, 
     } else {
       parts.recv[root_index] = {to, bytes};
     }
-    LOCKSTEP_RETURN_IF_ERROR(Meet(operation, parts, deadline));
+    LOCKSTEP_RETURN_IF_ERROR(Meet(announced, parts, deadline));
   } else {
     // Slices for all but the root, in rank order.
     const auto slice_of = [&](int r) {
@@ -79,27 +73,18 @@ Status MessageCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, 
       const Slice mine = slice_of(rank());
       dealt.recv[root_index] = {to + mine.begin, mine.count};
     }
-    LOCKSTEP_RETURN_IF_ERROR(Meet(operation, dealt, deadline));
+    LOCKSTEP_RETURN_IF_ERROR(Meet(announced, dealt, deadline));
     LOCKSTEP_RETURN_IF_ERROR(Move(passed, deadline));
   }
   if (is_root) Copy({to, bytes}, from);
   return OkStatus();
 }
 
-Status MessageCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
-                                      Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+Status MessageCommunicator::DoAllGather(ConstBuffer send, Buffer recv, Counts counts,
+                                        Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(counts[mine]), recv.dtype));
   Parts parts(size());
   parts.recv = PartsOf<std::byte>(recv, counts);
-  if (send.data != parts.recv[mine].data()) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
-  }
   for (auto& part : parts.send) {
     part = {static_cast<const std::byte*>(send.data), send.size_bytes()};
   }
@@ -109,22 +94,12 @@ Status MessageCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts coun
   return OkStatus();
 }
 
-Status MessageCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                   Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+Status MessageCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                     Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(counts[mine]), send.dtype));
   Parts parts(size());
   if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), send.dtype));
     parts.recv = PartsOf<std::byte>(recv, counts);
-    if (send.data != parts.recv[mine].data()) {
-      LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
-    }
   } else {
     parts.send[static_cast<size_t>(root)] = {static_cast<const std::byte*>(send.data),
                                              send.size_bytes()};
@@ -138,22 +113,14 @@ Status MessageCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts,
   return OkStatus();
 }
 
-Status MessageCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                    Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+Status MessageCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                      Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(counts[mine]), recv.dtype));
   Parts parts(size());
   const auto* own = static_cast<const std::byte*>(nullptr);
   if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), recv.dtype));
     parts.send = PartsOf<const std::byte>(send, counts);
     own = parts.send[mine].data();
-    if (recv.data != own) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
   } else {
     parts.recv[static_cast<size_t>(root)] = {static_cast<std::byte*>(recv.data), recv.size_bytes()};
   }
@@ -166,16 +133,8 @@ Status MessageCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts
   return OkStatus();
 }
 
-Status MessageCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
-                                     Counts recv_counts, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(send_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(recv_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(send_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(recv_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status MessageCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
+                                       Counts recv_counts, Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   Parts parts(size());
   parts.send = PartsOf<const std::byte>(send, send_counts);

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/collective/checks.h"
 #include "runtime/collective/message/header.h"
 #include "runtime/collective/message/message_communicator.h"
 
@@ -103,28 +102,16 @@ Status MessageCommunicator::RunPairs(Deadline deadline, const Transfers&... tran
   return RunAdded(deadline);
 }
 
-Status MessageCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+Status MessageCommunicator::DoSend(ConstBuffer send, Rank to, Deadline deadline) {
   return RunPairs(deadline, PairTransfer(*this, to, send));
 }
 
-Status MessageCommunicator::Recv(Buffer recv, Rank from, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+Status MessageCommunicator::DoRecv(Buffer recv, Rank from, Deadline deadline) {
   return RunPairs(deadline, PairTransfer(*this, from, recv));
 }
 
-Status MessageCommunicator::SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
-                                     Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status MessageCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
+                                       Deadline deadline) {
   return RunPairs(deadline, PairTransfer(*this, to, send), PairTransfer(*this, from, recv));
 }
 

@@ -43,17 +43,13 @@ void MessageCommunicator::Combine(absl::Span<const void* const> inputs, void* re
   kernels::CombineFor(op, dtype)(&result, 1, inputs.data(), size(), count, Stores::kCached);
 }
 
-Status MessageCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
-                                      Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  const Operation operation{{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send.count};
+Status MessageCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
+                                        Deadline deadline) {
+  const Announcement announced{{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op},
+                               send.count};
   const size_t bytes = send.size_bytes();
   if (bytes > kFlatBytes && size() > 1) {
-    return ReduceInSlices(operation, send, recv, op, -1, deadline);
+    return ReduceInSlices(announced, send, recv, op, -1, deadline);
   }
   Parts parts(size());
   std::vector<const void*> inputs;
@@ -64,28 +60,20 @@ Status MessageCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op
     parts.recv[i] = {scratch + i * bytes, bytes};
     inputs.push_back(r == rank() ? send.data : scratch + i * bytes);
   }
-  LOCKSTEP_RETURN_IF_ERROR(Meet(operation, parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(Meet(announced, parts, deadline));
   Combine(inputs, recv.data, send.count, send.dtype, op);
   return OkStatus();
 }
 
-Status MessageCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                                   Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+Status MessageCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                     Deadline deadline) {
   const bool is_root = rank() == root;
-  if (is_root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  }
-  const Operation operation{
+  const Announcement announced{
       {.kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)},
       send.count};
   const size_t bytes = send.size_bytes();
   if (bytes > kFlatBytes && size() > 1) {
-    return ReduceInSlices(operation, send, recv, op, root, deadline);
+    return ReduceInSlices(announced, send, recv, op, root, deadline);
   }
   Parts parts(size());
   std::vector<const void*> inputs;
@@ -97,12 +85,12 @@ Status MessageCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, R
     parts.recv[i] = {scratch + i * bytes, bytes};
     inputs.push_back(r == rank() ? send.data : scratch + i * bytes);
   }
-  LOCKSTEP_RETURN_IF_ERROR(Meet(operation, parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(Meet(announced, parts, deadline));
   if (is_root) Combine(inputs, recv.data, send.count, send.dtype, op);
   return OkStatus();
 }
 
-Status MessageCommunicator::ReduceInSlices(const Operation& operation, ConstBuffer send,
+Status MessageCommunicator::ReduceInSlices(const Announcement& announced, ConstBuffer send,
                                            Buffer recv, ReduceOp op, Rank root, Deadline deadline) {
   const size_t element_bytes = SizeOf(send.dtype);
   const size_t window = kWindowBytes / element_bytes * static_cast<size_t>(size());
@@ -128,7 +116,7 @@ Status MessageCommunicator::ReduceInSlices(const Operation& operation, ConstBuff
   };
   Parts first(size());
   offer_inputs(first, 0);
-  LOCKSTEP_RETURN_IF_ERROR(Meet(operation, first, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(Meet(announced, first, deadline));
   for (size_t begin = 0; begin < send.count; begin += window) {
     const Slice mine = slice_of(begin, rank());
     std::vector<const void*> inputs;
@@ -157,19 +145,12 @@ Status MessageCommunicator::ReduceInSlices(const Operation& operation, ConstBuff
   return OkStatus();
 }
 
-Status MessageCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                                          Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+Status MessageCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts,
+                                            ReduceOp op, Deadline deadline) {
   const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
   const size_t element_bytes = SizeOf(send.dtype);
   const std::byte* const own =
       At(send.data, static_cast<size_t>(OffsetOf(counts, rank())) * element_bytes);
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, own));
   const size_t bytes = mine * element_bytes;
   Parts parts(size());
   std::vector<const void*> inputs;

@@ -49,14 +49,7 @@ ncclResult_t NcclCommunicator::Exchange(const Library& nccl, ncclComm_t comm, Na
   return result;
 }
 
-Status NcclCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, recv.count, recv.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  }
+Status NcclCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(
       Agree({.kind = Kind::kBroadcast, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
             recv.count, {}, deadline));
@@ -69,17 +62,10 @@ Status NcclCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Dea
               });
 }
 
-Status NcclCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
-                                   Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, mine, recv.dtype));
+Status NcclCommunicator::DoAllGather(ConstBuffer send, Buffer recv, Counts counts,
+                                     Deadline deadline) {
   const std::vector<cuda::Range> parts = Cut(recv, counts);
   const cuda::Range& own = parts[static_cast<size_t>(rank())];
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(recv, send, own.begin));
   LOCKSTEP_RETURN_IF_ERROR(
       Agree({.kind = Kind::kAllGather, .dtype = recv.dtype}, recv.count, counts, deadline));
   if (recv.count == 0) return OkStatus();
@@ -94,22 +80,11 @@ Status NcclCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
               });
 }
 
-Status NcclCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
+Status NcclCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                  Deadline deadline) {
   const auto total = static_cast<size_t>(SumOf(counts));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, mine, send.dtype));
   std::vector<cuda::Range> parts(counts.size());
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, total, send.dtype));
-    parts = Cut(recv, counts);
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(recv, send, parts[static_cast<size_t>(rank())].begin));
-  } else {
-    recv = Buffer();
-  }
+  if (rank() == root) parts = Cut(recv, counts);
   LOCKSTEP_RETURN_IF_ERROR(
       Agree({.kind = Kind::kGather, .dtype = send.dtype, .root = static_cast<uint16_t>(root)},
             total, counts, deadline));
@@ -124,22 +99,11 @@ Status NcclCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Ra
               });
 }
 
-Status NcclCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                 Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
+Status NcclCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                   Deadline deadline) {
   const auto total = static_cast<size_t>(SumOf(counts));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, recv.dtype));
   std::vector<cuda::Range> parts(counts.size());
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, total, recv.dtype));
-    parts = Cut(send, counts);
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, parts[static_cast<size_t>(rank())].begin));
-  } else {
-    send = ConstBuffer();
-  }
+  if (rank() == root) parts = Cut(send, counts);
   LOCKSTEP_RETURN_IF_ERROR(
       Agree({.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
             total, counts, deadline));
@@ -154,16 +118,8 @@ Status NcclCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, R
               });
 }
 
-Status NcclCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
-                                  Counts recv_counts, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(send_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(recv_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(send_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(recv_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status NcclCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
+                                    Counts recv_counts, Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const bool all_even,
                             AgreeOnPairs(send.dtype, send_counts, recv_counts, deadline));
   if (send.count == 0 && recv.count == 0) return OkStatus();

@@ -39,8 +39,7 @@ void NcclCommunicator::Abort(const Status& cause) {
   handle_->Abort(Status(StatusCode::kAborted, Message(cause)));
 }
 
-Status NcclCommunicator::Barrier(Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
+Status NcclCommunicator::DoBarrier(Deadline deadline) {
   return Agree({.kind = Kind::kBarrier}, 0, {}, deadline);
 }
 

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/dispatch.h"
 #include "runtime/collective/nccl/handle.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/cuda/elements.h"
@@ -51,28 +52,10 @@ class NcclCommunicator final : public GpuCommunicator {
   absl::Span<const Rank> members() const override { return host_->members(); }
   std::string_view backend() const override { return "nccl"; }
 
-  // reductions.cc
-  Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) override;
-  Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline) override;
-  Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                       Deadline deadline) override;
-  // movements.cc
-  Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) override;
-  Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) override;
-  Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                Deadline deadline) override;
-  Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                 Deadline deadline) override;
-  Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
-                  Deadline deadline) override;
-  // pairs.cc
-  Status Send(ConstBuffer send, Rank to, Deadline deadline) override;
-  Status Recv(Buffer recv, Rank from, Deadline deadline) override;
-  Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
-
-  Status Barrier(Deadline deadline) override;
   // agreement.cc
   Status AgreeOnHostMemory(const std::string& what, Deadline deadline) override;
+  Status Usable() override;
+  Status CheckReducible(ReduceOp op, DType dtype) const override;
   // NCCL lets go of a rank's memory before its kernel ends.
   bool RecvMayStillChange() const override { return host_->RecvMayStillChange(); }
   void ActFor(std::string whole) override { whole_ = std::move(whole); }
@@ -82,11 +65,33 @@ class NcclCommunicator final : public GpuCommunicator {
   std::shared_ptr<Connection> connection() const override { return handle_; }
 
  protected:
+  Status DoRun(const Operation& operation, Deadline deadline) override {
+    return Dispatch(*this, operation, deadline);
+  }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override;
 
  private:
+  friend Status Dispatch<NcclCommunicator>(NcclCommunicator&, const Operation&, Deadline);
+  // reductions.cc
+  Status DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline);
+  Status DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline);
+  Status DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                         Deadline deadline);
+  // movements.cc
+  Status DoBroadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline);
+  Status DoAllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline);
+  Status DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline);
+  Status DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline);
+  Status DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                    Deadline deadline);
+  // pairs.cc
+  Status DoSend(ConstBuffer send, Rank to, Deadline deadline);
+  Status DoRecv(Buffer recv, Rank from, Deadline deadline);
+  Status DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline);
+  Status DoBarrier(Deadline deadline);
+
   // What ranks compare.
   struct Header {
     Call call;
@@ -108,10 +113,7 @@ class NcclCommunicator final : public GpuCommunicator {
   // not expected. -1: nobody.
   Status AgreeOnMessages(ConstBuffer send, Rank to, ConstBuffer recv, Rank from, Deadline deadline);
 
-  // OK, or the first failure, which stays.
-  Status Usable();
   Status Fail(const Status& failure);
-  Status CheckReducible(ReduceOp op, DType dtype) const;
 
   // Puts what `calls` calls into the communication stream: it works on this memory. The ranks have
   // agreed.

@@ -1,13 +1,9 @@
 // Messages from one rank to another.
-#include "runtime/collective/checks.h"
 #include "runtime/collective/nccl/nccl_communicator.h"
 
 namespace lockstep::collective::nccl {
 
-Status NcclCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+Status NcclCommunicator::DoSend(ConstBuffer send, Rank to, Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(AgreeOnMessages(send, to, {}, -1, deadline));
   if (send.count == 0) return OkStatus();
   return Post("ncclSend", {{RangeOf(send)}}, deadline,
@@ -17,10 +13,7 @@ Status NcclCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {
               });
 }
 
-Status NcclCommunicator::Recv(Buffer recv, Rank from, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+Status NcclCommunicator::DoRecv(Buffer recv, Rank from, Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(AgreeOnMessages({}, -1, recv, from, deadline));
   if (recv.count == 0) return OkStatus();
   return Post("ncclRecv", {{RangeOf(recv)}}, deadline,
@@ -30,14 +23,8 @@ Status NcclCommunicator::Recv(Buffer recv, Rank from, Deadline deadline) {
               });
 }
 
-Status NcclCommunicator::SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
-                                  Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status NcclCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
+                                    Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(AgreeOnMessages(send, to, recv, from, deadline));
   if (send.count == 0 && recv.count == 0) return OkStatus();
   const auto ranks = static_cast<size_t>(size());

@@ -137,12 +137,8 @@ Status NcclCommunicator::PostReduction(const char* what, const Plan& plan, Const
   return on_lane(device_->lanes->EndCommunication(memory));
 }
 
-Status NcclCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckReducible(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+Status NcclCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
+                                     Deadline deadline) {
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const Plan plan, PlanFor(op, send, recv));
   LOCKSTEP_RETURN_IF_ERROR(
@@ -155,18 +151,8 @@ Status NcclCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, D
       });
 }
 
-Status NcclCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                                Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReducible(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  } else {
-    recv = Buffer{nullptr, 0, send.dtype};
-  }
+Status NcclCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                  Deadline deadline) {
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const Plan plan, PlanFor(op, send, recv));
   LOCKSTEP_RETURN_IF_ERROR(Agree(
@@ -180,17 +166,9 @@ Status NcclCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank
       });
 }
 
-Status NcclCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                                       Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReducible(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
+Status NcclCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                                         Deadline deadline) {
   const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckOverlap(send, recv, At(send.data, OffsetOf(counts, rank()), send.dtype)));
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const Plan plan, PlanFor(op, send, recv));
   LOCKSTEP_RETURN_IF_ERROR(Agree({.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op},

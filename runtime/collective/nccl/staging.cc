@@ -22,7 +22,7 @@ bool StagingCommunicator::IsRegistered(ConstBuffer buffer) const {
   return buffer.count > 0 && all.Meets(RangeOf(buffer));
 }
 
-StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const char* what, ConstBuffer send,
+StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, ConstBuffer send,
                                                   ConstBuffer recv, Deadline deadline) {
   if (size() == 1) return true;
   uint64_t mine = kElsewhere;
@@ -49,7 +49,7 @@ Status StagingCommunicator::Copy(void* to, const void* from, size_t size_bytes) 
   return lanes.EndCommunication(used);
 }
 
-Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Operation& operation) {
+Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Work& work) {
   const cuda::Range out = RangeOf(send);
   const cuda::Range in = RangeOf(recv);
   ConstBuffer from = send;
@@ -80,88 +80,27 @@ Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Oper
   if (from.data != send.data) {
     LOCKSTEP_RETURN_IF_ERROR(Copy(const_cast<void*>(from.data), send.data, out.size_bytes));
   }
-  LOCKSTEP_RETURN_IF_ERROR(operation(from, to));
+  LOCKSTEP_RETURN_IF_ERROR(work(from, to));
   return to.data == recv.data ? OkStatus() : Copy(recv.data, to.data, in.size_bytes);
 }
 
-Status StagingCommunicator::Around(const char* what, ConstBuffer send, Buffer recv,
-                                   Deadline deadline, const Operation& operation) {
+Status StagingCommunicator::Around(const std::string& what, ConstBuffer send, Buffer recv,
+                                   Deadline deadline, const Work& work) {
   LOCKSTEP_ASSIGN_OR_RETURN(const bool as_they_are, AgreeOnPlaces(what, send, recv, deadline));
-  return as_they_are ? operation(send, recv) : WithCopies(send, recv, operation);
+  return as_they_are ? work(send, recv) : WithCopies(send, recv, work);
 }
 
-Status StagingCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
-                                      Deadline deadline) {
-  return Around("an allreduce", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
-    return inner_->AllReduce(from, to, op, deadline);
-  });
-}
-
-Status StagingCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                                   Deadline deadline) {
-  return Around(
-      "a reduce", send, rank() == root ? recv : Buffer{nullptr, 0, send.dtype}, deadline,
-      [&](ConstBuffer from, Buffer to) { return inner_->Reduce(from, to, op, root, deadline); });
-}
-
-Status StagingCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                                          Deadline deadline) {
-  return Around("a reduce-scatter", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
-    return inner_->ReduceScatter(from, to, counts, op, deadline);
-  });
-}
-
-Status StagingCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
-  return Around(
-      "a broadcast", rank() == root ? send : ConstBuffer(), recv, deadline,
-      [&](ConstBuffer from, Buffer to) { return inner_->Broadcast(from, to, root, deadline); });
-}
-
-Status StagingCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
-                                      Deadline deadline) {
-  return Around("an allgather", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
-    return inner_->AllGather(from, to, counts, deadline);
-  });
-}
-
-Status StagingCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                   Deadline deadline) {
-  return Around("a gather", send, rank() == root ? recv : Buffer(), deadline,
-                [&](ConstBuffer from, Buffer to) {
-                  return inner_->Gather(from, to, counts, root, deadline);
-                });
-}
-
-Status StagingCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                    Deadline deadline) {
-  return Around("a scatter", rank() == root ? send : ConstBuffer(), recv, deadline,
-                [&](ConstBuffer from, Buffer to) {
-                  return inner_->Scatter(from, to, counts, root, deadline);
-                });
-}
-
-Status StagingCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
-                                     Counts recv_counts, Deadline deadline) {
-  return Around("an all-to-all", send, recv, deadline, [&](ConstBuffer from, Buffer to) {
-    return inner_->AllToAll(from, send_counts, to, recv_counts, deadline);
-  });
-}
-
-Status StagingCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {
-  return WithCopies(send, {},
-                    [&](ConstBuffer from, Buffer) { return inner_->Send(from, to, deadline); });
-}
-
-Status StagingCommunicator::Recv(Buffer recv, Rank from, Deadline deadline) {
-  return WithCopies({}, recv,
-                    [&](ConstBuffer, Buffer to) { return inner_->Recv(to, from, deadline); });
-}
-
-Status StagingCommunicator::SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
-                                     Deadline deadline) {
-  return WithCopies(send, recv, [&](ConstBuffer out, Buffer in) {
-    return inner_->SendRecv(out, to, in, from, deadline);
-  });
+Status StagingCommunicator::DoRun(const Operation& operation, Deadline deadline) {
+  const auto run = [&](ConstBuffer send, Buffer recv) {
+    Operation staged = operation;
+    staged.send = send;
+    staged.recv = recv;
+    return inner_->Run(staged, deadline);
+  };
+  if (IsMessage(operation.kind)) return WithCopies(operation.send, operation.recv, run);
+  const std::string_view name = Name(operation.kind);
+  const std::string what = (name.front() == 'a' ? "an " : "a ") + std::string(name);
+  return Around(what, operation.send, operation.recv, deadline, run);
 }
 
 StatusOr<std::unique_ptr<Communicator>> StagingCommunicator::DoSplit(

@@ -30,12 +30,8 @@ class StagingCommunicator final : public GpuCommunicator {
   void Abort(const Status& cause) override { inner_->Abort(cause); }
   void AbortHost(const Status& cause) override { inner_->AbortHost(cause); }
   std::shared_ptr<Connection> connection() const override { return inner_->connection(); }
-  Status Barrier(Deadline deadline) override {
-    return Around("a barrier", {}, {}, deadline,
-                  [&](ConstBuffer, Buffer) { return inner_->Barrier(deadline); });
-  }
   Status AgreeOnHostMemory(const std::string& what, Deadline deadline) override {
-    return Around(what.c_str(), {}, {}, deadline,
+    return Around(what, {}, {}, deadline,
                   [&](ConstBuffer, Buffer) { return inner_->AgreeOnHostMemory(what, deadline); });
   }
   void ActFor(std::string whole) override {
@@ -43,38 +39,27 @@ class StagingCommunicator final : public GpuCommunicator {
     inner_->ActFor(std::move(whole));
   }
 
-  Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) override;
-  Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline) override;
-  Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                       Deadline deadline) override;
-  Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) override;
-  Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) override;
-  Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                Deadline deadline) override;
-  Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                 Deadline deadline) override;
-  Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
-                  Deadline deadline) override;
-  Status Send(ConstBuffer send, Rank to, Deadline deadline) override;
-  Status Recv(Buffer recv, Rank from, Deadline deadline) override;
-  Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
+  Status Usable() override { return inner_->Usable(); }
+  Status CheckReducible(ReduceOp op, DType dtype) const override {
+    return inner_->CheckReducible(op, dtype);
+  }
 
  protected:
+  Status DoRun(const Operation& operation, Deadline deadline) override;
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override;
 
  private:
-  using Operation = std::function<Status(ConstBuffer send, Buffer recv)>;
+  using Work = std::function<Status(ConstBuffer send, Buffer recv)>;
 
-  // Does `operation` with these buffers, or with copies. One that this rank has no part in is
-  // empty.
-  Status Around(const char* what, ConstBuffer send, Buffer recv, Deadline deadline,
-                const Operation& operation);
+  // Does `work` with these buffers, or with copies.
+  Status Around(const std::string& what, ConstBuffer send, Buffer recv, Deadline deadline,
+                const Work& work);
   // With copies of what is registered.
-  Status WithCopies(ConstBuffer send, Buffer recv, const Operation& operation);
+  Status WithCopies(ConstBuffer send, Buffer recv, const Work& work);
   // True if all ranks may pass what they have.
-  StatusOr<bool> AgreeOnPlaces(const char* what, ConstBuffer send, ConstBuffer recv,
+  StatusOr<bool> AgreeOnPlaces(const std::string& what, ConstBuffer send, ConstBuffer recv,
                                Deadline deadline);
   bool IsRegistered(ConstBuffer buffer) const;
   // In the communication stream.

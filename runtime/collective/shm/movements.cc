@@ -43,21 +43,12 @@ const void* PartOf(ConstBuffer buffer, Counts counts, Rank rank) {
 
 }  // namespace
 
-Status ShmCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+Status ShmCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
   const auto count = static_cast<int64_t>(recv.count);
-  ConstBuffer source;
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, recv.count, recv.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-    source = send;
-  }
   Exchange x(
       *team_,
       Call{.kind = Kind::kBroadcast, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
-      source, rank() == root ? Counts(&count, 1) : Counts(), recv);
+      send, rank() == root ? Counts(&count, 1) : Counts(), recv);
   x.Compare(recv.count);
   if (recv.size_bytes() > kFlatBytes) x.OfferRecv();
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
@@ -92,16 +83,9 @@ Status ShmCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root, Dead
       deadline);
 }
 
-Status ShmCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+Status ShmCommunicator::DoAllGather(ConstBuffer send, Buffer recv, Counts counts,
+                                    Deadline deadline) {
   const int64_t mine = counts[static_cast<size_t>(rank())];
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, static_cast<size_t>(mine), recv.dtype));
-  if (send.data != PartOf(recv, counts, rank())) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
-  }
   Exchange x(*team_, Call{.kind = Kind::kAllGather, .dtype = recv.dtype}, send, Counts(&mine, 1),
              recv);
   x.Compare(counts);
@@ -124,16 +108,10 @@ Status ShmCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts, 
       deadline);
 }
 
-Status ShmCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                               Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+Status ShmCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                 Deadline deadline) {
   const int64_t mine = counts[static_cast<size_t>(rank())];
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, static_cast<size_t>(mine), send.dtype));
   if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), send.dtype));
     if (send.data != PartOf(recv, counts, rank())) {
       LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
     }
@@ -166,23 +144,12 @@ Status ShmCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Ran
       deadline);
 }
 
-Status ShmCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
+Status ShmCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                  Deadline deadline) {
   const int64_t mine = counts[static_cast<size_t>(rank())];
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, static_cast<size_t>(mine), recv.dtype));
-  ConstBuffer source;
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), recv.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, PartOf(send, counts, rank())));
-    source = send;
-  }
   Exchange x(*team_,
              Call{.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
-             source, rank() == root ? counts : Counts(), recv);
+             send, rank() == root ? counts : Counts(), recv);
   x.Compare(counts);
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
   const size_t element_bytes = SizeOf(recv.dtype);
@@ -201,16 +168,8 @@ Status ShmCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Ra
       deadline);
 }
 
-Status ShmCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
-                                 Counts recv_counts, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(send_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(recv_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(send_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(recv_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status ShmCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
+                                   Counts recv_counts, Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   if (send_counts[mine] != recv_counts[mine]) {
     return InvalidArgument("rank ", team_->WorldRank(rank()), " sends ", send_counts[mine],

@@ -46,12 +46,7 @@ void ShmCommunicator::CombineWindow(const Exchange& x, const Window& window, DTy
                                  stores);
 }
 
-Status ShmCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+Status ShmCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
   const auto count = static_cast<int64_t>(send.count);
   Exchange x(*team_, Call{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send,
              Counts(&count, 1), recv);
@@ -70,16 +65,8 @@ Status ShmCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, De
       deadline);
 }
 
-Status ShmCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                               Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  }
+Status ShmCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                 Deadline deadline) {
   const auto count = static_cast<int64_t>(send.count);
   Exchange x(*team_,
              Call{.kind = Kind::kReduce,
@@ -99,20 +86,10 @@ Status ShmCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank 
       deadline);
 }
 
-Status ShmCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                                      Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+Status ShmCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                                        Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   const auto offset = static_cast<size_t>(OffsetOf(counts, rank()));
-  const size_t element_bytes = SizeOf(send.dtype);
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(counts[mine]), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckOverlap(send, recv, static_cast<const std::byte*>(send.data) + offset * element_bytes));
   Exchange x(*team_, Call{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send,
              counts, recv);
   x.Compare(counts);

@@ -32,34 +32,21 @@ StatusOr<std::unique_ptr<Communicator>> ShmCommunicator::DoSplit(
   return std::make_unique<ShmCommunicator>(std::move(team));
 }
 
-Status ShmCommunicator::Barrier(Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
+Status ShmCommunicator::DoBarrier(Deadline deadline) {
   Exchange x(*team_, Call{.kind = Kind::kBarrier}, {}, {}, {});
   return x.Begin(deadline);
 }
 
-Status ShmCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+Status ShmCommunicator::DoSend(ConstBuffer send, Rank to, Deadline deadline) {
   return mailbox_.Send(send, to, deadline);
 }
 
-Status ShmCommunicator::Recv(Buffer recv, Rank from, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+Status ShmCommunicator::DoRecv(Buffer recv, Rank from, Deadline deadline) {
   return mailbox_.Recv(recv, from, deadline);
 }
 
-Status ShmCommunicator::SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
-                                 Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(team_->Usable());
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status ShmCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
+                                   Deadline deadline) {
   return mailbox_.SendRecv(send, to, recv, from, deadline);
 }
 

@@ -16,10 +16,6 @@ void Copy(Buffer to, ConstBuffer from) {
   if (to.data != from.data && to.count > 0) FastCopy(to.data, from.data, to.size_bytes());
 }
 
-size_t CountOf(Counts counts, Rank rank) {
-  return static_cast<size_t>(counts[static_cast<size_t>(rank)]);
-}
-
 Call CallOf(Kind kind, DType dtype, Rank root) {
   return {.kind = kind, .dtype = dtype, .root = static_cast<uint16_t>(root)};
 }
@@ -56,15 +52,8 @@ Status TwoLevelCommunicator::HandOut(ConstBuffer mine, const Parcels& parcels, B
   return OkStatus();
 }
 
-Status TwoLevelCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root,
-                                       Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, recv.count, recv.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  }
+Status TwoLevelCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root,
+                                         Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin(CallOf(Kind::kBroadcast, recv.dtype, root),
                                                        recv.count, {}, deadline));
   const bool has_it = layout_.IsNear(root);
@@ -84,15 +73,8 @@ Status TwoLevelCommunicator::Broadcast(ConstBuffer send, Buffer recv, Rank root,
   return Inside(node_->AllGather(mine, recv, layout_.LocalCountsOf(slices), stages.after));
 }
 
-Status TwoLevelCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts counts,
-                                       Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, CountOf(counts, rank()), recv.dtype));
-  const Buffer own = PartOf(recv, {static_cast<size_t>(OffsetOf(counts, rank())), send.count});
-  if (send.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status TwoLevelCommunicator::DoAllGather(ConstBuffer send, Buffer recv, Counts counts,
+                                         Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const Stages stages,
       Begin({.kind = Kind::kAllGather, .dtype = recv.dtype}, recv.count, counts, deadline));
@@ -115,18 +97,8 @@ Status TwoLevelCommunicator::AllGather(ConstBuffer send, Buffer recv, Counts cou
   return OkStatus();
 }
 
-Status TwoLevelCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                    Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, CountOf(counts, rank()), send.dtype));
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        CheckBuffer("recv", recv, static_cast<size_t>(SumOf(counts)), send.dtype));
-    const Buffer own = PartOf(recv, {static_cast<size_t>(OffsetOf(counts, rank())), send.count});
-    if (send.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
-  }
+Status TwoLevelCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                      Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
                             Begin(CallOf(Kind::kGather, send.dtype, root),
                                   static_cast<uint64_t>(SumOf(counts)), counts, deadline));
@@ -155,19 +127,8 @@ Status TwoLevelCommunicator::Gather(ConstBuffer send, Buffer recv, Counts counts
   return OkStatus();
 }
 
-Status TwoLevelCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                     Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, CountOf(counts, rank()), recv.dtype));
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(
-        CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), recv.dtype));
-    const ConstBuffer own =
-        PartOf(send, {static_cast<size_t>(OffsetOf(counts, rank())), recv.count});
-    if (recv.data != own.data) LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
-  }
+Status TwoLevelCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                                       Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
                             Begin(CallOf(Kind::kScatter, recv.dtype, root),
                                   static_cast<uint64_t>(SumOf(counts)), counts, deadline));
@@ -191,16 +152,8 @@ Status TwoLevelCommunicator::Scatter(ConstBuffer send, Buffer recv, Counts count
   return HandOut(piece, parcels, recv, stages.after);
 }
 
-Status TwoLevelCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
-                                      Counts recv_counts, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(send_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(recv_counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(send_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("recv", recv, static_cast<size_t>(SumOf(recv_counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status TwoLevelCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
+                                        Counts recv_counts, Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
                             Begin({.kind = Kind::kAllToAll, .dtype = send.dtype}, 0, {}, deadline));
   // Each element travels once anyway, so all go from rank to rank. But other operations meet on
@@ -211,8 +164,7 @@ Status TwoLevelCommunicator::AllToAll(ConstBuffer send, Counts send_counts, Buff
                      stages);
 }
 
-Status TwoLevelCommunicator::Barrier(Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
+Status TwoLevelCommunicator::DoBarrier(Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin({.kind = Kind::kBarrier}, 0, {}, deadline));
   return MeetAcross(stages);
 }

@@ -4,35 +4,22 @@
 #include <system_error>
 #include <thread>
 
-#include "runtime/collective/checks.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 
 namespace lockstep::collective::two_level {
 
-Status TwoLevelCommunicator::Send(ConstBuffer send, Rank to, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
+Status TwoLevelCommunicator::DoSend(ConstBuffer send, Rank to, Deadline deadline) {
   return Inside(layout_.IsNear(to) ? node_->Send(send, layout_.LocalOf(to), deadline)
                                    : network_->Send(send, to, deadline));
 }
 
-Status TwoLevelCommunicator::Recv(Buffer recv, Rank from, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
+Status TwoLevelCommunicator::DoRecv(Buffer recv, Rank from, Deadline deadline) {
   return Inside(layout_.IsNear(from) ? node_->Recv(recv, layout_.LocalOf(from), deadline)
                                      : network_->Recv(recv, from, deadline));
 }
 
-Status TwoLevelCommunicator::SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
-                                      Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(to, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckPeer(from, rank(), size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, recv.count, recv.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
+Status TwoLevelCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
+                                        Deadline deadline) {
   if (layout_.IsNear(to) && layout_.IsNear(from)) {
     return Inside(
         node_->SendRecv(send, layout_.LocalOf(to), recv, layout_.LocalOf(from), deadline));

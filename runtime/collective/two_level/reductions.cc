@@ -5,7 +5,6 @@
 // receives what it has about twice, however many ranks it has.
 #include <cstring>
 
-#include "runtime/collective/checks.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/cast.h"
 
@@ -128,13 +127,8 @@ Status TwoLevelCommunicator::ReduceScatterStages(ConstBuffer send, Buffer recv, 
   return HandOut(piece, parcels, recv, stages.after);
 }
 
-Status TwoLevelCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
-                                       Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
+Status TwoLevelCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
+                                         Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const Stages stages,
       Begin({.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send.count, {}, deadline));
@@ -147,16 +141,8 @@ Status TwoLevelCommunicator::AllReduce(ConstBuffer send, Buffer recv, ReduceOp o
   return OkStatus();
 }
 
-Status TwoLevelCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                                    Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckRoot(root, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("send", send, send.count, send.dtype));
-  if (rank() == root) {
-    LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, send.count, send.dtype));
-    LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, send.data));
-  }
+Status TwoLevelCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                                      Deadline deadline) {
   const Call call{
       .kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)};
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages, Begin(call, send.count, {}, deadline));
@@ -171,18 +157,9 @@ Status TwoLevelCommunicator::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, 
   return OkStatus();
 }
 
-Status TwoLevelCommunicator::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts,
-                                           ReduceOp op, Deadline deadline) {
-  LOCKSTEP_RETURN_IF_ERROR(failure_);
-  LOCKSTEP_RETURN_IF_ERROR(CheckCounts(counts, size()));
-  LOCKSTEP_RETURN_IF_ERROR(CheckReduction(op, send.dtype));
+Status TwoLevelCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts,
+                                             ReduceOp op, Deadline deadline) {
   const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
-  const auto offset = static_cast<size_t>(OffsetOf(counts, rank())) * SizeOf(send.dtype);
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckBuffer("send", send, static_cast<size_t>(SumOf(counts)), send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(CheckBuffer("recv", recv, mine, send.dtype));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckOverlap(send, recv, static_cast<const std::byte*>(send.data) + offset));
   LOCKSTEP_ASSIGN_OR_RETURN(const Stages stages,
                             Begin({.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op},
                                   send.count, counts, deadline));

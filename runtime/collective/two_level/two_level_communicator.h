@@ -16,6 +16,7 @@
 
 #include "runtime/collective/call.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/dispatch.h"
 #include "runtime/collective/message/message_communicator.h"
 #include "runtime/collective/two_level/layout.h"
 #include "runtime/collective/two_level/parcels.h"
@@ -41,29 +42,7 @@ class TwoLevelCommunicator final : public Communicator {
   absl::Span<const Rank> members() const override { return network_->members(); }
   std::string_view backend() const override { return name_; }
 
-  // reductions.cc
-  Status AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) override;
-  Status Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline) override;
-  Status ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                       Deadline deadline) override;
-  // movements.cc
-  Status Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) override;
-  Status AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) override;
-  Status Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                Deadline deadline) override;
-  Status Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                 Deadline deadline) override;
-  Status AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
-                  Deadline deadline) override;
-  Status Barrier(Deadline deadline) override;
-  // pairs.cc
-  Status Send(ConstBuffer send, Rank to, Deadline deadline) override;
-  Status Recv(Buffer recv, Rank from, Deadline deadline) override;
-  // One message inside and one across at the same time take a thread: kResourceExhausted if none
-  // can be had. When one of them fails the other is aborted; what was aborted cannot be split any
-  // more.
-  Status SendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline) override;
-
+  Status Usable() override { return failure_; }
   bool RecvMayStillChange() const override {
     return node_ != nullptr && node_->RecvMayStillChange();
   }
@@ -72,11 +51,36 @@ class TwoLevelCommunicator final : public Communicator {
   void Abort(const Status& cause) override;
 
  protected:
+  Status DoRun(const Operation& operation, Deadline deadline) override {
+    return Dispatch(*this, operation, deadline);
+  }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank> group_ranks, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override;
 
  private:
+  friend Status Dispatch<TwoLevelCommunicator>(TwoLevelCommunicator&, const Operation&, Deadline);
+  // reductions.cc
+  Status DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline);
+  Status DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root, Deadline deadline);
+  Status DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                         Deadline deadline);
+  // movements.cc
+  Status DoBroadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline);
+  Status DoAllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline);
+  Status DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline);
+  Status DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline);
+  Status DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                    Deadline deadline);
+  Status DoBarrier(Deadline deadline);
+  // pairs.cc
+  Status DoSend(ConstBuffer send, Rank to, Deadline deadline);
+  Status DoRecv(Buffer recv, Rank from, Deadline deadline);
+  // One message inside and one across at the same time take a thread: kResourceExhausted if none
+  // can be had. When one of them fails the other is aborted; what was aborted cannot be split any
+  // more.
+  Status DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline);
+
   // An operation under way. Its three stages have deadlines one after the other, so that those who
   // notice first what is missing can say so to those who only wait for them.
   struct Stages {

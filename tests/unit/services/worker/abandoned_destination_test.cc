@@ -28,33 +28,21 @@ class FailingCommunicator : public collective::Communicator {
   int size() const override { return 1; }
   absl::Span<const Rank> members() const override { return kOnlyRank; }
   std::string_view backend() const override { return "failing"; }
-  Status AllReduce(ConstBuffer, Buffer, ReduceOp, Deadline) override { return Failure(); }
-  Status Reduce(ConstBuffer, Buffer, ReduceOp, Rank, Deadline) override { return Failure(); }
-  Status Broadcast(ConstBuffer, Buffer, Rank, Deadline) override { return Failure(); }
-  Status AllGather(ConstBuffer, Buffer, Counts, Deadline) override { return Failure(); }
-  Status Gather(ConstBuffer, Buffer, Counts, Rank, Deadline) override { return Failure(); }
-  Status ReduceScatter(ConstBuffer, Buffer, Counts, ReduceOp, Deadline) override {
-    return Failure();
-  }
-  Status Scatter(ConstBuffer, Buffer, Counts, Rank, Deadline) override { return Failure(); }
-  Status AllToAll(ConstBuffer, Counts, Buffer, Counts, Deadline) override { return Failure(); }
-  Status Send(ConstBuffer, Rank, Deadline) override { return Failure(); }
-  Status Recv(Buffer, Rank, Deadline) override { return Failure(); }
-  Status SendRecv(ConstBuffer, Rank, Buffer, Rank, Deadline) override { return Failure(); }
-  Status Barrier(Deadline) override { return Failure(); }
   bool RecvMayStillChange() const override { return writing_; }
   void ActFor(std::string) override {}
   void Leave(const Status&) override {}
   void Abort(const Status&) override {}
 
  protected:
+  Status DoRun(const collective::Operation&, Deadline) override {
+    return Unavailable("rank 1 gave up");
+  }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank>, uint64_t, Deadline,
                                                   const std::atomic<bool>*) override {
     return std::make_unique<FailingCommunicator>(writing_);
   }
 
  private:
-  static Status Failure() { return Unavailable("rank 1 gave up"); }
   const bool& writing_;
 };
 

@@ -30,39 +30,13 @@ class FakeCommunicator : public collective::Communicator {
   int size() const override { return 1; }
   absl::Span<const Rank> members() const override { return {}; }
   std::string_view backend() const override { return "fake"; }
-  Status AllReduce(ConstBuffer, Buffer, collective::ReduceOp, Deadline) override {
-    return OkStatus();
-  }
-  Status Reduce(ConstBuffer, Buffer, collective::ReduceOp, Rank, Deadline) override {
-    return OkStatus();
-  }
-  Status Broadcast(ConstBuffer, Buffer, Rank, Deadline) override { return OkStatus(); }
-  Status AllGather(ConstBuffer, Buffer, collective::Counts, Deadline) override {
-    return OkStatus();
-  }
-  Status Gather(ConstBuffer, Buffer, collective::Counts, Rank, Deadline) override {
-    return OkStatus();
-  }
-  Status ReduceScatter(ConstBuffer, Buffer, collective::Counts, collective::ReduceOp,
-                       Deadline) override {
-    return OkStatus();
-  }
-  Status Scatter(ConstBuffer, Buffer, collective::Counts, Rank, Deadline) override {
-    return OkStatus();
-  }
-  Status AllToAll(ConstBuffer, collective::Counts, Buffer, collective::Counts, Deadline) override {
-    return OkStatus();
-  }
-  Status Send(ConstBuffer, Rank, Deadline) override { return OkStatus(); }
-  Status Recv(Buffer, Rank, Deadline) override { return OkStatus(); }
-  Status SendRecv(ConstBuffer, Rank, Buffer, Rank, Deadline) override { return OkStatus(); }
-  Status Barrier(Deadline) override { return OkStatus(); }
   bool RecvMayStillChange() const override { return false; }
   void ActFor(std::string) override {}
   void Leave(const Status&) override {}
   void Abort(const Status&) override { ++log_.aborts; }
 
  protected:
+  Status DoRun(const collective::Operation&, Deadline) override { return OkStatus(); }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank>, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override {

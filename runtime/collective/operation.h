@@ -1,0 +1,69 @@
+// One operation of a communicator, as a value: what it is, its buffers, and who takes part.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string_view>
+
+#include "absl/types/span.h"
+#include "runtime/base/buffer.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+
+namespace lockstep::collective {
+
+// Collectives tell each other these numbers (Call::kind); messages between two ranks do not.
+enum class Kind : uint8_t {
+  kBarrier,
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kGather,
+  kReduceScatter,
+  kScatter,
+  kAllToAll,
+  kSend,
+  kRecv,
+  kSendRecv,
+};
+
+inline constexpr int kKindCount = 12;
+
+// "barrier", "allreduce", "reduce-scatter", "all-to-all", "send", ... A peer's memory is not
+// trusted to hold valid numbers: of others, "an unknown operation".
+std::string_view Name(Kind kind);
+// Between two ranks, not among all.
+constexpr bool IsMessage(Kind kind) { return kind >= Kind::kSend; }
+// Combines elements of the ranks.
+constexpr bool Reduces(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+}
+
+// The numeric values are part of the wire format (schemas/control.capnp).
+enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4 };
+inline constexpr int kReduceOpCount = 5;
+
+// "sum", "prod", "min", "max", "avg"
+std::string_view Name(ReduceOp op);
+StatusOr<ReduceOp> ParseReduceOp(std::string_view name);
+inline std::ostream& operator<<(std::ostream& out, ReduceOp op) { return out << Name(op); }
+
+// Elements per rank of the group, in rank order.
+using Counts = absl::Span<const int64_t>;
+
+// Borrows the buffers and counts. Which fields an operation has, and what it makes of them, is said
+// where Communicator declares it; the others are as they are here.
+struct Operation {
+  Kind kind = Kind::kBarrier;
+  ConstBuffer send = {};
+  Buffer recv = {};
+  ReduceOp op = ReduceOp::kSum;
+  Counts counts = {};       // of an all-to-all: those that are sent
+  Counts recv_counts = {};  // of an all-to-all
+  Rank root = 0;
+  Rank to = 0;
+  Rank from = 0;
+};
+
+}  // namespace lockstep::collective

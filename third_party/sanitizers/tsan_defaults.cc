@@ -20,5 +20,5 @@ extern "C" const char* __tsan_default_suppressions() {
 // ThreadSanitizer keeps signals, and what its own handler has set up meanwhile is overwritten. The
 // kernel gives a process's signals to the main thread; here that waits once before any can come.
 namespace {
-[[maybe_unused]] const int waited_once = poll(nullptr, 0, 0);
+[[maybe_unused]] const int kWaitedOnce = poll(nullptr, 0, 0);
 }  // namespace

@@ -30,6 +30,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/operations.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
@@ -254,23 +255,8 @@ class Session {
 
  private:
   struct Parts;
-  // The order is that of wire::CollectiveKind.
-  enum class Kind : uint8_t {
-    kAllReduce,
-    kReduce,
-    kBroadcast,
-    kAllGather,
-    kGather,
-    kReduceScatter,
-    kScatter,
-    kAllToAll,
-    kBarrier,
-    kTransfer,
-    kSendToNextGroup,
-    kReceiveFromPreviousGroup,
-  };
   struct CollectiveCall {
-    Kind kind;
+    OperationKind kind;
     DRef source = {};
     Reduction op = Reduction::kSum;
     Rank root = 0;

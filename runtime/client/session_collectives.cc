@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "runtime/client/session_parts.h"
+#include "runtime/control/operation_kind.h"
 
 namespace lockstep {
 
@@ -16,7 +17,7 @@ StatusOr<DRef> Session::Collective(const CollectiveCall& call, const CollectiveO
   const bool makes = call.gives_result && options.destination.IsNull();
   const auto write = [&](wire::Command::Builder command, RegisterId destination) {
     auto collective = command.initCollective();
-    collective.setKind(static_cast<wire::CollectiveKind>(call.kind));
+    collective.setKind(control::ToWire(call.kind));
     collective.setOp(static_cast<wire::ReduceOp>(call.op));
     collective.setSource(call.source.id().Packed());
     collective.setDestination(destination.Packed());
@@ -59,42 +60,44 @@ Status Session::CheckPlace(const CollectiveCall& call, const CollectiveOptions& 
 
 StatusOr<DRef> Session::AllReduce(const DRef& source, Reduction op,
                                   const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kAllReduce, .source = source, .op = op}, options);
+  return Collective({.kind = OperationKind::kAllReduce, .source = source, .op = op}, options);
 }
 StatusOr<DRef> Session::Reduce(const DRef& source, Reduction op, Rank root,
                                const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kReduce, .source = source, .op = op, .root = root}, options);
+  return Collective({.kind = OperationKind::kReduce, .source = source, .op = op, .root = root},
+                    options);
 }
 StatusOr<DRef> Session::Broadcast(const DRef& source, Rank root, const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kBroadcast, .source = source, .root = root}, options);
+  return Collective({.kind = OperationKind::kBroadcast, .source = source, .root = root}, options);
 }
 StatusOr<DRef> Session::BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options) {
   return Broadcast(source, 0, options);
 }
 StatusOr<DRef> Session::Scatter(const DRef& source, Rank root, const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kScatter, .source = source, .root = root}, options);
+  return Collective({.kind = OperationKind::kScatter, .source = source, .root = root}, options);
 }
 StatusOr<DRef> Session::ScatterFromWorker0(const DRef& source, const CollectiveOptions& options) {
   return Scatter(source, 0, options);
 }
 StatusOr<DRef> Session::Gather(const DRef& source, Rank root, const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kGather, .source = source, .root = root}, options);
+  return Collective({.kind = OperationKind::kGather, .source = source, .root = root}, options);
 }
 StatusOr<DRef> Session::GatherToWorker0(const DRef& source, const CollectiveOptions& options) {
   return Gather(source, 0, options);
 }
 StatusOr<DRef> Session::AllGather(const DRef& source, const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kAllGather, .source = source}, options);
+  return Collective({.kind = OperationKind::kAllGather, .source = source}, options);
 }
 StatusOr<DRef> Session::ReduceScatter(const DRef& source, Reduction op,
                                       const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kReduceScatter, .source = source, .op = op}, options);
+  return Collective({.kind = OperationKind::kReduceScatter, .source = source, .op = op}, options);
 }
 StatusOr<DRef> Session::AllToAll(const DRef& source, const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kAllToAll, .source = source}, options);
+  return Collective({.kind = OperationKind::kAllToAll, .source = source}, options);
 }
 Status Session::Barrier(const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kBarrier, .takes_source = false, .gives_result = false}, options)
+  return Collective({.kind = OperationKind::kBarrier, .takes_source = false, .gives_result = false},
+                    options)
       .status();
 }
 
@@ -103,15 +106,16 @@ StatusOr<DRef> Session::Transfer(const DRef& source, Rank from, Rank to,
   LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->CheckRank(from), "the sender"));
   LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->CheckRank(to), "the receiver"));
   if (from == to) return InvalidArgument("rank ", from, " cannot send to itself");
-  return Collective({.kind = Kind::kTransfer, .source = source, .root = from, .peer = to},
+  return Collective({.kind = OperationKind::kTransfer, .source = source, .root = from, .peer = to},
                     {.destination = options.destination});
 }
 Status Session::SendToNextGroup(const DRef& source) {
-  return Collective({.kind = Kind::kSendToNextGroup, .source = source, .gives_result = false}, {})
+  return Collective(
+             {.kind = OperationKind::kSendToNextGroup, .source = source, .gives_result = false}, {})
       .status();
 }
 StatusOr<DRef> Session::ReceiveFromPreviousGroup(const CollectiveOptions& options) {
-  return Collective({.kind = Kind::kReceiveFromPreviousGroup, .takes_source = false},
+  return Collective({.kind = OperationKind::kReceiveFromPreviousGroup, .takes_source = false},
                     {.destination = options.destination});
 }
 StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,

@@ -1,18 +1,18 @@
 #include "runtime/client/trace.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 #include <tuple>
 
+#include "runtime/base/operations.h"
+
 namespace lockstep {
 namespace {
 
-bool IsLeftTogether(std::string_view operation) {
-  constexpr std::array<std::string_view, 5> kOperations = {
-      "allreduce", "allgather", "reduce-scatter", "all-to-all", "barrier"};
-  return std::find(kOperations.begin(), kOperations.end(), operation) != kOperations.end();
+bool IsLeftTogether(std::string_view name) {
+  const OperationFacts* const operation = FindOperationNamed(name);
+  return operation != nullptr && IsLeftTogether(operation->kind);
 }
 
 }  // namespace

@@ -2,12 +2,24 @@
 
 #include <string>
 
+#include "runtime/base/operations.h"
+
 namespace lockstep::collective {
 namespace {
 
-constexpr std::string_view kKindNames[kKindCount] = {
-    "barrier",        "allreduce", "reduce",     "broadcast", "allgather", "gather",
-    "reduce-scatter", "scatter",   "all-to-all", "send",      "receive",   "send and receive"};
+// What a rank calls, of the operations among workers; messages have names of their own.
+constexpr std::string_view kKindNames[kKindCount] = {FactsOf(OperationKind::kBarrier).name,
+                                                     FactsOf(OperationKind::kAllReduce).name,
+                                                     FactsOf(OperationKind::kReduce).name,
+                                                     FactsOf(OperationKind::kBroadcast).name,
+                                                     FactsOf(OperationKind::kAllGather).name,
+                                                     FactsOf(OperationKind::kGather).name,
+                                                     FactsOf(OperationKind::kReduceScatter).name,
+                                                     FactsOf(OperationKind::kScatter).name,
+                                                     FactsOf(OperationKind::kAllToAll).name,
+                                                     "send",
+                                                     "receive",
+                                                     "send and receive"};
 
 constexpr std::string_view kNames[kReduceOpCount] = {"sum", "prod", "min", "max", "avg"};
 

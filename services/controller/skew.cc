@@ -3,30 +3,17 @@
 #include <algorithm>
 #include <string>
 
-#include "schemas/control.capnp.h"
-
 namespace lockstep::controller {
-namespace {
-
-constexpr std::array<wire::CollectiveKind, 5> kKinds = {
-    wire::CollectiveKind::ALL_REDUCE, wire::CollectiveKind::ALL_GATHER,
-    wire::CollectiveKind::REDUCE_SCATTER, wire::CollectiveKind::ALL_TO_ALL,
-    wire::CollectiveKind::BARRIER};
-constexpr std::array<const char*, 5> kNames = {"allreduce", "allgather", "reduce_scatter",
-                                               "all_to_all", "barrier"};
-
-}  // namespace
 
 void Skew::Take(Rank rank, capnp::List<wire::CollectiveTime>::Reader times) {
-  static_assert(kKinds.size() == kOperations && kNames.size() == kOperations);
   if (times.size() == 0) return;
   std::lock_guard lock(mutex_);
   for (auto time : times) {
-    const auto kind =
-        std::find(kKinds.begin(), kKinds.end(), static_cast<wire::CollectiveKind>(time.getKind()));
+    const OperationFacts* const facts = FindOperation(time.getKind());
     // What a newer worker may tell besides counts for nothing.
-    if (kind == kKinds.end() || time.getRanks() < 2 || time.getRanks() > workers_) continue;
-    Add(rank, time, operations_[static_cast<size_t>(kind - kKinds.begin())]);
+    if (facts == nullptr || !IsLeftTogether(facts->kind)) continue;
+    if (time.getRanks() < 2 || time.getRanks() > workers_) continue;
+    Add(rank, time, operations_[time.getKind()]);
   }
 }
 
@@ -66,18 +53,18 @@ Skew::Lateness Skew::Compared() const {
 
 void Skew::Tell(metrics::Families& families) const {
   std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < kOperations; ++i) {
+  for (size_t i = 0; i < kOperationCount; ++i) {
     if (operations_[i].skew.Count() == 0) continue;
     families.Histogram("lockstep_collective_skew_seconds",
                        "How much later than the first the last rank came to a collective.",
-                       operations_[i].skew, {{"operation", kNames[i]}});
+                       operations_[i].skew, {{"operation", std::string(kOperations[i].label)}});
   }
-  for (size_t i = 0; i < kOperations; ++i) {
+  for (size_t i = 0; i < kOperationCount; ++i) {
     for (size_t rank = 0; rank < operations_[i].last.size(); ++rank) {
-      families.Counter("lockstep_collective_last_total",
-                       "How often this rank came last to a collective.",
-                       static_cast<double>(operations_[i].last[rank]),
-                       {{"operation", kNames[i]}, {"rank", std::to_string(rank)}});
+      families.Counter(
+          "lockstep_collective_last_total", "How often this rank came last to a collective.",
+          static_cast<double>(operations_[i].last[rank]),
+          {{"operation", std::string(kOperations[i].label)}, {"rank", std::to_string(rank)}});
     }
   }
 }

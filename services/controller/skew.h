@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/base/ids.h"
+#include "runtime/base/operations.h"
 #include "schemas/membership.capnp.h"
 #include "services/metrics/counters.h"
 #include "services/metrics/families.h"
@@ -48,9 +49,6 @@ class Skew {
   Lateness Compared() const;
 
  private:
-  // The kinds that are left together, in the order of kKinds.
-  static constexpr size_t kOperations = 5;
-
   struct Key {
     uint32_t session = 0;
     uint32_t generation = 0;
@@ -75,9 +73,9 @@ class Skew {
   const int workers_;
   mutable std::mutex mutex_;
   std::map<Key, Pending> pending_;
-  std::deque<Key> order_;  // oldest first; some are complete by now
-  std::array<Operation, kOperations> operations_;
-  Lateness lateness_;  // of all operations
+  std::deque<Key> order_;                              // oldest first; some are complete by now
+  std::array<Operation, kOperationCount> operations_;  // by kind; those left together count
+  Lateness lateness_;                                  // of all operations
 };
 
 }  // namespace lockstep::controller

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/control/operation_kind.h"
 #include "services/metrics/codes.h"
 
 namespace lockstep::worker {
@@ -17,20 +18,6 @@ static_assert(static_cast<int>(wire::Command::SYNC) == 0 &&
               static_cast<int>(wire::Command::ADOPT) == 14);
 constexpr std::array<const char*, 5> kStageNames = {"batching", "ordering", "transit", "waiting",
                                                     "executing"};
-
-// Those that all members leave together: what they spend in them differs by when they came.
-bool IsLeftTogether(wire::CollectiveKind kind) {
-  switch (kind) {
-    case wire::CollectiveKind::ALL_REDUCE:
-    case wire::CollectiveKind::ALL_GATHER:
-    case wire::CollectiveKind::REDUCE_SCATTER:
-    case wire::CollectiveKind::ALL_TO_ALL:
-    case wire::CollectiveKind::BARRIER:
-      return true;
-    default:
-      return false;
-  }
-}
 
 }  // namespace
 
@@ -61,7 +48,8 @@ CollectiveCost Recorder::AddCollective(SessionId session, Generation generation,
   now_ = Clock::now();
   now_is_fresh_ = true;
   const CollectiveCost cost{collectives_.Add(kind, facts, now_ - started_), now_ - started_};
-  if (facts.ranks < 2 || !IsLeftTogether(kind)) return cost;
+  const OperationFacts* const operation = control::FindOperation(kind);
+  if (facts.ranks < 2 || operation == nullptr || !IsLeftTogether(operation->kind)) return cost;
   arrivals_.Note({session, generation, command, static_cast<uint16_t>(kind),
                   static_cast<uint16_t>(facts.ranks), facts.first, now_ - started_});
   return cost;

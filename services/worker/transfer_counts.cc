@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "services/worker/collective_name.h"
+#include "runtime/control/operation_kind.h"
 
 namespace lockstep::worker {
 namespace {
@@ -12,47 +12,12 @@ namespace {
 // The last stands for any that is not known here.
 constexpr std::array<const char*, 7> kBackendNames = {"shm",     "gloo", "mpi",  "shm+gloo",
                                                       "shm+mpi", "nccl", "other"};
-constexpr std::array<wire::CollectiveKind, 12> kKinds = {
-    wire::CollectiveKind::ALL_REDUCE,
-    wire::CollectiveKind::REDUCE,
-    wire::CollectiveKind::BROADCAST,
-    wire::CollectiveKind::ALL_GATHER,
-    wire::CollectiveKind::GATHER,
-    wire::CollectiveKind::REDUCE_SCATTER,
-    wire::CollectiveKind::SCATTER,
-    wire::CollectiveKind::ALL_TO_ALL,
-    wire::CollectiveKind::BARRIER,
-    wire::CollectiveKind::TRANSFER,
-    wire::CollectiveKind::SEND_TO_NEXT_GROUP,
-    wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP,
-};
-
-// "reduce_scatter": as the names of metrics are written.
-std::string LabelOf(wire::CollectiveKind kind) {
-  std::string label = Name(kind);
-  for (char& character : label) {
-    if (character == '-' || character == ' ') character = '_';
-  }
-  return label;
-}
 
 }  // namespace
 
 double CollectiveCounts::BusFactor(wire::CollectiveKind kind, int ranks) {
-  if (ranks < 2) return 0;
-  const double n = ranks;
-  switch (kind) {
-    case wire::CollectiveKind::ALL_REDUCE:
-      return 2 * (n - 1) / n;
-    case wire::CollectiveKind::ALL_GATHER:
-    case wire::CollectiveKind::GATHER:
-    case wire::CollectiveKind::REDUCE_SCATTER:
-    case wire::CollectiveKind::SCATTER:
-    case wire::CollectiveKind::ALL_TO_ALL:
-      return (n - 1) / n;
-    default:
-      return 1;
-  }
+  const OperationFacts* const facts = control::FindOperation(kind);
+  return facts == nullptr ? 0 : lockstep::BusFactor(facts->kind, ranks);
 }
 
 size_t CollectiveCounts::BackendOf(std::string_view backend) {
@@ -63,18 +28,18 @@ size_t CollectiveCounts::BackendOf(std::string_view backend) {
 uint64_t CollectiveCounts::Add(wire::CollectiveKind kind, const CollectiveFacts& facts,
                                std::chrono::nanoseconds duration) {
   const auto operation = static_cast<size_t>(kind);
-  if (operation >= kOperations) return 0;
+  if (operation >= kOperationCount) return 0;
   return counts_[operation][BackendOf(facts.backend)].Add(facts.bytes, BusFactor(kind, facts.ranks),
                                                           duration);
 }
 
 std::vector<NamedTransfer> CollectiveCounts::List() const {
-  static_assert(kKinds.size() == kOperations && kBackendNames.size() == kBackends);
+  static_assert(kBackendNames.size() == kBackends);
   std::vector<NamedTransfer> list;
-  for (const wire::CollectiveKind kind : kKinds) {
+  for (const OperationFacts& facts : kOperations) {
     for (size_t backend = 0; backend < kBackends; ++backend) {
-      list.push_back(
-          {LabelOf(kind), kBackendNames[backend], &counts_[static_cast<size_t>(kind)][backend]});
+      list.push_back({std::string(facts.label), kBackendNames[backend],
+                      &counts_[static_cast<size_t>(facts.kind)][backend]});
     }
   }
   return list;

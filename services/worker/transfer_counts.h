@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/ids.h"
+#include "runtime/base/operations.h"
 #include "schemas/control.capnp.h"
 #include "services/metrics/counters.h"
 #include "services/metrics/families.h"
@@ -86,11 +87,10 @@ class CollectiveCounts {
   static double BusFactor(wire::CollectiveKind kind, int ranks);
 
  private:
-  static constexpr size_t kOperations = 12;
   static constexpr size_t kBackends = 7;
   static size_t BackendOf(std::string_view backend);
 
-  std::array<std::array<TransferCounts, kBackends>, kOperations> counts_;
+  std::array<std::array<TransferCounts, kBackends>, kOperationCount> counts_;
 };
 
 }  // namespace lockstep::worker

@@ -141,7 +141,7 @@ class Checker {
     }
     if (!step.team.empty()) return RootIsBelow(step, static_cast<int>(step.team.size()), "team");
     if (step.in_group) return RootIsBelow(step, world_.workers / world_.groups, "group");
-    if (step.kind == CollectiveKind::kTransfer && step.from == step.to) {
+    if (step.kind == OperationKind::kTransfer && step.from == step.to) {
       Report("rank " + std::to_string(step.from) + " cannot send to itself");
       return false;
     }

@@ -7,31 +7,31 @@ StatusOr<DRef> IssueCollective(Session& session, const CollectiveStep& step, con
                                const DRef& destination) {
   const CollectiveOptions options{step.in_group, step.team, destination};
   switch (step.kind) {
-    case CollectiveKind::kAllReduce:
+    case OperationKind::kAllReduce:
       return session.AllReduce(source, step.op, options);
-    case CollectiveKind::kReduce:
+    case OperationKind::kReduce:
       return session.Reduce(source, step.op, step.root, options);
-    case CollectiveKind::kBroadcast:
+    case OperationKind::kBroadcast:
       return session.Broadcast(source, step.root, options);
-    case CollectiveKind::kScatter:
+    case OperationKind::kScatter:
       return session.Scatter(source, step.root, options);
-    case CollectiveKind::kGather:
+    case OperationKind::kGather:
       return session.Gather(source, step.root, options);
-    case CollectiveKind::kAllGather:
+    case OperationKind::kAllGather:
       return session.AllGather(source, options);
-    case CollectiveKind::kReduceScatter:
+    case OperationKind::kReduceScatter:
       return session.ReduceScatter(source, step.op, options);
-    case CollectiveKind::kAllToAll:
+    case OperationKind::kAllToAll:
       return session.AllToAll(source, options);
-    case CollectiveKind::kTransfer:
+    case OperationKind::kTransfer:
       return session.Transfer(source, step.from, step.to, options);
-    case CollectiveKind::kReceiveFromPreviousGroup:
+    case OperationKind::kReceiveFromPreviousGroup:
       return session.ReceiveFromPreviousGroup(options);
-    case CollectiveKind::kBarrier: {
+    case OperationKind::kBarrier: {
       LOCKSTEP_RETURN_IF_ERROR(session.Barrier(options));
       return DRef();
     }
-    case CollectiveKind::kSendToNextGroup: {
+    case OperationKind::kSendToNextGroup: {
       LOCKSTEP_RETURN_IF_ERROR(session.SendToNextGroup(source));
       return DRef();
     }

@@ -103,7 +103,7 @@ Reduction ParseReduction(StepReader& step) {
   return Reduction::kSum;
 }
 
-Action ParseCollective(StepReader& step, CollectiveKind kind) {
+Action ParseCollective(StepReader& step, OperationKind kind) {
   CollectiveStep collective;
   collective.kind = kind;
   collective.source = step.OperandRegister();
@@ -115,7 +115,7 @@ Action ParseCollective(StepReader& step, CollectiveKind kind) {
   if (collective.in_group && !collective.team.empty()) {
     step.Report(step.Find("team"), "a step takes place in a team or inside each group, not both");
   }
-  if (kind == CollectiveKind::kTransfer) {
+  if (kind == OperationKind::kTransfer) {
     step.Require("from");
     step.Require("to");
     collective.from = step.OneRank("from").value_or(0);
@@ -224,26 +224,12 @@ Action ParseAction(StepReader& step, const std::string& number, FileContext& fil
       {"call", ParseCall},     {"set", ParseSet},       {"free", ParseFree},
       {"sync", ParseSync},     {"print", ParsePrint},   {"expect", ParseExpect},
   };
-  static const auto* const kCollectives = new std::map<std::string_view, CollectiveKind>{
-      {"allreduce", CollectiveKind::kAllReduce},
-      {"reduce", CollectiveKind::kReduce},
-      {"broadcast", CollectiveKind::kBroadcast},
-      {"scatter", CollectiveKind::kScatter},
-      {"gather", CollectiveKind::kGather},
-      {"allgather", CollectiveKind::kAllGather},
-      {"reduce_scatter", CollectiveKind::kReduceScatter},
-      {"all_to_all", CollectiveKind::kAllToAll},
-      {"barrier", CollectiveKind::kBarrier},
-      {"transfer", CollectiveKind::kTransfer},
-      {"send_to_next_group", CollectiveKind::kSendToNextGroup},
-      {"receive_from_previous_group", CollectiveKind::kReceiveFromPreviousGroup},
-  };
   const std::string_view verb = step.verb()->name;
   if (const auto parser = kParsers->find(verb); parser != kParsers->end()) {
     return parser->second(step, file);
   }
-  if (const auto kind = kCollectives->find(verb); kind != kCollectives->end()) {
-    return ParseCollective(step, kind->second);
+  if (const OperationFacts* const operation = FindOperationLabelled(verb); operation != nullptr) {
+    return ParseCollective(step, operation->kind);
   }
   return ParseRepeat(step, number, file);
 }

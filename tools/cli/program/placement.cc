@@ -37,23 +37,16 @@ Flow FlowOf(const CollectiveStep& step, const World& world) {
     for (Rank first = 0; first < world.workers; first += group_size) roots.Add(first + step.root);
   }
 
-  switch (step.kind) {
-    case CollectiveKind::kBarrier:
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll:
+  switch (FactsOf(step.kind).flow) {
+    case DataFlow::kAmongAll:
       break;
-    case CollectiveKind::kReduce:
-    case CollectiveKind::kGather:
+    case DataFlow::kToRoot:
       return {participants, roots};
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kScatter:
+    case DataFlow::kFromRoot:
       return {roots, participants};
-    case CollectiveKind::kTransfer:
+    case DataFlow::kToPeer:
       return {RankSet::Of(world.workers, {step.from}), RankSet::Of(world.workers, {step.to})};
-    case CollectiveKind::kSendToNextGroup:
-    case CollectiveKind::kReceiveFromPreviousGroup: {
+    case DataFlow::kToNextGroup: {
       RankSet senders = RankSet::None(world.workers);
       RankSet receivers = RankSet::None(world.workers);
       for (Rank rank = 0; rank < world.workers; ++rank) {

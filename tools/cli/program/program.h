@@ -12,6 +12,7 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/operations.h"
 #include "runtime/base/shape.h"
 #include "runtime/client/session.h"
 #include "runtime/control/value.h"
@@ -42,23 +43,8 @@ struct CallStep {
   std::vector<Argument> args;
 };
 
-enum class CollectiveKind {
-  kAllReduce,
-  kReduce,
-  kBroadcast,
-  kScatter,
-  kGather,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kBarrier,
-  kTransfer,
-  kSendToNextGroup,
-  kReceiveFromPreviousGroup,
-};
-
 struct CollectiveStep {
-  CollectiveKind kind = CollectiveKind::kBarrier;
+  OperationKind kind = OperationKind::kBarrier;
   std::string source;  // empty: the kind takes none
   Reduction op = Reduction::kSum;
   Rank root = 0;

@@ -37,7 +37,7 @@ Status Runner::RunOne(const Step& step) {
       std::visit([&](const auto& action) { return Execute(step, action); }, step.action));
   // The halves of a transfer between groups wait for each other: only the second one ends.
   const auto* collective = std::get_if<CollectiveStep>(&step.action);
-  if (collective != nullptr && collective->kind == CollectiveKind::kSendToNextGroup) {
+  if (collective != nullptr && collective->kind == OperationKind::kSendToNextGroup) {
     return OkStatus();
   }
   return std::holds_alternative<SyncStep>(step.action) ? OkStatus() : session_.SyncAll();

@@ -76,7 +76,7 @@ TEST(ParseProgramTest, Collectives) {
       "  - {transfer: x, from: 2, to: 0}\n"
       "  - barrier\n");
   const auto& reduce = std::get<CollectiveStep>(program.steps[0].action);
-  EXPECT_EQ(reduce.kind, CollectiveKind::kReduce);
+  EXPECT_EQ(reduce.kind, OperationKind::kReduce);
   EXPECT_EQ(reduce.op, Reduction::kMax);
   EXPECT_EQ(reduce.root, 1);
   EXPECT_EQ(reduce.team, (std::vector<Rank>{3, 1}));

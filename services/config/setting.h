@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "services/config/entry.h"
 #include "services/config/quantity.h"
+#include "services/config/yaml.h"
 
 namespace lockstep::config {
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "services/config/entry.h"
 #include "services/config/problems.h"
 #include "services/config/setting.h"
+#include "services/config/yaml.h"
 
 namespace lockstep::config {
 

@@ -13,13 +13,13 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 #include "services/local/service_process.h"
 
 namespace lockstep::local {
 
 struct ClusterProcessesOptions {
-  config::ClusterOptions cluster;
+  ClusterOptions cluster;
   // Exists, and nobody else may enter it: whoever reaches the sockets commands the cluster.
   // Sockets, logs, and the configuration files of the processes go here.
   std::string directory;

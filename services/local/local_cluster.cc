@@ -7,7 +7,7 @@
 #include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/endpoint.h"
-#include "services/config/service_config.h"
+#include "services/config/service_settings.h"
 #include "services/controller/controller.h"
 #include "services/local/child_process.h"
 #include "services/local/local_workers.h"

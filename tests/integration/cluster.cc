@@ -15,8 +15,8 @@
 #include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/cuda/gpu.h"
-#include "services/config/cluster_config.h"
 #include "services/controller/controller.h"
+#include "services/local/cluster_config.h"
 #include "services/local/cluster_keys.h"
 #include "services/local/cluster_processes.h"
 #include "services/local/local_cluster.h"
@@ -120,7 +120,7 @@ class TcpProcesses final : public Cluster {
     local::ClusterProcessesOptions processes;
     processes.directory = directory->path();
     processes.start_timeout = kStartPatience;
-    config::ClusterOptions& cluster = processes.cluster;
+    local::ClusterOptions& cluster = processes.cluster;
     cluster.workers = options.workers;
     cluster.controller = options.controller;
     cluster.controller.workers = options.workers;

@@ -32,7 +32,7 @@ WORKER_SERVICE = (
 PROGRAM = {"services/config", "services/process"}
 
 # layer -> the layers that it may include, besides itself. A file belongs to the longest match;
-# a layer may be a single file. None: any.
+# a layer may be a single file, or a header with its source. None: any.
 LAYERS = {
     "schemas": set(),
     "runtime/base": set(),
@@ -59,22 +59,31 @@ LAYERS = {
     "runtime/collective/mpi": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/nccl": WORKER_SIDE | {"runtime/collective", "runtime/cuda"},
-    "services/config": {
-        "runtime/base",
-        "runtime/control/keys",
-        "services/controller",
-        "services/worker",
-    },
+    # Knows no service: the tables of settings are beside the options that they fill in.
+    "services/config": {"runtime/base", "runtime/control/keys"},
     "services/metrics": {"runtime/base"},
     "services/controller": CLIENT_SIDE | {"services/metrics"},
     "services/worker": WORKER_SERVICE | {"services/metrics"},
+    "services/controller/settings": {"runtime/base", "services/config", "services/controller"},
+    "services/worker/settings": {"runtime/base", "services/config", "services/worker"},
     # What the two programs share, and the programs themselves: they read configuration files.
     "services/process": CLIENT_SIDE | {"services/config"},
-    "services/controller/main.cc": CLIENT_SIDE | PROGRAM | {"services/controller"},
-    "services/worker/main.cc": WORKER_SERVICE | PROGRAM | {"services/worker"},
+    "services/controller/main.cc": CLIENT_SIDE
+    | PROGRAM
+    | {"services/controller", "services/controller/settings"},
+    "services/worker/main.cc": WORKER_SERVICE
+    | PROGRAM
+    | {"services/worker", "services/worker/settings"},
     "services/local": CLIENT_SIDE
     | WORKER_SIDE
-    | {"runtime/client", "services/config", "services/controller", "services/worker"},
+    | {
+        "runtime/client",
+        "services/config",
+        "services/controller",
+        "services/controller/settings",
+        "services/worker",
+        "services/worker/settings",
+    },
     "services/remote": {"runtime/base", "services/local", "services/process"},
     "tools/bench": None,  # measures any layer
     "tools/cli": CLIENT_SIDE | {"runtime/tensor", "runtime/client", "services/config", "services/local"},
@@ -84,7 +93,7 @@ LAYERS = {
 
 
 def layer_of(path):
-    matches = [layer for layer in LAYERS if path == layer or path.startswith(layer + "/")]
+    matches = [layer for layer in LAYERS if path == layer or path.startswith((layer + "/", layer + "."))]
     return max(matches, key=len) if matches else None
 
 

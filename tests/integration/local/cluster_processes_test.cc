@@ -27,7 +27,7 @@ class ClusterProcessesTest : public ::testing::Test {
  protected:
   ClusterProcessesOptions Options(std::vector<std::string> assignments) {
     assignments.push_back("worker.arena_bytes=64MiB");
-    const auto cluster = config::LoadCluster({"", assignments});
+    const auto cluster = local::LoadCluster({"", assignments});
     EXPECT_TRUE(cluster.ok()) << cluster.status();
     ClusterProcessesOptions options;
     options.cluster = *cluster;

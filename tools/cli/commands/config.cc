@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "services/config/cluster_config.h"
-#include "services/config/standard_input.h"
+#include "services/config/yaml.h"
+#include "services/local/config_file.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
@@ -22,11 +22,11 @@ struct ConfigOptions {
   OutputFormat format = OutputFormat::kTable;
 };
 
-StatusOr<config::FileKind> KindOf(const ConfigOptions& options, const std::string& file) {
+StatusOr<local::FileKind> KindOf(const ConfigOptions& options, const std::string& file) {
   if (options.kind == "auto" && file == config::kStandardInput) {
     return InvalidArgument("standard input is read once only: say what it is with --kind");
   }
-  return options.kind == "auto" ? config::GuessFileKind(file) : config::ParseFileKind(options.kind);
+  return options.kind == "auto" ? local::GuessFileKind(file) : local::ParseFileKind(options.kind);
 }
 
 struct FileReport {
@@ -36,9 +36,9 @@ struct FileReport {
 };
 
 FileReport CheckFile(const ConfigOptions& options, const std::string& file) {
-  const StatusOr<config::FileKind> kind = KindOf(options, file);
+  const StatusOr<local::FileKind> kind = KindOf(options, file);
   if (!kind.ok()) return {file, "", kind.status()};
-  return {file, std::string(config::Name(*kind)), config::ValidateFile(*kind, file)};
+  return {file, std::string(local::Name(*kind)), local::ValidateFile(*kind, file)};
 }
 
 // A file's problems, one a line.
@@ -81,17 +81,17 @@ Status Validate(const ConfigOptions& options) {
 }
 
 Status Show(const ConfigOptions& options) {
-  const config::FileKind kinds[] = {config::FileKind::kCluster, config::FileKind::kController,
-                                    config::FileKind::kWorker};
+  const local::FileKind kinds[] = {local::FileKind::kCluster, local::FileKind::kController,
+                                   local::FileKind::kWorker};
   const Style style = Style::For(STDOUT_FILENO);
   Json all = Json::object();
   bool first = true;
-  for (config::FileKind kind : kinds) {
-    const std::string name(config::Name(kind));
+  for (local::FileKind kind : kinds) {
+    const std::string name(local::Name(kind));
     if (options.kind != "auto" && options.kind != name) continue;
     Table table({{"KEY"}, {"TYPE"}, {"DEFAULT"}, {"ALLOWED"}, {"MEANING"}});
     Json rows = Json::array();
-    for (const config::Setting& setting : config::Describe(kind)) {
+    for (const config::Setting& setting : local::Describe(kind)) {
       if (setting.refused) continue;
       const std::string fallback = setting.required ? "(required)" : setting.fallback;
       table.AddRow(

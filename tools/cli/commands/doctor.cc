@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/doctor/installation.h"
@@ -27,7 +27,7 @@ struct DoctorCommand {
 };
 
 // What all workers of this host may take of its memory.
-uint64_t WantedBytes(const config::ClusterOptions& cluster) {
+uint64_t WantedBytes(const local::ClusterOptions& cluster) {
   uint64_t bytes = 0;
   for (const worker::WorkerOptions& worker : cluster.ranks) {
     if (cluster.HostOf(worker.rank).IsThisHost()) bytes += worker.arena_bytes;
@@ -35,7 +35,7 @@ uint64_t WantedBytes(const config::ClusterOptions& cluster) {
   return bytes;
 }
 
-std::vector<Finding> Examine(const DoctorCommand& command, const config::ClusterOptions& cluster) {
+std::vector<Finding> Examine(const DoctorCommand& command, const local::ClusterOptions& cluster) {
   const auto here =
       std::count_if(cluster.ranks.begin(), cluster.ranks.end(),
                     [&](const auto& worker) { return cluster.HostOf(worker.rank).IsThisHost(); });
@@ -103,8 +103,8 @@ void Print(const std::vector<Finding>& findings) {
 }
 
 Status Doctor(const DoctorCommand& command) {
-  const StatusOr<config::ClusterOptions> cluster =
-      config::LoadCluster({command.file, command.settings});
+  const StatusOr<local::ClusterOptions> cluster =
+      local::LoadCluster({command.file, command.settings});
   if (!cluster.ok()) return WithExitCode(cluster.status(), ExitCode::kUsage);
   const std::vector<Finding> findings = Examine(command, *cluster);
   if (command.format == OutputFormat::kJson) {

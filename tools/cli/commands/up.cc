@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "runtime/client/admin.h"
-#include "services/config/cluster_config.h"
+#include "services/config/service_settings.h"
+#include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
@@ -35,13 +36,13 @@ struct UpCommand {
 };
 
 // The file, then --set, then the flags, which are short for --set.
-StatusOr<config::ClusterOptions> LoadOptions(const UpCommand& command) {
+StatusOr<local::ClusterOptions> LoadOptions(const UpCommand& command) {
   config::Sources sources{command.file, command.settings};
   if (command.workers.has_value()) {
     sources.assignments.push_back("workers=" + std::to_string(*command.workers));
   }
   if (!command.name.empty()) sources.assignments.push_back("cluster=" + command.name);
-  StatusOr<config::ClusterOptions> options = config::LoadCluster(sources);
+  StatusOr<local::ClusterOptions> options = local::LoadCluster(sources);
   if (!options.ok()) return WithExitCode(options.status(), ExitCode::kUsage);
   // Added to the file's directories, not put in their place.
   for (const std::string& directory : command.module_path) {
@@ -82,7 +83,7 @@ StatusOr<std::string> PrepareRunDirectory(const UpCommand& command, const std::s
   return path;
 }
 
-StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std::string& directory,
+StatusOr<ClusterRecord> Record(const local::ClusterOptions& cluster, const std::string& directory,
                                const local::ClusterProcesses& processes) {
   ClusterRecord record;
   record.name = cluster.cluster;
@@ -92,7 +93,7 @@ StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std:
                             RecordProcess("controller", processes.controller_pid()));
   record.processes.push_back(std::move(controller));
   for (pid_t pid : processes.worker_pids()) {
-    const config::HostOptions& host = cluster.HostOf(record.workers);
+    const local::HostOptions& host = cluster.HostOf(record.workers);
     const std::string role =
         "worker-" + std::to_string(record.workers) + (host.IsThisHost() ? "" : " on " + host.host);
     LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord worker, RecordProcess(role, pid));
@@ -104,17 +105,17 @@ StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std:
 
 // Which ranks run on which host, in their order; a host may come more than once.
 std::vector<std::pair<std::string, std::vector<Rank>>> RanksByHost(
-    const config::ClusterOptions& cluster) {
+    const local::ClusterOptions& cluster) {
   std::vector<std::pair<std::string, std::vector<Rank>>> hosts;
   Rank next = 0;
-  for (const config::HostOptions& host : cluster.hosts) {
+  for (const local::HostOptions& host : cluster.hosts) {
     std::vector<Rank>& ranks = hosts.emplace_back(host.host, std::vector<Rank>()).second;
     for (int i = 0; i < host.workers; ++i) ranks.push_back(next++);
   }
   return hosts;
 }
 
-std::string DescribeHosts(const config::ClusterOptions& cluster) {
+std::string DescribeHosts(const local::ClusterOptions& cluster) {
   std::string text;
   for (const auto& [host, ranks] : RanksByHost(cluster)) {
     text += (text.empty() ? "" : ", ") + host + (ranks.size() == 1 ? " (rank " : " (ranks ") +
@@ -123,7 +124,7 @@ std::string DescribeHosts(const config::ClusterOptions& cluster) {
   return text;
 }
 
-void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
+void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
               const ClusterRecord& record, std::chrono::milliseconds duration) {
   if (command.format == OutputFormat::kJson) {
     Json pids = Json::array();
@@ -227,7 +228,7 @@ struct Started {
   std::unique_ptr<local::ClusterProcesses> processes;
 };
 
-StatusOr<Started> Start(const UpCommand& command, const config::ClusterOptions& cluster,
+StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& cluster,
                         InterruptGuard& interrupt) {
   const std::string name = cluster.cluster;
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
@@ -259,7 +260,7 @@ StatusOr<Started> Start(const UpCommand& command, const config::ClusterOptions& 
 }
 
 Status Up(const UpCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const config::ClusterOptions cluster, LoadOptions(command));
+  LOCKSTEP_ASSIGN_OR_RETURN(const local::ClusterOptions cluster, LoadOptions(command));
   const Status valid = CheckClusterName(cluster.cluster);
   if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
 

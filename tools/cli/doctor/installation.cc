@@ -67,13 +67,13 @@ Finding CheckPublicKeys(const std::string& whose, const std::string& path_or_key
   return {whose + " public key", Verdict::kGood, keys->front().Text(), ""};
 }
 
-std::vector<Finding> CheckKeys(const config::ClusterOptions& cluster) {
+std::vector<Finding> CheckKeys(const local::ClusterOptions& cluster) {
   std::vector<Finding> findings;
   const controller::ControllerOptions& controller = cluster.controller;
   if (controller.key.empty()) {
-    const bool makes_keys = config::NeedsKeys(controller) || cluster.HasOtherHosts();
     return {{"keys", Verdict::kGood,
-             makes_keys ? "`up` makes them" : "none: only this host reaches the cluster", ""}};
+             cluster.NeedsKeys() ? "`up` makes them" : "none: only this host reaches the cluster",
+             ""}};
   }
   findings.push_back(CheckKeyFile("controller's", controller.key));
   const StatusOr<std::string> text = control::ReadTrustedFile(controller.allowed_keys);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 #include "tools/cli/doctor/finding.h"
 
 namespace lockstep::cli {
@@ -15,7 +15,7 @@ Finding CheckProgram(const std::string& name, const std::string& variable,
                      const std::string& folder);
 
 // The keys that the cluster's services on this host are to use, as far as they are here.
-std::vector<Finding> CheckKeys(const config::ClusterOptions& cluster);
+std::vector<Finding> CheckKeys(const local::ClusterOptions& cluster);
 // One key file, and one with public keys (or such a key).
 Finding CheckKeyFile(const std::string& whose, const std::string& path);
 Finding CheckPublicKeys(const std::string& whose, const std::string& path_or_key);

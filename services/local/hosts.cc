@@ -1,4 +1,4 @@
-#include "services/config/hosts.h"
+#include "services/local/hosts.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "services/config/endpoint.h"
-#include "services/config/service_config.h"
+#include "services/config/quantity.h"
+#include "services/config/service_settings.h"
 
-namespace lockstep::config {
+namespace lockstep::local {
 namespace {
 
 constexpr std::string_view kHosts = "hosts";
@@ -50,7 +51,8 @@ std::optional<size_t> IndexOf(const std::string& key) {
       (end + 1 < key.size() && key[end + 1] != '.')) {
     return std::nullopt;
   }
-  const StatusOr<int64_t> index = ParseInteger(std::string_view(key).substr(begin, end - begin));
+  const StatusOr<int64_t> index =
+      config::ParseInteger(std::string_view(key).substr(begin, end - begin));
   if (!index.ok() || *index < 0) return std::nullopt;
   return static_cast<size_t>(*index);
 }
@@ -59,41 +61,44 @@ HostItem NewItem(size_t index, const std::string& where) {
   return {std::string(kHosts) + "[" + std::to_string(index) + "]", where, {}};
 }
 
-void AddName(HostItem& item, const Entry& entry) {
+void AddName(HostItem& item, const config::Entry& entry) {
   item.entries.push_back({item.section + ".host", entry.value, entry.where});
 }
 
 }  // namespace
 
-Setting RemoteProgram(std::string key, std::string& field, std::string doc) {
-  return Checked(std::move(key), "text", "a path, or a name in the PATH of commands over ssh",
-                 field, std::move(doc), CheckProgram);
+config::Setting RemoteProgram(std::string key, std::string& field, std::string doc) {
+  return config::Checked(std::move(key), "text",
+                         "a path, or a name in the PATH of commands over ssh", field,
+                         std::move(doc), CheckProgram);
 }
 
-Settings HostSettings(HostOptions& options) {
+config::Settings HostSettings(HostOptions& options) {
   return {
-      Required(Checked(
+      config::Required(config::Checked(
           "host", "text", "a name, an address, USER@HOST or ssh://USER@HOST:PORT", options.host,
           "The host, as ssh takes it; localhost is this one, without ssh.", CheckHost)),
-      Integer("workers", options.workers, 1, kMaxWorkers, "Number of worker processes there."),
+      config::Integer("workers", options.workers, 1, config::kMaxWorkers,
+                      "Number of worker processes there."),
       RemoteProgram("program", options.program, "Instead of remote_program."),
   };
 }
 
-bool IsForHosts(const Entry& entry) {
+bool IsForHosts(const config::Entry& entry) {
   return entry.key == kHosts || entry.key.rfind(std::string(kHosts) + "[", 0) == 0 ||
          entry.key.rfind(std::string(kHosts) + ".", 0) == 0;
 }
 
-std::vector<HostItem> SplitHosts(const std::vector<Entry>& entries, Problems& problems) {
+std::vector<HostItem> SplitHosts(const std::vector<config::Entry>& entries,
+                                 config::Problems& problems) {
   std::vector<HostItem> items;
-  for (const Entry& entry : entries) {
+  for (const config::Entry& entry : entries) {
     if (entry.key == kHosts) {
       items.clear();
       for (const std::string& name : entry.value.items) {
         items.push_back(NewItem(items.size(), entry.where));
-        Entry plain = entry;
-        plain.value.form = RawValue::Form::kScalar;
+        config::Entry plain = entry;
+        plain.value.form = config::RawValue::Form::kScalar;
         plain.value.items = {name};
         AddName(items.back(), plain);
       }
@@ -118,13 +123,14 @@ std::vector<HostItem> SplitHosts(const std::vector<Entry>& entries, Problems& pr
 }
 
 void CheckReachable(const controller::ControllerOptions& controller,
-                    const std::vector<Entry>& entries, const std::string& where,
-                    Problems& problems) {
+                    const std::vector<config::Entry>& entries, const std::string& where,
+                    config::Problems& problems) {
   const auto check = [&](const std::string& name, const std::string& endpoint) {
     const std::string key = "controller." + name;
-    const Status reached = CheckReachedFromOthers(endpoint, !controller.advertise_address.empty());
+    const Status reached =
+        config::CheckReachedFromOthers(endpoint, !controller.advertise_address.empty());
     if (reached.ok()) return;
-    const Entry* const entry = LastOf(entries, key);
+    const config::Entry* const entry = config::LastOf(entries, key);
     problems.Add(entry == nullptr ? where : entry->where, key + ": " + Message(reached));
   };
   check("worker_endpoint", controller.worker_endpoint);
@@ -134,4 +140,4 @@ void CheckReachable(const controller::ControllerOptions& controller,
   }
 }
 
-}  // namespace lockstep::config
+}  // namespace lockstep::local

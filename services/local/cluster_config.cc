@@ -1,71 +1,73 @@
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <set>
 #include <utility>
 
 #include "services/config/endpoint.h"
-#include "services/config/yaml.h"
+#include "services/config/quantity.h"
+#include "services/config/service_settings.h"
+#include "services/controller/settings.h"
+#include "services/worker/settings.h"
 
-namespace lockstep::config {
+namespace lockstep::local {
 namespace {
 
 constexpr std::string_view kRanks = "ranks";
-constexpr std::array kKinds = {FileKind::kCluster, FileKind::kController, FileKind::kWorker};
 
 // A service's table as a section of the cluster's: `decided` names the keys that are not the
 // section's to give, and nothing is required, for what is missing is chosen at the start.
-Settings ServiceSection(std::string_view section, Settings settings,
-                        const std::set<std::string>& decided, const std::string& reason) {
-  for (Setting& setting : settings) {
+config::Settings ServiceSection(std::string_view section, config::Settings settings,
+                                const std::set<std::string>& decided, const std::string& reason) {
+  for (config::Setting& setting : settings) {
     setting.required = false;
-    if (decided.count(setting.key) != 0) setting = Refused(setting.key, reason);
+    if (decided.count(setting.key) != 0) setting = config::Refused(setting.key, reason);
   }
-  return Section(section, std::move(settings));
+  return config::Section(section, std::move(settings));
 }
 
-Settings WorkerSection(std::string_view section, worker::WorkerOptions& options) {
-  return ServiceSection(section, WorkerSettings(options),
+config::Settings WorkerSection(std::string_view section, worker::WorkerOptions& options) {
+  return ServiceSection(section, worker::WorkerSettings(options),
                         {"cluster", "controller_endpoint", "rank", "rank_from", "rank_offset"},
                         "cannot be given here: each worker gets it from the cluster");
 }
 
 // The workers of every host, each starting from `worker`. None: all on this host.
-void ApplyHosts(const std::vector<Entry>& entries, ClusterOptions& options, Problems& problems) {
+void ApplyHosts(const std::vector<config::Entry>& entries, ClusterOptions& options,
+                config::Problems& problems) {
   size_t workers = 0;
   for (const HostItem& item : SplitHosts(entries, problems)) {
     HostOptions host;
     host.program = options.remote_program;
     worker::WorkerOptions worker = options.worker;
-    Settings table = Section(item.section, HostSettings(host));
-    for (Setting& setting : WorkerSection(item.section, worker)) table.push_back(setting);
-    Apply(item.entries, table, item.where, problems);
-    CheckWorker(worker, item.entries, item.section + ".", problems);
+    config::Settings table = config::Section(item.section, HostSettings(host));
+    for (config::Setting& setting : WorkerSection(item.section, worker)) table.push_back(setting);
+    config::Apply(item.entries, table, item.where, problems);
+    worker::CheckKeys(worker, item.entries, item.section + ".", problems);
     workers += static_cast<size_t>(host.workers);
     options.hosts.push_back(host);
-    if (workers <= kMaxWorkers) {
+    if (workers <= config::kMaxWorkers) {
       options.ranks.insert(options.ranks.end(), static_cast<size_t>(host.workers), worker);
     } else {
       problems.Add(item.where, item.section + ".workers: with the hosts before, these are more " +
-                                   "than " + std::to_string(kMaxWorkers) + " workers");
+                                   "than " + std::to_string(config::kMaxWorkers) + " workers");
       return;
     }
   }
 }
 
 // The ranks would not be connected, and say so each in its own log.
-void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<Entry>& entries,
-                           Problems& problems) {
+void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<config::Entry>& entries,
+                           config::Problems& problems) {
   const bool several = std::any_of(options.hosts.begin(), options.hosts.end(), [&](const auto& h) {
     return h.host != options.hosts.front().host;
   });
   // Where they find the controller on their own host (a tunnel leads to it), they stay there, too.
-  if (!several || StaysOnThisHost(options.controller.worker_endpoint)) return;
+  if (!several || config::StaysOnThisHost(options.controller.worker_endpoint)) return;
   const auto hosts = std::find_if(entries.begin(), entries.end(), IsForHosts);
   for (const worker::WorkerOptions& worker : options.ranks) {
-    if (MayUseNetworks(worker)) continue;
+    if (worker::MayUseNetworks(worker)) continue;
     problems.Add(hosts->where,
                  "worker.data_plaintext: rank " + std::to_string(worker.rank) +
                      " may not exchange tensors with other hosts, because nobody encrypts them on "
@@ -76,13 +78,13 @@ void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<Entr
 }
 
 // Where the operator has keys of his own, all of them are his to give: none are made.
-void CheckKeys(const ClusterOptions& options, const std::vector<Entry>& entries,
-               Problems& problems) {
-  CheckControllerKeys(options.controller, entries, "controller.", problems);
+void CheckKeys(const ClusterOptions& options, const std::vector<config::Entry>& entries,
+               config::Problems& problems) {
+  controller::CheckKeys(options.controller, entries, "controller.", problems);
   const bool has_keys = !options.controller.key.empty();
   if (!has_keys) {
     for (const char* const key : {"worker.key", "operator_key"}) {
-      const Entry* const entry = LastOf(entries, key);
+      const config::Entry* const entry = config::LastOf(entries, key);
       if (entry == nullptr) continue;
       problems.Add(entry->where, std::string(key) +
                                      ": given without controller.key; give all keys, or none: "
@@ -90,7 +92,7 @@ void CheckKeys(const ClusterOptions& options, const std::vector<Entry>& entries,
     }
     return;
   }
-  const Entry* const key = LastOf(entries, "controller.key");
+  const config::Entry* const key = config::LastOf(entries, "controller.key");
   if (key == nullptr) return;
   const auto asks = [](const std::string& endpoint) { return endpoint.rfind("tcp://", 0) == 0; };
   if (asks(options.controller.client_endpoint) && options.operator_key.empty()) {
@@ -109,9 +111,9 @@ void CheckKeys(const ClusterOptions& options, const std::vector<Entry>& entries,
 }
 
 // What a cluster over several hosts needs beyond what one host does.
-void CheckHosts(const ClusterOptions& options, const std::vector<Entry>& entries,
-                Problems& problems) {
-  const Entry* const workers = LastOf(entries, "workers");
+void CheckHosts(const ClusterOptions& options, const std::vector<config::Entry>& entries,
+                config::Problems& problems) {
+  const config::Entry* const workers = config::LastOf(entries, "workers");
   if (workers != nullptr && options.workers != static_cast<int>(options.ranks.size())) {
     problems.Add(workers->where, "workers: \"" + workers->value.Text() + "\", but the hosts have " +
                                      std::to_string(options.ranks.size()) +
@@ -122,40 +124,42 @@ void CheckHosts(const ClusterOptions& options, const std::vector<Entry>& entries
   CheckReachable(options.controller, entries, hosts->where, problems);
 }
 
-bool IsForRank(const Entry& entry) {
+bool IsForRank(const config::Entry& entry) {
   return entry.key == kRanks || entry.key.rfind(std::string(kRanks) + ".", 0) == 0;
 }
 
 // Splits "ranks.3.device" into 3; -1 if there is no such rank.
-int RankOf(const Entry& entry, int workers) {
+int RankOf(const config::Entry& entry, int workers) {
   const size_t begin = kRanks.size() + 1;
   if (entry.key.size() <= begin) return -1;
   const size_t end = entry.key.find('.', begin);
-  const StatusOr<int64_t> rank = ParseInteger(
+  const StatusOr<int64_t> rank = config::ParseInteger(
       std::string_view(entry.key).substr(begin, end == std::string::npos ? end : end - begin));
   if (!rank.ok() || *rank < 0 || *rank >= workers) return -1;
   return static_cast<int>(*rank);
 }
 
 // Applies the `ranks` section to options.ranks.
-void ApplyRanks(const std::vector<Entry>& entries, ClusterOptions& options, Problems& problems) {
+void ApplyRanks(const std::vector<config::Entry>& entries, ClusterOptions& options,
+                config::Problems& problems) {
   std::set<int> ranks;
-  for (const Entry& entry : entries) {
+  for (const config::Entry& entry : entries) {
     const int rank = RankOf(entry, options.workers);
     if (rank >= 0) {
       ranks.insert(rank);
-    } else if (entry.key != kRanks || entry.value.form != RawValue::Form::kNothing) {
+    } else if (entry.key != kRanks || entry.value.form != config::RawValue::Form::kNothing) {
       problems.Add(entry.where, entry.key + ": no such rank; allowed: ranks.0 to ranks." +
                                     std::to_string(options.workers - 1));
     }
   }
   for (const int rank : ranks) {
-    std::vector<Entry> own;
-    std::copy_if(entries.begin(), entries.end(), std::back_inserter(own),
-                 [&](const Entry& entry) { return RankOf(entry, options.workers) == rank; });
+    std::vector<config::Entry> own;
+    std::copy_if(
+        entries.begin(), entries.end(), std::back_inserter(own),
+        [&](const config::Entry& entry) { return RankOf(entry, options.workers) == rank; });
     const std::string section = std::string(kRanks) + "." + std::to_string(rank);
-    Apply(own, WorkerSection(section, options.ranks[rank]), section, problems);
-    CheckWorker(options.ranks[rank], own, section + ".", problems);
+    config::Apply(own, WorkerSection(section, options.ranks[rank]), section, problems);
+    worker::CheckKeys(options.ranks[rank], own, section + ".", problems);
   }
 }
 
@@ -182,48 +186,56 @@ bool ClusterOptions::HasOtherHosts() const {
                      [](const HostOptions& host) { return !host.IsThisHost(); });
 }
 
-Settings ClusterSettings(ClusterOptions& options) {
-  Settings all = {
-      Name("cluster", options.cluster, "Name of the cluster, and of its run directory."),
-      Integer("workers", options.workers, 1, kMaxWorkers,
-              "Number of worker processes; with hosts, their workers."),
-      Documented("hosts", "list", "[]",
-                 "names, or {host: NAME, workers: N, program: PATH, any setting of a worker}",
-                 "Where the workers run, in the order of their ranks: on this host (localhost), or "
-                 "on others, over ssh. Without any, all on this host."),
-      Command("ssh", options.ssh,
-              "What runs a command on another host; the host and the command line are appended."),
+bool ClusterOptions::NeedsKeys() const {
+  return controller::NeedsKeys(controller) || HasOtherHosts();
+}
+
+config::Settings ClusterSettings(ClusterOptions& options) {
+  config::Settings all = {
+      config::Name("cluster", options.cluster, "Name of the cluster, and of its run directory."),
+      config::Integer("workers", options.workers, 1, config::kMaxWorkers,
+                      "Number of worker processes; with hosts, their workers."),
+      config::Documented(
+          "hosts", "list", "[]",
+          "names, or {host: NAME, workers: N, program: PATH, any setting of a worker}",
+          "Where the workers run, in the order of their ranks: on this host (localhost), or "
+          "on others, over ssh. Without any, all on this host."),
+      config::Command(
+          "ssh", options.ssh,
+          "What runs a command on another host; the host and the command line are appended."),
       RemoteProgram("remote_program", options.remote_program,
                     "The worker's program on other hosts. A relative path starts where commands "
                     "over ssh do: in the user's home."),
   };
-  all.push_back(SecretKeyFile(
+  all.push_back(config::SecretKeyFile(
       "operator_key", options.operator_key,
       "With controller.key: an operator's secret key, which `up`, and `down` and `status` on this "
       "host, use where clients are asked for keys."));
-  for (Setting& setting :
-       ServiceSection("controller", ControllerSettings(options.controller), {"cluster", "workers"},
-                      "cannot be given here: it is the key of that name at the top")) {
+  for (config::Setting& setting : ServiceSection(
+           "controller", controller::ControllerSettings(options.controller), {"cluster", "workers"},
+           "cannot be given here: it is the key of that name at the top")) {
     all.push_back(std::move(setting));
   }
-  for (Setting& setting : WorkerSection("worker", options.worker))
+  for (config::Setting& setting : WorkerSection("worker", options.worker))
     all.push_back(std::move(setting));
   return all;
 }
 
-StatusOr<ClusterOptions> LoadCluster(const Sources& sources) {
-  Problems problems;
+bool IsForHostsOrRanks(const config::Entry& entry) { return IsForHosts(entry) || IsForRank(entry); }
+
+StatusOr<ClusterOptions> LoadCluster(const config::Sources& sources) {
+  config::Problems problems;
   ClusterOptions options;
-  const std::vector<Entry> entries = ReadSources(sources, problems);
-  std::vector<Entry> common;
-  std::vector<Entry> by_host;
-  std::vector<Entry> by_rank;
-  for (const Entry& entry : entries) {
+  const std::vector<config::Entry> entries = config::ReadSources(sources, problems);
+  std::vector<config::Entry> common;
+  std::vector<config::Entry> by_host;
+  std::vector<config::Entry> by_rank;
+  for (const config::Entry& entry : entries) {
     (IsForHosts(entry) ? by_host : IsForRank(entry) ? by_rank : common).push_back(entry);
   }
-  Apply(common, ClusterSettings(options), NameOf(sources), problems);
-  CheckController(options.controller, entries, "controller.", problems);
-  CheckWorker(options.worker, entries, "worker.", problems);
+  config::Apply(common, ClusterSettings(options), config::NameOf(sources), problems);
+  controller::CheckTimes(options.controller, entries, "controller.", problems);
+  worker::CheckKeys(options.worker, entries, "worker.", problems);
 
   options.worker.cluster = options.cluster;
   ApplyHosts(by_host, options, problems);
@@ -243,84 +255,4 @@ StatusOr<ClusterOptions> LoadCluster(const Sources& sources) {
   return options;
 }
 
-std::string_view Name(FileKind kind) {
-  switch (kind) {
-    case FileKind::kCluster:
-      return "cluster";
-    case FileKind::kController:
-      return "controller";
-    case FileKind::kWorker:
-      return "worker";
-  }
-  return "?";
-}
-
-StatusOr<FileKind> ParseFileKind(std::string_view name) {
-  for (const FileKind kind : kKinds) {
-    if (Name(kind) == name) return kind;
-  }
-  return InvalidArgument("\"", name, "\" is no kind of file; allowed: cluster, controller, worker");
-}
-
-Settings Describe(FileKind kind) {
-  // The rows borrow their options, and documentation uses neither store nor show.
-  ClusterOptions cluster;
-  controller::ControllerOptions controller;
-  worker::WorkerOptions worker;
-  Settings settings;
-  switch (kind) {
-    case FileKind::kCluster:
-      settings = ClusterSettings(cluster);
-      break;
-    case FileKind::kController:
-      settings = ControllerSettings(controller);
-      break;
-    case FileKind::kWorker:
-      settings = WorkerSettings(worker);
-      break;
-  }
-  for (Setting& setting : settings) {
-    setting.store = nullptr;
-    setting.show = nullptr;
-  }
-  return settings;
-}
-
-StatusOr<FileKind> GuessFileKind(const std::string& path) {
-  Problems problems;
-  const std::vector<Entry> entries = ReadYamlFile(path, problems);
-  LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
-  FileKind best = FileKind::kCluster;
-  long most = 0;
-  for (const FileKind kind : kKinds) {
-    const Settings settings = Describe(kind);
-    const long known = std::count_if(entries.begin(), entries.end(), [&](const Entry& entry) {
-      if (kind == FileKind::kCluster && (IsForRank(entry) || IsForHosts(entry))) return true;
-      return std::any_of(settings.begin(), settings.end(),
-                         [&](const Setting& setting) { return setting.key == entry.key; });
-    });
-    if (known > most) {
-      most = known;
-      best = kind;
-    }
-  }
-  if (most == 0) {
-    return InvalidArgument(path, ": has no key of a cluster, controller or worker file");
-  }
-  return best;
-}
-
-Status ValidateFile(FileKind kind, const std::string& path) {
-  const Sources sources{path, {}};
-  switch (kind) {
-    case FileKind::kCluster:
-      return LoadCluster(sources).status();
-    case FileKind::kController:
-      return LoadController(sources).status();
-    case FileKind::kWorker:
-      return LoadWorker(sources).status();
-  }
-  return Internal("unknown kind of file");
-}
-
-}  // namespace lockstep::config
+}  // namespace lockstep::local

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "services/config/hosts.h"
-#include "services/config/service_config.h"
+#include "services/config/settings.h"
+#include "services/controller/options.h"
+#include "services/local/hosts.h"
+#include "services/worker/options.h"
 
-namespace lockstep::config {
+namespace lockstep::local {
 
 struct ClusterOptions {
   ClusterOptions();
@@ -45,25 +47,17 @@ struct ClusterOptions {
   const HostOptions& HostOf(int rank) const;
   // False if all workers run on this host.
   bool HasOtherHosts() const;
+  // True if other hosts reach the controller.
+  bool NeedsKeys() const;
 };
 
 // The table, without `hosts[N]` and `ranks.N`, whose rows are those of `worker` and HostSettings().
-Settings ClusterSettings(ClusterOptions& options);
+config::Settings ClusterSettings(ClusterOptions& options);
+
+// True for an entry of `hosts` or `ranks`.
+bool IsForHostsOrRanks(const config::Entry& entry);
 
 // kInvalidArgument with all problems, one a line.
-StatusOr<ClusterOptions> LoadCluster(const Sources& sources);
+StatusOr<ClusterOptions> LoadCluster(const config::Sources& sources);
 
-// What a file configures, by the keys in it.
-enum class FileKind { kCluster, kController, kWorker };
-std::string_view Name(FileKind kind);  // "cluster", "controller", "worker"
-StatusOr<FileKind> ParseFileKind(std::string_view name);
-// kInvalidArgument if it has no key of any kind.
-StatusOr<FileKind> GuessFileKind(const std::string& path);
-
-// Loads the file as `kind` and drops the result.
-Status ValidateFile(FileKind kind, const std::string& path);
-
-// The table of `kind`, for documentation: its rows must neither store nor show.
-Settings Describe(FileKind kind);
-
-}  // namespace lockstep::config
+}  // namespace lockstep::local

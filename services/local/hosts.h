@@ -15,7 +15,7 @@
 #include "services/config/settings.h"
 #include "services/controller/options.h"
 
-namespace lockstep::config {
+namespace lockstep::local {
 
 // The host that needs no ssh. Another name or address of it, such as 127.0.0.1, does.
 inline constexpr char kThisHost[] = "localhost";
@@ -30,28 +30,29 @@ struct HostOptions {
 };
 
 // A row for the worker's program on other hosts.
-Setting RemoteProgram(std::string key, std::string& field, std::string doc);
+config::Setting RemoteProgram(std::string key, std::string& field, std::string doc);
 // The table of one host. `options` is borrowed: it outlives the result.
-Settings HostSettings(HostOptions& options);
+config::Settings HostSettings(HostOptions& options);
 
 // One item of the section.
 struct HostItem {
-  std::string section;         // "hosts[1]", in front of its entries' keys
-  std::string where;           // its line
-  std::vector<Entry> entries;  // "hosts[1].host", ...: a plain name counts as that
+  std::string section;                 // "hosts[1]", in front of its entries' keys
+  std::string where;                   // its line
+  std::vector<config::Entry> entries;  // "hosts[1].host", ...: a plain name counts as that
 };
 
 // True for what belongs to the section.
-bool IsForHosts(const Entry& entry);
+bool IsForHosts(const config::Entry& entry);
 
 // The items of the section. A list that is given whole replaces an earlier one, as by --set
 // hosts=[a, b]; --set hosts[0].workers=2 adds to an item.
-std::vector<HostItem> SplitHosts(const std::vector<Entry>& entries, Problems& problems);
+std::vector<HostItem> SplitHosts(const std::vector<config::Entry>& entries,
+                                 config::Problems& problems);
 
 // Reports a controller that workers of other hosts could not reach. `entries` are those of the
 // whole file, `where` is where one needs it.
 void CheckReachable(const controller::ControllerOptions& controller,
-                    const std::vector<Entry>& entries, const std::string& where,
-                    Problems& problems);
+                    const std::vector<config::Entry>& entries, const std::string& where,
+                    config::Problems& problems);
 
-}  // namespace lockstep::config
+}  // namespace lockstep::local

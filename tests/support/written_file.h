@@ -1,4 +1,4 @@
-// Configuration files that tests write.
+// Files that tests write.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace lockstep::config {
+namespace lockstep::support {
 
 // The path of a file with this text; a test has one at a time.
 inline std::string Write(const std::string& text) {
@@ -17,4 +17,4 @@ inline std::string Write(const std::string& text) {
   return path;
 }
 
-}  // namespace lockstep::config
+}  // namespace lockstep::support

@@ -1,36 +1,39 @@
-#include "services/config/service_config.h"
+#include "services/controller/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
-#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/control/keys/key.h"
 #include "services/config/yaml.h"
-#include "tests/unit/services/config/config_file.h"
+#include "tests/support/written_file.h"
 
-namespace lockstep::config {
+namespace lockstep::controller {
 namespace {
 
+using support::Write;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
 using namespace std::chrono_literals;
 
-class ServiceConfigTest : public testing::Test {};
-
 constexpr char kEndpoints[] =
     "client_endpoint: tcp://127.0.0.1:7400\n"
     "worker_endpoint: tcp://127.0.0.1:7401\n"
     "liveness_endpoint: tcp://127.0.0.1:7402\n";
 
-TEST_F(ServiceConfigTest, FileAndAssignmentsAreTypedAndTheLatterWin) {
+TEST(ControllerSettingsTest, FileAndAssignmentsAreTypedAndTheLatterWin) {
   const std::string path = Write(std::string(kEndpoints) +
                                  "cluster: demo\nworkers: 3\nheartbeat_interval: 250ms\n"
                                  "flow_window_bytes: 4MiB\npoll_before_sleep: 50us\n");
-  const auto options = LoadController({path, {"workers=5", "session_lease=1min"}});
+  const auto options = LoadOptions({path, {"workers=5", "session_lease=1min"}});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->cluster, "demo");
   EXPECT_EQ(options->workers, 5);
@@ -39,10 +42,10 @@ TEST_F(ServiceConfigTest, FileAndAssignmentsAreTypedAndTheLatterWin) {
   EXPECT_EQ(options->session_lease, 60s);
   EXPECT_EQ(options->flow_window_bytes, size_t{4} << 20);
   EXPECT_EQ(options->poll_before_sleep, 50us);
-  EXPECT_EQ(options->worker_timeout, controller::ControllerOptions().worker_timeout);
+  EXPECT_EQ(options->worker_timeout, ControllerOptions().worker_timeout);
 }
 
-TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed) {
+TEST(ControllerSettingsTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed) {
   const std::string path = Write(
       "workers: many\n"
       "heartbeet_interval: 1s\n"
@@ -52,7 +55,7 @@ TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed
       "client_endpoint: tcp://0.0.0.0:7400\n"
       "worker_endpoint:\n"
       "flow_window_bytes: [1MiB]\n");
-  const Status status = LoadController({path, {"nonsense=1"}}).status();
+  const Status status = LoadOptions({path, {"nonsense=1"}}).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   const std::string text = Message(status);
   const auto has = [&](const std::string& part) {
@@ -72,70 +75,51 @@ TEST_F(ServiceConfigTest, AllProblemsAreReportedWithLineKeyValueAndWhatIsAllowed
   has(path + ": liveness_endpoint: missing, but required; allowed: tcp://");
 }
 
-TEST_F(ServiceConfigTest, WithoutKeysOnlyThisHostIsReached) {
+TEST(ControllerSettingsTest, WithoutKeysOnlyThisHostIsReached) {
   const std::vector<std::string> endpoints = {"client_endpoint=tcp://10.1.0.0/16:1",
                                               "worker_endpoint=tcp://eth0:2",
                                               "liveness_endpoint=tcp://[fd00::1]:3"};
-  const Status refused = LoadController({"", endpoints}).status();
+  const Status refused = LoadOptions({"", endpoints}).status();
   EXPECT_THAT(Message(refused),
               AllOf(HasSubstr("worker_endpoint: \"tcp://eth0:2\" is not on this host"),
                     HasSubstr("add the lines \"key: FILE\" and \"allowed_keys: FILE\"")));
   std::vector<std::string> with_keys = endpoints;
   with_keys.push_back("key=own.key");
   with_keys.push_back("allowed_keys=allowed");
-  const auto controller = LoadController({"", with_keys});
+  const auto controller = LoadOptions({"", with_keys});
   ASSERT_EQ(controller.status(), OkStatus());
   EXPECT_EQ(controller->key, std::filesystem::current_path().string() + "/own.key");
-  const std::string endpoint = "controller_endpoint=tcp://10.1.2.3:1";
-  EXPECT_THAT(Message(LoadWorker({"", {endpoint}}).status()),
-              HasSubstr("\"key: FILE\" and \"controller_key: KEY\""));
-  const std::string key = control::NewKeyPair().public_key.Text();
-  const auto worker = LoadWorker({"", {endpoint, "key=own.key", "controller_key=" + key}});
-  ASSERT_EQ(worker.status(), OkStatus());
-  EXPECT_EQ(worker->controller_key, key);
 }
 
-TEST_F(ServiceConfigTest, OneKeyWithoutTheOtherIsRefused) {
+TEST(ControllerSettingsTest, OneKeyWithoutTheOtherIsRefused) {
   EXPECT_THAT(
-      Message(LoadController({Write(std::string(kEndpoints) + "key: own.key\n"), {}}).status()),
+      Message(LoadOptions({Write(std::string(kEndpoints) + "key: own.key\n"), {}}).status()),
       HasSubstr("key: given without allowed_keys"));
-  EXPECT_THAT(
-      Message(LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "key=own.key"}}).status()),
-      HasSubstr("key: given without controller_key"));
 }
 
-TEST_F(ServiceConfigTest, SecretHasNoPlaceInAFileOrOnACommandLine) {
+TEST(ControllerSettingsTest, SecretHasNoPlaceInAFile) {
   const std::string secret = control::NewKeyPair().secret_key.SecretText();
   const Status in_file =
-      LoadController(
-          {Write(std::string(kEndpoints) + "allowed_keys: a\nkey: " + secret + "\n"), {}})
+      LoadOptions({Write(std::string(kEndpoints) + "allowed_keys: a\nkey: " + secret + "\n"), {}})
           .status();
   EXPECT_THAT(Message(in_file),
               AllOf(HasSubstr("write it to a file of its own"), Not(HasSubstr(secret))));
-  const Status assigned =
-      LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "key=" + secret}}).status();
-  EXPECT_THAT(Message(assigned),
-              AllOf(HasSubstr("write it to a file of its own"), Not(HasSubstr(secret))));
 }
 
-TEST_F(ServiceConfigTest, AnAddressForOthersIsNoWildcard) {
+TEST(ControllerSettingsTest, AnAddressForOthersIsNoWildcard) {
   for (const char* const wildcard : {"'*'", "0.0.0.0", "'::'", "'[::]'"}) {
     const std::string line = std::string("advertise_address: ") + wildcard;
-    EXPECT_THAT(Message(LoadController({Write(kEndpoints + line), {}}).status()),
+    EXPECT_THAT(Message(LoadOptions({Write(kEndpoints + line), {}}).status()),
                 HasSubstr("leads nobody here"));
-    EXPECT_THAT(
-        Message(LoadWorker({Write("controller_endpoint: ipc:///run/x\n" + line), {}}).status()),
-        HasSubstr("leads nobody here"));
   }
-  EXPECT_TRUE(
-      LoadController({Write(std::string(kEndpoints) + "advertise_address: head"), {}}).ok());
+  EXPECT_TRUE(LoadOptions({Write(std::string(kEndpoints) + "advertise_address: head"), {}}).ok());
 }
 
-TEST_F(ServiceConfigTest, SecretIsRefusedAndNotRepeatedWhereverItIs) {
+TEST(ControllerSettingsTest, SecretIsRefusedAndNotRepeatedWhereverItIs) {
   const std::string secret = control::NewKeyPair().secret_key.SecretText();
   const auto refused = [&](const std::string& lines) {
     const std::string path = Write(std::string(kEndpoints) + lines);
-    const std::string message = Message(LoadController({path, {}}).status());
+    const std::string message = Message(LoadOptions({path, {}}).status());
     EXPECT_THAT(message,
                 AllOf(HasSubstr(":4: "), HasSubstr("secret key"), Not(HasSubstr(secret.substr(4)))))
         << lines;
@@ -149,48 +133,24 @@ TEST_F(ServiceConfigTest, SecretIsRefusedAndNotRepeatedWhereverItIs) {
   }
   EXPECT_THAT(refused("keye: " + secret), HasSubstr("did you mean \"key\"?"));
   refused("key: ./" + secret);
-  EXPECT_THAT(Message(LoadController({Write(secret + ": 1"), {}}).status()),
+  EXPECT_THAT(Message(LoadOptions({Write(secret + ": 1"), {}}).status()),
               AllOf(HasSubstr(":1: lsk_...: unknown key"), Not(HasSubstr(secret.substr(4)))));
-  EXPECT_THAT(Message(LoadController({Write("key: [" + secret + "]"), {}}).status()),
+  EXPECT_THAT(Message(LoadOptions({Write("key: [" + secret + "]"), {}}).status()),
               AllOf(HasSubstr(":1: key: [lsk_...] is a list"), Not(HasSubstr(secret.substr(4)))));
-  for (const std::string& line :
-       {"controller_key: ./" + secret, "bulk_endpoint: " + secret, "module_path: [" + secret + "]",
-        "module_sha256: [" + secret + "]", "data_address: " + secret}) {
-    const std::string path = Write("controller_endpoint: ipc:///run/x\n" + line);
-    EXPECT_THAT(Message(LoadWorker({path, {}}).status()),
-                AllOf(HasSubstr(":2: "), HasSubstr("secret"), Not(HasSubstr(secret.substr(4)))))
-        << line;
-  }
-  EXPECT_THAT(Message(LoadController({"", {secret + "=1", "allowed_keys=" + secret}}).status()),
+  EXPECT_THAT(Message(LoadOptions({"", {secret + "=1", "allowed_keys=" + secret}}).status()),
               AllOf(HasSubstr("--set allowed_keys"), Not(HasSubstr(secret.substr(4)))));
 }
 
-TEST_F(ServiceConfigTest, DigestsAreWrittenAsTheirToolPrintsThem) {
-  const std::string digest(64, 'a');
-  const auto worker =
-      LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "module_sha256=[" + digest + "]"}});
-  ASSERT_EQ(worker.status(), OkStatus());
-  EXPECT_EQ(worker->module_sha256, std::vector<std::string>{digest});
-  for (const std::string& bad :
-       {std::string(63, 'a'), std::string(64, 'A'), std::string(64, 'g')}) {
-    EXPECT_THAT(
-        Message(LoadWorker({"", {"controller_endpoint=tcp://127.0.0.1:1", "module_sha256=" + bad}})
-                    .status()),
-        HasSubstr("is no SHA-256"));
-  }
-}
-
-TEST_F(ServiceConfigTest, SettingThatIsGoneSaysWhatTookItsPlace) {
+TEST(ControllerSettingsTest, SettingThatIsGoneSaysWhatTookItsPlace) {
   EXPECT_THAT(
-      Message(
-          LoadController({Write(std::string(kEndpoints) + "plaintext: network\n"), {}}).status()),
+      Message(LoadOptions({Write(std::string(kEndpoints) + "plaintext: network\n"), {}}).status()),
       HasSubstr("plaintext: is no setting any more"));
 }
 
-TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreReportedWhereTheyAreGiven) {
+TEST(ControllerSettingsTest, TimeoutsThatContradictEachOtherAreReportedWhereTheyAreGiven) {
   const auto problem_of = [&](const std::string& text, std::vector<std::string> assignments) {
     return std::string(
-        Message(LoadController({Write(kEndpoints + text), std::move(assignments)}).status()));
+        Message(LoadOptions({Write(kEndpoints + text), std::move(assignments)}).status()));
   };
   const std::string path = Write("");
   EXPECT_EQ(problem_of("heartbeat_interval: 2s\n", {}),
@@ -208,64 +168,32 @@ TEST_F(ServiceConfigTest, TimeoutsThatContradictEachOtherAreReportedWhereTheyAre
   EXPECT_EQ(problem_of("worker_timeout: 4s\nheartbeat_interval: 2s\n", {}), "");
 }
 
-TEST_F(ServiceConfigTest, RelativeModulePathsStartAtTheFile) {
-  const std::string path =
-      Write("controller_endpoint: ipc:///run/x\nmodule_path: [modules, ../lib, /abs]\n");
-  const auto options = LoadWorker({path, {}});
-  ASSERT_TRUE(options.ok()) << options.status();
-  const std::string directory = testing::TempDir().substr(0, testing::TempDir().rfind('/'));
-  ASSERT_EQ(options->module_path.size(), 3u);
-  EXPECT_EQ(options->module_path[0], directory + "/modules");
-  EXPECT_EQ(options->module_path[1], directory.substr(0, directory.rfind('/')) + "/lib");
-  EXPECT_EQ(options->module_path[2], "/abs");
-}
-
-TEST_F(ServiceConfigTest, WorkersNeedTheirController) {
-  const Status status = LoadWorker({}).status();
-  EXPECT_EQ(Message(status),
-            "settings: controller_endpoint: missing, but required; allowed: tcp://ADDRESS:PORT, "
-            "ipc:///PATH, inproc://NAME");
-}
-
-TEST_F(ServiceConfigTest, WrittenOptionsReadBack) {
-  controller::ControllerOptions controller;
+TEST(ControllerSettingsTest, WrittenOptionsReadBack) {
+  ControllerOptions controller;
   controller.client_endpoint = "ipc:///tmp/a dir/client";
   controller.worker_endpoint = "tcp://127.0.0.1:*";
   controller.liveness_endpoint = "inproc://l";
   controller.collective_timeout = 1234ms;
   controller.max_batch_bytes = (size_t{1} << 20) + 1;
-  const auto controller_back = LoadController({Write(ToYaml(controller)), {}});
+  const auto controller_back = LoadOptions({Write(ToYaml(controller)), {}});
   ASSERT_TRUE(controller_back.ok()) << controller_back.status();
   EXPECT_EQ(ToYaml(*controller_back), ToYaml(controller));
   EXPECT_EQ(controller_back->client_endpoint, controller.client_endpoint);
   EXPECT_EQ(controller_back->collective_timeout, controller.collective_timeout);
   EXPECT_EQ(controller_back->max_batch_bytes, controller.max_batch_bytes);
-
-  worker::WorkerOptions worker;
-  worker.controller_endpoint = "ipc:///tmp/w";
-  worker.rank = 3;
-  worker.module_path = {"/a, b", "/c: d", "/e"};
-  const auto worker_back = LoadWorker({Write(ToYaml(worker)), {}});
-  ASSERT_TRUE(worker_back.ok()) << worker_back.status();
-  EXPECT_EQ(worker_back->module_path, worker.module_path);
-  EXPECT_EQ(worker_back->rank, 3);
-  EXPECT_EQ(worker_back->cluster, "");
-  EXPECT_EQ(ToYaml(*worker_back), ToYaml(worker));
 }
 
-TEST_F(ServiceConfigTest, DefaultsAreWithinWhatIsAllowed) {
-  controller::ControllerOptions controller;
-  worker::WorkerOptions worker;
-  for (const Settings& settings : {ControllerSettings(controller), WorkerSettings(worker)}) {
-    for (const Setting& setting : settings) {
-      if (setting.required || setting.refused || setting.fallback == "\"\"") continue;
-      Problems problems;
-      Apply(ParseYaml(setting.key + ": " + setting.fallback, "default", "/", problems), {setting},
-            "default", problems);
-      EXPECT_TRUE(problems.empty()) << setting.key << ": " << problems.ToStatus();
-    }
+TEST(ControllerSettingsTest, DefaultsAreWithinWhatIsAllowed) {
+  ControllerOptions options;
+  for (const config::Setting& setting : ControllerSettings(options)) {
+    if (setting.required || setting.refused || setting.fallback == "\"\"") continue;
+    config::Problems problems;
+    config::Apply(
+        config::ParseYaml(setting.key + ": " + setting.fallback, "default", "/", problems),
+        {setting}, "default", problems);
+    EXPECT_TRUE(problems.empty()) << setting.key << ": " << problems.ToStatus();
   }
 }
 
 }  // namespace
-}  // namespace lockstep::config
+}  // namespace lockstep::controller

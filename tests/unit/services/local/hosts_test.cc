@@ -1,16 +1,17 @@
-#include "services/config/hosts.h"
+#include "services/local/hosts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "services/config/cluster_config.h"
-#include "tests/unit/services/config/config_file.h"
+#include "services/local/cluster_config.h"
+#include "tests/support/written_file.h"
 
-namespace lockstep::config {
+namespace lockstep::local {
 namespace {
 
+using support::Write;
 using ::testing::HasSubstr;
 
 // Three lines of a controller that other hosts reach, and workers that may reach it.
@@ -186,4 +187,4 @@ TEST(HostsTest, AFileWithHostsIsAClusterFile) {
 }
 
 }  // namespace
-}  // namespace lockstep::config
+}  // namespace lockstep::local

@@ -8,7 +8,7 @@
 #include "tools/bench/open_mpi.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -33,7 +33,7 @@ struct SizeLines {
 
 SizeLines AddLines(Report& report, int ranks, size_t size_bytes) {
   const std::string what =
-      std::to_string(ranks) + " ranks, " + cli::FormatBytes(size_bytes) + " f32";
+      std::to_string(ranks) + " ranks, " + text::FormatBytes(size_bytes) + " f32";
   Line& operation =
       report.Add({.row = "allreduce",
                   .what = what,

@@ -23,7 +23,7 @@
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
 #include "tools/bench/statistics.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -95,7 +95,7 @@ Status MeasureRates(const Settings& settings, Session& session, Report& report) 
   for (const size_t size_bytes : sizes) {
     const auto add = [&](const char* what) -> Line& {
       return report.Add({.row = "bulk",
-                         .what = what + (", " + cli::FormatBytes(size_bytes)),
+                         .what = what + (", " + text::FormatBytes(size_bytes)),
                          .unit = "GB/s",
                          .better = Better::kMore,
                          .goal = Goal::RatioAtLeast(kBulkGoal)});

@@ -16,7 +16,7 @@
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
 #include "tools/bench/statistics.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -50,7 +50,7 @@ StatusOr<double> Rate(std::vector<float>& source, Copy&& copy) {
 Status MeasureSize(const Settings& settings, Session& session, const DRef& nop, size_t size_bytes,
                    Report& report) {
   Line& line = report.Add({.row = "copy",
-                           .what = "CopyToWorker0, " + cli::FormatBytes(size_bytes),
+                           .what = "CopyToWorker0, " + text::FormatBytes(size_bytes),
                            .unit = "GB/s",
                            .better = Better::kMore,
                            .goal = Goal::RatioAtLeast(kCopyGoal)});

@@ -17,7 +17,7 @@
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
 #include "tools/bench/statistics.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -141,7 +141,7 @@ Status MeasureCopies(const Settings& settings, Report& report) {
   };
   for (const Way& way : ways) {
     Line& line = report.Add({.row = "gpu",
-                             .what = way.what + ", " + cli::FormatBytes(size_bytes),
+                             .what = way.what + ", " + text::FormatBytes(size_bytes),
                              .unit = "GB/s",
                              .better = Better::kMore,
                              .goal = Goal::RatioAtLeast(kCopyGoal),
@@ -176,7 +176,7 @@ Status MeasureCollectives(const Settings& settings, int gpus, Report& report) {
   for (size_t i = 0; i < rounds.front().bandwidths.size(); ++i) {
     Line& line = report.Add({.row = "gpu",
                              .what = "allreduce, " +
-                                     cli::FormatBytes(rounds.front().bandwidths[i].size_bytes) +
+                                     text::FormatBytes(rounds.front().bandwidths[i].size_bytes) +
                                      ", " + ranks,
                              .unit = "GB/s",
                              .better = Better::kMore,

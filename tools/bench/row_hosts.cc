@@ -10,7 +10,7 @@
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -47,7 +47,7 @@ Status MeasureHosts(const Settings& settings, Report& report) {
   std::vector<SizeLine> lines;
   std::vector<std::string> arguments = {settings.quick ? "0.1" : "0.2"};
   for (const size_t size : sizes) {
-    const std::string what = "2 hosts x 2 ranks, " + cli::FormatBytes(size) + " f32";
+    const std::string what = "2 hosts x 2 ranks, " + text::FormatBytes(size) + " f32";
     const double goal = size >= kLargeFrom ? kGoalLarge : kGoalSmall;
     Line& beside_gloo = report.Add({.row = "hosts",
                                     .what = what,

@@ -4,23 +4,25 @@
 #include <map>
 #include <utility>
 
-#include "tools/cli/printable.h"
 #include "tools/cli/session_text.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
 
-Tint TintOf(WorkerState state) {
+text::Tint TintOf(WorkerState state) {
   switch (state) {
     case WorkerState::kReady:
-      return Tint::kGreen;
+      return text::Tint::kGreen;
     case WorkerState::kLost:
-      return Tint::kRed;
+      return text::Tint::kRed;
     case WorkerState::kMissing:
     case WorkerState::kJoining:
       break;
   }
-  return Tint::kYellow;
+  return text::Tint::kYellow;
 }
 
 std::string NumberIfAny(int number) { return number == 0 ? "" : std::to_string(number); }
@@ -41,17 +43,17 @@ Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
 
 }  // namespace
 
-Table::Cell StateCell(const ClusterStatus& status) {
-  if (status.IsReady()) return {"ready", Tint::kGreen};
+text::Table::Cell StateCell(const ClusterStatus& status) {
+  if (status.IsReady()) return {"ready", text::Tint::kGreen};
   const bool lost =
       std::any_of(status.workers.begin(), status.workers.end(),
                   [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
-  if (lost) return {"broken", Tint::kRed};
-  return {"joining", Tint::kYellow};
+  if (lost) return {"broken", text::Tint::kRed};
+  return {"joining", text::Tint::kYellow};
 }
 
-Table::Cell StateCell(const WorkerStatus& worker) {
-  if (worker.stuck) return {"stuck", Tint::kYellow};
+text::Table::Cell StateCell(const WorkerStatus& worker) {
+  if (worker.stuck) return {"stuck", text::Tint::kYellow};
   return {std::string(Name(worker.state)), TintOf(worker.state)};
 }
 
@@ -61,24 +63,24 @@ uint64_t CountReady(const ClusterStatus& status) {
       [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; }));
 }
 
-void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
+void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                   const std::string& endpoint) {
   const auto line = [&](const char* label, const std::string& text) {
-    out << style.Paint(Tint::kDim, label) << text << '\n';
+    out << style.Paint(text::Tint::kDim, label) << text << '\n';
   };
-  const Table::Cell state = StateCell(status);
+  const text::Table::Cell state = StateCell(status);
   line("cluster     ",
-       style.Paint(Tint::kBold, status.cluster) + "  " + style.Paint(state.tint, state.text));
+       style.Paint(text::Tint::kBold, status.cluster) + "  " + style.Paint(state.tint, state.text));
   line("workers     ", std::to_string(CountReady(status)) + " of " +
                            std::to_string(status.workers.size()) + " ready");
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
-                           FormatDuration(status.uptime) + ", version " + status.build);
+                           text::FormatDuration(status.uptime) + ", version " + status.build);
   line("batches     ",
-       FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
+       text::FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
 }
 
 // "backend shm (ranks 0 to 3): all ranks map each other's memory", for workers that say the same.
-void PrintConnections(std::ostream& out, const Style& style,
+void PrintConnections(std::ostream& out, const text::Style& style,
                       const std::vector<WorkerStatus>& workers) {
   std::map<std::pair<std::string, std::string>, std::vector<Rank>> ranks;
   for (const WorkerStatus& worker : workers) {
@@ -89,26 +91,29 @@ void PrintConnections(std::ostream& out, const Style& style,
   }
   for (const auto& [connection, who] : ranks) {
     const bool is_everybody = who.size() == workers.size();
-    out << style.Paint(Tint::kBold, connection.first)
-        << (is_everybody ? "" : (who.size() == 1 ? " (rank " : " (ranks ") + FormatRanks(who) + ")")
-        << ": " << Printable(connection.second) << '\n';
+    out << style.Paint(text::Tint::kBold, connection.first)
+        << (is_everybody
+                ? ""
+                : (who.size() == 1 ? " (rank " : " (ranks ") + text::FormatRanks(who) + ")")
+        << ": " << text::Printable(connection.second) << '\n';
   }
 }
 
-void PrintWorkers(std::ostream& out, const Style& style, const std::vector<WorkerStatus>& workers) {
-  using Align = Table::Align;
-  Table table({{"RANK", Align::kRight},
-               {"STATE"},
-               {"HOST"},
-               {"PID", Align::kRight},
-               {"DEVICE"},
-               {"BACKEND"},
-               {"RECEIVED", Align::kRight},
-               {"LAUNCHED", Align::kRight},
-               {"COMPLETED", Align::kRight},
-               {"HEARTBEAT", Align::kRight},
-               {"DOING"},
-               {"REASON"}});
+void PrintWorkers(std::ostream& out, const text::Style& style,
+                  const std::vector<WorkerStatus>& workers) {
+  using Align = text::Table::Align;
+  text::Table table({{"RANK", Align::kRight},
+                     {"STATE"},
+                     {"HOST"},
+                     {"PID", Align::kRight},
+                     {"DEVICE"},
+                     {"BACKEND"},
+                     {"RECEIVED", Align::kRight},
+                     {"LAUNCHED", Align::kRight},
+                     {"COMPLETED", Align::kRight},
+                     {"HEARTBEAT", Align::kRight},
+                     {"DOING"},
+                     {"REASON"}});
   for (const WorkerStatus& worker : workers) {
     const bool joined = worker.state != WorkerState::kMissing;
     const bool lives = joined && worker.state != WorkerState::kLost;
@@ -118,28 +123,28 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
                   NumberIfAny(worker.pid),
                   worker.device,
                   worker.backend,
-                  joined ? FormatCount(worker.activity.received) : "",
-                  joined ? FormatCount(worker.activity.launched) : "",
-                  joined ? FormatCount(worker.activity.completed) : "",
-                  lives ? FormatDuration(worker.heartbeat_age) + " ago" : "",
-                  {Doing(worker), worker.stuck ? Tint::kYellow : Tint::kPlain},
-                  {worker.reason, Tint::kRed}});
+                  joined ? text::FormatCount(worker.activity.received) : "",
+                  joined ? text::FormatCount(worker.activity.launched) : "",
+                  joined ? text::FormatCount(worker.activity.completed) : "",
+                  lives ? text::FormatDuration(worker.heartbeat_age) + " ago" : "",
+                  {Doing(worker), worker.stuck ? text::Tint::kYellow : text::Tint::kPlain},
+                  {worker.reason, text::Tint::kRed}});
   }
   table.Print(out, style);
   PrintConnections(out, style, workers);
 }
 
-void PrintSessions(std::ostream& out, const Style& style,
+void PrintSessions(std::ostream& out, const text::Style& style,
                    const std::vector<SessionStatus>& sessions) {
-  using Align = Table::Align;
-  Table table({{"SESSION", Align::kRight},
-               {"NAME"},
-               {"CLIENT"},
-               {"STATE"},
-               {"GROUPS", Align::kRight},
-               {"SENT", Align::kRight},
-               {"WAITING", Align::kRight},
-               {"ERROR"}});
+  using Align = text::Table::Align;
+  text::Table table({{"SESSION", Align::kRight},
+                     {"NAME"},
+                     {"CLIENT"},
+                     {"STATE"},
+                     {"GROUPS", Align::kRight},
+                     {"SENT", Align::kRight},
+                     {"WAITING", Align::kRight},
+                     {"ERROR"}});
   for (const SessionStatus& session : sessions) {
     const std::string state = StateOf(session);
     table.AddRow({std::to_string(session.session.value),
@@ -147,9 +152,9 @@ void PrintSessions(std::ostream& out, const Style& style,
                   session.host + ":" + std::to_string(session.pid),
                   {state == "open" ? "" : state, TintOf(session)},
                   std::to_string(session.num_groups),
-                  FormatBytes(session.sent_bytes),
-                  FormatBytes(UnderWay(session)),
-                  {session.error, Tint::kRed}});
+                  text::FormatBytes(session.sent_bytes),
+                  text::FormatBytes(UnderWay(session)),
+                  {session.error, text::Tint::kRed}});
   }
   table.Print(out, style);
 }

@@ -7,21 +7,23 @@
 #include <vector>
 
 #include "runtime/client/admin.h"
-#include "tools/cli/output.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 
 // "ready", "broken" or "joining".
-Table::Cell StateCell(const ClusterStatus& status);
+text::Table::Cell StateCell(const ClusterStatus& status);
 // "ready", "lost", "stuck", ...
-Table::Cell StateCell(const WorkerStatus& worker);
+text::Table::Cell StateCell(const WorkerStatus& worker);
 uint64_t CountReady(const ClusterStatus& status);
 
-void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
+void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                   const std::string& endpoint);
-void PrintWorkers(std::ostream& out, const Style& style, const std::vector<WorkerStatus>& workers);
-void PrintSessions(std::ostream& out, const Style& style,
+void PrintWorkers(std::ostream& out, const text::Style& style,
+                  const std::vector<WorkerStatus>& workers);
+void PrintSessions(std::ostream& out, const text::Style& style,
                    const std::vector<SessionStatus>& sessions);
 
 Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint);

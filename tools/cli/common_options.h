@@ -2,9 +2,11 @@
 #pragma once
 
 #include "tools/cli/command_line.h"
-#include "tools/cli/output.h"
 
 namespace lockstep::cli {
+
+// What standard output is for: people, or scripts.
+enum class OutputFormat { kTable, kJson };
 
 // --output table|json.
 void AddOutputOption(Command command, OutputFormat& format);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
-#include "tools/cli/printable.h"
 #include "tools/cli/register_text.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -33,8 +35,8 @@ Holding HoldingOf(SessionId session, const std::vector<RankRegisters>& ranks) {
 
 std::string RegistersOf(const Holding& holding) {
   if (holding.ranks == 0) return "";
-  if (holding.fewest == holding.most) return FormatCount(holding.most);
-  return FormatCount(holding.fewest) + "-" + FormatCount(holding.most);
+  if (holding.fewest == holding.most) return text::FormatCount(holding.most);
+  return text::FormatCount(holding.fewest) + "-" + text::FormatCount(holding.most);
 }
 
 }  // namespace
@@ -50,60 +52,61 @@ std::string StateOf(const SessionStatus& session) {
   return text.empty() ? "open" : text;
 }
 
-Tint TintOf(const SessionStatus& session) {
-  if (!session.error.empty() || session.broken) return Tint::kRed;
-  return session.closing || session.detached ? Tint::kYellow : Tint::kGreen;
+text::Tint TintOf(const SessionStatus& session) {
+  if (!session.error.empty() || session.broken) return text::Tint::kRed;
+  return session.closing || session.detached ? text::Tint::kYellow : text::Tint::kGreen;
 }
 
 uint64_t UnderWay(const SessionStatus& session) {
   return session.sent_bytes - std::min(session.sent_bytes, session.consumed_bytes);
 }
 
-void PrintSessionDetails(std::ostream& out, const Style& style,
+void PrintSessionDetails(std::ostream& out, const text::Style& style,
                          const std::vector<SessionStatus>& sessions,
                          const std::vector<RankRegisters>& ranks) {
   if (sessions.empty()) {
     out << "no session is open\n";
     return;
   }
-  using Align = Table::Align;
-  Table table({{"SESSION", Align::kRight},
-               {"NAME"},
-               {"CLIENT"},
-               {"STATE"},
-               {"AGE", Align::kRight},
-               {"RESETS", Align::kRight},
-               {"GROUPS", Align::kRight},
-               {"COMMANDS", Align::kRight},
-               {"SENT", Align::kRight},
-               {"WAITING", Align::kRight},
-               {"REGISTERS", Align::kRight},
-               {"BYTES", Align::kRight}});
+  using Align = text::Table::Align;
+  text::Table table({{"SESSION", Align::kRight},
+                     {"NAME"},
+                     {"CLIENT"},
+                     {"STATE"},
+                     {"AGE", Align::kRight},
+                     {"RESETS", Align::kRight},
+                     {"GROUPS", Align::kRight},
+                     {"COMMANDS", Align::kRight},
+                     {"SENT", Align::kRight},
+                     {"WAITING", Align::kRight},
+                     {"REGISTERS", Align::kRight},
+                     {"BYTES", Align::kRight}});
   for (const SessionStatus& session : sessions) {
     const Holding holding = HoldingOf(session.session, ranks);
     table.AddRow({std::to_string(session.session.value),
                   session.name,
                   session.host + ":" + std::to_string(session.pid),
                   {StateOf(session), TintOf(session)},
-                  FormatDuration(session.age),
+                  text::FormatDuration(session.age),
                   std::to_string(session.generation),
                   std::to_string(session.num_groups),
-                  FormatCount(session.commands),
-                  FormatBytes(session.sent_bytes),
-                  FormatBytes(UnderWay(session)),
+                  text::FormatCount(session.commands),
+                  text::FormatBytes(session.sent_bytes),
+                  text::FormatBytes(UnderWay(session)),
                   RegistersOf(holding),
-                  holding.ranks == 0 ? "" : FormatBytes(holding.bytes)});
+                  holding.ranks == 0 ? "" : text::FormatBytes(holding.bytes)});
   }
   table.Print(out, style);
   for (const SessionStatus& session : sessions) {
     const std::string who = "session " + std::to_string(session.session.value);
     if (!session.error.empty()) {
-      out << style.Paint(Tint::kRed, who + " has failed: ") << Printable(session.error) << '\n';
+      out << style.Paint(text::Tint::kRed, who + " has failed: ") << text::Printable(session.error)
+          << '\n';
     }
     if (session.detached && !session.closing) {
       out << who << " has no client" << (session.client_lost ? ": its last one fell silent" : "");
       if (session.kept.count() > 0) {
-        out << "; it is kept for " << FormatDuration(session.kept) << " more";
+        out << "; it is kept for " << text::FormatDuration(session.kept) << " more";
       }
       out << '\n';
     }

@@ -7,19 +7,19 @@
 
 #include "runtime/client/admin.h"
 #include "runtime/client/register_listing.h"
-#include "tools/cli/output.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 
 // "open", "failed", "closing", "detached", "orphaned", "failed, detached", ...
 std::string StateOf(const SessionStatus& session);
-Tint TintOf(const SessionStatus& session);
+text::Tint TintOf(const SessionStatus& session);
 // What was sent and the slowest worker has not executed.
 uint64_t UnderWay(const SessionStatus& session);
 
 // With what each holds, as the ranks have told.
-void PrintSessionDetails(std::ostream& out, const Style& style,
+void PrintSessionDetails(std::ostream& out, const text::Style& style,
                          const std::vector<SessionStatus>& sessions,
                          const std::vector<RankRegisters>& ranks);
 

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "runtime/control/host.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,8 +25,9 @@ std::string Matter(const Culprit& culprit, const WorkerStatus& worker) {
     case Culprit::Kind::kLost:
       return "is lost: " + worker.reason + (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kSilent:
-      return "does not answer; its last heartbeat came " + FormatDuration(worker.heartbeat_age) +
-             " ago" + (idle ? "" : "; it was last seen executing " + doing);
+      return "does not answer; its last heartbeat came " +
+             text::FormatDuration(worker.heartbeat_age) + " ago" +
+             (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kBusy:
       return (culprit.stuck ? "is stuck, or slow: it executes " : "executes ") + doing;
     case Culprit::Kind::kBehind:
@@ -48,12 +51,12 @@ const char* Name(Culprit::Kind kind) {
   return "";
 }
 
-void PrintStack(std::ostream& out, const Style& style, const WorkerStatus& worker) {
+void PrintStack(std::ostream& out, const text::Style& style, const WorkerStatus& worker) {
   if (!worker.no_stack.empty()) {
-    out << style.Paint(Tint::kDim, "  stack    ") << worker.no_stack << '\n';
+    out << style.Paint(text::Tint::kDim, "  stack    ") << worker.no_stack << '\n';
   }
   for (size_t i = 0; i < worker.stack.size(); ++i) {
-    out << style.Paint(Tint::kDim, i == 0 ? "  stack    " : "           ") << worker.stack[i]
+    out << style.Paint(text::Tint::kDim, i == 0 ? "  stack    " : "           ") << worker.stack[i]
         << '\n';
   }
 }
@@ -69,18 +72,18 @@ Json ActivityToJson(const WorkerActivity& activity) {
 
 }  // namespace
 
-void PrintStory(std::ostream& out, const Style& style, const ClusterStatus& status,
+void PrintStory(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                 const ClusterStory& story) {
-  out << style.Paint(Tint::kBold, story.summary) << '\n';
+  out << style.Paint(text::Tint::kBold, story.summary) << '\n';
   for (const Culprit& culprit : story.culprits) {
     const WorkerStatus& worker = Find(status, culprit.rank);
     const bool grave = culprit.stuck || culprit.kind != Culprit::Kind::kBusy;
     out << '\n'
-        << style.Paint(grave ? Tint::kRed : Tint::kYellow, Label(worker)) << ' '
+        << style.Paint(grave ? text::Tint::kRed : text::Tint::kYellow, Label(worker)) << ' '
         << Matter(culprit, worker) << '\n';
     if (!culprit.waiting.empty()) {
       const WorkerActivity& theirs = Find(status, culprit.waiting.front()).activity;
-      out << style.Paint(Tint::kDim, "  waiting  ") << Ranks(culprit.waiting) << " in "
+      out << style.Paint(text::Tint::kDim, "  waiting  ") << Ranks(culprit.waiting) << " in "
           << theirs.Describe() << '\n';
     }
     PrintStack(out, style, worker);
@@ -93,8 +96,8 @@ void PrintStory(std::ostream& out, const Style& style, const ClusterStatus& stat
   for (const SessionStatus& session : status.sessions) {
     if (session.error.empty()) continue;
     out << '\n'
-        << style.Paint(Tint::kYellow, "session " + std::to_string(session.session.value)) << " \""
-        << session.name << "\" (" << control::ProcessLabel(session.host, session.pid)
+        << style.Paint(text::Tint::kYellow, "session " + std::to_string(session.session.value))
+        << " \"" << session.name << "\" (" << control::ProcessLabel(session.host, session.pid)
         << ") has failed: " << session.error << '\n';
   }
 }

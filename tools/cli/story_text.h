@@ -4,12 +4,12 @@
 #include <ostream>
 
 #include "runtime/client/story.h"
-#include "tools/cli/output.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 
-void PrintStory(std::ostream& out, const Style& style, const ClusterStatus& status,
+void PrintStory(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                 const ClusterStory& story);
 Json StoryToJson(const ClusterStatus& status, const ClusterStory& story);
 

@@ -6,9 +6,9 @@
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
 #include "tools/cli/exit_code.h"
-#include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -54,7 +54,7 @@ StatusOr<ControllerAddress> ControllerOf(const std::string& name) {
 // Used where nothing says which cluster is meant.
 StatusOr<ControllerAddress> OnlyController() {
   LOCKSTEP_ASSIGN_OR_RETURN(const RecordList records, ListRecords());
-  for (const Status& unreadable : records.unreadable) Warn(Message(unreadable));
+  for (const Status& unreadable : records.unreadable) text::Warn(Message(unreadable));
   std::vector<const ClusterRecord*> alive;
   std::string names;
   for (const ClusterRecord& record : records.clusters) {

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "runtime/client/chrome_trace.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::cli {
 namespace {
@@ -15,7 +15,7 @@ constexpr char kStandardOutput[] = "-";
 // Rounded up: what is said is sure.
 std::string FormatMicros(std::chrono::nanoseconds duration) {
   const auto micros = std::chrono::ceil<std::chrono::microseconds>(duration).count();
-  return FormatCount(static_cast<uint64_t>(std::max<int64_t>(micros, 0))) + " us";
+  return text::FormatCount(static_cast<uint64_t>(std::max<int64_t>(micros, 0))) + " us";
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::string DescribeTrace(const Trace& trace, const std::string& path) {
       gaps += "\nmissing   " + process.Name() + ": " + process.missing;
     }
     if (const uint64_t lost = process.lost(); lost > 0) {
-      gaps += "\nlost      " + process.Name() + ": the oldest " + Plural(lost, "event") +
+      gaps += "\nlost      " + process.Name() + ": the oldest " + text::Plural(lost, "event") +
               "; more are kept with --events";
     }
     if (!process.clock_is_known) {
@@ -37,8 +37,9 @@ std::string DescribeTrace(const Trace& trace, const std::string& path) {
               ": could not be compared with the controller's; its times may mean anything";
     }
   }
-  return path + ": " + FormatCount(trace.NumEvents()) + " events of " + Plural(ranks, "rank") +
-         ", clocks within " + FormatMicros(trace.clock_uncertainty()) + gaps;
+  return path + ": " + text::FormatCount(trace.NumEvents()) + " events of " +
+         text::Plural(ranks, "rank") + ", clocks within " +
+         FormatMicros(trace.clock_uncertainty()) + gaps;
 }
 
 Status CheckTraceFile(const std::string& path) {

@@ -3,7 +3,7 @@
 
 #include "runtime/client/worker_output.h"
 #include "tools/cli/command_line.h"
-#include "tools/cli/output.h"
+#include "tools/cli/common_options.h"
 
 namespace lockstep::cli {
 

@@ -85,11 +85,15 @@ LAYERS = {
         "services/worker/settings",
     },
     "services/remote": {"runtime/base", "services/local", "services/process"},
-    "tools/bench": None,  # measures any layer
-    "tools/cli": CLIENT_SIDE | {"runtime/tensor", "runtime/client", "services/config", "services/local"},
+    # What the tools print with.
+    "tools/text": {"runtime/base"},
+    "tools/cli": CLIENT_SIDE
+    | {"runtime/tensor", "runtime/client", "services/config", "services/local", "tools/text"},
     "examples": {"runtime/base", "runtime/client", "runtime/module/kit", "services/local"},
     "tests": None,  # tests any layer
 }
+# Measures any layer; the command line it starts as a program.
+LAYERS["tools/bench"] = set(LAYERS) - {"tools/cli", "examples", "tests"}
 
 
 def layer_of(path):

@@ -14,6 +14,9 @@
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
 #include "tools/cli/worker_output.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -68,11 +71,11 @@ void Print(const std::vector<RankValue>& values, OutputFormat format) {
     std::cout << ToText(ToJson(values)) << '\n';
     return;
   }
-  Table table({{"RANKS"}, {"RESULT"}});
+  text::Table table({{"RANKS"}, {"RESULT"}});
   for (const SharedValue& group : GroupEqual(values)) {
-    table.AddRow({FormatRanks(group.ranks), Render(*group.value)});
+    table.AddRow({text::FormatRanks(group.ranks), Render(*group.value)});
   }
-  table.Print(std::cout, Style::For(STDOUT_FILENO));
+  table.Print(std::cout, text::Style::For(STDOUT_FILENO));
 }
 
 Status RunCall(const CallCommand& command) {

@@ -15,6 +15,8 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/key_options.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -75,20 +77,20 @@ const char* Name(Verdict verdict) {
   return "?";
 }
 
-Tint TintOf(Verdict verdict) {
+text::Tint TintOf(Verdict verdict) {
   switch (verdict) {
     case Verdict::kGood:
-      return Tint::kGreen;
+      return text::Tint::kGreen;
     case Verdict::kDoubtful:
-      return Tint::kYellow;
+      return text::Tint::kYellow;
     case Verdict::kBad:
-      return Tint::kRed;
+      return text::Tint::kRed;
   }
-  return Tint::kPlain;
+  return text::Tint::kPlain;
 }
 
 void Print(const std::vector<Finding>& findings) {
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   size_t width = 0;
   for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
   for (const Finding& finding : findings) {
@@ -97,8 +99,8 @@ void Print(const std::vector<Finding>& findings) {
               << std::string(10 - verdict.size(), ' ') << finding.subject
               << std::string(width - finding.subject.size() + 2, ' ') << finding.fact << '\n';
     if (finding.remedy.empty()) continue;
-    std::cout << std::string(width + 12, ' ') << style.Paint(Tint::kDim, "mend: ") << finding.remedy
-              << '\n';
+    std::cout << std::string(width + 12, ' ') << style.Paint(text::Tint::kDim, "mend: ")
+              << finding.remedy << '\n';
   }
 }
 
@@ -123,7 +125,7 @@ Status Doctor(const DoctorCommand& command) {
       std::count_if(findings.begin(), findings.end(),
                     [](const Finding& finding) { return finding.verdict == Verdict::kBad; }));
   if (bad == 0) return OkStatus();
-  return FailedPrecondition(Plural(bad, "thing"), " to mend before a cluster starts here");
+  return FailedPrecondition(text::Plural(bad, "thing"), " to mend before a cluster starts here");
 }
 
 }  // namespace

@@ -16,6 +16,8 @@
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -39,7 +41,7 @@ constexpr char kRolesHelp[] =
     "  worker    joins as a worker, and nothing else\n";
 
 void Line(const char* label, const std::string& text) {
-  std::cout << Style::For(STDOUT_FILENO).Paint(Tint::kDim, label) << text << '\n';
+  std::cout << text::Style::For(STDOUT_FILENO).Paint(text::Tint::kDim, label) << text << '\n';
 }
 
 Status New(const KeysCommand& command) {
@@ -85,12 +87,12 @@ Status ShowList(const KeysCommand& command) {
     std::cout << keys.dump(2) << '\n';
     return OkStatus();
   }
-  Table table({{"ROLE"}, {"NAME"}, {"PUBLIC KEY"}});
+  text::Table table({{"ROLE"}, {"NAME"}, {"PUBLIC KEY"}});
   for (const Json& key : keys) {
     table.AddRow({key["role"].get<std::string>(), key["name"].get<std::string>(),
                   key["public_key"].get<std::string>()});
   }
-  table.Print(std::cout, Style::For(STDOUT_FILENO));
+  table.Print(std::cout, text::Style::For(STDOUT_FILENO));
   return OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/logs/log_file.h"
 #include "tools/cli/logs/log_place.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -39,7 +40,7 @@ class Printer {
   Printer(const LogsCommand& command, const std::vector<LogFile>& files)
       : as_json_(command.format == OutputFormat::kJson) {
     for (const LogFile& file : files) {
-      source_width_ = std::max(source_width_, DisplayWidth(file.source()));
+      source_width_ = std::max(source_width_, text::DisplayWidth(file.source()));
     }
   }
 
@@ -58,7 +59,7 @@ class Printer {
 
  private:
   const bool as_json_;
-  const Style style_ = Style::For(STDOUT_FILENO);
+  const text::Style style_ = text::Style::For(STDOUT_FILENO);
   int source_width_ = 0;
 };
 

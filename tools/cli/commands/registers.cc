@@ -8,6 +8,7 @@
 #include "tools/cli/common_options.h"
 #include "tools/cli/register_text.h"
 #include "tools/cli/target.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,7 +32,7 @@ Status ShowRegisters(const RegistersCommand& command) {
   if (command.format == OutputFormat::kJson) {
     std::cout << ToText(RegistersToJson(ranks)) << '\n';
   } else {
-    PrintRegisters(std::cout, Style::For(STDOUT_FILENO), ranks);
+    PrintRegisters(std::cout, text::Style::For(STDOUT_FILENO), ranks);
   }
   return OkStatus();
 }

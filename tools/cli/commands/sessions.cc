@@ -8,6 +8,7 @@
 #include "tools/cli/common_options.h"
 #include "tools/cli/session_text.h"
 #include "tools/cli/target.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,13 +27,13 @@ Status ShowSessions(const SessionsCommand& command) {
     how_many.most = 0;
     auto told = QueryRegisters(controller, how_many, command.target);
     // What the controller knows is worth showing all the same.
-    if (!told.ok()) Warn("what the sessions hold is not known: " + Message(told.status()));
+    if (!told.ok()) text::Warn("what the sessions hold is not known: " + Message(told.status()));
     if (told.ok()) ranks = *std::move(told);
   }
   if (command.format == OutputFormat::kJson) {
     std::cout << ToText(SessionDetailsToJson(status.sessions, ranks)) << '\n';
   } else {
-    PrintSessionDetails(std::cout, Style::For(STDOUT_FILENO), status.sessions, ranks);
+    PrintSessionDetails(std::cout, text::Style::For(STDOUT_FILENO), status.sessions, ranks);
   }
   return OkStatus();
 }

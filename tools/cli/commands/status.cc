@@ -7,6 +7,7 @@
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/target.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,7 +24,7 @@ Status ShowStatus(const StatusCommand& command) {
     std::cout << ToText(ClusterToJson(status, controller.endpoint)) << '\n';
     return OkStatus();
   }
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   PrintCluster(std::cout, style, status, controller.endpoint);
   std::cout << '\n';
   PrintWorkers(std::cout, style, status.workers);
@@ -40,7 +41,7 @@ Status ShowWorkers(const StatusCommand& command) {
   if (command.format == OutputFormat::kJson) {
     std::cout << ToText(WorkersToJson(status.workers)) << '\n';
   } else {
-    PrintWorkers(std::cout, Style::For(STDOUT_FILENO), status.workers);
+    PrintWorkers(std::cout, text::Style::For(STDOUT_FILENO), status.workers);
   }
   return OkStatus();
 }

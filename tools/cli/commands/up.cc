@@ -19,6 +19,8 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -119,7 +121,7 @@ std::string DescribeHosts(const local::ClusterOptions& cluster) {
   std::string text;
   for (const auto& [host, ranks] : RanksByHost(cluster)) {
     text += (text.empty() ? "" : ", ") + host + (ranks.size() == 1 ? " (rank " : " (ranks ") +
-            FormatRanks(ranks) + ")";
+            text::FormatRanks(ranks) + ")";
   }
   return text;
 }
@@ -147,14 +149,14 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
               << std::flush;
     return;
   }
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   const auto line = [&](const char* label, const std::string& text) {
-    std::cout << style.Paint(Tint::kDim, label) << text << '\n';
+    std::cout << style.Paint(text::Tint::kDim, label) << text << '\n';
   };
-  std::cout << style.Paint(Tint::kGreen, "ready") << "     "
-            << style.Paint(Tint::kBold, record.name) << ": "
-            << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
-            << FormatDuration(duration) << '\n';
+  std::cout << style.Paint(text::Tint::kGreen, "ready") << "     "
+            << style.Paint(text::Tint::kBold, record.name) << ": "
+            << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
+            << text::FormatDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.controller.endpoint);
   if (!record.controller.key.empty()) {
@@ -193,7 +195,7 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
       return TidyUp(record);
     }
     if (record.processes.front().IsAlive()) {
-      Warn(Message(event));
+      text::Warn(Message(event));
     } else {
       ended = event;
     }
@@ -241,7 +243,7 @@ StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& c
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000));
   StatusOr<std::unique_ptr<local::ClusterProcesses>> processes = [&] {
     const Spinner spinner(
-        "starting " + Plural(static_cast<uint64_t>(options.cluster.workers), "worker"),
+        "starting " + text::Plural(static_cast<uint64_t>(options.cluster.workers), "worker"),
         CanShowProgress());
     return local::ClusterProcesses::Start(options, interrupt.fd());
   }();

@@ -7,6 +7,7 @@
 #include "tools/cli/common_options.h"
 #include "tools/cli/story_text.h"
 #include "tools/cli/target.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,7 +24,7 @@ Status Why(const WhyCommand& command) {
   if (command.format == OutputFormat::kJson) {
     std::cout << ToText(StoryToJson(status, story)) << '\n';
   } else {
-    PrintStory(std::cout, Style::For(STDOUT_FILENO), status, story);
+    PrintStory(std::cout, text::Style::For(STDOUT_FILENO), status, story);
   }
   return OkStatus();
 }

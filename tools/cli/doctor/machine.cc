@@ -15,7 +15,7 @@
 #include <limits>
 
 #include "runtime/base/descriptor_limit.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,7 +26,7 @@ constexpr uint64_t kFilesPerWorker = 256;
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
 std::string BytesOrAll(uint64_t bytes) {
-  return bytes >= kUnlimited / 2 ? "unlimited" : FormatBytes(bytes);
+  return bytes >= kUnlimited / 2 ? "unlimited" : text::FormatBytes(bytes);
 }
 
 uint64_t Limit(rlim_t limit) { return limit == RLIM_INFINITY ? kUnlimited : limit; }
@@ -41,8 +41,9 @@ Finding CheckSharedMemory(const std::string& path, uint64_t wanted_bytes) {
   }
   const uint64_t size = facts.f_blocks * facts.f_frsize;
   const uint64_t free = facts.f_bavail * facts.f_frsize;
-  const std::string fact = path + " has " + FormatBytes(size) + ", " + FormatBytes(free) +
-                           " of it free; workers here may take " + FormatBytes(wanted_bytes);
+  const std::string fact = path + " has " + text::FormatBytes(size) + ", " +
+                           text::FormatBytes(free) + " of it free; workers here may take " +
+                           text::FormatBytes(wanted_bytes);
   const std::string remedy = "mount -o remount,size=SIZE " + path +
                              " (containers: --shm-size), or a smaller worker.arena_bytes";
   // What docker gives unless told otherwise is too little for anything.
@@ -58,9 +59,9 @@ Finding CheckOpenFiles(uint64_t soft, uint64_t hard, int workers) {
   const uint64_t wanted = kFilesPerWorker * static_cast<uint64_t>(std::max(workers, 1));
   const uint64_t limit = RaisedDescriptorLimit(soft, hard);
   const std::string fact = "a service may open " +
-                           (limit == kUnlimited ? "any number" : FormatCount(limit)) +
+                           (limit == kUnlimited ? "any number" : text::FormatCount(limit)) +
                            (limit == soft ? "; " : " (it raises its limit by itself); ") +
-                           std::to_string(workers) + " workers want " + FormatCount(wanted);
+                           std::to_string(workers) + " workers want " + text::FormatCount(wanted);
   if (limit >= wanted) return {"open files", Verdict::kGood, fact, ""};
   const std::string how = hard >= wanted ? "ulimit -n " + std::to_string(wanted)
                                          : "raise the hard limit (LimitNOFILE= of systemd, "
@@ -113,10 +114,10 @@ Finding CheckMemoryLimit(const std::string& root, uint64_t wanted_bytes) {
     // "max", or a number that no machine has, means that there is none.
     if (!(in >> bytes) || bytes > (uint64_t{1} << 60)) continue;
     const std::string fact =
-        "this control group may take " + FormatBytes(bytes) + ", shared memory included";
+        "this control group may take " + text::FormatBytes(bytes) + ", shared memory included";
     if (bytes >= wanted_bytes) return {"memory limit", Verdict::kGood, fact, ""};
     return {"memory limit", Verdict::kDoubtful,
-            fact + "; workers here may take " + FormatBytes(wanted_bytes),
+            fact + "; workers here may take " + text::FormatBytes(wanted_bytes),
             "a larger limit (--memory of docker, resources.limits of Kubernetes), or a smaller "
             "worker.arena_bytes"};
   }

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "tools/cli/exit_code.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -61,7 +62,7 @@ StatusOr<ClusterRecord> ByEndpoint(const std::string& endpoint) {
 
 StatusOr<ClusterRecord> TheOnlyOne() {
   LOCKSTEP_ASSIGN_OR_RETURN(RecordList records, ListRecords());
-  for (const Status& unreadable : records.unreadable) Warn(Message(unreadable));
+  for (const Status& unreadable : records.unreadable) text::Warn(Message(unreadable));
   std::vector<ClusterRecord>& all = records.clusters;
   // Those that run come before those that have ended.
   const auto dead = std::stable_partition(
@@ -90,7 +91,7 @@ StatusOr<std::vector<LogSource>> SourcesOf(const ClusterRecord& cluster, std::op
                                            bool controller) {
   if (rank.has_value() && *rank >= cluster.workers) {
     return UsageError("the cluster \"", cluster.name, "\" has no rank ", *rank, ", but ",
-                      Plural(static_cast<uint64_t>(cluster.workers), "worker"));
+                      text::Plural(static_cast<uint64_t>(cluster.workers), "worker"));
   }
   std::vector<LogSource> sources;
   if (!rank.has_value()) {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "services/config/problems.h"
-#include "tools/cli/output.h"
 #include "tools/cli/program/parse.h"
 #include "tools/cli/program/placement.h"
 #include "tools/cli/program/step_reader.h"
+#include "tools/text/format.h"
 
 namespace lockstep::cli::program {
 namespace {
@@ -84,8 +84,8 @@ class Checker {
     if (expect.per_rank.empty()) return Look(expect.source, expect.ranks);
     const auto count = static_cast<int>(expect.per_rank.size());
     if (world_.workers > 0 && count != world_.workers) {
-      Report("per_rank has " + Plural(expect.per_rank.size(), "value") + ", but there are " +
-             Plural(static_cast<uint64_t>(world_.workers), "worker"));
+      Report("per_rank has " + text::Plural(expect.per_rank.size(), "value") + ", but there are " +
+             text::Plural(static_cast<uint64_t>(world_.workers), "worker"));
     }
     Read(expect.source, RankSet::All(world_.workers));
   }
@@ -156,7 +156,7 @@ class Checker {
   }
 
   static std::string RanksText(const std::vector<Rank>& ranks) {
-    return (ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(ranks);
+    return (ranks.size() == 1 ? "rank " : "ranks ") + text::FormatRanks(ranks);
   }
 
   void ReportUnknown(const std::string& name) {
@@ -191,12 +191,12 @@ void CheckAll(const Program& program, int workers, config::Problems& problems) {
     if (program.workers.has_value() && *program.workers != workers) {
       return problems.Add(program.file,
                           "the program is written for " +
-                              Plural(static_cast<uint64_t>(*program.workers), "worker") +
+                              text::Plural(static_cast<uint64_t>(*program.workers), "worker") +
                               ", but the cluster has " + std::to_string(workers));
     }
     if (workers % program.groups != 0) {
       return problems.Add(program.file, std::to_string(program.groups) + " groups do not divide " +
-                                            Plural(static_cast<uint64_t>(workers), "worker") +
+                                            text::Plural(static_cast<uint64_t>(workers), "worker") +
                                             " evenly");
     }
   }

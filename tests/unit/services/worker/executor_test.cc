@@ -18,29 +18,16 @@
 #include "runtime/module/builtins.h"
 #include "services/worker/bulk_server.h"
 #include "tests/support/child.h"
+#include "tests/support/fake_channel.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 
 namespace lockstep::worker {
 namespace {
 
 using support::Child;
+using support::FakeChannel;
 
 using testing::HasSubstr;
-
-// Keeps what is sent.
-class FakeChannel final : public control::ClientChannel {
- public:
-  Status Send(const control::Message& message) override {
-    sent.push_back(message);
-    return OkStatus();
-  }
-  bool Receive(control::Message*) override { return false; }
-  bool HasInput() override { return false; }
-  int wait_fd() const override { return -1; }
-  bool drained() const override { return true; }
-
-  std::vector<control::Message> sent;
-};
 
 // Rank 0 of a world of two, in which there is no other.
 class ExecutorTest : public testing::Test {
@@ -109,7 +96,7 @@ class ExecutorTest : public testing::Test {
   // The failure that was sent, or OK if there was none.
   Status Failure() {
     Status failure;
-    for (const control::Message& message : channel_.sent) {
+    for (const control::Message& message : channel_.sent()) {
       EXPECT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
                       message[0],
                       [&](wire::WorkerMessage::Reader reader) {
@@ -125,7 +112,7 @@ class ExecutorTest : public testing::Test {
   std::string Segment() {
     std::string segment;
     EXPECT_TRUE(control::DecodeMessage<wire::TensorLocation>(
-                    channel_.sent.back().at(1),
+                    channel_.sent().back().at(1),
                     [&](wire::TensorLocation::Reader location) {
                       segment = control::ToString(location.getSegment());
                       return OkStatus();

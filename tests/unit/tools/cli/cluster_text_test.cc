@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "gtest/gtest.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,7 +41,7 @@ ClusterStatus SomeCluster() {
 
 TEST(ClusterTextTest, SummaryCountsReadyWorkers) {
   std::ostringstream out;
-  PrintCluster(out, Style(false), SomeCluster(), "ipc:///x");
+  PrintCluster(out, text::Style(false), SomeCluster(), "ipc:///x");
   EXPECT_EQ(out.str(),
             "cluster     demo  joining\n"
             "workers     1 of 2 ready\n"
@@ -53,15 +54,15 @@ TEST(ClusterTextTest, ALostWorkerBreaksTheClusterAndSaysWhy) {
   status.workers[1].state = WorkerState::kLost;
   status.workers[1].reason = "no heartbeat for 2000 ms";
   std::ostringstream out;
-  PrintCluster(out, Style(false), status, "ipc:///x");
-  PrintWorkers(out, Style(false), status.workers);
+  PrintCluster(out, text::Style(false), status, "ipc:///x");
+  PrintWorkers(out, text::Style(false), status.workers);
   EXPECT_NE(out.str().find("demo  broken"), std::string::npos);
   EXPECT_NE(out.str().find("no heartbeat for 2000 ms"), std::string::npos);
 }
 
 TEST(ClusterTextTest, WorkersThatAreMissingHaveEmptyCells) {
   std::ostringstream out;
-  PrintWorkers(out, Style(false), SomeCluster().workers);
+  PrintWorkers(out, text::Style(false), SomeCluster().workers);
   EXPECT_EQ(out.str(),
             "RANK  STATE    HOST  PID  DEVICE  BACKEND  RECEIVED  LAUNCHED  COMPLETED  HEARTBEAT\n"
             "   0  ready    box   101  cpu:0   shm             0         0     12,345  20 ms ago\n"
@@ -70,7 +71,7 @@ TEST(ClusterTextTest, WorkersThatAreMissingHaveEmptyCells) {
 
 TEST(ClusterTextTest, SessionsShowWhatIsWaiting) {
   std::ostringstream out;
-  PrintSessions(out, Style(false), SomeCluster().sessions);
+  PrintSessions(out, text::Style(false), SomeCluster().sessions);
   EXPECT_EQ(out.str(),
             "SESSION  NAME   CLIENT   GROUPS   SENT  WAITING\n"
             "      7  train  box:200       1  4 KiB    2 KiB\n");
@@ -80,7 +81,7 @@ TEST(ClusterTextTest, SessionsThatAreClosingSaySo) {
   ClusterStatus status = SomeCluster();
   status.sessions[0].closing = true;
   std::ostringstream out;
-  PrintSessions(out, Style(false), status.sessions);
+  PrintSessions(out, text::Style(false), status.sessions);
   EXPECT_EQ(out.str(),
             "SESSION  NAME   CLIENT   STATE    GROUPS   SENT  WAITING\n"
             "      7  train  box:200  closing       1  4 KiB    2 KiB\n");

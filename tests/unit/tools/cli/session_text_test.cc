@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -43,7 +44,7 @@ TEST(SessionTextTest, StatesTellOfFailureAndOfTheClient) {
 
 TEST(SessionTextTest, ShowsWhatEachSendsAndHolds) {
   std::ostringstream out;
-  PrintSessionDetails(out, Style(false), {Some(7)}, {Told(0, 5, 1024), Told(1, 5, 1024)});
+  PrintSessionDetails(out, text::Style(false), {Some(7)}, {Told(0, 5, 1024), Told(1, 5, 1024)});
   EXPECT_EQ(out.str(),
             "SESSION  NAME   CLIENT   STATE        AGE  RESETS  GROUPS  COMMANDS   SENT  WAITING"
             "  REGISTERS  BYTES\n"
@@ -60,7 +61,7 @@ TEST(SessionTextTest, FailuresAndMissingClientsAreToldBelow) {
   RankRegisters busy;
   busy.rank = 1;
   busy.why = "it is busy";
-  PrintSessionDetails(out, Style(false), {session}, {Told(0, 5, 1024), busy});
+  PrintSessionDetails(out, text::Style(false), {session}, {Told(0, 5, 1024), busy});
   const std::string text = out.str();
   EXPECT_EQ(text.substr(text.find("session 7")),
             "session 7 has failed: rank 2: oops\\x1b[2J\n"
@@ -70,13 +71,13 @@ TEST(SessionTextTest, FailuresAndMissingClientsAreToldBelow) {
 
 TEST(SessionTextTest, RanksThatHoldDifferentNumbersShowARange) {
   std::ostringstream out;
-  PrintSessionDetails(out, Style(false), {Some(7)}, {Told(0, 5, 0), Told(1, 1200, 0)});
+  PrintSessionDetails(out, text::Style(false), {Some(7)}, {Told(0, 5, 0), Told(1, 1200, 0)});
   EXPECT_NE(out.str().find("5-1,200"), std::string::npos) << out.str();
 }
 
 TEST(SessionTextTest, NoSessionIsSaid) {
   std::ostringstream out;
-  PrintSessionDetails(out, Style(false), {}, {});
+  PrintSessionDetails(out, text::Style(false), {}, {});
   EXPECT_EQ(out.str(), "no session is open\n");
 }
 

@@ -4,6 +4,7 @@
 
 #include <sstream>
 #include <string>
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,7 +41,7 @@ ClusterStatus Stuck() {
 
 std::string Text(const ClusterStatus& status) {
   std::ostringstream out;
-  PrintStory(out, Style(false), status, TellStory(status));
+  PrintStory(out, text::Style(false), status, TellStory(status));
   return out.str();
 }
 

@@ -1,12 +1,51 @@
-#include "tools/cli/top/fitted_table.h"
+#include "tools/text/table.h"
 
 #include <algorithm>
-#include <sstream>
-#include <utility>
+#include <numeric>
 
-#include "tools/cli/printable.h"
+namespace lockstep::text {
 
-namespace lockstep::cli {
+void Table::AddRow(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
+
+void Table::Print(std::ostream& out, const Style& style, int indent) const {
+  std::vector<int> widths(columns_.size(), 0);
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      widths[i] = std::max(widths[i], DisplayWidth(row[i].text));
+    }
+  }
+  std::vector<size_t> shown;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (widths[i] == 0 && !rows_.empty()) continue;
+    widths[i] = std::max(widths[i], DisplayWidth(columns_[i].header));
+    shown.push_back(i);
+  }
+  int line_width = indent - 2;
+  for (size_t i : shown) line_width += widths[i] + 2;
+  const char* const gap = style.width() > 0 && line_width > style.width() ? " " : "  ";
+  const auto print_line = [&](auto&& cell_of) {
+    std::string line(static_cast<size_t>(indent), ' ');
+    for (size_t i : shown) {
+      const Cell& cell = cell_of(i);
+      const std::string padding(static_cast<size_t>(widths[i] - DisplayWidth(cell.text)), ' ');
+      const bool right = columns_[i].align == Align::kRight;
+      if (right) line += padding;
+      line += style.Paint(cell.tint, cell.text);
+      if (i == shown.back()) break;
+      if (!right) line += padding;
+      line += gap;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  };
+  std::vector<Cell> headers;
+  for (const Column& column : columns_) headers.emplace_back(column.header, Tint::kDim);
+  print_line([&](size_t i) -> const Cell& { return headers[i]; });
+  for (const auto& row : rows_) {
+    print_line([&](size_t i) -> const Cell& { return row[i]; });
+  }
+}
+
 namespace {
 
 constexpr int kGap = 2;
@@ -75,4 +114,4 @@ std::vector<std::string> FittedTable::Render(const Style& style, int width, int 
   return lines;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::text

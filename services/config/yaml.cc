@@ -191,7 +191,7 @@ std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems) {
 
 std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems) {
   const size_t equals = assignment.find('=');
-  // Whoever gives a secret here is told off, but it is not repeated in logs.
+  // A secret that is given here is refused, but not repeated in logs.
   const std::string where =
       "--set " + (control::HasSecret(assignment) ? assignment.substr(0, equals) : assignment);
   if (equals == std::string::npos || equals == 0) {

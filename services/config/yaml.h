@@ -24,7 +24,7 @@ struct RawValue {
   std::vector<std::string> items;
   // Relative paths among the items start here.
   std::string directory;
-  // It came by standard input, where nobody else sees it: not in a file, nor on a command line.
+  // It came by standard input, where no other user sees it: not in a file, nor on a command line.
   bool is_private = false;
 
   // As a person would write it, for messages.
@@ -63,7 +63,7 @@ std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& prob
 std::string YamlScalar(std::string_view text);
 
 // What `fd` has up to its end, or to a line "...", by which YAML ends a document: more may follow,
-// or the input stay open, and whoever sends it need not close it. Waits for it.
+// or the input stay open, and the sender need not close it. Waits for it.
 // kInvalidArgument: more than `max_bytes`.
 StatusOr<std::string> ReadDocument(int fd, size_t max_bytes);
 

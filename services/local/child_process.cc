@@ -112,8 +112,8 @@ bool IsExecutable(const fs::path& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-// In directories that nobody chose, such as those above the running program, only files of this
-// user or of root are trusted.
+// In directories that the user did not choose, such as those above the running program, only files
+// of this user or of root are trusted.
 bool IsTrusted(const fs::path& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0);
@@ -170,7 +170,7 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
 ChildProcess::~ChildProcess() {
   if (pidfd_ < 0) return;
   Signal(SIGKILL);
-  // A process that even SIGKILL does not end hangs in the kernel: nobody can do better.
+  // A process that even SIGKILL does not end hangs in the kernel: no more can be done.
   (void)Wait(Deadline::After(kKillPatience));
   close(pidfd_);
 }

@@ -77,7 +77,7 @@ void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<conf
   }
 }
 
-// Where the operator has keys of his own, all of them are his to give: none are made.
+// Where the operator gives a key, all keys are the operator's to give: none are made.
 void CheckKeys(const ClusterOptions& options, const std::vector<config::Entry>& entries,
                config::Problems& problems) {
   controller::CheckKeys(options.controller, entries, "controller.", problems);

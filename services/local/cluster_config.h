@@ -33,11 +33,11 @@ struct ClusterOptions {
   std::vector<std::string> ssh;
   // The worker's program there, unless its host has another.
   std::string remote_program = HostOptions().program;
-  // A file with an operator's secret key, by which whoever starts the processes asks the controller
-  // how they are, where that asks for keys. Empty: those keys are made at the start.
+  // A file with an operator's secret key, by which the program that starts the processes asks
+  // the controller how they are, where that asks for keys. Empty: those keys are made at the start.
   std::string operator_key;
-  // `cluster` and `workers` are filled in. An endpoint that is empty is chosen by whoever starts
-  // the processes: sockets in the run directory, or what other hosts reach.
+  // `cluster` and `workers` are filled in. An endpoint that is empty is chosen when the
+  // processes are started: sockets in the run directory, or what other hosts reach.
   controller::ControllerOptions controller;
   // What every worker starts from.
   worker::WorkerOptions worker;

@@ -9,10 +9,10 @@
 
 namespace lockstep::local {
 
-// Makes one for the controller, one that all workers share, and one for whoever starts and stops
-// the cluster, in files of `directory`, which nobody else may enter. Writes what the services are
-// to use into `cluster`. A worker of another host gets the key itself: its configuration goes there
-// over ssh, and is written nowhere there.
+// Makes one for the controller, one that all workers share, and one for the operator that starts
+// and stops the cluster, in files of `directory`, which no other user may enter. Writes what the
+// services are to use into `cluster`. A worker of another host gets the key itself: its
+// configuration goes there over ssh, and is written nowhere there.
 Status MakeKeys(ClusterOptions& cluster, const std::string& directory);
 
 // The same if the controller is reached from other hosts and has no key yet.

@@ -47,7 +47,7 @@ struct LocalCluster::Impl {
   std::shared_ptr<control::ZmqContext> context = control::ZmqContext::Create();
   std::unique_ptr<controller::Controller> controller;
   std::unique_ptr<LocalWorkers> workers;
-  std::string endpoint;  // for anybody
+  std::string endpoint;  // for any client
   std::string
       inproc_endpoint;  // for clients of this process: a message takes no way through a kernel
   std::vector<pid_t> worker_pids;

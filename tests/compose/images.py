@@ -14,7 +14,7 @@ PROMETHEUS = "lockstep-test/prometheus"
 
 @contextlib.contextmanager
 def alone():
-    """While nobody else has an engine: its folder is one engine's. Raises Unavailable where there can be none."""
+    """While no other process has an engine: its folder is one engine's. Raises Unavailable where there can be none."""
     check()
     # As for a time-out: what was started is ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 constexpr int kWorkerCount = 2;
 constexpr size_t kTokenWord = sizeof(uint64_t);
 
-// The controller connects to where a worker says that it listens: nobody is to be connected to
+// The controller connects to where a worker says that it listens: no peer is to be connected to
 // here.
 bool NamesANetworkEndpoint(const control::Message& message) {
   for (const control::Frame& frame : message) {

@@ -22,8 +22,8 @@ T OrAbort(StatusOr<T> value) {
   return *std::move(value);
 }
 
-// A world of one rank meets nobody.
-class Nobody final : public collective::Rendezvous {
+// A world of one rank has no peers.
+class NoPeers final : public collective::Rendezvous {
  public:
   StatusOr<std::vector<std::string>> Exchange(uint64_t, absl::Span<const Rank>,
                                               const std::vector<std::string>& mine,
@@ -51,7 +51,7 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   const std::atomic<bool> cancelled{false};
   worker::WorldOptions connecting;
   connecting.arena = arena_;
-  connecting.rendezvous = std::make_shared<Nobody>();
+  connecting.rendezvous = std::make_shared<NoPeers>();
   world_ = OrAbort(worker::ConnectWorld(Alone(), connecting, cancelled,
                                         Deadline::After(std::chrono::seconds(5))))
                .communicator;

@@ -182,7 +182,7 @@ class HostsCluster final : public Cluster {
     cluster_.KillController();
     return cluster_.StartController();
   }
-  // When it returns, nobody answers any more. However each has ended: tests kill some.
+  // When it returns, no process answers any more. However each has ended: tests kill some.
   Status Stop() override {
     LOCKSTEP_RETURN_IF_ERROR(ShutdownCluster(address(), "the test is over", kStopPatience));
     return cluster_.AwaitAllEnds();

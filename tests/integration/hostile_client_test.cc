@@ -1,4 +1,4 @@
-// Clients that speak the wire by hand: whatever they send, nobody else is harmed.
+// Clients that speak the wire by hand: whatever they send, no other client is harmed.
 #include <random>
 #include <string>
 #include <vector>

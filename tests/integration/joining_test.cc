@@ -1,5 +1,5 @@
-// Workers that leave before their cluster is complete, and controllers that come again: whoever is
-// gone is in nobody's way.
+// Workers that leave before their cluster is complete, and controllers that come again: what is
+// gone does not hinder what comes.
 #include <signal.h>
 
 #include <chrono>
@@ -121,7 +121,8 @@ TEST_P(EarlyDeathTest, StatusShowsThatNobodyHasTheRank) {
   WaitForRankZero(WorkerState::kMissing);
 }
 
-// The last one to join finds that an earlier one has died: nobody is welcomed into a broken world.
+// The last one to join finds that an earlier one has died: no worker is welcomed into a broken
+// world.
 TEST_P(EarlyDeathTest, ClusterWithADeadWorkerIsNotComplete) {
   StartController(2);
   local::ChildProcess victim = StartWorkerProcess(GetParam());
@@ -227,7 +228,7 @@ TEST_F(JoiningTest, WorkersThatWereSentAwayRejoinIfTheyAreToldTo) {
   workers[1].Signal(SIGCONT);
   local::ChildProcess third = StartControllerProcess();
   ExpectWorks();
-  // They obey who asks them, at any time.
+  // They stop when asked, at any time.
   for (local::ChildProcess& worker : workers) {
     ASSERT_TRUE(worker.Running());
     EXPECT_TRUE(worker.Terminate(Deadline::After(kLong))->ok());

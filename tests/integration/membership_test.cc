@@ -1,4 +1,4 @@
-// How workers and clients find a cluster, in any order, and who is turned away.
+// How workers and clients find a cluster, in any order, and which are turned away.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 // The parameter is the transport: "inproc", "ipc" or "tcp".
 class MembershipTest : public ServicesFixture, public ::testing::WithParamInterface<std::string> {
  protected:
-  // Known before anybody listens there, but for tcp, whose ports are chosen by the listener.
+  // Known before a process listens there, but for tcp, whose ports are chosen by the listener.
   std::string Endpoint(const std::string& role) const {
     if (GetParam() == "tcp") return "tcp://127.0.0.1:*";
     if (GetParam() == "ipc") return IpcEndpoint(role);
@@ -185,7 +185,7 @@ TEST_P(MembershipTest, WorkerThatSpeaksAnotherVersionIsRefused) {
   ExpectWorks(0);
 }
 
-// Whoever has not joined has nothing to say, and nonsense is dropped.
+// What comes from a worker that has not joined is ignored, and nonsense is dropped.
 TEST_P(MembershipTest, StrangersOnTheWorkersSocketAreIgnored) {
   StartController(1);
   auto stranger = control::ZmqConnect(context_, controller_->worker_endpoint());

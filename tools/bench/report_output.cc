@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/control/host.h"
-#include "tools/bench/statistics.h"
+#include "tools/bench/report.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"

@@ -1,5 +1,5 @@
 // Copies to and from worker-0 where it shares no memory with the client, beside a plain TCP stream;
-// and what they cost whoever waits for the workers meanwhile.
+// and what they cost a client that waits for the workers meanwhile.
 //
 // The rates are those over loopback: both ends, and whatever the kernel does for either, share this
 // machine's processors, so this is harder than a network is.
@@ -20,9 +20,9 @@
 #include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
+#include "tools/bench/report.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/bench/statistics.h"
 #include "tools/text/format.h"
 
 namespace lockstep::bench {

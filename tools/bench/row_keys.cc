@@ -14,7 +14,6 @@
 #include "services/local/temporary_directory.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/rows.h"
-#include "tools/bench/session_timing.h"
 
 namespace lockstep::bench {
 namespace {

@@ -10,7 +10,6 @@
 #include "runtime/control/keys/key.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
-#include "tools/cli/exit_code.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {

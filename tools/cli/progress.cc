@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Shorter work shows nothing: a flash helps nobody.
+// Shorter work shows nothing: a flash is no help.
 constexpr milliseconds kBlink{300};
 constexpr milliseconds kFrame{80};
 constexpr char kEraseLine[] = "\r\033[K";

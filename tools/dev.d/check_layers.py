@@ -52,7 +52,7 @@ LAYERS = {
     # What modules are written with. They are loaded anywhere, so it finds libcuda by itself.
     "runtime/module/kit": {"runtime/base", "runtime/cuda/driver"},
     "runtime/collective": WORKER_SIDE,
-    # A backend is known to nobody but the worker and its tests.
+    # A backend is known to the worker and its tests alone.
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/message": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},

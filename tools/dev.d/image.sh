@@ -26,7 +26,7 @@ cmd_image() {
     esac
     shift
   done
-  # The one for GPUs stands on a large image, which not everybody wants to fetch.
+  # The one for GPUs stands on a large image, which takes long to fetch.
   [[ ${#targets[@]} -gt 0 ]] || targets=(controller worker cli)
   needs_docker
   version="$(lockstep_version)"

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Of hosts that nobody else has, so any will do.
+// These hosts are the test's own, so any will do.
 constexpr int kClientPort = 7400;
 constexpr int kWorkerPort = 7401;
 constexpr int kLivenessPort = 7402;

@@ -12,14 +12,15 @@
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "tests/integration/process_watch.h"
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {
 
 using namespace std::chrono_literals;
+using support::ScopedTmpDir;
 using testing::AllGone;
 using testing::NoneExists;
-using testing::ScopedTmpDir;
 using testing::SegmentsOf;
 using testing::Suspend;
 
@@ -49,7 +50,7 @@ class ClusterProcessesTest : public ::testing::Test {
     return session.SyncAll();
   }
 
-  ScopedTmpDir tmp_;
+  support::ScopedTmpDir tmp_;
 };
 
 TEST_F(ClusterProcessesTest, IsReadyWhenItStartsAndGoneWhenItStops) {

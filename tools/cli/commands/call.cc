@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "tools/cli/argument.h"
-#include "tools/cli/call_arguments.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
-#include "tools/cli/worker_output.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"

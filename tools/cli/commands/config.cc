@@ -8,9 +8,9 @@
 
 #include "services/config/yaml.h"
 #include "services/local/config_file.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"

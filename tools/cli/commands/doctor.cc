@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "services/local/cluster_config.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/doctor/installation.h"
-#include "tools/cli/doctor/machine.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/key_options.h"
+#include "tools/cli/doctor_checks.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/format.h"
 #include "tools/text/terminal.h"

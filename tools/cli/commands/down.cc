@@ -10,13 +10,11 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/key_options.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
-#include "tools/cli/stop_cluster.h"
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/format.h"
@@ -100,7 +98,7 @@ Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& re
   return OkStatus();
 }
 
-// A cluster that need not be of this host: asked, and watched until nobody answers any more.
+// A cluster that need not be of this host: asked, and watched until no controller answers any more.
 Status StopByEndpoint(const DownCommand& command) {
   const Deadline deadline = Deadline::After(command.timeout());
   const ControllerAddress controller = WithKeys(command.endpoint, command.keys);

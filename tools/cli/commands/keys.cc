@@ -12,9 +12,9 @@
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
 #include "runtime/control/keys/list_lock.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"
@@ -99,7 +99,7 @@ Status ShowList(const KeysCommand& command) {
 Status Show(const KeysCommand& command) {
   const StatusOr<control::KeyPair> pair = control::ReadKeyFile(command.file);
   if (pair.status().code() == StatusCode::kInvalidArgument) return ShowList(command);
-  // Anybody may see who is allowed; a list is no secret.
+  // Any user may see which keys are allowed; a list is no secret.
   if (pair.status().code() == StatusCode::kPermissionDenied && ShowList(command).ok()) {
     return OkStatus();
   }

@@ -7,17 +7,15 @@
 #include <string>
 #include <utility>
 
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/program/check.h"
 #include "tools/cli/program/runner.h"
 #include "tools/cli/program/vocabulary.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/run_trace.h"
 #include "tools/cli/target.h"
 #include "tools/cli/trace_file.h"
-#include "tools/cli/worker_output.h"
 #include "tools/text/format.h"
 #include "tools/text/terminal.h"
 

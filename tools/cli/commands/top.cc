@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/target.h"
-#include "tools/cli/top/sampler.h"
+#include "tools/cli/top/cluster_rates.h"
 #include "tools/cli/top/screen.h"
 #include "tools/cli/top/top_text.h"
 #include "tools/text/format.h"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "tools/cli/cluster_text.h"
-#include "tools/cli/session_text.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"

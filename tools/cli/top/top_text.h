@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/top/rates.h"
+#include "tools/cli/top/cluster_rates.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/terminal.h"
 

@@ -12,7 +12,7 @@
 
 #include "runtime/control/keys/key.h"
 #include "services/config/yaml.h"
-#include "tests/support/written_file.h"
+#include "tests/support/files.h"
 
 namespace lockstep::controller {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/written_file.h"
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "tests/support/written_file.h"
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "services/local/cluster_config.h"
-#include "tests/support/written_file.h"
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {

@@ -244,7 +244,7 @@ void CheckController(const controller::ControllerOptions& options,
   const Entry* interval = LastOf(entries, interval_key);
   const auto describe = [](const std::string& key, const Entry* entry,
                            std::chrono::microseconds value) {
-    return key + " (" + FormatDuration(value) +
+    return key + " (" + ExactDuration(value) +
            (entry == nullptr ? ", the default)" : ", at " + entry->where + ")");
   };
   // The defaults agree, so at least one of the two is given; the timeout is what depends.
@@ -252,13 +252,13 @@ void CheckController(const controller::ControllerOptions& options,
     problems.Add(timeout->where,
                  timeout_key + ": \"" + timeout->value.Text() +
                      "\" would lose workers between two heartbeats; allowed: at least " +
-                     FormatDuration(2 * options.heartbeat_interval) + ", which is two of " +
+                     ExactDuration(2 * options.heartbeat_interval) + ", which is two of " +
                      describe(interval_key, interval, options.heartbeat_interval));
   } else if (interval != nullptr) {
     problems.Add(interval->where,
                  interval_key + ": \"" + interval->value.Text() +
                      "\" would lose workers between two heartbeats; allowed: at most " +
-                     FormatDuration(options.worker_timeout / 2) + ", which is half of " +
+                     ExactDuration(options.worker_timeout / 2) + ", which is half of " +
                      describe(timeout_key, timeout, options.worker_timeout));
   }
 }

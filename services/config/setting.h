@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "runtime/base/status.h"
 #include "services/config/entry.h"
-#include "services/config/quantity.h"
 
 namespace lockstep::config {
 

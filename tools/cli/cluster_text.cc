@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "tools/cli/printable.h"
 #include "tools/cli/session_text.h"
 
@@ -72,7 +74,7 @@ void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& st
   line("workers     ", std::to_string(CountReady(status)) + " of " +
                            std::to_string(status.workers.size()) + " ready");
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
-                           FormatDuration(status.uptime) + ", version " + status.build);
+                           RoundedDuration(status.uptime) + ", version " + status.build);
   line("batches     ",
        FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
 }
@@ -90,8 +92,8 @@ void PrintConnections(std::ostream& out, const Style& style,
   for (const auto& [connection, who] : ranks) {
     const bool is_everybody = who.size() == workers.size();
     out << style.Paint(Tint::kBold, connection.first)
-        << (is_everybody ? "" : (who.size() == 1 ? " (rank " : " (ranks ") + FormatRanks(who) + ")")
-        << ": " << Printable(connection.second) << '\n';
+        << (is_everybody ? "" : " (" + ListRankRanges(who) + ")") << ": "
+        << Printable(connection.second) << '\n';
   }
 }
 
@@ -121,7 +123,7 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
                   joined ? FormatCount(worker.activity.received) : "",
                   joined ? FormatCount(worker.activity.launched) : "",
                   joined ? FormatCount(worker.activity.completed) : "",
-                  lives ? FormatDuration(worker.heartbeat_age) + " ago" : "",
+                  lives ? RoundedDuration(worker.heartbeat_age) + " ago" : "",
                   {Doing(worker), worker.stuck ? Tint::kYellow : Tint::kPlain},
                   {worker.reason, Tint::kRed}});
   }

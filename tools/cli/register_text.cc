@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/rank_text.h"
 #include "tools/cli/printable.h"
 
 namespace lockstep::cli {
@@ -53,7 +54,7 @@ struct Group {
 
 std::string RanksText(const std::vector<Rank>& ranks, size_t asked) {
   if (ranks.size() == asked && asked > 1) return "all ranks";
-  return (ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(ranks);
+  return ListRankRanges(ranks);
 }
 
 std::string AmountText(const SessionHoldings& session) {

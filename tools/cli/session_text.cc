@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/quantity.h"
 #include "tools/cli/printable.h"
 #include "tools/cli/register_text.h"
 
@@ -85,7 +86,7 @@ void PrintSessionDetails(std::ostream& out, const Style& style,
                   session.name,
                   session.host + ":" + std::to_string(session.pid),
                   {StateOf(session), TintOf(session)},
-                  FormatDuration(session.age),
+                  RoundedDuration(session.age),
                   std::to_string(session.generation),
                   std::to_string(session.num_groups),
                   FormatCount(session.commands),
@@ -103,7 +104,7 @@ void PrintSessionDetails(std::ostream& out, const Style& style,
     if (session.detached && !session.closing) {
       out << who << " has no client" << (session.client_lost ? ": its last one fell silent" : "");
       if (session.kept.count() > 0) {
-        out << "; it is kept for " << FormatDuration(session.kept) << " more";
+        out << "; it is kept for " << RoundedDuration(session.kept) << " more";
       }
       out << '\n';
     }

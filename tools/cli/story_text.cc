@@ -2,7 +2,9 @@
 
 #include <string>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -12,7 +14,7 @@ const WorkerStatus& Find(const ClusterStatus& status, Rank rank) {
 }
 
 std::string Label(const WorkerStatus& worker) {
-  return Ranks({worker.rank}) + " (" + control::ProcessLabel(worker.host, worker.pid) + ")";
+  return ListRanksWithAnd({worker.rank}) + " (" + ProcessLabel(worker.host, worker.pid) + ")";
 }
 
 // What is the matter with a culprit, after its name.
@@ -23,7 +25,7 @@ std::string Matter(const Culprit& culprit, const WorkerStatus& worker) {
     case Culprit::Kind::kLost:
       return "is lost: " + worker.reason + (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kSilent:
-      return "does not answer; its last heartbeat came " + FormatDuration(worker.heartbeat_age) +
+      return "does not answer; its last heartbeat came " + RoundedDuration(worker.heartbeat_age) +
              " ago" + (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kBusy:
       return (culprit.stuck ? "is stuck, or slow: it executes " : "executes ") + doing;
@@ -80,7 +82,7 @@ void PrintStory(std::ostream& out, const Style& style, const ClusterStatus& stat
         << Matter(culprit, worker) << '\n';
     if (!culprit.waiting.empty()) {
       const WorkerActivity& theirs = Find(status, culprit.waiting.front()).activity;
-      out << style.Paint(Tint::kDim, "  waiting  ") << Ranks(culprit.waiting) << " in "
+      out << style.Paint(Tint::kDim, "  waiting  ") << ListRanksWithAnd(culprit.waiting) << " in "
           << theirs.Describe() << '\n';
     }
     PrintStack(out, style, worker);
@@ -94,7 +96,7 @@ void PrintStory(std::ostream& out, const Style& style, const ClusterStatus& stat
     if (session.error.empty()) continue;
     out << '\n'
         << style.Paint(Tint::kYellow, "session " + std::to_string(session.session.value)) << " \""
-        << session.name << "\" (" << control::ProcessLabel(session.host, session.pid)
+        << session.name << "\" (" << ProcessLabel(session.host, session.pid)
         << ") has failed: " << session.error << '\n';
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/rank_text.h"
 #include "tools/cli/argument.h"
 #include "tools/cli/call_arguments.h"
 #include "tools/cli/commands/commands.h"
@@ -70,7 +71,7 @@ void Print(const std::vector<RankValue>& values, OutputFormat format) {
   }
   Table table({{"RANKS"}, {"RESULT"}});
   for (const SharedValue& group : GroupEqual(values)) {
-    table.AddRow({FormatRanks(group.ranks), Render(*group.value)});
+    table.AddRow({RankRanges(group.ranks), Render(*group.value)});
   }
   table.Print(std::cout, Style::For(STDOUT_FILENO));
 }

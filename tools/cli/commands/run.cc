@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
@@ -86,7 +88,7 @@ class TableReport final : public Report {
     if (!status.ok()) return;
     std::string text = Printable(program.name) + ": " + Plural(executed(), "step") + " on " +
                        Plural(static_cast<uint64_t>(workers), "worker") + " in " +
-                       FormatDuration(duration);
+                       RoundedDuration(duration);
     if (expectations() > 0) {
       text += ", " + FormatCount(expectations() - failed()) + " of " +
               Plural(expectations(), "expectation") + " met";
@@ -99,8 +101,7 @@ class TableReport final : public Report {
                  const std::vector<RankValue>& values) override {
     std::cout << style_.Paint(Tint::kBold, label) << '\n';
     for (const SharedValue& group : GroupEqual(values)) {
-      const std::string ranks =
-          (group.ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(group.ranks);
+      const std::string ranks = ListRankRanges(group.ranks);
       std::cout << "  " << style_.Paint(Tint::kDim, ranks) << "  " << Render(*group.value) << '\n';
     }
     std::cout.flush();

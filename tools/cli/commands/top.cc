@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/quantity.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/exit_code.h"
@@ -67,7 +68,7 @@ Status ShowOnce(const TopCommand& command, const ControllerAddress& controller) 
 std::string AgeOf(const Sample& sample) {
   const auto age =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - sample.taken);
-  return "this is " + FormatDuration(age) + " old: ";
+  return "this is " + RoundedDuration(age) + " old: ";
 }
 
 Status ShowLive(const TopCommand& command, const ControllerAddress& controller) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/client/admin.h"
 #include "services/config/cluster_config.h"
 #include "services/local/cluster_processes.h"
@@ -117,8 +119,7 @@ std::vector<std::pair<std::string, std::vector<Rank>>> RanksByHost(
 std::string DescribeHosts(const config::ClusterOptions& cluster) {
   std::string text;
   for (const auto& [host, ranks] : RanksByHost(cluster)) {
-    text += (text.empty() ? "" : ", ") + host + (ranks.size() == 1 ? " (rank " : " (ranks ") +
-            FormatRanks(ranks) + ")";
+    text += (text.empty() ? "" : ", ") + host + " (" + ListRankRanges(ranks) + ")";
   }
   return text;
 }
@@ -153,7 +154,7 @@ void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
   std::cout << style.Paint(Tint::kGreen, "ready") << "     "
             << style.Paint(Tint::kBold, record.name) << ": "
             << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
-            << FormatDuration(duration) << '\n';
+            << RoundedDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.controller.endpoint);
   if (!record.controller.key.empty()) {

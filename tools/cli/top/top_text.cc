@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/quantity.h"
 #include "tools/cli/cluster_text.h"
 #include "tools/cli/printable.h"
 #include "tools/cli/session_text.h"
@@ -40,7 +41,7 @@ std::string Percent(double share) {
 std::string ShortTime(std::chrono::nanoseconds time) {
   const double micros = static_cast<double>(time.count()) / 1000;
   if (micros >= 999'500) {
-    return FormatDuration(std::chrono::duration_cast<std::chrono::milliseconds>(time));
+    return RoundedDuration(std::chrono::duration_cast<std::chrono::milliseconds>(time));
   }
   char text[32];
   const bool is_short = micros < 999.5;
@@ -55,7 +56,7 @@ std::string Doing(const WorkerActivity& activity) {
   if (activity.kind == WorkerActivity::Kind::kNone) return "idle";
   const std::string what =
       activity.what.empty() ? "command " + std::to_string(activity.command) : activity.what;
-  return what + (activity.since >= kLasts ? " for " + FormatDuration(activity.since) : "") +
+  return what + (activity.since >= kLasts ? " for " + RoundedDuration(activity.since) : "") +
          ", session " + std::to_string(activity.session.value);
 }
 
@@ -91,7 +92,7 @@ std::vector<std::string> Header(const TopView& view, const Style& style, int wid
                   {state.tint, state.text},
                   {Tint::kPlain, std::to_string(CountReady(status)) + " of " +
                                      Plural(status.workers.size(), "worker") + " ready"},
-                  {Tint::kPlain, "up " + FormatDuration(status.uptime)},
+                  {Tint::kPlain, "up " + RoundedDuration(status.uptime)},
                   {Tint::kDim, "epoch " + std::to_string(status.epoch.value)}}));
   std::vector<std::pair<Tint, std::string>> second;
   second.emplace_back(Tint::kPlain, Plural(status.sessions.size(), "session"));
@@ -135,7 +136,7 @@ FittedTable Workers(const TopView& view) {
         {std::to_string(worker.rank),
          StateCell(worker),
          worker.host,
-         is_ready ? FormatDuration(worker.heartbeat_age) : "",
+         is_ready ? RoundedDuration(worker.heartbeat_age) : "",
          rate(Rate(rates.commands)),
          is_ready ? FormatCount(rates.waiting_batches) : "",
          is_ready ? FormatCount(worker.activity.registers) : "",
@@ -174,7 +175,7 @@ FittedTable Sessions(const TopView& view) {
                   Shorten(Printable(session.name), kNameWidth),
                   session.host + ":" + std::to_string(session.pid),
                   {StateOf(session), TintOf(session)},
-                  FormatDuration(session.age),
+                  RoundedDuration(session.age),
                   has_rates ? Rate(rates.commands) : "",
                   has_rates ? ByteRate(rates.sent_bytes) : "",
                   FormatBytes(UnderWay(session)),

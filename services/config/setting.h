@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "runtime/base/status.h"
-#include "services/config/quantity.h"
 #include "services/config/yaml.h"
 
 namespace lockstep::config {

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "runtime/base/quantity.h"
 #include "services/config/endpoint.h"
-#include "services/config/quantity.h"
 #include "services/config/service_settings.h"
 
 namespace lockstep::controller {
@@ -98,7 +98,7 @@ void CheckTimes(const ControllerOptions& options, const std::vector<config::Entr
   const config::Entry* interval = config::LastOf(entries, interval_key);
   const auto describe = [](const std::string& key, const config::Entry* entry,
                            std::chrono::microseconds value) {
-    return key + " (" + config::FormatDuration(value) +
+    return key + " (" + ExactDuration(value) +
            (entry == nullptr ? ", the default)" : ", at " + entry->where + ")");
   };
   // The defaults agree, so at least one of the two is given; the timeout is what depends.
@@ -106,13 +106,13 @@ void CheckTimes(const ControllerOptions& options, const std::vector<config::Entr
     problems.Add(timeout->where,
                  timeout_key + ": \"" + timeout->value.Text() +
                      "\" would lose workers between two heartbeats; allowed: at least " +
-                     config::FormatDuration(2 * options.heartbeat_interval) + ", which is two of " +
+                     ExactDuration(2 * options.heartbeat_interval) + ", which is two of " +
                      describe(interval_key, interval, options.heartbeat_interval));
   } else if (interval != nullptr) {
     problems.Add(interval->where,
                  interval_key + ": \"" + interval->value.Text() +
                      "\" would lose workers between two heartbeats; allowed: at most " +
-                     config::FormatDuration(options.worker_timeout / 2) + ", which is half of " +
+                     ExactDuration(options.worker_timeout / 2) + ", which is half of " +
                      describe(timeout_key, timeout, options.worker_timeout));
   }
 }

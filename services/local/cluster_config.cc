@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/quantity.h"
 #include "services/config/endpoint.h"
-#include "services/config/quantity.h"
 #include "services/config/service_settings.h"
 #include "services/controller/settings.h"
 #include "services/worker/settings.h"
@@ -133,7 +133,7 @@ int RankOf(const config::Entry& entry, int workers) {
   const size_t begin = kRanks.size() + 1;
   if (entry.key.size() <= begin) return -1;
   const size_t end = entry.key.find('.', begin);
-  const StatusOr<int64_t> rank = config::ParseInteger(
+  const StatusOr<int64_t> rank = ParseInteger(
       std::string_view(entry.key).substr(begin, end == std::string::npos ? end : end - begin));
   if (!rank.ok() || *rank < 0 || *rank >= workers) return -1;
   return static_cast<int>(*rank);

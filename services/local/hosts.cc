@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/quantity.h"
 #include "services/config/endpoint.h"
-#include "services/config/quantity.h"
 #include "services/config/service_settings.h"
 
 namespace lockstep::local {
@@ -51,8 +51,7 @@ std::optional<size_t> IndexOf(const std::string& key) {
       (end + 1 < key.size() && key[end + 1] != '.')) {
     return std::nullopt;
   }
-  const StatusOr<int64_t> index =
-      config::ParseInteger(std::string_view(key).substr(begin, end - begin));
+  const StatusOr<int64_t> index = ParseInteger(std::string_view(key).substr(begin, end - begin));
   if (!index.ok() || *index < 0) return std::nullopt;
   return static_cast<size_t>(*index);
 }

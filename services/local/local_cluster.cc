@@ -4,7 +4,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/random.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/endpoint.h"
 #include "services/config/service_settings.h"
@@ -77,8 +77,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     LOCKSTEP_ASSIGN_OR_RETURN(directory, TemporaryDirectory::Create());
   }
   tcp = options.tcp;
-  const std::string cluster =
-      options.cluster.empty() ? "local-" + control::RandomHex(8) : options.cluster;
+  const std::string cluster = options.cluster.empty() ? "local-" + RandomHex(8) : options.cluster;
 
   controller::ControllerOptions controller_options;
   controller_options.cluster = cluster;

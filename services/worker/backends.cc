@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo.h"
@@ -14,7 +15,6 @@
 #include "runtime/collective/mpi/mpi.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
-#include "runtime/control/host.h"
 #include "services/worker/topology.h"
 
 namespace lockstep::worker {
@@ -178,7 +178,7 @@ StatusOr<std::unique_ptr<collective::nccl::World>> ConnectGpus(const Attempt& at
     options.registered = gpu->registered();
     options.make_room = [allocator = gpu->allocator()] { allocator->Trim(); };
   }
-  options.machine = control::ThisHost().machine;
+  options.machine = ThisHost().machine;
   options.host = &cpus;
   options.rendezvous = attempt.options.rendezvous;
   options.key = Mix(attempt.key(), kGpus);

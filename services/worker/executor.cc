@@ -5,8 +5,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "runtime/base/log.h"
+#include "runtime/base/version.h"
 #include "runtime/control/batch.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "services/worker/collective_command.h"
@@ -205,7 +205,7 @@ Status Executor::ExecuteCommand(const std::shared_ptr<SessionState>& held,
       return PermissionDenied("sessions are opened, closed and reset by the controller alone");
     default:
       return Unimplemented("unknown command kind ", static_cast<int>(command.which()),
-                           "; this worker is Lockstep ", control::kBuildVersion);
+                           "; this worker is Lockstep ", kBuildVersion);
   }
 }
 

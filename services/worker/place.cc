@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 
@@ -29,7 +29,7 @@ StatusOr<Place> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
   place.sequence = welcome.getSequence();
   place.forget = welcome.getForget();
   place.controller_is_here =
-      control::ToString(welcome.getControllerHost().getId()) == control::ThisHost().id;
+      control::ToString(welcome.getControllerHost().getId()) == ThisHost().id;
   place.communicator = control::ToString(welcome.getCommunicator());
   for (auto session : welcome.getSessions()) {
     place.sessions.push_back(control::ReadSessionRecord(session));

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "runtime/base/device.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/collective/nccl/nccl.h"
-#include "runtime/control/host.h"
 #include "services/worker/gpu_choice.h"
 #include "services/worker/worker.h"
 
@@ -40,7 +40,7 @@ Status Worker::CheckDevice(const WorkerOptions& options) {
 
 StatusOr<bool> Worker::TakeGpu(Executor& executor) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Device device, ParseDevice(options_.device));
-  GpuOffer mine{collective::nccl::HostName(control::ThisHost().machine), {}};
+  GpuOffer mine{collective::nccl::HostName(ThisHost().machine), {}};
   std::vector<cuda::GpuFacts> seen;
   if (device.type == DeviceType::kCuda) {
     LOCKSTEP_ASSIGN_OR_RETURN(seen, cuda::ListGpus());

@@ -47,5 +47,5 @@ def build():
 
 
 def version():
-    with open(os.path.join(ROOT, "runtime/control/host.h"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "runtime/base/version.h"), encoding="utf-8") as file:
         return file.read().split('kBuildVersion[] = "')[1].split('"')[0]

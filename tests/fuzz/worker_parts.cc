@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/collective/rendezvous.h"
 #include "runtime/control/batch.h"
-#include "runtime/control/host.h"
 #include "runtime/module/builtins.h"
 #include "services/worker/backends.h"
 
@@ -39,10 +39,10 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   // What killed runs have left behind.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
   options_.max_registers = 1000;
-  arena_ = OrAbort(
-      tensor::Arena::Create({.name = SharedSegment::kNamePrefix + ("fuzz-" + control::RandomHex(8)),
-                             .capacity_bytes = size_t{16} << 20,
-                             .control_bytes = options_.communicator_bytes}));
+  arena_ =
+      OrAbort(tensor::Arena::Create({.name = SharedSegment::kNamePrefix + ("fuzz-" + RandomHex(8)),
+                                     .capacity_bytes = size_t{16} << 20,
+                                     .control_bytes = options_.communicator_bytes}));
   bulk_ = std::make_unique<worker::BulkServer>(std::make_unique<ScriptedServerChannel>(
       script_, 0, [](const control::PeerName&, const control::Message&) {}));
   module::AddBuiltins(functions_);

@@ -12,7 +12,6 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/collective/nccl/nccl.h"
-#include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/cuda/gpu.h"
 #include "services/controller/controller.h"

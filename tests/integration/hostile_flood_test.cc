@@ -136,14 +136,14 @@ class HostileFloodTest : public OwnClusterFixture {
       case 9:  // of another version
         return client.Send([&](wire::ClientMessage::Builder message) {
           auto open = message.initOpenSession();
-          open.setMinVersion(control::kProtocolVersion + 1 + static_cast<uint32_t>(Below(100)));
+          open.setMinVersion(kProtocolVersion + 1 + static_cast<uint32_t>(Below(100)));
           open.setMaxVersion(~uint32_t{0});
           open.setName(Garbage(20));
         });
       case 10:  // about sessions that are not there, with a token that is a guess
         return client.Send([&](wire::ClientMessage::Builder message) {
           auto resume = message.initResumeSession();
-          resume.setMaxVersion(control::kProtocolVersion);
+          resume.setMaxVersion(kProtocolVersion);
           resume.setSession(static_cast<uint32_t>(Below(1000)));
           resume.setToken(std::string(32, '0'));
           resume.setNextCommand(random_());

@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/version.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
@@ -159,8 +159,8 @@ TEST_P(EarlyDeathTest, RankOfASilentWorkerIsFreeAgain) {
                   ->Send({control::EncodeMessage<wire::WorkerMessage>(
                       [](wire::WorkerMessage::Builder message) {
                         auto hello = message.initHello();
-                        hello.setMinVersion(control::kOldestProtocolVersion);
-                        hello.setMaxVersion(control::kProtocolVersion);
+                        hello.setMinVersion(kOldestProtocolVersion);
+                        hello.setMaxVersion(kProtocolVersion);
                         hello.setRank(GetParam());
                         hello.initHost().setId("elsewhere");
                         hello.setPid(1);

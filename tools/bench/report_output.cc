@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "tools/bench/report.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
@@ -84,7 +84,7 @@ nlohmann::ordered_json ToJson(const Line& line) {
 }  // namespace
 
 void PrintHeader(std::ostream& out, const Machine& machine) {
-  out << "Lockstep " << control::kBuildVersion << ", " << machine.date << '\n'
+  out << "Lockstep " << kBuildVersion << ", " << machine.date << '\n'
       << machine.cpu << ", " << text::Plural(static_cast<uint64_t>(machine.cores), "core") << ", "
       << machine.kernel << '\n'
       << "build: " << machine.build << '\n';
@@ -124,13 +124,10 @@ void PrintTable(std::ostream& out, const Report& report) {
 
 Status WriteJson(const std::string& path, const Machine& machine, const Report& report) {
   nlohmann::ordered_json json;
-  json["machine"] = {{"cpu", machine.cpu},
-                     {"cores", machine.cores},
-                     {"kernel", machine.kernel},
-                     {"date", machine.date},
-                     {"build", machine.build},
-                     {"is_optimised", machine.is_optimised},
-                     {"version", control::kBuildVersion}};
+  json["machine"] = {{"cpu", machine.cpu},       {"cores", machine.cores},
+                     {"kernel", machine.kernel}, {"date", machine.date},
+                     {"build", machine.build},   {"is_optimised", machine.is_optimised},
+                     {"version", kBuildVersion}};
   json["lines"] = nlohmann::json::array();
   for (const Line& line : report.lines()) json["lines"].push_back(ToJson(line));
   std::ofstream file(path);

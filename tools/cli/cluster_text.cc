@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "tools/cli/register_text.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
@@ -103,7 +105,7 @@ void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStat
   line("workers     ", std::to_string(CountReady(status)) + " of " +
                            std::to_string(status.workers.size()) + " ready");
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
-                           text::FormatDuration(status.uptime) + ", version " + status.build);
+                           RoundedDuration(status.uptime) + ", version " + status.build);
   line("batches     ",
        text::FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
 }
@@ -121,10 +123,8 @@ void PrintConnections(std::ostream& out, const text::Style& style,
   for (const auto& [connection, who] : ranks) {
     const bool is_everybody = who.size() == workers.size();
     out << style.Paint(text::Tint::kBold, connection.first)
-        << (is_everybody
-                ? ""
-                : (who.size() == 1 ? " (rank " : " (ranks ") + text::FormatRanks(who) + ")")
-        << ": " << text::Printable(connection.second) << '\n';
+        << (is_everybody ? "" : " (" + ListRankRanges(who) + ")") << ": "
+        << text::Printable(connection.second) << '\n';
   }
 }
 
@@ -155,7 +155,7 @@ void PrintWorkers(std::ostream& out, const text::Style& style,
                   joined ? text::FormatCount(worker.activity.received) : "",
                   joined ? text::FormatCount(worker.activity.launched) : "",
                   joined ? text::FormatCount(worker.activity.completed) : "",
-                  lives ? text::FormatDuration(worker.heartbeat_age) + " ago" : "",
+                  lives ? RoundedDuration(worker.heartbeat_age) + " ago" : "",
                   {Doing(worker), worker.stuck ? text::Tint::kYellow : text::Tint::kPlain},
                   {worker.reason, text::Tint::kRed}});
   }
@@ -270,7 +270,7 @@ void PrintSessionDetails(std::ostream& out, const text::Style& style,
                   session.name,
                   session.host + ":" + std::to_string(session.pid),
                   {StateOf(session), TintOf(session)},
-                  text::FormatDuration(session.age),
+                  RoundedDuration(session.age),
                   std::to_string(session.generation),
                   std::to_string(session.num_groups),
                   text::FormatCount(session.commands),
@@ -289,7 +289,7 @@ void PrintSessionDetails(std::ostream& out, const text::Style& style,
     if (session.detached && !session.closing) {
       out << who << " has no client" << (session.client_lost ? ": its last one fell silent" : "");
       if (session.kept.count() > 0) {
-        out << "; it is kept for " << text::FormatDuration(session.kept) << " more";
+        out << "; it is kept for " << RoundedDuration(session.kept) << " more";
       }
       out << '\n';
     }

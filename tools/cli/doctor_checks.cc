@@ -16,7 +16,7 @@
 #include <limits>
 
 #include "runtime/base/descriptor_limit.h"
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/keys/key_file.h"
@@ -71,13 +71,13 @@ Finding CheckProgram(const std::string& name, const std::string& variable,
   if (!version.ok()) {
     return {name, Verdict::kBad, Message(version.status()), "install it again"};
   }
-  const std::string expected = name + " " + control::kBuildVersion;
+  const std::string expected = name + " " + kBuildVersion;
   if (*version != expected) {
     return {name, Verdict::kBad,
-            *path + " is \"" + *version + "\", this is lockstep " + control::kBuildVersion,
+            *path + " is \"" + *version + "\", this is lockstep " + kBuildVersion,
             "install all programs of one version"};
   }
-  return {name, Verdict::kGood, *path + ", " + control::kBuildVersion, ""};
+  return {name, Verdict::kGood, *path + ", " + kBuildVersion, ""};
 }
 
 Finding CheckKeyFile(const std::string& whose, const std::string& path) {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/keys/key.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
@@ -24,7 +24,7 @@ void ReportError(const Status& status) {
 }
 
 int Main(int argc, char** argv) {
-  CommandLine command_line("lockstep", control::kBuildVersion,
+  CommandLine command_line("lockstep", kBuildVersion,
                            "Drives a Lockstep cluster: one program, many workers in lockstep.");
   Command lockstep = command_line.root();
   lockstep.Examples(

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 #include <utility>
+#include "runtime/base/quantity.h"
 #include "tools/text/format.h"
 #include "tools/text/terminal.h"
 
@@ -43,7 +44,7 @@ std::string RenderProgressBar(uint64_t done, uint64_t total, const std::string& 
   if (done > 0 && done < total) {
     const double left = static_cast<double>(elapsed_ms) * static_cast<double>(total - done) /
                         static_cast<double>(done);
-    right += "  " + text::FormatDuration(milliseconds(static_cast<int64_t>(left))) + " left";
+    right += "  " + RoundedDuration(milliseconds(static_cast<int64_t>(left))) + " left";
   }
   const int bar_width = std::clamp(width / 3, 10, 40);
   const int label_width = std::max(8, width - 3 - bar_width - text::DisplayWidth(right));

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include "runtime/base/rank_text.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"
@@ -54,7 +55,7 @@ struct Group {
 
 std::string RanksText(const std::vector<Rank>& ranks, size_t asked) {
   if (ranks.size() == asked && asked > 1) return "all ranks";
-  return (ranks.size() == 1 ? "rank " : "ranks ") + text::FormatRanks(ranks);
+  return ListRankRanges(ranks);
 }
 
 std::string AmountText(const SessionHoldings& session) {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "runtime/control/host.h"
-#include "tools/text/format.h"
+#include "runtime/base/host_identity.h"
+#include "runtime/base/quantity.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
@@ -14,7 +14,7 @@ const WorkerStatus& Find(const ClusterStatus& status, Rank rank) {
 }
 
 std::string Label(const WorkerStatus& worker) {
-  return Ranks({worker.rank}) + " (" + control::ProcessLabel(worker.host, worker.pid) + ")";
+  return Ranks({worker.rank}) + " (" + ProcessLabel(worker.host, worker.pid) + ")";
 }
 
 // What is the matter with a culprit, after its name.
@@ -25,9 +25,8 @@ std::string Matter(const Culprit& culprit, const WorkerStatus& worker) {
     case Culprit::Kind::kLost:
       return "is lost: " + worker.reason + (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kSilent:
-      return "does not answer; its last heartbeat came " +
-             text::FormatDuration(worker.heartbeat_age) + " ago" +
-             (idle ? "" : "; it was last seen executing " + doing);
+      return "does not answer; its last heartbeat came " + RoundedDuration(worker.heartbeat_age) +
+             " ago" + (idle ? "" : "; it was last seen executing " + doing);
     case Culprit::Kind::kBusy:
       return (culprit.stuck ? "is stuck, or slow: it executes " : "executes ") + doing;
     case Culprit::Kind::kBehind:
@@ -97,7 +96,7 @@ void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterSt
     if (session.error.empty()) continue;
     out << '\n'
         << style.Paint(text::Tint::kYellow, "session " + std::to_string(session.session.value))
-        << " \"" << session.name << "\" (" << control::ProcessLabel(session.host, session.pid)
+        << " \"" << session.name << "\" (" << ProcessLabel(session.host, session.pid)
         << ") has failed: " << session.error << '\n';
   }
 }

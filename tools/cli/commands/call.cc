@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/rank_text.h"
 #include "tools/cli/argument.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
-#include "tools/text/format.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"
 
@@ -71,7 +71,7 @@ void Print(const std::vector<RankValue>& values, OutputFormat format) {
   }
   text::Table table({{"RANKS"}, {"RESULT"}});
   for (const SharedValue& group : GroupEqual(values)) {
-    table.AddRow({text::FormatRanks(group.ranks), Render(*group.value)});
+    table.AddRow({RankRanges(group.ranks), Render(*group.value)});
   }
   table.Print(std::cout, text::Style::For(STDOUT_FILENO));
 }

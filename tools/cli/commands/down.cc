@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/quantity.h"
 #include "runtime/client/admin.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
@@ -91,7 +92,7 @@ Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& re
   std::cout << style.Paint(text::Tint::kGreen, "stopped") << "   "
             << style.Paint(text::Tint::kBold, record.name) << ": "
             << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
-            << text::FormatDuration(duration) << '\n';
+            << RoundedDuration(duration) << '\n';
   if (!forced.empty()) {
     std::cout << style.Paint(text::Tint::kYellow, "by signal") << " " << forced << '\n';
   }
@@ -111,7 +112,7 @@ Status StopByEndpoint(const DownCommand& command) {
   while (GetClusterStatus(controller, kAnswer).ok()) {
     if (deadline.Expired()) {
       return DeadlineExceeded("the controller agreed to stop, but still answers after ",
-                              text::FormatDuration(command.timeout()));
+                              RoundedDuration(command.timeout()));
     }
     std::this_thread::sleep_for(milliseconds(5));
   }

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
@@ -85,7 +87,7 @@ class TableReport final : public Report {
     if (!status.ok()) return;
     std::string text = text::Printable(program.name) + ": " + text::Plural(executed(), "step") +
                        " on " + text::Plural(static_cast<uint64_t>(workers), "worker") + " in " +
-                       text::FormatDuration(duration);
+                       RoundedDuration(duration);
     if (expectations() > 0) {
       text += ", " + text::FormatCount(expectations() - failed()) + " of " +
               text::Plural(expectations(), "expectation") + " met";
@@ -98,8 +100,7 @@ class TableReport final : public Report {
                  const std::vector<RankValue>& values) override {
     std::cout << style_.Paint(text::Tint::kBold, label) << '\n';
     for (const SharedValue& group : GroupEqual(values)) {
-      const std::string ranks =
-          (group.ranks.size() == 1 ? "rank " : "ranks ") + text::FormatRanks(group.ranks);
+      const std::string ranks = ListRankRanges(group.ranks);
       std::cout << "  " << style_.Paint(text::Tint::kDim, ranks) << "  " << Render(*group.value)
                 << '\n';
     }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/quantity.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
@@ -16,7 +17,6 @@
 #include "tools/cli/top/cluster_rates.h"
 #include "tools/cli/top/screen.h"
 #include "tools/cli/top/top_text.h"
-#include "tools/text/format.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
@@ -69,7 +69,7 @@ Status ShowOnce(const TopCommand& command, const ControllerAddress& controller) 
 std::string AgeOf(const Sample& sample) {
   const auto age =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - sample.taken);
-  return "this is " + text::FormatDuration(age) + " old: ";
+  return "this is " + RoundedDuration(age) + " old: ";
 }
 
 Status ShowLive(const TopCommand& command, const ControllerAddress& controller) {

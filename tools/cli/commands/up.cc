@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/client/admin.h"
 #include "services/config/service_settings.h"
 #include "services/local/cluster_config.h"
@@ -120,8 +122,7 @@ std::vector<std::pair<std::string, std::vector<Rank>>> RanksByHost(
 std::string DescribeHosts(const local::ClusterOptions& cluster) {
   std::string text;
   for (const auto& [host, ranks] : RanksByHost(cluster)) {
-    text += (text.empty() ? "" : ", ") + host + (ranks.size() == 1 ? " (rank " : " (ranks ") +
-            text::FormatRanks(ranks) + ")";
+    text += (text.empty() ? "" : ", ") + host + " (" + ListRankRanges(ranks) + ")";
   }
   return text;
 }
@@ -156,7 +157,7 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
   std::cout << style.Paint(text::Tint::kGreen, "ready") << "     "
             << style.Paint(text::Tint::kBold, record.name) << ": "
             << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
-            << text::FormatDuration(duration) << '\n';
+            << RoundedDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.controller.endpoint);
   if (!record.controller.key.empty()) {

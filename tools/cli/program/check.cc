@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/base/rank_text.h"
 #include "services/config/problems.h"
 #include "tools/cli/program/parse.h"
 #include "tools/cli/program/placement.h"
@@ -155,9 +156,7 @@ class Checker {
     return false;
   }
 
-  static std::string RanksText(const std::vector<Rank>& ranks) {
-    return (ranks.size() == 1 ? "rank " : "ranks ") + text::FormatRanks(ranks);
-  }
+  static std::string RanksText(const std::vector<Rank>& ranks) { return ListRankRanges(ranks); }
 
   void ReportUnknown(const std::string& name) {
     if (name.empty()) return;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/quantity.h"
 #include "tools/cli/cluster_text.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
@@ -40,7 +41,7 @@ std::string Percent(double share) {
 std::string ShortTime(std::chrono::nanoseconds time) {
   const double micros = static_cast<double>(time.count()) / 1000;
   if (micros >= 999'500) {
-    return text::FormatDuration(std::chrono::duration_cast<std::chrono::milliseconds>(time));
+    return RoundedDuration(std::chrono::duration_cast<std::chrono::milliseconds>(time));
   }
   char text[32];
   const bool is_short = micros < 999.5;
@@ -55,7 +56,7 @@ std::string Doing(const WorkerActivity& activity) {
   if (activity.kind == WorkerActivity::Kind::kNone) return "idle";
   const std::string what =
       activity.what.empty() ? "command " + std::to_string(activity.command) : activity.what;
-  return what + (activity.since >= kLasts ? " for " + text::FormatDuration(activity.since) : "") +
+  return what + (activity.since >= kLasts ? " for " + RoundedDuration(activity.since) : "") +
          ", session " + std::to_string(activity.session.value);
 }
 
@@ -92,7 +93,7 @@ std::vector<std::string> Header(const TopView& view, const text::Style& style, i
        {state.tint, state.text},
        {text::Tint::kPlain, std::to_string(CountReady(status)) + " of " +
                                 text::Plural(status.workers.size(), "worker") + " ready"},
-       {text::Tint::kPlain, "up " + text::FormatDuration(status.uptime)},
+       {text::Tint::kPlain, "up " + RoundedDuration(status.uptime)},
        {text::Tint::kDim, "epoch " + std::to_string(status.epoch.value)}}));
   std::vector<std::pair<text::Tint, std::string>> second;
   second.emplace_back(text::Tint::kPlain, text::Plural(status.sessions.size(), "session"));
@@ -136,7 +137,7 @@ text::FittedTable Workers(const TopView& view) {
         {std::to_string(worker.rank),
          StateCell(worker),
          worker.host,
-         is_ready ? text::FormatDuration(worker.heartbeat_age) : "",
+         is_ready ? RoundedDuration(worker.heartbeat_age) : "",
          rate(Rate(rates.commands)),
          is_ready ? text::FormatCount(rates.waiting_batches) : "",
          is_ready ? text::FormatCount(worker.activity.registers) : "",
@@ -175,7 +176,7 @@ text::FittedTable Sessions(const TopView& view) {
                   text::Shorten(text::Printable(session.name), kNameWidth),
                   session.host + ":" + std::to_string(session.pid),
                   {StateOf(session), TintOf(session)},
-                  text::FormatDuration(session.age),
+                  RoundedDuration(session.age),
                   has_rates ? Rate(rates.commands) : "",
                   has_rates ? ByteRate(rates.sent_bytes) : "",
                   text::FormatBytes(UnderWay(session)),

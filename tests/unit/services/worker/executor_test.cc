@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
+#include "runtime/base/random.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -38,11 +39,11 @@ class ExecutorTest : public testing::Test {
 
   void SetUp() override {
     auto arena = tensor::Arena::Create(
-        {.name = std::string(SharedSegment::kNamePrefix) + "executor-" + control::RandomHex(8),
+        {.name = std::string(SharedSegment::kNamePrefix) + "executor-" + RandomHex(8),
          .capacity_bytes = size_t{64} << 20});
     ASSERT_TRUE(arena.ok()) << arena.status();
     arena_ = *std::move(arena);
-    auto bulk = control::ZmqListen(context_, "inproc://executor-" + control::RandomHex(4));
+    auto bulk = control::ZmqListen(context_, "inproc://executor-" + RandomHex(4));
     ASSERT_TRUE(bulk.ok()) << bulk.status();
     bulk_ = std::make_unique<BulkServer>(*std::move(bulk));
     place_.segments = {arena_->name(), "another"};
@@ -72,7 +73,7 @@ class ExecutorTest : public testing::Test {
           auto open = command.initOpenSession();
           open.setSession(kSession.value);
           open.setClientPid(pid);
-          open.initClientHost().setId(control::ThisHost().id);
+          open.initClientHost().setId(ThisHost().id);
         },
         /*of_controller=*/true);
   }

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <sstream>
 #include <string>
 
@@ -11,8 +10,6 @@
 
 namespace lockstep::text {
 namespace {
-
-using std::chrono::milliseconds;
 
 std::string Rendered(const Table& table, bool colours, int indent = 0) {
   std::ostringstream out;
@@ -77,25 +74,11 @@ TEST(FormatTest, Bytes) {
   EXPECT_EQ(FormatBytes(uint64_t{16} << 30), "16 GiB");
 }
 
-TEST(FormatTest, Durations) {
-  EXPECT_EQ(FormatDuration(milliseconds(350)), "350 ms");
-  EXPECT_EQ(FormatDuration(milliseconds(2400)), "2.4 s");
-  EXPECT_EQ(FormatDuration(milliseconds(185'000)), "3 min 5 s");
-  EXPECT_EQ(FormatDuration(std::chrono::hours(27)), "1 d 3 h");
-}
-
 TEST(FormatTest, CountsAndPlurals) {
   EXPECT_EQ(FormatCount(999), "999");
   EXPECT_EQ(FormatCount(12'345'678), "12,345,678");
   EXPECT_EQ(Plural(1, "worker"), "1 worker");
   EXPECT_EQ(Plural(4, "worker"), "4 workers");
-}
-
-TEST(FormatTest, RanksAreJoinedToRanges) {
-  EXPECT_EQ(FormatRanks({}), "");
-  EXPECT_EQ(FormatRanks({3}), "3");
-  EXPECT_EQ(FormatRanks({0, 1}), "0, 1");
-  EXPECT_EQ(FormatRanks({0, 1, 2, 5, 7, 8, 9}), "0-2, 5, 7-9");
 }
 
 TEST(PrintableTest, WhatMovesATerminalIsWrittenOut) {

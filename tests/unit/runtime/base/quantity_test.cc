@@ -1,8 +1,8 @@
-#include "services/config/quantity.h"
+#include "runtime/base/quantity.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::config {
+namespace lockstep {
 namespace {
 
 using std::chrono::microseconds;
@@ -49,19 +49,27 @@ TEST(QuantityTest, IntegersAreTheWholeText) {
 }
 
 TEST(QuantityTest, FormattersChooseTheLargestUnitThatDivides) {
-  EXPECT_EQ(FormatDuration(microseconds(90'000'000)), "90s");
-  EXPECT_EQ(FormatDuration(microseconds(120'000'000)), "2min");
-  EXPECT_EQ(FormatDuration(microseconds(0)), "0us");
-  EXPECT_EQ(FormatSize(uint64_t{8} << 20), "8MiB");
-  EXPECT_EQ(FormatSize((uint64_t{8} << 20) + 1), "8388609B");
+  EXPECT_EQ(ExactDuration(microseconds(90'000'000)), "90s");
+  EXPECT_EQ(ExactDuration(microseconds(120'000'000)), "2min");
+  EXPECT_EQ(ExactDuration(microseconds(0)), "0us");
+  EXPECT_EQ(ExactSize(uint64_t{8} << 20), "8MiB");
+  EXPECT_EQ(ExactSize((uint64_t{8} << 20) + 1), "8388609B");
+}
+
+TEST(QuantityTest, DurationsForPeopleAreRounded) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(RoundedDuration(milliseconds(350)), "350 ms");
+  EXPECT_EQ(RoundedDuration(milliseconds(2400)), "2.4 s");
+  EXPECT_EQ(RoundedDuration(milliseconds(185'000)), "3 min 5 s");
+  EXPECT_EQ(RoundedDuration(std::chrono::hours(27)), "1 d 3 h");
 }
 
 TEST(QuantityTest, WhatIsFormattedReadsBack) {
   for (int64_t value : {0, 1, 999, 1'000, 61'000'000, 86'400'000}) {
-    EXPECT_EQ(*ParseDuration(FormatDuration(microseconds(value))), microseconds(value));
-    EXPECT_EQ(*ParseSize(FormatSize(static_cast<uint64_t>(value))), static_cast<uint64_t>(value));
+    EXPECT_EQ(*ParseDuration(ExactDuration(microseconds(value))), microseconds(value));
+    EXPECT_EQ(*ParseSize(ExactSize(static_cast<uint64_t>(value))), static_cast<uint64_t>(value));
   }
 }
 
 }  // namespace
-}  // namespace lockstep::config
+}  // namespace lockstep

@@ -1,10 +1,11 @@
-#include "services/config/quantity.h"
+#include "runtime/base/quantity.h"
 
 #include <charconv>
+#include <cstdio>
 #include <limits>
 #include <optional>
 
-namespace lockstep::config {
+namespace lockstep {
 namespace {
 
 struct Unit {
@@ -69,8 +70,28 @@ StatusOr<std::chrono::microseconds> ParseDuration(std::string_view text) {
   return std::chrono::microseconds(*value);
 }
 
-std::string FormatDuration(std::chrono::microseconds value) {
+std::string ExactDuration(std::chrono::microseconds value) {
   return Print(value.count(), kDurationUnits);
+}
+
+std::string RoundedDuration(std::chrono::milliseconds duration) {
+  const int64_t ms = duration.count();
+  char text[64];
+  if (ms < 1000) {
+    std::snprintf(text, sizeof(text), "%lld ms", static_cast<long long>(ms));
+  } else if (ms < 60'000) {
+    std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ms) / 1000);
+  } else {
+    const long long seconds = ms / 1000;
+    if (seconds < 3600) {
+      std::snprintf(text, sizeof(text), "%lld min %lld s", seconds / 60, seconds % 60);
+    } else if (seconds < 86'400) {
+      std::snprintf(text, sizeof(text), "%lld h %lld min", seconds / 3600, seconds / 60 % 60);
+    } else {
+      std::snprintf(text, sizeof(text), "%lld d %lld h", seconds / 86'400, seconds / 3600 % 24);
+    }
+  }
+  return text;
 }
 
 StatusOr<uint64_t> ParseSize(std::string_view text) {
@@ -83,7 +104,7 @@ StatusOr<uint64_t> ParseSize(std::string_view text) {
   return static_cast<uint64_t>(*value);
 }
 
-std::string FormatSize(uint64_t bytes) { return Print(static_cast<int64_t>(bytes), kSizeUnits); }
+std::string ExactSize(uint64_t bytes) { return Print(static_cast<int64_t>(bytes), kSizeUnits); }
 
 StatusOr<int64_t> ParseInteger(std::string_view text) {
   const std::optional<LeadingNumber> number = ReadNumber(text);
@@ -93,4 +114,4 @@ StatusOr<int64_t> ParseInteger(std::string_view text) {
   return number->value;
 }
 
-}  // namespace lockstep::config
+}  // namespace lockstep

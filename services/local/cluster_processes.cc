@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // How often the start is looked at: short, because that is what a start takes longer on average.
-constexpr auto kLook = 3ms;
+constexpr auto kPollInterval = 3ms;
 // What a stop may take: until the controller agrees, until all have ended, until SIGTERM has
 // worked.
 constexpr auto kShutdownPatience = 1s;
@@ -143,7 +143,7 @@ StatusOr<ServiceProcess> ClusterProcesses::StartWorker(const worker::WorkerOptio
                                 .detached = options_.detached};
   const HostOptions& host = options_.cluster.HostOf(worker.rank);
   if (!host.IsThisHost()) {
-    process.place = host.host;
+    process.remote_host = host.host;
     process.program = options_.remote_worker_program;
     process.arguments = {"--host", host.host, "--login-slot", LoginSlotOf(worker.rank), "--"};
     for (std::string& word : RemoteCommand(options_.cluster.ssh, host.host, host.program)) {
@@ -182,7 +182,7 @@ Status ClusterProcesses::RestartController() {
 Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
   const std::string path = EndpointsFile(options_.directory);
   while (access(path.c_str(), R_OK) != 0) {
-    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook, cancel_fd));
+    LOCKSTEP_RETURN_IF_ERROR(Watch(kPollInterval, cancel_fd));
     if (deadline.Expired()) {
       return DeadlineExceeded("the controller did not listen in time; see ", options_.directory,
                               "/controller.log");
@@ -211,14 +211,14 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
     const StatusOr<ClusterStatus> status = GetClusterStatus(address_, 200ms);
     if (status.ok()) last = *status;
     if (last.has_value() && last->IsReady()) return OkStatus();
-    LOCKSTEP_RETURN_IF_ERROR(Watch(kLook, cancel_fd));
+    LOCKSTEP_RETURN_IF_ERROR(Watch(kPollInterval, cancel_fd));
     if (!deadline.Expired()) continue;
     if (!last.has_value()) return Annotate(status.status(), "the cluster is not ready in time");
     std::string waiting;
     for (const WorkerStatus& worker : last->workers) {
       if (worker.state == WorkerState::kReady) continue;
       const std::string& why = worker.reason.empty() ? worker.connection : worker.reason;
-      waiting += " rank " + std::to_string(worker.rank) + PlaceOf(worker.rank) + " is " +
+      waiting += " rank " + std::to_string(worker.rank) + HostSuffix(worker.rank) + " is " +
                  std::string(Name(worker.state)) + (why.empty() ? ";" : " (" + why + ");");
     }
     return DeadlineExceeded("the cluster is not ready in time:", waiting, " the logs are in ",
@@ -235,7 +235,7 @@ std::string ClusterProcesses::LoginSlotOf(Rank rank) const {
          std::to_string(rank % kLoginsAtOnce) + ".lock";
 }
 
-std::string ClusterProcesses::PlaceOf(Rank rank) const {
+std::string ClusterProcesses::HostSuffix(Rank rank) const {
   const HostOptions& host = options_.cluster.HostOf(rank);
   return host.IsThisHost() ? "" : " (" + host.host + ")";
 }

@@ -88,7 +88,7 @@ class ClusterProcesses {
   // The file that a worker on another host locks while it logs in there.
   std::string LoginSlotOf(Rank rank) const;
   // " (node1)" if the rank is on another host.
-  std::string PlaceOf(Rank rank) const;
+  std::string HostSuffix(Rank rank) const;
   // Waits for the file in which the controller says where it listens.
   Status ReadEndpoints(Deadline deadline, int cancel_fd);
   Status WaitUntilReady(Deadline deadline, int cancel_fd);

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using Mode = LocalClusterOptions::Mode;
 
 // While the cluster becomes ready, workers are looked at this often.
-constexpr auto kLook = 100ms;
+constexpr auto kPollInterval = 100ms;
 // What a stop may take: for the workers, and for the controller after them.
 constexpr auto kWorkerPatience = 3s;
 constexpr auto kControllerPatience = 2s;
@@ -135,7 +135,7 @@ Status LocalCluster::Impl::WaitUntilReady(Deadline deadline) {
   options.name = "start of the cluster";
   while (true) {
     options.connect_timeout = std::min<std::chrono::milliseconds>(
-        kLook, std::chrono::ceil<std::chrono::milliseconds>(deadline.Remaining()));
+        kPollInterval, std::chrono::ceil<std::chrono::milliseconds>(deadline.Remaining()));
     const Status status = Session::Connect(options, context).status();
     if (status.ok()) return status;
     // A worker that could not start is the cause; that the cluster is not ready is its effect.

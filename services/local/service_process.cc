@@ -29,7 +29,8 @@ StatusOr<ServiceProcess> ServiceProcess::Start(const ServiceProcessOptions& opti
   child.argv.insert(child.argv.end(), options.arguments.begin(), options.arguments.end());
   child.log_path = base + ".log";
   child.detached = options.detached;
-  const std::string name = options.role + (options.place.empty() ? "" : " on " + options.place);
+  const std::string name =
+      options.role + (options.remote_host.empty() ? "" : " on " + options.remote_host);
   StatusOr<ChildProcess> process = ChildProcess::Spawn(child);
   if (!process.ok()) return Annotate(process.status(), name);
   return ServiceProcess(name, child.log_path, *std::move(process));

@@ -13,11 +13,11 @@
 namespace lockstep::local {
 
 struct ServiceProcessOptions {
-  std::string role;        // "controller", "worker-3": names its files
-  std::string place = {};  // "node1": the other host that it stands for; empty: none
-  std::string program;     // path of the executable
-  std::string directory;   // where ROLE.yaml and ROLE.log go
-  std::string settings;    // the text of ROLE.yaml
+  std::string role;              // "controller", "worker-3": names its files
+  std::string remote_host = {};  // "node1": the other host that it stands for; empty: none
+  std::string program;           // path of the executable
+  std::string directory;         // where ROLE.yaml and ROLE.log go
+  std::string settings;          // the text of ROLE.yaml
   std::vector<std::string> arguments;
   // Outlives this process. Otherwise it stops when this process ends, however that happens.
   bool detached = false;

@@ -122,8 +122,8 @@ bool HttpPort::Wait() {
   if (poll(watched.data(), watched.size(), next.RemainingMillis()) < 0 && errno != EINTR) {
     std::this_thread::sleep_for(kPause);  // the kernel has no memory
   }
-  has_come_.clear();
-  for (size_t i = 2; i < watched.size(); ++i) has_come_.push_back(watched[i].revents != 0);
+  has_event_.clear();
+  for (size_t i = 2; i < watched.size(); ++i) has_event_.push_back(watched[i].revents != 0);
   return watched[0].revents == 0;
 }
 
@@ -132,7 +132,7 @@ void HttpPort::AdvanceAll() {
   for (size_t i = 0; i < connections_.size(); ++i) {
     HttpConnection& connection = connections_[i];
     if (connection.deadline().Expired()) continue;
-    if (has_come_[i] && !connection.Advance(answer_)) continue;
+    if (has_event_[i] && !connection.Advance(answer_)) continue;
     kept.push_back(std::move(connection));
   }
   connections_ = std::move(kept);
@@ -145,7 +145,7 @@ void HttpPort::AcceptSome() {
       HttpConnection connection(std::move(socket));
       // Most requests come with the connection.
       if (!connection.Advance(answer_)) continue;
-      if (connections_.size() == kMostConnections) CutOneOff();
+      if (connections_.size() == kMostConnections) DropConnection();
       connections_.push_back(std::move(connection));
     } else if (!MakeRoom(errno)) {
       return;
@@ -159,7 +159,7 @@ bool HttpPort::MakeRoom(int error) {
   if (error == EINTR || error == ECONNABORTED) return true;
   if (SpareDescriptors::AreWanted(error)) {
     if (!connections_.empty()) {
-      CutOneOff();
+      DropConnection();
       return true;
     }
     if (spare_.Release()) return true;
@@ -168,7 +168,7 @@ bool HttpPort::MakeRoom(int error) {
   return false;
 }
 
-void HttpPort::CutOneOff() {
+void HttpPort::DropConnection() {
   // The first of several that are equal is the oldest.
   connections_.erase(std::min_element(
       connections_.begin(), connections_.end(),
@@ -180,7 +180,7 @@ short HttpConnection::events() const { return phase_ == Phase::kAnswering ? POLL
 bool HttpConnection::Advance(const HttpAnswer& answer) {
   if (phase_ == Phase::kListening && !Receive(answer)) return false;
   if (phase_ == Phase::kAnswering && !Send()) return false;
-  return phase_ != Phase::kAnswered || PassOver();
+  return phase_ != Phase::kAnswered || DiscardInput();
 }
 
 bool HttpConnection::Receive(const HttpAnswer& answer) {
@@ -219,7 +219,7 @@ bool HttpConnection::Send() {
 
 // A socket that is closed with something unread in it takes back what it has not sent yet: the peer
 // closes first, if it does so in time.
-bool HttpConnection::PassOver() {
+bool HttpConnection::DiscardInput() {
   char bytes[16 << 10];
   const ssize_t got = recv(fd(), bytes, sizeof bytes, 0);
   return got > 0 || (got < 0 && IsForLater(errno));

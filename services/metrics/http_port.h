@@ -82,7 +82,7 @@ class HttpConnection {
  private:
   bool Receive(const HttpAnswer& answer);
   bool Send();
-  bool PassOver();
+  bool DiscardInput();
 
   Socket socket_;
   Phase phase_ = Phase::kListening;
@@ -112,7 +112,7 @@ class HttpPort {
   void AcceptSome();
   // After accept() has failed. False if it is to be tried later.
   bool MakeRoom(int error);
-  void CutOneOff();
+  void DropConnection();
 
   const Socket listener_;
   const Socket stop_;  // an eventfd, readable when this object is destroyed
@@ -122,7 +122,7 @@ class HttpPort {
   SpareDescriptors spare_;
   Deadline accept_again_ = Deadline::After({});
   std::vector<HttpConnection> connections_;  // the oldest first
-  std::vector<bool> has_come_;               // for each, whether there is something to do
+  std::vector<bool> has_event_;              // for each, whether there is something to do
   std::thread thread_;
 };
 

@@ -26,7 +26,7 @@ constexpr auto kStopPatience = 1s;
 constexpr auto kTermPatience = 300ms;
 
 // How often a slot and the pipe are looked at, while the worker starts.
-constexpr auto kLook = 10ms;
+constexpr auto kPollInterval = 10ms;
 
 // What shells and ssh say by their exit codes.
 constexpr int kCannotExecute = 126;
@@ -102,7 +102,7 @@ Status RemoteWorker::Wait(Deadline deadline) {
     LOCKSTEP_RETURN_IF_ERROR(Proceed());
     // Nothing wakes this process when a slot becomes free, or when the command reads.
     const bool looks = !child_.has_value() || !slot_.released();
-    const Deadline wake_up = looks ? Deadline::After(kLook).Earlier(deadline) : deadline;
+    const Deadline wake_up = looks ? Deadline::After(kPollInterval).Earlier(deadline) : deadline;
     pollfd watched[] = {{stop_fd_, POLLIN, 0}, {child_ ? child_->pidfd() : -1, POLLIN, 0}};
     poll(watched, 2, wake_up.RemainingMillis());
     if (watched[0].revents != 0) return End();

@@ -5,8 +5,8 @@
 # usage: bench.sh --tag TAG [--repository PREFIX] [--rounds N]
 #
 # It needs kubectl, helm and jq, nodes that have the images, a way from here to services' addresses, $LOCKSTEP_BINARIES
-# (Bazel's folder, with //tools/bench:pulse), and workers whose processes are this machine's. Numbers are medians of the
-# rounds.
+# (Bazel's folder, with //tools/bench:steady_client), and workers whose processes are this machine's. Numbers are
+# medians of the rounds.
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -24,8 +24,8 @@ source "$ROOT/tests/kubernetes/e2e.d/release.sh"
 source "$ROOT/tests/kubernetes/e2e.d/clients.sh"
 # shellcheck source=tests/kubernetes/e2e.d/faults.sh
 source "$ROOT/tests/kubernetes/e2e.d/faults.sh"
-# shellcheck source=tests/kubernetes/bench.d/pulse.sh
-source "$ROOT/tests/kubernetes/bench.d/pulse.sh"
+# shellcheck source=tests/kubernetes/bench.d/steady_client.sh
+source "$ROOT/tests/kubernetes/bench.d/steady_client.sh"
 
 # Name, unit, goal and words of each line, in the order in which they are printed.
 LINES=(
@@ -60,11 +60,11 @@ main() {
   for ((ROUND = 1; ROUND <= ROUNDS; ++ROUND)); do
     echo "round $ROUND ..." >&2
     measure_installation
-    start_pulse
+    start_steady_client
     measure_lost_worker
     measure_rolling
     measure_lost_head
-    stop_pulse
+    stop_steady_client
     measure_idleness
     helm uninstall --namespace "$NAMESPACE" "$RELEASE" --wait --timeout 2m >/dev/null
     wait_for "end of all pods" 90 no_pods
@@ -93,11 +93,11 @@ measure_lost_worker() {
   k delete pod "$pod" --force --grace-period=0 >/dev/null 2>&1
   wait_for "another $pod" 60 is_another "$pod" "$before"
   appeared="$(now)"
-  await_pulse_after "$begin"
-  record worker_seen "$(pulse_failed_after "$begin")"
-  record worker_stood "$(pulse_longest_since "$begin")"
-  record worker_again "$(pulse_works_since "$appeared")"
-  record process_again "$(pulse_works_since "$(newest_worker_began)")"
+  await_client_after "$begin"
+  record worker_seen "$(client_failed_after "$begin")"
+  record worker_stood "$(client_longest_since "$begin")"
+  record worker_again "$(client_works_since "$appeared")"
+  record process_again "$(client_works_since "$(newest_worker_began)")"
   is_whole "$WORKERS"
 }
 
@@ -116,17 +116,17 @@ measure_rolling() {
   upgrade --set worker.config.log_level=warning
   is_whole "$WORKERS"
   record rolled "$(since "$begin")"
-  await_pulse_after "$begin"
-  record rolled_stood "$(pulse_longest_since "$begin")"
+  await_client_after "$begin"
+  record rolled_stood "$(client_longest_since "$begin")"
 }
 
 measure_lost_head() {
   local begin
   begin="$(now)"
   k delete pod "$RELEASE-lockstep-head-0" --wait=false >/dev/null
-  await_pulse_after "$begin"
-  record head_seen "$(pulse_failed_after "$begin")"
-  record head_stood "$(pulse_longest_since "$begin")"
+  await_client_after "$begin"
+  record head_seen "$(client_failed_after "$begin")"
+  record head_stood "$(client_longest_since "$begin")"
   is_whole "$WORKERS"
 }
 

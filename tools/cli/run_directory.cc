@@ -106,7 +106,7 @@ using namespace std::chrono_literals;
 constexpr auto kAskPatience = 2s;
 constexpr auto kSignalPatience = 2s;
 // They are no children of ours: there is nothing to wait on but the process table.
-constexpr auto kLook = 2ms;
+constexpr auto kPollInterval = 2ms;
 
 // Sends `signal` if the process is still the recorded one. The descriptor pins it down, so that the
 // id cannot become another process's between the look and the signal.
@@ -121,7 +121,7 @@ void Signal(const ProcessRecord& process, int signal) {
 bool WaitForAll(const ClusterRecord& record, Deadline deadline) {
   while (record.IsAlive()) {
     if (deadline.Expired()) return false;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/base/host_identity.h"
 #include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
@@ -14,11 +15,11 @@ const WorkerStatus& Find(const ClusterStatus& status, Rank rank) {
 }
 
 std::string Label(const WorkerStatus& worker) {
-  return Ranks({worker.rank}) + " (" + ProcessLabel(worker.host, worker.pid) + ")";
+  return ListRanksWithAnd({worker.rank}) + " (" + ProcessLabel(worker.host, worker.pid) + ")";
 }
 
 // What is the matter with a culprit, after its name.
-std::string Matter(const Culprit& culprit, const WorkerStatus& worker) {
+std::string DescribeBlocker(const Culprit& culprit, const WorkerStatus& worker) {
   const std::string doing = worker.activity.Describe();
   const bool idle = worker.activity.kind == WorkerActivity::Kind::kNone;
   switch (culprit.kind) {
@@ -79,11 +80,11 @@ void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterSt
     const bool grave = culprit.stuck || culprit.kind != Culprit::Kind::kBusy;
     out << '\n'
         << style.Paint(grave ? text::Tint::kRed : text::Tint::kYellow, Label(worker)) << ' '
-        << Matter(culprit, worker) << '\n';
+        << DescribeBlocker(culprit, worker) << '\n';
     if (!culprit.waiting.empty()) {
       const WorkerActivity& theirs = Find(status, culprit.waiting.front()).activity;
-      out << style.Paint(text::Tint::kDim, "  waiting  ") << Ranks(culprit.waiting) << " in "
-          << theirs.Describe() << '\n';
+      out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRanksWithAnd(culprit.waiting)
+          << " in " << theirs.Describe() << '\n';
     }
     PrintStack(out, style, worker);
   }

@@ -1,7 +1,8 @@
 #include "tools/text/table.h"
 
 #include <algorithm>
-#include <numeric>
+#include <sstream>
+#include <utility>
 
 namespace lockstep::text {
 

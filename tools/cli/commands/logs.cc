@@ -27,7 +27,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{200};
+constexpr std::chrono::milliseconds kLogPollInterval{200};
 constexpr size_t kAll = std::numeric_limits<size_t>::max();
 
 struct LogsCommand {
@@ -217,7 +217,7 @@ Status ShowLogs(const LogsCommand& command) {
       return OkStatus();
     }
     pollfd interrupted{interrupt.fd(), POLLIN, 0};
-    poll(&interrupted, 1, static_cast<int>(kLook.count()));
+    poll(&interrupted, 1, static_cast<int>(kLogPollInterval.count()));
     if (interrupt.Take()) return OkStatus();
   }
 }

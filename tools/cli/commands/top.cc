@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // While a sample is taken, it is looked this often whether it is there.
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kTopPollInterval{50};
 
 struct TopCommand {
   TargetOptions target;
@@ -89,7 +89,7 @@ Status ShowLive(const TopCommand& command, const ControllerAddress& controller) 
     window.width = (*screen)->width();
     window.height = (*screen)->height();
     (*screen)->Draw(RenderTop(view, style, window));
-    const Deadline look = sampler.is_busy() ? Deadline::After(kLook) : next;
+    const Deadline look = sampler.is_busy() ? Deadline::After(kTopPollInterval) : next;
     switch ((*screen)->Wait(interrupt.fd(), look)) {
       case Screen::Event::kInterrupt:
         interrupt.Take();

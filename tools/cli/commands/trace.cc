@@ -18,7 +18,7 @@ namespace lockstep::cli {
 namespace {
 
 // How often it is looked whether the cluster still records.
-constexpr std::chrono::milliseconds kTraceLook{200};
+constexpr std::chrono::milliseconds kTracePollInterval{200};
 
 struct TraceCommand {
   TargetOptions target;
@@ -62,7 +62,7 @@ Status RecordTrace(const TraceCommand& command) {
   while (!end.Expired() && !interrupt.Take()) {
     LOCKSTEP_RETURN_IF_ERROR(tracer->Check());
     pollfd set = {interrupt.fd(), POLLIN, 0};
-    poll(&set, 1, end.Earlier(Deadline::After(kTraceLook)).RemainingMillis());
+    poll(&set, 1, end.Earlier(Deadline::After(kTracePollInterval)).RemainingMillis());
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Trace trace, tracer->Stop());
   if (command.session.has_value()) {

@@ -58,7 +58,7 @@ StatusOr<local::ClusterOptions> LoadOptions(const UpCommand& command) {
 }
 
 // Refuses a cluster of this name that still runs; removes what a dead one left.
-Status MakeRoom(const std::string& name) {
+Status RemoveDeadNamesake(const std::string& name) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> old, ReadRecord(name));
   if (!old.has_value()) return OkStatus();
   if (!old->IsAlive()) return RemoveCluster(*old);
@@ -172,7 +172,7 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
 
 // Removes what is left of a cluster that has ended. If `lockstep down` has ended it, then that
 // holds the lock and removes everything itself, and the name may be another cluster's by now.
-Status TidyUp(const ClusterRecord& record) {
+Status RemoveEndedCluster(const ClusterRecord& record) {
   const StatusOr<ClusterLock> lock = ClusterLock::Acquire(record.name);
   if (lock.status().code() == StatusCode::kFailedPrecondition) return OkStatus();
   LOCKSTEP_RETURN_IF_ERROR(lock.status());
@@ -182,8 +182,8 @@ Status TidyUp(const ClusterRecord& record) {
 }
 
 // Until ^C, or until the controller ends. The cluster lives on without a worker that is lost.
-Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
-              const InterruptGuard& interrupt) {
+Status RunUntilStopped(const ClusterRecord& record, local::ClusterProcesses& processes,
+                       const InterruptGuard& interrupt) {
   Status ended = OkStatus();
   while (ended.ok()) {
     const Deadline far_away = Deadline::After(std::chrono::hours(24 * 365));
@@ -193,7 +193,7 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
     if (event.ok()) {
       LOCKSTEP_RETURN_IF_ERROR(processes.Stop("the cluster was shut down"));
       std::cout << record.name << " was shut down by another command\n";
-      return TidyUp(record);
+      return RemoveEndedCluster(record);
     }
     if (record.processes.front().IsAlive()) {
       text::Warn(Message(event));
@@ -209,7 +209,7 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
   // The logs of a cluster that broke are worth keeping: `down` or the next `up` removes them.
   if (!ended.ok())
     return Annotate(ended, "the cluster has ended; its logs are in " + record.directory);
-  LOCKSTEP_RETURN_IF_ERROR(TidyUp(record));
+  LOCKSTEP_RETURN_IF_ERROR(RemoveEndedCluster(record));
   return stopped;
 }
 
@@ -235,7 +235,7 @@ StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& c
                         InterruptGuard& interrupt) {
   const std::string name = cluster.cluster;
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
-  LOCKSTEP_RETURN_IF_ERROR(MakeRoom(name));
+  LOCKSTEP_RETURN_IF_ERROR(RemoveDeadNamesake(name));
   local::ClusterProcessesOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
   options.cluster = cluster;
@@ -278,7 +278,7 @@ Status Up(const UpCommand& command) {
     started.processes->Release();
     return OkStatus();
   }
-  const Status status = Attend(started.record, *started.processes, interrupt);
+  const Status status = RunUntilStopped(started.record, *started.processes, interrupt);
   interrupt.Take();
   return status;
 }

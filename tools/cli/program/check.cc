@@ -20,10 +20,10 @@ class Checker {
   Checker(const Program& program, const RankLayout& layout, config::Problems& problems)
       : program_(program), layout_(layout), problems_(problems) {}
 
-  void Run() { Follow(program_.steps); }
+  void Run() { CheckSteps(program_.steps); }
 
  private:
-  void Follow(const std::vector<Step>& steps) {
+  void CheckSteps(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       step_ = &step;
       if (!step.readable) {
@@ -80,9 +80,9 @@ class Checker {
   void Visit(const SyncStep& sync) {
     if (sync.rank.has_value()) RankExists(*sync.rank);
   }
-  void Visit(const PrintStep& print) { Look(print.source, print.ranks); }
+  void Visit(const PrintStep& print) { CheckReadable(print.source, print.ranks); }
   void Visit(const ExpectStep& expect) {
-    if (expect.per_rank.empty()) return Look(expect.source, expect.ranks);
+    if (expect.per_rank.empty()) return CheckReadable(expect.source, expect.ranks);
     const auto count = static_cast<int>(expect.per_rank.size());
     if (layout_.workers > 0 && count != layout_.workers) {
       Report("per_rank has " + text::Plural(expect.per_rank.size(), "value") + ", but there are " +
@@ -94,7 +94,7 @@ class Checker {
     // What the first round leaves is what the second starts with; later ones change nothing more.
     // (None at all is a mistake that has been reported already.)
     const int64_t rounds = std::clamp<int64_t>(repeat.times, 1, 2);
-    for (int64_t round = 0; round < rounds; ++round) Follow(repeat.body);
+    for (int64_t round = 0; round < rounds; ++round) CheckSteps(repeat.body);
   }
 
   // The step's result, if it has a name, holds a value on `ranks` from now on.
@@ -115,7 +115,7 @@ class Checker {
            (present.empty() ? "no rank" : RanksText(present) + " only"));
   }
 
-  void Look(const std::string& name, const RankChoice& choice) {
+  void CheckReadable(const std::string& name, const RankChoice& choice) {
     if (!choice.has_value()) {
       Read(name, RankSet::None(layout_.workers));
       return;

@@ -119,13 +119,15 @@ Status Runner::Execute(const Step&, const SyncStep& sync) {
 }
 
 Status Runner::Execute(const Step& step, const PrintStep& print) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values, Look(print.source, print.ranks));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values,
+                            ReadValues(print.source, print.ranks));
   observer_.OnPrint(step, print.label.empty() ? print.source : print.label, values);
   return OkStatus();
 }
 
 Status Runner::Execute(const Step& step, const ExpectStep& expect) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values, Look(expect.source, expect.ranks));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values,
+                            ReadValues(expect.source, expect.ranks));
   Verdict verdict;
   for (const RankValue& found : values) {
     const std::optional<ExpectedValue> expected =
@@ -151,7 +153,8 @@ void Runner::Make(const Step& step, DRef ref, RankSet where) {
   registers_.insert_or_assign(step.result, Register{std::move(ref), std::move(where)});
 }
 
-StatusOr<std::vector<RankValue>> Runner::Look(const std::string& source, const RankChoice& ranks) {
+StatusOr<std::vector<RankValue>> Runner::ReadValues(const std::string& source,
+                                                    const RankChoice& ranks) {
   const Register& target = Find(source);
   std::vector<RankValue> values;
   for (Rank rank : ranks.value_or(target.where.ToList())) {

@@ -69,7 +69,7 @@ class Runner {
   void Make(const Step& step, DRef ref, RankSet where);
   StatusOr<DRef> Function(const CallStep& call);
   // The values of `source` on the chosen ranks.
-  StatusOr<std::vector<RankValue>> Look(const std::string& source, const RankChoice& ranks);
+  StatusOr<std::vector<RankValue>> ReadValues(const std::string& source, const RankChoice& ranks);
 
   Session& session_;
   const Program& program_;

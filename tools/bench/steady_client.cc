@@ -1,7 +1,7 @@
 // A session that computes without end and says when it cannot, and when it can again: what people's
 // programs notice of what is done to a cluster.
 //
-//     pulse --connect ENDPOINT [--key FILE --controller-key FILE]
+//     steady_client --connect ENDPOINT [--key FILE --controller-key FILE]
 //
 // Prints a line "SECONDS EVENT ..." whenever that changes, with the seconds since 1970: `works`;
 // `stood SECONDS` behind it, how long it had not; `fails` and the error. Ends with SIGTERM or ^C.
@@ -99,7 +99,7 @@ class Pulse {
 
 int Run(int argc, char** argv) {
   SessionOptions options;
-  options.name = "pulse";
+  options.name = "steady_client";
   options.connect_timeout = kPatience;
   CLI::App app{"A session that says when it works and when it does not."};
   app.add_option("--connect", options.endpoint)->required();

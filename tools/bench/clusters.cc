@@ -27,7 +27,7 @@ ProgramRun Command(const std::string& tool, const std::string& scratch,
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWarmUps = 300;
+constexpr int kSyncWarmUps = 300;
 
 }  // namespace
 
@@ -89,7 +89,7 @@ Status ServiceCluster::Down() {
 }
 
 StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time) {
-  for (int i = 0; i < kWarmUps; ++i) LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+  for (int i = 0; i < kSyncWarmUps; ++i) LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
   std::vector<double> micros;
   const auto end = Clock::now() + time;
   for (auto start = Clock::now(); start < end;) {

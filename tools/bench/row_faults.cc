@@ -29,7 +29,7 @@ constexpr double kGoalKillMs = 20;
 constexpr double kGoalFrozenMs = 2000;
 // Errors that no silence has to prove.
 constexpr double kGoalErrorMs = 20;
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kFaultPatience{30};
 
 double MillisSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -64,7 +64,7 @@ class Bed {
   }
   // Calls until one fails: when, in milliseconds after `begin`. kInternal if it is not `code`.
   StatusOr<double> TimeToError(Clock::time_point begin, StatusCode code) {
-    const Deadline deadline = Deadline::After(kPatience);
+    const Deadline deadline = Deadline::After(kFaultPatience);
     Status status;
     while (status.ok() && !deadline.Expired()) status = session_.SyncAll();
     const double millis = MillisSince(begin);
@@ -76,7 +76,7 @@ class Bed {
     const auto begin = Clock::now();
     if (replace) {
       LOCKSTEP_RETURN_IF_ERROR(cluster_->ReplaceWorker(kVictim));
-      LOCKSTEP_RETURN_IF_ERROR(session_.AwaitWorkers(kPatience));
+      LOCKSTEP_RETURN_IF_ERROR(session_.AwaitWorkers(kFaultPatience));
     }
     LOCKSTEP_RETURN_IF_ERROR(session_.Reset());
     LOCKSTEP_RETURN_IF_ERROR(replace ? Prepare() : session_.SyncAll());

@@ -25,8 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A no-op call may take 1.1 times as long as on a CPU worker.
-constexpr double kCallsGoal = 1 / 1.1;
-constexpr double kCopyGoal = 0.95;
+constexpr double kGpuCallsGoal = 1 / 1.1;
+constexpr double kGpuCopyGoal = 0.95;
 constexpr double kPostGoal = 3;
 constexpr int kCopies = 8;
 
@@ -46,7 +46,7 @@ Status MeasureNoOps(const Settings& settings, Report& report) {
                            .what = "no-op calls executed, 1 GPU worker",
                            .unit = "1/s",
                            .better = Better::kMore,
-                           .goal = Goal::RatioAtLeast(kCallsGoal)});
+                           .goal = Goal::RatioAtLeast(kGpuCallsGoal)});
   LOCKSTEP_ASSIGN_OR_RETURN(const auto on_cpu, StartLocalCluster(1));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto on_gpu, StartGpuCluster(1));
   LOCKSTEP_ASSIGN_OR_RETURN(Session cpu, on_cpu->Connect());
@@ -144,7 +144,7 @@ Status MeasureCopies(const Settings& settings, Report& report) {
                              .what = direction.what + ", " + text::FormatBytes(size_bytes),
                              .unit = "GB/s",
                              .better = Better::kMore,
-                             .goal = Goal::RatioAtLeast(kCopyGoal),
+                             .goal = Goal::RatioAtLeast(kGpuCopyGoal),
                              .note = "ours copies ordinary memory"});
     for (int round = 0; round < settings.rounds; ++round) {
       LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
@@ -180,7 +180,7 @@ Status MeasureCollectives(const Settings& settings, int gpus, Report& report) {
                                      ", " + ranks,
                              .unit = "GB/s",
                              .better = Better::kMore,
-                             .goal = Goal::RatioAtLeast(kCopyGoal),
+                             .goal = Goal::RatioAtLeast(kGpuCopyGoal),
                              .note = "bus bandwidth"});
     for (const GpuCollectives& round : rounds) {
       line.ours.push_back(round.bandwidths[i].ours);

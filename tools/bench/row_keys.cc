@@ -22,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kKeysWorkers = 4;
 constexpr int kCalls = 20'000;
-constexpr size_t kCopyBytes = size_t{64} << 20;
-constexpr char kRival[] = "without keys";
+constexpr size_t kKeysCopyBytes = size_t{64} << 20;
+constexpr char kWithoutKeys[] = "without keys";
 
 class KeyedCluster {
  public:
@@ -52,7 +52,7 @@ class KeyedCluster {
     LOCKSTEP_ASSIGN_OR_RETURN(cluster->nop_, cluster->session_->GetFunction("lockstep.nop"));
     LOCKSTEP_ASSIGN_OR_RETURN(
         cluster->tensor_,
-        cluster->session_->Empty(Shape({static_cast<int64_t>(kCopyBytes / sizeof(float))}),
+        cluster->session_->Empty(Shape({static_cast<int64_t>(kKeysCopyBytes / sizeof(float))}),
                                  DType::kFloat32, 0));
     return cluster;
   }
@@ -73,7 +73,7 @@ class KeyedCluster {
     LOCKSTEP_RETURN_IF_ERROR(
         session_->CopyToWorker0(tensor_, ViewOf(memory_.data(), memory_.size())));
     const std::chrono::duration<double> elapsed = Clock::now() - start;
-    return static_cast<double>(kCopyBytes) / elapsed.count() * 1e-9;
+    return static_cast<double>(kKeysCopyBytes) / elapsed.count() * 1e-9;
   }
 
   Status Stop() {
@@ -83,7 +83,7 @@ class KeyedCluster {
   }
 
  private:
-  KeyedCluster() : memory_(kCopyBytes / sizeof(float), 1.0f) {}
+  KeyedCluster() : memory_(kKeysCopyBytes / sizeof(float), 1.0f) {}
 
   std::unique_ptr<local::TemporaryDirectory> directory_;
   std::unique_ptr<local::ClusterProcesses> processes_;
@@ -115,7 +115,7 @@ Status MeasureKeys(const Settings& settings, Report& report) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
     for (KeyedCluster* const each : {with.get(), without.get()}) {
       const auto series = [&](Line& line) -> std::vector<double>& {
-        return each == with.get() ? line.ours : line.Rival(kRival).values;
+        return each == with.get() ? line.ours : line.Rival(kWithoutKeys).values;
       };
       LOCKSTEP_ASSIGN_OR_RETURN(const double sync_us, each->Sync(time));
       series(sync).push_back(sync_us);

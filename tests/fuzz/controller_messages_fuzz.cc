@@ -19,6 +19,7 @@
 #include "tools/cli/register_text.h"
 #include "tools/cli/stall_text.h"
 #include "tools/cli/top/top_text.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -30,7 +31,7 @@ void ReadStatus(const control::Message& message) {
   const StatusOr<ClusterStatus> status = client::ReadClusterStatus(message);
   if (!status.ok()) return;
   std::ostringstream out;
-  const cli::Style style(/*enabled=*/false);
+  const text::Style style(/*enabled=*/false);
   cli::PrintCluster(out, style, *status, "ipc:///fuzz");
   cli::PrintWorkers(out, style, status->workers);
   cli::PrintSessions(out, style, status->sessions);
@@ -52,7 +53,7 @@ void ReadRegisters(const control::Message& message) {
   const auto ranks = client::ReadRegisterListing(message);
   if (!ranks.ok()) return;
   std::ostringstream out;
-  cli::PrintRegisters(out, cli::Style(/*enabled=*/false), *ranks);
+  cli::PrintRegisters(out, text::Style(/*enabled=*/false), *ranks);
   (void)cli::ToText(cli::RegistersToJson(*ranks));
 }
 

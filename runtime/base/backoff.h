@@ -1,4 +1,4 @@
-// Waiting for what nobody announces: a GPU, say, is asked again and again whether it is done.
+// Waiting for what is not announced: a GPU, say, is asked again and again whether it is done.
 #pragma once
 
 #include <algorithm>

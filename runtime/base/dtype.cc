@@ -3,6 +3,7 @@
 #include <array>
 
 namespace lockstep {
+
 namespace {
 
 struct Names {

@@ -1,4 +1,4 @@
-// Element types of tensors.
+// Element types, and borrowed views of typed memory: what collectives and copies work on.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace lockstep {
 
-// The numeric values are part of the wire format (schemas/values.capnp): append, never renumber.
+// An element's type. The numeric values are part of the wire format (schemas/values.capnp): append,
+// never renumber.
 enum class DType : uint8_t {
   kBool = 0,
   kInt8 = 1,
@@ -73,5 +74,33 @@ LOCKSTEP_DTYPE_OF(uint64_t, kUInt64)
 LOCKSTEP_DTYPE_OF(float, kFloat32)
 LOCKSTEP_DTYPE_OF(double, kFloat64)
 #undef LOCKSTEP_DTYPE_OF
+
+// `count` elements of `dtype` at `data`. Borrowed: the memory outlives the call it is passed to.
+// `data` may be null where `count` is 0.
+struct ConstBuffer {
+  const void* data = nullptr;
+  size_t count = 0;
+  DType dtype = DType::kUInt8;
+
+  size_t size_bytes() const { return count * SizeOf(dtype); }
+};
+
+struct Buffer {
+  void* data = nullptr;
+  size_t count = 0;
+  DType dtype = DType::kUInt8;
+
+  size_t size_bytes() const { return count * SizeOf(dtype); }
+  operator ConstBuffer() const { return {data, count, dtype}; }  // NOLINT: views convert freely
+};
+
+template <typename T>
+ConstBuffer ViewOf(const T* data, size_t count) {
+  return {data, count, DTypeOf<T>::value};
+}
+template <typename T>
+Buffer ViewOf(T* data, size_t count) {
+  return {data, count, DTypeOf<T>::value};
+}
 
 }  // namespace lockstep

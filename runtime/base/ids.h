@@ -39,7 +39,7 @@ using Rank = int;
 
 // Names one register of one session on every worker. `index` is chosen by the client from its free
 // list; `generation` counts the reuses of that index, so that a stale name is an error and never
-// somebody else's data. Index 0 with generation 0 names nothing.
+// another register's data. Index 0 with generation 0 names nothing.
 struct RegisterId {
   uint32_t index = 0;
   uint32_t generation = 0;

@@ -1,4 +1,4 @@
-// Libraries that are loaded while the program runs, the first time that somebody asks for them.
+// Libraries that are loaded while the program runs, when they are needed first.
 #pragma once
 
 #include <mutex>

@@ -12,9 +12,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
+
+#include "runtime/base/deadline.h"
 
 namespace lockstep::log {
 
@@ -88,7 +91,7 @@ void Critical(const Parts&... parts) {
 void UseStandardError(const std::string& name);
 // ... from this level on ("debug", "info", "warning", "error"), as "text" or "json".
 void Configure(const std::string& level, const std::string& format);
-// In somebody else's program: warnings and errors to standard error, for standard output is not
+// In a user's program: warnings and errors to standard error, for standard output is not
 // ours. A program that has set spdlog up itself keeps what it chose.
 void UseStandardErrorForWarnings(const std::string& name);
 // Nothing is written any more.
@@ -97,5 +100,39 @@ void Silence();
 // The line without what comes before the fields, in each format. For Write(), and for tests.
 std::string TextOf(const Context& context, const std::string& line);
 std::string JsonOf(Level level, const Context& context, const std::string& line);
+
+// Warnings that peers can cause: a peer that does so again and again must not fill the disk.
+//
+// Threads: safe.
+class Limit {
+ public:
+  // How many are written each minute; how many more there were is told in the next one.
+  explicit Limit(int per_minute = 20) : per_minute_(per_minute) {}
+
+  template <typename... Parts>
+  void Warn(const Parts&... parts) {
+    int left_out = 0;
+    if (!Take(&left_out)) return;
+    if (left_out > 0) log::Warn("and ", left_out, " more like the next one, in the last minute");
+    log::Warn(parts...);
+  }
+
+ private:
+  // `left_out`: those of the minute that has just ended.
+  bool Take(int* left_out) {
+    std::lock_guard lock(mutex_);
+    if (minute_.Expired()) {
+      minute_ = Deadline::After(std::chrono::minutes(1));
+      *left_out = count_ > per_minute_ ? count_ - per_minute_ : 0;
+      count_ = 0;
+    }
+    return ++count_ <= per_minute_;
+  }
+
+  const int per_minute_;
+  std::mutex mutex_;
+  Deadline minute_ = Deadline::After({});
+  int count_ = 0;
+};
 
 }  // namespace lockstep::log

@@ -28,7 +28,7 @@ inline constexpr size_t kOperationCount = 12;
 
 // From whom data goes to whom.
 enum class DataFlow : uint8_t {
-  kAmongAll,     // nobody goes on before all have come: the members leave it together
+  kAmongAll,     // no rank goes on before all have come: the members leave it together
   kToRoot,       // from all members
   kFromRoot,     // to all members
   kToPeer,       // from one worker to one other

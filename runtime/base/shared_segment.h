@@ -4,7 +4,7 @@
 // told from one in use, and is removed by the next process that sweeps. Names work across PID
 // namespaces, wherever /dev/shm itself is shared.
 //
-// The name is only for finding it. A segment that is mapped goes on working when somebody removes
+// The name is only for finding it. A segment that is mapped goes on working when a process removes
 // its name, as cleaners of temporary files do.
 #pragma once
 

@@ -9,7 +9,8 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
-#include "runtime/control/activity.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/worker_report.h"
 
 namespace lockstep {
 
@@ -75,8 +76,8 @@ struct ClusterStatus {
   bool IsReady() const;  // every worker is ready
 };
 
-// Asks the controller. kUnavailable if nobody answers within `timeout`; kPermissionDenied if it
-// does not let us in; kCancelled once `cancel_fd` is readable (-1: none).
+// Asks the controller. kUnavailable if no controller answers within `timeout`; kPermissionDenied if
+// it does not let us in; kCancelled once `cancel_fd` is readable (-1: none).
 StatusOr<ClusterStatus> GetClusterStatus(const ControllerAddress& controller,
                                          std::chrono::milliseconds timeout, int cancel_fd = -1);
 
@@ -89,5 +90,40 @@ StatusOr<ClusterStatus> ExplainCluster(const ControllerAddress& controller,
 // for a key that is no operator's.
 Status ShutdownCluster(const ControllerAddress& controller, const std::string& reason,
                        std::chrono::milliseconds timeout);
+
+namespace client {
+
+// kUnavailable: the cluster is shutting down; kInvalidArgument, kInternal: this is no status.
+StatusOr<ClusterStatus> ReadClusterStatus(const control::Message& answer);
+
+}  // namespace client
+
+struct RegisterQuestion {
+  SessionId session;    // of this one alone; none: of all
+  Rank rank = -1;       // on this one alone; -1: on all
+  uint32_t most = 256;  // registers that each rank tells of; the controller may lower it
+};
+
+// What one rank has told.
+struct RankRegisters {
+  Rank rank = 0;
+  std::string why;                        // why it has not; empty: it has
+  WorkerActivity activity;                // what it was doing, if that is why
+  std::vector<SessionHoldings> sessions;  // by id
+};
+
+// In rank order. A rank that is busy with a long command does not tell what it holds. kNotFound:
+// the session is not open; kInvalidArgument: there is no such rank; kUnavailable if no controller
+// answers within `timeout`; kPermissionDenied if the controller does not let us in.
+StatusOr<std::vector<RankRegisters>> ListRegisters(const ControllerAddress& controller,
+                                                   const RegisterQuestion& question,
+                                                   std::chrono::milliseconds timeout);
+
+namespace client {
+
+// The answer, for ListRegisters() and for tests.
+StatusOr<std::vector<RankRegisters>> ReadRegisterListing(const control::Message& answer);
+
+}  // namespace client
 
 }  // namespace lockstep

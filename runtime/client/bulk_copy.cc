@@ -1,16 +1,21 @@
 #include "runtime/client/bulk_copy.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <list>
 #include <utility>
 
+#include "runtime/base/bulk_memory.h"
 #include "runtime/base/deadline.h"
-#include "runtime/base/fast_copy.h"
-#include "runtime/client/way.h"
+#include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/tcp_attempt.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep::client {
+
 namespace {
 
 // For each way to worker-0, and the server that knows its name.
@@ -28,8 +33,7 @@ Status BulkCopier::Write(const DRef& to, ConstBuffer from) {
   }
   const auto began = Deadline::Clock::now();
   FastCopy(location.memory, from.data, from.size_bytes());
-  core_.NoteCopy(SessionCore::CopyDirection::kToWorker, from.size_bytes(),
-                 Deadline::Clock::now() - began);
+  core_.NoteCopy(CopyDirection::kToWorker, from.size_bytes(), Deadline::Clock::now() - began);
   return OkStatus();
 }
 
@@ -43,8 +47,7 @@ Status BulkCopier::Read(Buffer to, const DRef& from) {
   }
   const auto began = Deadline::Clock::now();
   FastCopy(to.data, location.memory, to.size_bytes());
-  core_.NoteCopy(SessionCore::CopyDirection::kFromWorker, to.size_bytes(),
-                 Deadline::Clock::now() - began);
+  core_.NoteCopy(CopyDirection::kFromWorker, to.size_bytes(), Deadline::Clock::now() - began);
   return OkStatus();
 }
 
@@ -139,9 +142,9 @@ StatusOr<control::ClientChannel*> BulkCopier::BulkChannel() {
     const Peer worker = core_.WorkerZeroPeer();
     if (worker.bulk_endpoint.empty()) return Unavailable("worker-0 takes no bulk copies");
     const std::string endpoint =
-        ChooseWay(WaysTo(worker.bulk_endpoint, controller_endpoint_), kWayPatience);
+        ChooseBulkRoute(BulkRoutes(worker.bulk_endpoint, controller_endpoint_), kWayPatience);
     // What has not gone out when it is closed is of no use any more.
-    control::ZmqOptions options{.linger = std::chrono::milliseconds(0), .gives_way = true};
+    control::ZmqOptions options{.linger = std::chrono::milliseconds(0), .low_priority = true};
     options.keeps_unsent = false;  // what is not answered is asked for again
     if (!worker.bulk_key.empty()) {
       LOCKSTEP_ASSIGN_OR_RETURN(const control::PublicKey listener,
@@ -173,6 +176,63 @@ Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer tra
     unfinished_.insert(location.id.Packed());
     LOCKSTEP_RETURN_IF_ERROR(over.status());
     LOCKSTEP_ASSIGN_OR_RETURN(location, Locate(ref));
+  }
+}
+
+namespace {
+
+// An earlier route may answer so much later, and is taken nevertheless.
+constexpr std::chrono::milliseconds kHeadStart{100};
+
+}  // namespace
+
+std::vector<std::string> BulkRoutes(const std::string& worker_endpoint,
+                                    const std::string& controller_endpoint) {
+  std::vector<std::string> routes = {worker_endpoint};
+  const std::string host = control::HostOf(controller_endpoint);
+  const std::string own = control::HostOf(worker_endpoint);
+  if (!host.empty() && !own.empty() && host != own) {
+    routes.push_back(control::WithHost(worker_endpoint, host));
+  }
+  return routes;
+}
+
+std::string ChooseBulkRoute(const std::vector<std::string>& routes,
+                            std::chrono::milliseconds patience) {
+  if (routes.size() < 2) return routes.front();
+  std::list<control::TcpAttempt> attempts;
+  for (const std::string& route : routes) attempts.emplace_back(route, patience);
+  const auto answers = [](const control::TcpAttempt& attempt) {
+    return attempt.obstacle().has_value() && attempt.obstacle()->empty();
+  };
+  // Begins when a process answers; until then there is alroutes something sooner to wait for.
+  Deadline head_start = Deadline::After(std::chrono::hours(1));
+  while (true) {
+    const auto undecided = std::find_if(attempts.begin(), attempts.end(), [&](const auto& attempt) {
+      return !attempt.obstacle().has_value() || answers(attempt);
+    });
+    if (undecided == attempts.end()) return routes.front();
+    if (answers(*undecided)) return undecided->endpoint();
+    const auto found = std::find_if(attempts.begin(), attempts.end(), answers);
+    if (found != attempts.end()) {
+      if (head_start.Expired()) return found->endpoint();
+      head_start = head_start.Earlier(Deadline::After(kHeadStart));
+    }
+
+    std::vector<pollfd> waits;
+    std::vector<control::TcpAttempt*> waiting;
+    Deadline until = head_start;
+    for (control::TcpAttempt& attempt : attempts) {
+      if (attempt.obstacle().has_value()) continue;
+      waits.push_back(attempt.Wait());
+      waiting.push_back(&attempt);
+      until = until.Earlier(attempt.deadline());
+    }
+    poll(waits.data(), waits.size(), until.RemainingMillis());
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      const bool has_event = waits[i].revents != 0;
+      if (has_event || waiting[i]->deadline().Expired()) waiting[i]->Look(has_event);
+    }
   }
 }
 

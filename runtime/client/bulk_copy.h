@@ -1,6 +1,7 @@
-// Copies between the client's memory and worker-0's registers.
+// Copies between the client's memory and worker-0's registers, and the endpoint that leads there.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -8,8 +9,9 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
-#include "runtime/base/buffer.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/base/status.h"
@@ -31,7 +33,7 @@ class BulkCopier {
  public:
   // Does so only if `map_memory`.
   // `key` is shown at worker-0's socket if it asks for one (see wire::SessionRecord).
-  // `controller_endpoint`: where the controller was found (see way.h).
+  // `controller_endpoint`: where the controller was found (see bulk_route.h).
   BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context,
              const control::KeyPair& key, bool map_memory, std::string controller_endpoint)
       : core_(core),
@@ -81,7 +83,7 @@ class BulkCopier {
   StatusOr<Location> Locate(const DRef& ref);
   std::byte* Map(const std::string& segment, uint64_t offset, size_t size_bytes);
   Status CheckMatches(const Location& location, ConstBuffer buffer) const;
-  // Over the bulk socket; over another connection to it when nobody answers on this one.
+  // Over the bulk socket; over another connection to it when nothing is answered on this one.
   Status BySocket(const DRef& ref, Location location, BulkTransfer transfer);
   StatusOr<control::ClientChannel*> BulkChannel();
   // Forgets where things are if worker-0 is another one than before; true if it is.
@@ -101,5 +103,19 @@ class BulkCopier {
   std::shared_ptr<control::ZmqContext> bulk_context_;
   std::unique_ptr<control::ClientChannel> bulk_channel_;
 };
+
+// Where worker-0 may be found: where it says, and, should that be an address of a network that this
+// client is not in (a container's, a pod's), at its port of the host by which the client has found
+// the controller, since a host that publishes one publishes the other. Endpoints without a host,
+// and hosts that are the same, leave one route.
+std::vector<std::string> BulkRoutes(const std::string& worker_endpoint,
+                                    const std::string& controller_endpoint);
+
+// The first of `routes` where a process listens: of those that answer at about the same time, the
+// earlier in the list. They are tried at once, and each for `patience`; when none answers it is the
+// first, for a connection goes on trying. A single route is not tried at all. Which process
+// listens there is for the keys to tell.
+std::string ChooseBulkRoute(const std::vector<std::string>& routes,
+                            std::chrono::milliseconds patience);
 
 }  // namespace lockstep::client

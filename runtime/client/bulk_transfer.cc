@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "runtime/base/checksum.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"

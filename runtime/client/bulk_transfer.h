@@ -14,7 +14,6 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
-#include "runtime/control/frame.h"
 #include "schemas/bulk.capnp.h"
 
 namespace lockstep::client {
@@ -46,7 +45,7 @@ class LentMemory {
 };
 
 // A tensor is moved in chunks with checksums, several of them on their way at a time. Chunks that
-// are damaged are moved again; so are those that nobody has answered when a connection is given up:
+// are damaged are moved again; so are those without an answer when a connection is given up:
 // what has arrived stays.
 //
 // Threads: one at a time. The memory is borrowed until this object's end.
@@ -69,9 +68,10 @@ class BulkTransfer {
   };
 
   // Moves what is left, over a connection on which nothing was asked before that is still awaited.
-  // True: all has arrived. False: nobody answers here any more; to go on with another connection
-  // and another ticket (under the old one, what is still on its way must not be taken in). Errors:
-  //   kDeadlineExceeded  nobody has answered for the whole time-out, over all connections
+  // True: all has arrived. False: nothing is answered here any more; to go on with another
+  // connection and another ticket (under the old one, what is still on its way must not be taken
+  // in). Errors:
+  //   kDeadlineExceeded  nothing was answered for the whole time-out, over all connections
   //   kDataLoss          chunks arrive damaged again and again
   //   kInternal          worker-0 answers nonsense
   //   others             the worker's: the register was freed, say; or the session's
@@ -90,7 +90,7 @@ class BulkTransfer {
   Status TakeAnswer(wire::BulkReply::Reader reply, const control::Message& message, size_t chunk);
   // Damaged on its way.
   Status AskAgain(size_t chunk);
-  // Nobody answers: all that was under way has to be asked for again.
+  // Nothing is answered: all that was under way has to be asked for again.
   void GiveUpConnection();
   size_t SizeOf(size_t chunk) const;
 

@@ -12,7 +12,7 @@ namespace lockstep {
 
 void WriteChromeTrace(const Trace& trace, std::ostream& out);
 
-// Into the file `path`, which is replaced when all is written; whoever reads it meanwhile finds it
+// Into the file `path`, which is replaced when all is written; a reader finds it meanwhile
 // as it was, or not at all. A symbolic link stays one; what is there and is no file, a pipe or a
 // device, is written to. kUnavailable if it cannot be written.
 Status WriteChromeTrace(const Trace& trace, const std::string& path);

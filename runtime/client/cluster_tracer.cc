@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "runtime/base/host_identity.h"
-#include "runtime/client/controller_answer.h"
-#include "runtime/client/first_answer.h"
+#include "runtime/client/controller_query.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"

@@ -11,7 +11,7 @@ namespace lockstep {
 
 struct Failure {
   Rank rank = -1;        // the worker that failed; -1: the controller
-  SessionId session;     // whose command it was; 0: nobody's
+  SessionId session;     // whose command it was; 0: of none
   uint64_t command = 0;  // the failing command, counted from 1 within its session; 0: none
   std::string function;  // "lockstep.fail", "allreduce"; empty if none
   std::string message;   // without the place that Status's message begins with

@@ -4,8 +4,7 @@
 
 #include <utility>
 
-#include "runtime/client/controller_answer.h"
-#include "runtime/client/first_answer.h"
+#include "runtime/client/controller_query.h"
 #include "runtime/client/session_messages.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"

@@ -1,7 +1,8 @@
-// A session's connection to the controller: what was asked, what came back, and whether all is
-// well.
+// A session's connection to the controller: what was asked, what came back, how much more may be
+// sent, and whether all is well.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,6 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/client/flow_window.h"
 #include "runtime/client/session_messages.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
@@ -23,6 +23,33 @@
 
 namespace lockstep::client {
 
+// How much of a session may be on its way: what keeps every queue between client and workers
+// bounded. Counts what was sent, and what the slowest worker has consumed. Units: FlowCost of
+// runtime/control/batch.h, in bytes.
+//
+// Threads: one at a time.
+class FlowWindow {
+ public:
+  // `sent` bytes were sent before, by another client, and are taken for consumed.
+  explicit FlowWindow(uint64_t window_bytes, uint64_t sent = 0)
+      : window_(window_bytes), sent_(sent), consumed_(sent) {}
+
+  // True if another command may join the `open` bytes that are yet to be sent. What is on its way
+  // thus exceeds the window by less than one batch, and a batch larger than the window can be sent.
+  // (Workers report what they consumed every eighth of the window; up to that much stays unreported
+  // for ever.)
+  bool HasRoom(uint64_t open) const { return sent_ - consumed_ + open < window_; }
+  void Sent(uint64_t cost) { sent_ += cost; }
+  uint64_t sent() const { return sent_; }
+  // Reports of several workers may overtake each other, but never what was sent.
+  void Consumed(uint64_t total) { consumed_ = std::max(consumed_, std::min(total, sent_)); }
+
+ private:
+  uint64_t window_;
+  uint64_t sent_;
+  uint64_t consumed_;
+};
+
 // A thread that waits for what another thread may read from the socket.
 struct Sleeper {
   void Wake() const;
@@ -30,7 +57,7 @@ struct Sleeper {
   int wake_fd = -1;  // an eventfd; -1: the thread is awake
 };
 
-// An answer that somebody waits for.
+// An answer that a thread waits for.
 struct PendingAnswer : Sleeper {
   bool done = false;
   control::RemoteError error;
@@ -106,7 +133,7 @@ class Link {
   Status HandleControllerMessage(wire::ControllerMessage::Reader reader,
                                  const control::Message& message);
   void Complete(RequestId request, const control::RemoteError& error, control::Frame body);
-  // Everybody who waits for an answer to a request up to `last` gets `cause`.
+  // Each thread that waits for an answer to a request up to `last` gets `cause`.
   void FailPending(const Status& cause, RequestId last);
   // The session is over.
   void End(const Status& cause);

@@ -14,8 +14,8 @@
 
 namespace lockstep::client {
 
-// A thread of its own calls the callback, and reads the session's socket while nobody else does, so
-// that lines are seen while the program is busy elsewhere.
+// A thread of its own calls the callback, and reads the session's socket while no other thread
+// does, so that lines are seen while the program is busy elsewhere.
 //
 // What has come and is not handed over yet is bounded by the controller's window (OutputTaken).
 //
@@ -25,7 +25,7 @@ class OutputListener {
   struct Source {
     // Becomes readable when something may have arrived.
     int wait_fd = -1;
-    // Takes in what has arrived. False: somebody else is reading, too.
+    // Takes in what has arrived. False: another thread is reading, too.
     std::function<bool()> look;
     // Everything up to this position has been handed over.
     std::function<void(uint64_t position)> taken;
@@ -35,7 +35,7 @@ class OutputListener {
   ~OutputListener() { Stop(); }
 
   void Push(std::vector<WorkerOutput> lines, uint64_t position);
-  // Returns when all that was pushed before is handed over, or the callback is slow: then nobody
+  // Returns when all that was pushed before is handed over, or the callback is slow: then no caller
   // waits for it until it has caught up. At once on the callback's own thread.
   void AwaitHandedOver();
   // What was pushed is handed over first.
@@ -59,7 +59,7 @@ class OutputListener {
   std::vector<Batch> waiting_;
   uint64_t pushed_ = 0;       // batches
   uint64_t handed_over_ = 0;  // the same
-  bool is_slow_ = false;      // somebody has waited for the callback in vain
+  bool is_slow_ = false;      // a caller has waited for the callback in vain
   bool stopping_ = false;
 
   uint64_t told_position_ = 0;  // the thread's own

@@ -37,7 +37,7 @@ class RegisterNames {
   RegisterNames(const RegisterNames&) = delete;
   RegisterNames& operator=(const RegisterNames&) = delete;
 
-  // A name that is in use by nobody else, for what the command of this number makes.
+  // A name that is not in use, for what the command of this number makes.
   DRef Acquire(uint64_t command);
   // Another client's name, which that command gave its first value; before any is acquired. Null if
   // a later one of the same index is adopted already.

@@ -1,44 +1,36 @@
 #include "runtime/client/session.h"
 
-#include <limits>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "runtime/client/session_parts.h"
+#include "runtime/client/bulk_copy.h"
+#include "runtime/client/cluster_tracer.h"
+#include "runtime/client/session_commands.h"
+#include "runtime/client/session_core.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/keys/key.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep {
+
+// What a Session is made of.
+struct Session::Parts {
+  std::shared_ptr<client::SessionCore> core;
+  std::unique_ptr<client::BulkCopier> bulk;
+
+  // How the session was reached, for the connection that a trace needs.
+  ControllerAddress controller;
+  std::shared_ptr<control::ZmqContext> context;
+  std::mutex tracer_mutex;
+  std::unique_ptr<ClusterTracer> tracer;  // while a timeline is recorded
+};
+
 namespace {
 
-// Most bytes of text, bytes and tensors that one command moves by value. More would hold up
-// everybody behind it, and the controller takes no message of any size.
-constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
-
-Status CheckPayload(size_t bytes) {
-  if (bytes <= kMaxPayloadBytes) [[likely]]
-    return OkStatus();
-  return InvalidArgument("at most ", kMaxPayloadBytes, " bytes travel by value, these are ", bytes,
-                         "; use CopyToWorker0 and a collective");
-}
-
-// What of `argument` grows with the user's data.
-size_t PayloadBytes(const client::Argument& argument) {
-  switch (argument.kind()) {
-    case client::Argument::Kind::kText:
-      return argument.text().size();
-    case client::Argument::Kind::kBytes:
-      return argument.object<Bytes>().data.size();
-    case client::Argument::Kind::kTensor:
-      return argument.object<HostTensor>().data.size();
-    case client::Argument::Kind::kValue:
-      return control::PayloadBytes(argument.object<Value>());
-    default:
-      return 0;
-  }
-}
+using client::IssueCollective;
 
 void SetText(capnp::Text::Builder to, std::string_view from) {
   std::copy(from.begin(), from.end(), to.begin());
@@ -127,21 +119,7 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
                                  absl::Span<const client::Argument> arguments) {
   client::SessionCore& core = *parts_->core;
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
-  size_t payload_bytes = 0;
-  for (const client::Argument& argument : arguments) {
-    payload_bytes += PayloadBytes(argument);
-    if (argument.kind() == client::Argument::Kind::kDRef) {
-      LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(argument.object<DRef>(), "an argument"));
-    } else if (argument.kind() == client::Argument::Kind::kValue) {
-      LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(argument.object<Value>()));
-    } else if (argument.kind() == client::Argument::Kind::kTooLarge) {
-      return InvalidArgument(
-          "argument ", &argument - arguments.data() + 1, " is ",
-          static_cast<uint64_t>(argument.integer()), ", but integers travel as int64, at most ",
-          std::numeric_limits<int64_t>::max(), "; pass a double, or a uint64 tensor");
-    }
-  }
-  LOCKSTEP_RETURN_IF_ERROR(CheckPayload(payload_bytes));
+  LOCKSTEP_RETURN_IF_ERROR(client::CheckArguments(core, arguments));
   return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
     auto call = command.initCall();
     call.setFunction(function.id().Packed());
@@ -156,7 +134,7 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
 
 StatusOr<DRef> Session::Empty(const Shape& shape, DType dtype, std::optional<Rank> only_rank) {
   LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
-  if (only_rank.has_value()) LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(*only_rank));
+  if (only_rank.has_value()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(*only_rank));
   return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
     command.setOnlyRank(only_rank.value_or(-1));
     auto empty = command.initEmpty();
@@ -203,10 +181,90 @@ StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
   return tensor;
 }
 
+// --- Collectives -------------------------------------------------------------------------------
+
+StatusOr<DRef> Session::AllReduce(const DRef& source, Reduction op,
+                                  const CollectiveOptions& options) {
+  return IssueCollective(*parts_->core,
+                         {.kind = OperationKind::kAllReduce, .source = source, .op = op}, options);
+}
+StatusOr<DRef> Session::Reduce(const DRef& source, Reduction op, Rank root,
+                               const CollectiveOptions& options) {
+  return IssueCollective(*parts_->core,
+                         {.kind = OperationKind::kReduce, .source = source, .op = op, .root = root},
+                         options);
+}
+StatusOr<DRef> Session::Broadcast(const DRef& source, Rank root, const CollectiveOptions& options) {
+  return IssueCollective(
+      *parts_->core, {.kind = OperationKind::kBroadcast, .source = source, .root = root}, options);
+}
+StatusOr<DRef> Session::BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options) {
+  return Broadcast(source, 0, options);
+}
+StatusOr<DRef> Session::Scatter(const DRef& source, Rank root, const CollectiveOptions& options) {
+  return IssueCollective(
+      *parts_->core, {.kind = OperationKind::kScatter, .source = source, .root = root}, options);
+}
+StatusOr<DRef> Session::ScatterFromWorker0(const DRef& source, const CollectiveOptions& options) {
+  return Scatter(source, 0, options);
+}
+StatusOr<DRef> Session::Gather(const DRef& source, Rank root, const CollectiveOptions& options) {
+  return IssueCollective(*parts_->core,
+                         {.kind = OperationKind::kGather, .source = source, .root = root}, options);
+}
+StatusOr<DRef> Session::GatherToWorker0(const DRef& source, const CollectiveOptions& options) {
+  return Gather(source, 0, options);
+}
+StatusOr<DRef> Session::AllGather(const DRef& source, const CollectiveOptions& options) {
+  return IssueCollective(*parts_->core, {.kind = OperationKind::kAllGather, .source = source},
+                         options);
+}
+StatusOr<DRef> Session::ReduceScatter(const DRef& source, Reduction op,
+                                      const CollectiveOptions& options) {
+  return IssueCollective(
+      *parts_->core, {.kind = OperationKind::kReduceScatter, .source = source, .op = op}, options);
+}
+StatusOr<DRef> Session::AllToAll(const DRef& source, const CollectiveOptions& options) {
+  return IssueCollective(*parts_->core, {.kind = OperationKind::kAllToAll, .source = source},
+                         options);
+}
+Status Session::Barrier(const CollectiveOptions& options) {
+  return IssueCollective(
+             *parts_->core,
+             {.kind = OperationKind::kBarrier, .takes_source = false, .gives_result = false},
+             options)
+      .status();
+}
+
+StatusOr<DRef> Session::Transfer(const DRef& source, Rank from, Rank to,
+                                 const CollectiveOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->core->CheckRank(from), "the sender"));
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->core->CheckRank(to), "the receiver"));
+  if (from == to) return InvalidArgument("rank ", from, " cannot send to itself");
+  return IssueCollective(
+      *parts_->core, {.kind = OperationKind::kTransfer, .source = source, .root = from, .peer = to},
+      {.destination = options.destination});
+}
+Status Session::SendToNextGroup(const DRef& source) {
+  return IssueCollective(
+             *parts_->core,
+             {.kind = OperationKind::kSendToNextGroup, .source = source, .gives_result = false}, {})
+      .status();
+}
+StatusOr<DRef> Session::ReceiveFromPreviousGroup(const CollectiveOptions& options) {
+  return IssueCollective(*parts_->core,
+                         {.kind = OperationKind::kReceiveFromPreviousGroup, .takes_source = false},
+                         {.destination = options.destination});
+}
+StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
+                                        const CollectiveOptions& options) {
+  return Transfer(source, 0, to, options);
+}
+
 // --- Waiting and looking -----------------------------------------------------------------------
 
 Status Session::Sync(Rank rank) {
-  LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(rank));
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
   return parts_->core
       ->Ask(rank,
             [&](wire::Command::Builder command) {
@@ -223,7 +281,7 @@ Status Session::SyncAll() {
 Status Session::Flush() { return parts_->core->Flush(); }
 
 StatusOr<Value> Session::DebugGet(const DRef& ref, Rank rank) {
-  LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(rank));
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
                             parts_->core->Ask(rank, [&](wire::Command::Builder command) {
@@ -240,10 +298,10 @@ StatusOr<Value> Session::DebugGet(const DRef& ref, Rank rank) {
 }
 
 Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
-  LOCKSTEP_RETURN_IF_ERROR(parts_->CheckRank(rank));
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(value));
-  LOCKSTEP_RETURN_IF_ERROR(CheckPayload(control::PayloadBytes(value)));
+  LOCKSTEP_RETURN_IF_ERROR(client::CheckPayload(control::PayloadBytes(value)));
   const auto store = [&] {
     return parts_->core
         ->Ask(rank,

@@ -28,7 +28,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/buffer.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/operations.h"
 #include "runtime/base/shape.h"
@@ -108,7 +108,7 @@ struct WorkerInfo {
 
 class Session {
  public:
-  // Opens a session; waits until all workers are ready. kUnavailable: nobody answers at the
+  // Opens a session; waits until all workers are ready. kUnavailable: no controller answers at the
   // endpoint. kPermissionDenied: the controller does not let this key in. kInvalidArgument:
   // num_groups does not divide the workers.
   static StatusOr<Session> Connect(const SessionOptions& options);
@@ -220,7 +220,7 @@ class Session {
 
   // --- Timelines -------------------------------------------------------------------------------
 
-  // From now on everybody records what he does: all ranks, the controller, and this session (with
+  // From now on all record what they do: all ranks, the controller, and this session (with
   // `lockstep trace`, all but that). There is one trace at a time in a cluster: kFailedPrecondition
   // while another client has one. docs/tracing.md says what it costs.
   Status StartTrace(const TraceOptions& options = {});
@@ -236,11 +236,11 @@ class Session {
   Status Name(const DRef& ref, std::string_view name);
   // kNotFound if nothing has that name.
   StatusOr<DRef> Find(std::string_view name) const;
-  // What Attach() asks for: a secret that gives whoever has it the session's registers.
+  // What Attach() asks for: a secret that gives its holder the session's registers.
   std::string ticket() const;
-  // Leaves the session to whoever attaches within `keep_for`; waits for what was issued. Registers
-  // without names are freed then. Every later call is kFailedPrecondition. kFailedPrecondition: the
-  // session was opened without keep_for.
+  // Leaves the session to a client that attaches within `keep_for`; waits for what was issued.
+  // Registers without names are freed then. Every later call is kFailedPrecondition.
+  // kFailedPrecondition: the session was opened without keep_for.
   Status Detach();
   // Takes over a session that has no client (any more): one that was detached, or whose client is
   // silent for longer than its lease; then it has failed, and works again after Reset(). Of
@@ -255,22 +255,10 @@ class Session {
 
  private:
   struct Parts;
-  struct CollectiveCall {
-    OperationKind kind;
-    DRef source = {};
-    Reduction op = Reduction::kSum;
-    Rank root = 0;
-    Rank peer = 0;
-    bool takes_source = true;
-    bool gives_result = true;
-  };
-
   explicit Session(std::unique_ptr<Parts> parts);
   // Attaches if there is a ticket.
   static StatusOr<Session> Open(const SessionOptions& options, std::string_view ticket,
                                 std::shared_ptr<control::ZmqContext> context);
-  StatusOr<DRef> Collective(const CollectiveCall& call, const CollectiveOptions& options);
-  Status CheckPlace(const CollectiveCall& call, const CollectiveOptions& options) const;
 
   std::unique_ptr<Parts> parts_;
 };

@@ -1,14 +1,9 @@
 #include "runtime/client/session_core.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <string>
 
-#include "absl/cleanup/cleanup.h"
 #include "runtime/base/random.h"
-#include "runtime/control/awake_phase.h"
-#include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
 
@@ -18,20 +13,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// A batch is sent when it has grown to this, ...
-constexpr size_t kBatchBytes = size_t{48} << 10;
-// ... when this much time has passed since the last one, ...
-constexpr microseconds kPause{100};
-// ... or by the keeper thread, which looks this often while there is something to send.
+// The keeper thread looks this often while there is something to send.
 constexpr microseconds kKeeperInterval{500};
-// How long a waiter stays awake before it sleeps (see InputWaiter).
-constexpr microseconds kPollBeforeSleep{1000};
-
-void WriteCopies(const SessionCore::Copies& copies, wire::Copies::Builder builder) {
-  builder.setOperations(copies.operations);
-  builder.setBytes(copies.bytes);
-  builder.setNanos(static_cast<uint64_t>(copies.duration.count()));
-}
+// Work that was issued and not waited for may take this long when the session is closed.
+constexpr milliseconds kLongestClose{30'000};
 
 }  // namespace
 
@@ -47,8 +32,9 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout,
     : link_(std::move(link)),
       timeout_(timeout),
       names_(RegisterNames::Continue(link_->facts().id, link_->start().register_generations)),
-      next_command_(link_->start().next_command),
-      first_command_(next_command_),
+      recorder_(link_->facts().id),
+      batch_(*link_, *names_, recorder_),
+      input_(mutex_, *link_),
       next_request_(RandomNumber() >> 16) {
   // The latest of each place first: what is older names nothing any more.
   std::vector<std::pair<std::string, control::NamedRegister>> named(link_->start().names.begin(),
@@ -60,47 +46,20 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout,
     DRef ref = names_->Adopt(found.id, found.named_by);
     if (!ref.IsNull()) named_[name] = std::move(ref);
   }
-  if (on_output != nullptr) Listen(on_output);
+  if (on_output != nullptr) input_.StartOutput(on_output);
   keeper_ = std::thread([this] { Keep(); });
-}
-
-void SessionCore::Listen(const OutputCallback& on_output) {
-  OutputListener::Source source;
-  source.wait_fd = link_->wait_fd();
-  source.look = [this] {
-    std::lock_guard lock(mutex_);
-    link_->Drain();
-    return readers_ == 0;
-  };
-  source.taken = [this](uint64_t position) {
-    std::lock_guard lock(mutex_);
-    // A session that is lost has nobody to be told.
-    if (!link_->Lost().ok()) return;
-    (void)link_->Send(
-        {control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
-          auto taken = message.initOutputTaken();
-          taken.setSession(facts().id.value);
-          taken.setPosition(position);
-        })});
-  };
-  listener_ = std::make_unique<OutputListener>(on_output, std::move(source));
-  std::lock_guard lock(mutex_);
-  link_->SetOnOutput([this](std::vector<WorkerOutput> lines, uint64_t position) {
-    listener_->Push(std::move(lines), position);
-  });
-}
-
-void SessionCore::AwaitOutput(std::unique_lock<std::mutex>& lock) {
-  if (listener_ == nullptr) return;
-  lock.unlock();
-  listener_->AwaitHandedOver();
-  lock.lock();
 }
 
 SessionCore::~SessionCore() {
   (void)Close();
   named_.clear();
   names_->Unref();
+}
+
+Status SessionCore::CheckRank(Rank rank) const {
+  const int num_workers = facts().num_workers;
+  if (rank >= 0 && rank < num_workers) return OkStatus();
+  return InvalidArgument("there is no rank ", rank, "; the ranks are 0 to ", num_workers - 1);
 }
 
 Status SessionCore::CheckOwn(const DRef& ref, std::string_view what) const {
@@ -121,123 +80,32 @@ Status SessionCore::Usable() {
 }
 
 Status SessionCore::SendIfDue() {
-  if (writer_.size_bytes() >= kBatchBytes) return SendBatch(RequestId(), -1);
-  const auto now = Deadline::Clock::now();
-  if (now - last_send_ >= kPause) return SendBatch(RequestId(), -1);
-  if (writer_.commands() == 1) first_issued_ = now;
-  if (!keeper_active_) {
+  bool waits = false;
+  LOCKSTEP_RETURN_IF_ERROR(batch_.SendIfDue(&waits));
+  if (waits && !keeper_active_) {
     keeper_active_ = true;
     keeper_wake_.notify_one();
   }
   return OkStatus();
 }
 
-void SessionCore::AppendKills() {
-  // Names that do not fit stay for a later batch.
-  constexpr uint64_t kFramingBytes = 256;
-  const uint64_t used = writer_.size_bytes() + kFramingBytes;
-  if (used >= facts().max_batch_bytes) return;
-  kills_.clear();
-  names_->TakeKills(&kills_, (facts().max_batch_bytes - used) / sizeof(uint64_t));
-  if (kills_.empty()) return;
-  (void)Append([&](wire::Command::Builder command) {
-    auto registers = command.initRelease().initRegisters(static_cast<unsigned>(kills_.size()));
-    for (unsigned i = 0; i < registers.size(); ++i) registers.set(i, kills_[i]);
-  });
-}
-
-Status SessionCore::RemoveOversized(const control::BatchWriter::Mark& before) {
-  const size_t size_bytes = writer_.size_bytes() - before.used_words * sizeof(uint64_t);
-  writer_.Rollback(before);
-  if (size_bytes > facts().max_batch_bytes) {
-    return InvalidArgument("the command has ", size_bytes, " bytes, but the controller takes ",
-                           facts().max_batch_bytes,
-                           " (max_batch_bytes); move large data with CopyToWorker0 and a "
-                           "collective");
-  }
-  return SendBatch(RequestId(), -1);
-}
-
-Status SessionCore::SendBatch(RequestId request, Rank answer_from, milliseconds timeout) {
-  AppendKills();
-  if (writer_.empty()) return OkStatus();
-  // A restarted controller would drop it, and it would count as lost.
-  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
-  link_->SetNextCommand(first_command_ + writer_.commands());
-  const auto now = Deadline::Clock::now();
-  // Not set by what is sent at once: then it is older than the last send.
-  const auto waited =
-      first_issued_ > last_send_ ? now - first_issued_ : Deadline::Clock::duration::zero();
-  const control::Frame header =
-      control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
-        auto batch = message.initBatch();
-        batch.setSession(facts().id.value);
-        batch.setGeneration(link_->generation().value);
-        batch.setFirstCommand(first_command_);
-        batch.setCommandCount(writer_.commands());
-        batch.setRegisterGenerations(names_->generations());
-        batch.setRequest(request.value);
-        batch.setAnswerFrom(answer_from);
-        batch.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
-        batch.setWaitedNanos(static_cast<uint64_t>(std::chrono::nanoseconds(waited).count()));
-        if (copied_to_.operations > 0) WriteCopies(copied_to_, batch.initCopiedTo());
-        if (copied_from_.operations > 0) WriteCopies(copied_from_, batch.initCopiedFrom());
-      });
-  copied_to_ = copied_from_ = Copies();
-  const size_t bytes = writer_.size_bytes();
-  const uint32_t commands = writer_.commands();
-  link_->flow().Sent(control::FlowCost(bytes));
-  last_send_ = now;
-  const Status sent = link_->Send({header, writer_.Take()});
-  if (ring_.is_on()) RecordBatch(now, waited, commands, bytes);
-  return sent;
-}
-
-bool SessionCore::WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper,
-                            absl::FunctionRef<bool()> over, Deadline deadline) {
-  thread_local control::AwakePhase awake(kPollBeforeSleep);
-  awake.Begin();
-  ++readers_;
-  const absl::Cleanup no_reader = [this] { --readers_; };
-  while (true) {
-    link_->Drain();
-    if (over()) return true;
-    if (deadline.Expired()) return false;
-    lock.unlock();
-    const bool stay_awake = awake.Yield();
-    lock.lock();
-    if (stay_awake) continue;
-    // Asleep: woken by input, or by another thread that has read what we wait for. Now and then we
-    // look whether the controller is still heard.
-    constexpr int kLookMillis = 500;
-    thread_local control::WakeUp wake_up;
-    sleeper.wake_fd = wake_up.fd();
-    pollfd set[] = {{link_->wait_fd(), POLLIN, 0}, {wake_up.fd(), POLLIN, 0}};
-    lock.unlock();
-    poll(set, 2, std::min(kLookMillis, deadline.RemainingMillis()));
-    lock.lock();
-    sleeper.wake_fd = -1;
-    if (set[1].revents != 0) wake_up.Clear();
-  }
-}
-
 Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, milliseconds timeout) {
   LOCKSTEP_RETURN_IF_ERROR(Usable());
   // Only what was sent can be consumed.
-  LOCKSTEP_RETURN_IF_ERROR(SendBatch(RequestId(), -1));
+  LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   const Generation generation = link_->generation();
   const auto began = Deadline::Clock::now();
   Sleeper sleeper;
   link_->AwaitRoom(&sleeper);
-  const bool in_time = WaitUntil(
+  const bool in_time = input_.WaitUntil(
       lock, sleeper,
       [&] {
-        return link_->flow().HasRoom(writer_.size_bytes()) || !Usable().ok() ||
+        return link_->flow().HasRoom(batch_.size_bytes()) || !Usable().ok() ||
                link_->generation() != generation;
       },
       Deadline::After(timeout));
   link_->StopAwaitingRoom(&sleeper);
-  RecordWait("wait for the workers to catch up", began);
+  recorder_.RecordWait("wait for the workers to catch up", began);
   LOCKSTEP_RETURN_IF_ERROR(Usable());
   if (link_->generation() != generation) {
     return Aborted("session ", facts().id, " was reset while this call waited for the workers");
@@ -254,12 +122,12 @@ StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& 
   link_->Expect(request, &answer);
   const auto left =
       std::max(milliseconds(1), std::chrono::ceil<milliseconds>(deadline.Remaining()));
-  const Status sent = SendBatch(request, from, left);
+  const Status sent = batch_.Send(request, from, left);
   if (!sent.ok()) {
     link_->Forget(request);
     return sent;
   }
-  const uint64_t commands = next_command_;
+  const uint64_t commands = batch_.next_command();
   LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(left + kAnswerGrace)));
   if (from <= 0) idle_after_ = std::max(idle_after_, commands);
   return std::move(answer.body);
@@ -268,11 +136,12 @@ StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& 
 Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
                           PendingAnswer& answer, Deadline deadline) {
   const auto began = Deadline::Clock::now();
-  (void)WaitUntil(
+  (void)input_.WaitUntil(
       lock, answer, [&] { return answer.done || !link_->Lost().ok(); }, deadline);
-  RecordWait("wait for an answer", began, answer.done ? answer.error.ToStatus() : OkStatus());
+  recorder_.RecordWait("wait for an answer", began,
+                       answer.done ? answer.error.ToStatus() : OkStatus());
   if (answer.done) {
-    AwaitOutput(lock);
+    input_.AwaitOutput(lock);
     return answer.error.ToStatus();
   }
   link_->Forget(request);
@@ -283,20 +152,27 @@ Status SessionCore::Await(std::unique_lock<std::mutex>& lock, RequestId request,
 void SessionCore::NoteCopy(CopyDirection direction, uint64_t bytes,
                            std::chrono::nanoseconds duration) {
   std::lock_guard lock(mutex_);
-  Copies& copies = direction == CopyDirection::kToWorker ? copied_to_ : copied_from_;
-  ++copies.operations;
-  copies.bytes += bytes;
-  copies.duration += duration;
-  if (!ring_.is_on()) return;
+  batch_.AddCopy(direction, bytes, duration);
+  if (!recorder_.is_on()) return;
   trace::Event event;
   event.bytes = bytes;
-  Record(event, direction == CopyDirection::kToWorker ? "copy to worker-0" : "copy from worker-0",
-         trace::Kind::kCopy, Deadline::Clock::now() - duration);
+  recorder_.Record(
+      event, direction == CopyDirection::kToWorker ? "copy to worker-0" : "copy from worker-0",
+      trace::Kind::kCopy, Deadline::Clock::now() - duration);
+}
+
+void SessionCore::NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point began,
+                                   const Status& status) {
+  std::lock_guard lock(mutex_);
+  if (!recorder_.is_on()) return;
+  trace::Event event;
+  event.bytes = bytes;
+  recorder_.Record(event, "copy by socket", trace::Kind::kCopy, began, status);
 }
 
 bool SessionCore::WorkerZeroIsIdle() {
   std::lock_guard lock(mutex_);
-  if (idle_after_ != next_command_) return false;
+  if (idle_after_ != batch_.next_command()) return false;
   // A failure or a loss that has arrived is news for whoever copies.
   link_->Drain();
   return Usable().ok();
@@ -311,7 +187,7 @@ Status SessionCore::Look() {
 Status SessionCore::Flush() {
   std::lock_guard lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(Usable());
-  return SendBatch(RequestId(), -1);
+  return batch_.Send();
 }
 
 void SessionCore::StopKeeper(std::unique_lock<std::mutex>& lock) {
@@ -319,7 +195,7 @@ void SessionCore::StopKeeper(std::unique_lock<std::mutex>& lock) {
   stopping_ = true;
   keeper_wake_.notify_all();
   lock.unlock();
-  if (listener_ != nullptr) listener_->Stop();
+  input_.StopOutput();
   keeper_.join();
 }
 
@@ -364,13 +240,154 @@ void SessionCore::Keep() {
     if (keeper_active_) {
       keeper_active_ = false;
       // If this fails the session is lost, as the next call will say.
-      (void)SendBatch(RequestId(), -1);
+      (void)batch_.Send();
     }
     if (Deadline::Clock::now() >= next_keep_alive) {
       (void)link_->SendKeepAlive();
       next_keep_alive = Deadline::Clock::now() + keep_alive_every;
     }
   }
+}
+
+// --- Requests to the controller itself --------------------------------------------------------
+
+Status SessionCore::AskController(
+    std::unique_lock<std::mutex>& lock, milliseconds timeout,
+    absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)> fill) {
+  const RequestId request(next_request_++);
+  PendingAnswer answer;
+  link_->Expect(request, &answer);
+  const Status sent = link_->Send({control::EncodeMessage<wire::ClientMessage>(
+      [&](wire::ClientMessage::Builder message) { fill(message, request); })});
+  if (!sent.ok()) {
+    link_->Forget(request);
+    return sent;
+  }
+  return Await(lock, request, answer, Deadline::After(timeout + kAnswerGrace));
+}
+
+Status SessionCore::AwaitWorkers(milliseconds timeout) {
+  const Deadline deadline = Deadline::After(timeout);
+  std::unique_lock lock(mutex_);
+  if (closed_) return FailedPrecondition("the session is closed");
+  Sleeper sleeper;
+  while (true) {
+    // A controller that is gone may be started again, and then again.
+    (void)input_.WaitUntil(
+        lock, sleeper, [&] { return link_->Lost().ok() || !link_->Over().ok(); }, deadline);
+    LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+    const auto left = std::chrono::ceil<milliseconds>(deadline.Remaining());
+    const Epoch controller = facts().controller;
+    const Status status =
+        AskController(lock, left, [&](wire::ClientMessage::Builder message, RequestId request) {
+          auto await = message.initAwaitWorkers();
+          await.setSession(facts().id.value);
+          await.setRequest(request.value);
+          await.setTimeoutMillis(static_cast<uint64_t>(left.count()));
+        });
+    LOCKSTEP_RETURN_IF_ERROR(link_->Over());
+    const bool same_controller = link_->Lost().ok() && facts().controller == controller;
+    if (same_controller || deadline.Expired()) return status;
+  }
+}
+
+Status SessionCore::Reset() {
+  std::unique_lock lock(mutex_);
+  if (closed_) return FailedPrecondition("the session is closed");
+  LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
+  // What was collected belongs to the work that ends, but names dropped there must still be freed.
+  LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
+  const Generation generation(link_->generation().value + 1);
+  link_->StartGeneration(generation);
+  return AskController(lock, timeout_,
+                       [&](wire::ClientMessage::Builder message, RequestId request) {
+                         auto reset = message.initResetSession();
+                         reset.setSession(facts().id.value);
+                         reset.setGeneration(generation.value);
+                         reset.setNextCommand(batch_.next_command());
+                         reset.setSentBytes(link_->flow().sent());
+                         reset.setRequest(request.value);
+                         reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+                       });
+}
+
+Status SessionCore::Name(const DRef& ref, const std::string& name) {
+  std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  // Whoever finds the name finds the register as it is now.
+  LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
+  LOCKSTEP_RETURN_IF_ERROR(
+      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
+        auto named = message.initNameRegister();
+        named.setSession(facts().id.value);
+        named.setRequest(request.value);
+        named.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+        named.setNextCommand(batch_.next_command());
+        named.initName().setName(name);
+        named.getName().setRegister(ref.id().Packed());
+        if (!ref.IsNull()) named.getName().setNamedBy(ref.name_->named_by);
+      }));
+  if (ref.IsNull()) {
+    named_.erase(name);
+  } else {
+    named_[name] = ref;
+  }
+  return OkStatus();
+}
+
+DRef SessionCore::FindNamed(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  const auto found = named_.find(name);
+  return found == named_.end() ? DRef() : found->second;
+}
+
+std::string SessionCore::Ticket() {
+  std::lock_guard lock(mutex_);
+  return TicketOf(facts());
+}
+
+Status SessionCore::Detach() {
+  std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
+  // What another thread would issue from here on could reach nobody.
+  closed_ = true;
+  link_->WakeRoomSleepers();
+  const Status detached =
+      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
+        auto detach = message.initDetachSession();
+        detach.setSession(facts().id.value);
+        detach.setRequest(request.value);
+      });
+  if (!detached.ok()) {
+    closed_ = false;
+    return detached;
+  }
+  StopKeeper(lock);
+  return OkStatus();
+}
+
+Status SessionCore::Close() {
+  std::unique_lock lock(mutex_);
+  if (closed_) return OkStatus();
+  closed_ = true;
+  link_->WakeRoomSleepers();
+  Status status = link_->Lost();
+  if (status.ok()) {
+    const milliseconds timeout = std::min(timeout_, kLongestClose);
+    status = batch_.Send();
+    status.Update(
+        AskController(lock, timeout, [&](wire::ClientMessage::Builder message, RequestId request) {
+          auto close = message.initCloseSession();
+          close.setSession(facts().id.value);
+          close.setRequest(request.value);
+          close.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
+          close.setNextCommand(batch_.next_command());
+        }));
+  }
+  // Only now: until then the keeper keeps the lease.
+  StopKeeper(lock);
+  return status;
 }
 
 }  // namespace lockstep::client

@@ -14,17 +14,16 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/client/argument.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/link.h"
-#include "runtime/client/output_listener.h"
+#include "runtime/client/open_batch.h"
 #include "runtime/client/register_names.h"
-#include "runtime/control/batch.h"
-#include "runtime/control/frame.h"
+#include "runtime/client/session_input.h"
+#include "runtime/client/session_recorder.h"
+#include "runtime/control/channel.h"
 #include "runtime/trace/ring.h"
 
 namespace lockstep::client {
@@ -36,10 +35,9 @@ constexpr std::chrono::milliseconds kAnswerGrace{2000};
 // Batches commands, sends the batches, and waits for answers.
 //
 // A command that comes after a pause is sent at once; commands in quick succession are collected
-// and sent when the batch is full, when somebody waits, or by the keeper thread a moment later.
+// and sent when the batch is full, when a caller waits, or by the keeper thread a moment later.
 //
-// Threads: safe; one mutex guards everything. Whoever waits for an answer reads the socket itself,
-// so that an answer wakes nobody in between; an answer to somebody else is handed over to him.
+// Threads: safe; one mutex guards everything.
 class SessionCore {
  public:
   // `on_output` of the request is called on a thread of its own.
@@ -53,6 +51,8 @@ class SessionCore {
   std::vector<Peer> Workers();
   std::chrono::milliseconds timeout() const { return timeout_; }
 
+  // kInvalidArgument if there is no such rank.
+  Status CheckRank(Rank rank) const;
   // kInvalidArgument if `ref` is null or of another session.
   Status CheckOwn(const DRef& ref, std::string_view what) const;
 
@@ -63,7 +63,7 @@ class SessionCore {
   Status Issue(Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    LOCKSTEP_RETURN_IF_ERROR(Append(fill));
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
     return SendIfDue();
   }
 
@@ -72,9 +72,9 @@ class SessionCore {
   StatusOr<DRef> IssueNaming(Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    DRef result = names_->Acquire(next_command_);
+    DRef result = names_->Acquire(batch_.next_command());
     LOCKSTEP_RETURN_IF_ERROR(
-        Append([&](wire::Command::Builder command) { fill(command, result.id()); }));
+        batch_.Append([&](wire::Command::Builder command) { fill(command, result.id()); }));
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
     return result;
   }
@@ -87,7 +87,7 @@ class SessionCore {
     const Deadline deadline = Deadline::After(timeout_);
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
-    LOCKSTEP_RETURN_IF_ERROR(Append(fill));
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
     return SendAndWait(lock, from, deadline);
   }
 
@@ -104,16 +104,10 @@ class SessionCore {
   std::vector<Rank> RanksThatLost(const DRef& ref);
 
   // What was copied through shared memory; the controller is told with the next batch.
-  struct Copies {
-    uint64_t operations = 0;
-    uint64_t bytes = 0;
-    std::chrono::nanoseconds duration{0};
-  };
-  enum class CopyDirection { kToWorker, kFromWorker };
   void NoteCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
 
   // What the session's callers do, and what they wait for, is recorded here for a timeline.
-  trace::Ring& ring() { return ring_; }
+  trace::Ring& ring() { return recorder_.ring(); }
   // A copy by socket that is over: the worker counts it.
   void NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point began, const Status& status);
 
@@ -124,7 +118,7 @@ class SessionCore {
 
   Status Flush();
 
-  // What the controller itself is asked (session_requests.cc).
+  // What the controller itself is asked.
   Status AwaitWorkers(std::chrono::milliseconds timeout);
   // Gives the register a name for other clients, and keeps it; a null `ref` takes the name back.
   Status Name(const DRef& ref, const std::string& name);
@@ -139,36 +133,17 @@ class SessionCore {
  private:
   SessionCore(std::unique_ptr<Link> link, std::chrono::milliseconds timeout,
               const OutputCallback& on_output);
-  void Listen(const OutputCallback& on_output);
 
   // All below: with mutex_ held.
   Status Usable();
-  template <typename Fill>
-  Status Append(Fill&& fill) {
-    const control::BatchWriter::Mark before = writer_.mark();
-    LOCKSTEP_RETURN_IF_ERROR(writer_.Add(fill));
-    if (writer_.size_bytes() > facts().max_batch_bytes) [[unlikely]] {
-      LOCKSTEP_RETURN_IF_ERROR(RemoveOversized(before));
-      return Append(fill);
-    }
-    if (before.commands == 0) first_command_ = next_command_;
-    ++next_command_;
-    return OkStatus();
-  }
-  // Takes the command behind `before` back, and makes room for it by sending those before it. An
-  // error if it does not fit into a batch of its own.
-  Status RemoveOversized(const control::BatchWriter::Mark& before);
   Status SendIfDue();
-  // Never waits: what was appended had room.
-  Status SendBatch(RequestId request, Rank answer_from, std::chrono::milliseconds timeout = {});
   // Returns when a command may be appended; an error if that takes too long, or if none may be.
   Status WaitForRoom(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
-    if (link_->flow().HasRoom(writer_.size_bytes())) [[likely]]
+    if (link_->flow().HasRoom(batch_.size_bytes())) [[likely]]
       return Usable();
     return WaitForCredit(lock, timeout);
   }
   Status WaitForCredit(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
-  void AppendKills();
   StatusOr<control::Frame> SendAndWait(std::unique_lock<std::mutex>& lock, Rank from,
                                        Deadline deadline);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer
@@ -177,25 +152,6 @@ class SessionCore {
                        absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)> fill);
   Status Await(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer,
                Deadline deadline);
-  // Takes in what arrives until `over()`, or until the deadline (then false); gives the lock up
-  // meanwhile.
-  bool WaitUntil(std::unique_lock<std::mutex>& lock, Sleeper& sleeper,
-                 absl::FunctionRef<bool()> over, Deadline deadline);
-
-  // Returns when lines that came before are handed over; gives the lock up meanwhile.
-  void AwaitOutput(std::unique_lock<std::mutex>& lock);
-
-  // While a timeline is recorded: adds what has taken until now.
-  void Record(trace::Event event, std::string_view name, trace::Kind kind,
-              Deadline::Clock::time_point began, const Status& status = OkStatus());
-  // A batch was sent; its commands were collected for `waited` before.
-  void RecordBatch(Deadline::Clock::time_point began, Deadline::Clock::duration waited,
-                   uint32_t commands, uint64_t bytes);
-  void RecordWait(std::string_view name, Deadline::Clock::time_point began,
-                  const Status& status = OkStatus()) {
-    if (ring_.is_on()) Record({}, name, trace::Kind::kWait, began, status);
-  }
-
   // Ends the threads; nothing is appended any more.
   void StopKeeper(std::unique_lock<std::mutex>& lock);
   // The keeper thread: sends what is left over, and keeps the session's lease.
@@ -205,32 +161,19 @@ class SessionCore {
   const std::unique_ptr<Link> link_;
   const std::chrono::milliseconds timeout_;
   RegisterNames* const names_;
-  control::BatchWriter writer_;
-  std::vector<uint64_t> kills_;  // scratch of AppendKills
-  uint64_t next_command_ = 1;    // number of the next command
-  uint64_t first_command_ = 1;   // number of the first one in writer_
-  uint64_t idle_after_ = 0;      // worker-0 had executed all below this when it last answered
+  SessionRecorder recorder_;  // with mutex_ held
+  OpenBatch batch_;
+  SessionInput input_;
+  uint64_t idle_after_ = 0;  // worker-0 had executed all below this when it last answered
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.
   uint64_t next_request_;
-  Deadline::Clock::time_point last_send_;
-  Deadline::Clock::time_point
-      first_issued_;     // the first command in writer_, unless it left at once
-  Copies copied_to_;     // since the last batch
-  Copies copied_from_;   // the same
   bool closed_ = false;  // nothing is appended any more
   std::map<std::string, DRef> named_;
-
-  int readers_ = 0;                           // threads in WaitUntil()
-  std::unique_ptr<OutputListener> listener_;  // null: nobody asks for output
-  trace::Ring ring_;                          // recorded to with mutex_ held
 
   std::condition_variable keeper_wake_;
   bool keeper_active_ = false;
   bool stopping_ = false;
   std::thread keeper_;
 };
-
-// Writes `arguments` as a command's argument list.
-void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments);
 
 }  // namespace lockstep::client

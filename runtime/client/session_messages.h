@@ -10,7 +10,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/worker_output.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/session_record.h"
 #include "schemas/session.capnp.h"

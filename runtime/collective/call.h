@@ -16,13 +16,13 @@
 namespace lockstep::collective {
 
 // Where a rank's data is, for the others.
-enum class Place : uint8_t {
+enum class BufferLocation : uint8_t {
   kNone,     // there is none
   kInline,   // in the slot
   kFlat,     // in the block's payload area
   kArena,    // in its arena, at an offset
   kStaged,   // outside; copied through a piece of its arena, window by window
-  kPrivate,  // outside; nobody else touches it
+  kPrivate,  // outside; no other rank touches it
 };
 
 // One word, so that comparing two calls is comparing two integers.
@@ -33,8 +33,8 @@ struct Call {
   uint8_t uneven = 0;  // 1 if the ranks' counts differ among themselves; then they are hashed
   uint16_t root = 0;
   // These two may differ from rank to rank.
-  Place send = Place::kNone;
-  Place recv = Place::kNone;
+  BufferLocation send = BufferLocation::kNone;
+  BufferLocation recv = BufferLocation::kNone;
 
   // True if both name the same operation.
   bool Agrees(const Call& other) const { return Agreed() == other.Agreed(); }
@@ -42,8 +42,8 @@ struct Call {
  private:
   uint64_t Agreed() const {
     Call call = *this;
-    call.send = Place::kNone;
-    call.recv = Place::kNone;
+    call.send = BufferLocation::kNone;
+    call.recv = BufferLocation::kNone;
     return std::bit_cast<uint64_t>(call);
   }
 };
@@ -59,7 +59,7 @@ std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
                                  absl::Span<const Rank> world_ranks);
 
 // Who is missing from `what`, by rank of the world. One that ended is why others gave up, and is
-// named before them (kUnavailable); if nobody did either, they are late (kDeadlineExceeded).
+// named before them (kUnavailable); if no rank did either, they are late (kDeadlineExceeded).
 Status DescribeAbsence(std::vector<Rank> ended, std::vector<Rank> left, std::vector<Rank> late,
                        const std::string& what);
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "absl/types/span.h"
-#include "runtime/base/buffer.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/operation.h"

@@ -9,7 +9,7 @@
 // Ownership: buffers are borrowed until the call returns; when it returns with OK, `recv` holds the
 //          result and `send` may be reused. After an error `recv` is undefined; see
 //          RecvMayStillChange(). In the memory of a GPU (nccl) all this holds in the order of its
-//          streams instead: the call returns when all ranks are there and the work is put in.
+//          streams instead: a call enqueues its work once all ranks have arrived.
 // Buffers: `count` is in elements. Sending and receiving memory is either identical (in place,
 //          where the operation says what that means) or does not overlap.
 // Errors:  kInvalidArgument   bad count, dtype, root, or ranks that disagree about the operation:
@@ -29,8 +29,8 @@
 #include <string_view>
 
 #include "absl/types/span.h"
-#include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/operation.h"
@@ -162,10 +162,10 @@ class Communicator {
   // the rank's arena) does not hand it out again before the peer is through, or has ended.
   virtual bool RecvMayStillChange() const = 0;
 
-  // For whoever puts a communicator together from others. The operations that follow are parts of
+  // For a communicator that is put together from others. The operations that follow are parts of
   // `whole` ("allreduce sum of 4 float32"), which errors tell of instead of them; empty: they are
   // themselves what is called.
-  virtual void ActFor(std::string whole) = 0;
+  virtual void ReportAs(std::string whole) = 0;
   // This rank takes part in nothing any more. The others' operations end with `why`, where the
   // backend can tell it them, else with kUnavailable.
   virtual void Leave(const Status& why) = 0;

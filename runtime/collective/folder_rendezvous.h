@@ -1,4 +1,4 @@
-// A rendezvous in a folder, for ranks of one host that nobody controls: those of tests and
+// A rendezvous in a folder, for ranks of one host that have no controller: those of tests and
 // benchmarks.
 #pragma once
 

@@ -1,8 +1,8 @@
-// Groups: the world's ranks split into equal parts of consecutive ranks.
-//
-// With 6 ranks and 2 groups, group 0 is ranks 0, 1, 2 and group 1 is ranks 3, 4, 5.
+// Equal parts: groups of a world's ranks, and slices of a large operation's elements.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "runtime/base/ids.h"
@@ -10,7 +10,8 @@
 
 namespace lockstep::collective {
 
-// A value type: how a world is split.
+// A value type: how a world is split into groups of consecutive ranks. With 6 ranks and 2 groups,
+// group 0 is ranks 0, 1, 2 and group 1 is ranks 3, 4, 5.
 class Groups {
  public:
   // kInvalidArgument unless `num_groups` divides `world_size` (both positive).
@@ -34,5 +35,25 @@ class Groups {
   int num_groups_;
   int group_size_;
 };
+
+struct Slice {
+  size_t begin = 0;
+  size_t count = 0;
+};
+
+// The slice of `count` elements that rank `rank` of `size` works on. Slices begin at multiples of
+// 256 bytes, so that no two ranks write to one line, nor to the pair of lines that are fetched
+// together, and vector loops have no rest.
+inline Slice SliceOf(size_t count, size_t element_bytes, int rank, int size) {
+  const size_t granule = 256 / element_bytes;
+  const size_t granules = (count + granule - 1) / granule;
+  const auto boundary = [&](int r) {
+    const auto i = static_cast<size_t>(r);
+    const auto n = static_cast<size_t>(size);
+    // granules * i / n without overflow, spread evenly.
+    return std::min(count, (granules / n * i + granules % n * i / n) * granule);
+  };
+  return {boundary(rank), boundary(rank + 1) - boundary(rank)};
+}
 
 }  // namespace lockstep::collective

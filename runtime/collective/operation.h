@@ -6,7 +6,8 @@
 #include <string_view>
 
 #include "absl/types/span.h"
-#include "runtime/base/buffer.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 
@@ -65,5 +66,38 @@ struct Operation {
   Rank to = 0;
   Rank from = 0;
 };
+
+// Calls the function of a backend that does the operation. The backend makes this its friend, and
+// has a function for each kind.
+template <typename Backend>
+Status Dispatch(Backend& backend, const Operation& o, Deadline deadline) {
+  switch (o.kind) {
+    case Kind::kBarrier:
+      return backend.DoBarrier(deadline);
+    case Kind::kAllReduce:
+      return backend.DoAllReduce(o.send, o.recv, o.op, deadline);
+    case Kind::kReduce:
+      return backend.DoReduce(o.send, o.recv, o.op, o.root, deadline);
+    case Kind::kBroadcast:
+      return backend.DoBroadcast(o.send, o.recv, o.root, deadline);
+    case Kind::kAllGather:
+      return backend.DoAllGather(o.send, o.recv, o.counts, deadline);
+    case Kind::kGather:
+      return backend.DoGather(o.send, o.recv, o.counts, o.root, deadline);
+    case Kind::kReduceScatter:
+      return backend.DoReduceScatter(o.send, o.recv, o.counts, o.op, deadline);
+    case Kind::kScatter:
+      return backend.DoScatter(o.send, o.recv, o.counts, o.root, deadline);
+    case Kind::kAllToAll:
+      return backend.DoAllToAll(o.send, o.counts, o.recv, o.recv_counts, deadline);
+    case Kind::kSend:
+      return backend.DoSend(o.send, o.to, deadline);
+    case Kind::kRecv:
+      return backend.DoRecv(o.recv, o.from, deadline);
+    case Kind::kSendRecv:
+      return backend.DoSendRecv(o.send, o.to, o.recv, o.from, deadline);
+  }
+  return InvalidArgument("unknown operation number ", static_cast<int>(o.kind));
+}
 
 }  // namespace lockstep::collective

@@ -1,7 +1,7 @@
 // What a worker is doing right now: how far it has come, and what it executes since when.
 //
-// It lies in shared memory, so that whoever maps it there can tell what a worker was doing when it
-// was killed.
+// It lies in shared memory, so that any process that maps it can tell what a worker was doing when
+// it was killed.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/control/activity.h"
+#include "runtime/control/worker_report.h"
 
 namespace lockstep::control {
 

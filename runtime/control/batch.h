@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/control.capnp.h"
 

@@ -5,14 +5,51 @@
 // thread that wants to wait for several things uses an InputWaiter (input_waiter.h).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
-#include "runtime/control/frame.h"
 #include "runtime/control/keys/allow_list.h"
 
 namespace lockstep::control {
+
+// A part of a message: immutable bytes with shared ownership.
+//
+// Copies share the bytes. A frame can hold bytes of anything: a buffer of the sender, or a message
+// of the transport that it was received with.
+//
+// Threads: as safe as a shared_ptr; the bytes never change.
+class Frame {
+ public:
+  Frame() = default;
+  // `owner` keeps [data, data + size_bytes) alive.
+  Frame(std::shared_ptr<const void> owner, const void* data, size_t size_bytes)
+      : owner_(std::move(owner)), data_(static_cast<const std::byte*>(data)), size_(size_bytes) {}
+
+  static Frame Copy(const void* data, size_t size_bytes) {
+    auto bytes = std::make_shared_for_overwrite<uint64_t[]>((size_bytes + 7) / 8);
+    if (size_bytes > 0) std::memcpy(bytes.get(), data, size_bytes);
+    const void* start = bytes.get();
+    return Frame(std::move(bytes), start, size_bytes);
+  }
+
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// What is sent and received as one: all frames or none.
+using Message = absl::InlinedVector<Frame, 2>;
 
 // Threads: one thread at a time uses a channel; handing it on needs a lock or another fence.
 class Channel {
@@ -41,7 +78,7 @@ class ClientChannel : public Channel {
   // Takes the next message; false if there is none.
   virtual bool Receive(Message* message) = 0;
   // What is known to be wrong with the connection; OK: nothing is. kPermissionDenied: the listener
-  // does not let us in; kUnavailable: somebody else listens there than was expected.
+  // does not let us in; kUnavailable: another process listens there than was expected.
   virtual Status trouble() const { return OkStatus(); }
 };
 
@@ -55,7 +92,7 @@ class ServerChannel : public Channel {
   // Queues `message` to every one of `peers`, sharing the frames. A peer that is gone loses it.
   virtual Status Send(absl::Span<const PeerName> peers, const Message& message) = 0;
   virtual bool Receive(PeerName* from, Message* message) = 0;
-  // Who has sent what Receive() gave last, as his key shows; null: nobody is asked for a key here.
+  // The sender of what Receive() gave last, as its key shows; null: no key is asked for here.
   // Borrowed until the next Receive().
   virtual const Identity* sender() const { return nullptr; }
 };

@@ -1,6 +1,7 @@
 #include "runtime/control/input_waiter.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -9,6 +10,31 @@
 #include "absl/container/inlined_vector.h"
 
 namespace lockstep::control {
+namespace {
+
+// Waiting threads that yield to each other come back within a few microseconds.
+constexpr std::chrono::microseconds kLongYield{100};
+constexpr std::chrono::milliseconds kSleepAtOnceFor{100};
+
+}  // namespace
+
+void YieldPhase::Begin() {
+  const Clock::time_point now = Clock::now();
+  end_ = now < crowded_until_ ? now : now + longest_;
+}
+
+bool YieldPhase::Yield() {
+  const Clock::time_point before = Clock::now();
+  if (before >= end_) return false;
+  sched_yield();
+  const Clock::time_point after = Clock::now();
+  if (after - before > kLongYield) {
+    crowded_until_ = after + kSleepAtOnceFor;
+    end_ = after;
+  }
+  return true;
+}
+
 namespace {
 
 // The channels' descriptors, then the others.

@@ -5,12 +5,36 @@
 
 #include "absl/types/span.h"
 #include "runtime/base/deadline.h"
-#include "runtime/control/awake_phase.h"
 #include "runtime/control/channel.h"
 
 namespace lockstep::control {
 
-// The thread yields and looks again for `poll_before_sleep`, and only then sleeps (AwakePhase): a
+// The first moments of a wait: the thread yields and asks again instead of sleeping.
+//
+// Waking a sleeping thread costs tens of microseconds; asking again right away costs less than one.
+// So a waiting thread yields and asks again for a while before it sleeps. Where other work wants
+// the processor, a yield costs that work's whole time slice, while a sleeper would be woken at
+// once: so when yields take long, waits go to sleep without yielding for a while.
+//
+// Threads: one at a time.
+class YieldPhase {
+ public:
+  explicit YieldPhase(std::chrono::microseconds longest) : longest_(longest) {}
+
+  // A wait begins.
+  void Begin();
+  // Yields once, and returns true; false when it is time to sleep.
+  bool Yield();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const std::chrono::microseconds longest_;
+  Clock::time_point end_;
+  Clock::time_point crowded_until_;
+};
+
+// The thread yields and looks again for `poll_before_sleep`, and only then sleeps (YieldPhase): a
 // busy exchange never sleeps, an idle one costs nothing.
 //
 // Threads: one thread per waiter.
@@ -23,7 +47,7 @@ class InputWaiter {
             Deadline deadline);
 
  private:
-  AwakePhase awake_;
+  YieldPhase awake_;
 };
 
 // A descriptor that threads wake a waiter with.

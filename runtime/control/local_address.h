@@ -24,7 +24,7 @@ StatusOr<std::string> LocalAddressTowards(const std::string& host);
 bool IsLoopbackAddress(const std::string& address);
 
 // OK to listen at `host` (digits, or a name): on loopback (localhost and lo are, too), or anywhere
-// if `has_gate`; else kPermissionDenied, with what to set: without keys nobody else may reach us.
+// if `has_gate`; else kPermissionDenied, with what to set: without keys no other host may reach us.
 Status CheckMayListenAt(const std::string& host, bool has_gate);
 
 // True for "*", "0.0.0.0" and "::": all addresses of this host.

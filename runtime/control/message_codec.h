@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "runtime/base/status.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 
 namespace lockstep::control {
 

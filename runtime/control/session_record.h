@@ -1,4 +1,4 @@
-// What must be known of a session by whoever takes it over (schemas/membership.capnp).
+// What a process must know of a session to take it over (schemas/membership.capnp).
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,7 @@ struct SessionRecord {
   uint64_t first_command = 1;          // of a worker: that it was sent
   std::string bulk_key = {};           // the public key that its client shows at bulk endpoints
   bool forward_output = false;         // its client wants to see what functions print
-  std::optional<Identity> owner = {};  // of its client, as his key has shown; none: he needed none
+  std::optional<Identity> owner = {};  // of its client, as its key has shown; none: it needed none
 
   // Everything that is its client's and changes with it; registers' names are the session's.
   void TakeClientOf(const SessionRecord& other);

@@ -1,4 +1,4 @@
-// Whether somebody listens at a tcp endpoint.
+// Whether a process listens at a tcp endpoint.
 #pragma once
 
 #include <netdb.h>
@@ -14,9 +14,9 @@
 namespace lockstep::control {
 
 // Connecting to one endpoint, and no more: to each of its host's addresses in turn, until one
-// answers. Nothing is sent. It never waits: whoever has it does, for what it wants.
+// answers. Nothing is sent. It never waits: its owner does, for what it wants.
 //
-// Threads: one at a time. A name is looked up on a thread that nobody waits for.
+// Threads: one at a time. A name is looked up on a thread that is not waited for.
 class TcpAttempt {
  public:
   // `endpoint` is "tcp://HOST:PORT". Each of the host's addresses is given `patience`, and so is

@@ -4,6 +4,7 @@
 #include <utility>
 
 namespace lockstep::control {
+
 namespace {
 
 // The wire's enum and ours are one list.

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/base/buffer.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/kernels/bodies.h"

@@ -5,7 +5,6 @@
 #include "runtime/base/status.h"
 #include "runtime/module/arg_reader.h"
 #include "runtime/module/function.h"
-#include "runtime/module/function_table.h"
 
 namespace lockstep::module {
 

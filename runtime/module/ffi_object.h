@@ -1,4 +1,4 @@
-// Ownership of tvm-ffi's reference-counted objects.
+// tvm-ffi's reference-counted objects, and calls by its C convention with the errors they leave.
 //
 // Only the C layer of tvm-ffi is used here and in the files beside this one: its C++ headers
 // promise no stable ABI.
@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/registers/value.h"
 #include "tvm/ffi/c_api.h"
@@ -101,5 +102,21 @@ class FfiOpaque final : public registers::Object, public HasFfiObject {
 
 // "ffi.Map", "my.Type": the name that a type was registered under.
 std::string FfiTypeKey(int32_t type_index);
+
+// Calls `function` with `self` and borrowed `args`; `result` is none before.
+//
+// Errors: what the function raised, as "raised <kind>: <message>" and with its backtrace (see
+//         base/status.h). TypeError, ValueError and IndexError mean wrong arguments and become
+//         kInvalidArgument; any other kind becomes kInternal, as does whatever is thrown across,
+//         which the convention forbids.
+Status CallFfi(TVMFFISafeCallType function, void* self, absl::Span<const TVMFFIAny> args,
+               FfiAny* result);
+
+// Turns a return code of the C API itself into a Status, in the same way.
+Status CheckFfi(int code);
+
+// Calls a function that the runtime registered under a global name ("ffi.Array").
+// kUnimplemented if this version of the runtime has none.
+StatusOr<FfiAny> CallFfiGlobal(const char* name, absl::Span<const TVMFFIAny> args);
 
 }  // namespace lockstep::module

@@ -1,9 +1,14 @@
-// Tensors between Lockstep and tvm-ffi, both ways without copying.
+// Tensors between Lockstep and tvm-ffi, both ways without copying; for a call they are aligned.
 #pragma once
+
+#include <cstddef>
+#include <forward_list>
+#include <memory>
 
 #include "runtime/base/status.h"
 #include "runtime/module/ffi_object.h"
 #include "runtime/module/function.h"
+#include "runtime/tensor/storage.h"
 #include "runtime/tensor/tensor.h"
 
 namespace lockstep::module {
@@ -31,6 +36,38 @@ class FfiEnvironment {
   const CallContext& context_;
   const CallContext* const previous_;
   void* previous_stream_ = nullptr;
+};
+
+// True if a module may be given the tensor's own memory. Compiled kernels assume that tensors begin
+// at a multiple of Allocator::kAlignment, and crash, or worse, where one does not: a view of some
+// rows of another tensor. (DLPack could say so by its byte_offset, but most kernels overlook it.)
+// Nothing is known of memory that the worker cannot read, nor wanted of none.
+bool IsAlignedForModules(const tensor::Tensor& tensor);
+
+// The tensors lent to one call. A misaligned one is lent as an aligned copy; what the function
+// changes in the copy is brought back afterwards, byte by byte, so that it does to a view what it
+// does to any tensor, even if it has the whole tensor, too, or another view of it. Only a function
+// that changes a byte by one of two arguments and then reads it by the other sees the difference.
+//
+// Threads: one. Ownership: copies live as long as this does.
+class LentTensors {
+ public:
+  // What to lend for `tensor`, which outlives the call. Errors of `allocator`.
+  StatusOr<DLTensor*> Lend(const tensor::Tensor& tensor, tensor::Allocator& allocator);
+
+  // Brings back what the function changed, should it have failed, too.
+  void BringBack() const;
+
+  // The tensor that was lent as the copy `dl`; null if none was.
+  const tensor::Tensor* OriginalOf(const void* dl) const;
+
+ private:
+  struct Copy {
+    tensor::Tensor original;
+    tensor::Tensor copy;
+    std::unique_ptr<std::byte[]> before;  // what both held before the call
+  };
+  std::forward_list<Copy> copies_;
 };
 
 }  // namespace lockstep::module

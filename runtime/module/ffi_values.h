@@ -24,8 +24,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
-#include "runtime/module/ffi_lent_tensors.h"
 #include "runtime/module/ffi_object.h"
+#include "runtime/module/ffi_tensor.h"
 #include "runtime/registers/value.h"
 
 namespace lockstep::module {
@@ -40,7 +40,7 @@ class FfiArguments {
   FfiArguments& operator=(const FfiArguments&) = delete;
 
   // kInvalidArgument names the argument that has no form in tvm-ffi. Copies of misaligned tensors
-  // (ffi_lent_tensors.h) come from `allocator`.
+  // (ffi_tensor.h) come from `allocator`.
   Status Convert(absl::Span<const registers::Value> args, tensor::Allocator* allocator);
 
   absl::Span<const TVMFFIAny> anys() const { return anys_; }

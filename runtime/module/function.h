@@ -1,8 +1,11 @@
-// A function that every worker can call on its own registers.
+// Functions that every worker can call on its own registers, and the table of those with names.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/base/deadline.h"
@@ -38,7 +41,7 @@ class Function : public registers::Object {
   std::string Describe() const override { return "function " + name(); }
 
   virtual const std::string& name() const = 0;
-  // True if it may use the worker's GPU by means of its own, which nobody else knows of.
+  // True if it may use the worker's GPU by means of its own, which the worker does not know of.
   virtual bool UsesGpuByItself() const { return true; }
 
   // True if it may write to the memory of a tensor that it is given as this argument.
@@ -49,5 +52,24 @@ class Function : public registers::Object {
   virtual Status Call(const CallContext& context, absl::Span<const registers::Value> args,
                       registers::Value* result) = 0;
 };
+
+// Built by main, then only read. Threads: safe to read from any once it is filled.
+class FunctionTable {
+ public:
+  // kAlreadyExists if the name is taken.
+  Status Add(std::shared_ptr<Function> function);
+
+  // kNotFound names the functions whose names are nearest.
+  StatusOr<std::shared_ptr<Function>> Find(std::string_view name) const;
+
+  // All names, sorted.
+  std::vector<std::string> Names() const;
+
+ private:
+  std::map<std::string, std::shared_ptr<Function>, std::less<>> functions_;
+};
+
+// The names among `known` that a person who typed `name` may have meant, best first, at most three.
+std::vector<std::string> NearestNames(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace lockstep::module

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "runtime/base/trusted_path.h"
+#include "runtime/base/files.h"
 
 namespace lockstep::module {
 namespace {

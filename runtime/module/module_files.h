@@ -12,7 +12,7 @@ namespace lockstep::module {
 // `directories`, in order; what it leads to must lie in or below one of them.
 //
 // The file, and the directories from it up to that one, must belong to root or to this process's
-// user, and nobody else may write to them (runtime/base/trusted_path.h); a directory like /tmp is
+// user, and no other user may write to them (runtime/base/files.h); a directory like /tmp is
 // none for modules.
 //
 // Errors: kPermissionDenied   outside the directories (whether there is such a file or not), or
@@ -25,8 +25,8 @@ StatusOr<std::string> FindModule(const std::string& path,
 StatusOr<std::string> Sha256OfFile(const std::string& file);
 
 // OK if `file` has one of these digests, or none are given: then any will do. kPermissionDenied
-// tells the digest that it has. Whoever can write to the file between this and its use can change
-// it all the same.
+// tells the digest that it has. A process that can write to the file between this and its use can
+// change it all the same.
 Status CheckDigest(const std::string& file, const std::vector<std::string>& sha256);
 
 }  // namespace lockstep::module

@@ -2,7 +2,7 @@
 //
 // A client names registers itself: it takes an index from its free list and, each time it reuses
 // one, a generation higher by one. A slot here remembers the highest generation it has seen, so a
-// name that is out of date is an error and never somebody else's data.
+// name that is out of date is an error and never another register's data.
 #pragma once
 
 #include <array>

@@ -80,8 +80,8 @@ void ForEachIn(const Value& value, const std::function<void(const Value&)>& visi
 // known, and count nothing.
 size_t HeldBytes(const Value& value);
 
-// For errors: "tensor float32 [2, 3]", "text of 23 bytes", "int64". Never what is in it: whoever
-// may look at a cluster reads the errors of all its sessions.
+// For errors: "tensor float32 [2, 3]", "text of 23 bytes", "int64". Never what is in it: a
+// client that may look at a cluster reads the errors of all its sessions.
 std::string Describe(const Value& value);
 
 }  // namespace lockstep::registers

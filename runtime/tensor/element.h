@@ -1,4 +1,5 @@
-// Elements as C++ types: from a DType to its type, and from one type to another.
+// Elements as C++ types: from a DType to its type, and from one type to another, one by one and in
+// whole buffers.
 #pragma once
 
 #include <bit>
@@ -118,5 +119,26 @@ constexpr To ConvertElement(From value) {
     return static_cast<To>(value);
   }
 }
+
+// The numbers begin, begin + step, begin + 2 step, ...: integers modulo 2^64 if `exact`, else
+// doubles.
+struct Steps {
+  bool exact = true;
+  uint64_t int_begin = 0;
+  uint64_t int_step = 0;
+  double float_begin = 0;
+  double float_step = 0;
+
+  // The one of number `i`, by the rules of ConvertElement().
+  template <typename T>
+  constexpr T At(uint64_t i) const {
+    if (exact) return ConvertElement<T>(static_cast<int64_t>(int_begin + i * int_step));
+    return ConvertElement<T>(float_begin + static_cast<double>(i) * float_step);
+  }
+};
+
+// Converts every element of `from` into `to` by the rules of ConvertElement().
+// `to.count` elements are written; `from` has as many. The memory does not overlap.
+void CastElements(ConstBuffer from, Buffer to);
 
 }  // namespace lockstep::tensor

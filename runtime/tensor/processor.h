@@ -7,7 +7,7 @@
 
 #include "runtime/base/device.h"
 #include "runtime/base/status.h"
-#include "runtime/tensor/steps.h"
+#include "runtime/tensor/element.h"
 #include "runtime/tensor/storage.h"
 #include "runtime/tensor/tensor.h"
 

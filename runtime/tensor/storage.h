@@ -1,4 +1,4 @@
-// A block of memory that tensors share.
+// Blocks of memory that tensors share, and what hands them out.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Storage {
   void* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
   Device device() const { return device_; }
-  // True if the memory may go back while a GPU still works on it: whoever gets it next comes later
+  // True if the memory may go back while a GPU still works on it: its next user comes later
   // in the GPU's order. Other memory of a GPU is held until the work is done.
   virtual bool GoesBackInOrder() const { return false; }
 
@@ -59,5 +59,9 @@ class Allocator {
   // One cache line, and what DLPack asks for at most (256 would be asked of GPU memory).
   static constexpr size_t kAlignment = 64;
 };
+
+// Of the process's own memory, which no peer maps: for tests, and for tools that only look at
+// tensors. Workers use an Arena, which keeps freed pages warm. Storages may outlive the allocator.
+std::shared_ptr<Allocator> NewHeapAllocator();
 
 }  // namespace lockstep::tensor

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "dlpack/dlpack.h"
-#include "runtime/base/buffer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/shape.h"
 #include "runtime/tensor/storage.h"
@@ -51,7 +50,7 @@ class Tensor {
   Buffer buffer() const { return {data(), static_cast<size_t>(NumElements()), dtype()}; }
 
   // The DLPack description (byte_offset is 0, strides are filled in). Valid while this tensor, or a
-  // copy of it, lives. Non-const because DLPack is; nobody may change it.
+  // copy of it, lives. Non-const because DLPack is; it must not be changed.
   DLTensor* dl() const { return &rep_->dl; }
 
   // Same memory, same number of elements, another shape.

@@ -7,7 +7,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 #include "runtime/trace/clock.h"
 #include "runtime/trace/event.h"
 

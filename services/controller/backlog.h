@@ -8,7 +8,6 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
-#include "runtime/control/frame.h"
 
 namespace lockstep::controller {
 

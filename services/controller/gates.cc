@@ -1,7 +1,7 @@
 #include "services/controller/gates.h"
 
 #include "runtime/base/log.h"
-#include "runtime/control/keys/file_gate.h"
+#include "runtime/control/keys/gate.h"
 
 namespace lockstep::controller {
 namespace {

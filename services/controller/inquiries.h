@@ -12,7 +12,6 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
-#include "runtime/control/frame.h"
 
 namespace lockstep::controller {
 

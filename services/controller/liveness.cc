@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "runtime/base/host_identity.h"
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "runtime/trace/event.h"
 
 namespace lockstep::controller {

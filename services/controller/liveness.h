@@ -15,13 +15,13 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
-#include "runtime/base/watched_process.h"
-#include "runtime/control/activity.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
+#include "runtime/control/worker_report.h"
 #include "schemas/membership.capnp.h"
 #include "services/controller/exchanges.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
+#include "runtime/base/resources.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/yaml.h"
 #include "services/controller/controller.h"

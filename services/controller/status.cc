@@ -8,8 +8,8 @@
 #include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/base/version.h"
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "services/controller/controller.h"
 
 namespace lockstep::controller {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/exit_status.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
 namespace lockstep::local {

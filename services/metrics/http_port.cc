@@ -157,7 +157,7 @@ bool HttpPort::MakeRoom(int error) {
   if (error == EAGAIN || error == EWOULDBLOCK) return false;
   // The connection ended before it was accepted.
   if (error == EINTR || error == ECONNABORTED) return true;
-  if (SpareDescriptors::AreWanted(error)) {
+  if (DescriptorReserve::IsExhausted(error)) {
     if (!connections_.empty()) {
       DropConnection();
       return true;

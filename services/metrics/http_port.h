@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/spare_descriptors.h"
+#include "runtime/base/resources.h"
 #include "runtime/base/status.h"
 
 namespace lockstep::metrics {
@@ -119,7 +119,7 @@ class HttpPort {
   const HttpAnswer answer_;
   // For a connection while others use up what the process may open. They may be lost to those
   // others, so this helps where the want is short.
-  SpareDescriptors spare_;
+  DescriptorReserve spare_;
   Deadline accept_again_ = Deadline::After({});
   std::vector<HttpConnection> connections_;  // the oldest first
   std::vector<bool> has_event_;              // for each, whether there is something to do

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "runtime/base/checksum.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/random.h"
-#include "runtime/base/thread_priority.h"
+#include "runtime/base/resources.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "services/worker/reach.h"
 
 namespace lockstep::worker {
@@ -88,7 +88,7 @@ StatusOr<tensor::Processor*> BulkServer::PlaceOf(const tensor::Tensor& tensor) {
 }
 
 void BulkServer::Run() {
-  GiveWay();
+  LowerThreadPriority();
   control::InputWaiter waiter{std::chrono::milliseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   const int descriptors[] = {wake_up_.fd()};

@@ -1,6 +1,6 @@
 #include "services/worker/collective_name.h"
 
-#include "runtime/control/operation_kind.h"
+#include "runtime/control/value_codec.h"
 
 namespace lockstep::worker {
 

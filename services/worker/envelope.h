@@ -7,7 +7,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 #include "services/worker/batch_context.h"
 #include "services/worker/place.h"
 

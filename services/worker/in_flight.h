@@ -14,7 +14,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/nccl/connection.h"
-#include "runtime/control/activity.h"
+#include "runtime/control/worker_report.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/lanes.h"
 #include "runtime/tensor/storage.h"

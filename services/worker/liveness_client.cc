@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "runtime/base/log.h"
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "schemas/membership.capnp.h"
 
 namespace lockstep::worker {

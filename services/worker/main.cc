@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
+#include "runtime/base/resources.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/process/service_main.h"
 #include "services/worker/output_forwarder.h"

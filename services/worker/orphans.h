@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "runtime/base/watched_process.h"
+#include "runtime/base/process.h"
 #include "runtime/registers/value.h"
 
 namespace lockstep::worker {

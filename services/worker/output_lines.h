@@ -12,7 +12,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 
 namespace lockstep::worker {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/control/operation_kind.h"
+#include "runtime/control/value_codec.h"
 #include "services/metrics/counters.h"
 
 namespace lockstep::worker {

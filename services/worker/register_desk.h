@@ -13,8 +13,8 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/control/held_registers.h"
 #include "runtime/control/input_waiter.h"
+#include "runtime/control/worker_report.h"
 
 namespace lockstep::worker {
 

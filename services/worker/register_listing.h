@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/control/held_registers.h"
+#include "runtime/control/worker_report.h"
 #include "services/worker/register_desk.h"
 #include "services/worker/session_state.h"
 

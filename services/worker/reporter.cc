@@ -5,9 +5,8 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "runtime/control/activity_codec.h"
-#include "runtime/control/held_registers_codec.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "schemas/membership.capnp.h"
 #include "services/worker/stack_sampler.h"
 

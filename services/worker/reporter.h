@@ -12,7 +12,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/control/activity_page.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 #include "schemas/membership.capnp.h"
 #include "services/worker/register_desk.h"
 

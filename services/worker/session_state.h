@@ -19,8 +19,8 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
-#include "runtime/base/watched_process.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"

@@ -10,8 +10,8 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
-#include "runtime/control/activity.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/worker_report.h"
 #include "runtime/trace/clock.h"
 #include "runtime/trace/events_codec.h"
 #include "runtime/trace/ring.h"

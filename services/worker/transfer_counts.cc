@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "runtime/control/operation_kind.h"
+#include "runtime/control/value_codec.h"
 
 namespace lockstep::worker {
 namespace {

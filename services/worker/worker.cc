@@ -40,7 +40,7 @@ StatusOr<std::unique_ptr<BulkServer>> ListenForBulk(
                             control::ZmqListen(control::BulkContext(context, endpoint), endpoint,
                                                {.max_message_bytes = kMaxBulkChunkBytes,
                                                 .max_unread = kMaxUnreadChunks,
-                                                .gives_way = true,
+                                                .low_priority = true,
                                                 .gate = gate}));
   return std::make_unique<BulkServer>(std::move(channel), gate);
 }

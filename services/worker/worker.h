@@ -20,7 +20,7 @@
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
-#include "runtime/module/function_table.h"
+#include "runtime/module/function.h"
 #include "runtime/tensor/arena.h"
 #include "services/metrics/metrics_server.h"
 #include "services/worker/bulk_server.h"

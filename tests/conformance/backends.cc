@@ -10,7 +10,7 @@
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/tensor/arena.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "tests/conformance/mpi_job.h"
 #include "tests/conformance/ranks.h"
 #include "tests/conformance/world_under_test.h"

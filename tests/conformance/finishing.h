@@ -121,7 +121,7 @@ class Finishing final : public Communicator {
     return comm_->CheckReducible(op, dtype);
   }
   bool RecvMayStillChange() const override { return comm_->RecvMayStillChange(); }
-  void ActFor(std::string whole) override { comm_->ActFor(std::move(whole)); }
+  void ReportAs(std::string whole) override { comm_->ReportAs(std::move(whole)); }
   void Leave(const Status& why) override { comm_->Leave(why); }
   void Abort(const Status& cause) override { comm_->Abort(cause); }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/tensor/cast.h"
+#include "runtime/tensor/element.h"
 
 namespace lockstep::collective {
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/collective/communicator.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/base/checksum.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/client/bulk_transfer.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"

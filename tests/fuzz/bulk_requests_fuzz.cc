@@ -5,9 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/base/checksum.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/control/message_codec.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "schemas/bulk.capnp.h"
 #include "services/worker/bulk_server.h"
 #include "tests/fuzz/input.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/client/cluster_status_codec.h"
+#include "runtime/client/admin.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/liveness.h"

@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/client/cluster_status_codec.h"
+#include "runtime/client/admin.h"
 #include "runtime/client/link.h"
-#include "runtime/client/register_listing.h"
-#include "runtime/client/story.h"
+#include "runtime/client/stall_diagnosis.h"
 #include "runtime/client/worker_output.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
@@ -36,9 +35,9 @@ void ReadStatus(const control::Message& message) {
   cli::PrintWorkers(out, style, status->workers);
   cli::PrintSessions(out, style, status->sessions);
   (void)cli::ToText(cli::ClusterToJson(*status, "ipc:///fuzz"));
-  const ClusterStory story = TellStory(*status);
-  cli::PrintDiagnosis(out, style, *status, story);
-  (void)cli::ToText(cli::DiagnosisToJson(*status, story));
+  const StallDiagnosis diagnosis = DiagnoseStall(*status);
+  cli::PrintDiagnosis(out, style, *status, diagnosis);
+  (void)cli::ToText(cli::DiagnosisToJson(*status, diagnosis));
   cli::PrintSessionDetails(out, style, status->sessions, {});
   const auto now = std::chrono::steady_clock::time_point(10s);
   // Between this and a cluster of which nothing was known yet.

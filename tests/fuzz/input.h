@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 
 namespace lockstep::fuzz {
 

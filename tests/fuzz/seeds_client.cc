@@ -1,7 +1,7 @@
 // What a client takes: from its controller, and from worker-0 on the bulk socket; and .npy files.
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
+#include "runtime/control/worker_report_codec.h"
 #include "schemas/bulk.capnp.h"
 #include "schemas/session.capnp.h"
 #include "tests/fuzz/seeds.h"

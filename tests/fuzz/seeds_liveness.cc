@@ -1,6 +1,6 @@
 // Both directions of the liveness socket.
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "schemas/membership.capnp.h"
 #include "tests/fuzz/seeds.h"
 

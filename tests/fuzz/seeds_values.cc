@@ -1,7 +1,7 @@
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "tests/fuzz/seeds.h"
 
 namespace lockstep::fuzz {

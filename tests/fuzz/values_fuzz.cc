@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
 #include "tools/cli/value_text.h"

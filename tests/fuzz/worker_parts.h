@@ -6,7 +6,7 @@
 
 #include "runtime/collective/communicator.h"
 #include "runtime/control/activity_page.h"
-#include "runtime/module/function_table.h"
+#include "runtime/module/function.h"
 #include "runtime/tensor/arena.h"
 #include "services/worker/bulk_server.h"
 #include "services/worker/executor.h"

@@ -11,7 +11,7 @@
 
 #include "runtime/client/bulk_transfer.h"
 #include "runtime/control/zmq/zmq_channel.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "services/worker/bulk_server.h"
 #include "tests/support/tcp_proxy.h"
 

@@ -6,7 +6,6 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
-#include "runtime/client/register_listing.h"
 #include "tests/integration/session_fixture.h"
 #include "tests/integration/wire_client.h"
 #include "tests/support/patience.h"

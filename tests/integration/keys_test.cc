@@ -12,7 +12,6 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/cluster_tracer.h"
-#include "runtime/client/register_listing.h"
 #include "runtime/client/session.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"

@@ -6,7 +6,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/failure.h"
-#include "runtime/client/story.h"
+#include "runtime/client/stall_diagnosis.h"
 #include "tests/integration/session_fixture.h"
 #include "tests/support/patience.h"
 
@@ -61,7 +61,7 @@ TEST_P(StuckTest, AStuckWorkerIsNamedAndNotLost) {
   }
 }
 
-TEST_P(StuckTest, TheStoryTellsWhoWaitsForWhomAndWhere) {
+TEST_P(StuckTest, TheDiagnosisTellsWhoWaitsForWhomAndWhere) {
   HoldUp(*session_);
   StatusOnce(*cluster_, [](const ClusterStatus& now) {
     int waiting = 0;
@@ -71,11 +71,11 @@ TEST_P(StuckTest, TheStoryTellsWhoWaitsForWhomAndWhere) {
     return now.workers[2].stuck && waiting == 3;
   });
   const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), support::kLong));
-  const ClusterStory story = TellStory(status);
-  EXPECT_EQ(story.summary, "rank 2 is stuck");
-  ASSERT_EQ(story.culprits.size(), 1u);
-  EXPECT_EQ(story.culprits[0].rank, 2);
-  EXPECT_THAT(story.culprits[0].waiting, ElementsAre(0, 1, 3));
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  EXPECT_EQ(diagnosis.summary, "rank 2 is stuck");
+  ASSERT_EQ(diagnosis.blockers.size(), 1u);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 2);
+  EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0, 1, 3));
   EXPECT_THAT(status.workers[2].stack, Contains(HasSubstr("Sleep"))) << status.workers[2].no_stack;
   EXPECT_THAT(status.workers[0].stack, Contains(HasSubstr("ExecuteCollective")))
       << status.workers[0].no_stack;

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/folder_rendezvous.h"
 #include "runtime/collective/gloo/gloo.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/tensor/arena.h"

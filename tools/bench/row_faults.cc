@@ -14,7 +14,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "runtime/base/deadline.h"
-#include "runtime/base/proc_stat.h"
+#include "runtime/base/process.h"
 #include "runtime/base/shape.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/rows.h"

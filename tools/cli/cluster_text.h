@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "runtime/client/admin.h"
-#include "runtime/client/register_listing.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/table.h"
 #include "tools/text/terminal.h"

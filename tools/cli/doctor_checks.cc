@@ -15,7 +15,7 @@
 #include <fstream>
 #include <limits>
 
-#include "runtime/base/descriptor_limit.h"
+#include "runtime/base/resources.h"
 #include "runtime/base/version.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/gate.h"

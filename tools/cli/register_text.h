@@ -4,7 +4,7 @@
 #include <ostream>
 #include <vector>
 
-#include "runtime/client/register_listing.h"
+#include "runtime/client/admin.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/terminal.h"
 

@@ -18,34 +18,34 @@ std::string Label(const WorkerStatus& worker) {
   return ListRanksWithAnd({worker.rank}) + " (" + ProcessLabel(worker.host, worker.pid) + ")";
 }
 
-// What is the matter with a culprit, after its name.
-std::string DescribeBlocker(const Culprit& culprit, const WorkerStatus& worker) {
+// What is the matter with a blocker, after its name.
+std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker) {
   const std::string doing = worker.activity.Describe();
   const bool idle = worker.activity.kind == WorkerActivity::Kind::kNone;
-  switch (culprit.kind) {
-    case Culprit::Kind::kLost:
+  switch (blocker.kind) {
+    case Blocker::Kind::kLost:
       return "is lost: " + worker.reason + (idle ? "" : "; it was last seen executing " + doing);
-    case Culprit::Kind::kSilent:
+    case Blocker::Kind::kSilent:
       return "does not answer; its last heartbeat came " + RoundedDuration(worker.heartbeat_age) +
              " ago" + (idle ? "" : "; it was last seen executing " + doing);
-    case Culprit::Kind::kBusy:
-      return (culprit.stuck ? "is stuck, or slow: it executes " : "executes ") + doing;
-    case Culprit::Kind::kBehind:
+    case Blocker::Kind::kBusy:
+      return (blocker.stuck ? "is stuck, or slow: it executes " : "executes ") + doing;
+    case Blocker::Kind::kBehind:
       return "is behind: it executes " + doing + ", batch " +
              std::to_string(worker.activity.received) + " was the last that it took";
   }
   return "";
 }
 
-const char* Name(Culprit::Kind kind) {
+const char* Name(Blocker::Kind kind) {
   switch (kind) {
-    case Culprit::Kind::kLost:
+    case Blocker::Kind::kLost:
       return "lost";
-    case Culprit::Kind::kSilent:
+    case Blocker::Kind::kSilent:
       return "silent";
-    case Culprit::Kind::kBusy:
+    case Blocker::Kind::kBusy:
       return "busy";
-    case Culprit::Kind::kBehind:
+    case Blocker::Kind::kBehind:
       return "behind";
   }
   return "";
@@ -73,17 +73,17 @@ Json ActivityToJson(const WorkerActivity& activity) {
 }  // namespace
 
 void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterStatus& status,
-                    const ClusterStory& diagnosis) {
+                    const StallDiagnosis& diagnosis) {
   out << style.Paint(text::Tint::kBold, diagnosis.summary) << '\n';
-  for (const Culprit& culprit : diagnosis.culprits) {
-    const WorkerStatus& worker = Find(status, culprit.rank);
-    const bool grave = culprit.stuck || culprit.kind != Culprit::Kind::kBusy;
+  for (const Blocker& blocker : diagnosis.blockers) {
+    const WorkerStatus& worker = Find(status, blocker.rank);
+    const bool grave = blocker.stuck || blocker.kind != Blocker::Kind::kBusy;
     out << '\n'
         << style.Paint(grave ? text::Tint::kRed : text::Tint::kYellow, Label(worker)) << ' '
-        << DescribeBlocker(culprit, worker) << '\n';
-    if (!culprit.waiting.empty()) {
-      const WorkerActivity& theirs = Find(status, culprit.waiting.front()).activity;
-      out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRanksWithAnd(culprit.waiting)
+        << DescribeBlocker(blocker, worker) << '\n';
+    if (!blocker.waiting.empty()) {
+      const WorkerActivity& theirs = Find(status, blocker.waiting.front()).activity;
+      out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRanksWithAnd(blocker.waiting)
           << " in " << theirs.Describe() << '\n';
     }
     PrintStack(out, style, worker);
@@ -102,18 +102,18 @@ void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterSt
   }
 }
 
-Json DiagnosisToJson(const ClusterStatus& status, const ClusterStory& diagnosis) {
-  Json culprits = Json::array();
-  for (const Culprit& culprit : diagnosis.culprits) {
-    const WorkerStatus& worker = Find(status, culprit.rank);
-    culprits.push_back({{"rank", culprit.rank},
-                        {"kind", Name(culprit.kind)},
-                        {"stuck", culprit.stuck},
+Json DiagnosisToJson(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
+  Json blockers = Json::array();
+  for (const Blocker& blocker : diagnosis.blockers) {
+    const WorkerStatus& worker = Find(status, blocker.rank);
+    blockers.push_back({{"rank", blocker.rank},
+                        {"kind", Name(blocker.kind)},
+                        {"stuck", blocker.stuck},
                         {"host", worker.host},
                         {"pid", worker.pid},
                         {"reason", worker.reason.empty() ? Json() : Json(worker.reason)},
                         {"doing", ActivityToJson(worker.activity)},
-                        {"waiting", culprit.waiting},
+                        {"waiting", blocker.waiting},
                         {"stack", worker.stack},
                         {"no_stack", worker.no_stack.empty() ? Json() : Json(worker.no_stack)}});
   }
@@ -124,7 +124,7 @@ Json DiagnosisToJson(const ClusterStatus& status, const ClusterStory& diagnosis)
         {{"session", session.session.value}, {"name", session.name}, {"error", session.error}});
   }
   return {{"summary", diagnosis.summary},
-          {"culprits", culprits},
+          {"culprits", blockers},
           {"together", diagnosis.together},
           {"failed_sessions", failed}};
 }

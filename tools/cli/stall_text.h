@@ -3,14 +3,14 @@
 
 #include <ostream>
 
-#include "runtime/client/story.h"
+#include "runtime/client/stall_diagnosis.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 
 void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterStatus& status,
-                    const ClusterStory& diagnosis);
-Json DiagnosisToJson(const ClusterStatus& status, const ClusterStory& diagnosis);
+                    const StallDiagnosis& diagnosis);
+Json DiagnosisToJson(const ClusterStatus& status, const StallDiagnosis& diagnosis);
 
 }  // namespace lockstep::cli

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
+#include "runtime/base/resources.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"

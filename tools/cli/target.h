@@ -9,7 +9,6 @@
 
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
-#include "runtime/client/register_listing.h"
 #include "runtime/client/session.h"
 #include "runtime/client/worker_output.h"
 #include "services/local/local_cluster.h"

@@ -16,7 +16,6 @@
 #include "runtime/collective/gloo/gloo_transport.h"
 
 namespace lockstep::collective::gloo {
-
 namespace {
 
 // Gloo writes to connections that a peer may have closed; without this the process would die of it.

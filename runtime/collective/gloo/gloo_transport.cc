@@ -1,13 +1,17 @@
 #include "runtime/collective/gloo/gloo_transport.h"
 
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <utility>
-
+#include <gloo/transport/address.h>
 #include <gloo/transport/pair.h>
 
-#include "runtime/collective/message/farewell.h"
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "runtime/collective/call.h"
+#include "runtime/collective/message/transport.h"
 
 namespace lockstep::collective::gloo {
 namespace {
@@ -18,54 +22,54 @@ using message::Outgoing;
 using std::chrono::milliseconds;
 
 // No other message has this tag.
-constexpr uint64_t kFarewellTag = ~uint64_t{0};
+constexpr uint64_t kLeaveReasonTag = ~uint64_t{0};
 // No message at all has this one.
-constexpr uint64_t kNoTag = kFarewellTag - 1;
+constexpr uint64_t kNoTag = kLeaveReasonTag - 1;
 // How often to ask again before giving up (see WaitFor).
 constexpr int kDoubts = 5;
 // Whoever takes longer to hear it learns from the connection's end alone.
-constexpr milliseconds kFarewellTime{50};
+constexpr milliseconds kLeaveReasonTime{50};
 
 }  // namespace
 
 // A peer's last message, which is expected from the beginning on.
-struct GlooTransport::Farewell {
+struct GlooTransport::LeaveReason {
   struct Words {
     uint32_t code = 0;
     uint32_t length = 0;
-    char text[message::kFarewellBytes] = {};
+    char text[message::kLeaveReasonBytes] = {};
   };
   std::unique_ptr<Words> words = {};
-  std::unique_ptr<Pending> pending = {};  // null: of this rank
-  std::unique_ptr<Pending> end = {};      // never comes: it is lost when the connection is
+  std::unique_ptr<PendingMessage> pending = {};  // null: of this rank
+  std::unique_ptr<PendingMessage> end = {};      // never comes: it is lost when the connection is
 };
 
 GlooTransport::GlooTransport(std::shared_ptr<const Network> network, message::Team team)
     : network_(std::move(network)),
       team_(std::move(team)),
-      farewells_(team_.members.size()),
-      nudges_(network_->nudger->Add([this] { Nudge(); })) {}
+      leave_reasons_(team_.members.size()),
+      waker_handle_(network_->waker->Add([this] { Wake(); })) {}
 
-void GlooTransport::ExpectFarewells() {
+void GlooTransport::ExpectLeaveReasons() {
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    Farewell& farewell = farewells_[static_cast<size_t>(r)];
-    farewell.words = std::make_unique<Farewell::Words>();
-    farewell.pending = NewPending(r, farewell.words.get(), sizeof(Farewell::Words));
-    (void)farewell.pending->Receive(kFarewellTag);
-    farewell.end = NewPending(r, farewell.words.get(), sizeof(Farewell::Words));
-    (void)farewell.end->Receive(kNoTag);
+    LeaveReason& leave_reason = leave_reasons_[static_cast<size_t>(r)];
+    leave_reason.words = std::make_unique<LeaveReason::Words>();
+    leave_reason.pending = NewPending(r, leave_reason.words.get(), sizeof(LeaveReason::Words));
+    (void)leave_reason.pending->Receive(kLeaveReasonTag);
+    leave_reason.end = NewPending(r, leave_reason.words.get(), sizeof(LeaveReason::Words));
+    (void)leave_reason.end->Receive(kNoTag);
   }
 }
 
 GlooTransport::~GlooTransport() {
   Leave(OkStatus());
-  network_->nudger->Remove(nudges_);
+  network_->waker->Remove(waker_handle_);
 }
 
 void GlooTransport::Leave(const Status& why) {
   if (std::exchange(left_, true) || mesh_ == nullptr) return;
-  Farewell::Words words;
+  LeaveReason::Words words;
   const std::string text = Message(why);
   words.code = static_cast<uint32_t>(why.code());
   words.length = static_cast<uint32_t>(text.copy(words.text, sizeof words.text));
@@ -73,13 +77,13 @@ void GlooTransport::Leave(const Status& why) {
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
     told.push_back(NewPending(r, &words, sizeof words));
-    if (!told.back()->Send(kFarewellTag)) told.pop_back();  // it has gone before
+    if (!told.back()->Send(kLeaveReasonTag)) told.pop_back();  // it has gone before
   }
-  const Deadline deadline = Deadline::After(kFarewellTime);
-  const Nudger::Haste haste(*network_->nudger);
+  const Deadline deadline = Deadline::After(kLeaveReasonTime);
+  const PeriodicWaker::Boost boost(*network_->waker);
   for (const auto& one : told) {
     SetAwaited(one.get());
-    while (one->Wait() == Pending::State::kUnderWay && !IsLost(one->peer()) &&
+    while (one->Wait() == PendingMessage::State::kUnderWay && !IsLost(one->peer()) &&
            !deadline.Expired()) {
     }
     SetAwaited(nullptr);
@@ -93,42 +97,42 @@ void GlooTransport::Leave(const Status& why) {
 }
 
 bool GlooTransport::IsLost(Rank peer) const {
-  Pending* const end = farewells_[static_cast<size_t>(peer)].end.get();
+  PendingMessage* const end = leave_reasons_[static_cast<size_t>(peer)].end.get();
   if (end == nullptr) return true;  // it was never connected
-  end->Nudge();
-  return end->Wait() == Pending::State::kLost;
+  end->Wake();
+  return end->Wait() == PendingMessage::State::kLost;
 }
 
-// Of one who is lost: his farewell has come, or is lost, too.
-std::optional<Status> GlooTransport::FarewellOf(Rank peer) {
-  const Farewell& farewell = farewells_[static_cast<size_t>(peer)];
-  if (farewell.pending == nullptr || !IsLost(peer)) return std::nullopt;
-  if (farewell.pending->Wait() != Pending::State::kDone) return std::nullopt;
-  const Farewell::Words& words = *farewell.words;
-  return message::ReadFarewell(words.code,
-                               {words.text, std::min<size_t>(words.length, sizeof words.text)});
+// Of one who is lost: his leave_reason has come, or is lost, too.
+std::optional<Status> GlooTransport::LeaveReasonOf(Rank peer) {
+  const LeaveReason& leave_reason = leave_reasons_[static_cast<size_t>(peer)];
+  if (leave_reason.pending == nullptr || !IsLost(peer)) return std::nullopt;
+  if (leave_reason.pending->Wait() != PendingMessage::State::kDone) return std::nullopt;
+  const LeaveReason::Words& words = *leave_reason.words;
+  return message::ReadLeaveReason(words.code,
+                                  {words.text, std::min<size_t>(words.length, sizeof words.text)});
 }
 
-std::unique_ptr<Pending> GlooTransport::NewPending(Rank peer, const void* data,
-                                                   size_t size_bytes) const {
-  return std::make_unique<Pending>(*mesh_, peer, const_cast<void*>(data), size_bytes);
+std::unique_ptr<PendingMessage> GlooTransport::NewPending(Rank peer, const void* data,
+                                                          size_t size_bytes) const {
+  return std::make_unique<PendingMessage>(*mesh_, peer, const_cast<void*>(data), size_bytes);
 }
 
-Pending::State GlooTransport::WaitFor(Pending& pending, Deadline deadline) {
+PendingMessage::State GlooTransport::WaitFor(PendingMessage& pending, Deadline deadline) {
   SetAwaited(&pending);
-  // A nudge that comes just before the waiting hides that the message is done. Whoever is about to
-  // give up asks again; that a nudge is as untimely each time is as good as impossible.
+  // A wake-up that comes just before the waiting hides that the message is done. So the thread asks
+  // again before it gives up; a wake-up as untimely each time is as good as impossible.
   int doubts = 0;
-  std::optional<Nudger::Haste> haste;
-  Pending::State state = Pending::State::kUnderWay;
+  std::optional<PeriodicWaker::Boost> boost;
+  PendingMessage::State state = PendingMessage::State::kUnderWay;
   while (true) {
     const bool lost = IsLost(pending.peer());
     const bool is_over = lost || IsCancelled() || deadline.Expired();
-    if (is_over && !haste.has_value()) haste.emplace(*network_->nudger);
+    if (is_over && !boost.has_value()) boost.emplace(*network_->waker);
     state = pending.Wait();
-    if (state != Pending::State::kUnderWay) break;
+    if (state != PendingMessage::State::kUnderWay) break;
     if (!is_over || ++doubts < kDoubts) continue;
-    if (lost) state = Pending::State::kLost;
+    if (lost) state = PendingMessage::State::kLost;
     break;
   }
   SetAwaited(nullptr);
@@ -153,12 +157,12 @@ Outcome GlooTransport::Run(absl::Span<const Outgoing> outgoing, absl::Span<const
     // When one has failed, the rest is only looked at.
     const bool failed = !lost.empty() || !late.empty();
     switch (WaitFor(*pending, failed ? Deadline::After({}) : deadline)) {
-      case Pending::State::kDone:
+      case PendingMessage::State::kDone:
         break;
-      case Pending::State::kLost:
+      case PendingMessage::State::kLost:
         lost.push_back(pending->peer());
         break;
-      case Pending::State::kUnderWay:
+      case PendingMessage::State::kUnderWay:
         late.push_back(pending->peer());
         break;
     }
@@ -180,23 +184,140 @@ bool GlooTransport::IsCancelled() {
 void GlooTransport::Cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
-  if (awaited_ != nullptr) awaited_->Nudge();
+  if (awaited_ != nullptr) awaited_->Wake();
 }
 
-void GlooTransport::SetAwaited(Pending* pending) {
+void GlooTransport::SetAwaited(PendingMessage* pending) {
   std::lock_guard lock(mutex_);
   awaited_ = pending;
 }
 
-void GlooTransport::Nudge() {
+void GlooTransport::Wake() {
   std::lock_guard lock(mutex_);
-  if (awaited_ != nullptr) awaited_->Nudge();
+  if (awaited_ != nullptr) awaited_->Wake();
 }
 
 StatusOr<std::unique_ptr<message::Transport>> GlooTransport::Split(
     absl::Span<const Rank> group_ranks, uint64_t tag, const std::atomic<bool>* cancelled,
     Deadline deadline) {
   return ConnectAll(network_, team_.Split(group_ranks, tag), cancelled, deadline);
+}
+
+// How ranks become connected: each listens, tells the others where, and connects with all of them.
+namespace {
+
+// The peers are there, and connect at the same time. Who does not manage tries again, with all.
+constexpr milliseconds kLongestConnect{2000};
+// Those that did not reach each other try again after this.
+constexpr milliseconds kRetryPause{20};
+// Names the exchange after a try, apart from the one before.
+constexpr uint64_t kTried = 0x7472696564;
+// Before what a rank tells another: where to connect, or why it cannot listen.
+constexpr char kAddress = '@';
+constexpr char kFailure = '!';
+
+// Without the place in Gloo's sources that goes in front.
+std::string WhatOf(const std::exception& error) {
+  const std::string what = error.what();
+  const size_t end = what.find("] ");
+  return what.rfind('[', 0) == 0 && end != std::string::npos ? what.substr(end + 2) : what;
+}
+
+// Of the world. What was tried until the deadline.
+Status NotConnected(Rank rank, const std::string& why) {
+  return DeadlineExceeded("rank ", rank, " is not connected: ", why);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::ConnectAll(
+    const std::shared_ptr<const Network>& network, const message::Team& team,
+    const std::atomic<bool>* cancelled, Deadline deadline) {
+  Status last;
+  for (uint64_t number = 1;; ++number) {
+    message::Team now = team;
+    now.key = collective::Mix(team.key, number);
+    auto transport = Connect(network, now, cancelled, deadline);
+    // Who has connected must not begin before the others have, nor without them.
+    const auto failed = ShareOutcome(*network->rendezvous, collective::Mix(now.key, kTried),
+                                     team.members, transport.status(), cancelled, deadline);
+    if (failed.ok() && !failed->has_value()) return transport;
+    if (failed.ok()) {
+      last = NotConnected((*failed)->rank, (*failed)->why);
+    } else if (transport.status().code() == StatusCode::kUnavailable) {
+      last =
+          NotConnected(team.members[static_cast<size_t>(team.rank)], Message(transport.status()));
+    } else if (transport.status().code() == StatusCode::kDeadlineExceeded) {
+      last = transport.status();
+    }
+    if (failed.status().code() == StatusCode::kDeadlineExceeded || deadline.Expired()) {
+      // There is no time for another try: why it took one says more.
+      return last.ok() ? failed.status() : last;
+    }
+    LOCKSTEP_RETURN_IF_ERROR(failed.status());
+    std::this_thread::sleep_for(kRetryPause);
+  }
+}
+
+StatusOr<std::unique_ptr<GlooTransport>> GlooTransport::Connect(
+    std::shared_ptr<const Network> network, message::Team team, const std::atomic<bool>* cancelled,
+    Deadline deadline) {
+  std::unique_ptr<GlooTransport> transport(new GlooTransport(std::move(network), std::move(team)));
+  const StatusOr<std::vector<std::string>> listening = transport->Listen(deadline);
+  const std::vector<std::string> mine =
+      listening.ok() ? *listening : std::vector{kFailure + Message(listening.status())};
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      std::vector<std::string> theirs,
+      transport->network_->rendezvous->Exchange(transport->team_.key, transport->team_.members,
+                                                mine, cancelled, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(listening.status());
+  for (size_t member = 0; member < theirs.size(); ++member) {
+    std::string& words = theirs[member];
+    const bool has_address = !words.empty() && words.front() == kAddress;
+    if (!words.empty()) words.erase(0, 1);
+    if (!has_address) {
+      return Unavailable("rank ", transport->team_.members[member], " ", words);
+    }
+  }
+  LOCKSTEP_RETURN_IF_ERROR(transport->ConnectPairs(theirs, cancelled));
+  return transport;
+}
+
+StatusOr<std::vector<std::string>> GlooTransport::Listen(Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(network_->status);
+  std::vector<std::string> addresses(static_cast<size_t>(size()), {kAddress});
+  try {
+    mesh_ = network_->device->createContext(rank(), size());
+    // Connecting takes five of these at most, and no more than half of the time that is left: then
+    // the others can still be told how it went.
+    const auto half = std::chrono::ceil<milliseconds>(deadline.Remaining()) / 2;
+    mesh_->setTimeout(std::clamp(half, milliseconds(5), kLongestConnect) / 5);
+    for (int r = 0; r < size(); ++r) {
+      if (r == rank()) continue;
+      const std::vector<char> address = mesh_->createPair(r)->address().bytes();
+      addresses[static_cast<size_t>(r)].append(address.begin(), address.end());
+    }
+  } catch (const std::exception& error) {
+    return Unavailable("cannot listen for the other ranks: ", WhatOf(error));
+  }
+  return addresses;
+}
+
+Status GlooTransport::ConnectPairs(const std::vector<std::string>& addresses,
+                                   const std::atomic<bool>* cancelled) {
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    if (cancelled != nullptr && *cancelled) return Aborted("connecting was cancelled");
+    const std::string& address = addresses[static_cast<size_t>(r)];
+    try {
+      mesh_->getPair(r)->connect({address.begin(), address.end()});
+    } catch (const std::exception& error) {
+      return Unavailable("rank ", team_.members[static_cast<size_t>(r)],
+                         " cannot be reached: ", WhatOf(error));
+    }
+  }
+  ExpectLeaveReasons();
+  return OkStatus();
 }
 
 }  // namespace lockstep::collective::gloo

@@ -1,6 +1,9 @@
 // Messages over Gloo's TCP pairs.
 #pragma once
 
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -9,12 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <gloo/transport/context.h>
-#include <gloo/transport/device.h>
-
-#include "runtime/collective/gloo/nudger.h"
-#include "runtime/collective/gloo/pending.h"
-#include "runtime/collective/message/team.h"
+#include "runtime/collective/gloo/pending_message.h"
 #include "runtime/collective/message/transport.h"
 #include "runtime/collective/rendezvous.h"
 
@@ -26,7 +24,7 @@ struct Network {
   std::shared_ptr<::gloo::transport::Device> device;
   Status status;  // why there is no device
   std::shared_ptr<Rendezvous> rendezvous;
-  std::unique_ptr<Nudger> nudger = std::make_unique<Nudger>();
+  std::unique_ptr<PeriodicWaker> waker = std::make_unique<PeriodicWaker>();
 };
 
 class GlooTransport final : public message::Transport {
@@ -46,15 +44,15 @@ class GlooTransport final : public message::Transport {
                        absl::Span<const message::Incoming> incoming, Deadline deadline) override;
   void Cancel() override;
   void Leave(const Status& why) override;
-  std::optional<Status> FarewellOf(Rank peer) override;
+  std::optional<Status> LeaveReasonOf(Rank peer) override;
   StatusOr<std::unique_ptr<message::Transport>> Split(absl::Span<const Rank> group_ranks,
                                                       uint64_t tag,
                                                       const std::atomic<bool>* cancelled,
                                                       Deadline deadline) override;
 
  private:
-  struct Farewell;
-  using Pendings = std::vector<std::unique_ptr<Pending>>;
+  struct LeaveReason;
+  using Pendings = std::vector<std::unique_ptr<PendingMessage>>;
 
   GlooTransport(std::shared_ptr<const Network> network, message::Team team);
   // Connects all members, or none: those that do not reach each other try again, together, until
@@ -66,13 +64,13 @@ class GlooTransport final : public message::Transport {
   StatusOr<std::vector<std::string>> Listen(Deadline deadline);
   Status ConnectPairs(const std::vector<std::string>& addresses,
                       const std::atomic<bool>* cancelled);
-  void ExpectFarewells();
-  std::unique_ptr<Pending> NewPending(Rank peer, const void* data, size_t size_bytes) const;
+  void ExpectLeaveReasons();
+  std::unique_ptr<PendingMessage> NewPending(Rank peer, const void* data, size_t size_bytes) const;
   // What waiting for it came to; kUnderWay if it has come to nothing by then.
-  Pending::State WaitFor(Pending& pending, Deadline deadline);
-  void SetAwaited(Pending* pending);
-  // Nudges whoever waits.
-  void Nudge();
+  PendingMessage::State WaitFor(PendingMessage& pending, Deadline deadline);
+  void SetAwaited(PendingMessage* pending);
+  // Wakes the thread that waits.
+  void Wake();
   bool IsCancelled();
   // True if nothing more can come from the peer, nor go there.
   bool IsLost(Rank peer) const;
@@ -80,14 +78,14 @@ class GlooTransport final : public message::Transport {
   const std::shared_ptr<const Network> network_;
   const message::Team team_;
   std::shared_ptr<::gloo::transport::Context> mesh_;  // the connections
-  std::vector<Farewell> farewells_;                   // by rank
+  std::vector<LeaveReason> leave_reasons_;            // by rank
   bool left_ = false;
 
-  std::mutex mutex_;  // guards what follows against Cancel() and Nudge()
+  std::mutex mutex_;  // guards what follows against Cancel() and Wake()
   bool cancelled_ = false;
-  Pending* awaited_ = nullptr;
+  PendingMessage* awaited_ = nullptr;
 
-  Nudger::Handle nudges_;
+  PeriodicWaker::Handle waker_handle_;
 };
 
 }  // namespace lockstep::collective::gloo

@@ -9,8 +9,8 @@
 #include <cstddef>
 
 #include "absl/types/span.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/fast_copy.h"
 #include "runtime/collective/communicator.h"
 
 namespace lockstep::collective::kernels {

@@ -1,12 +1,10 @@
-// Broadcast, AllGather, Gather, Scatter, AllToAll: data goes from who has it to who wants it, in
-// one round. A large broadcast takes two: the root deals slices out, which the others pass on, so
-// that nobody sends everything more than once.
+#include "runtime/collective/message/movements.h"
+
 #include <cstring>
 
-#include "runtime/base/fast_copy.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/collective/checks.h"
-#include "runtime/collective/message/message_communicator.h"
-#include "runtime/collective/slice.h"
+#include "runtime/collective/groups.h"
 
 namespace lockstep::collective::message {
 namespace {
@@ -32,8 +30,7 @@ void Copy(absl::Span<std::byte> to, const void* from) {
 
 }  // namespace
 
-Status MessageCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root,
-                                        Deadline deadline) {
+Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
   const bool is_root = rank() == root;
   const Announcement announced{
       {.kind = Kind::kBroadcast, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
@@ -49,7 +46,7 @@ Status MessageCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root
     } else {
       parts.recv[root_index] = {to, bytes};
     }
-    LOCKSTEP_RETURN_IF_ERROR(Meet(announced, parts, deadline));
+    LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(announced, parts, deadline));
   } else {
     // Slices for all but the root, in rank order.
     const auto slice_of = [&](int r) {
@@ -73,29 +70,28 @@ Status MessageCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root
       const Slice mine = slice_of(rank());
       dealt.recv[root_index] = {to + mine.begin, mine.count};
     }
-    LOCKSTEP_RETURN_IF_ERROR(Meet(announced, dealt, deadline));
-    LOCKSTEP_RETURN_IF_ERROR(Move(passed, deadline));
+    LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(announced, dealt, deadline));
+    LOCKSTEP_RETURN_IF_ERROR(rounds_.Move(passed, deadline));
   }
   if (is_root) Copy({to, bytes}, from);
   return OkStatus();
 }
 
-Status MessageCommunicator::DoAllGather(ConstBuffer send, Buffer recv, Counts counts,
-                                        Deadline deadline) {
+Status Movements::AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   Parts parts(size());
   parts.recv = PartsOf<std::byte>(recv, counts);
   for (auto& part : parts.send) {
     part = {static_cast<const std::byte*>(send.data), send.size_bytes()};
   }
-  LOCKSTEP_RETURN_IF_ERROR(
-      Meet({{.kind = Kind::kAllGather, .dtype = recv.dtype}, recv.count, counts}, parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(
+      {{.kind = Kind::kAllGather, .dtype = recv.dtype}, recv.count, counts}, parts, deadline));
   Copy(parts.recv[mine], send.data);
   return OkStatus();
 }
 
-Status MessageCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                     Deadline deadline) {
+Status Movements::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                         Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   Parts parts(size());
   if (rank() == root) {
@@ -104,17 +100,17 @@ Status MessageCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts count
     parts.send[static_cast<size_t>(root)] = {static_cast<const std::byte*>(send.data),
                                              send.size_bytes()};
   }
-  LOCKSTEP_RETURN_IF_ERROR(
-      Meet({{.kind = Kind::kGather, .dtype = send.dtype, .root = static_cast<uint16_t>(root)},
-            static_cast<uint64_t>(SumOf(counts)),
-            counts},
-           parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(
+      {{.kind = Kind::kGather, .dtype = send.dtype, .root = static_cast<uint16_t>(root)},
+       static_cast<uint64_t>(SumOf(counts)),
+       counts},
+      parts, deadline));
   if (rank() == root) Copy(parts.recv[mine], send.data);
   return OkStatus();
 }
 
-Status MessageCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                      Deadline deadline) {
+Status Movements::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                          Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   Parts parts(size());
   const auto* own = static_cast<const std::byte*>(nullptr);
@@ -124,17 +120,17 @@ Status MessageCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts coun
   } else {
     parts.recv[static_cast<size_t>(root)] = {static_cast<std::byte*>(recv.data), recv.size_bytes()};
   }
-  LOCKSTEP_RETURN_IF_ERROR(
-      Meet({{.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
-            static_cast<uint64_t>(SumOf(counts)),
-            counts},
-           parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(
+      {{.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
+       static_cast<uint64_t>(SumOf(counts)),
+       counts},
+      parts, deadline));
   if (rank() == root) Copy({static_cast<std::byte*>(recv.data), recv.size_bytes()}, own);
   return OkStatus();
 }
 
-Status MessageCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
-                                       Counts recv_counts, Deadline deadline) {
+Status Movements::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                           Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   Parts parts(size());
   parts.send = PartsOf<const std::byte>(send, send_counts);
@@ -142,7 +138,7 @@ Status MessageCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buf
   std::vector<int64_t> counts(send_counts.begin(), send_counts.end());
   counts.insert(counts.end(), recv_counts.begin(), recv_counts.end());
   LOCKSTEP_RETURN_IF_ERROR(
-      Meet({{.kind = Kind::kAllToAll, .dtype = send.dtype}, 0, counts}, parts, deadline));
+      rounds_.Meet({{.kind = Kind::kAllToAll, .dtype = send.dtype}, 0, counts}, parts, deadline));
   Copy(parts.recv[mine], parts.send[mine].data());
   return OkStatus();
 }

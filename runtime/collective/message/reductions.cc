@@ -1,20 +1,14 @@
-// AllReduce, Reduce, ReduceScatter.
-//
-// Small: every rank that wants the result gets all inputs, and combines them. Large: rank r
-// combines slice r of all inputs, and hands it to who wants it; each rank sends and receives its
-// input about twice, the least that is possible (as in Rabenseifner's algorithm, but directly,
-// without a tree: every rank can reach every other). Window by window, so that the memory for
-// others' inputs is bounded, and a window's results travel while the next one's inputs do.
+#include "runtime/collective/message/reductions.h"
+
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "runtime/base/fast_copy.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/collective/checks.h"
+#include "runtime/collective/groups.h"
 #include "runtime/collective/kernels/kernels.h"
-#include "runtime/collective/message/message_communicator.h"
-#include "runtime/collective/slice.h"
 
 namespace lockstep::collective::message {
 namespace {
@@ -30,21 +24,20 @@ std::byte* At(void* data, size_t offset) { return static_cast<std::byte*>(data) 
 
 }  // namespace
 
-StatusOr<std::byte*> MessageCommunicator::Scratch(size_t size_bytes) {
+StatusOr<std::byte*> Reductions::Scratch(size_t size_bytes) {
   StatusOr<std::byte*> memory = scratch_.AtLeast(size_bytes);
   if (memory.ok()) return memory;
-  const Rank self = members_[static_cast<size_t>(rank())];
-  return Fail(Annotate(memory.status(), "rank " + std::to_string(self)));
+  const Rank self = rounds_.WorldRank(rank());
+  return rounds_.Fail(Annotate(memory.status(), "rank " + std::to_string(self)));
 }
 
-void MessageCommunicator::Combine(absl::Span<const void* const> inputs, void* result, size_t count,
-                                  DType dtype, ReduceOp op) const {
+void Reductions::Combine(absl::Span<const void* const> inputs, void* result, size_t count,
+                         DType dtype, ReduceOp op) const {
   if (count == 0) return;
   kernels::CombineFor(op, dtype)(&result, 1, inputs.data(), size(), count, Stores::kCached);
 }
 
-Status MessageCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
-                                        Deadline deadline) {
+Status Reductions::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
   const Announcement announced{{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op},
                                send.count};
   const size_t bytes = send.size_bytes();
@@ -60,13 +53,13 @@ Status MessageCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp 
     parts.recv[i] = {scratch + i * bytes, bytes};
     inputs.push_back(r == rank() ? send.data : scratch + i * bytes);
   }
-  LOCKSTEP_RETURN_IF_ERROR(Meet(announced, parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(announced, parts, deadline));
   Combine(inputs, recv.data, send.count, send.dtype, op);
   return OkStatus();
 }
 
-Status MessageCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                                     Deadline deadline) {
+Status Reductions::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                          Deadline deadline) {
   const bool is_root = rank() == root;
   const Announcement announced{
       {.kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)},
@@ -85,13 +78,13 @@ Status MessageCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op,
     parts.recv[i] = {scratch + i * bytes, bytes};
     inputs.push_back(r == rank() ? send.data : scratch + i * bytes);
   }
-  LOCKSTEP_RETURN_IF_ERROR(Meet(announced, parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(announced, parts, deadline));
   if (is_root) Combine(inputs, recv.data, send.count, send.dtype, op);
   return OkStatus();
 }
 
-Status MessageCommunicator::ReduceInSlices(const Announcement& announced, ConstBuffer send,
-                                           Buffer recv, ReduceOp op, Rank root, Deadline deadline) {
+Status Reductions::ReduceInSlices(const Announcement& announced, ConstBuffer send, Buffer recv,
+                                  ReduceOp op, Rank root, Deadline deadline) {
   const size_t element_bytes = SizeOf(send.dtype);
   const size_t window = kWindowBytes / element_bytes * static_cast<size_t>(size());
   const bool wants_all = root < 0 || root == rank();
@@ -116,7 +109,7 @@ Status MessageCommunicator::ReduceInSlices(const Announcement& announced, ConstB
   };
   Parts first(size());
   offer_inputs(first, 0);
-  LOCKSTEP_RETURN_IF_ERROR(Meet(announced, first, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(announced, first, deadline));
   for (size_t begin = 0; begin < send.count; begin += window) {
     const Slice mine = slice_of(begin, rank());
     std::vector<const void*> inputs;
@@ -140,13 +133,13 @@ Status MessageCommunicator::ReduceInSlices(const Announcement& announced, ConstB
     Parts next(size());
     const bool is_last = begin + window >= send.count;
     if (!is_last) offer_inputs(next, begin + window);
-    LOCKSTEP_RETURN_IF_ERROR(Move(results, deadline, is_last ? nullptr : &next));
+    LOCKSTEP_RETURN_IF_ERROR(rounds_.Move(results, deadline, is_last ? nullptr : &next));
   }
   return OkStatus();
 }
 
-Status MessageCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts,
-                                            ReduceOp op, Deadline deadline) {
+Status Reductions::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                                 Deadline deadline) {
   const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
   const size_t element_bytes = SizeOf(send.dtype);
   const std::byte* const own =
@@ -164,9 +157,9 @@ Status MessageCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Count
     inputs.push_back(r == rank() ? own : scratch + i * bytes);
     offset += theirs;
   }
-  LOCKSTEP_RETURN_IF_ERROR(
-      Meet({{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send.count, counts},
-           parts, deadline));
+  LOCKSTEP_RETURN_IF_ERROR(rounds_.Meet(
+      {{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send.count, counts}, parts,
+      deadline));
   Combine(inputs, recv.data, mine, send.dtype, op);
   return OkStatus();
 }

@@ -3,7 +3,7 @@
 // MPI never takes a send back, nor a receive that has begun: memory that it was given may be
 // touched until the other side has done its part. So it is given none but that of this object. And
 // as making a communicator of MPI waits for all its members without an end, there is one of them;
-// whoever talks here has a port of his own instead, whose number no other has had before.
+// each that talks here has a port of its own instead, whose number no other has had before.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ namespace lockstep::collective::mpi {
 // What a frame begins with.
 struct Frame {
   enum class Kind : uint32_t {
-    kData,      // a piece of message `tag`, from `offset_bytes` on
-    kReady,     // the other side awaits message `tag`
-    kFarewell,  // nothing more comes; `tag` is a StatusCode, and the text its message
-    kGone,      // said by Frames: there is no port `tag` (any more)
+    kData,   // a piece of message `tag`, from `offset_bytes` on
+    kReady,  // the other side awaits message `tag`
+    kLeave,  // nothing more comes; `tag` is a StatusCode, and the text its message
+    kGone,   // said by Frames: there is no port `tag` (any more)
   };
   uint64_t port = 0;        // where it goes to
   uint64_t reply_port = 0;  // of who sends it

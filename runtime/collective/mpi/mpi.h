@@ -3,10 +3,10 @@
 //
 // MPI is used as a transport alone: operations, their checks and their reductions are those of
 // runtime/collective/message. All communicators share one of MPI's, which is made when MPI begins;
-// so making, aborting and losing ours needs nothing from it, and waits for nobody without an end.
-// What MPI cannot do remains: a process that dies ends the whole job, nobody can join a job later,
-// and MPI begins and ends once in a process.
-// Nothing is encrypted or authenticated here but what MPI does itself.
+// so making, aborting and losing ours needs nothing from it, and no wait for other processes is
+// without an end. What MPI cannot do remains: a process that dies ends the whole job, no process
+// can join a job later, and MPI begins and ends once in a process. Nothing is encrypted or
+// authenticated here but what MPI does itself.
 #pragma once
 
 #include <atomic>

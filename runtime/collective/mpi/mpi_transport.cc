@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
-#include "runtime/collective/message/farewell.h"
+#include "runtime/collective/message/transport.h"
 
 namespace lockstep::collective::mpi {
 namespace {
@@ -104,21 +104,21 @@ MpiTransport::~MpiTransport() { Leave(OkStatus()); }
 
 void MpiTransport::Leave(const Status& why) {
   if (std::exchange(left_, true)) return;
-  const std::string text = Message(why).substr(0, message::kFarewellBytes);
+  const std::string text = Message(why).substr(0, message::kLeaveReasonBytes);
   std::lock_guard lock(frames_.mutex());
   for (Rank r = 0; r < size(); ++r) {
     if (r == rank() || peers_[static_cast<size_t>(r)].process < 0) continue;
-    Send(r, Frame::Kind::kFarewell, static_cast<uint64_t>(why.code()), 0,
+    Send(r, Frame::Kind::kLeave, static_cast<uint64_t>(why.code()), 0,
          {reinterpret_cast<const std::byte*>(text.data()), text.size()});
   }
   frames_.Close(port_);
 }
 
-std::optional<Status> MpiTransport::FarewellOf(Rank peer) {
+std::optional<Status> MpiTransport::LeaveReasonOf(Rank peer) {
   std::lock_guard lock(frames_.mutex());
   // It need not have ended: nothing comes from anybody any more.
   if (!frames_.failure().ok()) return frames_.failure();
-  return peers_[static_cast<size_t>(peer)].farewell;
+  return peers_[static_cast<size_t>(peer)].leave_reason;
 }
 
 void MpiTransport::Send(Rank to, Frame::Kind kind, uint64_t tag, size_t offset_bytes,
@@ -147,10 +147,10 @@ void MpiTransport::TakeFrame(int process, const Frame& frame, absl::Span<const s
     case Frame::Kind::kReady:
       wanted_.insert({static_cast<Rank>(frame.from), frame.tag});
       return;
-    case Frame::Kind::kFarewell: {
+    case Frame::Kind::kLeave: {
       Peer& peer = peers_[frame.from];
       peer.left = true;
-      peer.farewell = message::ReadFarewell(
+      peer.leave_reason = message::ReadLeaveReason(
           frame.tag, {reinterpret_cast<const char*>(payload.data()), payload.size()});
       return;
     }

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/collective/message/team.h"
 #include "runtime/collective/message/transport.h"
 #include "runtime/collective/mpi/job.h"
 #include "runtime/collective/rendezvous.h"
@@ -39,7 +38,7 @@ class MpiTransport final : public message::Transport, private Frames::Receiver {
                        absl::Span<const message::Incoming> incoming, Deadline deadline) override;
   void Cancel() override { cancelled_ = true; }
   void Leave(const Status& why) override;
-  std::optional<Status> FarewellOf(Rank peer) override;
+  std::optional<Status> LeaveReasonOf(Rank peer) override;
   StatusOr<std::unique_ptr<message::Transport>> Split(absl::Span<const Rank> group_ranks,
                                                       uint64_t tag,
                                                       const std::atomic<bool>* cancelled,
@@ -51,7 +50,7 @@ class MpiTransport final : public message::Transport, private Frames::Receiver {
     int process = -1;
     uint64_t port = 0;
     bool left = false;
-    std::optional<Status> farewell = {};
+    std::optional<Status> leave_reason = {};
     // Frames that it has not taken.
     std::shared_ptr<int> on_its_way = std::make_shared<int>(0);
   };

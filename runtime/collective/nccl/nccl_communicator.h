@@ -13,9 +13,9 @@
 #include "absl/types/span.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/communicator.h"
-#include "runtime/collective/dispatch.h"
 #include "runtime/collective/nccl/handle.h"
 #include "runtime/collective/nccl/nccl.h"
+#include "runtime/collective/operation.h"
 #include "runtime/cuda/elements.h"
 
 namespace lockstep::collective::nccl {
@@ -58,7 +58,7 @@ class NcclCommunicator final : public GpuCommunicator {
   Status CheckReducible(ReduceOp op, DType dtype) const override;
   // NCCL lets go of a rank's memory before its kernel ends.
   bool RecvMayStillChange() const override { return host_->RecvMayStillChange(); }
-  void ActFor(std::string whole) override { whole_ = std::move(whole); }
+  void ReportAs(std::string whole) override { whole_ = std::move(whole); }
   void Leave(const Status& why) override { host_->Leave(why); }
   void Abort(const Status& cause) override;
   void AbortHost(const Status& cause) override;

@@ -24,10 +24,10 @@ StatusOr<std::vector<T>> ShareAmongAll(Communicator& host, absl::Span<const T> m
   const auto ranks = static_cast<size_t>(host.size());
   std::vector<T> all(mine.size() * ranks);
   const std::vector<int64_t> counts(ranks, static_cast<int64_t>(mine.size() * sizeof(T)));
-  host.ActFor(what);
+  host.ReportAs(what);
   const Status shared = host.AllGather(BytesOf(const_cast<T*>(mine.data()), mine.size()),
                                        BytesOf(all.data(), all.size()), counts, deadline);
-  host.ActFor("");
+  host.ReportAs("");
   if (!shared.ok()) return shared;
   return all;
 }

@@ -34,9 +34,9 @@ class StagingCommunicator final : public GpuCommunicator {
     return Around(what, {}, {}, deadline,
                   [&](ConstBuffer, Buffer) { return inner_->AgreeOnHostMemory(what, deadline); });
   }
-  void ActFor(std::string whole) override {
+  void ReportAs(std::string whole) override {
     whole_ = whole;
-    inner_->ActFor(std::move(whole));
+    inner_->ReportAs(std::move(whole));
   }
 
   Status Usable() override { return inner_->Usable(); }

@@ -66,11 +66,11 @@ struct alignas(kLineBytes) Progress {
 
 struct alignas(kLineBytes) Attention {
   std::atomic<uint32_t> bell;         // a futex that this rank sleeps on; anyone rings it
-  std::atomic<uint32_t> waiting_for;  // kNobody, kAnybody, or the rank it sleeps for + 1
+  std::atomic<uint32_t> waiting_for;  // kNoRank, kAnyRank, or the rank it sleeps for + 1
   std::atomic<uint32_t> left;         // 1 once this rank gave up: its tensors are out of bounds
 };
-constexpr uint32_t kNobody = 0;
-constexpr uint32_t kAnybody = UINT32_MAX;
+constexpr uint32_t kNoRank = 0;
+constexpr uint32_t kAnyRank = UINT32_MAX;
 
 struct alignas(kLineBytes) Outbox {
   std::atomic<uint64_t> seq;  // messages (or parts of long ones) posted to this peer

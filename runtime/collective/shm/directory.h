@@ -1,7 +1,7 @@
 // The directory in an arena's control area: which communicator's block lies where.
 //
 // The arena's owner opens entries; every other member of the communicator finds the entry by its
-// key, which counts it in, and counts itself out when it closes. Once nobody is left, the owner
+// key, which counts it in, and counts itself out when it closes. Once no member is left, the owner
 // uses entry and block again: until then some member may still be reading the block. A member that
 // never came was never counted in, so it holds nothing up. (A member that was killed never counts
 // itself out; what it had found stays for as long as the arena.)
@@ -39,13 +39,14 @@ class Directory {
   // Opens an entry for the communicator `key` (not 0) with a zeroed block, and counts the owner in.
   StatusOr<Found> Open(uint64_t key, size_t block_bytes);
 
-  // The entry of `key`, if its owner has opened it and nobody has closed it. Counts the caller in.
+  // The entry of `key`, if its owner has opened it and no member has closed it. Counts the caller
+  // in.
   std::optional<Found> Find(uint64_t key);
 
-  // Counts somebody in who keeps what the caller, who is counted in, has found.
+  // Counts another user in of what the caller, which is counted in, has found.
   void CountIn(int entry);
 
-  // Counts the caller out, and hides the entry: what one member has closed nobody new may join.
+  // Counts the caller out, and hides the entry: no new member may join what one member has closed.
   void Close(int entry);
   // The same for the member that opened it.
   void CloseAsOwner(int entry);
@@ -59,7 +60,7 @@ class Directory {
 
   Header& header() const;
   Entry* entries() const;
-  // Gives entries back that nobody uses any more.
+  // Gives entries back that are no longer used.
   void Reclaim();
   // Where a block of `block_bytes` fits between the others; 0 if nowhere.
   size_t FindGap(size_t block_bytes) const;

@@ -1,6 +1,6 @@
 #include "runtime/collective/shm/exchange.h"
 
-#include "runtime/base/fast_copy.h"
+#include "runtime/base/bulk_memory.h"
 
 namespace lockstep::collective::shm {
 namespace {
@@ -50,20 +50,20 @@ Status Exchange::Begin(Deadline deadline) {
 Status Exchange::PlaceSend(Slot& slot) {
   const size_t size_bytes = send_.size_bytes();
   if (size_bytes == 0) {
-    call_.send = Place::kNone;
-  } else if (size_bytes <= kInlineBytes && call_.recv == Place::kNone &&
+    call_.send = BufferLocation::kNone;
+  } else if (size_bytes <= kInlineBytes && call_.recv == BufferLocation::kNone &&
              call_.kind != Kind::kAllToAll) {
     // (What is left out here has other uses for the slot's payload.)
-    call_.send = Place::kInline;
+    call_.send = BufferLocation::kInline;
     std::memcpy(slot.payload.bytes, send_.data, size_bytes);
   } else if (size_bytes <= kFlatBytes) {
-    call_.send = Place::kFlat;
+    call_.send = BufferLocation::kFlat;
     std::memcpy(team_.NextPayload(), send_.data, size_bytes);
   } else if (Reaches(send_)) {
-    call_.send = Place::kArena;
+    call_.send = BufferLocation::kArena;
     slot.payload.at.send_offset = team_.arena().OffsetOf(send_.data);
   } else {
-    call_.send = Place::kStaged;
+    call_.send = BufferLocation::kStaged;
     const auto longest = static_cast<size_t>(*std::max_element(parts_.begin(), parts_.end()));
     send_stride_ = std::min(longest, StageLength());
     StatusOr<std::shared_ptr<tensor::Storage>> stage =
@@ -79,10 +79,10 @@ Status Exchange::PlaceSend(Slot& slot) {
 
 Status Exchange::PlaceRecv(Slot& slot) {
   team_.Expose(nullptr);
-  if (call_.recv == Place::kArena) {
+  if (call_.recv == BufferLocation::kArena) {
     team_.Expose(recv_.data);
     slot.payload.at.recv_offset = team_.arena().OffsetOf(recv_.data);
-  } else if (call_.recv == Place::kStaged) {
+  } else if (call_.recv == BufferLocation::kStaged) {
     StatusOr<std::shared_ptr<tensor::Storage>> stage =
         team_.arena().Allocate(std::min(recv_.count, StageLength()) * element_bytes_);
     if (!stage.ok()) return team_.Fail(stage.status());
@@ -96,12 +96,12 @@ Status Exchange::PlaceRecv(Slot& slot) {
 void Exchange::Survey() {
   for (int r = 0; r < team_.size(); ++r) {
     const Call& call = team_.SlotOf(r).call;
-    const bool send_staged = call.send == Place::kStaged;
-    const bool recv_staged = call.recv == Place::kStaged;
+    const bool send_staged = call.send == BufferLocation::kStaged;
+    const bool recv_staged = call.recv == BufferLocation::kStaged;
     staged_ |= send_staged || recv_staged;
-    touches_ |=
-        send_staged || recv_staged || call.send == Place::kArena || call.recv == Place::kArena;
-    all_reachable_ &= call.recv != Place::kPrivate;
+    touches_ |= send_staged || recv_staged || call.send == BufferLocation::kArena ||
+                call.recv == BufferLocation::kArena;
+    all_reachable_ &= call.recv != BufferLocation::kPrivate;
   }
 }
 
@@ -131,11 +131,11 @@ const std::byte* Exchange::Source(int r, size_t part, size_t offset, const Windo
   if (r == team_.rank()) return static_cast<const std::byte*>(send_.data) + at;
   const Slot& slot = team_.SlotOf(r);
   switch (slot.call.send) {
-    case Place::kInline:
+    case BufferLocation::kInline:
       return slot.payload.bytes + at;
-    case Place::kFlat:
+    case BufferLocation::kFlat:
       return team_.PayloadOf(r) + at;
-    case Place::kStaged:
+    case BufferLocation::kStaged:
       return team_.At(r, slot.payload.at.send_offset) +
              part * slot.payload.at.send_stride * element_bytes_;
     default:
@@ -146,7 +146,7 @@ const std::byte* Exchange::Source(int r, size_t part, size_t offset, const Windo
 std::byte* Exchange::Destination(int r, size_t offset, const Window& window) const {
   const size_t at = (offset + window.begin) * element_bytes_;
   const Slot& slot = team_.SlotOf(r);
-  if (slot.call.recv == Place::kStaged) return team_.At(r, slot.payload.at.recv_offset);
+  if (slot.call.recv == BufferLocation::kStaged) return team_.At(r, slot.payload.at.recv_offset);
   if (r == team_.rank()) return static_cast<std::byte*>(recv_.data) + at;
   return team_.At(r, slot.payload.at.recv_offset) + at;
 }

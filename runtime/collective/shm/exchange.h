@@ -14,8 +14,8 @@
 #include <cstring>
 #include <memory>
 
-#include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/collective/shm/team.h"
@@ -57,9 +57,13 @@ class Exchange {
   void CompareByPairs(Counts send_counts, Counts recv_counts);
 
   // The others may write to `recv` if it lies in the arena...
-  void OfferRecv() { call_.recv = Reaches(recv_) ? Place::kArena : Place::kPrivate; }
+  void OfferRecv() {
+    call_.recv = Reaches(recv_) ? BufferLocation::kArena : BufferLocation::kPrivate;
+  }
   // ... or wherever it lies.
-  void OfferRecvAnywhere() { call_.recv = Reaches(recv_) ? Place::kArena : Place::kStaged; }
+  void OfferRecvAnywhere() {
+    call_.recv = Reaches(recv_) ? BufferLocation::kArena : BufferLocation::kStaged;
+  }
 
   Status Begin(Deadline deadline);
 
@@ -83,7 +87,7 @@ class Exchange {
   // How much of its arena a rank uses for each tensor outside of it.
   static constexpr size_t kStageBytes = size_t{4} << 20;
 
-  // True if the others can reach the buffer. In a team of one, nobody wants to.
+  // True if the others can reach the buffer. A team of one has no others.
   bool Reaches(ConstBuffer buffer) const {
     return team_.size() == 1 || team_.arena().Contains(buffer.data) || buffer.count == 0;
   }

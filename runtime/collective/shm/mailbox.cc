@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/base/fast_copy.h"
+#include "runtime/base/bulk_memory.h"
 
 namespace lockstep::collective::shm {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 // Pieces that a message from outside the arena is posted in.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-size_t PieceLength(Place place, size_t count, DType dtype) {
-  return place == Place::kStaged ? kPieceBytes / SizeOf(dtype) : count;
+size_t PieceLength(BufferLocation place, size_t count, DType dtype) {
+  return place == BufferLocation::kStaged ? kPieceBytes / SizeOf(dtype) : count;
 }
 
 Status Mismatch(Rank from, uint64_t sent, DType sent_dtype, Rank to, uint64_t expected,
@@ -36,11 +36,11 @@ class Mailbox::Outgoing {
   // Decides where the message is for the receiver.
   Status Begin() {
     if (send_.size_bytes() <= kInlineBytes) {
-      place_ = Place::kInline;
+      place_ = BufferLocation::kInline;
     } else if (team_.arena().Contains(send_.data)) {
-      place_ = Place::kArena;
+      place_ = BufferLocation::kArena;
     } else {
-      place_ = Place::kStaged;
+      place_ = BufferLocation::kStaged;
       StatusOr<std::shared_ptr<tensor::Storage>> stage =
           team_.arena().Allocate(std::min(send_.size_bytes(), kPieceBytes));
       if (!stage.ok()) return team_.Fail(stage.status());
@@ -61,7 +61,7 @@ class Mailbox::Outgoing {
       return OkStatus();
     }
     Post();
-    done_ = place_ == Place::kInline;
+    done_ = place_ == BufferLocation::kInline;
     waits_for_receiver_ = true;
     return OkStatus();
   }
@@ -72,9 +72,9 @@ class Mailbox::Outgoing {
         std::min(PieceLength(place_, send_.count, send_.dtype), send_.count - next_);
     const size_t size_bytes = count * SizeOf(send_.dtype);
     const auto* from = static_cast<const std::byte*>(send_.data) + next_ * SizeOf(send_.dtype);
-    if (place_ == Place::kInline) {
+    if (place_ == BufferLocation::kInline) {
       if (size_bytes > 0) std::memcpy(outbox_.payload.bytes, from, size_bytes);
-    } else if (place_ == Place::kArena) {
+    } else if (place_ == BufferLocation::kArena) {
       outbox_.payload.at.send_offset = team_.arena().OffsetOf(from);
     } else {
       FastCopy(stage_->data(), from, size_bytes, Stores::kCached);
@@ -98,7 +98,7 @@ class Mailbox::Outgoing {
   const int to_;
   Outbox& outbox_;
   const Inbox& inbox_;
-  Place place_ = Place::kNone;
+  BufferLocation place_ = BufferLocation::kNone;
   std::shared_ptr<tensor::Storage> stage_;
   size_t next_ = 0;  // the first element not yet posted
   bool waits_for_receiver_ = false;
@@ -121,13 +121,13 @@ class Mailbox::Incoming {
 
   Status Step() {
     if (outbox_.call.dtype != recv_.dtype || outbox_.count != recv_.count) return Refuse();
-    const Place place = outbox_.call.send;
+    const BufferLocation place = outbox_.call.send;
     const size_t count =
         std::min(PieceLength(place, recv_.count, recv_.dtype), recv_.count - next_);
     const size_t size_bytes = count * SizeOf(recv_.dtype);
     auto* to = static_cast<std::byte*>(recv_.data) + next_ * SizeOf(recv_.dtype);
     ++received_;
-    if (place == Place::kInline) {
+    if (place == BufferLocation::kInline) {
       if (size_bytes > 0) std::memcpy(to, outbox_.payload.bytes, size_bytes);
     } else {
       // Sequentially consistent, as in Team::Leave(): either we see that the sender left, or it

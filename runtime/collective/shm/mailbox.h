@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/base/buffer.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/shm/team.h"
 

@@ -1,12 +1,11 @@
-// Broadcast, AllGather, Gather, Scatter, AllToAll: copies, without arithmetic.
-//
-// As a rule the receiver copies, straight from where the data is. A large broadcast or gather has
-// fewer sources or receivers than ranks; there every rank copies a share, if it can reach the
-// memory that is written.
-#include "runtime/base/fast_copy.h"
+#include "runtime/collective/shm/movements.h"
+
+#include <algorithm>
+
+#include "runtime/base/bulk_memory.h"
 #include "runtime/collective/checks.h"
-#include "runtime/collective/shm/shm_communicator.h"
-#include "runtime/collective/slice.h"
+#include "runtime/collective/groups.h"
+#include "runtime/collective/shm/exchange.h"
 
 namespace lockstep::collective::shm {
 namespace {
@@ -43,10 +42,12 @@ const void* PartOf(ConstBuffer buffer, Counts counts, Rank rank) {
 
 }  // namespace
 
-Status ShmCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
+Movements::Movements(Team& team) : team_(team), destinations_(static_cast<size_t>(team.size())) {}
+
+Status Movements::Broadcast(ConstBuffer send, Buffer recv, Rank root, Deadline deadline) {
   const auto count = static_cast<int64_t>(recv.count);
   Exchange x(
-      *team_,
+      team_,
       Call{.kind = Kind::kBroadcast, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
       send, rank() == root ? Counts(&count, 1) : Counts(), recv);
   x.Compare(recv.count);
@@ -83,10 +84,9 @@ Status ShmCommunicator::DoBroadcast(ConstBuffer send, Buffer recv, Rank root, De
       deadline);
 }
 
-Status ShmCommunicator::DoAllGather(ConstBuffer send, Buffer recv, Counts counts,
-                                    Deadline deadline) {
+Status Movements::AllGather(ConstBuffer send, Buffer recv, Counts counts, Deadline deadline) {
   const int64_t mine = counts[static_cast<size_t>(rank())];
-  Exchange x(*team_, Call{.kind = Kind::kAllGather, .dtype = recv.dtype}, send, Counts(&mine, 1),
+  Exchange x(team_, Call{.kind = Kind::kAllGather, .dtype = recv.dtype}, send, Counts(&mine, 1),
              recv);
   x.Compare(counts);
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
@@ -108,15 +108,15 @@ Status ShmCommunicator::DoAllGather(ConstBuffer send, Buffer recv, Counts counts
       deadline);
 }
 
-Status ShmCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                 Deadline deadline) {
+Status Movements::Gather(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                         Deadline deadline) {
   const int64_t mine = counts[static_cast<size_t>(rank())];
   if (rank() == root) {
     if (send.data != PartOf(recv, counts, rank())) {
       LOCKSTEP_RETURN_IF_ERROR(CheckOverlap(send, recv, nullptr));
     }
   }
-  Exchange x(*team_,
+  Exchange x(team_,
              Call{.kind = Kind::kGather, .dtype = send.dtype, .root = static_cast<uint16_t>(root)},
              send, Counts(&mine, 1), recv);
   x.Compare(counts);
@@ -144,10 +144,10 @@ Status ShmCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, R
       deadline);
 }
 
-Status ShmCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
-                                  Deadline deadline) {
+Status Movements::Scatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
+                          Deadline deadline) {
   const int64_t mine = counts[static_cast<size_t>(rank())];
-  Exchange x(*team_,
+  Exchange x(team_,
              Call{.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
              send, rank() == root ? counts : Counts(), recv);
   x.Compare(counts);
@@ -168,14 +168,14 @@ Status ShmCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, 
       deadline);
 }
 
-Status ShmCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
-                                   Counts recv_counts, Deadline deadline) {
+Status Movements::AllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
+                           Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   if (send_counts[mine] != recv_counts[mine]) {
-    return InvalidArgument("rank ", team_->WorldRank(rank()), " sends ", send_counts[mine],
+    return InvalidArgument("rank ", team_.WorldRank(rank()), " sends ", send_counts[mine],
                            " elements to itself, but expects ", recv_counts[mine]);
   }
-  Exchange x(*team_, Call{.kind = Kind::kAllToAll, .dtype = send.dtype}, send, send_counts, recv);
+  Exchange x(team_, Call{.kind = Kind::kAllToAll, .dtype = send.dtype}, send, send_counts, recv);
   x.CompareByPairs(send_counts, recv_counts);
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
   LOCKSTEP_ASSIGN_OR_RETURN(const size_t longest, ComparePairs());
@@ -189,7 +189,7 @@ Status ShmCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer 
         for (int r = 0; r < size(); ++r) {
           const int64_t count = recv_counts[static_cast<size_t>(r)];
           if (const size_t n = window.CountOf(count); n > 0) {
-            const Counts theirs = team_->CountsOf(r).first(static_cast<size_t>(size()));
+            const Counts theirs = team_.CountsOf(r).first(static_cast<size_t>(size()));
             const auto source_offset = static_cast<size_t>(OffsetOf(theirs, rank()));
             Copy(x.Destination(rank(), offset, window), x.Source(r, mine, source_offset, window),
                  n * element_bytes, stores);
@@ -200,22 +200,22 @@ Status ShmCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer 
       deadline);
 }
 
-StatusOr<size_t> ShmCommunicator::ComparePairs() const {
-  const uint64_t each = team_->SlotOf(rank()).payload.at.each;
+StatusOr<size_t> Movements::ComparePairs() const {
+  const uint64_t each = team_.SlotOf(rank()).payload.at.each;
   bool even = each != kUneven;
-  for (int r = 0; r < size(); ++r) even &= team_->SlotOf(r).payload.at.each == each;
+  for (int r = 0; r < size(); ++r) even &= team_.SlotOf(r).payload.at.each == each;
   if (even) return static_cast<size_t>(each);
   size_t longest = 0;
   const auto n = static_cast<size_t>(size());
   for (size_t from = 0; from < n; ++from) {
-    const Counts sent = team_->CountsOf(static_cast<int>(from)).first(n);
+    const Counts sent = team_.CountsOf(static_cast<int>(from)).first(n);
     longest = std::max(longest, LongestOf(sent));
     for (size_t to = 0; to < n; ++to) {
-      const int64_t expected = team_->CountsOf(static_cast<int>(to))[n + from];
+      const int64_t expected = team_.CountsOf(static_cast<int>(to))[n + from];
       if (sent[to] == expected) continue;
-      return team_->Fail(InvalidArgument(
-          "the ranks disagree: in an all-to-all, rank ", team_->WorldRank(static_cast<int>(from)),
-          " sends ", sent[to], " elements to rank ", team_->WorldRank(static_cast<int>(to)),
+      return team_.Fail(InvalidArgument(
+          "the ranks disagree: in an all-to-all, rank ", team_.WorldRank(static_cast<int>(from)),
+          " sends ", sent[to], " elements to rank ", team_.WorldRank(static_cast<int>(to)),
           ", which expects ", expected));
     }
   }

@@ -1,13 +1,11 @@
-// AllReduce, Reduce, ReduceScatter.
-//
-// Small: every rank reads all inputs from the slots. Large: every rank reads its slice of all
-// inputs and writes the result to all who want it; each input is read once and each output written
-// once. Inputs are always combined in rank order, so the bits do not depend on who computes them.
-#include "runtime/base/fast_copy.h"
+#include "runtime/collective/shm/reductions.h"
+
+#include <algorithm>
+
+#include "runtime/base/bulk_memory.h"
 #include "runtime/collective/checks.h"
+#include "runtime/collective/groups.h"
 #include "runtime/collective/kernels/kernels.h"
-#include "runtime/collective/shm/shm_communicator.h"
-#include "runtime/collective/slice.h"
 
 namespace lockstep::collective::shm {
 namespace {
@@ -26,8 +24,13 @@ Stores ChooseStores(size_t touched_bytes, absl::Span<void* const> destinations,
 
 }  // namespace
 
-void ShmCommunicator::CombineWindow(const Exchange& x, const Window& window, DType dtype,
-                                    ReduceOp op, int first, int num) {
+Reductions::Reductions(Team& team)
+    : team_(team),
+      sources_(static_cast<size_t>(team.size())),
+      destinations_(static_cast<size_t>(team.size())) {}
+
+void Reductions::CombineWindow(const Exchange& x, const Window& window, DType dtype, ReduceOp op,
+                               int first, int num) {
   const size_t element_bytes = SizeOf(dtype);
   const size_t count = window.end - window.begin;
   const Slice slice = x.touches() ? SliceOf(count, element_bytes, rank(), size()) : Slice{0, count};
@@ -46,9 +49,9 @@ void ShmCommunicator::CombineWindow(const Exchange& x, const Window& window, DTy
                                  stores);
 }
 
-Status ShmCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
+Status Reductions::AllReduce(ConstBuffer send, Buffer recv, ReduceOp op, Deadline deadline) {
   const auto count = static_cast<int64_t>(send.count);
-  Exchange x(*team_, Call{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send,
+  Exchange x(team_, Call{.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send,
              Counts(&count, 1), recv);
   x.Compare(send.count);
   if (send.size_bytes() > kFlatBytes) x.OfferRecvAnywhere();
@@ -65,10 +68,10 @@ Status ShmCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op, 
       deadline);
 }
 
-Status ShmCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
-                                 Deadline deadline) {
+Status Reductions::Reduce(ConstBuffer send, Buffer recv, ReduceOp op, Rank root,
+                          Deadline deadline) {
   const auto count = static_cast<int64_t>(send.count);
-  Exchange x(*team_,
+  Exchange x(team_,
              Call{.kind = Kind::kReduce,
                   .dtype = send.dtype,
                   .op = op,
@@ -86,12 +89,12 @@ Status ShmCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Ran
       deadline);
 }
 
-Status ShmCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
-                                        Deadline deadline) {
+Status Reductions::ReduceScatter(ConstBuffer send, Buffer recv, Counts counts, ReduceOp op,
+                                 Deadline deadline) {
   const auto mine = static_cast<size_t>(rank());
   const auto offset = static_cast<size_t>(OffsetOf(counts, rank()));
-  Exchange x(*team_, Call{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send,
-             counts, recv);
+  Exchange x(team_, Call{.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op}, send, counts,
+             recv);
   x.Compare(counts);
   LOCKSTEP_RETURN_IF_ERROR(x.Begin(deadline));
   const size_t touched_bytes = send.size_bytes() * static_cast<size_t>(size() + 1);

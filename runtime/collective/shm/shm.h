@@ -44,7 +44,7 @@ struct Options {
   std::vector<Rank> members;
   // Tells worlds apart that share arenas, such as the epochs of one cluster: the same on all ranks.
   uint64_t world = 0;
-  // True if all arenas had been created before anybody learned their names: then one that is not
+  // True if all arenas had been created before any rank learned their names: then one that is not
   // there is that of a rank that ended, and is not waited for.
   bool arenas_exist = false;
   WaitPolicy wait;

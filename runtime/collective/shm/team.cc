@@ -5,12 +5,36 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/collective/shm/poll.h"
-#include "runtime/collective/shm/straggler.h"
-
 namespace lockstep::collective::shm {
+namespace {
 
-Team::Team(std::shared_ptr<World> world, uint64_t key, std::vector<Rank> members, int rank,
+// A member that was touching tensors of this rank when this rank stopped waiting for it. Stays
+// counted in at the member's block, so that it can be watched after the team was closed.
+//
+// Threads: immutable.
+class AbandonedPeer {
+ public:
+  AbandonedPeer(const Peer& peer, int entry, const Progress& progress)
+      : peer_(peer), entry_(entry), progress_(progress) {
+    peer_.directory().CountIn(entry);
+  }
+  ~AbandonedPeer() { peer_.directory().Close(entry_); }
+  AbandonedPeer(const AbandonedPeer&) = delete;
+  AbandonedPeer& operator=(const AbandonedPeer&) = delete;
+
+  bool IsTouching() const {
+    return progress_.touching.load(std::memory_order_seq_cst) != 0 && peer_.IsAlive();
+  }
+
+ private:
+  const Peer peer_;
+  const int entry_;
+  const Progress& progress_;
+};
+
+}  // namespace
+
+Team::Team(std::shared_ptr<ShmWorld> world, uint64_t key, std::vector<Rank> members, int rank,
            Directory::Found own)
     : world_(std::move(world)),
       key_(key),
@@ -36,7 +60,7 @@ Team::~Team() {
   }
 }
 
-StatusOr<std::unique_ptr<Team>> Team::Open(std::shared_ptr<World> world, uint64_t key,
+StatusOr<std::unique_ptr<Team>> Team::Open(std::shared_ptr<ShmWorld> world, uint64_t key,
                                            std::vector<Rank> members, int rank, const Team* parent,
                                            const std::atomic<bool>* cancelled, Deadline deadline) {
   const size_t block_bytes = Block::SizeBytes(static_cast<int>(members.size()));
@@ -247,9 +271,9 @@ void Team::Abandon(int r) {
   progress.abandoned.store(1, std::memory_order_seq_cst);
   if (exposed_ == nullptr) return;
   abandoned_writing_ = true;
-  const auto straggler = std::make_shared<const Straggler>(
+  const auto abandoned = std::make_shared<const AbandonedPeer>(
       world_->peer(WorldRank(r)), entries_[static_cast<size_t>(r)], progress);
-  arena().HoldBack(exposed_, [straggler] { return straggler->IsTouching(); });
+  arena().HoldBack(exposed_, [abandoned] { return abandoned->IsTouching(); });
 }
 
 std::string Team::DescribeCall(int r) const {

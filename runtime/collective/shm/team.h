@@ -7,10 +7,10 @@
 // Two slots per rank suffice: a rank fills slot n+2 only after it met all others in n+1, and they
 // published n+1 only after they were through with n.
 //
-// A rank that fails leaves the team: nobody touches its tensors from then on, and it waits for
-// those that do already. One that does not finish soon (its process was stopped) is abandoned: what
-// it may still write to is held back in the arena until it is through or has ended, and its own
-// operation will fail, because what it reads may have changed.
+// A rank that fails leaves the team: no other rank touches its tensors from then on, and it waits
+// for those that do already. One that does not finish soon (its process was stopped) is abandoned:
+// what it may still write to is held back in the arena until it is through or has ended, and its
+// own operation will fail, because what it reads may have changed.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,8 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/shm/block.h"
+#include "runtime/collective/shm/shm_world.h"
 #include "runtime/collective/shm/waiter.h"
-#include "runtime/collective/shm/world.h"
 
 namespace lockstep::collective::shm {
 
@@ -33,7 +33,7 @@ class Team {
  public:
   // Opens this rank's block under `key` and finds the blocks of the other members. Returns when all
   // members have come, or `parent` is aborted, or `cancelled` is true (both may be null).
-  static StatusOr<std::unique_ptr<Team>> Open(std::shared_ptr<World> world, uint64_t key,
+  static StatusOr<std::unique_ptr<Team>> Open(std::shared_ptr<ShmWorld> world, uint64_t key,
                                               std::vector<Rank> members, int rank,
                                               const Team* parent,
                                               const std::atomic<bool>* cancelled,
@@ -47,7 +47,7 @@ class Team {
   uint64_t key() const { return key_; }
   const std::vector<Rank>& members() const { return members_; }
   Rank WorldRank(int r) const { return members_[static_cast<size_t>(r)]; }
-  const std::shared_ptr<World>& world() const { return world_; }
+  const std::shared_ptr<ShmWorld>& world() const { return world_; }
   tensor::Arena& arena() const { return world_->home().arena(); }
 
   // The first failure, or the cause of an abort; OK if the team can be used.
@@ -58,7 +58,7 @@ class Team {
   }
   void Abort(const Status& cause) { waiter_.Abort(cause); }
   // Errors tell of `whole` instead of this rank's operations, unless it is empty.
-  void ActFor(std::string whole) { whole_ = std::move(whole); }
+  void ReportAs(std::string whole) { whole_ = std::move(whole); }
   // Leaves the team and returns `failure`, as every later operation will.
   Status Fail(const Status& failure);
 
@@ -66,7 +66,7 @@ class Team {
   Slot& NextSlot() const { return own().slot(seq_ + 1); }
   std::byte* NextPayload() const { return own().payload(seq_ + 1); }
   absl::Span<int64_t> NextCounts() const { return own().counts(seq_ + 1); }
-  // Publishes the slot, waits for everybody's, and compares them.
+  // Publishes the slot, waits for those of all ranks, and compares them.
   Status Meet(Deadline deadline);
   // What rank `r` published for the operation in progress.
   const Slot& SlotOf(int r) const { return block(r).slot(seq_); }
@@ -99,14 +99,14 @@ class Team {
   template <typename Ready>
   Status WaitFor(Ready ready, absl::Span<const int> awaited, const char* what, Deadline deadline) {
     if (waiter_.Spin(ready)) return OkStatus();
-    const uint32_t whom = awaited.size() == 1 ? NumberOf(awaited[0]) : kAnybody;
+    const uint32_t whom = awaited.size() == 1 ? NumberOf(awaited[0]) : kAnyRank;
     const Outcome outcome =
         waiter_.Sleep(ready, whom, deadline, [&](Look look) { return IsAnyLost(awaited, look); });
     return outcome == Outcome::kReady ? OkStatus() : Fail(Explain(outcome, awaited, what));
   }
 
  private:
-  Team(std::shared_ptr<World> world, uint64_t key, std::vector<Rank> members, int rank,
+  Team(std::shared_ptr<ShmWorld> world, uint64_t key, std::vector<Rank> members, int rank,
        Directory::Found own);
 
   // How waiting_for names a rank.
@@ -122,7 +122,7 @@ class Team {
   template <typename Arrived>
   Status AwaitAll(Arrived arrived, Deadline deadline);
   void NotifyAll() const;
-  // Tells everybody that this rank takes part in nothing any more.
+  // Tells all others that this rank takes part in nothing any more.
   void SayLeft() const;
   void Leave();
   // Gives up waiting for rank `r`, which is in the middle of touching this rank's tensors.
@@ -139,7 +139,7 @@ class Team {
   // Why waiting for the ranks in `missing` ended: by those that are lost, if any is.
   Status Explain(Outcome outcome, absl::Span<const int> missing, const std::string& what) const;
 
-  const std::shared_ptr<World> world_;
+  const std::shared_ptr<ShmWorld> world_;
   const uint64_t key_;
   const std::vector<Rank> members_;  // world ranks
   const int rank_;

@@ -1,5 +1,7 @@
-// Waiting for a peer: spin, yield, sleep; until it comes, the deadline passes, or somebody aborts.
+// Waiting for a peer: spin, yield, sleep; until it comes, the deadline passes, or an abort.
 #pragma once
+
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -7,6 +9,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
@@ -31,6 +34,24 @@ inline void Pause() {
 #endif
 }
 
+// Waits for what has no bell to sleep on, such as other processes that start: calls `ready` until
+// it is true or the deadline has passed; false means the latter. Eager at first, because ranks
+// mostly start together, then ever more patient.
+template <typename Ready>
+bool Poll(Ready ready, Deadline deadline) {
+  constexpr int kYields = 100;
+  constexpr auto kLongestNap = std::chrono::microseconds(1000);
+  for (int i = 0; i < kYields; ++i) {
+    if (ready()) return true;
+    sched_yield();
+  }
+  for (auto nap = std::chrono::microseconds(20);; nap = std::min(2 * nap, kLongestNap)) {
+    if (ready()) return true;
+    if (deadline.Expired()) return false;
+    std::this_thread::sleep_for(nap);
+  }
+}
+
 // Threads: one waits; Abort() and Ring() may come from any other.
 class Waiter {
  public:
@@ -48,7 +69,7 @@ class Waiter {
   }
 
   // Waits without wasting time of others. `whom` is who rings this rank's bell when it makes
-  // `ready()` true, or gives up (its rank + 1, or kAnybody). `lost(look)` says whether waiting is
+  // `ready()` true, or gives up (its rank + 1, or kAnyRank). `lost(look)` says whether waiting is
   // in vain; it is asked for a glance whenever the bell has rung, and to look closely now and then,
   // and once before the deadline ends the wait.
   template <typename Ready, typename Lost>
@@ -63,7 +84,7 @@ class Waiter {
   // to it before (a full fence stands between them and this).
   static void Wake(Attention& attention, uint32_t self) {
     const uint32_t waiting_for = attention.waiting_for.load(std::memory_order_relaxed);
-    if (waiting_for == self || waiting_for == kAnybody) [[unlikely]]
+    if (waiting_for == self || waiting_for == kAnyRank) [[unlikely]]
       Ring(attention);
   }
 
@@ -92,7 +113,7 @@ void YieldProcessor();
 template <typename Ready, typename Lost>
 Outcome Waiter::Conclude(Ready ready, Lost lost, Outcome otherwise) {
   const bool in_vain = lost(Look::kClosely);
-  // A peer that did its part and then left has not left anybody waiting.
+  // A peer that did its part and then left has left no rank waiting.
   if (ready()) return Outcome::kReady;
   return in_vain ? Outcome::kLost : otherwise;
 }
@@ -133,7 +154,7 @@ Outcome Waiter::Sleep(Ready ready, uint32_t whom, Deadline deadline, Lost lost) 
         outcome = ready() ? Outcome::kReady : Outcome::kLost;
       }
     }
-    attention_.waiting_for.store(kNobody, std::memory_order_relaxed);
+    attention_.waiting_for.store(kNoRank, std::memory_order_relaxed);
     if (outcome.has_value()) return *outcome;
   }
 }

@@ -1,61 +1,13 @@
 #include "runtime/collective/two_level/two_level_communicator.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <utility>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "runtime/collective/checks.h"
 
 namespace lockstep::collective::two_level {
-namespace {
-
-// What a stage takes longer than the one before, to hear what went wrong in it.
-constexpr std::chrono::milliseconds kToHear{150};
-// Descriptions and failures as ranks tell them to each other.
-constexpr size_t kTextBytes = 1024;
-
-Deadline Later(Deadline deadline) {
-  constexpr auto kForever = Deadline::Clock::time_point::max();
-  return kForever - deadline.when() < kToHear ? deadline : Deadline::At(deadline.when() + kToHear);
-}
-
-// Everybody's `own`, by rank.
-StatusOr<std::vector<uint64_t>> Share(Communicator& node, uint64_t own, Deadline deadline) {
-  const auto size = static_cast<size_t>(node.size());
-  std::vector<uint64_t> all(size);
-  const std::vector<int64_t> counts(size, 1);
-  LOCKSTEP_RETURN_IF_ERROR(
-      node.AllGather(ViewOf(&own, 1), ViewOf(all.data(), size), counts, deadline));
-  return all;
-}
-
-StatusOr<std::vector<std::string>> ShareTexts(Communicator& node, std::string_view own,
-                                              Deadline deadline) {
-  const auto size = static_cast<size_t>(node.size());
-  uint8_t mine[kTextBytes] = {};
-  std::memcpy(mine, own.data(), std::min(own.size(), kTextBytes - 1));
-  std::vector<uint8_t> all(size * kTextBytes);
-  const std::vector<int64_t> counts(size, kTextBytes);
-  LOCKSTEP_RETURN_IF_ERROR(
-      node.AllGather(ViewOf(mine, kTextBytes), ViewOf(all.data(), all.size()), counts, deadline));
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < size; ++i) {
-    texts.emplace_back(reinterpret_cast<const char*>(all.data()) + i * kTextBytes);
-  }
-  return texts;
-}
-
-// One rail's ranks, by node.
-std::vector<Rank> RanksOnRail(const Layout& layout) {
-  std::vector<Rank> ranks;
-  for (const auto& node : layout.nodes()) {
-    ranks.push_back(node[static_cast<size_t>(layout.local())]);
-  }
-  return ranks;
-}
-
-}  // namespace
 
 std::unique_ptr<Communicator> Combine(std::vector<std::vector<Rank>> nodes,
                                       std::unique_ptr<Communicator> node,
@@ -72,94 +24,90 @@ std::unique_ptr<Communicator> Combine(std::vector<std::vector<Rank>> nodes,
 
 TwoLevelCommunicator::TwoLevelCommunicator(Layout layout, std::unique_ptr<Communicator> node,
                                            std::unique_ptr<message::MessageCommunicator> network)
-    : layout_(std::move(layout)),
-      node_(std::move(node)),
-      network_(std::move(network)),
-      rail_(layout_.has_rail() ? network_->Among(RanksOnRail(layout_)) : nullptr),
-      name_("shm+" + std::string(network_->backend())) {}
+    : name_("shm+" + std::string(network->backend())),
+      runner_(std::move(layout), std::move(node), std::move(network)),
+      reductions_(runner_),
+      movements_(runner_) {}
 
-void TwoLevelCommunicator::ActFor(std::string whole) { whole_ = std::move(whole); }
+Status TwoLevelCommunicator::DoSend(ConstBuffer send, Rank to, Deadline deadline) {
+  return runner_.Inside(runner_.layout().IsNear(to)
+                            ? runner_.node()->Send(send, runner_.layout().LocalOf(to), deadline)
+                            : runner_.network().Send(send, to, deadline));
+}
 
-void TwoLevelCommunicator::Leave(const Status& why) { (void)Fail(why); }
+Status TwoLevelCommunicator::DoRecv(Buffer recv, Rank from, Deadline deadline) {
+  return runner_.Inside(runner_.layout().IsNear(from)
+                            ? runner_.node()->Recv(recv, runner_.layout().LocalOf(from), deadline)
+                            : runner_.network().Recv(recv, from, deadline));
+}
 
-Status TwoLevelCommunicator::Fail(const Status& failure) {
-  if (failure_.ok()) {
-    failure_ = failure;
-    network_->Leave(failure);
-    if (node_ != nullptr) node_->Leave(failure);
+Status TwoLevelCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
+                                        Deadline deadline) {
+  if (runner_.layout().IsNear(to) && runner_.layout().IsNear(from)) {
+    return runner_.Inside(runner_.node()->SendRecv(send, runner_.layout().LocalOf(to), recv,
+                                                   runner_.layout().LocalOf(from), deadline));
   }
-  return failure_;
-}
-
-void TwoLevelCommunicator::Abort(const Status& cause) {
-  if (node_ != nullptr) node_->Abort(cause);
-  network_->Abort(cause);  // and with it the rail
-}
-
-StatusOr<TwoLevelCommunicator::Stages> TwoLevelCommunicator::Begin(const Call& call, uint64_t count,
-                                                                   Counts counts,
-                                                                   Deadline deadline) {
-  Stages stages{deadline, Later(deadline), Later(Later(deadline))};
-  Call described = call;
-  if (!AreEven(counts)) described.uneven = 1;
-  what_ = whole_.empty() ? Describe(described, count, counts, members()[call.root]) : whole_;
-  if (rail_ != nullptr) rail_->ActFor(what_);
-  if (node_ == nullptr) return stages;
-  node_->ActFor(what_);
-  const StatusOr<std::vector<uint64_t>> hashes =
-      Share(*node_, MixText(what_.size(), what_), stages.inside);
-  if (!hashes.ok()) return Fail(hashes.status());
-  const bool agree = std::all_of(hashes->begin(), hashes->end(),
-                                 [&](uint64_t hash) { return hash == hashes->front(); });
-  if (agree) return stages;
-  const StatusOr<std::vector<std::string>> texts = ShareTexts(*node_, what_, stages.inside);
-  if (!texts.ok()) return Fail(texts.status());
-  return Fail(InvalidArgument(DescribeDisagreement(*texts, node_->members())));
-}
-
-Status TwoLevelCommunicator::EndCrossing(const Status& crossed, const Stages& stages) {
-  if (node_ == nullptr) return Inside(crossed);
-  const auto code = static_cast<uint64_t>(crossed.code());
-  const StatusOr<std::vector<uint64_t>> codes = Share(*node_, code, stages.after);
-  if (!codes.ok()) return Fail(codes.status());
-  const auto ok = static_cast<uint64_t>(StatusCode::kOk);
-  const auto failed =
-      std::find_if(codes->begin(), codes->end(), [&](uint64_t one) { return one != ok; });
-  if (failed == codes->end()) return OkStatus();
-  const StatusOr<std::vector<std::string>> texts =
-      ShareTexts(*node_, Message(crossed), stages.after);
-  if (!texts.ok()) return Fail(texts.status());
-  return Fail(Status(static_cast<StatusCode>(*failed),
-                     (*texts)[static_cast<size_t>(failed - codes->begin())]));
-}
-
-StatusOr<Buffer> TwoLevelCommunicator::Scratch(Area area, size_t count, DType dtype) {
-  const StatusOr<std::byte*> memory = scratch_[area].AtLeast(count * SizeOf(dtype));
-  if (memory.ok()) return Buffer{*memory, count, dtype};
-  const Rank self = members()[static_cast<size_t>(rank())];
-  return Fail(Annotate(memory.status(), "rank " + std::to_string(self) + " in " + what_));
+  if (!runner_.layout().IsNear(to) && !runner_.layout().IsNear(from)) {
+    return runner_.Inside(runner_.network().SendRecv(send, to, recv, from, deadline));
+  }
+  // One goes inside and one across: at the same time, or a ring of ranks would wait in a circle.
+  std::mutex mutex;
+  Status first;
+  // The half that fails first says why, and ends the other, which must not wait for its deadline.
+  const auto note = [&](const Status& status, Communicator& other) {
+    if (status.ok()) return;
+    {
+      std::lock_guard lock(mutex);
+      if (!first.ok()) return;
+      first = status;
+    }
+    other.Abort(status);
+  };
+  Communicator& by_to = runner_.layout().IsNear(to) ? *runner_.node() : runner_.network();
+  Communicator& by_from = runner_.layout().IsNear(from) ? *runner_.node() : runner_.network();
+  std::thread sender;
+  try {
+    sender = std::thread([&] {
+      const Rank there = runner_.layout().IsNear(to) ? runner_.layout().LocalOf(to) : to;
+      note(by_to.Send(send, there, deadline), by_from);
+    });
+  } catch (const std::system_error& error) {
+    return runner_.Fail(ResourceExhausted(
+        "rank ", members()[static_cast<size_t>(rank())],
+        " cannot start the thread that it needs to send to its node and receive from another, or "
+        "the other way round: ",
+        error.what(), "; raise the limits on its processes and memory"));
+  }
+  const Rank there = runner_.layout().IsNear(from) ? runner_.layout().LocalOf(from) : from;
+  note(by_from.Recv(recv, there, deadline), by_to);
+  sender.join();
+  return runner_.Inside(first);
 }
 
 StatusOr<std::unique_ptr<Communicator>> TwoLevelCommunicator::DoSplit(
     absl::Span<const Rank> group_ranks, uint64_t tag, Deadline deadline,
     const std::atomic<bool>* cancelled) {
   LOCKSTEP_RETURN_IF_ERROR(CheckSplit(group_ranks, rank(), size()));
-  std::vector<std::vector<Rank>> nodes(layout_.nodes().size());  // of ranks of the new group
-  std::vector<Rank> near;                                        // of ranks of the node
+  std::vector<std::vector<Rank>> nodes(
+      runner_.layout().nodes().size());  // of ranks of the new group
+  std::vector<Rank> near;                // of ranks of the node
   for (size_t i = 0; i < group_ranks.size(); ++i) {
-    nodes[static_cast<size_t>(layout_.NodeOf(group_ranks[i]))].push_back(static_cast<Rank>(i));
-    if (layout_.IsNear(group_ranks[i])) near.push_back(layout_.LocalOf(group_ranks[i]));
+    nodes[static_cast<size_t>(runner_.layout().NodeOf(group_ranks[i]))].push_back(
+        static_cast<Rank>(i));
+    if (runner_.layout().IsNear(group_ranks[i]))
+      near.push_back(runner_.layout().LocalOf(group_ranks[i]));
   }
   nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [](auto& node) { return node.empty(); }),
               nodes.end());
   std::unique_ptr<Communicator> node;
-  if (node_ != nullptr && (near.size() > 1 || nodes.size() == 1)) {
-    LOCKSTEP_ASSIGN_OR_RETURN(node, node_->Split(near, tag, deadline, cancelled));
+  if (runner_.node() != nullptr && (near.size() > 1 || nodes.size() == 1)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(node, runner_.node()->Split(near, tag, deadline, cancelled));
     if (nodes.size() == 1) return node;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(auto network,
-                            network_->SplitOff(group_ranks, tag, deadline, cancelled));
-  return Combine(std::move(nodes), std::move(node), std::move(network), layout_.one_rail_bytes());
+                            runner_.network().SplitOff(group_ranks, tag, deadline, cancelled));
+  return Combine(std::move(nodes), std::move(node), std::move(network),
+                 runner_.layout().one_rail_bytes());
 }
 
 }  // namespace lockstep::collective::two_level

@@ -19,7 +19,7 @@ inline constexpr size_t kKeyBytes = 32;
 inline constexpr char kPublicPrefix[] = "lpk_";
 inline constexpr char kSecretPrefix[] = "lsk_";
 
-// Whoever has it knows how to check that a peer is who it says.
+// Its holder can check that a peer is the one that it says.
 struct PublicKey {
   std::array<uint8_t, kKeyBytes> bytes{};
 
@@ -27,7 +27,7 @@ struct PublicKey {
   friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
 };
 
-// Whoever has it is its owner. Printed by nothing but SecretText(); wiped from memory at its end.
+// Its holder is its owner. Printed by nothing but SecretText(); wiped from memory at its end.
 class SecretKey {
  public:
   SecretKey() = default;

@@ -13,8 +13,7 @@
 #include <sstream>
 
 #include "absl/cleanup/cleanup.h"
-#include "runtime/base/file_error.h"
-#include "runtime/base/trusted_path.h"
+#include "runtime/base/files.h"
 
 namespace lockstep::control {
 namespace {
@@ -59,7 +58,7 @@ StatusOr<std::string> ReadChecked(const std::string& path, Check check) {
   if (fstat(fd, &file) != 0) return KeyFileError("cannot read", path, errno);
   if (!S_ISREG(file.st_mode)) return InvalidArgument(path, " is no file");
   LOCKSTEP_RETURN_IF_ERROR(check(path, file));
-  LOCKSTEP_RETURN_IF_ERROR(CheckWayTo(path));
+  LOCKSTEP_RETURN_IF_ERROR(CheckDirectoriesTo(path));
   if (file.st_size > kMaxFileBytes) {
     return InvalidArgument(path, " has ", file.st_size, " bytes; at most ", kMaxFileBytes,
                            " are read");
@@ -191,7 +190,7 @@ Status ReplaceKeyFile(const std::string& path, const KeyPair& pair, const std::s
     }
     owner = before.st_uid;
   }
-  LOCKSTEP_RETURN_IF_ERROR(CheckWayTo(path, owner));
+  LOCKSTEP_RETURN_IF_ERROR(CheckDirectoriesTo(path, owner));
   return WriteFileWhole(path, KeyFileText(pair, name), 0600);
 }
 

@@ -3,8 +3,8 @@
 // A key file holds one secret key, and lines that begin with #. It must be readable by its owner
 // alone: by this process's user, or by root and then perhaps by a group that this process is in (as
 // orchestrators hand out secrets). A file of public keys holds one on each line. What is read must
-// lie where nobody but root and this process's user can put another file in its place
-// (runtime/base/trusted_path.h).
+// lie where only root and this process's user can put another file in its place
+// (runtime/base/files.h).
 #pragma once
 
 #include <string>
@@ -20,11 +20,11 @@ namespace lockstep::control {
 StatusOr<KeyPair> ReadKeyFile(const std::string& path);
 
 // Makes the file, with mode 0600, and all of it or nothing. `name`: for people. kAlreadyExists if
-// there is one: nobody's key is overwritten.
+// there is one: no key is overwritten.
 Status WriteKeyFile(const std::string& path, const KeyPair& pair, const std::string& name);
 // The same, but it takes the place of one that is there and keeps its owner, who has the new secret
-// then: this process's user, or root; for root anybody, in directories that only he and root may
-// write to. kPermissionDenied: it is another's, or others could put a file there;
+// then: this process's user, or root; for root any user, in directories that only that user and
+// root may write to. kPermissionDenied: it is another's, or others could put a file there;
 // kInvalidArgument: it is no file.
 Status ReplaceKeyFile(const std::string& path, const KeyPair& pair, const std::string& name);
 

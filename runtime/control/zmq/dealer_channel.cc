@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "runtime/control/zmq/curve.h"
+#include "runtime/control/zmq/socket.h"
 #include "runtime/control/zmq/tcp_dealer.h"
 #include "runtime/control/zmq/zmq_channel.h"
 

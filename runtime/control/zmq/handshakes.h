@@ -1,4 +1,4 @@
-// What became of a socket's attempts to connect: ZeroMQ itself tells nobody.
+// What became of a socket's attempts to connect: ZeroMQ itself does not tell.
 // Private to this folder.
 #pragma once
 

@@ -15,7 +15,7 @@
 namespace lockstep::control {
 
 // Threads: one at a time. Ownership: the socket's file and the lock's are removed with this object,
-// unless somebody else has put another file in the socket's place.
+// unless another process has put another file in the socket's place.
 class IpcClaim {
  public:
   // Claims the path of `endpoint`. An endpoint without one (another transport, a path that ZeroMQ

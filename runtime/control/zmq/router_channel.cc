@@ -7,10 +7,9 @@
 
 #include "absl/cleanup/cleanup.h"
 
-#include "runtime/control/zmq/curve.h"
 #include "runtime/control/zmq/endpoint.h"
 #include "runtime/control/zmq/ipc_claim.h"
-#include "runtime/control/zmq/senders.h"
+#include "runtime/control/zmq/peer_authorizer.h"
 #include "runtime/control/zmq/socket.h"
 #include "runtime/control/zmq/zmq_channel.h"
 
@@ -19,18 +18,19 @@ namespace {
 
 class RouterChannel final : public ServerChannel {
  public:
-  RouterChannel(Socket socket, std::string endpoint, std::vector<IpcClaim> claims, Senders senders)
+  RouterChannel(Socket socket, std::string endpoint, std::vector<IpcClaim> claims,
+                PeerAuthorizer authorizer)
       : claims_(std::move(claims)),
         socket_(std::move(socket)),
         fd_(socket_.wait_fd()),
         endpoint_(std::move(endpoint)),
-        senders_(std::move(senders)) {}
+        authorizer_(std::move(authorizer)) {}
 
   bool HasInput() override { return socket_.HasInput(); }
   int wait_fd() const override { return fd_; }
   bool drained() const override { return socket_.drained(); }
   const std::string& endpoint() const override { return endpoint_; }
-  const Identity* sender() const override { return senders_.current(); }
+  const Identity* sender() const override { return authorizer_.current(); }
 
   Status Send(absl::Span<const PeerName> peers, const Message& message) override {
     absl::InlinedVector<zmq_msg_t, 2> originals(message.size());
@@ -51,7 +51,7 @@ class RouterChannel final : public ServerChannel {
       if (!Socket::More(*part)) continue;  // no peer can send so little
       std::shared_ptr<ReceivedPart> first = socket_.ReceivePart();
       // The name's frame does not always say who has sent it: the next one does.
-      const bool may_send = senders_.Accept(*first);
+      const bool may_send = authorizer_.Accept(*first);
       if (socket_.ReceiveFrames(std::move(first), message) && may_send) return true;
     }
     return false;
@@ -74,7 +74,7 @@ class RouterChannel final : public ServerChannel {
   Socket socket_;
   const int fd_;
   const std::string endpoint_;
-  Senders senders_;
+  PeerAuthorizer authorizer_;
 };
 
 StatusOr<IpcClaim> Bind(const Socket& socket, const std::string& wanted, bool has_gate) {
@@ -116,7 +116,7 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
   }
   return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved),
                                          std::move(claims),
-                                         Senders(gate, !options.also_at.empty()));
+                                         PeerAuthorizer(gate, !options.also_at.empty()));
 }
 
 }  // namespace lockstep::control

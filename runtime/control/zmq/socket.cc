@@ -104,7 +104,7 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   void* handle = zmq_socket(context->handle(), type);
   if (handle == nullptr) return ZmqError("cannot open a socket");
   Socket socket(std::move(context), handle);
-  // Queues are bounded by credit (see runtime/client/flow_window.h), not by dropping messages. A
+  // Queues are bounded by credit (see runtime/client/link.h), not by dropping messages. A
   // listener leaves what it cannot take in at once to the network: its peers then wait.
   socket.Set(ZMQ_SNDHWM, options.max_unread);
   socket.Set(ZMQ_RCVHWM, type == ZMQ_ROUTER ? kMostNotTakenIn : 0);
@@ -123,7 +123,7 @@ StatusOr<Socket> Socket::Open(std::shared_ptr<ZmqContext> context, int type,
   // for bulk. What it means to networks is theirs to say (it is DSCP 2, which most pass on as it
   // is).
   constexpr int kTosOfBulk = 0x08;
-  if (options.gives_way) socket.Set(ZMQ_TOS, kTosOfBulk);
+  if (options.low_priority) socket.Set(ZMQ_TOS, kTosOfBulk);
   const int64_t max_bytes = options.max_message_bytes;
   zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &max_bytes, sizeof max_bytes);
   return socket;
@@ -191,6 +191,34 @@ bool Socket::ReceiveFrames(std::shared_ptr<ReceivedPart> part, Message* message)
     part = more ? ReceivePart() : nullptr;
   }
   return few;
+}
+
+namespace {
+
+// How long a peer may take to prove who it is: a connection that never does is closed. What
+// strangers can make a listener hold is what the network carries in this time.
+constexpr int kHandshakeMillis = 5'000;
+
+void SetBytes(Socket& socket, int option, const void* bytes, size_t size) {
+  zmq_setsockopt(socket.handle(), option, bytes, size);
+}
+
+}  // namespace
+
+bool IsForKeys(const std::string& endpoint) { return endpoint.rfind("tcp://", 0) == 0; }
+
+void ListenWithKey(Socket& socket, const KeyPair& own, const std::string& domain) {
+  socket.Set(ZMQ_CURVE_SERVER, 1);
+  SetBytes(socket, ZMQ_CURVE_SECRETKEY, own.secret_key.bytes().data(), kKeyBytes);
+  SetBytes(socket, ZMQ_ZAP_DOMAIN, domain.data(), domain.size());
+  socket.Set(ZMQ_HANDSHAKE_IVL, kHandshakeMillis);
+}
+
+void ConnectWithKey(Socket& socket, const KeyPair& own, const PublicKey& listener) {
+  SetBytes(socket, ZMQ_CURVE_SERVERKEY, listener.bytes.data(), kKeyBytes);
+  SetBytes(socket, ZMQ_CURVE_PUBLICKEY, own.public_key.bytes.data(), kKeyBytes);
+  SetBytes(socket, ZMQ_CURVE_SECRETKEY, own.secret_key.bytes().data(), kKeyBytes);
+  socket.Set(ZMQ_HANDSHAKE_IVL, kHandshakeMillis);
 }
 
 }  // namespace lockstep::control

@@ -10,7 +10,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
-#include "runtime/control/frame.h"
+#include "runtime/control/keys/gate.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
 
@@ -71,5 +71,17 @@ class Socket {
   void* handle_;
   bool drained_ = false;
 };
+
+// CurveZMQ on our sockets (https://rfc.zeromq.org/spec/26/): both ends prove who they are, and
+// no process between them can read or change what they say.
+
+// Where keys are asked for: tcp. Others (ipc, inproc) the kernel, or the process, keeps apart.
+bool IsForKeys(const std::string& endpoint);
+
+// The socket shows `own` to the peers that connect from now on, and asks the ZAP domain about each.
+void ListenWithKey(Socket& socket, const KeyPair& own, const std::string& domain);
+
+// What is connected from now on shows `own`, and talks only to the owner of `listener`.
+void ConnectWithKey(Socket& socket, const KeyPair& own, const PublicKey& listener);
 
 }  // namespace lockstep::control

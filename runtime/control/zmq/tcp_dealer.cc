@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
-#include "runtime/control/zmq/curve.h"
+#include "runtime/control/zmq/socket.h"
 
 namespace lockstep::control {
 namespace {

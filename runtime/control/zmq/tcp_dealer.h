@@ -68,7 +68,7 @@ class TcpDealer final : public DealerChannel {
   PublicKey expected_;
   size_t listeners_ = 0;
   Status trouble_;
-  // What was sent while nobody had let us in: of an attempt that fails, nothing has arrived.
+  // What was sent before a listener had let us in: of an attempt that fails, nothing has arrived.
   std::deque<Message> not_taken_;
   size_t not_taken_bytes_ = 0;
   bool keeps_;  // false: it may not, or there was too much of it

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/base/log_limit.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/control/keys/gate.h"
 
@@ -32,8 +32,8 @@ class ZapHandler {
  private:
   explicit ZapHandler(void* socket);
   void Run();
-  // The next three end the process if ZeroMQ fails otherwise than by shutting down: nobody could
-  // come in any more, and nobody would know why.
+  // The next three end the process if ZeroMQ fails otherwise than by shutting down: no peer could
+  // come in any more, and no message would say why.
   // False when the context is shut down.
   bool AnswerNext();
   // The frames of the next request; empty if there is none yet. False as above.

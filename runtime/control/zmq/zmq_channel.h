@@ -24,8 +24,8 @@ struct ZmqOptions {
   // How long what was sent last may still take to go out once the channel is closed.
   std::chrono::milliseconds linger{500};
   // Where network queues know priorities, others go first: for bulk data.
-  bool gives_way = false;
-  // Of a listener at a tcp endpoint: who may connect. Null: whoever can, and that is only this
+  bool low_priority = false;
+  // Of a listener at a tcp endpoint: who may connect. Null: all that can, and that is only this
   // host.
   std::shared_ptr<Gate> gate{};
   // Of a connection to a tcp endpoint: the keys that it shows and expects. Null: none.

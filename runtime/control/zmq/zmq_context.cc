@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "runtime/base/thread_priority.h"
+#include "runtime/base/resources.h"
 #include "runtime/control/zmq/zap_handler.h"
 
 namespace lockstep::control {
@@ -37,7 +37,7 @@ std::shared_ptr<ZmqContext> ZmqContext::CreateInBackground() {
   // ZeroMQ starts the I/O threads with the first socket, and a thread has its priority from the one
   // that starts it.
   std::thread([&] {
-    GiveWay();
+    LowerThreadPriority();
     zmq_close(zmq_socket(context->handle(), ZMQ_DEALER));
   }).join();
   return context;

@@ -18,7 +18,7 @@ class ZmqContext {
   static std::shared_ptr<ZmqContext> Create() {
     return std::shared_ptr<ZmqContext>(new ZmqContext());
   }
-  // Its I/O threads give way to others (see GiveWay()).
+  // Its I/O threads give way to others (see LowerThreadPriority()).
   static std::shared_ptr<ZmqContext> CreateInBackground();
   ~ZmqContext();
   ZmqContext(const ZmqContext&) = delete;
@@ -35,7 +35,7 @@ class ZmqContext {
 
   void* const handle_;
   std::mutex mutex_;
-  std::unique_ptr<ZapHandler> zap_;  // none until somebody is guarded
+  std::unique_ptr<ZapHandler> zap_;  // none until a listener has a gate
 };
 
 // The context for bulk data at `endpoint`: one of its own, so that large messages do not keep the

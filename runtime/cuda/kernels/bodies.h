@@ -10,7 +10,6 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/tensor/element.h"
-#include "runtime/tensor/steps.h"
 
 namespace lockstep::cuda {
 

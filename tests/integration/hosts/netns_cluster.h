@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/exit_status.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/base/descriptor_limit.h"
+#include "runtime/base/resources.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "tests/integration/process_watch.h"

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/trusted_path.h"
+#include "runtime/base/files.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
-#include "runtime/control/keys/list_lock.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
@@ -126,7 +125,7 @@ StatusOr<control::PublicKey> PublicKeyOf(const std::string& text) {
 template <typename Change>
 Status ChangeList(const std::string& path, Change change) {
   // Before a lock file is made there.
-  LOCKSTEP_RETURN_IF_ERROR(CheckWayTo(path));
+  LOCKSTEP_RETURN_IF_ERROR(CheckDirectoriesTo(path));
   LOCKSTEP_ASSIGN_OR_RETURN(const control::ListLock lock,
                             control::ListLock::Take(path, Deadline::After(kPatience)));
   unsigned mode = 0644;

@@ -58,7 +58,7 @@ Status ShowWorkers(const ViewOptions& options) {
 Status ShowWhy(const ViewOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(options.target));
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryWhy(controller, options.target));
-  const ClusterStory diagnosis = TellStory(status);
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
   return Show(options.format, DiagnosisToJson(status, diagnosis), [&](const text::Style& style) {
     PrintDiagnosis(std::cout, style, status, diagnosis);
   });

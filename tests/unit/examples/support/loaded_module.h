@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/status.h"
 #include "runtime/module/module.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "runtime/tensor/tensor.h"
 
 namespace lockstep::examples {

@@ -1,4 +1,4 @@
-#include "runtime/base/buffer.h"
+#include "runtime/base/dtype.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/checksum.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/client/cluster_status_codec.h"
+#include "runtime/client/admin.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/client/flow_window.h"
+#include "runtime/client/link.h"
 
 #include <gtest/gtest.h>
 

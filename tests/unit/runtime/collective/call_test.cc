@@ -13,8 +13,8 @@ constexpr Call kAllReduce = {
 
 TEST(CallTest, AgreesWhereAllButThePlacesAreEqual) {
   Call other = kAllReduce;
-  other.send = Place::kArena;
-  other.recv = Place::kStaged;
+  other.send = BufferLocation::kArena;
+  other.recv = BufferLocation::kStaged;
   EXPECT_TRUE(kAllReduce.Agrees(other));
   other = kAllReduce;
   other.root = 1;

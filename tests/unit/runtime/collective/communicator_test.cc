@@ -37,7 +37,7 @@ class RecordingCommunicator final : public Communicator {
   std::string_view backend() const override { return "recording"; }
   Status Usable() override { return failure; }
   bool RecvMayStillChange() const override { return false; }
-  void ActFor(std::string) override {}
+  void ReportAs(std::string) override {}
   void Leave(const Status&) override {}
   void Abort(const Status&) override {}
 

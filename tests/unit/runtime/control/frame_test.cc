@@ -1,4 +1,4 @@
-#include "runtime/control/frame.h"
+#include "runtime/control/channel.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <random>
 
-#include "runtime/tensor/cast.h"
 #include "runtime/tensor/element.h"
 #include "tests/unit/runtime/cuda/gpu_under_test.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 
 namespace lockstep::module {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/tensor/element.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 
 namespace lockstep::module {
 namespace {

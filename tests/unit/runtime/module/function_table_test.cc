@@ -1,4 +1,4 @@
-#include "runtime/module/function_table.h"
+#include "runtime/module/function.h"
 
 #include <gtest/gtest.h>
 

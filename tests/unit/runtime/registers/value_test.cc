@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 
 namespace lockstep::registers {
 namespace {

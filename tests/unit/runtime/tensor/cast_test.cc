@@ -1,10 +1,8 @@
-#include "runtime/tensor/cast.h"
+#include "runtime/tensor/element.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
-
-#include "runtime/tensor/element.h"
 
 namespace lockstep::tensor {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 
 namespace lockstep::tensor {
 namespace {

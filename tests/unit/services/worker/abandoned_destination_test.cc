@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "runtime/registers/register_file.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "runtime/tensor/tensor.h"
 
 namespace lockstep::worker {
@@ -29,7 +29,7 @@ class FailingCommunicator : public collective::Communicator {
   absl::Span<const Rank> members() const override { return kOnlyRank; }
   std::string_view backend() const override { return "failing"; }
   bool RecvMayStillChange() const override { return writing_; }
-  void ActFor(std::string) override {}
+  void ReportAs(std::string) override {}
   void Leave(const Status&) override {}
   void Abort(const Status&) override {}
 

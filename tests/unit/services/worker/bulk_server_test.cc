@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/checksum.h"
+#include "runtime/base/bulk_memory.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/random.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "tests/support/patience.h"
 #include "tests/unit/services/worker/cuda_tensor.h"
 

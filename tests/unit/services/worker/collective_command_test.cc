@@ -9,7 +9,7 @@
 #include <chrono>
 #include <vector>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "tests/unit/services/worker/cuda_tensor.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "runtime/tensor/tensor.h"
 
 namespace lockstep::worker {

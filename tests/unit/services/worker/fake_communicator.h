@@ -31,7 +31,7 @@ class FakeCommunicator : public collective::Communicator {
   absl::Span<const Rank> members() const override { return {}; }
   std::string_view backend() const override { return "fake"; }
   bool RecvMayStillChange() const override { return false; }
-  void ActFor(std::string) override {}
+  void ReportAs(std::string) override {}
   void Leave(const Status&) override {}
   void Abort(const Status&) override { ++log_.aborts; }
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "runtime/cuda/await.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "tests/support/gpu.h"
 #ifdef LOCKSTEP_FAKE_GPU
 #include "tests/fakes/cuda/gate.h"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "runtime/base/random.h"
-#include "runtime/control/activity_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/control/worker_report_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/membership.capnp.h"
 #include "tests/support/patience.h"

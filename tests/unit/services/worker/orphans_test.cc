@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "tests/support/child.h"
 
 namespace lockstep::worker {

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 
 namespace lockstep::worker {

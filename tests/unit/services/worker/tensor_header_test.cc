@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 
 namespace lockstep::worker {
 namespace {

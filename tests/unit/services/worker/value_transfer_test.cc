@@ -10,7 +10,7 @@
 
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
-#include "runtime/tensor/heap_allocator.h"
+#include "runtime/tensor/storage.h"
 #include "tests/unit/services/worker/cuda_tensor.h"
 
 namespace lockstep::worker {

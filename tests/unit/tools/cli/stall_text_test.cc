@@ -41,7 +41,7 @@ ClusterStatus Stuck() {
 
 std::string Text(const ClusterStatus& status) {
   std::ostringstream out;
-  PrintDiagnosis(out, text::Style(false), status, TellStory(status));
+  PrintDiagnosis(out, text::Style(false), status, DiagnoseStall(status));
   return out.str();
 }
 
@@ -82,7 +82,7 @@ TEST(StallTextTest, LostWorkersTellWhatTheyDidLast) {
 
 TEST(StallTextTest, JsonHasAllOfIt) {
   const ClusterStatus status = Stuck();
-  const Json json = DiagnosisToJson(status, TellStory(status));
+  const Json json = DiagnosisToJson(status, DiagnoseStall(status));
   EXPECT_EQ(json["summary"], "rank 1 is stuck");
   ASSERT_EQ(json["culprits"].size(), 1u);
   const Json& culprit = json["culprits"][0];

@@ -41,7 +41,7 @@ class Echo final : public Transport {
   }
   void Cancel() override { cancelled_ = true; }
   void Leave(const Status&) override {}
-  std::optional<Status> FarewellOf(Rank) override { return std::nullopt; }
+  std::optional<Status> LeaveReasonOf(Rank) override { return std::nullopt; }
   StatusOr<std::unique_ptr<Transport>> Split(absl::Span<const Rank>, uint64_t,
                                              const std::atomic<bool>*, Deadline) override {
     return Unimplemented("an echo has no members to split");

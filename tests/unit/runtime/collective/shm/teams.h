@@ -57,7 +57,7 @@ inline Seat TakeSeat(int rank, const std::vector<std::string>& arena_names) {
   options.arena = seat.arena;
   options.arena_names = arena_names;
   options.wait = Asleep();
-  auto world = World::Connect(options, nullptr, Patience());
+  auto world = ShmWorld::Connect(options, nullptr, Patience());
   EXPECT_TRUE(world.ok()) << world.status();
   std::vector<Rank> members(arena_names.size());
   std::iota(members.begin(), members.end(), 0);
@@ -92,7 +92,7 @@ class Teams {
   // Returns when the rank has said that it sleeps.
   void AwaitSleeper(int rank) {
     const std::atomic<uint32_t>& waiting_for = (*this)[rank].own().attention().waiting_for;
-    while (waiting_for == kNobody) std::this_thread::yield();
+    while (waiting_for == kNoRank) std::this_thread::yield();
   }
 
  private:

@@ -54,7 +54,7 @@ TEST_F(WaiterTest, ThePeerWakesTheSleeper) {
   EXPECT_EQ(waiter_.Sleep([&] { return came.load(); }, kPeer, Long(), NobodyIsLost),
             Outcome::kReady);
   peer.join();
-  EXPECT_EQ(attention_.waiting_for.load(), kNobody);
+  EXPECT_EQ(attention_.waiting_for.load(), kNoRank);
 }
 
 TEST_F(WaiterTest, OnlyTheOneWaitedForRings) {
@@ -63,10 +63,10 @@ TEST_F(WaiterTest, OnlyTheOneWaitedForRings) {
   EXPECT_EQ(attention_.bell.load(), 0u);
   Waiter::Wake(attention_, kPeer);
   EXPECT_EQ(attention_.bell.load(), 1u);
-  attention_.waiting_for = kAnybody;
+  attention_.waiting_for = kAnyRank;
   Waiter::Wake(attention_, kPeer + 1);
   EXPECT_EQ(attention_.bell.load(), 2u);
-  attention_.waiting_for = kNobody;
+  attention_.waiting_for = kNoRank;
   Waiter::Wake(attention_, kPeer);
   EXPECT_EQ(attention_.bell.load(), 2u);
 }

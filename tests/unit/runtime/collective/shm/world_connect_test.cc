@@ -1,4 +1,4 @@
-#include "runtime/collective/shm/world.h"
+#include "runtime/collective/shm/shm_world.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class WorldConnectTest : public testing::Test {
   void TearDown() override { unlink(("/dev/shm/" + prefix_ + "1").c_str()); }
 
   Status Connect(Deadline deadline) {
-    return World::Connect(options_, &cancelled_, deadline).status();
+    return ShmWorld::Connect(options_, &cancelled_, deadline).status();
   }
 
   std::string prefix_;

@@ -1,4 +1,4 @@
-#include "runtime/control/keys/file_gate.h"
+#include "runtime/control/keys/gate.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
-#include "runtime/control/keys/list_lock.h"
 
 namespace lockstep::control {
 namespace {

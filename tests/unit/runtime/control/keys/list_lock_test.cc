@@ -1,4 +1,4 @@
-#include "runtime/control/keys/list_lock.h"
+#include "runtime/control/keys/allow_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,130 @@
+#include "runtime/base/bulk_memory.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+// Chooses the widest vectors that the processor has, at run time.
+#include <xxh_x86dispatch.h>
+#else
+#include <xxhash.h>
+#endif
+
+namespace lockstep {
+namespace {
+
+size_t LastLevelCacheBytes() {
+  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;
+}
+
+// Set before main, because the hot path should not ask whether it is.
+const size_t kCacheBytes = LastLevelCacheBytes();
+
+// Above this, source and destination together do not fit into a last-level cache's share.
+constexpr size_t kStreamFrom = size_t{24} << 20;
+
+#if defined(__x86_64__)
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;  // these see memcpy, but not what assembly touches
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// "Enhanced rep movsb": the processor takes ownership of the destination's lines without fetching
+// them, which beats loads and stores by half when the lines sit in another core's cache.
+bool HasFastRepMovsb() {
+  constexpr unsigned kErmsBit = 1u << 9;  // of EBX, leaf 7
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return !kSanitized && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 &&
+         (ebx & kErmsBit) != 0;
+}
+
+// Below this, starting `rep movsb` costs more than it gains.
+constexpr size_t kRepMovsbFromBytes = 768;
+
+const size_t kRepMovsbFrom = HasFastRepMovsb() ? kRepMovsbFromBytes : SIZE_MAX;
+const bool kHasAvx512 = __builtin_cpu_supports("avx512f");
+
+void CopyCached(void* to, const void* from, size_t size_bytes) {
+  if (size_bytes >= kRepMovsbFrom) {
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size_bytes) : : "memory");
+  } else if (size_bytes > 0) {
+    std::memcpy(to, from, size_bytes);
+  }
+}
+
+// Both copy whole multiples of kStreamBlock to an address aligned to a line.
+constexpr size_t kLineBytes = 64;
+constexpr size_t kStreamBlock = 4 * kLineBytes;
+
+void StreamSse2(std::byte* to, const std::byte* from, size_t size_bytes) {
+  for (size_t i = 0; i < size_bytes; i += kLineBytes) {
+    __m128i lanes[4];
+    for (int k = 0; k < 4; ++k) {
+      lanes[k] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 16 * k));
+    }
+    for (int k = 0; k < 4; ++k) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + 16 * k), lanes[k]);
+    }
+  }
+}
+
+__attribute__((target("avx512f"))) void StreamAvx512(std::byte* to, const std::byte* from,
+                                                     size_t size_bytes) {
+  for (size_t i = 0; i < size_bytes; i += kStreamBlock) {
+    __m512i lanes[4];
+    for (int k = 0; k < 4; ++k) lanes[k] = _mm512_loadu_si512(from + i + 64 * k);
+    for (int k = 0; k < 4; ++k) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i + 64 * k), lanes[k]);
+    }
+  }
+}
+
+void CopyStreaming(void* to, const void* from, size_t size_bytes) {
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  const size_t head = (kLineBytes - reinterpret_cast<uintptr_t>(target) % kLineBytes) % kLineBytes;
+  if (size_bytes < head + kStreamBlock) return CopyCached(to, from, size_bytes);
+  std::memcpy(target, source, head);
+  const size_t body = (size_bytes - head) / kStreamBlock * kStreamBlock;
+  (kHasAvx512 ? StreamAvx512 : StreamSse2)(target + head, source + head, body);
+  // Streaming stores are not ordered with later ones; this makes them visible first.
+  _mm_sfence();
+  std::memcpy(target + head + body, source + head + body, size_bytes - head - body);
+}
+
+#else
+
+void CopyCached(void* to, const void* from, size_t size_bytes) {
+  if (size_bytes > 0) std::memcpy(to, from, size_bytes);
+}
+void CopyStreaming(void* to, const void* from, size_t size_bytes) {
+  CopyCached(to, from, size_bytes);
+}
+
+#endif
+
+}  // namespace
+
+void FastCopy(void* to, const void* from, size_t size_bytes, Stores stores) {
+  (stores == Stores::kStream ? CopyStreaming : CopyCached)(to, from, size_bytes);
+}
+
+void FastCopy(void* to, const void* from, size_t size_bytes) {
+  FastCopy(to, from, size_bytes, size_bytes < kStreamFrom ? Stores::kCached : Stores::kStream);
+}
+
+bool ExceedsCaches(size_t touched_bytes) {
+  // Data that just fits is still better kept: measured, the break-even is at 5/4 of the cache.
+  return touched_bytes > kCacheBytes / 4 * 5;
+}
+
+uint64_t Checksum(const void* data, size_t size_bytes) { return XXH3_64bits(data, size_bytes); }
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+#include "runtime/client/controller_query.h"
+
+#include <poll.h>
+
+#include <utility>
+
+#include "runtime/base/deadline.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/input_waiter.h"
+#include "runtime/control/keys/gate.h"
+#include "runtime/control/value_codec.h"
+#include "runtime/control/zmq/zmq_channel.h"
+
+namespace lockstep::client {
+namespace {
+
+// How often it is looked whether we were turned away, of which no message tells.
+constexpr std::chrono::milliseconds kLook{20};
+
+bool IsReadable(int fd) {
+  pollfd set = {fd, POLLIN, 0};
+  return fd >= 0 && poll(&set, 1, 0) > 0;
+}
+
+}  // namespace
+
+StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
+                                            const std::string& endpoint,
+                                            std::chrono::milliseconds timeout, int cancel_fd) {
+  control::InputWaiter waiter{std::chrono::microseconds(0)};
+  control::Channel* const channels[] = {&channel};
+  const Deadline deadline = Deadline::After(timeout);
+  control::Message answer;
+  const absl::Span<const int> descriptors(&cancel_fd, cancel_fd < 0 ? 0 : 1);
+  while (true) {
+    const bool come = waiter.Wait(channels, descriptors, Deadline::After(kLook).Earlier(deadline));
+    if (come && channel.Receive(&answer)) break;
+    if (IsReadable(cancel_fd)) return MakeStatus(StatusCode::kCancelled, "nobody waits any more");
+    const Status trouble = channel.trouble();
+    if (trouble.code() == StatusCode::kPermissionDenied) return trouble;
+    if (!deadline.Expired()) continue;
+    if (!trouble.ok()) return trouble;
+    return Unavailable("no controller answers at ", endpoint, " within ", timeout.count(),
+                       " ms; is it running?");
+  }
+  if (answer.empty()) return Internal("the controller sent an empty message");
+  return answer;
+}
+
+StatusOr<std::unique_ptr<control::ClientChannel>> Connect(
+    const ControllerAddress& controller, std::shared_ptr<control::ZmqContext> context) {
+  control::ZmqOptions options;
+  LOCKSTEP_ASSIGN_OR_RETURN(options.credentials,
+                            control::CredentialsFrom(controller.key, controller.controller_key));
+  return control::ZmqConnect(std::move(context), controller.endpoint, options);
+}
+
+StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
+                                   const control::Frame& question,
+                                   std::chrono::milliseconds timeout, int cancel_fd) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto channel, Connect(controller, control::ZmqContext::Create()));
+  LOCKSTEP_RETURN_IF_ERROR(channel->Send({question}));
+  return AwaitFirstAnswer(*channel, controller.endpoint, timeout, cancel_fd);
+}
+
+Status CheckIsAnswer(wire::ControllerMessage::Reader reader) {
+  switch (reader.which()) {
+    case wire::ControllerMessage::REFUSED:
+      return control::ReadError(reader.getRefused().getError()).ToStatus();
+    case wire::ControllerMessage::SHUTDOWN:
+      return Unavailable("the cluster is shutting down: ", control::ToString(reader.getShutdown()));
+    default:
+      return OkStatus();
+  }
+}
+
+Status UnexpectedAnswer(std::string_view question, wire::ControllerMessage::Reader reader) {
+  return Internal("the controller answered ", question, " with message kind ",
+                  static_cast<int>(reader.which()));
+}
+
+}  // namespace lockstep::client

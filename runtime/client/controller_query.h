@@ -1,0 +1,43 @@
+// One question to a controller over a new connection, and its first answer.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+#include "runtime/client/address.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/zmq/zmq_context.h"
+#include "schemas/session.capnp.h"
+
+namespace lockstep::client {
+
+// Waits for it; it has at least one frame. kUnavailable: no answer came within `timeout`.
+// kPermissionDenied, at once: the process that listens at `endpoint` does not let us in, or is not
+// the one that it should be. kCancelled: `cancel_fd` became readable (-1: none).
+StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
+                                            const std::string& endpoint,
+                                            std::chrono::milliseconds timeout, int cancel_fd = -1);
+
+// A new connection to the controller, which shows the address's keys. The errors of
+// control::CredentialsFrom() and control::ZmqConnect().
+StatusOr<std::unique_ptr<control::ClientChannel>> Connect(
+    const ControllerAddress& controller, std::shared_ptr<control::ZmqContext> context);
+
+// Sends one message over a new connection, and waits for the answer. The errors of Connect() and
+// AwaitFirstAnswer().
+StatusOr<control::Message> AskOnce(const ControllerAddress& controller,
+                                   const control::Frame& question,
+                                   std::chrono::milliseconds timeout, int cancel_fd = -1);
+
+// OK for what may be the answer. Else the error with which the controller refuses, or kUnavailable
+// because the cluster is shutting down.
+Status CheckIsAnswer(wire::ControllerMessage::Reader reader);
+
+// kInternal: CheckIsAnswer() let it pass, but it does not answer the `question` ("a status
+// request").
+Status UnexpectedAnswer(std::string_view question, wire::ControllerMessage::Reader reader);
+
+}  // namespace lockstep::client

@@ -1,0 +1,84 @@
+// The commands of a session that are collected to be sent together.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/client/link.h"
+#include "runtime/client/register_names.h"
+#include "runtime/client/session_recorder.h"
+#include "runtime/control/batch.h"
+
+namespace lockstep::client {
+
+enum class CopyDirection { kToWorker, kFromWorker };
+
+// Encodes each command once, in the buffer that will be sent, and numbers it. A command that comes
+// after a pause is sent at once; commands in quick succession are collected.
+//
+// Threads: one at a time: its owner's lock is held. Ownership: all that it is given is borrowed.
+class OpenBatch {
+ public:
+  OpenBatch(Link& link, RegisterNames& names, SessionRecorder& recorder);
+
+  // The number of the next command.
+  uint64_t next_command() const { return next_command_; }
+  size_t size_bytes() const { return writer_.size_bytes(); }
+
+  // Appends the command that `fill` writes (it may be called twice), for which there is room in the
+  // flow window. kInvalidArgument for one that is too large.
+  template <typename Fill>
+  Status Append(Fill&& fill) {
+    const control::BatchWriter::Mark before = writer_.mark();
+    LOCKSTEP_RETURN_IF_ERROR(writer_.Add(fill));
+    if (writer_.size_bytes() > link_.facts().max_batch_bytes) [[unlikely]] {
+      LOCKSTEP_RETURN_IF_ERROR(RemoveOversized(before));
+      return Append(fill);
+    }
+    if (before.commands == 0) first_command_ = next_command_;
+    ++next_command_;
+    return OkStatus();
+  }
+
+  // Sends what is there, and the kill list. Never waits: what was appended had room.
+  Status Send(RequestId request = {}, Rank answer_from = -1,
+              std::chrono::milliseconds timeout = {});
+  // Sends if the batch is full, or the last one was sent a while ago. `waits` becomes true if the
+  // commands stay here, for a thread that sends them a moment later.
+  Status SendIfDue(bool* waits);
+
+  // What was copied through shared memory; the controller is told with the next batch.
+  void AddCopy(CopyDirection direction, uint64_t bytes, std::chrono::nanoseconds duration);
+
+ private:
+  struct Copies {
+    uint64_t operations = 0;
+    uint64_t bytes = 0;
+    std::chrono::nanoseconds duration{0};
+  };
+
+  void AppendKills();
+  // Takes the command behind `before` back, and makes room for it by sending those before it. An
+  // error if it does not fit into a batch of its own.
+  Status RemoveOversized(const control::BatchWriter::Mark& before);
+  static void WriteCopies(const Copies& copies, wire::Copies::Builder builder);
+
+  Link& link_;
+  RegisterNames& names_;
+  SessionRecorder& recorder_;
+  control::BatchWriter writer_;
+  std::vector<uint64_t> kills_;  // scratch of AppendKills
+  uint64_t next_command_;
+  uint64_t first_command_;  // number of the first one in writer_
+  Deadline::Clock::time_point last_send_;
+  // The first command in writer_, unless it left at once.
+  Deadline::Clock::time_point first_issued_;
+  Copies copied_to_;    // since the last batch
+  Copies copied_from_;  // the same
+};
+
+}  // namespace lockstep::client

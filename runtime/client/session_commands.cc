@@ -1,0 +1,162 @@
+#include "runtime/client/session_commands.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "runtime/client/session_core.h"
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::client {
+
+namespace {
+
+// Most bytes of text, bytes and tensors that one command moves by value. More would hold up
+// all commands behind it, and the controller takes no message of any size.
+constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
+
+// What of `argument` grows with the user's data.
+size_t PayloadBytes(const Argument& argument) {
+  switch (argument.kind()) {
+    case Argument::Kind::kText:
+      return argument.text().size();
+    case Argument::Kind::kBytes:
+      return argument.object<Bytes>().data.size();
+    case Argument::Kind::kTensor:
+      return argument.object<HostTensor>().data.size();
+    case Argument::Kind::kValue:
+      return control::PayloadBytes(argument.object<Value>());
+    default:
+      return 0;
+  }
+}
+
+// Inlined, so that `out` is taken apart into registers: passed in memory, it would be read sooner
+// than the processor can forward what was written, five times per call.
+[[gnu::always_inline]] inline void WriteArgument(wire::Value::Builder out,
+                                                 const Argument& argument) {
+  switch (argument.kind()) {
+    case Argument::Kind::kNone:
+      return out.setNone();
+    case Argument::Kind::kBool:
+      return out.setBool(argument.integer() != 0);
+    case Argument::Kind::kTooLarge:  // refused before anything is written
+    case Argument::Kind::kInt64:
+      return out.setInt64(argument.integer());
+    case Argument::Kind::kFloat64:
+      return out.setFloat64(argument.real());
+    case Argument::Kind::kText: {
+      const std::string_view text = argument.text();
+      std::copy(text.begin(), text.end(), out.initText(static_cast<unsigned>(text.size())).begin());
+      return;
+    }
+    case Argument::Kind::kDType:
+      return out.setDtype(control::ToWire(static_cast<DType>(argument.integer())));
+    case Argument::Kind::kDRef:
+      return out.setRegister(argument.object<DRef>().id().Packed());
+    case Argument::Kind::kShape: {
+      const Shape& shape = argument.object<Shape>();
+      return control::WriteDims(out.initShape(static_cast<unsigned>(shape.ndim())), shape);
+    }
+    case Argument::Kind::kTensor:
+      return control::WriteHostTensor(out.initTensor(), argument.object<HostTensor>());
+    case Argument::Kind::kBytes:
+      return control::WriteValue(out, argument.object<Bytes>());
+    case Argument::Kind::kDevice:
+      return control::WriteValue(out, argument.object<Device>());
+    case Argument::Kind::kValue:
+      return control::WriteValue(out, argument.object<Value>());
+  }
+}
+
+}  // namespace
+
+Status CheckPayload(size_t bytes) {
+  if (bytes <= kMaxPayloadBytes) [[likely]]
+    return OkStatus();
+  return InvalidArgument("at most ", kMaxPayloadBytes, " bytes travel by value, these are ", bytes,
+                         "; use CopyToWorker0 and a collective");
+}
+
+Status CheckArguments(const SessionCore& core, absl::Span<const Argument> arguments) {
+  size_t payload_bytes = 0;
+  for (const Argument& argument : arguments) {
+    payload_bytes += PayloadBytes(argument);
+    if (argument.kind() == Argument::Kind::kDRef) {
+      LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(argument.object<DRef>(), "an argument"));
+    } else if (argument.kind() == Argument::Kind::kValue) {
+      LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(argument.object<Value>()));
+    } else if (argument.kind() == Argument::Kind::kTooLarge) {
+      return InvalidArgument(
+          "argument ", &argument - arguments.data() + 1, " is ",
+          static_cast<uint64_t>(argument.integer()), ", but integers travel as int64, at most ",
+          std::numeric_limits<int64_t>::max(), "; pass a double, or a uint64 tensor");
+    }
+  }
+  return CheckPayload(payload_bytes);
+}
+
+void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments) {
+  for (unsigned i = 0; i < list.size(); ++i) WriteArgument(list[i], arguments[i]);
+}
+
+namespace {
+
+// Who takes part, and the root.
+Status CheckMembers(const SessionCore& core, const CollectiveCall& call,
+                    const CollectiveOptions& options) {
+  const int num_workers = core.facts().num_workers;
+  if (options.in_group && !options.team.empty()) {
+    return InvalidArgument("a collective is either in_group or in a team, not both");
+  }
+  std::vector<bool> seen(static_cast<size_t>(num_workers));
+  for (Rank rank : options.team) {
+    LOCKSTEP_RETURN_IF_ERROR(Annotate(core.CheckRank(rank), "the team"));
+    if (seen[static_cast<size_t>(rank)]) {
+      return InvalidArgument("the team names rank ", rank, " twice");
+    }
+    seen[static_cast<size_t>(rank)] = true;
+  }
+  const int size = !options.team.empty() ? static_cast<int>(options.team.size())
+                   : options.in_group    ? num_workers / core.facts().num_groups
+                                         : num_workers;
+  if (call.root < 0 || call.root >= size) {
+    return InvalidArgument("the root ", call.root, " is not among the ", size,
+                           " ranks of the collective");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
+                               const CollectiveOptions& options) {
+  if (call.takes_source) LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(call.source, "the source"));
+  if (!options.destination.IsNull()) {
+    LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(options.destination, "the destination"));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckMembers(core, call, options));
+
+  const bool makes = call.gives_result && options.destination.IsNull();
+  const auto write = [&](wire::Command::Builder command, RegisterId destination) {
+    auto collective = command.initCollective();
+    collective.setKind(control::ToWire(call.kind));
+    collective.setOp(static_cast<wire::ReduceOp>(call.op));
+    collective.setSource(call.source.id().Packed());
+    collective.setDestination(destination.Packed());
+    collective.setMakeDestination(makes);
+    collective.setInGroup(options.in_group);
+    collective.setRoot(call.root);
+    collective.setPeer(call.peer);
+    if (!options.team.empty()) {
+      auto team = collective.initTeam(static_cast<unsigned>(options.team.size()));
+      for (unsigned i = 0; i < team.size(); ++i) team.set(i, options.team[i]);
+    }
+  };
+  if (makes) return core.IssueNaming(write);
+  LOCKSTEP_RETURN_IF_ERROR(core.Issue(
+      [&](wire::Command::Builder command) { write(command, options.destination.id()); }));
+  return options.destination;
+}
+
+}  // namespace lockstep::client

@@ -1,0 +1,44 @@
+// What a session checks of calls and collectives, and the commands that it makes of them.
+#pragma once
+
+#include <cstddef>
+
+#include "absl/types/span.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/operations.h"
+#include "runtime/base/status.h"
+#include "runtime/client/argument.h"
+#include "runtime/client/dref.h"
+#include "runtime/client/session.h"
+#include "runtime/client/session_core.h"
+#include "schemas/control.capnp.h"
+
+namespace lockstep::client {
+
+// kInvalidArgument if more bytes would travel by value in one command than may.
+Status CheckPayload(size_t bytes);
+
+// kInvalidArgument for arguments that cannot travel: DRefs of other sessions, values that are
+// nested too deeply, integers beyond int64, more bytes than CheckPayload() allows.
+Status CheckArguments(const SessionCore& core, absl::Span<const Argument> arguments);
+
+// Writes `arguments` as a command's argument list.
+void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments);
+
+struct CollectiveCall {
+  OperationKind kind;
+  DRef source = {};
+  Reduction op = Reduction::kSum;
+  Rank root = 0;
+  Rank peer = 0;
+  bool takes_source = true;
+  bool gives_result = true;
+};
+
+// Returns the register of the result: the destination of `options`, or a new one. kInvalidArgument
+// for DRefs of other sessions, ranks that there are not, or a root that takes no part; the errors
+// of SessionCore::Issue().
+StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
+                               const CollectiveOptions& options);
+
+}  // namespace lockstep::client

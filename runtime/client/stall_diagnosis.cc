@@ -1,0 +1,108 @@
+#include "runtime/client/stall_diagnosis.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/base/rank_text.h"
+
+namespace lockstep {
+namespace {
+
+using Kind = WorkerActivity::Kind;
+
+// All workers are sent the same batches in the same order, and the commands of a batch come in
+// order: whoever waits in a collective waits for those that have not come as far.
+bool IsBehind(const WorkerActivity& a, const WorkerActivity& b) {
+  if (a.received != b.received) return a.received < b.received;
+  if (a.kind == Kind::kNone) return false;  // between two batches it is ahead of who executes one
+  return a.session == b.session && a.command < b.command;
+}
+
+// `other` is in a collective that `worker` has a part in, and has yet to come to.
+bool WaitsFor(const WorkerStatus& other, const WorkerStatus& worker) {
+  const WorkerActivity& activity = other.activity;
+  if (other.state != WorkerState::kReady || activity.kind != Kind::kCollective) return false;
+  if (worker.rank < activity.first_rank || worker.rank > activity.last_rank) return false;
+  // One that says nothing may be anywhere.
+  const bool answers = worker.state == WorkerState::kReady && worker.reported;
+  return !answers || IsBehind(worker.activity, activity);
+}
+
+// The workers answer at different moments: only who is waited for at length is behind.
+bool HasBeenWaitedFor(const Blocker& blocker, const ClusterStatus& status) {
+  constexpr std::chrono::milliseconds kMoment{100};
+  return std::any_of(blocker.waiting.begin(), blocker.waiting.end(), [&](Rank rank) {
+    return status.workers[static_cast<size_t>(rank)].activity.since >= kMoment;
+  });
+}
+
+std::optional<Blocker> BlockerOf(const WorkerStatus& worker, const ClusterStatus& status) {
+  Blocker blocker;
+  blocker.rank = worker.rank;
+  blocker.stuck = worker.stuck;
+  for (const WorkerStatus& other : status.workers) {
+    if (WaitsFor(other, worker)) blocker.waiting.push_back(other.rank);
+  }
+  const bool lost = worker.state == WorkerState::kLost;
+  if (!lost && worker.state != WorkerState::kReady) return std::nullopt;
+  if (lost) {
+    blocker.kind = Blocker::Kind::kLost;
+  } else if (!worker.reported) {
+    blocker.kind = Blocker::Kind::kSilent;
+  } else if (worker.activity.kind == Kind::kCommand) {
+    blocker.kind = Blocker::Kind::kBusy;
+  } else if (HasBeenWaitedFor(blocker, status)) {
+    blocker.kind = Blocker::Kind::kBehind;
+  } else {
+    return std::nullopt;
+  }
+  return blocker;
+}
+
+std::string Summary(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
+  if (!diagnosis.blockers.empty()) {
+    const Blocker& first = diagnosis.blockers.front();
+    const std::string rank = ListRanksWithAnd({first.rank});
+    switch (first.kind) {
+      case Blocker::Kind::kLost:
+        return rank + " is lost";
+      case Blocker::Kind::kSilent:
+        return rank + " does not answer";
+      case Blocker::Kind::kBusy:
+        return rank + (first.stuck ? " is stuck" : " is busy");
+      case Blocker::Kind::kBehind:
+        return rank + " is behind";
+    }
+  }
+  if (!diagnosis.together.empty())
+    return ListRanksWithAnd(diagnosis.together) + " are in a collective, nobody is late";
+  if (!status.IsReady()) return "the cluster is not complete";
+  return "nothing is executed: the workers wait for commands";
+}
+
+}  // namespace
+
+StallDiagnosis DiagnoseStall(const ClusterStatus& status) {
+  StallDiagnosis diagnosis;
+  for (const WorkerStatus& worker : status.workers) {
+    std::optional<Blocker> blocker = BlockerOf(worker, status);
+    if (blocker.has_value()) diagnosis.blockers.push_back(*std::move(blocker));
+  }
+  std::stable_sort(diagnosis.blockers.begin(), diagnosis.blockers.end(),
+                   [](const Blocker& a, const Blocker& b) {
+                     if (a.waiting.size() != b.waiting.size()) {
+                       return a.waiting.size() > b.waiting.size();
+                     }
+                     return a.kind != b.kind ? a.kind < b.kind : a.stuck && !b.stuck;
+                   });
+  if (diagnosis.blockers.empty()) {
+    for (const WorkerStatus& worker : status.workers) {
+      const bool in_collective = worker.activity.kind == Kind::kCollective;
+      if (in_collective) diagnosis.together.push_back(worker.rank);
+    }
+  }
+  diagnosis.summary = Summary(status, diagnosis);
+  return diagnosis;
+}
+
+}  // namespace lockstep

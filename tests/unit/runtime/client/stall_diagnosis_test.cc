@@ -1,0 +1,155 @@
+#include "runtime/client/stall_diagnosis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Four workers that wait for commands, and have answered.
+ClusterStatus Idle() {
+  ClusterStatus status;
+  for (Rank rank = 0; rank < 4; ++rank) {
+    WorkerStatus worker;
+    worker.rank = rank;
+    worker.state = WorkerState::kReady;
+    worker.reported = true;
+    worker.activity.received = 9;
+    status.workers.push_back(worker);
+  }
+  return status;
+}
+
+void Execute(WorkerStatus& worker, WorkerActivity::Kind kind, uint64_t command) {
+  worker.activity.kind = kind;
+  worker.activity.session = SessionId(3);
+  worker.activity.command = command;
+  worker.activity.since = std::chrono::seconds(3);
+}
+
+TEST(StallDiagnosisTest, AnIdleClusterHasNoBlocker) {
+  const StallDiagnosis diagnosis = DiagnoseStall(Idle());
+  EXPECT_THAT(diagnosis.blockers, IsEmpty());
+  EXPECT_THAT(diagnosis.together, IsEmpty());
+  EXPECT_EQ(diagnosis.summary, "nothing is executed: the workers wait for commands");
+}
+
+TEST(StallDiagnosisTest, WhoeverIsBehindHoldsUpThoseInTheCollective) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1, 3})
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCollective, 18);
+  Execute(status.workers[2], WorkerActivity::Kind::kCommand, 17);
+  status.workers[2].stuck = true;
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  ASSERT_EQ(diagnosis.blockers.size(), 1u);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 2);
+  EXPECT_EQ(diagnosis.blockers[0].kind, Blocker::Kind::kBusy);
+  EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0, 1, 3));
+  EXPECT_EQ(diagnosis.summary, "rank 2 is stuck");
+}
+
+// A rank may be in a later batch than its peers, and have nothing to do with what they wait for.
+TEST(StallDiagnosisTest, WhoeverIsAheadHoldsUpNobody) {
+  ClusterStatus status = Idle();
+  Execute(status.workers[0], WorkerActivity::Kind::kCollective, 18);
+  Execute(status.workers[1], WorkerActivity::Kind::kCommand, 30);
+  Execute(status.workers[2], WorkerActivity::Kind::kCommand, 17);
+  Execute(status.workers[3], WorkerActivity::Kind::kCommand, 2);
+  status.workers[3].activity.received = 10;
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  ASSERT_EQ(diagnosis.blockers.size(), 3u);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 2);
+  EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0));
+  EXPECT_THAT(diagnosis.blockers[1].waiting, IsEmpty());
+  EXPECT_THAT(diagnosis.blockers[2].waiting, IsEmpty());
+}
+
+TEST(StallDiagnosisTest, LostAndSilentWorkersAreToldApart) {
+  ClusterStatus status = Idle();
+  Execute(status.workers[0], WorkerActivity::Kind::kCollective, 18);
+  status.workers[1].reported = false;
+  status.workers[3].state = WorkerState::kLost;
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  ASSERT_EQ(diagnosis.blockers.size(), 2u);
+  EXPECT_EQ(diagnosis.blockers[0].kind, Blocker::Kind::kLost);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 3);
+  EXPECT_EQ(diagnosis.blockers[1].kind, Blocker::Kind::kSilent);
+  EXPECT_EQ(diagnosis.blockers[1].rank, 1);
+  EXPECT_THAT(diagnosis.blockers[1].waiting, ElementsAre(0));
+  EXPECT_EQ(diagnosis.summary, "rank 3 is lost");
+}
+
+TEST(StallDiagnosisTest, RanksMayWorkTogether) {
+  ClusterStatus status = Idle();
+  for (WorkerStatus& worker : status.workers)
+    Execute(worker, WorkerActivity::Kind::kCollective, 18);
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  EXPECT_THAT(diagnosis.blockers, IsEmpty());
+  EXPECT_EQ(diagnosis.summary, "ranks 0, 1, 2 and 3 are in a collective, nobody is late");
+}
+
+// Its connection is gone, or it is held up outside of any command.
+TEST(StallDiagnosisTest, WhoeverHasTakenFewerBatchesIsBehindEvenIfItDoesNothing) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1, 2})
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCollective, 18);
+  status.workers[3].activity.received = 5;
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  ASSERT_EQ(diagnosis.blockers.size(), 1u);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 3);
+  EXPECT_EQ(diagnosis.blockers[0].kind, Blocker::Kind::kBehind);
+  EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0, 1, 2));
+  EXPECT_EQ(diagnosis.summary, "rank 3 is behind");
+}
+
+TEST(StallDiagnosisTest, WhoeverIsInAnEarlierCollectiveIsBehind) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1})
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCommand, 18);
+  Execute(status.workers[2], WorkerActivity::Kind::kCollective, 12);
+  Execute(status.workers[3], WorkerActivity::Kind::kCollective, 18);
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 2);
+  EXPECT_EQ(diagnosis.blockers[0].kind, Blocker::Kind::kBehind);
+  EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(3));
+}
+
+// A moment's difference is none: they answer one after the other.
+TEST(StallDiagnosisTest, CollectivesThatHaveJustBegunHaveNoBlocker) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1, 2}) {
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCollective, 18);
+    status.workers[static_cast<size_t>(rank)].activity.since = std::chrono::milliseconds(1);
+  }
+  status.workers[3].activity.received = 8;
+  EXPECT_THAT(DiagnoseStall(status).blockers, IsEmpty());
+}
+
+// Groups {0, 1} and {2, 3}: each waits for its own.
+TEST(StallDiagnosisTest, OnlyMembersOfACollectiveAreWaitedFor) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 2}) {
+    WorkerStatus& worker = status.workers[static_cast<size_t>(rank)];
+    Execute(worker, WorkerActivity::Kind::kCollective, 18);
+    worker.activity.first_rank = rank;
+    worker.activity.last_rank = rank + 1;
+  }
+  for (Rank rank : {1, 3})
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCommand, 17);
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  ASSERT_EQ(diagnosis.blockers.size(), 2u);
+  EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0));
+  EXPECT_THAT(diagnosis.blockers[1].waiting, ElementsAre(2));
+}
+
+TEST(StallDiagnosisTest, ClustersThatAreNotCompleteSaySo) {
+  ClusterStatus status = Idle();
+  status.workers[1].state = WorkerState::kJoining;
+  EXPECT_EQ(DiagnoseStall(status).summary, "the cluster is not complete");
+}
+
+}  // namespace
+}  // namespace lockstep

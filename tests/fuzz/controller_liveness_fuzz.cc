@@ -9,7 +9,7 @@
 #include "runtime/client/cluster_status_codec.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/liveness.h"
+#include "services/controller/world/liveness_monitor.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
 #include "tests/fuzz/targets.h"
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // On its way to whoever asked, as the controller sends it on.
-void PassOn(const controller::LivenessMonitor::Report& report) {
+void PassOn(const controller::WorkerReport& report) {
   const control::Frame frame = control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
     auto workers = message.initClusterStatus().initWorkers(1);
     (void)control::DecodeMessage<wire::LivenessMessage>(report.frame, [&](auto reader) {
@@ -39,7 +39,7 @@ void TakeLivenessOfWorkers(const uint8_t* data, size_t size) {
   controller::LivenessMonitor monitor(
       std::make_unique<ScriptedServerChannel>(
           script, 0, [](const control::PeerName&, const control::Message&) {}),
-      2, {Epoch(7), 1min, 10min, 10min}, [](const controller::LivenessMonitor::Loss&) {}, PassOn);
+      2, {Epoch(7), 1min, 10min, 10min}, [](const controller::WorkerLoss&) {}, PassOn);
   for (Rank rank = 0; rank < 2; ++rank) {
     monitor.Watch(rank, "elsewhere", 1);
     monitor.ExpectHeartbeats(rank);

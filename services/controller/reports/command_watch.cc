@@ -1,0 +1,72 @@
+#include "services/controller/reports/command_watch.h"
+
+#include <string>
+
+#include "runtime/base/log.h"
+#include "runtime/control/host.h"
+
+namespace lockstep::controller {
+
+bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after) {
+  return activity.kind == WorkerActivity::Kind::kCommand && activity.since >= stuck_after;
+}
+
+void CommandWatch::Look() {
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const Membership::Member& member = membership_.member(rank);
+    if (member.state != Membership::State::kReady) continue;
+    const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
+    FailIfOverdue(rank, activity);
+    Told& told = told_[static_cast<size_t>(rank)];
+    const Told command{member.watch, activity.launched};
+    if (!IsStuck(activity, stuck_after_) || told == command) continue;
+    told = command;
+    log::Warn(log::OfRank(rank), "worker (",
+              control::ProcessLabel(member.facts.host, member.facts.pid),
+              ") is stuck, or slow: it executes ", activity.Describe());
+  }
+}
+
+void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
+  if (activity.kind != WorkerActivity::Kind::kCommand) return;
+  SessionEntry* session = sessions_.Find(activity.session);
+  if (session == nullptr || !session->failure.ok()) return;
+  // What a rank still executes of the time before a reset has failed already.
+  if (activity.command < session->commands.reset_at()) return;
+  if (session->command_timeout.count() == 0 || activity.since < session->command_timeout) return;
+  const Membership::Member& member = membership_.member(rank);
+  control::RemoteError error = control::ErrorOf(DeadlineExceeded(
+      "worker rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
+      ") has been executing it for ", activity.since.count(), " ms, longer than the ",
+      session->command_timeout.count(), " ms that the session gives its commands"));
+  error.rank = rank;
+  error.command = activity.command;
+  error.function = activity.what;
+  failures_.Fail(*session, error, activity.command);
+}
+
+control::RemoteError LateError(const Membership& membership, const Liveness& liveness,
+                               SessionId session, const std::vector<Rank>& late) {
+  control::RemoteError error;
+  std::string text;
+  for (const Rank rank : late) {
+    const WorkerActivity activity = liveness.LastHeardOf(rank).activity;
+    const Membership::Member& member = membership.member(rank);
+    text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
+            control::ProcessLabel(member.facts.host, member.facts.pid) + ") executes " +
+            activity.Describe();
+    // A rank that executes something of its own is nearer to the cause than one that waits in a
+    // collective. Another session's command is no place in this one.
+    if (error.rank >= 0 || activity.kind != WorkerActivity::Kind::kCommand) continue;
+    if (activity.session != session) continue;
+    error.rank = rank;
+    error.session = session;
+    error.command = activity.command;
+    error.function = activity.what;
+  }
+  error.code = StatusCode::kDeadlineExceeded;
+  error.message = "no answer in time: " + text + "; `lockstep why` tells more";
+  return error;
+}
+
+}  // namespace lockstep::controller

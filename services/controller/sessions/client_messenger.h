@@ -1,0 +1,77 @@
+// Everything that is said to a session's client: what its session has come to, and answers.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/frame.h"
+#include "services/controller/common/clock.h"
+#include "services/controller/common/counts.h"
+#include "services/controller/common/membership.h"
+#include "services/controller/common/outbox.h"
+#include "services/controller/common/tracing.h"
+#include "services/controller/options.h"
+#include "services/controller/sessions/gatherer.h"
+#include "services/controller/sessions/session_table.h"
+
+namespace lockstep::controller {
+
+// Encodes messages, and counts them where a client does (see wire::KeepAlive). Decides nothing.
+//
+// Threads: one at a time. What it is made of must outlive it.
+class ClientMessenger {
+ public:
+  // `controller`: the epoch in which this one was started.
+  ClientMessenger(const ControllerOptions& options, Epoch controller, const Clock& clock,
+                  const Membership& membership, SessionTable& sessions, Outbox& outbox,
+                  Counts& counts, Tracing& tracing)
+      : options_(options),
+        controller_(controller),
+        clock_(clock),
+        membership_(membership),
+        sessions_(sessions),
+        outbox_(outbox),
+        counts_(counts),
+        tracing_(tracing) {}
+
+  // It is the client's from now on, and how it stands.
+  void TellOpened(SessionEntry& session);
+  // The first cause.
+  void TellFailure(SessionEntry& session);
+  // What the slowest worker has consumed.
+  void TellCredit(SessionEntry& session);
+  // Which of its ranks have other workers now; nothing if none has.
+  void TellReplaced(SessionEntry& session);
+  // What functions have printed. `lines`: the worker's frame, or none.
+  void TellOutput(SessionEntry& session, Rank rank, const control::Frame& lines);
+  // How much output was dropped, also when no line comes after it.
+  void TellDropped(SessionEntry& session);
+  // Answers a keep-alive. `missing`: some of the client's messages have not come.
+  void TellKeepAlive(const SessionEntry& session, bool missing);
+  void TellShutdown(const control::PeerName& client, const std::string& reason);
+
+  // The answer to a request that is complete. Output comes before it.
+  void SendAnswer(const PendingRequest& request);
+  void Answer(const control::PeerName& client, SessionId session, RequestId request,
+              const control::RemoteError& error);
+  // What it has asked for is refused. `resume`: that was to resume a session.
+  void Refuse(const control::PeerName& client, const Status& why, bool resume = false);
+
+ private:
+  // To the session's client, which counts it.
+  void Tell(SessionEntry& session, control::Message message);
+
+  const ControllerOptions& options_;
+  const Epoch controller_;
+  const Clock& clock_;
+  const Membership& membership_;
+  SessionTable& sessions_;
+  Outbox& outbox_;
+  Counts& counts_;
+  Tracing& tracing_;
+};
+
+}  // namespace lockstep::controller

@@ -9,7 +9,13 @@
 #include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
+#include "runtime/control/zmq/zmq_context.h"
 #include "services/controller/access.h"
+#include "services/controller/dispatcher.h"
+#include "services/controller/reports/metrics.h"
+#include "services/controller/world/liveness_monitor.h"
+#include "services/controller/world/reach_back.h"
+#include "services/metrics/metrics_server.h"
 
 namespace lockstep::controller {
 namespace {
@@ -75,14 +81,14 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions&
 Status Controller::ServeMetrics() {
   if (options_.metrics_endpoint.empty()) return OkStatus();
   metrics::Answers answers;
-  answers.metrics = [this] { return metrics_.Text(); };
+  answers.metrics = [this] { return metrics_->Text(); };
   answers.started = [] { return OkStatus(); };
-  answers.healthy = [this] { return metrics_.Healthy(); };
-  answers.ready = [this] { return metrics_.Ready(); };
-  answers.idle = [this] { return metrics_.Idle(); };
+  answers.healthy = [this] { return metrics_->Healthy(); };
+  answers.ready = [this] { return metrics_->Ready(); };
+  answers.idle = [this] { return metrics_->Idle(); };
   LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_, metrics::MetricsServer::Start(
                                                  options_.metrics_endpoint, std::move(answers)));
-  dispatcher_.parts().status.SetMetricsEndpoint(metrics_server_->endpoint());
+  dispatcher_->parts().status.SetMetricsEndpoint(metrics_server_->endpoint());
   log::Info("metrics at ", metrics_server_->endpoint(), "/metrics");
   return OkStatus();
 }
@@ -96,11 +102,12 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
           control::Advertise(channels.liveness->endpoint(), options.advertise_address)),
       clients_(std::move(channels.clients)),
       workers_(std::move(channels.workers)),
-      metrics_(options),
-      liveness_(
+      metrics_(std::make_unique<Metrics>(options)),
+      liveness_(std::make_unique<LivenessMonitor>(
           std::move(channels.liveness), options.workers,
-          {incarnation_, options.heartbeat_interval,
-           std::max(kJoiningTimeout, options.worker_timeout), options.worker_timeout},
+          LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
+                                   std::max(kJoiningTimeout, options.worker_timeout),
+                                   options.worker_timeout},
           [this](const WorkerLoss&) {
             std::lock_guard lock(events_mutex_);
             WakeLoop();
@@ -111,28 +118,33 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
             WakeLoop();
           },
           [this](Rank rank, wire::Heartbeat::Reader heartbeat) {
-            metrics_.skew().Take(rank, heartbeat.getCollectives());
+            metrics_->skew().Take(rank, heartbeat.getCollectives());
           },
           [this](FetchedTrace fetched) {
             std::lock_guard lock(events_mutex_);
             fetched_events_.push_back(std::move(fetched));
             WakeLoop();
-          }),
-      reach_back_([this] {
+          })),
+      reach_back_(std::make_unique<ReachBack>([this] {
         std::lock_guard lock(events_mutex_);
         reach_results_ = true;
         WakeLoop();
-      }),
-      dispatcher_({options_,
-                   clock_,
-                   liveness_,
-                   reach_back_,
-                   metrics_,
-                   std::move(channels.client_gate),
-                   {liveness_endpoint_, incarnation_}},
-                  [this](const std::string& reason) { RequestStop(reason); }) {
+      })),
+      dispatcher_(std::make_unique<Dispatcher>(
+          Surroundings{options_,
+                       clock_,
+                       *liveness_,
+                       *reach_back_,
+                       *metrics_,
+                       std::move(channels.client_gate),
+                       {liveness_endpoint_, incarnation_}},
+          [this](const std::string& reason) { RequestStop(reason); })) {
   log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",
             worker_endpoint_, ", expecting ", options_.workers, " workers");
+}
+
+std::string Controller::metrics_endpoint() const {
+  return metrics_server_ == nullptr ? "" : metrics_server_->endpoint();
 }
 
 Controller::~Controller() {
@@ -165,13 +177,13 @@ void Controller::Run() {
   control::InputWaiter waiter(options_.poll_before_sleep);
   control::Channel* const channels[] = {clients_.get(), workers_.get()};
   const int descriptors[] = {wake_up_.fd()};
-  dispatcher_.HandleTimers();
+  dispatcher_->HandleTimers();
   while (true) {
     // Busy clients must not keep a lost worker or a lease from being noticed.
-    if (!ReceiveSome()) waiter.Wait(channels, descriptors, dispatcher_.next_timer());
+    if (!ReceiveSome()) waiter.Wait(channels, descriptors, dispatcher_->next_timer());
     if (has_events_ && !HandleEvents()) break;
-    if (dispatcher_.next_timer().Expired()) {
-      dispatcher_.HandleTimers();
+    if (dispatcher_->next_timer().Expired()) {
+      dispatcher_->HandleTimers();
       Flush();
     }
   }
@@ -183,12 +195,12 @@ bool Controller::ReceiveSome() {
   control::Message message;
   int received = 0;
   for (int i = 0; i < kMessagesPerTurn && workers_->Receive(&peer, &message); ++i, ++received) {
-    const Status status = dispatcher_.HandleWorker(peer, message);
+    const Status status = dispatcher_->HandleWorker(peer, message);
     if (!status.ok()) dropped_.Warn("a worker's message was dropped: ", Message(status));
     Flush();
   }
   for (int i = 0; i < kMessagesPerTurn && clients_->Receive(&peer, &message); ++i, ++received) {
-    const Status status = dispatcher_.HandleClient(peer, clients_->sender(), message);
+    const Status status = dispatcher_->HandleClient(peer, clients_->sender(), message);
     if (!status.ok()) dropped_.Warn("a client's message was refused: ", Message(status));
     Flush();
   }
@@ -209,16 +221,16 @@ bool Controller::HandleEvents() {
     has_reach_results = std::exchange(reach_results_, false);
     go_on = !stop_requested_;
   }
-  for (const WorkerReport& report : reports) dispatcher_.HandleReport(report);
-  for (const FetchedTrace& part : fetched) dispatcher_.HandleFetched(part);
-  dispatcher_.HandleLosses();
-  if (has_reach_results) dispatcher_.HandleReachResults();
+  for (const WorkerReport& report : reports) dispatcher_->HandleReport(report);
+  for (const FetchedTrace& part : fetched) dispatcher_->HandleFetched(part);
+  dispatcher_->HandleLosses();
+  if (has_reach_results) dispatcher_->HandleReachResults();
   Flush();
   return go_on;
 }
 
 void Controller::Flush() {
-  Outbox& outbox = dispatcher_.parts().outbox;
+  Outbox& outbox = dispatcher_->parts().outbox;
   for (const Outbox::Item& item : outbox.items()) {
     switch (item.to) {
       case Outbox::Item::To::kAllWorkers:
@@ -241,9 +253,9 @@ void Controller::Flush() {
 
 void Controller::Stop() {
   log::Info("cluster ", options_.cluster, " stops: ", stop_reason_);
-  dispatcher_.Shutdown(stop_reason_);
+  dispatcher_->Shutdown(stop_reason_);
   // Aborts are sent before the workers are told to end.
-  liveness_.Stop();
+  liveness_->Stop();
   Flush();
   // Closing sends what is queued, within the sockets' linger time.
   clients_.reset();

@@ -16,17 +16,24 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
-#include "runtime/control/keys/gate.h"
-#include "runtime/control/zmq/zmq_context.h"
 #include "services/controller/common/clock.h"
-#include "services/controller/dispatcher.h"
+#include "services/controller/common/liveness.h"
 #include "services/controller/options.h"
-#include "services/controller/reports/metrics.h"
-#include "services/controller/world/liveness_monitor.h"
-#include "services/controller/world/reach_back.h"
-#include "services/metrics/metrics_server.h"
+
+namespace lockstep::control {
+class Gate;
+class ZmqContext;
+}  // namespace lockstep::control
+namespace lockstep::metrics {
+class MetricsServer;
+}  // namespace lockstep::metrics
 
 namespace lockstep::controller {
+
+class Dispatcher;
+class LivenessMonitor;
+class Metrics;
+class ReachBack;
 
 // Threads: the public functions are safe. One thread of the controller's own reads the client and
 // worker channels and owns all parts; a second one watches liveness, a third tries whether workers
@@ -54,9 +61,7 @@ class Controller {
   const std::string& worker_endpoint() const { return worker_endpoint_; }
   const std::string& liveness_endpoint() const { return liveness_endpoint_; }
   // Empty: nowhere.
-  std::string metrics_endpoint() const {
-    return metrics_server_ == nullptr ? "" : metrics_server_->endpoint();
-  }
+  std::string metrics_endpoint() const;
 
   // Ends the cluster: work in flight is aborted, workers and clients are told why.
   void RequestStop(const std::string& reason);
@@ -103,11 +108,12 @@ class Controller {
   std::condition_variable stopped_changed_;
   bool stopped_ = false;
 
-  Metrics metrics_;
+  // Each is used by those below it.
+  std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<metrics::MetricsServer> metrics_server_;
-  LivenessMonitor liveness_;
-  ReachBack reach_back_;
-  Dispatcher dispatcher_;
+  std::unique_ptr<LivenessMonitor> liveness_;
+  std::unique_ptr<ReachBack> reach_back_;
+  std::unique_ptr<Dispatcher> dispatcher_;
   std::thread thread_;
 };
 

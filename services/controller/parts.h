@@ -8,13 +8,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/control/keys/gate.h"
 #include "services/controller/common/batch_order.h"
-#include "services/controller/common/broadcaster.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
-#include "services/controller/common/tracing.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/reports/command_watch.h"
 #include "services/controller/reports/inquiries.h"
 #include "services/controller/reports/metrics.h"
@@ -64,6 +58,7 @@ struct Parts {
   Membership membership;
   BatchOrder order;
   Broadcaster broadcaster;
+  const Tools tools;
 
   SessionTable sessions;
   ClientMessenger messenger;

@@ -64,7 +64,8 @@ uint64_t CommandStream::SlowestConsumed() const {
   return *std::min_element(consumed_.begin(), consumed_.end());
 }
 
-control::Frame BatchOrder::Place(const OrderedBatch& batch, Epoch world, TimePoint now) {
+control::Frame BatchOrder::Place(const OrderedBatch& batch, Epoch world,
+                                 Deadline::Clock::time_point now) {
   return control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
     e.setEpoch(world.value);
     e.setSequence(++sequence_);

@@ -15,10 +15,10 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/control/frame.h"
-#include "services/controller/common/clock.h"
 
 namespace lockstep::controller {
 
@@ -89,13 +89,13 @@ struct OrderedBatch {
   RequestId request;
   // Of a client's batch, for metrics: how long it was there, and when it came here.
   std::chrono::nanoseconds in_client{0};
-  std::optional<TimePoint> arrived = {};
+  std::optional<Deadline::Clock::time_point> arrived = {};
 };
 
 class BatchOrder {
  public:
   // Gives the batch the next number. Returns the envelope that goes before its body.
-  control::Frame Place(const OrderedBatch& batch, Epoch world, TimePoint now);
+  control::Frame Place(const OrderedBatch& batch, Epoch world, Deadline::Clock::time_point now);
   // The number that was given last.
   uint64_t last() const { return sequence_; }
 

@@ -12,14 +12,14 @@ bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_aft
 }
 
 void CommandWatch::Look() {
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    const Membership::Member& member = membership_.member(rank);
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
+    const Membership::Member& member = tools_.membership.member(rank);
     if (member.state != Membership::State::kReady) continue;
-    const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
+    const WorkerActivity activity = tools_.liveness.LastHeardOf(rank).activity;
     FailIfOverdue(rank, activity);
     Told& told = told_[static_cast<size_t>(rank)];
     const Told command{member.watch, activity.launched};
-    if (!IsStuck(activity, stuck_after_) || told == command) continue;
+    if (!IsStuck(activity, tools_.options.stuck_after) || told == command) continue;
     told = command;
     log::Warn(log::OfRank(rank), "worker (",
               control::ProcessLabel(member.facts.host, member.facts.pid),
@@ -34,7 +34,7 @@ void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
   // What a rank still executes of the time before a reset has failed already.
   if (activity.command < session->commands.reset_at()) return;
   if (session->command_timeout.count() == 0 || activity.since < session->command_timeout) return;
-  const Membership::Member& member = membership_.member(rank);
+  const Membership::Member& member = tools_.membership.member(rank);
   control::RemoteError error = control::ErrorOf(DeadlineExceeded(
       "worker rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
       ") has been executing it for ", activity.since.count(), " ms, longer than the ",
@@ -45,13 +45,13 @@ void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
   failures_.Fail(*session, error, activity.command);
 }
 
-control::RemoteError LateError(const Membership& membership, const Liveness& liveness,
-                               SessionId session, const std::vector<Rank>& late) {
+control::RemoteError LateError(const Tools& tools, SessionId session,
+                               const std::vector<Rank>& late) {
   control::RemoteError error;
   std::string text;
   for (const Rank rank : late) {
-    const WorkerActivity activity = liveness.LastHeardOf(rank).activity;
-    const Membership::Member& member = membership.member(rank);
+    const WorkerActivity activity = tools.liveness.LastHeardOf(rank).activity;
+    const Membership::Member& member = tools.membership.member(rank);
     text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
             control::ProcessLabel(member.facts.host, member.facts.pid) + ") executes " +
             activity.Describe();

@@ -9,8 +9,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/control/activity.h"
 #include "runtime/control/error_codec.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/session_failures.h"
 #include "services/controller/sessions/session_table.h"
 
@@ -19,14 +18,11 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class CommandWatch {
  public:
-  CommandWatch(std::chrono::milliseconds stuck_after, const Membership& membership,
-               const Liveness& liveness, SessionTable& sessions, SessionFailures& failures)
-      : stuck_after_(stuck_after),
-        membership_(membership),
-        liveness_(liveness),
+  CommandWatch(const Tools& tools, SessionTable& sessions, SessionFailures& failures)
+      : tools_(tools),
         sessions_(sessions),
         failures_(failures),
-        told_(static_cast<size_t>(membership.size())) {}
+        told_(static_cast<size_t>(tools.membership.size())) {}
 
   // Says in the log which workers are stuck, once per command, and fails sessions whose
   // command_timeout has passed.
@@ -42,9 +38,7 @@ class CommandWatch {
     bool operator==(const Told&) const = default;
   };
 
-  const std::chrono::milliseconds stuck_after_;
-  const Membership& membership_;
-  const Liveness& liveness_;
+  const Tools& tools_;
   SessionTable& sessions_;
   SessionFailures& failures_;
   std::vector<Told> told_;  // by rank
@@ -54,7 +48,7 @@ class CommandWatch {
 bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after);
 
 // Why ranks have not answered `session`: what they are doing instead.
-control::RemoteError LateError(const Membership& membership, const Liveness& liveness,
-                               SessionId session, const std::vector<Rank>& late);
+control::RemoteError LateError(const Tools& tools, SessionId session,
+                               const std::vector<Rank>& late);
 
 }  // namespace lockstep::controller

@@ -20,9 +20,9 @@ constexpr uint32_t kMostListed = 16'384;
 
 Status RegisterReport::Ask(const control::PeerName& client, wire::ListRegisters::Reader question) {
   const Rank only = question.getRank();
-  if (only < -1 || only >= membership_.size()) {
+  if (only < -1 || only >= tools_.membership.size()) {
     return InvalidArgument("there is no rank ", only, ": the ranks are 0 to ",
-                           membership_.size() - 1);
+                           tools_.membership.size() - 1);
   }
   const SessionId session(question.getSession());
   if (session != SessionId() && sessions_.Find(session) == nullptr) {
@@ -30,20 +30,20 @@ Status RegisterReport::Ask(const control::PeerName& client, wire::ListRegisters:
   }
   LOCKSTEP_RETURN_IF_ERROR(inquiries_.CheckRoom(client));
   std::vector<bool> asked;
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
     asked.push_back((only < 0 || rank == only) &&
-                    membership_.member(rank).state == Membership::State::kReady);
+                    tools_.membership.member(rank).state == Membership::State::kReady);
   }
-  const auto ranks = static_cast<uint32_t>(only < 0 ? membership_.size() : 1);
+  const auto ranks = static_cast<uint32_t>(only < 0 ? tools_.membership.size() : 1);
   const uint32_t most = std::min(question.getMost(), std::max(kMostListed / ranks, 1u));
   const uint64_t probe = inquiries_.Begin({client, question.getRequest(), true, only},
-                                          std::move(asked), timers_.After(kPatienceMillis));
-  liveness_.AskRegisters(probe, only, session, most);
+                                          std::move(asked), tools_.timers.After(kPatienceMillis));
+  tools_.liveness.AskRegisters(probe, only, session, most);
   return OkStatus();
 }
 
 std::string RegisterReport::WhyNot(Rank rank) const {
-  const Membership::Member& member = membership_.member(rank);
+  const Membership::Member& member = tools_.membership.member(rank);
   switch (member.state) {
     case Membership::State::kMissing:
       return "no worker has joined with this rank yet";
@@ -60,11 +60,11 @@ std::string RegisterReport::WhyNot(Rank rank) const {
 
 void RegisterReport::Send(const Inquiry& inquiry) {
   const Rank first = std::max(inquiry.rank, 0);
-  const Rank end = inquiry.rank < 0 ? membership_.size() : inquiry.rank + 1;
+  const Rank end = inquiry.rank < 0 ? tools_.membership.size() : inquiry.rank + 1;
   const control::Frame frame = control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
     auto listing = message.initRegisterListing();
     listing.setRequest(inquiry.request);
-    listing.setCluster(options_.cluster);
+    listing.setCluster(tools_.options.cluster);
     auto ranks = listing.initRanks(static_cast<unsigned>(end - first));
     for (Rank rank = first; rank < end; ++rank) {
       auto entry = ranks[static_cast<unsigned>(rank - first)];
@@ -81,7 +81,7 @@ void RegisterReport::Send(const Inquiry& inquiry) {
       if (!entry.hasHeld()) entry.setWhy(WhyNot(rank));
     }
   });
-  outbox_.ToClient(inquiry.client, unread_.Charge(inquiry.client, {frame}));
+  tools_.outbox.ToClient(inquiry.client, unread_.Charge(inquiry.client, {frame}));
 }
 
 }  // namespace lockstep::controller

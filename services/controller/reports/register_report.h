@@ -4,11 +4,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/reports/inquiries.h"
 #include "services/controller/reports/unread_answers.h"
 #include "services/controller/sessions/session_table.h"
@@ -18,17 +14,9 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class RegisterReport {
  public:
-  RegisterReport(const ControllerOptions& options, Timers& timers, const Membership& membership,
-                 SessionTable& sessions, Liveness& liveness, Inquiries& inquiries, Outbox& outbox,
+  RegisterReport(const Tools& tools, SessionTable& sessions, Inquiries& inquiries,
                  UnreadAnswers& unread)
-      : options_(options),
-        timers_(timers),
-        membership_(membership),
-        sessions_(sessions),
-        liveness_(liveness),
-        inquiries_(inquiries),
-        outbox_(outbox),
-        unread_(unread) {}
+      : tools_(tools), sessions_(sessions), inquiries_(inquiries), unread_(unread) {}
 
   // Asks the workers.
   Status Ask(const control::PeerName& client, wire::ListRegisters::Reader question);
@@ -38,13 +26,9 @@ class RegisterReport {
  private:
   std::string WhyNot(Rank rank) const;
 
-  const ControllerOptions& options_;
-  Timers& timers_;
-  const Membership& membership_;
+  const Tools& tools_;
   SessionTable& sessions_;
-  Liveness& liveness_;
   Inquiries& inquiries_;
-  Outbox& outbox_;
   UnreadAnswers& unread_;
 };
 

@@ -56,15 +56,15 @@ void WriteReport(const control::Frame& frame, wire::WorkerStatus::Builder worker
 }  // namespace
 
 bool StatusReport::IsStuck(Rank rank, const LastHeard& heard) const {
-  return membership_.member(rank).state == Membership::State::kReady &&
-         controller::IsStuck(heard.activity, options_.stuck_after);
+  return tools_.membership.member(rank).state == Membership::State::kReady &&
+         controller::IsStuck(heard.activity, tools_.options.stuck_after);
 }
 
 void StatusReport::UpdateMetrics() {
-  if (options_.metrics_endpoint.empty()) return;
-  ClusterView view{membership_, sessions_, membership_.epoch(), order_.last()};
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    view.heard.push_back(liveness_.LastHeardOf(rank));
+  if (tools_.options.metrics_endpoint.empty()) return;
+  ClusterView view{tools_.membership, sessions_, tools_.membership.epoch(), order_.last()};
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
+    view.heard.push_back(tools_.liveness.LastHeardOf(rank));
     view.stuck.push_back(IsStuck(rank, view.heard.back()));
   }
   metrics_.Observe(view);
@@ -73,13 +73,13 @@ void StatusReport::UpdateMetrics() {
 Status StatusReport::Explain(const control::PeerName& client, uint64_t request) {
   LOCKSTEP_RETURN_IF_ERROR(inquiries_.CheckRoom(client));
   std::vector<bool> alive;
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    alive.push_back(membership_.member(rank).state == Membership::State::kReady);
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
+    alive.push_back(tools_.membership.member(rank).state == Membership::State::kReady);
   }
   const uint64_t probe =
       inquiries_.Begin({client, request}, std::move(alive),
-                       timers_.After(static_cast<uint64_t>(kReportPatience.count())));
-  liveness_.Probe(probe);
+                       tools_.timers.After(static_cast<uint64_t>(kReportPatience.count())));
+  tools_.liveness.Probe(probe);
   return OkStatus();
 }
 
@@ -88,26 +88,26 @@ void StatusReport::Send(const control::PeerName& client, uint64_t request,
   const control::Frame frame = control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
     auto status = message.initClusterStatus();
     status.setRequest(request);
-    status.setCluster(options_.cluster);
+    status.setCluster(tools_.options.cluster);
     status.setBuild(control::kBuildVersion);
-    status.setEpoch(membership_.epoch().value);
+    status.setEpoch(tools_.membership.epoch().value);
     status.setPid(getpid());
-    status.setUptimeMillis(Millis(clock_.Now() - started_));
+    status.setUptimeMillis(Millis(tools_.clock.Now() - started_));
     status.setSequence(order_.last());
     status.setMetricsEndpoint(metrics_endpoint_);
     status.setComparedCollectives(metrics_.skew().Compared().compared);
-    WriteWorkers(status.initWorkers(static_cast<unsigned>(membership_.size())), reports);
+    WriteWorkers(status.initWorkers(static_cast<unsigned>(tools_.membership.size())), reports);
     WriteSessions(status.initSessions(static_cast<unsigned>(sessions_.all().size())));
   });
-  outbox_.ToClient(client, unread_.Charge(client, {frame}));
+  tools_.outbox.ToClient(client, unread_.Charge(client, {frame}));
 }
 
 void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers,
                                 const std::vector<control::Frame>& reports) const {
   const Skew::Lateness lateness = metrics_.skew().Compared();
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    const Membership::Member& member = membership_.member(rank);
-    const LastHeard heard = liveness_.LastHeardOf(rank);
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
+    const Membership::Member& member = tools_.membership.member(rank);
+    const LastHeard heard = tools_.liveness.LastHeardOf(rank);
     auto worker = workers[static_cast<unsigned>(rank)];
     WritePeer(worker.initPeer(), rank, member);
     worker.setState(ToWire(member.state));
@@ -125,7 +125,7 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
 }
 
 void StatusReport::WriteSessions(capnp::List<wire::SessionStatus>::Builder sessions) const {
-  const TimePoint now = clock_.Now();
+  const TimePoint now = tools_.clock.Now();
   unsigned i = 0;
   for (const auto& [id, session] : sessions_.all()) {
     auto entry = sessions[i++];

@@ -10,11 +10,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/frame.h"
 #include "services/controller/common/batch_order.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/reports/inquiries.h"
 #include "services/controller/reports/metrics.h"
 #include "services/controller/reports/unread_answers.h"
@@ -25,22 +21,15 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class StatusReport {
  public:
-  StatusReport(const ControllerOptions& options, const Clock& clock, Timers& timers,
-               const Membership& membership, const SessionTable& sessions, const BatchOrder& order,
-               Liveness& liveness, Inquiries& inquiries, Outbox& outbox, UnreadAnswers& unread,
-               Metrics& metrics)
-      : options_(options),
-        clock_(clock),
-        started_(clock.Now()),
-        timers_(timers),
-        membership_(membership),
+  StatusReport(const Tools& tools, const SessionTable& sessions, const BatchOrder& order,
+               Inquiries& inquiries, UnreadAnswers& unread, Metrics& metrics)
+      : tools_(tools),
         sessions_(sessions),
         order_(order),
-        liveness_(liveness),
         inquiries_(inquiries),
-        outbox_(outbox),
         unread_(unread),
-        metrics_(metrics) {}
+        metrics_(metrics),
+        started_(tools.clock.Now()) {}
 
   // Where metrics are served, once that is known.
   void SetMetricsEndpoint(const std::string& endpoint) { metrics_endpoint_ = endpoint; }
@@ -59,18 +48,13 @@ class StatusReport {
                     const std::vector<control::Frame>& reports) const;
   void WriteSessions(capnp::List<wire::SessionStatus>::Builder sessions) const;
 
-  const ControllerOptions& options_;
-  const Clock& clock_;
-  const TimePoint started_;
-  Timers& timers_;
-  const Membership& membership_;
+  const Tools& tools_;
   const SessionTable& sessions_;
   const BatchOrder& order_;
-  Liveness& liveness_;
   Inquiries& inquiries_;
-  Outbox& outbox_;
   UnreadAnswers& unread_;
   Metrics& metrics_;
+  const TimePoint started_;
   std::string metrics_endpoint_;
 };
 

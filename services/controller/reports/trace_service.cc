@@ -24,18 +24,18 @@ control::Frame OrderFrame(uint64_t trace, Fill&& fill) {
 }  // namespace
 
 void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::Reader request) {
-  const TimePoint now = clock_.Now();
+  const TimePoint now = tools_.clock.Now();
   const int64_t received = trace::Nanos(now);
   const auto reply = [&](const Status& status, auto&& fill, const control::Frame& body = {}) {
     control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
       auto answer = m.initTrace();
       answer.setRequest(request.getRequest());
-      if (tracing_.client() == client) answer.setTrace(tracing_.trace());
+      if (tools_.tracing.client() == client) answer.setTrace(tools_.tracing.trace());
       if (!status.ok()) control::WriteError(answer.initError(), control::ErrorOf(status));
       fill(answer);
     })};
     if (body.size() > 0) message.push_back(body);
-    outbox_.ToClient(client, unread_.Charge(client, message));
+    tools_.outbox.ToClient(client, unread_.Charge(client, message));
   };
   const auto nothing_more = [](wire::TraceReply::Builder) {};
   if (request.isClock()) {
@@ -43,29 +43,30 @@ void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::R
       auto clock = answer.initClock();
       clock.setAsked(request.getClock());
       clock.setReceived(received);
-      clock.setAnswered(trace::Nanos(clock_.Now()));
+      clock.setAnswered(trace::Nanos(tools_.clock.Now()));
     });
   }
   if (request.isStart()) {
-    const Status begun = tracing_.Begin(client, request.getStart(), now);
+    const Status begun = tools_.tracing.Begin(client, request.getStart(), now);
     if (begun.ok()) {
       log::Info("a client has the cluster record a timeline");
-      liveness_.Tell(OrderFrame(tracing_.trace(), [&](wire::TraceOrder::Builder order) {
+      tools_.liveness.Tell(OrderFrame(tools_.tracing.trace(), [&](wire::TraceOrder::Builder order) {
         order.setStart(request.getStart());
       }));
     }
     return reply(begun, [&](wire::TraceReply::Builder answer) {
-      answer.setLeaseMillis(static_cast<uint32_t>(options_.session_lease.count()));
-      answer.setWorkers(static_cast<uint32_t>(membership_.size()));
+      answer.setLeaseMillis(static_cast<uint32_t>(tools_.options.session_lease.count()));
+      answer.setWorkers(static_cast<uint32_t>(tools_.membership.size()));
     });
   }
   const uint64_t trace = request.getTrace();
-  const Status heard = tracing_.Hear(client, trace, now);
+  const Status heard = tools_.tracing.Hear(client, trace, now);
   if (!heard.ok()) return reply(heard, nothing_more);
   switch (request.which()) {
     case wire::TraceRequest::STOP:
-      tracing_.Stop();
-      liveness_.Tell(OrderFrame(trace, [](wire::TraceOrder::Builder order) { order.setStop(); }));
+      tools_.tracing.Stop();
+      tools_.liveness.Tell(
+          OrderFrame(trace, [](wire::TraceOrder::Builder order) { order.setStop(); }));
       break;
     case wire::TraceRequest::FETCH: {
       const wire::FetchTrace::Reader fetch = request.getFetch();
@@ -73,7 +74,8 @@ void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::R
         return reply(Unavailable(room.message()), nothing_more);
       }
       if (fetch.getRank() == -1) {
-        return reply(OkStatus(), nothing_more, EncodeEvents(tracing_.Events(fetch.getFrom())));
+        return reply(OkStatus(), nothing_more,
+                     EncodeEvents(tools_.tracing.Events(fetch.getFrom())));
       }
       const Status asked = Ask(trace, request.getRequest(), fetch);
       if (asked.ok()) return;  // its worker answers
@@ -90,28 +92,28 @@ void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::R
 
 Status TraceService::Ask(uint64_t trace, uint64_t request, wire::FetchTrace::Reader fetch) {
   const Rank rank = fetch.getRank();
-  if (rank < 0 || rank >= membership_.size()) {
+  if (rank < 0 || rank >= tools_.membership.size()) {
     return InvalidArgument("there is no rank ", rank, "; the ranks are 0 to ",
-                           membership_.size() - 1);
+                           tools_.membership.size() - 1);
   }
-  if (!membership_.IsWelcome(rank)) {
-    const std::string& why = membership_.member(rank).lost_because;
+  if (!tools_.membership.IsWelcome(rank)) {
+    const std::string& why = tools_.membership.member(rank).lost_because;
     if (why.empty()) return Unavailable("it has no worker yet");
     return Unavailable("its worker is lost: ", why);
   }
-  LOCKSTEP_RETURN_IF_ERROR(tracing_.Ask(rank, clock_.Now()));
-  liveness_.Tell(OrderFrame(trace,
-                            [&](wire::TraceOrder::Builder order) {
-                              order.setRequest(request);
-                              order.setFetch(fetch);
-                            }),
-                 rank);
+  LOCKSTEP_RETURN_IF_ERROR(tools_.tracing.Ask(rank, tools_.clock.Now()));
+  tools_.liveness.Tell(OrderFrame(trace,
+                                  [&](wire::TraceOrder::Builder order) {
+                                    order.setRequest(request);
+                                    order.setFetch(fetch);
+                                  }),
+                       rank);
   return OkStatus();
 }
 
 void TraceService::PassOn(const FetchedTrace& fetched) {
-  if (fetched.trace != tracing_.trace()) return;
-  tracing_.NoteAnswered(fetched.rank);
+  if (fetched.trace != tools_.tracing.trace()) return;
+  tools_.tracing.NoteAnswered(fetched.rank);
   control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
     auto answer = m.initTrace();
     answer.setRequest(fetched.request);
@@ -121,17 +123,17 @@ void TraceService::PassOn(const FetchedTrace& fetched) {
     }
   })};
   if (fetched.body.size() > 0) message.push_back(fetched.body);
-  outbox_.ToClient(tracing_.client(), std::move(message));
+  tools_.outbox.ToClient(tools_.tracing.client(), std::move(message));
 }
 
 void TraceService::EndIfSilent(TimePoint now) {
-  if (tracing_.IsSilent(options_.session_lease, now)) End();
+  if (tools_.tracing.IsSilent(tools_.options.session_lease, now)) End();
 }
 
 void TraceService::End() {
-  liveness_.Tell(
-      OrderFrame(tracing_.trace(), [](wire::TraceOrder::Builder order) { order.setEnd(); }));
-  tracing_.End();
+  tools_.liveness.Tell(
+      OrderFrame(tools_.tracing.trace(), [](wire::TraceOrder::Builder order) { order.setEnd(); }));
+  tools_.tracing.End();
 }
 
 }  // namespace lockstep::controller

@@ -10,12 +10,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/frame.h"
 #include "schemas/trace.capnp.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
-#include "services/controller/common/tracing.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/reports/unread_answers.h"
 
 namespace lockstep::controller {
@@ -23,15 +18,7 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class TraceService {
  public:
-  TraceService(const ControllerOptions& options, const Clock& clock, const Membership& membership,
-               Liveness& liveness, Outbox& outbox, UnreadAnswers& unread, Tracing& tracing)
-      : options_(options),
-        clock_(clock),
-        membership_(membership),
-        liveness_(liveness),
-        outbox_(outbox),
-        unread_(unread),
-        tracing_(tracing) {}
+  TraceService(const Tools& tools, UnreadAnswers& unread) : tools_(tools), unread_(unread) {}
 
   void Handle(const control::PeerName& client, wire::TraceRequest::Reader request);
   // What a worker has recorded, to the client that fetches it.
@@ -44,13 +31,8 @@ class TraceService {
   Status Ask(uint64_t trace, uint64_t request, wire::FetchTrace::Reader fetch);
   void End();
 
-  const ControllerOptions& options_;
-  const Clock& clock_;
-  const Membership& membership_;
-  Liveness& liveness_;
-  Outbox& outbox_;
+  const Tools& tools_;
   UnreadAnswers& unread_;
-  Tracing& tracing_;
 };
 
 }  // namespace lockstep::controller

@@ -23,7 +23,7 @@ void WriteReplaced(capnp::List<wire::Replacement>::Builder list, const SessionEn
 
 void ClientMessenger::Tell(SessionEntry& session, control::Message message) {
   ++session.told_messages;
-  outbox_.ToClient(session.client, std::move(message));
+  tools_.outbox.ToClient(session.client, std::move(message));
 }
 
 void ClientMessenger::TellOpened(SessionEntry& session) {
@@ -32,12 +32,13 @@ void ClientMessenger::TellOpened(SessionEntry& session) {
          opened.setSession(session.id.value);
          opened.setToken(session.token);
          opened.setVersion(control::kProtocolVersion);
-         WritePeers(opened.initWorkers(static_cast<unsigned>(membership_.size())), membership_);
+         WritePeers(opened.initWorkers(static_cast<unsigned>(tools_.membership.size())),
+                    tools_.membership);
          opened.setController(controller_.value);
-         opened.setLeaseMillis(static_cast<uint32_t>(options_.session_lease.count()));
-         opened.setFlowWindowBytes(options_.flow_window_bytes);
-         opened.setMaxBatchBytes(options_.max_batch_bytes);
-         opened.setCluster(options_.cluster);
+         opened.setLeaseMillis(static_cast<uint32_t>(tools_.options.session_lease.count()));
+         opened.setFlowWindowBytes(tools_.options.flow_window_bytes);
+         opened.setMaxBatchBytes(tools_.options.max_batch_bytes);
+         opened.setCluster(tools_.options.cluster);
          control::SessionRecord record = session.Record();
          record.consumed_bytes = session.commands.sent_bytes();
          control::WriteSessionRecord(opened.initRecord(), record);
@@ -68,7 +69,8 @@ void ClientMessenger::TellReplaced(SessionEntry& session) {
   Tell(session, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
          auto news = message.initWorkersReplaced();
          news.setSession(session.id.value);
-         WritePeers(news.initWorkers(static_cast<unsigned>(membership_.size())), membership_);
+         WritePeers(news.initWorkers(static_cast<unsigned>(tools_.membership.size())),
+                    tools_.membership);
          WriteReplaced(news.initReplaced(static_cast<unsigned>(session.replaced.size())), session);
        })});
 }
@@ -92,17 +94,18 @@ void ClientMessenger::TellDropped(SessionEntry& session) {
 }
 
 void ClientMessenger::TellKeepAlive(const SessionEntry& session, bool missing) {
-  outbox_.ToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
-                     auto answer = m.initKeepAlive();
-                     answer.setSession(session.id.value);
-                     answer.setSent(session.told_messages);
-                     answer.setMissing(missing);
-                   })});
+  tools_.outbox.ToClient(session.client,
+                         {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
+                           auto answer = m.initKeepAlive();
+                           answer.setSession(session.id.value);
+                           answer.setSent(session.told_messages);
+                           answer.setMissing(missing);
+                         })});
 }
 
 void ClientMessenger::TellShutdown(const control::PeerName& client, const std::string& reason) {
-  outbox_.ToClient(client, {control::EncodeMessage<wire::ControllerMessage>(
-                               [&](auto message) { message.setShutdown(reason); })});
+  tools_.outbox.ToClient(client, {control::EncodeMessage<wire::ControllerMessage>(
+                                     [&](auto message) { message.setShutdown(reason); })});
 }
 
 void ClientMessenger::Answer(const control::PeerName& client, SessionId session, RequestId request,
@@ -117,8 +120,8 @@ void ClientMessenger::Answer(const control::PeerName& client, SessionId session,
 
 void ClientMessenger::SendAnswer(const PendingRequest& request) {
   if (request.began != TimePoint()) {
-    counts_.requests.Observe(clock_.Now() - request.began);
-    tracing_.Mark("request answered", request.session, 0, request.error.code);
+    tools_.counts.requests.Observe(tools_.clock.Now() - request.began);
+    tools_.tracing.Mark("request answered", request.session, 0, request.error.code);
   }
   control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
     auto answer = m.initAnswer();
@@ -132,16 +135,17 @@ void ClientMessenger::SendAnswer(const PendingRequest& request) {
     TellDropped(*session);
     return Tell(*session, std::move(message));
   }
-  outbox_.ToClient(request.client, std::move(message));
+  tools_.outbox.ToClient(request.client, std::move(message));
 }
 
 void ClientMessenger::Refuse(const control::PeerName& client, const Status& why, bool resume) {
-  outbox_.ToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                     auto refused = message.initRefused();
-                     control::WriteError(refused.initError(), control::ErrorOf(why));
-                     refused.setController(controller_.value);
-                     refused.setResume(resume);
-                   })});
+  tools_.outbox.ToClient(client,
+                         {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                           auto refused = message.initRefused();
+                           control::WriteError(refused.initError(), control::ErrorOf(why));
+                           refused.setController(controller_.value);
+                           refused.setResume(resume);
+                         })});
 }
 
 }  // namespace lockstep::controller

@@ -8,12 +8,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/frame.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/counts.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
-#include "services/controller/common/tracing.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/session_table.h"
 
@@ -25,17 +20,8 @@ namespace lockstep::controller {
 class ClientMessenger {
  public:
   // `controller`: the epoch in which this one was started.
-  ClientMessenger(const ControllerOptions& options, Epoch controller, const Clock& clock,
-                  const Membership& membership, SessionTable& sessions, Outbox& outbox,
-                  Counts& counts, Tracing& tracing)
-      : options_(options),
-        controller_(controller),
-        clock_(clock),
-        membership_(membership),
-        sessions_(sessions),
-        outbox_(outbox),
-        counts_(counts),
-        tracing_(tracing) {}
+  ClientMessenger(const Tools& tools, Epoch controller, SessionTable& sessions)
+      : tools_(tools), controller_(controller), sessions_(sessions) {}
 
   // It is the client's from now on, and how it stands.
   void TellOpened(SessionEntry& session);
@@ -64,14 +50,9 @@ class ClientMessenger {
   // To the session's client, which counts it.
   void Tell(SessionEntry& session, control::Message message);
 
-  const ControllerOptions& options_;
+  const Tools& tools_;
   const Epoch controller_;
-  const Clock& clock_;
-  const Membership& membership_;
   SessionTable& sessions_;
-  Outbox& outbox_;
-  Counts& counts_;
-  Tracing& tracing_;
 };
 
 }  // namespace lockstep::controller

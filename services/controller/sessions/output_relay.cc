@@ -28,7 +28,7 @@ Status OutputRelay::HandleOutput(Rank rank, wire::Output::Reader output,
 Status OutputRelay::HandleTaken(const control::PeerName& client, wire::OutputTaken::Reader taken) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
                             sessions_.FindHeard(SessionId(taken.getSession()), client));
-  session->last_heard = clock_.Now();
+  session->last_heard = tools_.clock.Now();
   session->output.Take(taken.getPosition());
   messenger_.TellDropped(*session);
   return OkStatus();

@@ -7,7 +7,7 @@
 #include "runtime/control/frame.h"
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/common/clock.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/session_table.h"
 
@@ -16,16 +16,15 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class OutputRelay {
  public:
-  OutputRelay(const Clock& clock, SessionTable& sessions, ClientMessenger& messenger)
-      : clock_(clock), sessions_(sessions), messenger_(messenger) {}
+  OutputRelay(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger)
+      : tools_(tools), sessions_(sessions), messenger_(messenger) {}
 
   // Sends on what `rank` has printed, or counts it where the client is too slow for it.
   Status HandleOutput(Rank rank, wire::Output::Reader output, const control::Message& message);
   // The client has dealt with output.
   Status HandleTaken(const control::PeerName& client, wire::OutputTaken::Reader taken);
 
- private:
-  const Clock& clock_;
+  const Tools& tools_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;
 };

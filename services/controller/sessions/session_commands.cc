@@ -32,9 +32,9 @@ Status SessionCommands::CheckRoomForRequest(const SessionEntry& session) const {
 // Each waits in the worker's queue, and its abort in the worker's memory.
 Status SessionCommands::CheckRoomForReset(const SessionEntry& session,
                                           Generation generation) const {
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
     const Generation come_to = session.come_to[static_cast<size_t>(rank)];
-    if (!membership_.IsWelcome(rank) || generation.value - come_to.value < kMaxResetsAhead) {
+    if (!tools_.membership.IsWelcome(rank) || generation.value - come_to.value < kMaxResetsAhead) {
       continue;
     }
     return ResourceExhausted("session ", session.id, " was reset ", kMaxResetsAhead,
@@ -50,9 +50,9 @@ Status SessionCommands::CheckBatch(wire::Batch::Reader batch,
     return InvalidArgument("a batch has two frames, this message has ", message.size());
   }
   const Rank from = batch.getAnswerFrom();
-  if (from < -1 || from >= membership_.size()) {
+  if (from < -1 || from >= tools_.membership.size()) {
     return InvalidArgument("rank ", from, " cannot answer: the ranks are 0 to ",
-                           membership_.size() - 1);
+                           tools_.membership.size() - 1);
   }
   // Batches with number 0 are the controller's own: they may open, reset and close sessions.
   if (batch.getFirstCommand() == 0 || batch.getCommandCount() == 0) {
@@ -79,21 +79,21 @@ Status SessionCommands::HandleBatch(const control::PeerName& client, wire::Batch
     return OkStatus();
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckBatch(batch, message));
-  const TimePoint now = clock_.Now();
+  const TimePoint now = tools_.clock.Now();
   session->last_heard = now;
   session->register_generations =
       std::max(session->register_generations, batch.getRegisterGenerations());
-  if (batch.hasCopiedTo()) counts_.copied_to.Add(batch.getCopiedTo());
-  if (batch.hasCopiedFrom()) counts_.copied_from.Add(batch.getCopiedFrom());
+  if (batch.hasCopiedTo()) tools_.counts.copied_to.Add(batch.getCopiedTo());
+  if (batch.hasCopiedFrom()) tools_.counts.copied_from.Add(batch.getCopiedFrom());
   Status admitted = OkStatus();
   if (request != RequestId()) {
     admitted = CheckRoomForRequest(*session);
-    gatherer_.Expect(client, session->id, request, membership_.size(), batch.getAnswerFrom(),
-                     timers_.After(batch.getTimeoutMillis()), now);
+    gatherer_.Expect(client, session->id, request, tools_.membership.size(), batch.getAnswerFrom(),
+                     tools_.timers.After(batch.getTimeoutMillis()), now);
   }
   if (admitted.ok()) admitted = Admit(*session, batch, message[1].size());
   if (admitted.ok()) {
-    broadcaster_.Send(
+    tools_.broadcaster.Send(
         {session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request,
          std::chrono::nanoseconds(std::min(batch.getWaitedNanos(), kLongestWaitNanos)), now},
         message[1]);
@@ -134,7 +134,7 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
   }
   const RequestId request(reset.getRequest());
   LOCKSTEP_RETURN_IF_ERROR(CheckRequest(request));
-  const TimePoint now = clock_.Now();
+  const TimePoint now = tools_.clock.Now();
   session->last_heard = now;
   // What is in flight ends even if nothing has failed: a reset is also how a client gives up. What
   // comes before a failure is still executed, so that all ranks have its results.
@@ -150,10 +150,10 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
     failures_.AbortAgain(*session);
   }
   const uint64_t failed_from = session->failed_from;
-  gatherer_.Expect(client, session->id, request, membership_.size(), -1,
-                   timers_.After(reset.getTimeoutMillis()), now);
-  counts_.resets.Add();
-  tracing_.Mark("session reset", session->id);
+  gatherer_.Expect(client, session->id, request, tools_.membership.size(), -1,
+                   tools_.timers.After(reset.getTimeoutMillis()), now);
+  tools_.counts.resets.Add();
+  tools_.tracing.Mark("session reset", session->id);
   session->generation = Generation(reset.getGeneration());
   if (session->commands.Reset(reset.getNextCommand(), reset.getSentBytes())) {
     messenger_.TellCredit(*session);
@@ -164,8 +164,8 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
     reset_order.setGeneration(session->generation.value);
     reset_order.setFailedFrom(failed_from);
   });
-  broadcaster_.Send({session->id, session->generation, 0, request}, body);
-  const Status whole = membership_.Whole();
+  tools_.broadcaster.Send({session->id, session->generation, 0, request}, body);
+  const Status whole = tools_.membership.Whole();
   if (!whole.ok()) failures_.Fail(*session, control::ErrorOf(whole));
   if (!session->broken.ok()) failures_.Fail(*session, session->broken);
   return OkStatus();
@@ -179,7 +179,7 @@ Status SessionCommands::HandleName(const control::PeerName& client,
   const std::string text = control::ToString(name.getName().getName());
   const RegisterId id = RegisterId::FromPacked(name.getName().getRegister());
   const bool is_new = !session->names.contains(text);
-  const TimePoint now = clock_.Now();
+  const TimePoint now = tools_.clock.Now();
   session->last_heard = now;
   const auto refuse = [&](const Status& why) {
     messenger_.Answer(client, session->id, request, control::ErrorOf(why));
@@ -206,11 +206,11 @@ Status SessionCommands::HandleName(const control::PeerName& client,
   } else {
     session->Name(text, {id, name.getName().getNamedBy()});
   }
-  gatherer_.Expect(client, session->id, request, membership_.size(), -1,
-                   timers_.After(name.getTimeoutMillis()), now);
+  gatherer_.Expect(client, session->id, request, tools_.membership.size(), -1,
+                   tools_.timers.After(name.getTimeoutMillis()), now);
   const control::Frame body = control::OneCommand(
       [&](wire::Command::Builder command) { command.setNameRegister(name.getName()); });
-  broadcaster_.Send({session->id, session->generation, 0, request}, body);
+  tools_.broadcaster.Send({session->id, session->generation, 0, request}, body);
   return OkStatus();
 }
 

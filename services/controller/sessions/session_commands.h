@@ -10,11 +10,7 @@
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/batch_order.h"
-#include "services/controller/common/broadcaster.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/counts.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/tracing.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/session_ender.h"
@@ -29,22 +25,15 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionCommands {
  public:
-  SessionCommands(FlowLimits limits, const Clock& clock, Timers& timers,
-                  const Membership& membership, SessionTable& sessions, Gatherer& gatherer,
-                  ClientMessenger& messenger, SessionFailures& failures, SessionEnder& ender,
-                  Broadcaster& broadcaster, Counts& counts, Tracing& tracing)
-      : limits_(limits),
-        clock_(clock),
-        timers_(timers),
-        membership_(membership),
+  SessionCommands(const Tools& tools, SessionTable& sessions, Gatherer& gatherer,
+                  ClientMessenger& messenger, SessionFailures& failures, SessionEnder& ender)
+      : tools_(tools),
+        limits_{tools.options.flow_window_bytes, tools.options.max_batch_bytes},
         sessions_(sessions),
         gatherer_(gatherer),
         messenger_(messenger),
         failures_(failures),
-        ender_(ender),
-        broadcaster_(broadcaster),
-        counts_(counts),
-        tracing_(tracing) {}
+        ender_(ender) {}
 
   // Sends the batch on to all workers. `message`: the header, which `batch` reads, and the body,
   // which is never decoded.
@@ -71,18 +60,13 @@ class SessionCommands {
   Status Admit(SessionEntry& session, wire::Batch::Reader batch, size_t body_bytes);
   void Reject(SessionEntry& session, wire::Batch::Reader batch, const Status& why);
 
+  const Tools& tools_;
   const FlowLimits limits_;
-  const Clock& clock_;
-  Timers& timers_;
-  const Membership& membership_;
   SessionTable& sessions_;
   Gatherer& gatherer_;
   ClientMessenger& messenger_;
   SessionFailures& failures_;
   SessionEnder& ender_;
-  Broadcaster& broadcaster_;
-  Counts& counts_;
-  Tracing& tracing_;
 };
 
 }  // namespace lockstep::controller

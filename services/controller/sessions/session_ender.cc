@@ -17,17 +17,17 @@ void SessionEnder::HandleClose(const control::PeerName& client, wire::CloseSessi
   }
   SessionEntry& session = **found;
   log::Info(log::OfSession(id.value), "session is closed by its client");
-  session.last_heard = clock_.Now();
+  session.last_heard = tools_.clock.Now();
   failures_.NoticeLostBatches(session, close.getNextCommand());
   const bool is_lost = close.getNextCommand() > session.commands.next_command();
   const control::RemoteError lost = is_lost ? session.failure : control::RemoteError();
-  End(session, request, timers_.After(close.getTimeoutMillis()), /*client_lost=*/false, lost);
+  End(session, request, tools_.timers.After(close.getTimeoutMillis()), /*client_lost=*/false, lost);
 }
 
 void SessionEnder::EndWithoutClient(SessionEntry& session, const control::RemoteError& cause,
                                     const control::RemoteError& answer) {
-  liveness_.Abort(session.id, session.generation, 0, cause);
-  End(session, std::nullopt, Deadline::At(clock_.Now()), /*client_lost=*/true, answer);
+  tools_.liveness.Abort(session.id, session.generation, 0, cause);
+  End(session, std::nullopt, Deadline::At(tools_.clock.Now()), /*client_lost=*/true, answer);
 }
 
 void SessionEnder::EndRevoked() {
@@ -51,7 +51,7 @@ void SessionEnder::EndAll(const std::string& reason) {
     messenger_.TellShutdown(session.client, reason);
     gatherer_.FailAll(id, cause);
     if (session.ending.has_value()) Abort(session, cause);
-    liveness_.Abort(id, session.generation, 0, cause);
+    tools_.liveness.Abort(id, session.generation, 0, cause);
   }
 }
 
@@ -63,13 +63,13 @@ void SessionEnder::End(SessionEntry& session, std::optional<RequestId> request, 
   ending.aborted = client_lost;
   ending.error = lost;
   // Lost workers will not answer, and hold nothing any more; nor do those that are yet to come.
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    ending.waiting.push_back(membership_.IsWelcome(rank));
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
+    ending.waiting.push_back(tools_.membership.IsWelcome(rank));
   }
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     command.initCloseSession().setClientLost(client_lost);
   });
-  broadcaster_.Send({session.id, session.generation, 0, SessionEntry::kEndRequest}, body);
+  tools_.broadcaster.Send({session.id, session.generation, 0, SessionEntry::kEndRequest}, body);
   FinishIfClosed(session);
 }
 
@@ -96,15 +96,15 @@ void SessionEnder::Abort(SessionEntry& session, const control::RemoteError& caus
   if (std::exchange(ending.aborted, true)) return;
   log::Warn(log::OfSession(session.id.value),
             "session is aborted while it is closed: ", cause.message);
-  counts_.aborts.Add();
-  liveness_.Abort(session.id, session.generation, 0, cause);
+  tools_.counts.aborts.Add();
+  tools_.liveness.Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) messenger_.Answer(session.client, session.id, *request, cause);
 }
 
 void SessionEnder::AbortLate(SessionEntry& session) {
   std::string late;
-  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
     if (!session.ending->waiting[static_cast<size_t>(rank)]) continue;
     late += (late.empty() ? "" : ", ") + std::to_string(rank);
   }

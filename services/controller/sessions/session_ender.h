@@ -14,11 +14,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/common/broadcaster.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/counts.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/key_access.h"
@@ -32,21 +28,14 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionEnder {
  public:
-  SessionEnder(const Clock& clock, Timers& timers, const Membership& membership,
-               SessionTable& sessions, Gatherer& gatherer, ClientMessenger& messenger,
-               SessionFailures& failures, Broadcaster& broadcaster, Liveness& liveness,
-               KeyAccess& access, Counts& counts)
-      : clock_(clock),
-        timers_(timers),
-        membership_(membership),
+  SessionEnder(const Tools& tools, SessionTable& sessions, Gatherer& gatherer,
+               ClientMessenger& messenger, SessionFailures& failures, KeyAccess& access)
+      : tools_(tools),
         sessions_(sessions),
         gatherer_(gatherer),
         messenger_(messenger),
         failures_(failures),
-        broadcaster_(broadcaster),
-        liveness_(liveness),
-        access_(access),
-        counts_(counts) {}
+        access_(access) {}
 
   // The client closes it: what was sent before is executed, then all is freed and it is answered.
   void HandleClose(const control::PeerName& client, wire::CloseSession::Reader close);
@@ -72,17 +61,12 @@ class SessionEnder {
            bool client_lost, const control::RemoteError& lost);
   void FinishIfClosed(SessionEntry& session);
 
-  const Clock& clock_;
-  Timers& timers_;
-  const Membership& membership_;
+  const Tools& tools_;
   SessionTable& sessions_;
   Gatherer& gatherer_;
   ClientMessenger& messenger_;
   SessionFailures& failures_;
-  Broadcaster& broadcaster_;
-  Liveness& liveness_;
   KeyAccess& access_;
-  Counts& counts_;
 };
 
 }  // namespace lockstep::controller

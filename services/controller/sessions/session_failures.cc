@@ -12,9 +12,9 @@ void SessionFailures::Fail(SessionEntry& session, const control::RemoteError& ca
     session.failed_from = from_command;
     return AbortAgain(session);
   }
-  counts_.errors[metrics::IndexOf(cause.code)].Add();
-  counts_.aborts.Add();
-  tracing_.Mark("session aborted", session.id, cause.command, cause.code);
+  tools_.counts.errors[metrics::IndexOf(cause.code)].Add();
+  tools_.counts.aborts.Add();
+  tools_.tracing.Mark("session aborted", session.id, cause.command, cause.code);
   session.failure = cause;
   session.failed_from = from_command;
   session.failure.session = session.id;
@@ -25,7 +25,7 @@ void SessionFailures::Fail(SessionEntry& session, const control::RemoteError& ca
 }
 
 void SessionFailures::AbortAgain(const SessionEntry& session) {
-  liveness_.Abort(session.id, session.generation, session.failed_from, session.failure);
+  tools_.liveness.Abort(session.id, session.generation, session.failed_from, session.failure);
 }
 
 void SessionFailures::Break(SessionEntry& session, const Status& why) {
@@ -50,7 +50,7 @@ void SessionFailures::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   if (generation == session->generation) return Fail(*session, error, error.command);
   // A rank that was behind has failed earlier than the one that the client has read of. Nothing is
   // to be told any more, but its peers may be waiting for it in a command of that time.
-  liveness_.Abort(session->id, generation, error.command, error);
+  tools_.liveness.Abort(session->id, generation, error.command, error);
 }
 
 }  // namespace lockstep::controller

@@ -7,9 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/error_codec.h"
 #include "schemas/control.capnp.h"
-#include "services/controller/common/counts.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/tracing.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/session_table.h"
@@ -19,14 +17,9 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionFailures {
  public:
-  SessionFailures(SessionTable& sessions, Gatherer& gatherer, ClientMessenger& messenger,
-                  Liveness& liveness, Counts& counts, Tracing& tracing)
-      : sessions_(sessions),
-        gatherer_(gatherer),
-        messenger_(messenger),
-        liveness_(liveness),
-        counts_(counts),
-        tracing_(tracing) {}
+  SessionFailures(const Tools& tools, SessionTable& sessions, Gatherer& gatherer,
+                  ClientMessenger& messenger)
+      : tools_(tools), sessions_(sessions), gatherer_(gatherer), messenger_(messenger) {}
 
   // The session's work of its generation ends from a command on (0: all that is in flight): workers
   // and client learn the cause, and all requests are answered with it. If it has failed before, its
@@ -41,13 +34,10 @@ class SessionFailures {
   // A command of the session has failed on a worker.
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
 
- private:
+  const Tools& tools_;
   SessionTable& sessions_;
   Gatherer& gatherer_;
   ClientMessenger& messenger_;
-  Liveness& liveness_;
-  Counts& counts_;
-  Tracing& tracing_;
 };
 
 }  // namespace lockstep::controller

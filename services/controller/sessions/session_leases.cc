@@ -11,7 +11,7 @@ Status SessionLeases::HandleKeepAlive(const control::PeerName& client,
                                       wire::KeepAlive::Reader keep_alive) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
                             sessions_.FindOwned(SessionId(keep_alive.getSession()), client));
-  session->last_heard = clock_.Now();
+  session->last_heard = tools_.clock.Now();
   const bool missing = session->heard_messages < keep_alive.getSent();
   session->heard_messages = std::max(session->heard_messages, keep_alive.getSent());
   if (keep_alive.getTellAgain()) {
@@ -40,12 +40,12 @@ Status SessionLeases::HandleDetach(const control::PeerName& client,
             session->keep_for.count(), " ms");
   messenger_.Answer(client, session->id, request, control::RemoteError());
   session->client_lost = false;
-  session->KeepWithoutClient(timers_.After(static_cast<uint64_t>(session->keep_for.count())));
+  session->KeepWithoutClient(tools_.timers.After(static_cast<uint64_t>(session->keep_for.count())));
   return OkStatus();
 }
 
 void SessionLeases::Renew() {
-  const Deadline lease = Deadline::At(clock_.Now() + options_.session_lease);
+  const Deadline lease = Deadline::At(tools_.clock.Now() + tools_.options.session_lease);
   for (auto& [id, session] : sessions_.all()) {
     if (lease.when() > session.kept_until.when()) session.kept_until = lease;
     if (std::exchange(session.was_restored, false)) session.owner_until = lease;
@@ -53,7 +53,7 @@ void SessionLeases::Renew() {
 }
 
 void SessionLeases::Forgive(Deadline::Clock::duration gap) {
-  const TimePoint now = clock_.Now();
+  const TimePoint now = tools_.clock.Now();
   for (auto& [id, session] : sessions_.all()) {
     session.last_heard = std::min(now, session.last_heard + gap);
     session.kept_until = Deadline::At(session.kept_until.when() + gap);
@@ -72,8 +72,9 @@ Deadline SessionLeases::Expire(TimePoint now, Deadline next) {
     }
     const bool has_client = !session.client.empty();
     // No client can come back while the world is not whole.
-    const bool is_over = has_client ? now - session.last_heard > options_.session_lease
-                                    : session.kept_until.when() <= now && membership_.AllReady();
+    const bool is_over = has_client
+                             ? now - session.last_heard > tools_.options.session_lease
+                             : session.kept_until.when() <= now && tools_.membership.AllReady();
     if (is_over) EndOfLease(session);
   }
   return next;
@@ -88,11 +89,12 @@ void SessionLeases::EndOfLease(SessionEntry& session) {
     return ender_.EndWithoutClient(session, cause);
   }
   log::Warn(log::OfSession(session.id.value), "session of ", session.host, " (pid ", session.pid,
-            ") has lost its client, which was silent for ", options_.session_lease.count(), " ms");
+            ") has lost its client, which was silent for ", tools_.options.session_lease.count(),
+            " ms");
   if (session.keep_for.count() == 0) return ender_.EndWithoutClient(session, cause);
   failures_.Fail(session, cause);
   session.client_lost = true;
-  session.KeepWithoutClient(timers_.After(static_cast<uint64_t>(session.keep_for.count())));
+  session.KeepWithoutClient(tools_.timers.After(static_cast<uint64_t>(session.keep_for.count())));
 }
 
 }  // namespace lockstep::controller

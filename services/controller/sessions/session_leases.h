@@ -5,9 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/session_ender.h"
 #include "services/controller/sessions/session_failures.h"
@@ -18,13 +16,9 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionLeases {
  public:
-  SessionLeases(const ControllerOptions& options, const Clock& clock, Timers& timers,
-                const Membership& membership, SessionTable& sessions, ClientMessenger& messenger,
+  SessionLeases(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger,
                 SessionFailures& failures, SessionEnder& ender)
-      : options_(options),
-        clock_(clock),
-        timers_(timers),
-        membership_(membership),
+      : tools_(tools),
         sessions_(sessions),
         messenger_(messenger),
         failures_(failures),
@@ -46,10 +40,7 @@ class SessionLeases {
   // May take it out of the table.
   void EndOfLease(SessionEntry& session);
 
-  const ControllerOptions& options_;
-  const Clock& clock_;
-  Timers& timers_;
-  const Membership& membership_;
+  const Tools& tools_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;
   SessionFailures& failures_;

@@ -30,12 +30,12 @@ void SessionOpener::Handle(Applicant applicant, const control::Frame& message,
         applicant.client,
         ResourceExhausted(kMaxWaiting, " clients wait for the workers already; try later"));
   }
-  waiting_.push_back({std::move(applicant), message, timers_.After(timeout_millis)});
+  waiting_.push_back({std::move(applicant), message, tools_.timers.After(timeout_millis)});
   OpenWaiting();
 }
 
 void SessionOpener::OpenWaiting() {
-  if (!membership_.AllReady()) return;
+  if (!tools_.membership.AllReady()) return;
   for (const Waiting& waiting : std::exchange(waiting_, {})) {
     const Applicant& applicant = waiting.applicant;
     const Status status = control::DecodeMessage<wire::ClientMessage>(
@@ -57,20 +57,20 @@ Status SessionOpener::Open(const Applicant& applicant, wire::OpenSession::Reader
   LOCKSTEP_RETURN_IF_ERROR(CheckClientVersion(open.getMinVersion(), open.getMaxVersion(),
                                               control::ToString(open.getBuild())));
   const uint32_t groups = open.getNumGroups();
-  if (groups == 0 || static_cast<uint32_t>(membership_.size()) % groups != 0) {
+  if (groups == 0 || static_cast<uint32_t>(tools_.membership.size()) % groups != 0) {
     return InvalidArgument("num_groups is ", groups, ", which does not divide the ",
-                           membership_.size(), " workers");
+                           tools_.membership.size(), " workers");
   }
   if (sessions_.all().size() >= kMaxSessions) {
-    return ResourceExhausted("cluster \"", options_.cluster, "\" has ", kMaxSessions,
+    return ResourceExhausted("cluster \"", tools_.options.cluster, "\" has ", kMaxSessions,
                              " sessions already; close some first");
   }
   LOCKSTEP_RETURN_IF_ERROR(access_.CheckRoom(applicant.sender));
   LOCKSTEP_RETURN_IF_ERROR(CheckBulkKey(open.getBulkKey()));
-  counts_.sessions_opened.Add();
-  SessionEntry& session = sessions_.Open(applicant.client, clock_.Now());
+  tools_.counts.sessions_opened.Add();
+  SessionEntry& session = sessions_.Open(applicant.client, tools_.clock.Now());
   session.owner = applicant.sender;
-  tracing_.Mark("session opened", session.id);
+  tools_.tracing.Mark("session opened", session.id);
   SetClientProcess(session, control::ToString(open.getName()), open.getHost(), open.getPid());
   session.num_groups = static_cast<int>(groups);
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
@@ -83,7 +83,7 @@ Status SessionOpener::Open(const Applicant& applicant, wire::OpenSession::Reader
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initOpenSession(), session.Record());
   });
-  broadcaster_.Send({session.id, session.generation, 0, RequestId()}, body);
+  tools_.broadcaster.Send({session.id, session.generation, 0, RequestId()}, body);
   messenger_.TellOpened(session);
   return OkStatus();
 }
@@ -95,7 +95,7 @@ Deadline SessionOpener::Expire(TimePoint now, Deadline next) {
       return false;
     }
     messenger_.Refuse(waiting.applicant.client,
-                      Annotate(membership_.Whole(), "the cluster was not ready in time"));
+                      Annotate(tools_.membership.Whole(), "the cluster was not ready in time"));
     return true;
   });
   return next;

@@ -8,12 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/frame.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/common/broadcaster.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/counts.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/tracing.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_identity.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/key_access.h"
@@ -25,21 +20,13 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionOpener {
  public:
-  SessionOpener(const ControllerOptions& options, const Clock& clock, Timers& timers,
-                const Membership& membership, SessionTable& sessions, ClientMessenger& messenger,
-                Broadcaster& broadcaster, KeyAccess& access, SessionTakeover& takeover,
-                Counts& counts, Tracing& tracing)
-      : options_(options),
-        clock_(clock),
-        timers_(timers),
-        membership_(membership),
+  SessionOpener(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger,
+                KeyAccess& access, SessionTakeover& takeover)
+      : tools_(tools),
         sessions_(sessions),
         messenger_(messenger),
-        broadcaster_(broadcaster),
         access_(access),
-        takeover_(takeover),
-        counts_(counts),
-        tracing_(tracing) {}
+        takeover_(takeover) {}
 
   // `message` opens, attaches to or resumes a session: at once, or when all workers are ready. A
   // client that has not got one by then is refused.
@@ -61,17 +48,11 @@ class SessionOpener {
 
   Status Open(const Applicant& applicant, wire::OpenSession::Reader open);
 
-  const ControllerOptions& options_;
-  const Clock& clock_;
-  Timers& timers_;
-  const Membership& membership_;
+  const Tools& tools_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;
-  Broadcaster& broadcaster_;
   KeyAccess& access_;
   SessionTakeover& takeover_;
-  Counts& counts_;
-  Tracing& tracing_;
   std::vector<Waiting> waiting_;
 };
 

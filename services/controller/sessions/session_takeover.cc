@@ -35,7 +35,7 @@ StatusOr<SessionEntry*> SessionTakeover::FindByToken(const control::PeerName& cl
     return FailedPrecondition("session ", id, " cannot be ", how, ": it has a client, ",
                               control::ProcessLabel(session->host, session->pid),
                               ", which has to detach, or to be silent for ",
-                              options_.session_lease.count(), " ms");
+                              tools_.options.session_lease.count(), " ms");
   }
   return session;
 }
@@ -47,7 +47,7 @@ Status SessionTakeover::Attach(const Applicant& applicant, wire::AttachSession::
                             FindByToken(applicant.client, SessionId(attach.getSession()),
                                         control::ToString(attach.getToken()), "attached to"));
   LOCKSTEP_RETURN_IF_ERROR(CheckBulkKey(attach.getBulkKey()));
-  const auto left = session->owner_until.when() - clock_.Now();
+  const auto left = session->owner_until.when() - tools_.clock.Now();
   if (left > left.zero()) {
     return FailedPrecondition(
         "session ", session->id, " cannot be attached to yet: the controller was restarted, and ",
@@ -60,7 +60,7 @@ Status SessionTakeover::Attach(const Applicant& applicant, wire::AttachSession::
   session->owner = applicant.sender;
   AdoptClient(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
   session->commands.ForgetLostBytes();
-  counts_.sessions_attached.Add();
+  tools_.counts.sessions_attached.Add();
   HandOver(*session, applicant);
   return OkStatus();
 }
@@ -118,7 +118,7 @@ void SessionTakeover::Resume(const Applicant& applicant, wire::ResumeSession::Re
     }
     session.commands.SkipTo(resume.getNextCommand());
   }
-  counts_.sessions_resumed.Add();
+  tools_.counts.sessions_resumed.Add();
   HandOver(session, applicant);
 }
 
@@ -134,14 +134,14 @@ void SessionTakeover::BroadcastClient(const SessionEntry& session) {
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initAdopt(), session.Record());
   });
-  broadcaster_.Send({session.id, session.generation, 0, RequestId()}, body);
+  tools_.broadcaster.Send({session.id, session.generation, 0, RequestId()}, body);
 }
 
 void SessionTakeover::HandOver(SessionEntry& session, const Applicant& applicant) {
   session.client = applicant.client;
   session.client_lost = false;
   session.was_restored = false;
-  session.last_heard = clock_.Now();
+  session.last_heard = tools_.clock.Now();
   session.owner_until = Deadline::At(session.last_heard);
   session.heard_messages = 0;
   // Its client counts generations from here; those before are behind it.
@@ -154,13 +154,13 @@ void SessionTakeover::HandOver(SessionEntry& session, const Applicant& applicant
 
 void SessionTakeover::Restore(const std::vector<const Inventory*>& by_rank) {
   for (RestoredSession& restored : RestoreSessions(by_rank)) {
-    SessionEntry& session = sessions_.Restore(restored.record, clock_.Now());
+    SessionEntry& session = sessions_.Restore(restored.record, tools_.clock.Now());
     session.replaced = std::move(restored.replaced);
     // No controller has seen it leave: it may be writing to a tensor at this moment.
     session.client_lost = true;
     session.was_restored = true;
-    const auto keep_for = std::max(options_.session_lease, session.keep_for);
-    session.KeepWithoutClient(timers_.After(static_cast<uint64_t>(keep_for.count())));
+    const auto keep_for = std::max(tools_.options.session_lease, session.keep_for);
+    session.KeepWithoutClient(tools_.timers.After(static_cast<uint64_t>(keep_for.count())));
     log::Warn(log::OfSession(session.id.value), "session \"", session.name, "\" of ",
               control::ProcessLabel(session.host, session.pid),
               " is restored: ", session.failure.message);

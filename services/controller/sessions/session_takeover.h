@@ -9,10 +9,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/common/broadcaster.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/counts.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_identity.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/key_access.h"
@@ -23,17 +20,9 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionTakeover {
  public:
-  SessionTakeover(const ControllerOptions& options, const Clock& clock, Timers& timers,
-                  SessionTable& sessions, ClientMessenger& messenger, Broadcaster& broadcaster,
-                  KeyAccess& access, Counts& counts)
-      : options_(options),
-        clock_(clock),
-        timers_(timers),
-        sessions_(sessions),
-        messenger_(messenger),
-        broadcaster_(broadcaster),
-        access_(access),
-        counts_(counts) {}
+  SessionTakeover(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger,
+                  KeyAccess& access)
+      : tools_(tools), sessions_(sessions), messenger_(messenger), access_(access) {}
 
   // Another client has the session from now on, if it shows its token and no client has it.
   // kDataLoss: there is no such session any more; kPermissionDenied: the token is not its own;
@@ -59,14 +48,10 @@ class SessionTakeover {
   // It has this client from now on, which is told how it stands.
   void HandOver(SessionEntry& session, const Applicant& applicant);
 
-  const ControllerOptions& options_;
-  const Clock& clock_;
-  Timers& timers_;
+  const Tools& tools_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;
-  Broadcaster& broadcaster_;
   KeyAccess& access_;
-  Counts& counts_;
 };
 
 }  // namespace lockstep::controller

@@ -21,7 +21,7 @@ void Admission::HandleHello(const control::PeerName& peer, wire::Hello::Reader h
   if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
     switch (membership_.member(known).state) {
       case Membership::State::kWaiting:
-        liveness_.NoteAlive(known);
+        tools_.liveness.NoteAlive(known);
         return TellToWait(peer);
       case Membership::State::kLost:
         // It was silent for too long, but lives: it may ask like any other.
@@ -55,8 +55,8 @@ void Admission::Consider(const control::PeerName& peer, const Candidate& candida
   }
   log::Info(log::OfRank(*rank), "worker is ", control::ProcessLabel(candidate.host, candidate.pid),
             " on ", candidate.device);
-  membership_.SetWatch(
-      *rank, liveness_.Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment));
+  membership_.SetWatch(*rank, tools_.liveness.Watch(*rank, candidate.host_id, candidate.pid,
+                                                    candidate.activity_segment));
   if (!membership_.AllPresent()) return TellToWait(peer);
   // None is welcomed into a world that is broken already.
   world_.NoticeLosses();
@@ -79,10 +79,11 @@ bool Admission::IsReached(const control::PeerName& peer, const Candidate& candid
       "; open that port, or set data_address, bulk_endpoint or advertise_address";
   log::Warn(why);
   membership_.NoteOutOfReach(candidate.wanted_rank, why);
-  outbox_.ToWorker(peer, control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                     e.setEpoch(membership_.epoch().value);
-                     e.setOutOfReach(why);
-                   }));
+  tools_.outbox.ToWorker(peer,
+                         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                           e.setEpoch(membership_.epoch().value);
+                           e.setOutOfReach(why);
+                         }));
   return false;
 }
 
@@ -94,17 +95,19 @@ void Admission::HandleReachResults() {
 }
 
 void Admission::TellToWait(const control::PeerName& peer) {
-  outbox_.ToWorker(peer, control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                     e.setEpoch(membership_.epoch().value);
-                     e.setWaiting();
-                   }));
+  tools_.outbox.ToWorker(peer,
+                         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                           e.setEpoch(membership_.epoch().value);
+                           e.setWaiting();
+                         }));
 }
 
 void Admission::Refuse(const control::PeerName& peer, const Status& why) {
-  outbox_.ToWorker(peer, control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                     e.setEpoch(membership_.epoch().value);
-                     control::WriteError(e.initRefused().initError(), control::ErrorOf(why));
-                   }));
+  tools_.outbox.ToWorker(peer,
+                         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                           e.setEpoch(membership_.epoch().value);
+                           control::WriteError(e.initRefused().initError(), control::ErrorOf(why));
+                         }));
 }
 
 void Admission::MakeWayFor(const Candidate& candidate) {
@@ -136,7 +139,7 @@ bool Admission::HasTheRank(const Candidate& candidate) const {
 // in its place is not refused for that.
 bool Admission::MayGetARankSoon(const control::PeerName& peer, const Candidate& candidate) {
   constexpr std::chrono::minutes kForgetAfter{1};
-  const TimePoint now = clock_.Now();
+  const TimePoint now = tools_.clock.Now();
   for (auto it = asking_since_.begin(); it != asking_since_.end();) {
     it = now - it->second > kForgetAfter ? asking_since_.erase(it) : std::next(it);
   }
@@ -148,7 +151,7 @@ bool Admission::MayGetARankSoon(const control::PeerName& peer, const Candidate& 
   const auto since = asking_since_.try_emplace(peer, now).first->second;
   for (Rank rank = candidate.first_rank; rank < membership_.size(); ++rank) {
     if ((wanted >= 0 && rank != wanted) || !membership_.IsWelcome(rank)) continue;
-    const LastHeard heard = liveness_.LastHeardOf(rank);
+    const LastHeard heard = tools_.liveness.LastHeardOf(rank);
     // Of one on this host its end would be known.
     if (!heard.is_present && now - heard.heartbeat_age <= since) return true;
   }

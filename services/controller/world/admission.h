@@ -7,10 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "schemas/membership.capnp.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/world/world.h"
 
 namespace lockstep::controller {
@@ -18,14 +15,8 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class Admission {
  public:
-  Admission(const Clock& clock, Membership& membership, Liveness& liveness,
-            Reachability& reachability, Outbox& outbox, World& world)
-      : clock_(clock),
-        membership_(membership),
-        liveness_(liveness),
-        reachability_(reachability),
-        outbox_(outbox),
-        world_(world) {}
+  Admission(const Tools& tools, Membership& membership, Reachability& reachability, World& world)
+      : tools_(tools), membership_(membership), reachability_(reachability), world_(world) {}
 
   void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
   // Of some workers it is known now whether they are reached.
@@ -48,11 +39,9 @@ class Admission {
   // True if the candidate is the very worker that has its rank: it lost sight of this controller.
   bool HasTheRank(const Candidate& candidate) const;
 
-  const Clock& clock_;
+  const Tools& tools_;
   Membership& membership_;
-  Liveness& liveness_;
   Reachability& reachability_;
-  Outbox& outbox_;
   World& world_;
   std::unordered_map<control::PeerName, Candidate> being_reached_;
   // Workers that ask for a rank that is taken, and since when.

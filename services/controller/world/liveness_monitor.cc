@@ -1,29 +1,15 @@
 #include "services/controller/world/liveness_monitor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/deadline.h"
 #include "runtime/control/activity_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/trace/event.h"
 
 namespace lockstep::controller {
-namespace {
-
-// How the process of a worker ended, for people. Not OK even with exit code 0: it was not asked to.
-std::string Describe(int pid, const std::optional<WatchedProcess>& process) {
-  const std::string name = "its process " + std::to_string(pid) + " ";
-  const ExitStatus status =
-      process.has_value() ? process->HowItEnded() : ExitStatus{.known = false};
-  return name + (status.known ? status.Describe() : "has ended");
-}
-
-}  // namespace
-
 LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers,
                                  Options options, OnLost on_lost, OnReport on_report,
                                  OnHeartbeat on_heartbeat, OnFetched on_fetched)
@@ -33,7 +19,8 @@ LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel
       on_heartbeat_(std::move(on_heartbeat)),
       on_fetched_(std::move(on_fetched)),
       channel_(std::move(channel)),
-      workers_(static_cast<size_t>(workers)),
+      workers_(workers,
+               {options.heartbeat_interval, options.joining_timeout, options.worker_timeout}),
       exchanges_(workers),
       thread_([this] { Run(); }) {}
 
@@ -45,61 +32,36 @@ void LivenessMonitor::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-LastHeard LivenessMonitor::Watched::Last() const {
-  return {
-      page == nullptr ? activity : page->Now(), page != nullptr,
-      std::chrono::duration_cast<std::chrono::milliseconds>(Deadline::Clock::now() - last_heard)};
-}
-
 WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid,
                                const std::string& activity) {
-  // Elsewhere, and where /dev/shm is not shared, there is none: then heartbeats must do.
-  auto page = control::ActivityPage::Open(activity);
+  WatchedWorkers::Signs signs = WatchedWorkers::FindSigns(host_id, pid, activity);
   std::lock_guard lock(mutex_);
-  Watched& watched = workers_[static_cast<size_t>(rank)];
-  watched = Watched();
   exchanges_.Forget(rank);
-  watched.watching = true;
-  watched.id = last_watch_ = WatchId(last_watch_.value + 1);
-  watched.last_heard = Deadline::Clock::now();
-  watched.pid = pid;
-  if (page.ok()) watched.page = *std::move(page);
-  if (host_id == control::ThisHost().id && pid != getpid()) {
-    // Where the kernel cannot (an old one), heartbeats must do.
-    StatusOr<WatchedProcess> process = WatchedProcess::Watch(pid);
-    watched.had_ended = process.status().code() == StatusCode::kNotFound;
-    if (process.ok()) watched.process = *std::move(process);
-  }
+  const WatchId watch = workers_.Watch(rank, std::move(signs), Deadline::Clock::now());
   wake_up_.Signal();
-  return watched.id;
+  return watch;
 }
 
 void LivenessMonitor::NoteAlive(Rank rank) {
   std::lock_guard lock(mutex_);
-  workers_[static_cast<size_t>(rank)].last_heard = Deadline::Clock::now();
+  workers_.NoteAlive(rank, Deadline::Clock::now());
 }
 
 void LivenessMonitor::ExpectHeartbeats(Rank rank) {
   std::lock_guard lock(mutex_);
-  Watched& watched = workers_[static_cast<size_t>(rank)];
-  watched.welcome = true;
-  watched.last_heard = Deadline::Clock::now();
+  workers_.Welcome(rank, Deadline::Clock::now());
 }
 
 void LivenessMonitor::Forget(Rank rank) {
   std::lock_guard lock(mutex_);
   exchanges_.Forget(rank);
-  workers_[static_cast<size_t>(rank)] = Watched();
+  workers_.Forget(rank);
 }
 
 std::vector<WorkerLoss> LivenessMonitor::TakeEnded() {
-  std::vector<WorkerLoss> losses;
   std::lock_guard lock(mutex_);
-  for (Rank rank = 0; rank < static_cast<Rank>(workers_.size()); ++rank) {
-    Watched& watched = workers_[static_cast<size_t>(rank)];
-    if (!watched.watching || !watched.HasEnded()) continue;
-    losses.push_back(Lose(rank, Describe(watched.pid, watched.process)));
-  }
+  std::vector<WorkerLoss> losses = workers_.TakeEnded(Deadline::Clock::now());
+  for (const WorkerLoss& loss : losses) exchanges_.Forget(loss.rank);
   return losses;
 }
 
@@ -113,19 +75,8 @@ std::vector<WorkerLoss> LivenessMonitor::TakeLosses() {
 
 WorkerLoss LivenessMonitor::GiveUp(Rank rank, const std::string& reason) {
   std::lock_guard lock(mutex_);
-  return Lose(rank, reason);
-}
-
-WorkerLoss LivenessMonitor::Lose(Rank rank, const std::string& reason) {
-  Watched& watched = workers_[static_cast<size_t>(rank)];
-  const WorkerLoss loss{rank, watched.id, reason, watched.Last()};
   exchanges_.Forget(rank);
-  watched.activity = loss.last.activity;
-  watched.page.reset();
-  watched.process.reset();
-  watched.watching = false;
-  watched.lost_because = reason;
-  return loss;
+  return workers_.Lose(rank, reason, Deadline::Clock::now());
 }
 
 void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t from_command,
@@ -171,24 +122,22 @@ void LivenessMonitor::Tell(control::Frame frame, std::optional<Rank> only) {
 
 LastHeard LivenessMonitor::LastHeardOf(Rank rank) const {
   std::lock_guard lock(mutex_);
-  const Watched& watched = workers_[static_cast<size_t>(rank)];
-  return watched.watching ? watched.Last() : LastHeard{watched.activity};
+  return workers_.LastHeardOf(rank, Deadline::Clock::now());
 }
 
 void LivenessMonitor::Run() {
-  last_look_ = Deadline::Clock::now();
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {channel_.get()};
   auto next_beacon = Deadline::Clock::now();
   while (!stopping_) {
     std::vector<int> descriptors = {wake_up_.fd()};
+    auto next = next_beacon;
     {
       std::lock_guard lock(mutex_);
-      for (const Watched& watched : workers_) {
-        if (watched.process.has_value()) descriptors.push_back(watched.process->fd());
-      }
+      workers_.AddDescriptors(descriptors);
+      next = std::min(next, workers_.next_look());
     }
-    waiter.Wait(channels, descriptors, Deadline::At(std::min(next_beacon, next_loss_)));
+    waiter.Wait(channels, descriptors, Deadline::At(next));
     wake_up_.Clear();
     ReceiveAll();
     SendQueued();
@@ -197,7 +146,7 @@ void LivenessMonitor::Run() {
       std::vector<control::PeerName> peers;
       {
         std::lock_guard lock(mutex_);
-        peers = Peers();
+        peers = workers_.Peers();
       }
       SendBeacon(peers);
       next_beacon = Deadline::Clock::now() + options_.heartbeat_interval;
@@ -233,36 +182,32 @@ void LivenessMonitor::HandleHeartbeat(const control::PeerName& from,
   if (heartbeat.getController() != options_.controller.value) return SendBeacon({from});
   std::lock_guard lock(mutex_);
   const Rank rank = heartbeat.getRank();
-  if (rank < 0 || rank >= static_cast<Rank>(workers_.size())) return;
-  Watched& watched = workers_[static_cast<size_t>(rank)];
+  if (rank < 0 || rank >= workers_.size()) return;
   // It lives after all, but its sessions have failed without it, and its rank may be another's.
-  if (!watched.watching || watched.id.value != heartbeat.getWatch()) {
-    const bool is_last = watched.id.value == heartbeat.getWatch();
-    return Dismiss(from, is_last && !watched.lost_because.empty() ? watched.lost_because
-                                                                  : "another has its rank");
+  if (!workers_.IsWatched(rank, heartbeat.getWatch())) {
+    return Dismiss(from, workers_.WhyDismissed(rank, heartbeat.getWatch()));
   }
-  if (watched.peer != from) greet_ = true;
-  watched.peer = from;
-  watched.last_heard = Deadline::Clock::now();
-  watched.activity = control::ReadActivity(heartbeat.getActivity());
+  const auto now = Deadline::Clock::now();
+  if (workers_.Hear(rank, from, now)) greet_ = true;
+  workers_.Hear(rank, control::ReadActivity(heartbeat.getActivity()), now);
   if (on_heartbeat_) on_heartbeat_(rank, heartbeat);
 }
 
 template <typename Reader>
+bool LivenessMonitor::IsFromWatched(Reader message) const {
+  return message.getController() == options_.controller.value &&
+         workers_.IsWatched(message.getRank(), message.getWatch());
+}
+
+template <typename Reader>
 void LivenessMonitor::HandleReport(Reader report, const control::Frame& frame) {
-  const Rank rank = report.getRank();
-  if (report.getController() != options_.controller.value || rank < 0 ||
-      rank >= static_cast<Rank>(workers_.size())) {
-    return;
-  }
   {
     std::lock_guard lock(mutex_);
-    Watched& watched = workers_[static_cast<size_t>(rank)];
-    if (!watched.watching || watched.id.value != report.getWatch()) return;
-    watched.last_heard = Deadline::Clock::now();
-    watched.activity = control::ReadActivity(report.getActivity());
+    if (!IsFromWatched(report)) return;
+    workers_.Hear(report.getRank(), control::ReadActivity(report.getActivity()),
+                  Deadline::Clock::now());
   }
-  on_report_({report.getProbe(), rank, frame});
+  on_report_({report.getProbe(), report.getRank(), frame});
 }
 
 void LivenessMonitor::HandleTrace(const control::PeerName& from, wire::TraceOrder::Reader order,
@@ -280,27 +225,15 @@ void LivenessMonitor::HandleTrace(const control::PeerName& from, wire::TraceOrde
         })});
     return;
   }
-  const Rank rank = order.getRank();
-  if (!order.isFetched() || !on_fetched_ || order.getController() != options_.controller.value ||
-      rank < 0 || rank >= static_cast<Rank>(workers_.size())) {
-    return;
-  }
+  if (!order.isFetched() || !on_fetched_) return;
   {
     std::lock_guard lock(mutex_);
-    Watched& watched = workers_[static_cast<size_t>(rank)];
-    if (!watched.watching || watched.id.value != order.getWatch()) return;
-    watched.last_heard = Deadline::Clock::now();
+    if (!IsFromWatched(order)) return;
+    workers_.NoteAlive(order.getRank(), Deadline::Clock::now());
   }
-  on_fetched_({rank, order.getTrace(), order.getRequest(), control::ToString(order.getFetched()),
+  on_fetched_({order.getRank(), order.getTrace(), order.getRequest(),
+               control::ToString(order.getFetched()),
                message.size() > 1 ? message[1] : control::Frame()});
-}
-
-std::vector<control::PeerName> LivenessMonitor::Peers() const {
-  std::vector<control::PeerName> peers;
-  for (const Watched& watched : workers_) {
-    if (watched.watching && !watched.peer.empty()) peers.push_back(watched.peer);
-  }
-  return peers;
 }
 
 void LivenessMonitor::HandleExchange(const control::PeerName& from,
@@ -308,16 +241,10 @@ void LivenessMonitor::HandleExchange(const control::PeerName& from,
   std::vector<std::pair<control::PeerName, Exchanges::Answer>> answers;
   {
     std::lock_guard lock(mutex_);
-    const Rank rank = exchange.getRank();
-    if (exchange.getController() != options_.controller.value || rank < 0 ||
-        rank >= static_cast<Rank>(workers_.size())) {
-      return;
-    }
-    Watched& watched = workers_[static_cast<size_t>(rank)];
-    if (!watched.watching || watched.id.value != exchange.getWatch()) return;
-    watched.peer = from;
+    if (!IsFromWatched(exchange)) return;
+    workers_.SetPeer(exchange.getRank(), from);
     for (Exchanges::Answer& answer : exchanges_.Take(ReadOffer(exchange))) {
-      const control::PeerName peer = workers_[static_cast<size_t>(answer.to)].peer;
+      const control::PeerName peer = workers_.PeerOf(answer.to);
       if (!peer.empty()) answers.emplace_back(peer, std::move(answer));
     }
   }
@@ -333,10 +260,9 @@ void LivenessMonitor::SendQueued() {
     for (Queued& queued : std::exchange(queued_, {})) {
       std::vector<control::PeerName> peers;
       if (!queued.only.has_value()) {
-        peers = Peers();
-      } else if (const Watched& watched = workers_[static_cast<size_t>(*queued.only)];
-                 watched.watching && !watched.peer.empty()) {
-        peers = {watched.peer};
+        peers = workers_.Peers();
+      } else if (const control::PeerName peer = workers_.PeerOf(*queued.only); !peer.empty()) {
+        peers = {peer};
       }
       messages.emplace_back(std::move(peers), std::move(queued.frame));
     }
@@ -363,35 +289,11 @@ void LivenessMonitor::Dismiss(const control::PeerName& worker, const std::string
 }
 
 void LivenessMonitor::FindLost() {
-  // Held while it is told, so that whoever finds nobody with TakeEnded() has been told of all.
+  // Held while it is told, so that one that finds none with TakeEnded() has been told of all.
   std::lock_guard lock(mutex_);
-  const auto now = Deadline::Clock::now();
-  // This thread looks at least once per interval. If it could not (its process was stopped, or the
-  // machine was), the workers' heartbeats wait to be read: that time is not their silence.
-  const auto gap = now - std::exchange(last_look_, now);
-  if (gap > 2 * options_.heartbeat_interval) {
-    for (Watched& watched : workers_) watched.last_heard = std::min(now, watched.last_heard + gap);
-  }
-  next_loss_ = now + options_.heartbeat_interval;
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    Watched& watched = workers_[i];
-    if (!watched.watching) continue;
-    const auto patience = watched.welcome ? options_.worker_timeout : options_.joining_timeout;
-    std::string reason;
-    if (watched.HasEnded()) {
-      reason = Describe(watched.pid, watched.process);
-    } else if (now - watched.last_heard >= patience) {
-      const auto silence =
-          std::chrono::duration_cast<std::chrono::milliseconds>(now - watched.last_heard);
-      reason = "no heartbeat for " + std::to_string(silence.count()) + " ms";
-      if (watched.process.has_value() && watched.process->IsStopped()) {
-        reason += "; its process " + std::to_string(watched.pid) + " is stopped";
-      }
-    } else {
-      next_loss_ = std::min(next_loss_, watched.last_heard + patience);
-      continue;
-    }
-    losses_.push_back(Lose(static_cast<Rank>(i), reason));
+  for (WorkerLoss& loss : workers_.TakeLost(Deadline::Clock::now())) {
+    exchanges_.Forget(loss.rank);
+    losses_.push_back(std::move(loss));
     on_lost_(losses_.back());
   }
 }

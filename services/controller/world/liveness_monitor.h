@@ -13,18 +13,15 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/base/watched_process.h"
-#include "runtime/control/activity.h"
-#include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "schemas/membership.capnp.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/world/exchanges.h"
+#include "services/controller/world/watched_workers.h"
 
 namespace lockstep::controller {
 
@@ -40,9 +37,8 @@ class LivenessMonitor final : public Liveness {
   struct Options {
     Epoch controller;  // in which it was started
     std::chrono::milliseconds heartbeat_interval{500};
-    // How long a worker may be silent before its welcome, ...
+    // As in WatchedWorkers::Patience.
     std::chrono::milliseconds joining_timeout{5000};
-    // ... and after it.
     std::chrono::milliseconds worker_timeout{2000};
   };
   using OnLost = std::function<void(const WorkerLoss&)>;
@@ -79,23 +75,6 @@ class LivenessMonitor final : public Liveness {
   void Stop();
 
  private:
-  struct Watched {
-    bool watching = false;
-    bool welcome = false;
-    WatchId id;
-    control::PeerName peer;  // empty before the first heartbeat
-    Deadline::Clock::time_point last_heard;
-    WorkerActivity activity;                            // as the last heartbeat told it
-    std::shared_ptr<const control::ActivityPage> page;  // null: not on this host
-    int pid = 0;
-    std::optional<WatchedProcess> process;  // none: not watched as a process
-    bool had_ended = false;                 // before it could be watched
-    std::string lost_because;               // once it is lost
-
-    LastHeard Last() const;
-    bool HasEnded() const { return had_ended || (process.has_value() && process->HasEnded()); }
-  };
-
   void Run();
   void ReceiveAll();
   // A Report or HeldRegisters.
@@ -110,9 +89,10 @@ class LivenessMonitor final : public Liveness {
   void SendBeacon(const std::vector<control::PeerName>& peers);
   void Dismiss(const control::PeerName& worker, const std::string& why);
   void FindLost();
-  // With mutex_ held: `rank` is lost.
-  WorkerLoss Lose(Rank rank, const std::string& reason);
-  std::vector<control::PeerName> Peers() const;  // with mutex_ held
+  // True if a message that names a controller, a rank and a watch is one of a worker that is
+  // watched. With mutex_ held.
+  template <typename Reader>
+  bool IsFromWatched(Reader message) const;
 
   const Options options_;
   const OnLost on_lost_;
@@ -123,12 +103,9 @@ class LivenessMonitor final : public Liveness {
   control::WakeUp wake_up_;
 
   mutable std::mutex mutex_;
-  std::vector<Watched> workers_;
+  WatchedWorkers workers_;
   Exchanges exchanges_;
   std::vector<WorkerLoss> losses_;  // of which on_lost has told, and which were not taken yet
-  WatchId last_watch_;
-  Deadline::Clock::time_point last_look_;  // when FindLost() last looked for silent workers
-  Deadline::Clock::time_point next_loss_;  // when a worker is lost at the earliest: look again then
   struct Queued {
     control::Frame frame;
     std::optional<Rank> only;  // none: to all
@@ -136,7 +113,7 @@ class LivenessMonitor final : public Liveness {
   std::vector<Queued> queued_;  // to be sent
   bool greet_ = false;          // a worker was heard for the first time and waits for a sign
 
-  std::atomic<uint64_t> broken_{0};  // the last world that lost somebody
+  std::atomic<uint64_t> broken_{0};  // the last world that has lost a worker
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -14,7 +14,7 @@ constexpr ptrdiff_t kMostOfSession = 256;
 Status ReadyWaiters::Handle(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
   LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
                             sessions_.FindOpen(SessionId(await.getSession()), client));
-  session->last_heard = clock_.Now();
+  session->last_heard = tools_.clock.Now();
   const RequestId request(await.getRequest());
   const auto count = std::count_if(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
     return waiting.session == session->id;
@@ -26,8 +26,8 @@ Status ReadyWaiters::Handle(const control::PeerName& client, wire::AwaitWorkers:
                                            count, " times already")));
     return OkStatus();
   }
-  waiting_.push_back({client, session->id, request, timers_.After(await.getTimeoutMillis())});
-  if (membership_.AllReady()) AnswerAll(OkStatus());
+  waiting_.push_back({client, session->id, request, tools_.timers.After(await.getTimeoutMillis())});
+  if (tools_.membership.AllReady()) AnswerAll(OkStatus());
   return OkStatus();
 }
 
@@ -44,7 +44,7 @@ Deadline ReadyWaiters::Expire(TimePoint now, Deadline next) {
       return false;
     }
     messenger_.Answer(waiting.client, waiting.session, waiting.request,
-                      control::ErrorOf(membership_.Whole()));
+                      control::ErrorOf(tools_.membership.Whole()));
     return true;
   });
   return next;

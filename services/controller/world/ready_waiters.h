@@ -8,8 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/membership.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/session_table.h"
 
@@ -18,13 +17,8 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class ReadyWaiters {
  public:
-  ReadyWaiters(const Clock& clock, Timers& timers, const Membership& membership,
-               SessionTable& sessions, ClientMessenger& messenger)
-      : clock_(clock),
-        timers_(timers),
-        membership_(membership),
-        sessions_(sessions),
-        messenger_(messenger) {}
+  ReadyWaiters(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger)
+      : tools_(tools), sessions_(sessions), messenger_(messenger) {}
 
   // Answered at once if all are ready as far as is known: losses have been noticed before.
   Status Handle(const control::PeerName& client, wire::AwaitWorkers::Reader await);
@@ -41,9 +35,7 @@ class ReadyWaiters {
     Deadline deadline;
   };
 
-  const Clock& clock_;
-  Timers& timers_;
-  const Membership& membership_;
+  const Tools& tools_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;
   std::vector<Waiting> waiting_;

@@ -33,21 +33,15 @@ std::string DescribeLast(const LastHeard& last) {
 
 }  // namespace
 
-World::World(const ControllerOptions& options, ControllerAddress address, const Clock& clock,
-             const BatchOrder& order, Membership& membership, Liveness& liveness, Outbox& outbox,
-             Counts& counts, Tracing& tracing, Sessions sessions, ReadyWaiters& waiters)
-    : options_(options),
-      address_(std::move(address)),
-      clock_(clock),
-      order_(order),
+World::World(const Tools& tools, Membership& membership, const BatchOrder& order,
+             ControllerAddress address, const Sessions& sessions, ReadyWaiters& waiters)
+    : tools_(tools),
       membership_(membership),
-      liveness_(liveness),
-      outbox_(outbox),
-      counts_(counts),
-      tracing_(tracing),
+      order_(order),
+      address_(std::move(address)),
       sessions_(sessions),
       waiters_(waiters),
-      connections_(options.workers, 4 * options.worker_timeout) {
+      connections_(tools.options.workers, 4 * tools.options.worker_timeout) {
   membership_.SetEpoch(address_.incarnation);
 }
 
@@ -57,22 +51,22 @@ void World::StartIfComplete() {
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     if (!membership_.IsWelcome(rank)) newcomers.push_back(rank);
   }
-  tracing_.Mark("workers connect anew");
+  tools_.tracing.Mark("workers connect anew");
   // Who has what of restored sessions is known; of those that are open here, newcomers have
   // nothing.
   std::vector<Rank> forgetful = newcomers;
   if (std::exchange(is_first_, false)) {
     forgetful = RestoreSessions();
   } else {
-    membership_.SetEpoch(std::max(clock_.NewEpoch(), Epoch(membership_.epoch().value + 1)));
+    membership_.SetEpoch(std::max(tools_.clock.NewEpoch(), Epoch(membership_.epoch().value + 1)));
     NoteNewcomers(newcomers);
-    counts_.workers_replaced.Add(newcomers.size());
+    tools_.counts.workers_replaced.Add(newcomers.size());
   }
   membership_.WelcomeAll();
-  for (const Rank rank : newcomers) liveness_.ExpectHeartbeats(rank);
+  for (const Rank rank : newcomers) tools_.liveness.ExpectHeartbeats(rank);
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const bool forget = std::find(forgetful.begin(), forgetful.end(), rank) != forgetful.end();
-    outbox_.ToWorker(membership_.member(rank).peer, WelcomeFor(rank, forget));
+    tools_.outbox.ToWorker(membership_.member(rank).peer, WelcomeFor(rank, forget));
   }
 }
 
@@ -119,15 +113,16 @@ control::Frame World::WelcomeFor(Rank rank, bool forget) const {
     welcome.setRank(rank);
     WritePeers(welcome.initPeers(static_cast<unsigned>(membership_.size())), membership_);
     welcome.setLivenessEndpoint(address_.liveness_endpoint);
-    welcome.setHeartbeatMillis(static_cast<uint32_t>(options_.heartbeat_interval.count()));
-    welcome.setFlowWindowBytes(options_.flow_window_bytes);
-    welcome.setCollectiveTimeoutMillis(static_cast<uint64_t>(options_.collective_timeout.count()));
-    welcome.setCluster(options_.cluster);
+    welcome.setHeartbeatMillis(static_cast<uint32_t>(tools_.options.heartbeat_interval.count()));
+    welcome.setFlowWindowBytes(tools_.options.flow_window_bytes);
+    welcome.setCollectiveTimeoutMillis(
+        static_cast<uint64_t>(tools_.options.collective_timeout.count()));
+    welcome.setCluster(tools_.options.cluster);
     welcome.setWatch(membership_.member(rank).watch.value);
     welcome.setController(address_.incarnation.value);
     welcome.setSequence(order_.last());
     welcome.setForget(forget);
-    welcome.setCommunicator(options_.communicator);
+    welcome.setCommunicator(tools_.options.communicator);
     auto host = welcome.initControllerHost();
     host.setName(control::ThisHost().name);
     host.setId(control::ThisHost().id);
@@ -143,7 +138,7 @@ void World::HandleReady(Rank rank, wire::Ready::Reader ready) {
                         control::ToString(ready.getWhy()));
   if (!membership_.AllReady()) return;
   log::Info("all ", membership_.size(), " workers are ready");
-  connections_.Restart(clock_.Now());
+  connections_.Restart(tools_.clock.Now());
   sessions_.leases.Renew();
   for (auto& [id, session] : sessions_.table.all()) {
     sessions_.messenger.TellReplaced(session);
@@ -162,7 +157,7 @@ void World::HandleTrouble(Rank rank, wire::Trouble::Reader trouble) {
 }
 
 void World::HandleGoodbye(Rank rank, const std::string& why) {
-  HandleLost(rank, "it left: " + why, liveness_.LastHeardOf(rank));
+  HandleLost(rank, "it left: " + why, tools_.liveness.LastHeardOf(rank));
 }
 
 Status World::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
@@ -171,7 +166,7 @@ Status World::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::R
 }
 
 void World::NoticeLosses() {
-  for (const WorkerLoss& loss : liveness_.TakeLosses()) {
+  for (const WorkerLoss& loss : tools_.liveness.TakeLosses()) {
     // The rank may be another worker's by now.
     if (membership_.member(loss.rank).watch != loss.watch) continue;
     HandleLost(loss.rank, loss.reason, loss.last);
@@ -179,9 +174,9 @@ void World::NoticeLosses() {
 }
 
 void World::NoticeBrokenConnections() {
-  connections_.Begin(clock_.Now(), order_.last());
+  connections_.Begin(tools_.clock.Now(), order_.last());
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
+    const WorkerActivity activity = tools_.liveness.LastHeardOf(rank).activity;
     const bool is_ready = membership_.member(rank).state == Membership::State::kReady;
     if (!connections_.IsBroken(rank, is_ready, activity)) continue;
     GiveUp(rank, connections_.Describe(activity));
@@ -189,7 +184,7 @@ void World::NoticeBrokenConnections() {
 }
 
 void World::GiveUp(Rank rank, const std::string& reason) {
-  const WorkerLoss loss = liveness_.GiveUp(rank, reason);
+  const WorkerLoss loss = tools_.liveness.GiveUp(rank, reason);
   HandleLost(loss.rank, loss.reason, loss.last);
 }
 
@@ -199,7 +194,7 @@ void World::FreeRank(Rank rank, const std::string& reason) {
             control::ProcessLabel(member.facts.host, member.facts.pid),
             ") is free again, its worker is gone before all had joined: ", reason);
   SweepMemoryOf(member);
-  liveness_.Forget(rank);
+  tools_.liveness.Forget(rank);
   membership_.SetWatch(rank, WatchId());
   membership_.Free(rank, reason);
 }
@@ -211,9 +206,9 @@ void World::HandleLost(Rank rank, const std::string& reason, const LastHeard& la
   const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
   log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
   membership_.MarkLost(rank, reason);
-  counts_.workers_lost.Add();
-  tracing_.Mark("worker lost");
-  liveness_.BreakWorld(membership_.epoch());
+  tools_.counts.workers_lost.Add();
+  tools_.tracing.Mark("worker lost");
+  tools_.liveness.BreakWorld(membership_.epoch());
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(
       Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last)));
@@ -242,7 +237,7 @@ void World::Shutdown(const std::string& reason) {
         envelope.setShutdown(reason);
       });
   for (const control::PeerName& peer : membership_.PeersAndCandidates()) {
-    outbox_.ToWorker(peer, frame);
+    tools_.outbox.ToWorker(peer, frame);
   }
 }
 

@@ -17,13 +17,7 @@
 #include "schemas/membership.capnp.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/batch_order.h"
-#include "services/controller/common/clock.h"
-#include "services/controller/common/counts.h"
-#include "services/controller/common/liveness.h"
-#include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
-#include "services/controller/common/tracing.h"
-#include "services/controller/options.h"
+#include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/session_ender.h"
@@ -58,9 +52,8 @@ class World {
     SessionOpener& opener;
   };
 
-  World(const ControllerOptions& options, ControllerAddress address, const Clock& clock,
-        const BatchOrder& order, Membership& membership, Liveness& liveness, Outbox& outbox,
-        Counts& counts, Tracing& tracing, Sessions sessions, ReadyWaiters& waiters);
+  World(const Tools& tools, Membership& membership, const BatchOrder& order,
+        ControllerAddress address, const Sessions& sessions, ReadyWaiters& waiters);
 
   // If all ranks are present: who waited is welcome, and all connect under a new epoch.
   void StartIfComplete();
@@ -91,15 +84,10 @@ class World {
   // `last`: what its worker did.
   void HandleLost(Rank rank, const std::string& reason, const LastHeard& last);
 
-  const ControllerOptions& options_;
-  const ControllerAddress address_;
-  const Clock& clock_;
-  const BatchOrder& order_;
+  const Tools& tools_;
   Membership& membership_;
-  Liveness& liveness_;
-  Outbox& outbox_;
-  Counts& counts_;
-  Tracing& tracing_;
+  const BatchOrder& order_;
+  const ControllerAddress address_;
   const Sessions sessions_;
   ReadyWaiters& waiters_;
   ConnectionWatch connections_;

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 constexpr FlowLimits kLimits{4096, 1024};
-constexpr TimePoint kNow(std::chrono::hours(1));
+constexpr Deadline::Clock::time_point kNow(std::chrono::hours(1));
 // What a client may have under way that keeps to the window.
 const uint64_t kMost = 4096 + 2 * control::FlowCost(1024) + (uint64_t{8} << 20);
 

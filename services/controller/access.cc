@@ -1,70 +1,59 @@
-// Whose session it is, by the key that its client has shown: how many a key may have, and that they
-// end when it is taken back.
-
-#include <algorithm>
-#include <string>
-#include <utility>
+#include "services/controller/access.h"
 
 #include "runtime/base/log.h"
-#include "runtime/control/keys/key.h"
-#include "runtime/control/value_codec.h"
-#include "services/controller/controller.h"
+#include "runtime/control/keys/gate.h"
 
 namespace lockstep::controller {
 namespace {
 
-Status TakenBack(const control::Identity& owner) {
-  return PermissionDenied("the key ", owner.key.Text(), " of \"", owner.name,
-                          "\" is not allowed any more: its session was ended");
+control::Role RoleFor(wire::ClientMessage::Which message) {
+  switch (message) {
+    case wire::ClientMessage::STATUS:
+    case wire::ClientMessage::EXPLAIN:
+    case wire::ClientMessage::LIST_REGISTERS:
+      return control::Role::kReader;
+    case wire::ClientMessage::SHUTDOWN:
+      return control::Role::kOperator;
+    default:
+      // All others are about sessions; or have the cluster record, which costs it something.
+      return control::Role::kClient;
+  }
+}
+
+const char* What(wire::ClientMessage::Which message) {
+  switch (message) {
+    case wire::ClientMessage::SHUTDOWN:
+      return "stop the cluster";
+    case wire::ClientMessage::TRACE:
+      return "have traces recorded";
+    default:
+      return "have sessions";
+  }
 }
 
 }  // namespace
 
-std::optional<control::Identity> Controller::Sender() const {
-  const control::Identity* const sender = clients_->sender();
-  if (sender == nullptr) return std::nullopt;
-  return *sender;
-}
-
-Status Controller::CheckStillAllowed(const std::optional<control::Identity>& owner) const {
-  if (!owner.has_value() || client_gate_ == nullptr || client_gate_->Holds(*owner)) {
-    return OkStatus();
+StatusOr<Gates> OpenGates(const ControllerOptions& options) {
+  if (options.key.empty() && options.allowed_keys.empty()) return Gates{};
+  if (options.key.empty() || options.allowed_keys.empty()) {
+    return InvalidArgument(
+        "key and allowed_keys belong together: the controller's own key, and the list of those "
+        "that may come in");
   }
-  return TakenBack(*owner);
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::KeyPair own, control::ReadOwnKey(options.key));
+  LOCKSTEP_ASSIGN_OR_RETURN(const auto file, control::AllowListFile::Open(options.allowed_keys));
+  log::Info("tcp endpoints ask for keys; the controller's own is ", own.public_key.Text(), ", ",
+            file->list()->all().size(), " may come in (", options.allowed_keys, ")");
+  return Gates{std::make_shared<control::FileGate>(own, file, control::Role::kReader, "clients"),
+               std::make_shared<control::FileGate>(own, file, control::Role::kWorker, "workers")};
 }
 
-Status Controller::CheckRoomForKey(const std::optional<control::Identity>& owner) const {
-  if (!owner.has_value()) return OkStatus();
-  const auto is_theirs = [&](const auto& entry) {
-    return entry.second.owner.has_value() && entry.second.owner->name == owner->name;
-  };
-  const auto count = std::count_if(sessions_.all().begin(), sessions_.all().end(), is_theirs);
-  if (count < options_.max_sessions_per_key) return OkStatus();
-  return ResourceExhausted("\"", owner->name, "\" has ", count,
-                           " sessions already, as many as one key may have "
-                           "(max_sessions_per_key); close some first");
-}
-
-Status Controller::CheckBulkKey(capnp::Text::Reader key) {
-  if (key.size() == 0) return OkStatus();
-  return Annotate(control::ParsePublicKey(control::ToString(key)).status(), "the bulk key");
-}
-
-void Controller::EndRevokedSessions() {
-  if (client_gate_ == nullptr) return;
-  const uint64_t version = client_gate_->version();
-  if (std::exchange(gate_version_, version) == version) return;
-  for (const SessionId id : sessions_.Ids()) {
-    SessionEntry& session = *sessions_.Find(id);
-    const Status allowed = CheckStillAllowed(session.owner);
-    if (allowed.ok() || session.ending.has_value()) continue;
-    log::Warn(log::OfSession(id.value), "session ends: ", Message(allowed));
-    // Its client would wait for ever: what it says is not heard any more.
-    if (!session.client.empty()) Refuse(session.client, allowed);
-    const control::RemoteError cause = control::ErrorOf(allowed);
-    liveness_->Abort(id, session.generation, 0, cause);
-    EndSession(session, std::nullopt, Deadline::After({}), /*client_lost=*/true, cause);
-  }
+Status CheckRole(const control::Identity* sender, wire::ClientMessage::Which message) {
+  if (sender == nullptr) return OkStatus();
+  const control::Role needed = RoleFor(message);
+  if (control::Includes(sender->role, needed)) return OkStatus();
+  return PermissionDenied("\"", sender->name, "\" has the key of a ", control::Name(sender->role),
+                          ", and only that of a ", control::Name(needed), " may ", What(message));
 }
 
 }  // namespace lockstep::controller

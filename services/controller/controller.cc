@@ -1,26 +1,27 @@
 #include "services/controller/controller.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "runtime/base/log.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
-#include "services/controller/epoch.h"
-#include "services/controller/gates.h"
+#include "runtime/control/zmq/zmq_context.h"
+#include "services/controller/access.h"
+#include "services/controller/dispatcher.h"
+#include "services/controller/reports/metrics.h"
+#include "services/controller/world/liveness_monitor.h"
+#include "services/controller/world/reach_back.h"
+#include "services/metrics/metrics_server.h"
 
 namespace lockstep::controller {
 namespace {
 
 // Messages taken from one channel before the other gets its turn.
 constexpr int kMessagesPerTurn = 64;
-// Timers are looked at no more often than this, ...
-constexpr std::chrono::milliseconds kTimerResolution{10};
-// ... and at least this often, for leases and stuck workers.
-constexpr std::chrono::milliseconds kTimerInterval{250};
-// The longest that a client may ask the controller to wait; more is cut to this.
-constexpr uint64_t kLongestWaitMillis = uint64_t{24} * 3600 * 1000;
 // Unread messages of one client. One that behaves waits for a few answers at a time.
 constexpr int kMaxUnread = 10'000;
 // The largest value that a worker sends has half of that; so may the inventory of a world's
@@ -71,7 +72,7 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions&
                                                         Channels channels) {
   LOCKSTEP_RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Controller> controller(new Controller(options, std::move(channels)));
-  // Its address is told to whoever asks for the cluster's status: before anybody can.
+  // Its address is part of the cluster's status: it is known before a client can ask for that.
   LOCKSTEP_RETURN_IF_ERROR(controller->ServeMetrics());
   controller->thread_ = std::thread([self = controller.get()] { self->Run(); });
   return controller;
@@ -80,13 +81,14 @@ StatusOr<std::unique_ptr<Controller>> Controller::Start(const ControllerOptions&
 Status Controller::ServeMetrics() {
   if (options_.metrics_endpoint.empty()) return OkStatus();
   metrics::Answers answers;
-  answers.metrics = [this] { return metrics_.Text(); };
+  answers.metrics = [this] { return metrics_->Text(); };
   answers.started = [] { return OkStatus(); };
-  answers.healthy = [this] { return metrics_.Healthy(); };
-  answers.ready = [this] { return metrics_.Ready(); };
-  answers.idle = [this] { return metrics_.Idle(); };
+  answers.healthy = [this] { return metrics_->Healthy(); };
+  answers.ready = [this] { return metrics_->Ready(); };
+  answers.idle = [this] { return metrics_->Idle(); };
   LOCKSTEP_ASSIGN_OR_RETURN(metrics_server_, metrics::MetricsServer::Start(
                                                  options_.metrics_endpoint, std::move(answers)));
+  dispatcher_->parts().status.SetMetricsEndpoint(metrics_server_->endpoint());
   log::Info("metrics at ", metrics_server_->endpoint(), "/metrics");
   return OkStatus();
 }
@@ -94,63 +96,55 @@ Status Controller::ServeMetrics() {
 Controller::Controller(const ControllerOptions& options, Channels channels)
     : options_(options),
       incarnation_(NewEpoch()),
-      epoch_(incarnation_),
       client_endpoint_(control::Advertise(channels.clients->endpoint(), options.advertise_address)),
       worker_endpoint_(control::Advertise(channels.workers->endpoint(), options.advertise_address)),
       liveness_endpoint_(
           control::Advertise(channels.liveness->endpoint(), options.advertise_address)),
       clients_(std::move(channels.clients)),
       workers_(std::move(channels.workers)),
-      membership_(options.cluster, options.workers),
-      sessions_(options.workers),
-      gatherer_([this](const PendingRequest& request) { SendAnswer(request); },
-                [this](SessionId session, const std::vector<Rank>& late) {
-                  return LateError(session, late);
-                }),
-      inquiries_([this](const Inquiry& inquiry) {
-        if (inquiry.about_registers) return SendRegisters(inquiry);
-        SendStatus(inquiry.client, inquiry.request, inquiry.reports);
-      }),
-      tracing_(options.workers),
-      watches_(static_cast<size_t>(options.workers)),
-      stuck_(static_cast<size_t>(options.workers)),
-      waiting_(static_cast<size_t>(options.workers)),
-      client_gate_(std::move(channels.client_gate)),
-      metrics_(options) {
-  liveness_ = std::make_unique<LivenessMonitor>(
-      std::move(channels.liveness), options.workers,
-      LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
-                               std::max(kJoiningTimeout, options.worker_timeout),
-                               options.worker_timeout},
-      [this](const LivenessMonitor::Loss& loss) {
+      metrics_(std::make_unique<Metrics>(options)),
+      liveness_(std::make_unique<LivenessMonitor>(
+          std::move(channels.liveness), options.workers,
+          LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
+                                   std::max(kJoiningTimeout, options.worker_timeout),
+                                   options.worker_timeout},
+          [this](const WorkerLoss&) {
+            std::lock_guard lock(events_mutex_);
+            WakeLoop();
+          },
+          [this](const WorkerReport& report) {
+            std::lock_guard lock(events_mutex_);
+            report_events_.push_back(report);
+            WakeLoop();
+          },
+          [this](Rank rank, wire::Heartbeat::Reader heartbeat) {
+            metrics_->skew().Take(rank, heartbeat.getCollectives());
+          },
+          [this](FetchedTrace fetched) {
+            std::lock_guard lock(events_mutex_);
+            fetched_events_.push_back(std::move(fetched));
+            WakeLoop();
+          })),
+      reach_back_(std::make_unique<ReachBack>([this] {
         std::lock_guard lock(events_mutex_);
-        lost_events_.push_back(loss);
-        has_events_ = true;
-        wake_up_.Signal();
-      },
-      [this](const LivenessMonitor::Report& report) {
-        std::lock_guard lock(events_mutex_);
-        report_events_.push_back(report);
-        has_events_ = true;
-        wake_up_.Signal();
-      },
-      [this](Rank rank, wire::Heartbeat::Reader heartbeat) {
-        metrics_.skew().Take(rank, heartbeat.getCollectives());
-      },
-      [this](LivenessMonitor::Fetched fetched) {
-        std::lock_guard lock(events_mutex_);
-        fetched_events_.push_back(std::move(fetched));
-        has_events_ = true;
-        wake_up_.Signal();
-      });
-  reach_back_ = std::make_unique<ReachBack>([this] {
-    std::lock_guard lock(events_mutex_);
-    reach_results_ = true;
-    has_events_ = true;
-    wake_up_.Signal();
-  });
+        reach_results_ = true;
+        WakeLoop();
+      })),
+      dispatcher_(std::make_unique<Dispatcher>(
+          Surroundings{options_,
+                       clock_,
+                       *liveness_,
+                       *reach_back_,
+                       *metrics_,
+                       std::move(channels.client_gate),
+                       {liveness_endpoint_, incarnation_}},
+          [this](const std::string& reason) { RequestStop(reason); })) {
   log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",
             worker_endpoint_, ", expecting ", options_.workers, " workers");
+}
+
+std::string Controller::metrics_endpoint() const {
+  return metrics_server_ == nullptr ? "" : metrics_server_->endpoint();
 }
 
 Controller::~Controller() {
@@ -163,6 +157,10 @@ void Controller::RequestStop(const std::string& reason) {
   if (stop_requested_) return;
   stop_requested_ = true;
   stop_reason_ = reason;
+  WakeLoop();
+}
+
+void Controller::WakeLoop() {
   has_events_ = true;
   wake_up_.Signal();
 }
@@ -179,45 +177,17 @@ void Controller::Run() {
   control::InputWaiter waiter(options_.poll_before_sleep);
   control::Channel* const channels[] = {clients_.get(), workers_.get()};
   const int descriptors[] = {wake_up_.fd()};
-  HandleTimers();
+  dispatcher_->HandleTimers();
   while (true) {
     // Busy clients must not keep a lost worker or a lease from being noticed.
-    if (!ReceiveSome()) waiter.Wait(channels, descriptors, next_timer_);
+    if (!ReceiveSome()) waiter.Wait(channels, descriptors, dispatcher_->next_timer());
     if (has_events_ && !HandleEvents()) break;
-    if (next_timer_.Expired()) HandleTimers();
+    if (dispatcher_->next_timer().Expired()) {
+      dispatcher_->HandleTimers();
+      Flush();
+    }
   }
   Stop();
-}
-
-void Controller::Stop() {
-  log::Info("cluster ", options_.cluster, " stops: ", stop_reason_);
-  const control::RemoteError cause =
-      control::ErrorOf(Unavailable("the cluster was shut down: ", stop_reason_));
-  for (auto& [id, session] : sessions_.all()) {
-    // Before the answers: whoever is answered knows why already when he calls again.
-    SendToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>(
-                                     [&](auto message) { message.setShutdown(stop_reason_); })});
-    gatherer_.FailAll(id, cause);
-    if (session.ending.has_value()) AbortEnding(session, cause);
-    liveness_->Abort(id, session.generation, 0, cause);
-  }
-  for (const PendingOpen& open : pending_opens_) Refuse(open.client, cause.ToStatus());
-  SendToClient(tracing_.client(), {control::EncodeMessage<wire::ControllerMessage>(
-                                      [&](auto message) { message.setShutdown(stop_reason_); })});
-  liveness_->Stop();
-  AnswerAwaiting(cause.ToStatus());
-  inquiries_.CompleteAll();
-  (void)workers_->Send(membership_.PeersAndCandidates(),
-                       {control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                         e.setEpoch(epoch_.value);
-                         e.setShutdown(stop_reason_);
-                       })});
-  // Closing sends what is queued, within the sockets' linger time.
-  clients_.reset();
-  workers_.reset();
-  std::lock_guard lock(stopped_mutex_);
-  stopped_ = true;
-  stopped_changed_.notify_all();
 }
 
 bool Controller::ReceiveSome() {
@@ -225,22 +195,21 @@ bool Controller::ReceiveSome() {
   control::Message message;
   int received = 0;
   for (int i = 0; i < kMessagesPerTurn && workers_->Receive(&peer, &message); ++i, ++received) {
-    const Status status = HandleWorker(peer, message);
+    const Status status = dispatcher_->HandleWorker(peer, message);
     if (!status.ok()) dropped_.Warn("a worker's message was dropped: ", Message(status));
+    Flush();
   }
   for (int i = 0; i < kMessagesPerTurn && clients_->Receive(&peer, &message); ++i, ++received) {
-    const Status status = HandleClient(peer, message);
-    if (!status.ok()) {
-      dropped_.Warn("a client's message was refused: ", Message(status));
-      Refuse(peer, status);
-    }
+    const Status status = dispatcher_->HandleClient(peer, clients_->sender(), message);
+    if (!status.ok()) dropped_.Warn("a client's message was refused: ", Message(status));
+    Flush();
   }
   return received > 0;
 }
 
 bool Controller::HandleEvents() {
-  std::vector<LivenessMonitor::Report> reports;
-  std::vector<LivenessMonitor::Fetched> fetched;
+  std::vector<WorkerReport> reports;
+  std::vector<FetchedTrace> fetched;
   bool has_reach_results = false;
   bool go_on = true;
   {
@@ -252,78 +221,48 @@ bool Controller::HandleEvents() {
     has_reach_results = std::exchange(reach_results_, false);
     go_on = !stop_requested_;
   }
-  for (const auto& report : reports) inquiries_.Add(report.probe, report.rank, report.frame);
-  for (const auto& part : fetched) PassTraceOn(part);
-  NoticeLosses();
-  if (has_reach_results) ConsiderReached();
+  for (const WorkerReport& report : reports) dispatcher_->HandleReport(report);
+  for (const FetchedTrace& part : fetched) dispatcher_->HandleFetched(part);
+  dispatcher_->HandleLosses();
+  if (has_reach_results) dispatcher_->HandleReachResults();
+  Flush();
   return go_on;
 }
 
-Deadline Controller::Timer(uint64_t millis) {
-  const Deadline deadline =
-      Deadline::After(std::chrono::milliseconds(std::min(millis, kLongestWaitMillis)));
-  next_timer_ = next_timer_.Earlier(
-      Deadline::At(std::max(deadline.when(), timers_handled_ + kTimerResolution)));
-  return deadline;
+void Controller::Flush() {
+  Outbox& outbox = dispatcher_->parts().outbox;
+  for (const Outbox::Item& item : outbox.items()) {
+    switch (item.to) {
+      case Outbox::Item::To::kAllWorkers:
+        if (const Status status = workers_->Send(*item.workers, item.message); !status.ok()) {
+          log::Error("batch ", item.batch, " was not sent: ", Message(status));
+        }
+        break;
+      case Outbox::Item::To::kWorker:
+        (void)workers_->Send({&item.peer, 1}, item.message);
+        break;
+      case Outbox::Item::To::kClient:
+        if (const Status status = clients_->Send({&item.peer, 1}, item.message); !status.ok()) {
+          log::Warn("a client cannot be answered: ", Message(status));
+        }
+        break;
+    }
+  }
+  outbox.Clear();
 }
 
-void Controller::HandleTimers() {
-  const auto now = Deadline::Clock::now();
-  // If this thread could not look (its process was stopped, or the machine was), what others said
-  // meanwhile waits to be read: that time is not their silence, and nobody is late before it is
-  // read.
-  const auto gap = now - std::exchange(timers_handled_, now);
-  if (gap > 4 * kTimerInterval) {
-    for (auto& [id, session] : sessions_.all()) {
-      session.last_heard = std::min(now, session.last_heard + gap);
-      session.kept_until = Deadline::At(session.kept_until.when() + gap);
-      session.owner_until = Deadline::At(session.owner_until.when() + gap);
-    }
-    tracing_.Forgive(gap);
-    next_timer_ = Deadline::At(now + kTimerInterval);
-    return;
-  }
-  Deadline next = Deadline::At(now + kTimerInterval)
-                      .Earlier(gatherer_.Expire(now))
-                      .Earlier(inquiries_.Expire(now));
-  EndRevokedSessions();
-  NoticeStuckWorkers();
-  NoticeBrokenConnections();
-  const Status whole = membership_.Whole();
-  const auto is_late = [&](const auto& who) {
-    if (who.deadline.when() <= now) return true;
-    next = next.Earlier(who.deadline);
-    return false;
-  };
-  std::erase_if(pending_opens_, [&](const PendingOpen& open) {
-    if (!is_late(open)) return false;
-    Refuse(open.client, Annotate(whole, "the cluster was not ready in time"));
-    return true;
-  });
-  std::erase_if(awaiting_, [&](const Awaiting& who) {
-    if (!is_late(who)) return false;
-    Answer(who.client, who.session, who.request, control::ErrorOf(whole));
-    return true;
-  });
-  for (const SessionId id : sessions_.Ids()) {
-    SessionEntry& session = *sessions_.Find(id);
-    const bool may_end_late = session.ending.has_value() && !session.ending->aborted;
-    if (may_end_late && session.ending->deadline.when() > now) {
-      next = next.Earlier(session.ending->deadline);
-    } else if (may_end_late) {
-      AbortLateEnding(session);
-    }
-    const bool has_client = !session.client.empty();
-    // Nobody can come back while the world is not whole.
-    const bool is_over = has_client ? now - session.last_heard > options_.session_lease
-                                    : session.kept_until.when() <= now && membership_.AllReady();
-    if (is_over) {
-      HandleSilentClient(session);
-    }
-  }
-  if (tracing_.IsSilent(options_.session_lease, now)) EndTrace();
-  if (!options_.metrics_endpoint.empty()) ObserveMetrics();
-  next_timer_ = Deadline::At(std::max(next.when(), now + kTimerResolution));
+void Controller::Stop() {
+  log::Info("cluster ", options_.cluster, " stops: ", stop_reason_);
+  dispatcher_->Shutdown(stop_reason_);
+  // Aborts are sent before the workers are told to end.
+  liveness_->Stop();
+  Flush();
+  // Closing sends what is queued, within the sockets' linger time.
+  clients_.reset();
+  workers_.reset();
+  std::lock_guard lock(stopped_mutex_);
+  stopped_ = true;
+  stopped_changed_.notify_all();
 }
 
 }  // namespace lockstep::controller

@@ -9,7 +9,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/client/argument.h"
 #include "runtime/client/register_names.h"
-#include "runtime/client/session_core.h"
+#include "runtime/client/session_commands.h"
 #include "runtime/control/batch.h"
 #include "services/local/child_process.h"
 #include "tools/bench/clusters.h"

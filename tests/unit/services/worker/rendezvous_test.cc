@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/control/message_codec.h"
-#include "services/controller/exchanges.h"
+#include "services/controller/world/exchanges.h"
 
 namespace lockstep::worker {
 namespace {

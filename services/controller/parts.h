@@ -1,0 +1,87 @@
+// The parts of a controller, put together: each owns its state, and knows neither sockets nor
+// threads nor the system's clock.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/base/ids.h"
+#include "runtime/control/keys/gate.h"
+#include "services/controller/common/batch_order.h"
+#include "services/controller/common/tools.h"
+#include "services/controller/reports/command_watch.h"
+#include "services/controller/reports/inquiries.h"
+#include "services/controller/reports/metrics.h"
+#include "services/controller/reports/register_report.h"
+#include "services/controller/reports/status_report.h"
+#include "services/controller/reports/trace_service.h"
+#include "services/controller/reports/unread_answers.h"
+#include "services/controller/sessions/client_messenger.h"
+#include "services/controller/sessions/gatherer.h"
+#include "services/controller/sessions/key_access.h"
+#include "services/controller/sessions/output_relay.h"
+#include "services/controller/sessions/session_commands.h"
+#include "services/controller/sessions/session_ender.h"
+#include "services/controller/sessions/session_failures.h"
+#include "services/controller/sessions/session_leases.h"
+#include "services/controller/sessions/session_opener.h"
+#include "services/controller/sessions/session_table.h"
+#include "services/controller/sessions/session_takeover.h"
+#include "services/controller/world/admission.h"
+#include "services/controller/world/ready_waiters.h"
+#include "services/controller/world/world.h"
+
+namespace lockstep::controller {
+
+// What the parts are given from outside, which outlives them.
+struct Surroundings {
+  const ControllerOptions& options;
+  const Clock& clock;
+  Liveness& liveness;
+  Reachability& reachability;
+  Metrics& metrics;
+  std::shared_ptr<control::Gate> client_gate;  // null: no client is asked for a key
+  ControllerAddress address;
+};
+
+// In the order in which each needs those before it.
+//
+// Threads: one at a time.
+struct Parts {
+  explicit Parts(const Surroundings& outside);
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  Outbox outbox;
+  Timers timers;
+  Tracing tracing;
+  Membership membership;
+  BatchOrder order;
+  Broadcaster broadcaster;
+  const Tools tools;
+
+  SessionTable sessions;
+  ClientMessenger messenger;
+  Gatherer gatherer;
+  SessionFailures failures;
+  KeyAccess access;
+  SessionEnder ender;
+  SessionLeases leases;
+  SessionTakeover takeover;
+  SessionOpener opener;
+  SessionCommands commands;
+  OutputRelay output;
+
+  ReadyWaiters waiters;
+  World world;
+  Admission admission;
+
+  UnreadAnswers unread;
+  Inquiries inquiries;
+  CommandWatch command_watch;
+  StatusReport status;
+  RegisterReport registers;
+  TraceService traces;
+};
+
+}  // namespace lockstep::controller

@@ -1,0 +1,70 @@
+#include "services/controller/reports/command_watch.h"
+
+#include <string>
+
+#include "runtime/base/host_identity.h"
+#include "runtime/base/log.h"
+
+namespace lockstep::controller {
+
+bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after) {
+  return activity.kind == WorkerActivity::Kind::kCommand && activity.since >= stuck_after;
+}
+
+void CommandWatch::Look() {
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
+    const Membership::Member& member = tools_.membership.member(rank);
+    if (member.state != Membership::State::kReady) continue;
+    const WorkerActivity activity = tools_.liveness.LastHeardOf(rank).activity;
+    FailIfOverdue(rank, activity);
+    Told& told = told_[static_cast<size_t>(rank)];
+    const Told command{member.watch, activity.launched};
+    if (!IsStuck(activity, tools_.options.stuck_after) || told == command) continue;
+    told = command;
+    log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
+              ") is stuck, or slow: it executes ", activity.Describe());
+  }
+}
+
+void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
+  if (activity.kind != WorkerActivity::Kind::kCommand) return;
+  SessionEntry* session = sessions_.Find(activity.session);
+  if (session == nullptr || !session->failure.ok()) return;
+  // What a rank still executes of the time before a reset has failed already.
+  if (activity.command < session->commands.reset_at()) return;
+  if (session->command_timeout.count() == 0 || activity.since < session->command_timeout) return;
+  const Membership::Member& member = tools_.membership.member(rank);
+  control::RemoteError error = control::ErrorOf(DeadlineExceeded(
+      "worker rank ", rank, " (", ProcessLabel(member.facts.host, member.facts.pid),
+      ") has been executing it for ", activity.since.count(), " ms, longer than the ",
+      session->command_timeout.count(), " ms that the session gives its commands"));
+  error.rank = rank;
+  error.command = activity.command;
+  error.function = activity.what;
+  failures_.Fail(*session, error, activity.command);
+}
+
+control::RemoteError LateError(const Tools& tools, SessionId session,
+                               const std::vector<Rank>& late) {
+  control::RemoteError error;
+  std::string text;
+  for (const Rank rank : late) {
+    const WorkerActivity activity = tools.liveness.LastHeardOf(rank).activity;
+    const Membership::Member& member = tools.membership.member(rank);
+    text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
+            ProcessLabel(member.facts.host, member.facts.pid) + ") executes " + activity.Describe();
+    // A rank that executes something of its own is nearer to the cause than one that waits in a
+    // collective. Another session's command is no place in this one.
+    if (error.rank >= 0 || activity.kind != WorkerActivity::Kind::kCommand) continue;
+    if (activity.session != session) continue;
+    error.rank = rank;
+    error.session = session;
+    error.command = activity.command;
+    error.function = activity.what;
+  }
+  error.code = StatusCode::kDeadlineExceeded;
+  error.message = "no answer in time: " + text + "; `lockstep why` tells more";
+  return error;
+}
+
+}  // namespace lockstep::controller

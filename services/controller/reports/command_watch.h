@@ -1,0 +1,54 @@
+// Workers that take long over one command: they are logged, fail sessions that set a limit, and
+// explain answers that are late.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/worker_report.h"
+#include "services/controller/common/tools.h"
+#include "services/controller/sessions/session_failures.h"
+#include "services/controller/sessions/session_table.h"
+
+namespace lockstep::controller {
+
+// Threads: one at a time. What it is made of must outlive it.
+class CommandWatch {
+ public:
+  CommandWatch(const Tools& tools, SessionTable& sessions, SessionFailures& failures)
+      : tools_(tools),
+        sessions_(sessions),
+        failures_(failures),
+        told_(static_cast<size_t>(tools.membership.size())) {}
+
+  // Says in the log which workers are stuck, once per command, and fails sessions whose
+  // command_timeout has passed.
+  void Look();
+
+ private:
+  void FailIfOverdue(Rank rank, const WorkerActivity& activity);
+
+  // The command, counted from its worker's start, that was told to be stuck.
+  struct Told {
+    WatchId worker;
+    uint64_t launched = 0;
+    bool operator==(const Told&) const = default;
+  };
+
+  const Tools& tools_;
+  SessionTable& sessions_;
+  SessionFailures& failures_;
+  std::vector<Told> told_;  // by rank
+};
+
+// True if a worker has executed one command of its own for longer than that.
+bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after);
+
+// Why ranks have not answered `session`: what they are doing instead.
+control::RemoteError LateError(const Tools& tools, SessionId session,
+                               const std::vector<Rank>& late);
+
+}  // namespace lockstep::controller

@@ -1,0 +1,43 @@
+// How a session's work fails: the first cause wins (docs/adr/0005-first-cause-and-generations.md).
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/control/error_codec.h"
+#include "schemas/control.capnp.h"
+#include "services/controller/common/tools.h"
+#include "services/controller/sessions/client_messenger.h"
+#include "services/controller/sessions/gatherer.h"
+#include "services/controller/sessions/session_table.h"
+
+namespace lockstep::controller {
+
+// Threads: one at a time. What it is made of must outlive it.
+class SessionFailures {
+ public:
+  SessionFailures(const Tools& tools, SessionTable& sessions, Gatherer& gatherer,
+                  ClientMessenger& messenger)
+      : tools_(tools), sessions_(sessions), gatherer_(gatherer), messenger_(messenger) {}
+
+  // The session's work of its generation ends from a command on (0: all that is in flight): workers
+  // and client learn the cause, and all requests are answered with it. If it has failed before, its
+  // first cause stays; but a worker that was behind may have failed at an earlier command.
+  void Fail(SessionEntry& session, const control::RemoteError& cause, uint64_t from_command = 0);
+  // It fails, and goes on failing after every reset.
+  void Break(SessionEntry& session, const Status& why);
+  // It fails if the client has sent commands before `next_command` that have not come.
+  void NoticeLostBatches(SessionEntry& session, uint64_t next_command);
+  // Tells the workers once more of its failure: one may not have heard it.
+  void AbortAgain(const SessionEntry& session);
+  // A command of the session has failed on a worker.
+  void HandleFailure(Rank rank, wire::Failure::Reader failure);
+
+  const Tools& tools_;
+  SessionTable& sessions_;
+  Gatherer& gatherer_;
+  ClientMessenger& messenger_;
+};
+
+}  // namespace lockstep::controller

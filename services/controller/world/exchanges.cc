@@ -1,0 +1,123 @@
+#include "services/controller/world/exchanges.h"
+
+#include <algorithm>
+
+#include "runtime/control/message_codec.h"
+
+namespace lockstep::controller {
+namespace {
+
+size_t PlaceOf(Rank rank, const std::vector<Rank>& members) {
+  return static_cast<size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+}
+
+}  // namespace
+
+bool Exchanges::MakesSense(const Offer& offer) const {
+  const auto is_rank = [&](Rank rank) {
+    return rank >= 0 && static_cast<size_t>(rank) < last_.size();
+  };
+  if (!is_rank(offer.rank)) return false;
+  if (offer.members.empty()) return true;
+  if (offer.offered.size() != 1 && offer.offered.size() != offer.members.size()) return false;
+  std::vector<Rank> sorted = offer.members;
+  std::sort(sorted.begin(), sorted.end());
+  return std::all_of(sorted.begin(), sorted.end(), is_rank) &&
+         std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() &&
+         std::binary_search(sorted.begin(), sorted.end(), offer.rank);
+}
+
+std::vector<Exchanges::Answer> Exchanges::Take(Offer offer) {
+  if (!MakesSense(offer) || offer.epoch < epoch_) return {};
+  if (offer.epoch > epoch_) {
+    epoch_ = offer.epoch;
+    meetings_.clear();
+    std::fill(last_.begin(), last_.end(), Last());
+  }
+  Last& last = last_[static_cast<size_t>(offer.rank)];
+  if (offer.number < last.number) return {};
+  const bool is_new = offer.number > last.number;
+  if (is_new) {
+    GiveUp(offer.rank);
+    last.number = offer.number;
+  }
+  if (offer.members.empty()) return {};
+  if (last.answer.has_value()) return {*last.answer};
+
+  const Name name{offer.key, offer.members};
+  // Said again under another name, it would be remembered under both, and never forgotten.
+  if (last.meeting.has_value() && *last.meeting != name) return {};
+  Meeting& meeting = meetings_.try_emplace(name, offer.members.size()).first->second;
+  Answer answer{offer.rank, offer.number, {}, {}};
+  last.meeting = name;
+  meeting[PlaceOf(offer.rank, name.second)] = std::move(offer);
+  for (size_t i = 0; i < meeting.size(); ++i) {
+    if (!meeting[i].has_value()) answer.missing.push_back(name.second[i]);
+  }
+  if (answer.missing.empty()) return Complete(name, meeting);
+  if (is_new) return {};
+  return {std::move(answer)};
+}
+
+std::vector<Exchanges::Answer> Exchanges::Complete(const Name& name, const Meeting& meeting) {
+  std::vector<Answer> answers;
+  for (size_t to = 0; to < meeting.size(); ++to) {
+    Answer answer{name.second[to], meeting[to]->number, {}, {}};
+    for (const auto& from : meeting) {
+      answer.answers.push_back(from->offered[from->offered.size() == 1 ? 0 : to]);
+    }
+    Last& last = last_[static_cast<size_t>(answer.to)];
+    last.meeting.reset();
+    last.answer = answer;
+    answers.push_back(std::move(answer));
+  }
+  meetings_.erase(name);
+  return answers;
+}
+
+void Exchanges::Forget(Rank rank) {
+  GiveUp(rank);
+  last_[static_cast<size_t>(rank)] = Last();
+}
+
+void Exchanges::GiveUp(Rank rank) {
+  Last& last = last_[static_cast<size_t>(rank)];
+  last.answer.reset();
+  if (!last.meeting.has_value()) return;
+  const auto found = meetings_.find(*last.meeting);
+  last.meeting.reset();
+  Meeting& meeting = found->second;
+  meeting[PlaceOf(rank, found->first.second)].reset();
+  const bool is_empty = std::none_of(meeting.begin(), meeting.end(),
+                                     [](const auto& offer) { return offer.has_value(); });
+  if (is_empty) meetings_.erase(found);
+}
+
+Exchanges::Offer ReadOffer(wire::Exchange::Reader exchange) {
+  Exchanges::Offer offer;
+  offer.rank = exchange.getRank();
+  offer.epoch = Epoch(exchange.getEpoch());
+  offer.number = exchange.getNumber();
+  offer.key = exchange.getKey();
+  for (const Rank member : exchange.getMembers()) offer.members.push_back(member);
+  for (const auto offered : exchange.getOffers()) {
+    offer.offered.emplace_back(reinterpret_cast<const char*>(offered.begin()), offered.size());
+  }
+  return offer;
+}
+
+control::Frame ExchangedFrame(const Exchanges::Answer& answer) {
+  return control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+    auto exchanged = message.initExchanged();
+    exchanged.setNumber(answer.number);
+    auto missing = exchanged.initMissing(static_cast<unsigned>(answer.missing.size()));
+    for (unsigned i = 0; i < missing.size(); ++i) missing.set(i, answer.missing[i]);
+    auto answers = exchanged.initAnswers(static_cast<unsigned>(answer.answers.size()));
+    for (unsigned i = 0; i < answers.size(); ++i) {
+      const std::string& text = answer.answers[i];
+      answers.set(i, {reinterpret_cast<const capnp::byte*>(text.data()), text.size()});
+    }
+  });
+}
+
+}  // namespace lockstep::controller

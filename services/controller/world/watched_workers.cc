@@ -1,0 +1,162 @@
+#include "services/controller/world/watched_workers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/host_identity.h"
+
+namespace lockstep::controller {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How the process of a worker ended, for people. Not OK even with exit code 0: it was not asked to.
+std::string DescribeEnd(const WatchedWorkers::Signs& signs) {
+  const std::string name = "its process " + std::to_string(signs.pid) + " ";
+  const ExitStatus status =
+      signs.process.has_value() ? signs.process->HowItEnded() : ExitStatus{.known = false};
+  return name + (status.known ? status.Describe() : "has ended");
+}
+
+}  // namespace
+
+WatchedWorkers::Signs WatchedWorkers::FindSigns(const std::string& host_id, int pid,
+                                                const std::string& activity) {
+  Signs signs;
+  signs.pid = pid;
+  // Elsewhere, and where /dev/shm is not shared, there is none: then heartbeats must do.
+  auto page = control::ActivityPage::Open(activity);
+  if (page.ok()) signs.page = *std::move(page);
+  if (host_id == ThisHost().id && pid != getpid()) {
+    // Where the kernel cannot (an old one), heartbeats must do.
+    StatusOr<WatchedProcess> process = WatchedProcess::Watch(pid);
+    signs.had_ended = process.status().code() == StatusCode::kNotFound;
+    if (process.ok()) signs.process = *std::move(process);
+  }
+  return signs;
+}
+
+LastHeard WatchedWorkers::Watched::Last(TimePoint now) const {
+  return {signs.page == nullptr ? activity : signs.page->Now(), signs.page != nullptr,
+          std::chrono::duration_cast<milliseconds>(now - last_heard)};
+}
+
+WatchId WatchedWorkers::Watch(Rank rank, Signs signs, TimePoint now) {
+  Watched& watched = At(rank) = Watched();
+  watched.watching = true;
+  watched.id = last_watch_ = WatchId(last_watch_.value + 1);
+  watched.last_heard = now;
+  watched.signs = std::move(signs);
+  return watched.id;
+}
+
+void WatchedWorkers::Welcome(Rank rank, TimePoint now) {
+  At(rank).welcome = true;
+  At(rank).last_heard = now;
+}
+
+bool WatchedWorkers::IsWatched(Rank rank, uint64_t watch) const {
+  return Exists(rank) && At(rank).watching && At(rank).id.value == watch;
+}
+
+std::string WatchedWorkers::WhyDismissed(Rank rank, uint64_t watch) const {
+  const Watched& watched = At(rank);
+  const bool is_last = watched.id.value == watch;
+  return is_last && !watched.lost_because.empty() ? watched.lost_because : "another has its rank";
+}
+
+bool WatchedWorkers::Hear(Rank rank, const control::PeerName& peer, TimePoint now) {
+  Watched& watched = At(rank);
+  watched.last_heard = now;
+  if (watched.peer == peer) return false;
+  watched.peer = peer;
+  return true;
+}
+
+void WatchedWorkers::Hear(Rank rank, const WorkerActivity& activity, TimePoint now) {
+  At(rank).last_heard = now;
+  At(rank).activity = activity;
+}
+
+control::PeerName WatchedWorkers::PeerOf(Rank rank) const {
+  return At(rank).watching ? At(rank).peer : control::PeerName();
+}
+
+std::vector<control::PeerName> WatchedWorkers::Peers() const {
+  std::vector<control::PeerName> peers;
+  for (const Watched& watched : workers_) {
+    if (watched.watching && !watched.peer.empty()) peers.push_back(watched.peer);
+  }
+  return peers;
+}
+
+void WatchedWorkers::AddDescriptors(std::vector<int>& descriptors) const {
+  for (const Watched& watched : workers_) {
+    if (watched.signs.process.has_value()) descriptors.push_back(watched.signs.process->fd());
+  }
+}
+
+LastHeard WatchedWorkers::LastHeardOf(Rank rank, TimePoint now) const {
+  const Watched& watched = At(rank);
+  return watched.watching ? watched.Last(now) : LastHeard{watched.activity};
+}
+
+WorkerLoss WatchedWorkers::Lose(Rank rank, const std::string& reason, TimePoint now) {
+  Watched& watched = At(rank);
+  const WorkerLoss loss{rank, watched.id, reason, watched.Last(now)};
+  watched.activity = loss.last.activity;
+  watched.signs.page.reset();
+  watched.signs.process.reset();
+  watched.watching = false;
+  watched.lost_because = reason;
+  return loss;
+}
+
+std::vector<WorkerLoss> WatchedWorkers::TakeEnded(TimePoint now) {
+  std::vector<WorkerLoss> losses;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    const Watched& watched = At(rank);
+    if (!watched.watching || !watched.HasEnded()) continue;
+    losses.push_back(Lose(rank, DescribeEnd(watched.signs), now));
+  }
+  return losses;
+}
+
+TimePoint WatchedWorkers::SilentAt(const Watched& watched) const {
+  return watched.last_heard +
+         (watched.welcome ? patience_.worker_timeout : patience_.joining_timeout);
+}
+
+std::string WatchedWorkers::WhySilent(const Watched& watched, TimePoint now) const {
+  if (now < SilentAt(watched)) return "";
+  const auto silence = std::chrono::duration_cast<milliseconds>(now - watched.last_heard);
+  const bool is_stopped = watched.signs.process.has_value() && watched.signs.process->IsStopped();
+  return "no heartbeat for " + std::to_string(silence.count()) + " ms" +
+         (is_stopped ? "; its process " + std::to_string(watched.signs.pid) + " is stopped" : "");
+}
+
+std::vector<WorkerLoss> WatchedWorkers::TakeLost(TimePoint now) {
+  const auto gap = last_look_ == TimePoint() ? TimePoint::duration() : now - last_look_;
+  last_look_ = now;
+  if (gap > 2 * patience_.heartbeat_interval) {
+    for (Watched& watched : workers_) watched.last_heard = std::min(now, watched.last_heard + gap);
+  }
+  next_look_ = now + patience_.heartbeat_interval;
+  std::vector<WorkerLoss> losses;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    const Watched& watched = At(rank);
+    if (!watched.watching) continue;
+    const std::string reason =
+        watched.HasEnded() ? DescribeEnd(watched.signs) : WhySilent(watched, now);
+    if (!reason.empty()) {
+      losses.push_back(Lose(rank, reason, now));
+      continue;
+    }
+    next_look_ = std::min(next_look_, SilentAt(watched));
+  }
+  return losses;
+}
+
+}  // namespace lockstep::controller

@@ -1,0 +1,244 @@
+#include "services/controller/world/world.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "runtime/base/host_identity.h"
+#include "runtime/base/log.h"
+#include "runtime/base/shared_segment.h"
+#include "runtime/base/version.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/session_record.h"
+#include "runtime/control/value_codec.h"
+#include "schemas/control.capnp.h"
+#include "services/controller/sessions/restored_sessions.h"
+
+namespace lockstep::controller {
+namespace {
+
+// Removes what a killed worker left in this host's memory; a live one's is not touched.
+void SweepMemoryOf(const Membership::Member& member) {
+  if (!member.facts.segment.empty() && member.facts.host_id == ThisHost().id) {
+    SharedSegment::Sweep(member.facts.segment);
+  }
+}
+
+// What a lost worker did, for people.
+std::string DescribeLast(const LastHeard& last) {
+  if (last.activity.kind == WorkerActivity::Kind::kNone) return "";
+  if (last.is_present) return "; it was executing " + last.activity.Describe();
+  return "; at its last heartbeat, " + std::to_string(last.heartbeat_age.count()) +
+         " ms before, it was executing " + last.activity.Describe();
+}
+
+}  // namespace
+
+World::World(const Tools& tools, Membership& membership, const BatchOrder& order,
+             ControllerAddress address, const Sessions& sessions, ReadyWaiters& waiters)
+    : tools_(tools),
+      membership_(membership),
+      order_(order),
+      address_(std::move(address)),
+      sessions_(sessions),
+      waiters_(waiters),
+      connections_(tools.options.workers, 4 * tools.options.worker_timeout) {
+  membership_.SetEpoch(address_.incarnation);
+}
+
+void World::StartIfComplete() {
+  if (!membership_.AllPresent()) return;
+  std::vector<Rank> newcomers;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if (!membership_.IsWelcome(rank)) newcomers.push_back(rank);
+  }
+  tools_.tracing.Mark("workers connect anew");
+  // Who has what of restored sessions is known; of those that are open here, newcomers have
+  // nothing.
+  std::vector<Rank> forgetful = newcomers;
+  if (std::exchange(is_first_, false)) {
+    forgetful = RestoreSessions();
+  } else {
+    membership_.SetEpoch(std::max(tools_.clock.NewEpoch(), Epoch(membership_.epoch().value + 1)));
+    NoteNewcomers(newcomers);
+    tools_.counts.workers_replaced.Add(newcomers.size());
+  }
+  membership_.WelcomeAll();
+  for (const Rank rank : newcomers) tools_.liveness.ExpectHeartbeats(rank);
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const bool forget = std::find(forgetful.begin(), forgetful.end(), rank) != forgetful.end();
+    tools_.outbox.ToWorker(membership_.member(rank).peer, WelcomeFor(rank, forget));
+  }
+}
+
+std::vector<Rank> World::RestoreSessions() {
+  std::vector<const Inventory*> inventories;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const std::optional<Inventory>& inventory = membership_.member(rank).facts.inventory;
+    inventories.push_back(inventory.has_value() ? &*inventory : nullptr);
+    // The clock may have been set back meanwhile.
+    if (inventory.has_value()) {
+      membership_.SetEpoch(std::max(membership_.epoch(), Epoch(inventory->epoch.value + 1)));
+    }
+  }
+  inventories = CountingInventories(std::move(inventories));
+  sessions_.takeover.Restore(inventories);
+  std::vector<Rank> with_nothing;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    if (inventories[static_cast<size_t>(rank)] == nullptr) with_nothing.push_back(rank);
+  }
+  return with_nothing;
+}
+
+void World::NoteNewcomers(const std::vector<Rank>& newcomers) {
+  for (auto& [id, session] : sessions_.table.all()) {
+    for (const Rank rank : newcomers) {
+      session.replaced[rank] = session.commands.next_command();
+      session.commands.Join(rank);
+      session.come_to[static_cast<size_t>(rank)] = session.generation;
+    }
+  }
+}
+
+control::Frame World::WelcomeFor(Rank rank, bool forget) const {
+  std::vector<control::SessionRecord> records;
+  for (const auto& [id, session] : sessions_.table.all()) {
+    if (session.ending.has_value()) continue;  // those who had it have been told to close it
+    records.push_back(session.Record());
+    records.back().consumed_bytes = session.commands.sent_bytes();
+  }
+  return control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
+    envelope.setEpoch(membership_.epoch().value);
+    auto welcome = envelope.initWelcome();
+    welcome.setVersion(kProtocolVersion);
+    welcome.setRank(rank);
+    WritePeers(welcome.initPeers(static_cast<unsigned>(membership_.size())), membership_);
+    welcome.setLivenessEndpoint(address_.liveness_endpoint);
+    welcome.setHeartbeatMillis(static_cast<uint32_t>(tools_.options.heartbeat_interval.count()));
+    welcome.setFlowWindowBytes(tools_.options.flow_window_bytes);
+    welcome.setCollectiveTimeoutMillis(
+        static_cast<uint64_t>(tools_.options.collective_timeout.count()));
+    welcome.setCluster(tools_.options.cluster);
+    welcome.setWatch(membership_.member(rank).watch.value);
+    welcome.setController(address_.incarnation.value);
+    welcome.setSequence(order_.last());
+    welcome.setForget(forget);
+    welcome.setCommunicator(tools_.options.communicator);
+    auto host = welcome.initControllerHost();
+    host.setName(ThisHost().name);
+    host.setId(ThisHost().id);
+    auto list = welcome.initSessions(static_cast<unsigned>(records.size()));
+    for (unsigned i = 0; i < list.size(); ++i) control::WriteSessionRecord(list[i], records[i]);
+  });
+}
+
+void World::HandleReady(Rank rank, wire::Ready::Reader ready) {
+  // Of a world that has lost a worker since: there will be another.
+  if (ready.getEpoch() != membership_.epoch().value) return;
+  membership_.MarkReady(rank, control::ToString(ready.getBackend()),
+                        control::ToString(ready.getWhy()));
+  if (!membership_.AllReady()) return;
+  log::Info("all ", membership_.size(), " workers are ready");
+  connections_.Restart(tools_.clock.Now());
+  sessions_.leases.Renew();
+  for (auto& [id, session] : sessions_.table.all()) {
+    sessions_.messenger.TellReplaced(session);
+    // A reset that a newcomer has executed before it was heard may have left its abort behind.
+    if (!session.failure.ok()) sessions_.failures.AbortAgain(session);
+  }
+  waiters_.AnswerAll(OkStatus());
+  sessions_.opener.OpenWaiting();
+}
+
+void World::HandleTrouble(Rank rank, wire::Trouble::Reader trouble) {
+  if (trouble.getEpoch() != membership_.epoch().value) return;
+  const std::string why = control::ToString(trouble.getWhy());
+  log::Warn(log::OfRank(rank), "worker is not connected yet: ", why);
+  membership_.NoteTrouble(rank, why);
+}
+
+void World::HandleGoodbye(Rank rank, const std::string& why) {
+  HandleLost(rank, "it left: " + why, tools_.liveness.LastHeardOf(rank));
+}
+
+Status World::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
+  NoticeLosses();  // a worker that has just been killed is not ready
+  return waiters_.Handle(client, await);
+}
+
+void World::NoticeLosses() {
+  for (const WorkerLoss& loss : tools_.liveness.TakeLosses()) {
+    // The rank may be another worker's by now.
+    if (membership_.member(loss.rank).watch != loss.watch) continue;
+    HandleLost(loss.rank, loss.reason, loss.last);
+  }
+}
+
+void World::NoticeBrokenConnections() {
+  connections_.Begin(tools_.clock.Now(), order_.last());
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const WorkerActivity activity = tools_.liveness.LastHeardOf(rank).activity;
+    const bool is_ready = membership_.member(rank).state == Membership::State::kReady;
+    if (!connections_.IsBroken(rank, is_ready, activity)) continue;
+    GiveUp(rank, connections_.Describe(activity));
+  }
+}
+
+void World::GiveUp(Rank rank, const std::string& reason) {
+  const WorkerLoss loss = tools_.liveness.GiveUp(rank, reason);
+  HandleLost(loss.rank, loss.reason, loss.last);
+}
+
+void World::FreeRank(Rank rank, const std::string& reason) {
+  const Membership::Member& member = membership_.member(rank);
+  log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
+            ") is free again, its worker is gone before all had joined: ", reason);
+  SweepMemoryOf(member);
+  tools_.liveness.Forget(rank);
+  membership_.SetWatch(rank, WatchId());
+  membership_.Free(rank, reason);
+}
+
+void World::HandleLost(Rank rank, const std::string& reason, const LastHeard& last) {
+  const Membership::Member& member = membership_.member(rank);
+  if (member.state == Membership::State::kWaiting) return FreeRank(rank, reason);
+  if (!membership_.IsWelcome(rank)) return;
+  const std::string label = ProcessLabel(member.facts.host, member.facts.pid);
+  log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
+  membership_.MarkLost(rank, reason);
+  tools_.counts.workers_lost.Add();
+  tools_.tracing.Mark("worker lost");
+  tools_.liveness.BreakWorld(membership_.epoch());
+  SweepMemoryOf(member);
+  control::RemoteError cause = control::ErrorOf(
+      Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last)));
+  cause.rank = rank;
+  for (const SessionId id : sessions_.table.Ids()) {
+    SessionEntry& session = *sessions_.table.Find(id);
+    // A heartbeat's news are old: the place is told only where it is known.
+    const bool was_in_it = last.is_present && last.activity.session == id &&
+                           last.activity.kind != WorkerActivity::Kind::kNone;
+    cause.command = was_in_it ? last.activity.command : 0;
+    cause.function = was_in_it ? last.activity.what : "";
+    // A loss outlives a reset, so it replaces a lesser cause only for requests that still wait.
+    sessions_.failures.Fail(session, cause);
+    sessions_.gatherer.FailAll(id, cause);
+    // A client that waits for room must not wait for a lost worker.
+    session.commands.Leave(rank);
+    sessions_.messenger.TellCredit(session);
+    if (session.ending.has_value()) sessions_.ender.NoteClosed(session, rank, cause);
+  }
+}
+
+void World::Shutdown(const std::string& reason) {
+  const control::Frame frame =
+      control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
+        envelope.setEpoch(membership_.epoch().value);
+        envelope.setShutdown(reason);
+      });
+  for (const control::PeerName& peer : membership_.PeersAndCandidates()) {
+    tools_.outbox.ToWorker(peer, frame);
+  }
+}
+
+}  // namespace lockstep::controller

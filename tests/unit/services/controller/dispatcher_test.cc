@@ -1,0 +1,53 @@
+#include "services/controller/dispatcher.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/unit/services/controller/parts_fixture.h"
+
+namespace lockstep::controller {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using DispatcherTest = PartsFixture;
+
+TEST_F(DispatcherTest, WhatCannotBeReadIsRefused) {
+  StartReady();
+  EXPECT_EQ(dispatcher_->HandleClient("c", nullptr, {}).code(), StatusCode::kInvalidArgument);
+  const std::string noise(24, '\xff');
+  EXPECT_FALSE(
+      dispatcher_->HandleClient("c", nullptr, {control::Frame::Copy(noise.data(), noise.size())})
+          .ok());
+  const std::string large((size_t{64} << 10) + 8, '\0');
+  EXPECT_EQ(
+      dispatcher_->HandleClient("c", nullptr, {control::Frame::Copy(large.data(), large.size())})
+          .code(),
+      StatusCode::kInvalidArgument);
+  EXPECT_THAT(ToClient("c"), ElementsAre(StartsWith("refused"), StartsWith("refused"),
+                                         HasSubstr("a message's first frame has at most")));
+  EXPECT_FALSE(dispatcher_->HandleWorker("w0", {}).ok());
+}
+
+TEST_F(DispatcherTest, ShutdownIsAnsweredAndAskedFor) {
+  StartReady();
+  ASSERT_EQ(FromClient("c", [](auto message) { message.setShutdown("enough"); }), OkStatus());
+  EXPECT_THAT(ToClient("c"), ElementsAre("shutdown: enough"));
+  EXPECT_THAT(shutdowns_, ElementsAre("enough"));
+}
+
+TEST_F(DispatcherTest, OnlyAnOperatorMayStopTheCluster) {
+  StartReady();
+  sender_ = control::Identity{control::Role::kClient, "trainer", {}};
+  EXPECT_EQ(FromClient("c", [](auto message) { message.setShutdown("enough"); }).code(),
+            StatusCode::kPermissionDenied);
+  EXPECT_THAT(shutdowns_, testing::IsEmpty());
+  sender_->role = control::Role::kReader;
+  EXPECT_EQ(FromClient("c", [](auto message) { message.setStatus(1); }), OkStatus());
+}
+
+}  // namespace
+}  // namespace lockstep::controller

@@ -1,0 +1,92 @@
+// What the controller's parts are given from outside, as tests have it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/control/error_codec.h"
+#include "services/controller/common/clock.h"
+#include "services/controller/common/liveness.h"
+
+namespace lockstep::controller {
+
+// Stands still until it is moved.
+class FakeClock final : public Clock {
+ public:
+  TimePoint Now() const override { return now; }
+  Epoch NewEpoch() const override { return next_epoch; }
+
+  TimePoint now = TimePoint() + std::chrono::hours(1000);
+  Epoch next_epoch{1000};
+};
+
+// Records what it is told, and hears what it is given.
+class FakeLiveness final : public Liveness {
+ public:
+  struct Aborted {
+    SessionId session;
+    Generation generation;
+    uint64_t from_command = 0;
+    control::RemoteError cause;
+  };
+
+  WatchId Watch(Rank, const std::string&, int, const std::string&) override {
+    return WatchId(++last_watch);
+  }
+  void NoteAlive(Rank rank) override { alive.push_back(rank); }
+  void ExpectHeartbeats(Rank rank) override { expected.push_back(rank); }
+  void Forget(Rank rank) override { forgotten.push_back(rank); }
+  WorkerLoss GiveUp(Rank rank, const std::string& reason) override {
+    given_up.push_back(rank);
+    return {rank, WatchId(), reason, heard[rank]};
+  }
+  std::vector<WorkerLoss> TakeLosses() override { return std::exchange(losses, {}); }
+  LastHeard LastHeardOf(Rank rank) const override {
+    const auto found = heard.find(rank);
+    return found == heard.end() ? LastHeard() : found->second;
+  }
+  void Abort(SessionId session, Generation generation, uint64_t from_command,
+             const control::RemoteError& cause) override {
+    aborted.push_back({session, generation, from_command, cause});
+  }
+  void BreakWorld(Epoch epoch) override { broken.push_back(epoch); }
+  void Probe(uint64_t probe) override { probes.push_back(probe); }
+  void AskRegisters(uint64_t probe, Rank rank, SessionId, uint32_t) override {
+    probes.push_back(probe);
+    asked.push_back(rank);
+  }
+  void Tell(control::Frame frame, std::optional<Rank> only) override {
+    told.emplace_back(std::move(frame), only);
+  }
+
+  uint64_t last_watch = 0;
+  std::vector<WorkerLoss> losses;
+  std::map<Rank, LastHeard> heard;
+  std::vector<Rank> alive;
+  std::vector<Rank> expected;
+  std::vector<Rank> forgotten;
+  std::vector<Rank> given_up;
+  std::vector<Rank> asked;  // for their registers
+  std::vector<Aborted> aborted;
+  std::vector<Epoch> broken;
+  std::vector<uint64_t> probes;
+  std::vector<std::pair<control::Frame, std::optional<Rank>>> told;
+};
+
+// All can be reached, but those of which something else is said.
+class FakeReachability final : public Reachability {
+ public:
+  std::optional<Status> Ask(const std::string& endpoint) override {
+    const auto found = answers.find(endpoint);
+    return found == answers.end() ? std::optional<Status>(OkStatus()) : found->second;
+  }
+
+  std::map<std::string, std::optional<Status>> answers;
+};
+
+}  // namespace lockstep::controller

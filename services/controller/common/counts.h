@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "schemas/session.capnp.h"
-#include "services/metrics/codes.h"
 #include "services/metrics/counters.h"
 
 namespace lockstep::controller {

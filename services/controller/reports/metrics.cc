@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "runtime/base/version.h"
-#include "services/metrics/codes.h"
 #include "services/metrics/counters.h"
 
 namespace lockstep::controller {

@@ -1,7 +1,7 @@
 #include "services/controller/sessions/session_failures.h"
 
 #include "runtime/base/log.h"
-#include "services/metrics/codes.h"
+#include "services/metrics/counters.h"
 
 namespace lockstep::controller {
 

@@ -9,17 +9,17 @@
 #include "runtime/cuda/device_allocator.h"
 #include "runtime/cuda/elements.h"
 #include "runtime/cuda/host_copier.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/processor.h"
 
 namespace lockstep::cuda {
 
-// Everything goes into the lanes' compute stream, after communication that uses the same memory.
+// Everything goes into the compute stream, after communication that uses the same memory.
 //
 // Threads: one. Waits for the GPU where host memory is given back, within its patience.
 class GpuProcessor final : public tensor::Processor {
  public:
-  static StatusOr<std::unique_ptr<GpuProcessor>> Create(std::shared_ptr<Lanes> lanes,
+  static StatusOr<std::unique_ptr<GpuProcessor>> Create(std::shared_ptr<StreamPair> streams,
                                                         std::shared_ptr<DeviceAllocator> allocator);
 
   Device device() const override;
@@ -40,17 +40,17 @@ class GpuProcessor final : public tensor::Processor {
   bool TakeWasUsed() { return std::exchange(was_used_, false); }
 
  private:
-  GpuProcessor(std::shared_ptr<Lanes> lanes, std::shared_ptr<DeviceAllocator> allocator,
+  GpuProcessor(std::shared_ptr<StreamPair> streams, std::shared_ptr<DeviceAllocator> allocator,
                std::unique_ptr<HostCopier> copier)
-      : lanes_(std::move(lanes)),
+      : streams_(std::move(streams)),
         allocator_(std::move(allocator)),
         copier_(std::move(copier)),
-        elements_(lanes_->gpu().shared_from_this()) {}
+        elements_(streams_->gpu().shared_from_this()) {}
   // Before work on this memory.
   Status Begin(const void* memory, size_t size_bytes);
   Status Begin(const tensor::Tensor& tensor) { return Begin(tensor.data(), tensor.size_bytes()); }
 
-  const std::shared_ptr<Lanes> lanes_;
+  const std::shared_ptr<StreamPair> streams_;
   const std::shared_ptr<DeviceAllocator> allocator_;
   const std::unique_ptr<HostCopier> copier_;
   Elements elements_;

@@ -24,12 +24,12 @@ HostCopier::~HostCopier() {
   // The GPU may still read or write it.
   const Deadline deadline = Deadline::After(std::chrono::seconds(2));
   for (Chunk& chunk : chunks_) {
-    const Status settled = Settle(chunk, {deadline});
+    const Status settled = AwaitChunk(chunk, {deadline});
     if (settled.ok() || !gpu_->Loss().ok()) gpu_->FreeHost(chunk.memory);
   }
 }
 
-Status HostCopier::Settle(Chunk& chunk, const Patience& patience) {
+Status HostCopier::AwaitChunk(Chunk& chunk, const Patience& patience) {
   if (!chunk.is_used) return OkStatus();
   LOCKSTEP_RETURN_IF_ERROR(Await(*chunk.done, patience, "a copy"));
   chunk.is_used = false;
@@ -39,7 +39,7 @@ Status HostCopier::Settle(Chunk& chunk, const Patience& patience) {
 StatusOr<HostCopier::Chunk*> HostCopier::Next(const Patience& patience) {
   Chunk& chunk = chunks_[next_];
   next_ = (next_ + 1) % chunks_.size();
-  LOCKSTEP_RETURN_IF_ERROR(Settle(chunk, patience));
+  LOCKSTEP_RETURN_IF_ERROR(AwaitChunk(chunk, patience));
   return &chunk;
 }
 
@@ -74,7 +74,7 @@ Status HostCopier::FromGpu(Stream& stream, void* to, const void* from, size_t si
     }
     Chunk& chunk = chunks_[oldest];
     oldest = (oldest + 1) % chunks_.size();
-    LOCKSTEP_RETURN_IF_ERROR(Settle(chunk, patience));
+    LOCKSTEP_RETURN_IF_ERROR(AwaitChunk(chunk, patience));
     const size_t size = std::min(kChunkBytes, size_bytes - copied);
     std::memcpy(static_cast<std::byte*>(to) + copied, chunk.memory, size);
     copied += size;

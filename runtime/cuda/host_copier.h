@@ -43,8 +43,8 @@ class HostCopier {
 
   explicit HostCopier(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
   // Waits until `chunk` is not on its way any more.
-  static Status Settle(Chunk& chunk, const Patience& patience);
-  // The chunk used longest ago, settled.
+  static Status AwaitChunk(Chunk& chunk, const Patience& patience);
+  // The chunk used longest ago, which may be used again.
   StatusOr<Chunk*> Next(const Patience& patience);
 
   const std::shared_ptr<Gpu> gpu_;

@@ -12,15 +12,15 @@
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/collective/rendezvous.h"
 #include "runtime/tensor/arena.h"
-#include "services/worker/gpu_side.h"
-#include "services/worker/place.h"
+#include "services/worker/gpu/gpu_side.h"
+#include "services/worker/join/membership.h"
 
 namespace lockstep::worker {
 
 // OK if this machine has what some backend needs; kUnavailable lists what each lacks.
 Status AnyBackendAvailable();
 
-struct World {
+struct ConnectedWorld {
   std::unique_ptr<collective::Communicator> communicator;
   // Between the ranks' GPUs; null: no rank has one.
   std::unique_ptr<collective::nccl::World> gpus;
@@ -28,7 +28,7 @@ struct World {
   std::string why;
 };
 
-// What connecting needs besides the rank's place.
+// What connecting needs besides the rank's membership.
 struct WorldOptions {
   std::shared_ptr<tensor::Arena> arena;
   std::shared_ptr<collective::Rendezvous> rendezvous;
@@ -47,8 +47,8 @@ struct WorldOptions {
 //   kUnavailable         lists what each backend lacks, or names a rank that ended
 //   kDeadlineExceeded    names the ranks that did not come
 //   kAborted             `cancelled`
-StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
-                             const std::atomic<bool>& cancelled, Deadline deadline);
+StatusOr<ConnectedWorld> ConnectWorld(const Membership& membership, const WorldOptions& options,
+                                      const std::atomic<bool>& cancelled, Deadline deadline);
 
 // Before a worker ends, without any communicator left: ends what backends have begun in its process
 // and begin only once. Takes some seconds where other processes do not do the same.

@@ -7,7 +7,7 @@
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/cluster_config.h"
 #include "services/process/service_main.h"
-#include "services/worker/output_forwarder.h"
+#include "services/worker/output/output_forwarder.h"
 #include "services/worker/worker.h"
 
 int main(int argc, char** argv) {

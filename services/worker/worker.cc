@@ -12,10 +12,10 @@
 #include "runtime/control/local_address.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
-#include "services/worker/addresses.h"
 #include "services/worker/backends.h"
-#include "services/worker/envelope.h"
-#include "services/worker/rank_source.h"
+#include "services/worker/join/addresses.h"
+#include "services/worker/join/envelope.h"
+#include "services/worker/join/rank_source.h"
 
 namespace lockstep::worker {
 namespace {
@@ -211,10 +211,10 @@ Status Worker::Work() {
                  : *why;
     }
     // One that was never in a world has nothing, and no rank.
-    const bool was_in_a_world = place_.controller != Epoch();
+    const bool was_in_a_world = membership_.controller != Epoch();
     if (was_in_a_world) {
-      offer.inventory = Inventory{place_.rank,   place_.controller,   place_.epoch,
-                                  worked_epoch_, place_.world_size(), executor.Inventory()};
+      offer.inventory = Inventory{membership_.rank, membership_.controller,   membership_.epoch,
+                                  worked_epoch_,    membership_.world_size(), executor.Inventory()};
     }
     // A connection of its own: what is queued for the lost controller is nobody else's business.
     LOCKSTEP_ASSIGN_OR_RETURN(controller_, ConnectTo(options_.controller_endpoint));
@@ -250,43 +250,44 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   auto joined =
       Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience, &sent_away);
   if (sent_away.has_value()) {
-    TakeLeave(*sent_away);
+    OnShutdown(*sent_away);
     return OkStatus();
   }
   LOCKSTEP_RETURN_IF_ERROR(joined.status());
-  Place place = *std::move(joined);
-  executor.Follow(place);
+  Membership membership = *std::move(joined);
+  executor.SetController(membership);
   metrics_.NoteJoined();
   // A controller that listens at all of its addresses is reached at the one that led here.
-  if (control::IsAnyAddress(control::HostOf(place.liveness_endpoint))) {
-    place.liveness_endpoint =
-        control::WithHost(place.liveness_endpoint, control::HostOf(options_.controller_endpoint));
+  if (control::IsAnyAddress(control::HostOf(membership.liveness_endpoint))) {
+    membership.liveness_endpoint = control::WithHost(membership.liveness_endpoint,
+                                                     control::HostOf(options_.controller_endpoint));
   }
   // Before the ranks connect: that may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
-                            ConnectTo(place.liveness_endpoint, std::chrono::milliseconds(0)));
-  LivenessClient liveness(std::move(liveness_channel),
-                          {place.rank, place.controller, place.watch, place.heartbeat_interval,
-                           options_.controller_timeout, &metrics_.recorder().arrivals(),
-                           &metrics_.pulse(), &tracer_, &executor.desk()},
-                          *activity_, pthread_self(),
-                          {[this](SessionId session, const AbortOrder& abort) {
-                             std::lock_guard lock(state_mutex_);
-                             metrics_.NoteAbort();
-                             if (executor_ != nullptr) executor_->Abort(session, abort);
-                           },
-                           [this](Epoch epoch) { OnWorldBroken(epoch); },
-                           [this](const Status& why) { OnControllerLost(why); },
-                           [this](const Status& why) {
-                             std::lock_guard lock(state_mutex_);
-                             dismissed_ = why;
-                             Interrupt(Message(why));
-                           }});
+                            ConnectTo(membership.liveness_endpoint, std::chrono::milliseconds(0)));
+  LivenessClient liveness(
+      std::move(liveness_channel),
+      {membership.rank, membership.controller, membership.watch, membership.heartbeat_interval,
+       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.liveness_health(),
+       &tracer_, &executor.register_queries()},
+      *activity_, pthread_self(),
+      {[this](SessionId session, const AbortOrder& abort) {
+         std::lock_guard lock(state_mutex_);
+         metrics_.NoteAbort();
+         if (executor_ != nullptr) executor_->Abort(session, abort);
+       },
+       [this](Epoch epoch) { OnWorldBroken(epoch); },
+       [this](const Status& why) { OnControllerLost(why); },
+       [this](const Status& why) {
+         std::lock_guard lock(state_mutex_);
+         dismissed_ = why;
+         Interrupt(Message(why));
+       }});
   rendezvous_ = liveness.rendezvous();
   // From now on its aborts arrive.
   LOCKSTEP_RETURN_IF_ERROR(
       liveness.WaitUntilHeard(wake_up_.fd(), interrupted_, Deadline::After(patience)));
-  LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(place)));
+  LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(membership)));
   return Serve(executor);
 }
 
@@ -311,29 +312,29 @@ void Worker::OnWorldBroken(Epoch epoch) {
   }
 }
 
-Status Worker::Enter(Executor& executor, Place place) {
-  place_ = std::move(place);
-  log::ThisThread().rank = place_.rank;
-  log::ThisThread().epoch = place_.epoch.value;
+Status Worker::Enter(Executor& executor, Membership membership) {
+  membership_ = std::move(membership);
+  log::ThisThread().rank = membership_.rank;
+  log::ThisThread().epoch = membership_.epoch.value;
   // Before sessions let go of what they have of it.
   if (gpus_ != nullptr) gpus_->Abandon();
-  executor.Settle(place_, *controller_);
+  executor.AdoptWelcome(membership_, *controller_);
   gpus_.reset();
   world_.reset();
-  last_sequence_ = place_.sequence;
+  last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
   {
     std::lock_guard lock(state_mutex_);
-    connecting_ = place_.epoch;
-    const bool broken = place_.epoch <= broken_;
-    if (!interrupted_) metrics_.Enter(place_.rank, place_.epoch);
+    connecting_ = membership_.epoch;
+    const bool broken = membership_.epoch <= broken_;
+    if (!interrupted_) metrics_.Enter(membership_.rank, membership_.epoch);
     executor.SetWorldBroken(broken);
     cancel_connecting_ = interrupted_ || broken;
   }
   // A rank may come late: it finishes what it executes first. Nobody may give up alone meanwhile,
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
   // all are told.
-  rendezvous_->Enter(place_.epoch);
+  rendezvous_->Enter(membership_.epoch);
   WorldOptions world_options;
   world_options.arena = arena_;
   world_options.rendezvous = rendezvous_;
@@ -341,18 +342,19 @@ Status Worker::Enter(Executor& executor, Place place) {
   world_options.nccl_library = options_.nccl_library;
   world_options.on_trouble = [this](const Status& why) {
     log::Warn("worker tries to connect again: ", Message(why));
-    (void)SendTrouble(*controller_, place_, Message(why));
+    (void)SendTrouble(*controller_, membership_, Message(why));
   };
-  const auto connect = [&]() -> StatusOr<World> {
+  const auto connect = [&]() -> StatusOr<ConnectedWorld> {
     LOCKSTEP_ASSIGN_OR_RETURN(world_options.with_gpus, TakeGpu(executor));
     world_options.gpu = gpu_.get();
-    return ConnectWorld(place_, world_options, cancel_connecting_, Deadline::After(kUntilBroken));
+    return ConnectWorld(membership_, world_options, cancel_connecting_,
+                        Deadline::After(kUntilBroken));
   };
-  StatusOr<World> world = connect();
+  StatusOr<ConnectedWorld> world = connect();
   if (!world.ok()) {
     // Cancelled: a rank was lost, and there will be another world; or this worker ends.
     if (world.status().code() != StatusCode::kAborted) return world.status();
-    log::Warn("worker is not connected in epoch ", place_.epoch.value, ": ",
+    log::Warn("worker is not connected in epoch ", membership_.epoch.value, ": ",
               Message(world.status()));
     return OkStatus();
   }
@@ -361,11 +363,11 @@ Status Worker::Enter(Executor& executor, Place place) {
   executor.SetWorld({world_.get(), gpus_.get()});
   {
     std::lock_guard lock(state_mutex_);
-    if (!interrupted_ && broken_ < place_.epoch) metrics_.SetReady(OkStatus());
+    if (!interrupted_ && broken_ < membership_.epoch) metrics_.SetReady(OkStatus());
   }
-  log::Info("worker ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
-            " is ready, backend ", world_->backend(), " (", world->why, ")");
-  return SendReady(*controller_, place_, world_->backend(), world->why);
+  log::Info("worker ", membership_.rank, " of ", membership_.world_size(), " in cluster ",
+            membership_.cluster, " is ready, backend ", world_->backend(), " (", world->why, ")");
+  return SendReady(*controller_, membership_, world_->backend(), world->why);
 }
 
 Status Worker::Serve(Executor& executor) {
@@ -380,12 +382,12 @@ Status Worker::Serve(Executor& executor) {
     }
     executor.LookAtGpu();
     LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
-    Orphans& orphans = executor.orphans();
-    orphans.FreeEnded();
-    executor.AnswerDesk();
-    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.desk().fd()};
-    descriptors.insert(descriptors.end(), orphans.descriptors().begin(),
-                       orphans.descriptors().end());
+    LentMemoryReclaimer& lent_memory = executor.lent_memory();
+    lent_memory.FreeEnded();
+    executor.AnswerRegisterQueries();
+    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.register_queries().fd()};
+    descriptors.insert(descriptors.end(), lent_memory.descriptors().begin(),
+                       lent_memory.descriptors().end());
     // An idle GPU may be lost, too.
     const Deadline until = executor.IsGpuBusy() ? Deadline::After(kLookAtGpuEvery)
                            : gpu_ != nullptr    ? Deadline::After(kLookAtIdleGpuEvery)
@@ -395,7 +397,7 @@ Status Worker::Serve(Executor& executor) {
   return OkStatus();
 }
 
-void Worker::TakeLeave(const std::string& why) {
+void Worker::OnShutdown(const std::string& why) {
   sent_away_ = true;
   log::Info("the controller stops, and sends its workers away: ", why);
 }
@@ -403,24 +405,24 @@ void Worker::TakeLeave(const std::string& why) {
 StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& message) {
   LOCKSTEP_ASSIGN_OR_RETURN(Envelope envelope, ReadEnvelope(message));
   if (const auto* shutdown = std::get_if<Envelope::Shutdown>(&envelope.content)) {
-    TakeLeave(shutdown->why);
+    OnShutdown(shutdown->why);
     return false;
   }
-  if (auto* welcome = std::get_if<Place>(&envelope.content)) {
-    if (welcome->rank != place_.rank || welcome->epoch <= place_.epoch) {
+  if (auto* welcome = std::get_if<Membership>(&envelope.content)) {
+    if (welcome->rank != membership_.rank || welcome->epoch <= membership_.epoch) {
       return Internal("a welcome as rank ", welcome->rank, " in epoch ", welcome->epoch,
-                      " for rank ", place_.rank, " in epoch ", place_.epoch);
+                      " for rank ", membership_.rank, " in epoch ", membership_.epoch);
     }
     LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(*welcome)));
     return true;
   }
-  if (envelope.epoch != place_.epoch) {
-    return Internal("a message of epoch ", envelope.epoch, " in epoch ", place_.epoch);
+  if (envelope.epoch != membership_.epoch) {
+    return Internal("a message of epoch ", envelope.epoch, " in epoch ", membership_.epoch);
   }
   if (const auto* refused = std::get_if<Envelope::Refused>(&envelope.content)) return refused->why;
   if (auto* batch = std::get_if<BatchContext>(&envelope.content)) {
     batch->taken = Recorder::Clock::now();
-    if (place_.controller_is_here) {
+    if (membership_.controller_is_here) {
       batch->times.in_transit = batch->taken.time_since_epoch() - batch->sent;
     }
     return HandleBatch(executor, *batch, envelope.sequence, message[1]);
@@ -437,7 +439,7 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
   }
   last_sequence_ = sequence;
   activity_->Receive(sequence);
-  worked_epoch_ = place_.epoch;
+  worked_epoch_ = membership_.epoch;
   executor.ExecuteBatch(batch, body);
   return true;
 }

@@ -23,15 +23,15 @@
 #include "runtime/module/function_table.h"
 #include "runtime/tensor/arena.h"
 #include "services/metrics/metrics_server.h"
-#include "services/worker/bulk_server.h"
-#include "services/worker/executor.h"
-#include "services/worker/gpu_side.h"
-#include "services/worker/join.h"
-#include "services/worker/liveness_client.h"
+#include "services/worker/bulk/bulk_server.h"
+#include "services/worker/execute/executor.h"
+#include "services/worker/gpu/gpu_side.h"
+#include "services/worker/join/join.h"
 #include "services/worker/options.h"
-#include "services/worker/output_forwarder.h"
-#include "services/worker/tracer.h"
-#include "services/worker/worker_metrics.h"
+#include "services/worker/output/output_forwarder.h"
+#include "services/worker/report/liveness_client.h"
+#include "services/worker/report/tracer.h"
+#include "services/worker/report/worker_metrics.h"
 
 namespace lockstep::worker {
 
@@ -86,14 +86,14 @@ class Worker {
   Status Serve(Executor& executor);
   // False when it is time to stop.
   // The controller has stopped in order, and says why.
-  void TakeLeave(const std::string& why);
+  void OnShutdown(const std::string& why);
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
   StatusOr<bool> HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
                              const control::Frame& body);
   // Takes a welcome in: gives the old world up, connects with the ranks of the new one, and says
   // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
   // be another welcome, or none.
-  Status Enter(Executor& executor, Place place);
+  Status Enter(Executor& executor, Membership membership);
 
   // worker_gpu.cc
   // OK if this machine has what the worker is to use. Later it would have to leave the others
@@ -102,7 +102,7 @@ class Worker {
   // Chooses this worker's GPU with all other ranks, if it is to have one and has none yet. True if
   // any rank has one.
   StatusOr<bool> TakeGpu(Executor& executor);
-  std::string TellHolders();
+  std::string DescribeMemoryUse();
 
   // On the liveness thread.
   void OnWorldBroken(Epoch epoch);
@@ -122,7 +122,7 @@ class Worker {
   module::FunctionTable functions_;
   const std::shared_ptr<control::ActivityPage> activity_;
   // The executing thread's.
-  Place place_;
+  Membership membership_;
   std::shared_ptr<ControllerRendezvous> rendezvous_;
   std::unique_ptr<GpuSide> gpu_;
   std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected

@@ -7,7 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/control/host.h"
-#include "services/worker/gpu_choice.h"
+#include "services/worker/gpu/gpu_choice.h"
 #include "services/worker/worker.h"
 
 namespace lockstep::worker {
@@ -52,14 +52,14 @@ StatusOr<bool> Worker::TakeGpu(Executor& executor) {
     for (const cuda::GpuFacts& gpu : seen) mine.gpus.push_back(gpu.bus_id);
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<GpuOffer> offers,
-                            ExchangeOffers(place_, mine, *rendezvous_, cancel_connecting_,
+                            ExchangeOffers(membership_, mine, *rendezvous_, cancel_connecting_,
                                            Deadline::After(kAsLongAsItTakes)));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int> chosen, ChooseGpus(offers));
   const bool any = std::any_of(chosen.begin(), chosen.end(), [](int gpu) { return gpu >= 0; });
-  const int own = chosen[static_cast<size_t>(place_.rank)];
+  const int own = chosen[static_cast<size_t>(membership_.rank)];
   if (own < 0 || gpu_ != nullptr) return any;
   LOCKSTEP_ASSIGN_OR_RETURN(gpu_, GpuSide::Open(seen[static_cast<size_t>(own)].index, options_,
-                                                [this] { return TellHolders(); }));
+                                                [this] { return DescribeMemoryUse(); }));
   LOCKSTEP_ASSIGN_OR_RETURN(auto for_copies, gpu_->NewProcessor());
   auto* const copies = for_copies.get();
   bulk_->UseGpu(std::move(for_copies), [copies, gpu = gpu_->gpu().shared_from_this()](
@@ -73,21 +73,21 @@ StatusOr<bool> Worker::TakeGpu(Executor& executor) {
   metrics_.UseGpu(
       {facts, nccl,
        options_.device_memory_bytes > 0 ? options_.device_memory_bytes : facts.memory_bytes,
-       std::make_shared<GpuWatch>(gpu_->lanes(), gpu_->allocator())});
-  log::Info("worker ", place_.rank, " uses GPU ", facts.index, ": ", facts.name, " at ",
+       std::make_shared<GpuWatch>(gpu_->streams(), gpu_->allocator())});
+  log::Info("worker ", membership_.rank, " uses GPU ", facts.index, ": ", facts.name, " at ",
             facts.bus_id, ", ", facts.memory_bytes >> 20, " MiB, compute capability ", facts.major,
             ".", facts.minor, ", driver for CUDA ", cuda::CudaVersionText(facts.driver_version),
             ", NCCL ", nccl);
   return any;
 }
 
-std::string Worker::TellHolders() {
+std::string Worker::DescribeMemoryUse() {
   Executor* executor = nullptr;
   {
     std::lock_guard lock(state_mutex_);
     executor = executor_;
   }
-  return executor == nullptr ? "" : executor->TellHolders();
+  return executor == nullptr ? "" : executor->DescribeMemoryUse();
 }
 
 bool Worker::LeftThreadsBehind() {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "services/worker/liveness_client.h"
+#include "services/worker/report/liveness_client.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
 #include "tests/fuzz/targets.h"

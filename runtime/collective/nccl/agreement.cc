@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "runtime/collective/checks.h"
+#include "runtime/collective/nccl/agreement.h"
 #include "runtime/collective/nccl/nccl_communicator.h"
-#include "runtime/collective/nccl/share.h"
 
 namespace lockstep::collective::nccl {
 namespace {

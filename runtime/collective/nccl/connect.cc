@@ -20,10 +20,10 @@ struct GpuName {
   std::string shown;  // for people
 
   static GpuName Of(const Options& options) {
-    if (options.lanes == nullptr) return {};
+    if (options.streams == nullptr) return {};
     char host[256] = {};
     (void)gethostname(host, sizeof host - 1);
-    const std::string& bus_id = options.lanes->gpu().facts().bus_id;
+    const std::string& bus_id = options.streams->gpu().facts().bus_id;
     const std::string id = options.machine.empty() ? host : options.machine;
     return {HostName(id) + "/" + bus_id, HostName(host) + "/" + bus_id};
   }
@@ -81,9 +81,9 @@ StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Libra
     return Internal("rank 0 has given no unique id of NCCL's");
   }
   std::memcpy(id.internal, ids[0].data(), sizeof id.internal);
-  LOCKSTEP_RETURN_IF_ERROR(options.lanes->gpu().Bind());
-  return Handle::Init(nccl, options.lanes->gpu().shared_from_this(), id, rank, options.host->size(),
-                      deadline, cancelled);
+  LOCKSTEP_RETURN_IF_ERROR(options.streams->gpu().Bind());
+  return Handle::Init(nccl, options.streams->gpu().shared_from_this(), id, rank,
+                      options.host->size(), deadline, cancelled);
 }
 
 class NcclWorld final : public World {
@@ -149,7 +149,7 @@ std::string Version(const std::string& library) {
 StatusOr<std::unique_ptr<World>> Connect(const Options& options, Deadline deadline,
                                          const std::atomic<bool>* cancelled) {
   const absl::Span<const Rank> members = options.host->members();
-  const bool has_gpu = options.lanes != nullptr;
+  const bool has_gpu = options.streams != nullptr;
   // Before NCCL is asked: it would tell only the two that share one.
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<std::string> told,
@@ -166,8 +166,8 @@ StatusOr<std::unique_ptr<World>> Connect(const Options& options, Deadline deadli
   std::unique_ptr<Handle> handle;
   if (has_gpu) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Library* const nccl, LoadLibrary(options.library));
-    const auto gpu = options.lanes->gpu().shared_from_this();
-    device.reset(new Device{*nccl, options.lanes, options.allocator, options.registered,
+    const auto gpu = options.streams->gpu().shared_from_this();
+    device.reset(new Device{*nccl, options.streams, options.allocator, options.registered,
                             options.make_room, false, cuda::Elements(gpu)});
     if (options.make_room) options.make_room();
     if (without_gpu.empty()) {

@@ -73,7 +73,7 @@ class Handle final : public Connection {
   Handle(const Library& library, std::shared_ptr<cuda::Gpu> gpu)
       : library_(library), gpu_(std::move(gpu)) {}
   // Until NCCL is through with what it was asked for.
-  Status Settle(const char* what, Deadline deadline, const std::atomic<bool>* cancelled);
+  Status AwaitNccl(const char* what, Deadline deadline, const std::atomic<bool>* cancelled);
   // Ends it on a thread of its own: in order if all ranks do so within a moment, else by an abort.
   // With mutex_ held, while nobody uses it, or by the destructor.
   void EndLater(bool in_order);

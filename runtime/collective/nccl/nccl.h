@@ -4,7 +4,7 @@
 // CPUs: who does not come, calls something else, or ended, is found out and told there as for any
 // backend, and nothing reaches a GPU of which not all ranks are sure. Then the operation is put
 // into the communication stream, and returns; its result is there in the stream's order
-// (cuda::Lanes). What goes wrong from then on, Connection::Health() tells.
+// (cuda::StreamPair). What goes wrong from then on, Connection::Health() tells.
 //
 // Where the results differ from other backends': sums of float16 and bfloat16 are rounded by NCCL
 // at every addition; min and max of NaNs are NCCL's; and the order in which ranks are combined is
@@ -28,14 +28,14 @@
 #include "runtime/collective/nccl/endings.h"
 #include "runtime/collective/nccl/memory.h"
 #include "runtime/collective/rendezvous.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/storage.h"
 
 namespace lockstep::collective::nccl {
 
 struct Options {
   // Where operations are put into, on this rank's GPU; null: this rank has none.
-  std::shared_ptr<cuda::Lanes> lanes;
+  std::shared_ptr<cuda::StreamPair> streams;
   // Memory of that GPU, for what operations work in; none of it is registered.
   std::shared_ptr<tensor::Allocator> allocator;
   // Called before NCCL allocates memory of its own: gives back what `allocator` keeps. May be

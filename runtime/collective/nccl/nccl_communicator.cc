@@ -62,8 +62,8 @@ StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Make(
     }
     const Buffer bytes{&id, sizeof id, DType::kUInt8};
     LOCKSTEP_RETURN_IF_ERROR(host->Broadcast(bytes, bytes, 0, deadline));
-    return Handle::Init(device->library, device->lanes->gpu().shared_from_this(), id, host->rank(),
-                        host->size(), deadline, cancelled);
+    return Handle::Init(device->library, device->streams->gpu().shared_from_this(), id,
+                        host->rank(), host->size(), deadline, cancelled);
   };
   StatusOr<std::unique_ptr<Handle>> handle = connect();
   if (!handle.ok()) return Annotate(handle.status(), who);
@@ -74,15 +74,15 @@ StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Make(
 Status NcclCommunicator::Post(const char* what, absl::Span<const cuda::Range> memory,
                               Deadline deadline, const Calls& calls) {
   const auto post = [&]() -> Status {
-    cuda::Lanes& lanes = *device_->lanes;
-    LOCKSTEP_RETURN_IF_ERROR(lanes.BeginCommunication());
-    const NativeStream stream = ToNative(lanes.communication().handle());
+    cuda::StreamPair& streams = *device_->streams;
+    LOCKSTEP_RETURN_IF_ERROR(streams.BeginCommunication());
+    const NativeStream stream = ToNative(streams.communication().handle());
     const Status posted = handle_->Run(
         what, deadline, &is_given_up_,
         [&](const Library& nccl, ncclComm_t comm) { return calls(nccl, comm, stream); });
     // Also after an error: some of it may have been put in.
-    const Status ended = lanes.EndCommunication(memory);
-    handle_->NoteEnd(lanes.EndOfLastCommunication());
+    const Status ended = streams.EndCommunication(memory);
+    handle_->NoteEnd(streams.EndOfLastCommunication());
     return posted.ok() ? ended : posted;
   };
   const Status posted = post();

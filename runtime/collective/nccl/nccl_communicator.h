@@ -23,7 +23,7 @@ namespace lockstep::collective::nccl {
 // What all communicators of a rank's GPU share.
 struct Device {
   const Library& library;
-  std::shared_ptr<cuda::Lanes> lanes;
+  std::shared_ptr<cuda::StreamPair> streams;
   std::shared_ptr<tensor::Allocator> allocator;
   std::shared_ptr<RegisteredMemory> registered;  // may be null
   std::function<void()> make_room;               // gives free memory back to the GPU
@@ -86,7 +86,6 @@ class NcclCommunicator final : public GpuCommunicator {
   Status DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root, Deadline deadline);
   Status DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv, Counts recv_counts,
                     Deadline deadline);
-  // pairs.cc
   Status DoSend(ConstBuffer send, Rank to, Deadline deadline);
   Status DoRecv(Buffer recv, Rank from, Deadline deadline);
   Status DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from, Deadline deadline);

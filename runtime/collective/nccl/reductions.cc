@@ -88,7 +88,7 @@ const std::byte* At(const void* memory, int64_t elements, DType dtype) {
 Status NcclCommunicator::CheckReducible(ReduceOp op, DType dtype) const {
   const bool is_float8 = dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
   if (is_float8 && device_->library.version >= kFirstWithFloat8 &&
-      device_->lanes->gpu().facts().major >= kFirstGpuWithFloat8) {
+      device_->streams->gpu().facts().major >= kFirstGpuWithFloat8) {
     return CheckReduction(op, DType::kFloat32);
   }
   return CheckReduction(op, dtype);
@@ -116,12 +116,12 @@ Status NcclCommunicator::PostReduction(const char* what, const Plan& plan, Const
   const ConstBuffer from =
       widens ? ConstBuffer{plan.wide_send->data(), send.count, plan.wide} : send;
   const Buffer to = widens ? Buffer{plan.wide_recv->data(), recv.count, plan.wide} : recv;
-  cuda::Stream& stream = device_->lanes->communication();
+  cuda::Stream& stream = device_->streams->communication();
   // In the communication stream from the first to the last step: nobody uses the wide copies beside
   // it.
   const auto on_lane = [&](const Status& status) { return status.ok() ? status : Fail(status); };
   if (widens) {
-    LOCKSTEP_RETURN_IF_ERROR(on_lane(device_->lanes->BeginCommunication()));
+    LOCKSTEP_RETURN_IF_ERROR(on_lane(device_->streams->BeginCommunication()));
     LOCKSTEP_RETURN_IF_ERROR(on_lane(device_->elements.Cast(
         stream, send, Buffer{plan.wide_send->data(), send.count, plan.wide})));
   }
@@ -134,7 +134,7 @@ Status NcclCommunicator::PostReduction(const char* what, const Plan& plan, Const
   const ConstBuffer result =
       widens ? ConstBuffer(to) : ConstBuffer{recv.data, recv.count, DType::kUInt8};
   LOCKSTEP_RETURN_IF_ERROR(on_lane(device_->elements.Cast(stream, result, recv)));
-  return on_lane(device_->lanes->EndCommunication(memory));
+  return on_lane(device_->streams->EndCommunication(memory));
 }
 
 Status NcclCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op,

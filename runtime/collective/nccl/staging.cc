@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/collective/nccl/share.h"
+#include "runtime/collective/nccl/agreement.h"
 
 namespace lockstep::collective::nccl {
 namespace {
@@ -42,11 +42,11 @@ StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, Const
 }
 
 Status StagingCommunicator::Copy(void* to, const void* from, size_t size_bytes) {
-  cuda::Lanes& lanes = *device_->lanes;
-  LOCKSTEP_RETURN_IF_ERROR(lanes.BeginCommunication());
-  LOCKSTEP_RETURN_IF_ERROR(lanes.communication().Copy(to, from, size_bytes));
+  cuda::StreamPair& streams = *device_->streams;
+  LOCKSTEP_RETURN_IF_ERROR(streams.BeginCommunication());
+  LOCKSTEP_RETURN_IF_ERROR(streams.communication().Copy(to, from, size_bytes));
   const cuda::Range used[] = {{to, size_bytes}, {from, size_bytes}};
-  return lanes.EndCommunication(used);
+  return streams.EndCommunication(used);
 }
 
 Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Work& work) {

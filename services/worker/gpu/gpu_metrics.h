@@ -1,0 +1,26 @@
+// What a worker tells a monitoring system of its GPU.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "runtime/cuda/gpu.h"
+#include "services/metrics/families.h"
+#include "services/worker/gpu/gpu_watch.h"
+
+namespace lockstep::worker {
+
+// Threads: safe.
+struct GpuMetrics {
+  cuda::GpuFacts facts;
+  std::string nccl_version;
+  size_t capacity_bytes = 0;  // what tensors may have
+  std::shared_ptr<const GpuWatch> watch;
+
+  // `waited`: by the executing thread, for the GPU.
+  void Tell(std::chrono::nanoseconds waited, metrics::Families& families) const;
+};
+
+}  // namespace lockstep::worker

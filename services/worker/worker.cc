@@ -136,12 +136,12 @@ void Worker::Interrupt(const std::string& why) {
   cancel_connecting_ = true;
   wake_up_.Signal();
   metrics_.SetReady(Unavailable(why));
-  if (executor_ != nullptr) executor_->AbortAll(control::ErrorOf(Aborted(why)));
+  if (executor_ != nullptr) executor_->sessions().AbortAll(control::ErrorOf(Aborted(why)));
 }
 
 Status Worker::Idle() {
   std::lock_guard lock(state_mutex_);
-  const size_t sessions = executor_ == nullptr ? 0 : executor_->CountSessions();
+  const size_t sessions = executor_ == nullptr ? 0 : executor_->sessions().Count();
   return sessions == 0 ? OkStatus() : Unavailable("open sessions: ", sessions);
 }
 
@@ -213,8 +213,9 @@ Status Worker::Work() {
     // One that was never in a world has nothing, and no rank.
     const bool was_in_a_world = membership_.controller != Epoch();
     if (was_in_a_world) {
-      offer.inventory = Inventory{membership_.rank, membership_.controller,   membership_.epoch,
-                                  worked_epoch_,    membership_.world_size(), executor.Inventory()};
+      offer.inventory =
+          Inventory{membership_.rank, membership_.controller,   membership_.epoch,
+                    worked_epoch_,    membership_.world_size(), executor.sessions().Inventory()};
     }
     // A connection of its own: what is queued for the lost controller is nobody else's business.
     LOCKSTEP_ASSIGN_OR_RETURN(controller_, ConnectTo(options_.controller_endpoint));
@@ -255,7 +256,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   }
   LOCKSTEP_RETURN_IF_ERROR(joined.status());
   Membership membership = *std::move(joined);
-  executor.SetController(membership);
+  executor.sessions().SetController(membership);
   metrics_.NoteJoined();
   // A controller that listens at all of its addresses is reached at the one that led here.
   if (control::IsAnyAddress(control::HostOf(membership.liveness_endpoint))) {
@@ -274,7 +275,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
       {[this](SessionId session, const AbortOrder& abort) {
          std::lock_guard lock(state_mutex_);
          metrics_.NoteAbort();
-         if (executor_ != nullptr) executor_->Abort(session, abort);
+         if (executor_ != nullptr) executor_->sessions().Abort(session, abort);
        },
        [this](Epoch epoch) { OnWorldBroken(epoch); },
        [this](const Status& why) { OnControllerLost(why); },
@@ -308,7 +309,8 @@ void Worker::OnWorldBroken(Epoch epoch) {
   metrics_.SetReady(Unavailable("a worker of the cluster is lost"));
   if (executor_ != nullptr) {
     executor_->SetWorldBroken(true);
-    executor_->AbortAll(control::ErrorOf(Unavailable("a worker of the cluster is lost")));
+    executor_->sessions().AbortAll(
+        control::ErrorOf(Unavailable("a worker of the cluster is lost")));
   }
 }
 
@@ -382,7 +384,7 @@ Status Worker::Serve(Executor& executor) {
     }
     executor.LookAtGpu();
     LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
-    LentMemoryReclaimer& lent_memory = executor.lent_memory();
+    LentMemoryReclaimer& lent_memory = executor.sessions().lent_memory();
     lent_memory.FreeEnded();
     executor.AnswerRegisterQueries();
     absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.register_queries().fd()};

@@ -67,7 +67,7 @@ StatusOr<bool> Worker::TakeGpu(Executor& executor) {
     copies->SetPatience({Deadline::After(kLongestCopy), std::move(interrupted)});
     return gpu->Bind();
   });
-  executor.UseGpu(gpu_.get());
+  executor.UseGpu(*gpu_);
   const cuda::GpuFacts& facts = gpu_->facts();
   const std::string nccl = collective::nccl::Version(options_.nccl_library);
   metrics_.UseGpu(
@@ -87,7 +87,7 @@ std::string Worker::DescribeMemoryUse() {
     std::lock_guard lock(state_mutex_);
     executor = executor_;
   }
-  return executor == nullptr ? "" : executor->DescribeMemoryUse();
+  return executor == nullptr ? "" : executor->sessions().DescribeMemoryUse();
 }
 
 bool Worker::LeftThreadsBehind() {

@@ -37,7 +37,7 @@ void TakeLivenessOfController(const uint8_t* data, size_t size) {
         std::make_unique<ScriptedClientChannel>(script, [](const control::Message&) {}), options,
         activity, pthread_self(),
         {[](SessionId session, const worker::AbortOrder& abort) {
-           parts.executor().Abort(session, abort);
+           parts.executor().sessions().Abort(session, abort);
          },
          [](Epoch) {}, [](const Status&) {}, [](const Status&) {}});
     script.WaitUntilDone();

@@ -75,7 +75,7 @@ worker::Membership WorkerParts::AloneWithSession() const {
 }
 
 void WorkerParts::Enter(worker::Membership membership) {
-  executor_->SetController(membership);
+  executor_->sessions().SetController(membership);
   membership_ = std::move(membership);
   executor_->AdoptWelcome(membership_, controller_);
   if (membership_.world_size() == 1) executor_->SetWorld({world_.get(), nullptr});

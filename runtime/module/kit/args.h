@@ -69,7 +69,7 @@ class Args {
            "must be " + ToText(device) + ", and is " + ToText(tensor->device));
     }
     if (tensor->dtype.code != kWanted.code || tensor->dtype.bits != kWanted.bits ||
-        tensor->dtype.streams != kWanted.streams) {
+        tensor->dtype.lanes != kWanted.lanes) {
       Fail("TypeError", index, name,
            "has the wrong dtype: expected " + ToText(kWanted) + ", got " + ToText(tensor->dtype));
     }
@@ -134,7 +134,7 @@ class Args {
     std::string text =
         dtype.code < kKnown ? kCodes[dtype.code] : "code" + std::to_string(dtype.code) + ":";
     text += std::to_string(dtype.bits);
-    return dtype.streams == 1 ? text : text + "x" + std::to_string(dtype.streams);
+    return dtype.lanes == 1 ? text : text + "x" + std::to_string(dtype.lanes);
   }
 
   const TVMFFIAny* args_;

@@ -50,7 +50,7 @@ LivenessClient::~LivenessClient() {
   wake_up_.Signal();
   thread_.join();
   if (options_.tracer != nullptr) options_.tracer->End();
-  if (options_.liveness_health != nullptr) options_.liveness_health->Rest();
+  if (options_.liveness_health != nullptr) options_.liveness_health->NoteEnd();
 }
 
 Status LivenessClient::WaitUntilHeard(int wake_fd, const std::atomic<bool>& stopping,
@@ -76,7 +76,7 @@ void LivenessClient::Run() {
   while (!stopping_) {
     const auto now = Deadline::Clock::now();
     if (options_.liveness_health != nullptr)
-      options_.liveness_health->Beat(now, options_.heartbeat_interval);
+      options_.liveness_health->NoteRound(now, options_.heartbeat_interval);
     if (now >= next_heartbeat) {
       SendHeartbeat();
       next_heartbeat = now + options_.heartbeat_interval;
@@ -132,7 +132,8 @@ void LivenessClient::Receive() {
   while (channel_->Receive(&message)) {
     if (message.empty()) continue;
     last_heard_ = Deadline::Clock::now();
-    if (options_.liveness_health != nullptr) options_.liveness_health->Hear(last_heard_);
+    if (options_.liveness_health != nullptr)
+      options_.liveness_health->NoteControllerHeard(last_heard_);
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
           if (reader.isHeartbeat() &&

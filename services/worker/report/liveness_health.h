@@ -15,19 +15,19 @@ class LivenessHealth {
   using TimePoint = Deadline::Clock::time_point;
 
   // The thread has come round, as it does at least once per `interval`.
-  void Beat(TimePoint now, std::chrono::milliseconds interval) {
+  void NoteRound(TimePoint now, std::chrono::milliseconds interval) {
     interval_millis_ = interval.count();
     beat_ = now.time_since_epoch().count();
   }
   // The thread has ended, as it was told to: nothing is expected of it.
-  void Rest() { beat_ = 0; }
-  void Hear(TimePoint now) { heard_ = now.time_since_epoch().count(); }
+  void NoteEnd() { beat_ = 0; }
+  void NoteControllerHeard(TimePoint now) { heard_ = now.time_since_epoch().count(); }
 
   // Since it came round last; 0 if it rests.
-  Deadline::Clock::duration Silence() const { return Since(beat_); }
+  Deadline::Clock::duration SinceRound() const { return Since(beat_); }
   std::chrono::milliseconds interval() const { return std::chrono::milliseconds(interval_millis_); }
   // Since the controller was heard last; 0 if it never was.
-  Deadline::Clock::duration SinceHeard() const { return Since(heard_); }
+  Deadline::Clock::duration SinceControllerHeard() const { return Since(heard_); }
 
  private:
   using Rep = Deadline::Clock::rep;

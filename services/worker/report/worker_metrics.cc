@@ -64,7 +64,7 @@ Status WorkerMetrics::Healthy() const {
     std::lock_guard lock(mutex_);
     if (end_ != StatusCode::kOk) return Status(end_, end_text_);
   }
-  const auto silence = liveness_health_.Silence();
+  const auto silence = liveness_health_.SinceRound();
   if (silence < std::max(kLeastPatience, 3 * liveness_health_.interval())) return OkStatus();
   return Unavailable("the worker's liveness thread has not come round for ",
                      std::chrono::duration_cast<milliseconds>(silence).count(), " ms");
@@ -131,7 +131,7 @@ std::string WorkerMetrics::Text() const {
   }
   families.Gauge("lockstep_controller_heartbeat_age_seconds",
                  "Time since the controller was heard; 0 if it never was.",
-                 Seconds(liveness_health_.SinceHeard()));
+                 Seconds(liveness_health_.SinceControllerHeard()));
   families.Counter("lockstep_worker_aborts_total",
                    "Aborts of sessions that the worker was told of.",
                    static_cast<double>(aborts_.value()));

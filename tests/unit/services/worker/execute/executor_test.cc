@@ -190,9 +190,9 @@ TEST_F(ExecutorTest, WhatALostClientLocatedIsKeptWhileItLives) {
   EXPECT_EQ(Segment(), arena_->name());
   CloseSession(/*client_lost=*/true);
   EXPECT_EQ(live(), 1u);
-  EXPECT_EQ(executor_->lent_memory().descriptors().size(), 1u);
+  EXPECT_EQ(executor_->sessions().lent_memory().descriptors().size(), 1u);
   client.End();
-  executor_->lent_memory().FreeEnded();
+  executor_->sessions().lent_memory().FreeEnded();
   EXPECT_EQ(live(), 0u);
 }
 
@@ -208,7 +208,7 @@ TEST_F(StrangerTest, NothingIsKeptForAProcessThatDoesNotMapTheMemory) {
   Locate();
   CloseSession(/*client_lost=*/true);
   EXPECT_EQ(live(), 0u);
-  EXPECT_TRUE(executor_->lent_memory().empty());
+  EXPECT_TRUE(executor_->sessions().lent_memory().empty());
 }
 
 TEST_F(ExecutorTest, WhatALostClientDidNotLocateIsFreed) {
@@ -264,10 +264,10 @@ TEST_F(ExecutorTest, SessionWhoseGroupsDoNotDivideTheWorldIsNotOpened) {
           open.setNumGroups(groups);
         },
         /*of_controller=*/true);
-    EXPECT_TRUE(executor_->Inventory().empty()) << groups;
+    EXPECT_TRUE(executor_->sessions().Inventory().empty()) << groups;
   }
   OpenSession();
-  EXPECT_EQ(executor_->Inventory().size(), 1u);
+  EXPECT_EQ(executor_->sessions().Inventory().size(), 1u);
 }
 
 }  // namespace

@@ -177,10 +177,10 @@ TEST_F(LivenessClientTest, HeartbeatsTellOfCollectivesOnce) {
 TEST_F(LivenessClientTest, ItsThreadsPulseIsFelt) {
   Start(kNever);
   NextHeartbeat();
-  EXPECT_GT(liveness_health_.Silence(), 0s);
+  EXPECT_GT(liveness_health_.SinceRound(), 0s);
   EXPECT_EQ(liveness_health_.interval(), 5ms);
   client_.reset();
-  EXPECT_EQ(liveness_health_.Silence(), 0s) << "it rests";
+  EXPECT_EQ(liveness_health_.SinceRound(), 0s) << "it rests";
 }
 
 // The test's own thread is the one that executes: it is in this function meanwhile.

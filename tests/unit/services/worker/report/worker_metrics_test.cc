@@ -54,14 +54,14 @@ TEST_F(WorkerMetricsTest, ReadinessFollowsTheWorld) {
 TEST_F(WorkerMetricsTest, WhoWorksForAnHourIsHealthy) {
   EXPECT_EQ(metrics_->Healthy(), OkStatus()) << "it has yet to find a controller";
   activity_.Launch(SessionId(1), 1);
-  metrics_->liveness_health().Beat(Deadline::Clock::now(), 500ms);
+  metrics_->liveness_health().NoteRound(Deadline::Clock::now(), 500ms);
   EXPECT_EQ(metrics_->Healthy(), OkStatus());
 }
 
 TEST_F(WorkerMetricsTest, WhoseLivenessThreadIsSilentIsNot) {
-  metrics_->liveness_health().Beat(Deadline::Clock::now() - 1min, 500ms);
+  metrics_->liveness_health().NoteRound(Deadline::Clock::now() - 1min, 500ms);
   EXPECT_EQ(metrics_->Healthy().code(), StatusCode::kUnavailable);
-  metrics_->liveness_health().Beat(Deadline::Clock::now() - 1min, 1min);
+  metrics_->liveness_health().NoteRound(Deadline::Clock::now() - 1min, 1min);
   EXPECT_EQ(metrics_->Healthy(), OkStatus()) << "its heartbeats are that far apart";
 }
 

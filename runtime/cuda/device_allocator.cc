@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::chrono::seconds kCollectFor{5};
 
-Range RangeOf(const tensor::Storage& storage) { return {storage.data(), storage.size_bytes()}; }
+collective::MemoryRange RangeOf(const tensor::Storage& storage) {
+  return {storage.data(), storage.size_bytes()};
+}
 
 }  // namespace
 
@@ -85,7 +87,7 @@ StatusOr<void*> DeviceAllocator::Take(Region* region, size_t size_bytes) {
   return pool_->Allocate(size_bytes, streams_->compute());
 }
 
-Status DeviceAllocator::GiveBack(void* address, const Range& range) {
+Status DeviceAllocator::GiveBack(void* address, const collective::MemoryRange& range) {
   LOCKSTEP_RETURN_IF_ERROR(streams_->gpu().Bind());
   LOCKSTEP_ASSIGN_OR_RETURN(Stream* const stream, streams_->BeforeFree(range));
   if (region_ != nullptr && region_->Contains(address)) return region_->Free(address, *stream);

@@ -60,7 +60,7 @@ class DeviceAllocator final : public tensor::Allocator,
   class Beside;
   StatusOr<std::shared_ptr<tensor::Storage>> AllocateFrom(Region* region, size_t size_bytes);
   StatusOr<void*> Take(Region* region, size_t size_bytes);
-  Status GiveBack(void* address, const Range& range);
+  Status GiveBack(void* address, const collective::MemoryRange& range);
   void Release(const tensor::Storage& storage);
   // Waits for both streams, and gives what is free back to the GPU.
   Status Collect();

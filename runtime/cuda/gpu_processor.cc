@@ -41,8 +41,8 @@ Status GpuProcessor::Cast(const Tensor& from, const Tensor& to) {
 Status GpuProcessor::CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                               size_t row_bytes, size_t rows) {
   if (row_bytes == 0 || rows == 0) return OkStatus();
-  const Range target{to, (rows - 1) * to_pitch + row_bytes};
-  const Range source{from, (rows - 1) * from_pitch + row_bytes};
+  const collective::MemoryRange target{to, (rows - 1) * to_pitch + row_bytes};
+  const collective::MemoryRange source{from, (rows - 1) * from_pitch + row_bytes};
   LOCKSTEP_RETURN_IF_ERROR(Begin(target.begin, target.size_bytes));
   LOCKSTEP_RETURN_IF_ERROR(Begin(source.begin, source.size_bytes));
   if (rows == 1 && target.Meets(source)) {
@@ -57,12 +57,12 @@ Status GpuProcessor::CopyRows(void* to, size_t to_pitch, const void* from, size_
 
 Status GpuProcessor::FromHost(void* to, const void* from, size_t size_bytes) {
   LOCKSTEP_RETURN_IF_ERROR(Begin(to, size_bytes));
-  return copier_->ToGpu(streams_->compute(), to, from, size_bytes, patience_);
+  return copier_->ToGpu(streams_->compute(), to, from, size_bytes, wait_limit_);
 }
 
 Status GpuProcessor::ToHost(void* to, const void* from, size_t size_bytes) {
   LOCKSTEP_RETURN_IF_ERROR(Begin(from, size_bytes));
-  return copier_->FromGpu(streams_->compute(), to, from, size_bytes, patience_);
+  return copier_->FromGpu(streams_->compute(), to, from, size_bytes, wait_limit_);
 }
 
 }  // namespace lockstep::cuda

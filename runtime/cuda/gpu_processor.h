@@ -5,19 +5,19 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/collective/device.h"
 #include "runtime/cuda/await.h"
 #include "runtime/cuda/device_allocator.h"
 #include "runtime/cuda/elements.h"
 #include "runtime/cuda/host_copier.h"
 #include "runtime/cuda/stream_pair.h"
-#include "runtime/tensor/processor.h"
 
 namespace lockstep::cuda {
 
 // Everything goes into the compute stream, after communication that uses the same memory.
 //
-// Threads: one. Waits for the GPU where host memory is given back, within its patience.
-class GpuProcessor final : public tensor::Processor {
+// Threads: one. Waits for the GPU where host memory is given back, within its limit.
+class GpuProcessor final : public collective::DeviceProcessor {
  public:
   static StatusOr<std::unique_ptr<GpuProcessor>> Create(std::shared_ptr<StreamPair> streams,
                                                         std::shared_ptr<DeviceAllocator> allocator);
@@ -33,11 +33,8 @@ class GpuProcessor final : public tensor::Processor {
   Status FromHost(void* to, const void* from, size_t size_bytes) override;
   Status ToHost(void* to, const void* from, size_t size_bytes) override;
 
-  // For the waits from now on.
-  void SetPatience(Patience patience) { patience_ = std::move(patience); }
-
-  // True if the GPU was given anything to do since this was asked last.
-  bool TakeWasUsed() { return std::exchange(was_used_, false); }
+  void SetWaitLimit(collective::WaitLimit limit) override { wait_limit_ = std::move(limit); }
+  bool TakeWasUsed() override { return std::exchange(was_used_, false); }
 
  private:
   GpuProcessor(std::shared_ptr<StreamPair> streams, std::shared_ptr<DeviceAllocator> allocator,
@@ -54,7 +51,7 @@ class GpuProcessor final : public tensor::Processor {
   const std::shared_ptr<DeviceAllocator> allocator_;
   const std::unique_ptr<HostCopier> copier_;
   Elements elements_;
-  Patience patience_{Deadline::After(std::chrono::hours(24 * 365))};
+  collective::WaitLimit wait_limit_{Deadline::After(std::chrono::hours(24 * 365))};
   bool was_used_ = false;
 };
 

@@ -4,7 +4,8 @@
 
 namespace lockstep::cuda {
 
-Region::Region(std::shared_ptr<StreamPair> streams, Range memory, std::shared_ptr<void> owner)
+Region::Region(std::shared_ptr<StreamPair> streams, collective::MemoryRange memory,
+               std::shared_ptr<void> owner)
     : streams_(std::move(streams)), memory_(memory), owner_(std::move(owner)) {
   blocks_.Extend(memory.size_bytes / kAlignment * kAlignment);
 }

@@ -22,7 +22,8 @@ namespace lockstep::cuda {
 class Region {
  public:
   // `memory` is aligned to kAlignment; `owner` keeps it.
-  Region(std::shared_ptr<StreamPair> streams, Range memory, std::shared_ptr<void> owner);
+  Region(std::shared_ptr<StreamPair> streams, collective::MemoryRange memory,
+         std::shared_ptr<void> owner);
 
   // Null if there is no room now. The address is aligned to kAlignment.
   StatusOr<void*> Allocate(size_t size_bytes);
@@ -45,7 +46,7 @@ class Region {
   Status TakeBackWhatIsDone();
 
   const std::shared_ptr<StreamPair> streams_;
-  const Range memory_;
+  const collective::MemoryRange memory_;
   const std::shared_ptr<void> owner_;
   mutable std::mutex mutex_;  // guards what follows
   tensor::BlockPool blocks_;

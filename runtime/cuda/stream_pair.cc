@@ -26,16 +26,17 @@ Status StreamPair::BeginCommunication() {
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Event> came, TakeEvent());
   LOCKSTEP_RETURN_IF_ERROR(communication_->Record(*came));
   LOCKSTEP_RETURN_IF_ERROR(LetCommunicationFollow());
-  LOCKSTEP_ASSIGN_OR_RETURN(last_.began, TakeEvent());
-  LOCKSTEP_RETURN_IF_ERROR(communication_->Record(*last_.began));
-  of_communication_.pending.push_back({std::move(came), last_.began});
+  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Event> began, TakeEvent());
+  last_.began = began;
+  LOCKSTEP_RETURN_IF_ERROR(communication_->Record(*began));
+  of_communication_.pending.push_back({std::move(came), std::move(began)});
   return of_communication_.Count();
 }
 
-CommunicationSpan StreamPair::TakeLastCommunication() {
+collective::CommunicationSpan StreamPair::TakeLastCommunication() {
   std::lock_guard lock(mutex_);
-  CommunicationSpan last = std::exchange(last_, {});
-  return last.ended == nullptr ? CommunicationSpan() : last;
+  collective::CommunicationSpan last = std::exchange(last_, {});
+  return last.ended == nullptr ? collective::CommunicationSpan() : last;
 }
 
 std::shared_ptr<Event> StreamPair::EndOfLastCommunication() {
@@ -43,19 +44,19 @@ std::shared_ptr<Event> StreamPair::EndOfLastCommunication() {
   return last_end_;
 }
 
-Status StreamPair::EndCommunication(absl::Span<const Range> ranges) {
+Status StreamPair::EndCommunication(absl::Span<const collective::MemoryRange> ranges) {
   std::lock_guard lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(ForgetWhatIsDone());
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<Event> until, TakeEvent());
   LOCKSTEP_RETURN_IF_ERROR(communication_->Record(*until));
   last_.ended = last_end_ = until;
-  for (const Range& range : ranges) {
+  for (const collective::MemoryRange& range : ranges) {
     if (range.size_bytes > 0) uses_.push_back({range, until});
   }
   return OkStatus();
 }
 
-Status StreamPair::BeforeCompute(const Range& range) {
+Status StreamPair::BeforeCompute(const collective::MemoryRange& range) {
   std::lock_guard lock(mutex_);
   const auto last = std::find_if(uses_.rbegin(), uses_.rend(),
                                  [&](const Use& use) { return use.range.Meets(range); });
@@ -84,11 +85,11 @@ Status StreamPair::LetComputeFollow(std::vector<Use>::iterator use) {
   return OkStatus();
 }
 
-StatusOr<StreamWaits> StreamPair::Waits() {
+StatusOr<collective::StreamWaits> StreamPair::Waits() {
   std::lock_guard lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(of_compute_.Count());
   LOCKSTEP_RETURN_IF_ERROR(of_communication_.Count());
-  return StreamWaits{of_compute_.total, of_communication_.total};
+  return collective::StreamWaits{of_compute_.total, of_communication_.total};
 }
 
 Status StreamPair::StandStills::Count() {
@@ -103,7 +104,7 @@ Status StreamPair::StandStills::Count() {
   return OkStatus();
 }
 
-StatusOr<Stream*> StreamPair::BeforeFree(const Range& range) {
+StatusOr<Stream*> StreamPair::BeforeFree(const collective::MemoryRange& range) {
   std::lock_guard lock(mutex_);
   if (std::erase_if(uses_, [&](const Use& use) { return use.range.Meets(range); }) == 0) {
     return compute_.get();

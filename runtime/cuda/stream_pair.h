@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -12,34 +11,11 @@
 
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/stream.h"
 
 namespace lockstep::cuda {
-
-// Some memory of the GPU.
-struct Range {
-  const void* begin = nullptr;
-  size_t size_bytes = 0;
-
-  bool Meets(const Range& other) const {
-    const auto* mine = static_cast<const std::byte*>(begin);
-    const auto* theirs = static_cast<const std::byte*>(other.begin);
-    return mine < theirs + other.size_bytes && theirs < mine + size_bytes;
-  }
-};
-
-// From when to when the GPU did some communication; both are null if there was none.
-struct CommunicationSpan {
-  std::shared_ptr<Event> began;
-  std::shared_ptr<Event> ended;
-};
-
-// How long the streams stood still for each other, on the GPU.
-struct StreamWaits {
-  std::chrono::nanoseconds compute{0};        // for communication to be done
-  std::chrono::nanoseconds communication{0};  // for what it is to send to be computed
-};
 
 // Communication always comes after all that was computed before it was put in. What is computed
 // later waits for it if it uses the memory that the communication reads or writes, and else runs
@@ -56,27 +32,27 @@ class StreamPair {
 
   // Around what is put into communication(): it uses this memory.
   Status BeginCommunication();
-  Status EndCommunication(absl::Span<const Range> ranges);
+  Status EndCommunication(absl::Span<const collective::MemoryRange> ranges);
 
   // What was put in since this was asked last: from the first Begin to the last End.
-  CommunicationSpan TakeLastCommunication();
+  collective::CommunicationSpan TakeLastCommunication();
   // When the GPU comes to it, all is done that was put in up to the last End; null: nothing was.
   std::shared_ptr<Event> EndOfLastCommunication();
 
   // What is put into compute() from now on may use this memory, or any.
-  Status BeforeCompute(const Range& range);
+  Status BeforeCompute(const collective::MemoryRange& range);
   Status BeforeComputeOnAnything();
 
   // Of all waits that are over.
-  StatusOr<StreamWaits> Waits();
+  StatusOr<collective::StreamWaits> Waits();
 
   // The stream in whose order this memory, all of what was allocated as one, may be freed now.
-  StatusOr<Stream*> BeforeFree(const Range& range);
+  StatusOr<Stream*> BeforeFree(const collective::MemoryRange& range);
 
  private:
   // Memory that communication uses, up to an event on its stream.
   struct Use {
-    Range range;
+    collective::MemoryRange range;
     std::shared_ptr<Event> until;
   };
 
@@ -110,7 +86,7 @@ class StreamPair {
   std::vector<Use> uses_;
   StandStills of_compute_;
   StandStills of_communication_;
-  CommunicationSpan last_;
+  collective::CommunicationSpan last_;
   std::shared_ptr<Event> last_end_;
   std::vector<std::shared_ptr<Event>> events_;  // that nobody uses
 };

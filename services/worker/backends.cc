@@ -7,11 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/device.h"
 #include "runtime/base/log.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/message/message_communicator.h"
 #include "runtime/collective/mpi/mpi.h"
+#include "runtime/collective/nccl/nccl.h"
+#include "runtime/collective/nccl/nccl_device.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
 #include "runtime/control/host.h"
@@ -169,15 +172,10 @@ Connected TryToConnect(Attempt attempt, const Topology& topology, const std::str
 }
 
 // The same for the GPUs of the ranks, whose CPUs are connected by `cpus`.
-StatusOr<std::unique_ptr<collective::nccl::World>> ConnectGpus(const Attempt& attempt,
+StatusOr<std::unique_ptr<collective::DeviceWorld>> ConnectGpus(const Attempt& attempt,
                                                                collective::Communicator& cpus) {
   collective::nccl::Options options;
-  if (GpuSide* const gpu = attempt.options.gpu) {
-    options.streams = gpu->streams();
-    options.allocator = gpu->allocator()->BesideRegion();
-    options.registered = gpu->registered();
-    options.make_room = [allocator = gpu->allocator()] { allocator->Trim(); };
-  }
+  if (attempt.options.gpu != nullptr) collective::nccl::UseDevice(*attempt.options.gpu, &options);
   options.machine = control::ThisHost().machine;
   options.host = &cpus;
   options.rendezvous = attempt.options.rendezvous;
@@ -242,6 +240,34 @@ StatusOr<ConnectedWorld> ConnectWorld(const Membership& membership, const WorldO
     if (PauseOrCancelled(cancelled)) return Aborted("connecting the ranks was cancelled");
   }
 }
+
+Status CheckDevice(const WorkerOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Device device, ParseDevice(options.device));
+  if (device.type == DeviceType::kCpu) return OkStatus();
+  const std::string what = "device " + options.device + " cannot be used";
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(collective::nccl::Available(options.nccl_library), what));
+  collective::nccl::SetDefaultsOfProcess(options.data_plaintext == "loopback");
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<collective::DeviceFacts> seen, ListDevices(options));
+  if (device.index >= static_cast<int>(seen.size())) {
+    return NotFound(what, ": this process sees ", seen.size(), " GPUs, counted from 0");
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<collective::DeviceFacts>> ListDevices(const WorkerOptions& options) {
+  return collective::nccl::ListDevices(options.nccl_library);
+}
+
+StatusOr<std::shared_ptr<collective::Accelerator>> OpenDevice(
+    int index, const WorkerOptions& options, std::function<std::string()> describe_memory_use) {
+  return collective::nccl::OpenDevice({index, options.device_memory_bytes,
+                                       std::move(describe_memory_use),
+                                       options.registered_memory_bytes, options.nccl_library});
+}
+
+std::string HostOfDevices() { return collective::nccl::HostName(control::ThisHost().machine); }
+
+bool AwaitDeviceEndings(Deadline deadline) { return collective::nccl::AwaitEndings(deadline); }
 
 void EndBackends() {
   const Status left = collective::mpi::LeaveJob(Deadline::After(kLeavingTime));

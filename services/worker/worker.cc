@@ -7,12 +7,12 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
-#include "runtime/collective/nccl/nccl.h"
 #include "runtime/control/host.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
 #include "services/worker/backends.h"
+#include "services/worker/gpu/gpu_watch.h"
 #include "services/worker/join/addresses.h"
 #include "services/worker/join/envelope.h"
 #include "services/worker/join/rank_source.h"
@@ -21,7 +21,6 @@ namespace lockstep::worker {
 namespace {
 
 constexpr std::chrono::hours kUntilWoken{1};
-constexpr std::chrono::hours kUntilBroken{24 * 365};
 constexpr std::chrono::milliseconds kLookAtGpuEvery{1};
 constexpr std::chrono::seconds kLookAtIdleGpuEvery{1};
 constexpr std::chrono::seconds kLongestEnd{2};
@@ -53,6 +52,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                                 const std::function<bool()>& must_stop) {
   WorkerOptions options = given;
   LOCKSTEP_ASSIGN_OR_RETURN(options.rank, ChooseRank(given, ThisProcess()));
+  // Later it would have to leave the others alone.
   LOCKSTEP_RETURN_IF_ERROR(CheckDevice(options));
   // What killed processes left behind would otherwise stay until the machine restarts.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
@@ -145,6 +145,19 @@ Status Worker::Idle() {
   return sessions == 0 ? OkStatus() : Unavailable("open sessions: ", sessions);
 }
 
+std::string Worker::DescribeMemoryUse() {
+  Executor* executor = nullptr;
+  {
+    std::lock_guard lock(state_mutex_);
+    executor = executor_;
+  }
+  return executor == nullptr ? "" : executor->sessions().DescribeMemoryUse();
+}
+
+bool Worker::LeftThreadsBehind() {
+  return !AwaitDeviceEndings(Deadline::After(std::chrono::seconds(0))) || GpuWatch::AnyLeftBehind();
+}
+
 Status Worker::Wait(Deadline deadline) {
   std::unique_lock lock(state_mutex_);
   if (ended_changed_.wait_until(lock, deadline.when(), [this] { return ended_; })) {
@@ -162,9 +175,8 @@ void Worker::Run() {
     // sent its workers away listens no more.
     if (!sent_away_) (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
   }
-  gpus_.reset();
-  world_.reset();
-  if (!collective::nccl::AwaitEndings(Deadline::After(kLongestEnd))) {
+  world_.Close();
+  if (!AwaitDeviceEndings(Deadline::After(kLongestEnd))) {
     log::Warn(
         "an NCCL communicator has not ended, for its GPU or another rank, and is left behind");
   }
@@ -318,11 +330,9 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   membership_ = std::move(membership);
   log::ThisThread().rank = membership_.rank;
   log::ThisThread().epoch = membership_.epoch.value;
-  // Before sessions let go of what they have of it.
-  if (gpus_ != nullptr) gpus_->Abandon();
+  world_.Abandon();
   executor.AdoptWelcome(membership_, *controller_);
-  gpus_.reset();
-  world_.reset();
+  world_.Close();
   last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
   {
@@ -337,39 +347,28 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
   // all are told.
   rendezvous_->Enter(membership_.epoch);
-  WorldOptions world_options;
-  world_options.arena = arena_;
-  world_options.rendezvous = rendezvous_;
-  world_options.data_address = [this] { return DataAddress(options_); };
-  world_options.nccl_library = options_.nccl_library;
-  world_options.on_trouble = [this](const Status& why) {
-    log::Warn("worker tries to connect again: ", Message(why));
-    (void)SendTrouble(*controller_, membership_, Message(why));
-  };
-  const auto connect = [&]() -> StatusOr<ConnectedWorld> {
-    LOCKSTEP_ASSIGN_OR_RETURN(world_options.with_gpus, TakeGpu(executor));
-    world_options.gpu = gpu_.get();
-    return ConnectWorld(membership_, world_options, cancel_connecting_,
-                        Deadline::After(kUntilBroken));
-  };
-  StatusOr<ConnectedWorld> world = connect();
-  if (!world.ok()) {
+  const Status connected =
+      world_.Connect(membership_, rendezvous_, cancel_connecting_, {executor, *bulk_, metrics_},
+                     [this](const Status& why) {
+                       log::Warn("worker tries to connect again: ", Message(why));
+                       (void)SendTrouble(*controller_, membership_, Message(why));
+                     });
+  if (!connected.ok()) {
     // Cancelled: a rank was lost, and there will be another world; or this worker ends.
-    if (world.status().code() != StatusCode::kAborted) return world.status();
+    if (connected.code() != StatusCode::kAborted) return connected;
     log::Warn("worker is not connected in epoch ", membership_.epoch.value, ": ",
-              Message(world.status()));
+              Message(connected));
     return OkStatus();
   }
-  world_ = std::move(world->communicator);
-  gpus_ = std::move(world->gpus);
-  executor.SetWorld({world_.get(), gpus_.get()});
+  executor.SetWorld(world_.links());
   {
     std::lock_guard lock(state_mutex_);
     if (!interrupted_ && broken_ < membership_.epoch) metrics_.SetReady(OkStatus());
   }
+  const std::string_view backend = world_.links().cpus->backend();
   log::Info("worker ", membership_.rank, " of ", membership_.world_size(), " in cluster ",
-            membership_.cluster, " is ready, backend ", world_->backend(), " (", world->why, ")");
-  return SendReady(*controller_, membership_, world_->backend(), world->why);
+            membership_.cluster, " is ready, backend ", backend, " (", world_.why(), ")");
+  return SendReady(*controller_, membership_, backend, world_.why());
 }
 
 Status Worker::Serve(Executor& executor) {
@@ -391,9 +390,9 @@ Status Worker::Serve(Executor& executor) {
     descriptors.insert(descriptors.end(), lent_memory.descriptors().begin(),
                        lent_memory.descriptors().end());
     // An idle GPU may be lost, too.
-    const Deadline until = executor.IsGpuBusy() ? Deadline::After(kLookAtGpuEvery)
-                           : gpu_ != nullptr    ? Deadline::After(kLookAtIdleGpuEvery)
-                                                : Deadline::After(kUntilWoken);
+    const Deadline until = executor.IsGpuBusy()      ? Deadline::After(kLookAtGpuEvery)
+                           : world_.gpu() != nullptr ? Deadline::After(kLookAtIdleGpuEvery)
+                                                     : Deadline::After(kUntilWoken);
     waiter.Wait(channels, descriptors, until);
   }
   return OkStatus();

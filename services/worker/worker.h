@@ -13,7 +13,6 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/communicator.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
@@ -25,13 +24,13 @@
 #include "services/metrics/metrics_server.h"
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/executor.h"
-#include "services/worker/gpu/gpu_side.h"
 #include "services/worker/join/join.h"
 #include "services/worker/options.h"
 #include "services/worker/output/output_forwarder.h"
 #include "services/worker/report/liveness_client.h"
 #include "services/worker/report/tracer.h"
 #include "services/worker/report/worker_metrics.h"
+#include "services/worker/world_connection.h"
 
 namespace lockstep::worker {
 
@@ -95,13 +94,7 @@ class Worker {
   // be another welcome, or none.
   Status Enter(Executor& executor, Membership membership);
 
-  // worker_gpu.cc
-  // OK if this machine has what the worker is to use. Later it would have to leave the others
-  // alone.
-  static Status CheckDevice(const WorkerOptions& options);
-  // Chooses this worker's GPU with all other ranks, if it is to have one and has none yet. True if
-  // any rank has one.
-  StatusOr<bool> TakeGpu(Executor& executor);
+  // Which sessions hold how much memory. Threads: any.
   std::string DescribeMemoryUse();
 
   // On the liveness thread.
@@ -124,9 +117,7 @@ class Worker {
   // The executing thread's.
   Membership membership_;
   std::shared_ptr<ControllerRendezvous> rendezvous_;
-  std::unique_ptr<GpuSide> gpu_;
-  std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected
-  std::unique_ptr<collective::nccl::World> gpus_;    // null: no rank has a GPU
+  WorldConnection world_{options_, arena_, [this] { return DescribeMemoryUse(); }};
   uint64_t last_sequence_ = 0;
   Epoch worked_epoch_;      // the world in which a batch was executed last
   bool sent_away_ = false;  // by the controller's shutdown

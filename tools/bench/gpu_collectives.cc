@@ -176,8 +176,8 @@ class GpuRank {
   std::shared_ptr<cuda::DeviceAllocator> allocator_;
   std::shared_ptr<tensor::Arena> arena_;
   std::shared_ptr<collective::Communicator> host_;
-  std::unique_ptr<nccl::World> world_;
-  std::unique_ptr<nccl::GpuCommunicator> ours_;
+  std::unique_ptr<collective::DeviceWorld> world_;
+  std::unique_ptr<collective::DeviceCommunicator> ours_;
   const nccl::Library* library_ = nullptr;
   std::unique_ptr<nccl::Handle> plain_;
 };

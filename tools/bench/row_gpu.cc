@@ -32,7 +32,7 @@ constexpr int kCopies = 8;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-cuda::Patience Soon() { return {Deadline::After(std::chrono::seconds(60))}; }
+collective::WaitLimit Soon() { return {Deadline::After(std::chrono::seconds(60))}; }
 
 StatusOr<double> CallsPerSecond(Session& session, const DRef& nop, int calls) {
   const auto began = Clock::now();

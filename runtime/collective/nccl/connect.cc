@@ -86,7 +86,7 @@ StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Libra
                       options.host->size(), deadline, cancelled);
 }
 
-class NcclWorld final : public World {
+class NcclWorld final : public DeviceWorld {
  public:
   // `device` is null if this rank has no GPU, `handle` if not all have one.
   NcclWorld(std::shared_ptr<Device> device, std::unique_ptr<Handle> handle,
@@ -96,18 +96,18 @@ class NcclWorld final : public World {
         members_(std::move(members)),
         without_gpu_(std::move(without_gpu)) {}
 
-  StatusOr<std::unique_ptr<GpuCommunicator>> Over(std::shared_ptr<Communicator> host,
-                                                  Deadline deadline,
-                                                  const std::atomic<bool>* cancelled) override {
+  StatusOr<std::unique_ptr<DeviceCommunicator>> Over(std::shared_ptr<Communicator> host,
+                                                     Deadline deadline,
+                                                     const std::atomic<bool>* cancelled) override {
     const absl::Span<const Rank> ranks = host->members();
-    if (WithoutGpu(ranks).has_value()) return std::unique_ptr<GpuCommunicator>();
+    if (WithoutDevice(ranks).has_value()) return std::unique_ptr<DeviceCommunicator>();
     const bool is_whole = std::equal(ranks.begin(), ranks.end(), members_.begin(), members_.end());
     LOCKSTEP_ASSIGN_OR_RETURN(
-        std::unique_ptr<GpuCommunicator> made,
+        std::unique_ptr<DeviceCommunicator> made,
         NcclCommunicator::Make(device_, host, is_whole ? handle_.get() : nullptr, deadline,
                                cancelled));
     if (device_->registered == nullptr) return made;
-    return std::unique_ptr<GpuCommunicator>(
+    return std::unique_ptr<DeviceCommunicator>(
         std::make_unique<StagingCommunicator>(device_, std::move(host), std::move(made)));
   }
 
@@ -116,7 +116,7 @@ class NcclWorld final : public World {
     if (handle_ != nullptr) handle_->Abort(Unavailable("a rank of the world was lost"));
   }
 
-  std::optional<Rank> WithoutGpu(absl::Span<const Rank> ranks) const override {
+  std::optional<Rank> WithoutDevice(absl::Span<const Rank> ranks) const override {
     const auto found =
         std::find_first_of(ranks.begin(), ranks.end(), without_gpu_.begin(), without_gpu_.end());
     return found == ranks.end() ? std::nullopt : std::optional(*found);
@@ -146,8 +146,8 @@ std::string Version(const std::string& library) {
   return loaded.ok() ? (*loaded)->VersionText() : "";
 }
 
-StatusOr<std::unique_ptr<World>> Connect(const Options& options, Deadline deadline,
-                                         const std::atomic<bool>* cancelled) {
+StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline deadline,
+                                               const std::atomic<bool>* cancelled) {
   const absl::Span<const Rank> members = options.host->members();
   const bool has_gpu = options.streams != nullptr;
   // Before NCCL is asked: it would tell only the two that share one.

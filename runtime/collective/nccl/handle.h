@@ -10,7 +10,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/nccl/connection.h"
+#include "runtime/collective/device.h"
 #include "runtime/collective/nccl/library.h"
 #include "runtime/collective/nccl/memory.h"
 #include "runtime/cuda/gpu.h"
@@ -23,7 +23,7 @@ namespace lockstep::collective::nccl {
 // which nobody waits (endings.h).
 //
 // Threads: Abort() and is_aborted() from any; the rest one at a time.
-class Handle final : public Connection {
+class Handle final : public DeviceConnection {
  public:
   // The rank `rank` of `size`, which all give the same `id`, and come before `deadline`.
   // `cancelled` may be null. Errors: kDeadlineExceeded, kAborted; kUnavailable or kInternal with

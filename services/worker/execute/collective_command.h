@@ -6,7 +6,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/communicator.h"
+#include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/tensor/processor.h"
 #include "schemas/control.capnp.h"
@@ -30,7 +30,7 @@ struct CollectiveOutcome {
   CollectiveFacts facts;
   // Where it goes on, on the GPU: how long it takes is known when it is done there. Null: it is
   // done.
-  std::shared_ptr<collective::nccl::Connection> connection;
+  std::shared_ptr<collective::DeviceConnection> connection;
 };
 
 // Executes `command` as this rank's part. kInvalidArgument for registers that hold no tensor, and

@@ -40,10 +40,10 @@ void CommandRunner::SetMembership(const Membership& membership) {
   call_context_.world_size = membership.world_size();
 }
 
-void CommandRunner::UseGpu(GpuSide& gpu, GpuWorkTracker& work) {
+void CommandRunner::UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work) {
   gpu_ = &work;
   call_context_.gpu = &gpu.processor();
-  call_context_.gpu_stream = gpu.streams()->compute().handle();
+  call_context_.gpu_stream = gpu.compute_stream();
 }
 
 void CommandRunner::NameRunning(const char* what) {

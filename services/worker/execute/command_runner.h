@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/frame.h"
 #include "runtime/module/function.h"
@@ -62,7 +63,7 @@ class CommandRunner {
   // whatever generation.
   void SetWorldBroken(bool broken) { world_broken_ = broken; }
   // Tensors are made there from now on. Both are borrowed.
-  void UseGpu(GpuSide& gpu, GpuWorkTracker& work);
+  void UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work);
 
   // Names what is executed now, for errors and for who asks what this worker does.
   void NameRunning(const char* what);

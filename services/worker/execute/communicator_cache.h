@@ -11,7 +11,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/collective/communicator.h"
-#include "runtime/collective/nccl/nccl.h"
+#include "runtime/collective/device_communicator.h"
 #include "services/worker/execute/team.h"
 
 namespace lockstep::worker {
@@ -20,7 +20,7 @@ namespace lockstep::worker {
 struct Communicators {
   std::shared_ptr<collective::Communicator> cpus;
   // By their GPUs; null: not all of them have one.
-  std::unique_ptr<collective::nccl::GpuCommunicator> gpus;
+  std::unique_ptr<collective::DeviceCommunicator> gpus;
 };
 
 // The communicators of one generation of a session, by name. World and groups stay; of the teams,

@@ -9,6 +9,7 @@
 #include "runtime/control/batch.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
+#include "runtime/control/value_codec.h"
 #include "services/worker/execute/register_listing.h"
 
 namespace lockstep::worker {
@@ -36,10 +37,10 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
       runner_(
           {options, *arena, functions, bulk, sessions_, reports_, activity, recorder, running_}) {}
 
-void Executor::UseGpu(GpuSide& gpu) {
+void Executor::UseGpu(const std::shared_ptr<collective::Accelerator>& gpu) {
   gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_,
                                           [this] { AnswerRegisterQueries(); });
-  runner_.UseGpu(gpu, *gpu_);
+  runner_.UseGpu(*gpu, *gpu_);
 }
 
 void Executor::AdoptWelcome(const Membership& membership, control::ClientChannel& controller) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/frame.h"
@@ -16,7 +17,6 @@
 #include "services/worker/execute/gpu_work_tracker.h"
 #include "services/worker/execute/session_directory.h"
 #include "services/worker/execute/session_state.h"
-#include "services/worker/gpu/gpu_side.h"
 #include "services/worker/join/envelope.h"
 #include "services/worker/join/membership.h"
 #include "services/worker/options.h"
@@ -54,8 +54,8 @@ class Executor {
   // What functions print goes through it; null: to this process's log alone.
   void ForwardOutputBy(OutputForwarder* forwarder) { reports_.ForwardOutputBy(forwarder); }
 
-  // Tensors are made there from now on. Borrowed.
-  void UseGpu(GpuSide& gpu);
+  // Tensors are made there from now on.
+  void UseGpu(const std::shared_ptr<collective::Accelerator>& gpu);
   // True while the GPU has something to do: then LookAtGpu() is to be called now and then.
   bool IsGpuBusy() const { return gpu_ != nullptr && gpu_->IsBusy(); }
   // Takes note of what the GPU has done, and of what has gone wrong there.

@@ -30,33 +30,50 @@ void AddMemoryOf(const registers::Value& value, TensorMemory* memory) {
 
 }  // namespace
 
-GpuWorkTracker::GpuWorkTracker(GpuSide& gpu, SessionDirectory& sessions, ControllerReports& reports,
+GpuWorkTracker::GpuWorkTracker(std::shared_ptr<collective::Accelerator> gpu,
+                               SessionDirectory& sessions, ControllerReports& reports,
                                control::ActivityPage& activity, Recorder* recorder,
                                std::function<void()> while_waiting)
-    : gpu_(gpu),
+    : gpu_(std::move(gpu)),
+      in_flight_(*gpu_),
       sessions_(sessions),
       reports_(reports),
       activity_(activity),
       recorder_(recorder),
       while_waiting_(std::move(while_waiting)) {
-  gpu_.processor().SetPatience({Deadline::After(kAsLongAsItTakes), [this]() -> Status {
-                                  Look();
-                                  if (!loss_.ok()) return loss_;
-                                  while_waiting_();
-                                  const auto session = executing_for_.lock();
-                                  return session != nullptr && session->has_failed()
-                                             ? Aborted("the session's work is given up")
-                                             : OkStatus();
-                                }});
+  gpu_->processor().SetWaitLimit({Deadline::After(kAsLongAsItTakes), [this]() -> Status {
+                                    Look();
+                                    if (!loss_.ok()) return loss_;
+                                    while_waiting_();
+                                    const auto session = executing_for_.lock();
+                                    return session != nullptr && session->has_failed()
+                                               ? Aborted("the session's work is given up")
+                                               : OkStatus();
+                                  }});
 }
 
 GpuWorkTracker::~GpuWorkTracker() {
-  gpu_.processor().SetPatience({Deadline::After(std::chrono::seconds(0))});
+  gpu_->processor().SetWaitLimit({Deadline::After(std::chrono::seconds(0))});
   Forget();
 }
 
+Status GpuWorkTracker::BeforeCall(absl::Span<const registers::Value> arguments) {
+  Status status;
+  for (const registers::Value& argument : arguments) {
+    registers::ForEachIn(argument, [&](const registers::Value& value) {
+      if (const auto* tensor = value.As<tensor::Tensor>()) {
+        if (tensor->IsNull() || tensor->device().type == DeviceType::kCpu) return;
+        status.Update(gpu_->BeforeCompute({tensor->data(), tensor->size_bytes()}));
+      } else if (value.Is<std::shared_ptr<registers::Object>>()) {
+        status.Update(gpu_->BeforeComputeOnAnything());
+      }
+    });
+  }
+  return status;
+}
+
 Status GpuWorkTracker::Note(SessionState& session, const Computation& computation) {
-  if (!gpu_.processor().TakeWasUsed() && !computation.may_have_used) return OkStatus();
+  if (!gpu_->processor().TakeWasUsed() && !computation.may_have_used) return OkStatus();
   GpuWork work;
   work.session = session.id();
   work.generation = session.generation();
@@ -69,7 +86,7 @@ Status GpuWorkTracker::Note(SessionState& session, const Computation& computatio
   if (computation.result != nullptr) AddMemoryOf(*computation.result, &work.writes);
   const Status wanted = StillWanted(session, computation.command);
   if (!wanted.ok()) DropValues(session, work.writes);
-  LOCKSTEP_RETURN_IF_ERROR(gpu_.in_flight().Add(std::move(work), gpu_.streams()->compute()));
+  LOCKSTEP_RETURN_IF_ERROR(in_flight_.Add(std::move(work)));
   was_noted_ = true;
   return wanted;
 }
@@ -79,7 +96,7 @@ void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session
                                     const CollectiveOutcome& outcome,
                                     std::chrono::milliseconds timeout) {
   const CollectiveFacts& facts = outcome.facts;
-  const cuda::CommunicationSpan span = gpu_.streams()->TakeLastCommunication();
+  const collective::CommunicationSpan span = gpu_->TakeLastCommunication();
   // Of nothing, or it failed before anything was put there.
   if (span.ended == nullptr) return;
   GpuWork work;
@@ -112,27 +129,25 @@ void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session
   work.give_up = [session, generation = work.generation, command] {
     session->GiveUpOnGpu(generation, command);
   };
-  session->BeginOnGpu(
-      {work.generation, work.command, work.connection, span.ended, gpu_.gpu().shared_from_this()});
+  session->BeginOnGpu({work.generation, work.command, work.connection, span.ended, gpu_});
   was_noted_ = true;
-  gpu_.in_flight().AddCommunication(std::move(work), span);
+  in_flight_.AddCommunication(std::move(work), span);
 }
 
 void GpuWorkTracker::Look() {
   if (!loss_.ok()) return;
-  InFlight& in_flight = gpu_.in_flight();
   int collected = 0;
-  const Status status = in_flight.empty() ? gpu_.gpu().Loss() : in_flight.Collect(&collected);
+  const Status status = in_flight_.empty() ? gpu_->Loss() : in_flight_.Collect(&collected);
   CountCompleted(collected);
   if (!status.ok()) return FailOldest(status);
-  if (in_flight.empty()) return;
-  const GpuWork& oldest = in_flight.oldest();
+  if (in_flight_.empty()) return;
+  const GpuWork& oldest = in_flight_.oldest();
   if (recorder_ != nullptr) {
     activity_.Show(oldest.session, oldest.command, oldest.what, oldest.kind, oldest.first,
-                   oldest.last, in_flight.since());
+                   oldest.last, in_flight_.since());
   }
   if (oldest.kind != WorkerActivity::Kind::kCollective) return;
-  collective::nccl::Connection& connection = *oldest.connection;
+  collective::DeviceConnection& connection = *oldest.connection;
   // Of one that was aborted it is known.
   const Status health = connection.is_aborted() ? OkStatus() : connection.Health();
   if (!health.ok() && !connection.is_aborted()) FailOldest(health);
@@ -143,7 +158,6 @@ Status GpuWorkTracker::StillWanted(const SessionState& session, uint64_t command
 }
 
 Status GpuWorkTracker::Await(const SessionState& session, uint64_t command, size_t most) {
-  InFlight& in_flight = gpu_.in_flight();
   Backoff backoff(kPace);
   const absl::Cleanup count = [&] {
     if (recorder_ != nullptr) recorder_->AddGpuWait(Deadline::Clock::now() - backoff.began());
@@ -151,10 +165,10 @@ Status GpuWorkTracker::Await(const SessionState& session, uint64_t command, size
   while (true) {
     Look();
     if (!loss_.ok()) return loss_;
-    const bool all_are_done = !in_flight.HasAnyOf(session.id());
-    if (in_flight.size() <= most || (most == 0 && all_are_done)) {
+    const bool all_are_done = !in_flight_.HasAnyOf(session.id());
+    if (in_flight_.size() <= most || (most == 0 && all_are_done)) {
       LOCKSTEP_RETURN_IF_ERROR(StillWanted(session, command));
-      if (all_are_done) in_flight.Confirm(session.id());
+      if (all_are_done) in_flight_.Confirm(session.id());
       return OkStatus();
     }
     if (session.has_failed()) return Aborted("the session's work is given up");
@@ -166,9 +180,9 @@ Status GpuWorkTracker::Await(const SessionState& session, uint64_t command, size
 void GpuWorkTracker::GiveUp() {
   // What is done is not cut off. Errors are seen again.
   int collected = 0;
-  (void)gpu_.in_flight().Collect(&collected);
+  (void)in_flight_.Collect(&collected);
   CountCompleted(collected);
-  gpu_.in_flight().ForEach([](const GpuWork& work) {
+  in_flight_.ForEach([](const GpuWork& work) {
     if (work.give_up) work.give_up();
   });
   for (const auto& session : sessions_.All()) CutOff(*session, std::nullopt, 0);
@@ -177,7 +191,7 @@ void GpuWorkTracker::GiveUp() {
 void GpuWorkTracker::Spoil(SessionState& session, const worker::CutOff& cut_off) {
   // Of a closed one there are no registers.
   if (sessions_.Find(session.id()).get() != &session) return;
-  DropValues(session, gpu_.in_flight().SpoiltBy(session.id(), cut_off));
+  DropValues(session, in_flight_.SpoiltBy(session.id(), cut_off));
 }
 
 void GpuWorkTracker::DropValues(SessionState& session, const TensorMemory& memory) {
@@ -186,9 +200,9 @@ void GpuWorkTracker::DropValues(SessionState& session, const TensorMemory& memor
   session.registers().ForEachLive([&](RegisterId id, const registers::Value& value, size_t) {
     TensorMemory held;
     AddMemoryOf(value, &held);
-    const bool is_spoilt = std::any_of(held.begin(), held.end(), [&](const cuda::Range& range) {
-      return MeetsAny(memory, range);
-    });
+    const bool is_spoilt =
+        std::any_of(held.begin(), held.end(),
+                    [&](const collective::MemoryRange& range) { return MeetsAny(memory, range); });
     if (is_spoilt) holders.push_back(id);
   });
   for (const RegisterId id : holders) {
@@ -203,7 +217,7 @@ void GpuWorkTracker::DropValues(SessionState& session, const TensorMemory& memor
 
 bool GpuWorkTracker::BlameLoss() {
   if (!loss_.ok()) return false;
-  const Status loss = gpu_.gpu().Loss();
+  const Status loss = gpu_->Loss();
   if (loss.ok()) return false;
   loss_ = Annotate(loss, "the GPU is lost to this process");
   if (!IsBusy()) return false;
@@ -212,14 +226,13 @@ bool GpuWorkTracker::BlameLoss() {
 }
 
 void GpuWorkTracker::FailOldest(const Status& status) {
-  InFlight& in_flight = gpu_.in_flight();
-  const Status loss = gpu_.gpu().Loss();
-  if (in_flight.empty()) {
+  const Status loss = gpu_->Loss();
+  if (in_flight_.empty()) {
     if (!loss.ok()) loss_ = loss;
     return;
   }
-  const GpuWork blamed = in_flight.oldest();
-  const Status told = loss.ok() ? status : Annotate(loss, "on the GPU, by " + in_flight.Blame());
+  const GpuWork blamed = in_flight_.oldest();
+  const Status told = loss.ok() ? status : Annotate(loss, "on the GPU, by " + in_flight_.Blame());
   const auto session = sessions_.Find(blamed.session);
   if (session != nullptr && session->generation() == blamed.generation) {
     reports_.Fail(*session, blamed.command, blamed.what, told);
@@ -235,7 +248,7 @@ void GpuWorkTracker::FailOldest(const Status& status) {
 
 void GpuWorkTracker::Forget() {
   // They count as completed: else this rank would look busy for ever.
-  CountCompleted(gpu_.in_flight().Abandon());
+  CountCompleted(in_flight_.Abandon());
 }
 
 void GpuWorkTracker::CountCompleted(int commands) {

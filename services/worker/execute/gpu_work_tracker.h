@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/module/function.h"
 #include "runtime/registers/value.h"
@@ -23,7 +24,6 @@
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/session_directory.h"
 #include "services/worker/execute/session_state.h"
-#include "services/worker/gpu/gpu_side.h"
 #include "services/worker/gpu/in_flight.h"
 #include "services/worker/report/recorder.h"
 
@@ -39,10 +39,10 @@ class GpuWorkTracker {
   // By so much earlier than this rank another one may have been told to abort.
   static constexpr std::chrono::seconds kAbortsApart{1};
 
-  // All are borrowed; `recorder` may be null: then nothing is counted. `while_waiting` is called
-  // now and then while the executing thread waits for the GPU.
-  GpuWorkTracker(GpuSide& gpu, SessionDirectory& sessions, ControllerReports& reports,
-                 control::ActivityPage& activity, Recorder* recorder,
+  // All but `gpu` are borrowed; `recorder` may be null: then nothing is counted. `while_waiting` is
+  // called now and then while the executing thread waits for the GPU.
+  GpuWorkTracker(std::shared_ptr<collective::Accelerator> gpu, SessionDirectory& sessions,
+                 ControllerReports& reports, control::ActivityPage& activity, Recorder* recorder,
                  std::function<void()> while_waiting);
   ~GpuWorkTracker();
   GpuWorkTracker(const GpuWorkTracker&) = delete;
@@ -56,11 +56,9 @@ class GpuWorkTracker {
 
   // A function of a module is called with these: it may use the memory that they have, and any that
   // their objects know of.
-  Status BeforeCall(absl::Span<const registers::Value> arguments) {
-    return gpu_.BeforeCall(arguments);
-  }
+  Status BeforeCall(absl::Span<const registers::Value> arguments);
   // Functions of modules may have made another GPU this thread's.
-  Status AfterCall() { return gpu_.gpu().Bind(); }
+  Status AfterCall() { return gpu_->Bind(); }
 
   // What a command that was just executed may have put into the compute stream.
   struct Computation {
@@ -87,7 +85,7 @@ class GpuWorkTracker {
 
   // Takes note of what the GPU has done, and of what has gone wrong there.
   void Look();
-  bool IsBusy() const { return !gpu_.in_flight().empty(); }
+  bool IsBusy() const { return !in_flight_.empty(); }
 
   // OK unless the session skips `command` by now: what the GPU has waited for may have been cut
   // off, and what it has given is right only if not.
@@ -96,7 +94,7 @@ class GpuWorkTracker {
   Status Await(const SessionState& session, uint64_t command) { return Await(session, command, 0); }
   // Returns when the GPU has room for further commands.
   Status MakeRoom(const SessionState& session, uint64_t command) {
-    if (gpu_.in_flight().size() < kMostInFlight) return OkStatus();
+    if (in_flight_.size() < kMostInFlight) return OkStatus();
     return Await(session, command, kMostInFlight / 2);
   }
 
@@ -126,7 +124,8 @@ class GpuWorkTracker {
   // What the GPU still has to do is not followed any more.
   void Forget();
 
-  GpuSide& gpu_;
+  const std::shared_ptr<collective::Accelerator> gpu_;
+  InFlight in_flight_;
   SessionDirectory& sessions_;
   ControllerReports& reports_;
   control::ActivityPage& activity_;

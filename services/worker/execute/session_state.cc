@@ -1,8 +1,6 @@
 #include "services/worker/execute/session_state.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "runtime/base/log.h"
@@ -10,9 +8,6 @@
 
 namespace lockstep::worker {
 namespace {
-
-// By as much as ranks come to the end of a collective at different times.
-constexpr std::chrono::seconds kPeersMayBeBehind{1};
 
 // Never the same for two sessions, for two generations of one, or for two communicators of one
 // generation: those that share a tag are 2^24 sessions, 2^16 resets or 2^24 communicators apart.
@@ -142,7 +137,7 @@ void SessionState::EndCollective() {
 
 void SessionState::BeginOnGpu(CollectiveOnGpu collective) {
   std::lock_guard lock(mutex_);
-  on_gpu_.push_back(std::move(collective));
+  on_gpu_.Begin(std::move(collective));
   // An abort that came meanwhile has not seen it there.
   AbortOnGpu();
 }
@@ -151,31 +146,19 @@ bool SessionState::EndOnGpu() {
   // May be the last that holds its connection, which goes when nothing is locked any more.
   CollectiveOnGpu ended;
   std::lock_guard lock(mutex_);
-  ended = std::move(on_gpu_.front());
-  on_gpu_.pop_front();
-  for (CollectiveOnGpu& one : on_gpu_) {
-    if (one.connection == ended.connection) one.previous_end = Deadline::Clock::now();
-  }
-  // The connection may be aborted by now because of others, after this one.
-  return !ended.is_given_up || !ended.connection->is_aborted();
+  return on_gpu_.End(&ended);
 }
 
 void SessionState::GiveUpOnGpu(Generation generation, uint64_t from_command) {
   std::lock_guard lock(mutex_);
-  MarkGivenUp(generation, from_command);
+  on_gpu_.GiveUp(generation, from_command);
   AbortOnGpu();
 }
 
 void SessionState::GiveUpAllOnGpu() {
   std::lock_guard lock(mutex_);
-  for (CollectiveOnGpu& one : on_gpu_) one.is_given_up = true;
+  on_gpu_.GiveUpAll();
   AbortOnGpu();
-}
-
-void SessionState::MarkGivenUp(Generation generation, uint64_t from_command) {
-  for (CollectiveOnGpu& one : on_gpu_) {
-    if (one.generation == generation && one.command >= from_command) one.is_given_up = true;
-  }
 }
 
 void SessionState::Reset(Generation generation, uint64_t failed_from) {
@@ -183,7 +166,7 @@ void SessionState::Reset(Generation generation, uint64_t failed_from) {
   CommunicatorCache old;
   std::lock_guard lock(mutex_);
   // Also where the abort was not heard: it comes another way than this.
-  MarkGivenUp(this->generation(), failed_from);
+  on_gpu_.GiveUp(this->generation(), failed_from);
   AbortOnGpu();
   generation_.store(generation.value, std::memory_order_release);
   failure_ = control::RemoteError();
@@ -212,7 +195,7 @@ StatusOr<const Communicators*> SessionState::CommunicatorsOf(const TeamName& nam
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<collective::Communicator> cpus,
                             world.cpus->Split(members, tag, deadline, &cancelled_));
   // From here on an abort reaches it: connecting the GPUs takes it.
-  const auto keep = [&](std::unique_ptr<collective::nccl::GpuCommunicator> gpus) {
+  const auto keep = [&](std::unique_ptr<collective::DeviceCommunicator> gpus) {
     std::lock_guard lock(mutex_);
     entry->communicators = {cpus, std::move(gpus)};
     // One that came meanwhile has not seen them.
@@ -243,35 +226,11 @@ void SessionState::AbortHosts() {
   });
 }
 
-// What a rank has executed before the command that failed, its peers have, too, and their GPUs come
-// to it: so it ends well, and only then its connection is aborted.
 void SessionState::AbortOnGpu() {
-  using collective::nccl::Connection;
-  MarkGivenUp(generation(), SkipsFrom(kNever));
-  const auto is_given_up = [](const CollectiveOnGpu& one) { return one.is_given_up; };
-  if (std::none_of(on_gpu_.begin(), on_gpu_.end(), is_given_up)) return;
-  const Status cause =
-      failure_.ok() ? Aborted("the session goes on without it") : failure_.ToStatus();
-  std::map<const Connection*, const CollectiveOnGpu*> kept;  // the last of each
-  std::set<const Connection*> seen;
-  for (CollectiveOnGpu& one : on_gpu_) {
-    const Connection* const connection = one.connection.get();
-    if (!one.is_given_up) {
-      kept[connection] = &one;
-      continue;
-    }
-    // It takes those after it along.
-    if (!seen.insert(connection).second || one.ends_after_others) continue;
-    const auto before = kept.find(connection);
-    const bool was_busy = Deadline::Clock::now() - one.previous_end < kPeersMayBeBehind;
-    if (before == kept.end() && !was_busy) {
-      one.connection->Abort(cause);
-    } else {
-      one.ends_after_others = true;
-      collective::nccl::AbortAfter(one.connection, one.gpu,
-                                   before == kept.end() ? nullptr : before->second->end, cause);
-    }
-  }
+  on_gpu_.GiveUp(generation(), SkipsFrom(kNever));
+  if (!on_gpu_.IsAnyGivenUp()) return;
+  on_gpu_.AbortGivenUp(failure_.ok() ? Aborted("the session goes on without it")
+                                     : failure_.ToStatus());
 }
 
 WatchedProcess* SessionState::client_process() {

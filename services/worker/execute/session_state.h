@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -22,9 +21,11 @@
 #include "runtime/base/status.h"
 #include "runtime/base/watched_process.h"
 #include "runtime/collective/communicator.h"
+#include "runtime/collective/device_communicator.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/registers/register_file.h"
+#include "services/worker/execute/collectives_on_gpu.h"
 #include "services/worker/execute/communicator_cache.h"
 #include "services/worker/join/envelope.h"
 
@@ -33,21 +34,7 @@ namespace lockstep::worker {
 // What connects all ranks.
 struct WorldLinks {
   collective::Communicator* cpus = nullptr;  // null: they are not connected
-  collective::nccl::World* gpus = nullptr;   // null: no rank has a GPU
-};
-
-// A collective that the ranks have begun, and that this rank's GPU has yet to end.
-struct CollectiveOnGpu {
-  Generation generation;
-  uint64_t command = 0;
-  std::shared_ptr<collective::nccl::Connection> connection;
-  // When the GPU comes to it, the collective is over.
-  std::shared_ptr<cuda::Event> end;
-  std::shared_ptr<cuda::Gpu> gpu;
-  bool is_given_up = false;
-  bool ends_after_others = false;  // somebody waits for those to abort it
-  // When the one before it by the same connection was over.
-  Deadline::Clock::time_point previous_end = {};
+  collective::DeviceWorld* gpus = nullptr;   // null: no rank has a GPU
 };
 
 // A session is usable, or it has failed at one of its commands: then that and all later ones are
@@ -169,7 +156,6 @@ class SessionState {
   void AbortHosts();
   // Gives up what is on the GPU and not to be executed.
   void AbortOnGpu();
-  void MarkGivenUp(Generation generation, uint64_t from_command);
 
   std::atomic<uint64_t> fail_from_{kNever};
   mutable std::mutex mutex_;
@@ -177,8 +163,8 @@ class SessionState {
   Deadline::Clock::time_point failed_at_;
   std::map<Generation, AbortOrder> early_aborts_;  // of generations that are yet to come
   uint64_t collective_ = 0;                        // the collective under way; 0: none
-  std::deque<CollectiveOnGpu> on_gpu_;             // the oldest is in front
-  std::atomic<bool> cancelled_{false};             // they are to end
+  CollectivesOnGpu on_gpu_;
+  std::atomic<bool> cancelled_{false};  // they are to end
   CommunicatorCache communicators_;
 };
 

@@ -12,7 +12,7 @@ double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-void TellMemory(const GpuReport& report, size_t capacity_bytes, Families& families) {
+void TellMemory(const collective::DeviceReport& report, size_t capacity_bytes, Families& families) {
   const tensor::AllocatorStats& memory = report.memory;
   families.Gauge("lockstep_gpu_live_bytes", "Bytes of the GPU's memory that tensors have.",
                  static_cast<double>(memory.live_bytes));
@@ -37,7 +37,7 @@ void TellMemory(const GpuReport& report, size_t capacity_bytes, Families& famili
                    static_cast<double>(memory.allocations));
 }
 
-void TellWaits(const cuda::StreamWaits& waits, std::chrono::nanoseconds waited,
+void TellWaits(const collective::StreamWaits& waits, std::chrono::nanoseconds waited,
                Families& families) {
   constexpr char kName[] = "lockstep_gpu_stream_wait_seconds_total";
   constexpr char kHelp[] =
@@ -49,7 +49,7 @@ void TellWaits(const cuda::StreamWaits& waits, std::chrono::nanoseconds waited,
                    "Time that the executing thread has waited for the GPU.", Seconds(waited));
 }
 
-void TellHealth(const cuda::GpuHealth& health, Families& families) {
+void TellHealth(const collective::DeviceHealth& health, Families& families) {
   const auto gauge = [&](const char* name, const char* help, const std::optional<double>& value,
                          Families::Labels labels = {}) {
     if (value.has_value()) families.Gauge(name, help, *value, std::move(labels));
@@ -76,23 +76,23 @@ void TellHealth(const cuda::GpuHealth& health, Families& families) {
 }  // namespace
 
 void GpuMetrics::Tell(std::chrono::nanoseconds waited, Families& families) const {
-  const GpuReport report = watch->Last();
-  families.Gauge(
-      "lockstep_gpu_info", "1; the labels say which GPU the worker uses, and by what.", 1,
-      {{"index", std::to_string(facts.index)},
-       {"name", facts.name},
-       {"bus_id", facts.bus_id},
-       {"compute_capability", std::to_string(facts.major) + "." + std::to_string(facts.minor)},
-       {"cuda", cuda::CudaVersionText(facts.driver_version)},
-       {"driver", report.driver_version},
-       {"nccl", nccl_version}});
+  const collective::DeviceReport report = watch->Last();
+  families.Gauge("lockstep_gpu_info", "1; the labels say which GPU the worker uses, and by what.",
+                 1,
+                 {{"index", std::to_string(facts.index)},
+                  {"name", facts.name},
+                  {"bus_id", facts.bus_id},
+                  {"compute_capability", facts.capability},
+                  {"cuda", facts.driver_api},
+                  {"driver", report.driver_version},
+                  {"nccl", facts.collectives_library}});
   TellMemory(report, capacity_bytes, families);
   TellWaits(report.waits, waited, families);
   families.Gauge("lockstep_gpu_monitored",
                  "1 if NVML watches the GPU; else what follows is not known.",
                  report.is_monitored ? 1 : 0);
   TellHealth(report.health, families);
-  for (const auto& [xid, count] : report.xids) {
+  for (const auto& [xid, count] : report.faults) {
     families.Counter("lockstep_gpu_xids_total",
                      "XIDs that the GPU has reported, whichever process caused them.",
                      static_cast<double>(count), {{"xid", std::to_string(xid)}});

@@ -4,9 +4,8 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <string>
 
-#include "runtime/cuda/gpu.h"
+#include "runtime/collective/device.h"
 #include "services/metrics/families.h"
 #include "services/worker/gpu/gpu_watch.h"
 
@@ -14,8 +13,7 @@ namespace lockstep::worker {
 
 // Threads: safe.
 struct GpuMetrics {
-  cuda::GpuFacts facts;
-  std::string nccl_version;
+  collective::DeviceFacts facts;
   size_t capacity_bytes = 0;  // what tensors may have
   std::shared_ptr<const GpuWatch> watch;
 

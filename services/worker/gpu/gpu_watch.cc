@@ -20,20 +20,17 @@ std::atomic<bool> any_left_behind{false};
 }  // namespace
 
 struct GpuWatch::State {
-  std::shared_ptr<cuda::StreamPair> streams;
-  std::shared_ptr<cuda::DeviceAllocator> allocator;
-  std::mutex mutex;  // guards what follows
+  std::unique_ptr<collective::DeviceMonitor> monitor;  // the thread's
+  std::mutex mutex;                                    // guards what follows
   std::condition_variable changed;
-  GpuReport last;
+  collective::DeviceReport last;
   bool stops = false;
   bool ended = false;
 };
 
-GpuWatch::GpuWatch(std::shared_ptr<cuda::StreamPair> streams,
-                   std::shared_ptr<cuda::DeviceAllocator> allocator)
+GpuWatch::GpuWatch(std::unique_ptr<collective::DeviceMonitor> monitor)
     : state_(std::make_shared<State>()) {
-  state_->streams = std::move(streams);
-  state_->allocator = std::move(allocator);
+  state_->monitor = std::move(monitor);
   std::thread([state = state_] { Run(state); }).detach();
 }
 
@@ -49,48 +46,21 @@ GpuWatch::~GpuWatch() {
 
 bool GpuWatch::AnyLeftBehind() { return any_left_behind; }
 
-GpuReport GpuWatch::Last() const {
+collective::DeviceReport GpuWatch::Last() const {
   std::lock_guard lock(state_->mutex);
   return state_->last;
 }
 
 void GpuWatch::Run(const std::shared_ptr<State>& state) {
-  cuda::Gpu& gpu = state->streams->gpu();
-  const cuda::GpuFacts& facts = gpu.facts();
-  const std::string name = "GPU " + std::to_string(facts.index) + " (" + facts.bus_id + ")";
-  const Status bound = gpu.Bind();
-  if (!bound.ok()) log::Warn(name, " is not watched: ", Message(bound));
-  auto monitor = cuda::OpenMonitor(facts.bus_id);
-  if (!monitor.ok()) log::Warn(name, " is not monitored: ", Message(monitor.status()));
-
-  GpuReport report;
-  report.is_monitored = monitor.ok();
-  if (monitor.ok()) report.driver_version = (*monitor)->DriverVersion();
+  collective::DeviceReport report;
   while (true) {
-    report.memory = state->allocator->Stats();
-    if (const cuda::Region* const region = state->allocator->region()) {
-      report.registered_bytes = region->size_bytes();
-      report.registered_live_bytes = region->live_bytes();
-    }
-    // An error of the GPU is the executing thread's business.
-    if (const auto waits = state->streams->Waits(); waits.ok()) report.waits = *waits;
-    if (monitor.ok()) {
-      report.health = (*monitor)->Read();
-      for (const uint64_t xid : (*monitor)->TakeXids()) {
-        ++report.xids[xid];
-        log::Error(name, " reports XID ", xid,
-                   "; what it means, and whether the GPU is to be replaced: "
-                   "https://docs.nvidia.com/deploy/xid-errors/");
-      }
-    }
+    state->monitor->Read(&report);
     std::unique_lock lock(state->mutex);
     state->last = report;
     state->changed.notify_all();
     if (state->changed.wait_for(lock, kInterval, [&] { return state->stops; })) break;
   }
-  if (monitor.ok()) monitor->reset();
-  state->streams.reset();
-  state->allocator.reset();
+  state->monitor.reset();
   std::lock_guard lock(state->mutex);
   state->ended = true;
   state->changed.notify_all();

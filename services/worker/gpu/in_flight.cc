@@ -16,9 +16,9 @@ std::string NameOf(const GpuWork& work) {
 
 }  // namespace
 
-bool MeetsAny(const TensorMemory& memory, const cuda::Range& range) {
+bool MeetsAny(const TensorMemory& memory, const collective::MemoryRange& range) {
   return std::any_of(memory.begin(), memory.end(),
-                     [&](const cuda::Range& each) { return each.Meets(range); });
+                     [&](const collective::MemoryRange& each) { return each.Meets(range); });
 }
 
 void InFlight::Push(Entry entry) {
@@ -26,25 +26,20 @@ void InFlight::Push(Entry entry) {
   works_.push_back(std::move(entry));
 }
 
-StatusOr<std::shared_ptr<cuda::Event>> InFlight::TakeEvent() {
-  if (events_.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<cuda::Event> event, gpu_->NewEvent());
-    return std::shared_ptr<cuda::Event>(std::move(event));
+Status InFlight::Add(GpuWork work) {
+  std::shared_ptr<collective::DeviceEvent> ended;
+  if (!events_.empty()) {
+    ended = std::move(events_.back());
+    events_.pop_back();
   }
-  std::shared_ptr<cuda::Event> event = std::move(events_.back());
-  events_.pop_back();
-  return event;
-}
-
-Status InFlight::Add(GpuWork work, cuda::Stream& stream) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<cuda::Event> ended, TakeEvent());
-  const Status recorded = stream.Record(*ended);
-  // Also if not: an error is somebody's, and the latest one that it can be of is this.
+  const Status marked = device_.MarkCompute(&ended);
+  if (ended == nullptr) return marked;
+  // Also after an error: it is of some command, and the latest one that it can be of is this.
   Push({std::move(work), nullptr, std::move(ended)});
-  return recorded;
+  return marked;
 }
 
-void InFlight::AddCommunication(GpuWork work, const cuda::CommunicationSpan& span) {
+void InFlight::AddCommunication(GpuWork work, const collective::CommunicationSpan& span) {
   Push({std::move(work), span.began, span.ended});
 }
 
@@ -104,7 +99,9 @@ void InFlight::Confirm(SessionId session) {
 
 TensorMemory InFlight::SpoiltBy(SessionId session, const CutOff& cut_off) const {
   TensorMemory spoilt;
-  const auto is_spoilt = [&](const cuda::Range& range) { return MeetsAny(spoilt, range); };
+  const auto is_spoilt = [&](const collective::MemoryRange& range) {
+    return MeetsAny(spoilt, range);
+  };
   const auto follow = [&](const auto& work, bool is_cut_off) {
     if (is_cut_off || std::any_of(work.reads.begin(), work.reads.end(), is_spoilt) ||
         std::any_of(work.writes.begin(), work.writes.end(), is_spoilt)) {

@@ -13,18 +13,16 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/nccl/connection.h"
+#include "runtime/collective/device.h"
 #include "runtime/control/activity.h"
-#include "runtime/cuda/gpu.h"
-#include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/storage.h"
 #include "runtime/tensor/tensor.h"
 
 namespace lockstep::worker {
 
 // Where tensors lie, in the GPU's memory or the host's; some of it may be freed since.
-using TensorMemory = std::vector<cuda::Range>;
-bool MeetsAny(const TensorMemory& memory, const cuda::Range& range);
+using TensorMemory = std::vector<collective::MemoryRange>;
+bool MeetsAny(const TensorMemory& memory, const collective::MemoryRange& range);
 
 // One command's part on the GPU.
 struct GpuWork {
@@ -43,7 +41,7 @@ struct GpuWork {
   TensorMemory reads = {};
   TensorMemory writes = {};
   // Of a collective; else null.
-  std::shared_ptr<collective::nccl::Connection> connection = nullptr;
+  std::shared_ptr<collective::DeviceConnection> connection = nullptr;
   // Called when it is done, with the time that the GPU took; may be empty.
   std::function<void(std::chrono::nanoseconds)> done = {};
   // Called when nobody waits for it any more, perhaps more than once; may be empty.
@@ -65,12 +63,13 @@ struct CutOff {
 // Threads: one.
 class InFlight {
  public:
-  explicit InFlight(std::shared_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
+  // Borrowed.
+  explicit InFlight(collective::Accelerator& device) : device_(device) {}
 
-  // `work` is what was put into `stream` since the last one.
-  Status Add(GpuWork work, cuda::Stream& stream);
+  // `work` is what was put into the compute stream since the last one.
+  Status Add(GpuWork work);
   // It is over with the last communication, which there was.
-  void AddCommunication(GpuWork work, const cuda::CommunicationSpan& span);
+  void AddCommunication(GpuWork work, const collective::CommunicationSpan& span);
 
   // Forgets what is done, oldest first, up to one that is not; adds to `collected` how many that
   // were, also after an error. Errors: what the GPU tells of any of it; kDeadlineExceeded: the
@@ -101,8 +100,8 @@ class InFlight {
  private:
   struct Entry {
     GpuWork work;
-    std::shared_ptr<cuda::Event> began;  // null: it is not timed
-    std::shared_ptr<cuda::Event> ended;
+    std::shared_ptr<collective::DeviceEvent> began;  // null: it is not timed
+    std::shared_ptr<collective::DeviceEvent> ended;
     Deadline::Clock::time_point since = {};
   };
   // What is done, for SpoiltBy().
@@ -117,12 +116,11 @@ class InFlight {
     TensorMemory writes;
   };
   void Push(Entry entry);
-  StatusOr<std::shared_ptr<cuda::Event>> TakeEvent();
 
-  const std::shared_ptr<cuda::Gpu> gpu_;
+  collective::Accelerator& device_;
   std::deque<Entry> works_;
-  std::deque<Finished> finished_;                     // the last of them
-  std::vector<std::shared_ptr<cuda::Event>> events_;  // that are not used
+  std::deque<Finished> finished_;                                 // the last of them
+  std::vector<std::shared_ptr<collective::DeviceEvent>> events_;  // that are not used
 };
 
 }  // namespace lockstep::worker

@@ -73,7 +73,7 @@ TEST_F(DeviceAllocatorTest, MemoryThatCommunicationUsesOutlivesItsStorage) {
 #endif
   ASSERT_TRUE(streams_->BeginCommunication().ok());
   ASSERT_TRUE(streams_->communication().Copy(result->data(), source->data(), 4000).ok());
-  const Range used[] = {RangeOf(*source), RangeOf(*result)};
+  const collective::MemoryRange used[] = {RangeOf(*source), RangeOf(*result)};
   ASSERT_TRUE(streams_->EndCommunication(used).ok());
   source.reset();
   const auto overwriting = Put(std::vector<int>(1000, -1));

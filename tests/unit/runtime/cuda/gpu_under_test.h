@@ -16,10 +16,10 @@
 
 namespace lockstep::cuda {
 
-// Patience that only a test which hangs runs out of.
-inline Patience Enough() { return {Deadline::After(std::chrono::seconds(30))}; }
+// collective::WaitLimit that only a test which hangs runs out of.
+inline collective::WaitLimit Enough() { return {Deadline::After(std::chrono::seconds(30))}; }
 
-inline Range RangeOf(const tensor::Storage& storage) {
+inline collective::MemoryRange RangeOf(const tensor::Storage& storage) {
   return {storage.data(), storage.size_bytes()};
 }
 

@@ -80,7 +80,7 @@ TEST_F(RegionTest, WhatCommunicationUsesIsGivenToNobodyElseBefore) {
   ASSERT_TRUE(storage.ok());
   fake_cuda::Gate gate(streams_->communication().handle());
   ASSERT_TRUE(streams_->BeginCommunication().ok());
-  const Range used[] = {RangeOf(**storage)};
+  const collective::MemoryRange used[] = {RangeOf(**storage)};
   ASSERT_TRUE(streams_->EndCommunication(used).ok());
   storage->reset();
   EXPECT_EQ(Take(kBytes), nullptr) << "the communication is not done";

@@ -18,7 +18,7 @@ class StreamPairTest : public GpuTest {
   void Communicate(const tensor::Storage& to, const tensor::Storage& from) {
     ASSERT_TRUE(streams_->BeginCommunication().ok());
     ASSERT_TRUE(streams_->communication().Copy(to.data(), from.data(), from.size_bytes()).ok());
-    const Range used[] = {RangeOf(to), RangeOf(from), {}};
+    const collective::MemoryRange used[] = {RangeOf(to), RangeOf(from), {}};
     ASSERT_TRUE(streams_->EndCommunication(used).ok());
     ASSERT_NE(streams_->TakeLastCommunication().ended, nullptr);
   }
@@ -63,7 +63,7 @@ TEST_F(StreamPairTest, HowLongOneStreamWaitsForTheOtherIsCounted) {
   Communicate(*target, *source);
   ASSERT_TRUE(streams_->BeforeCompute(RangeOf(*target)).ok());
   ASSERT_EQ(Get<int>(target->data(), 3), (std::vector<int>{1, 2, 3}));
-  const StreamWaits before = streams_->Waits().value();
+  const collective::StreamWaits before = streams_->Waits().value();
   using std::chrono::milliseconds;
   const auto open_late = [](fake_cuda::Gate& gate) {
     std::this_thread::sleep_for(milliseconds(50));
@@ -74,7 +74,7 @@ TEST_F(StreamPairTest, HowLongOneStreamWaitsForTheOtherIsCounted) {
   ASSERT_TRUE(streams_->BeforeCompute(RangeOf(*target)).ok());
   open_late(on_compute);
   ASSERT_EQ(Get<int>(target->data(), 3), (std::vector<int>{1, 2, 3}));
-  const StreamWaits then = streams_->Waits().value();
+  const collective::StreamWaits then = streams_->Waits().value();
   EXPECT_GE(then.communication - before.communication, milliseconds(5));
 
   fake_cuda::Gate on_communication(streams_->communication().handle());
@@ -93,7 +93,7 @@ TEST_F(StreamPairTest, WaitsEndWhenTheyAreInterruptedAndAtTheirDeadline) {
   const Status late = Await(**done, {Deadline::After(std::chrono::milliseconds(20))}, "a kernel");
   EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(Message(late).find("has not finished a kernel"), std::string::npos) << late;
-  Patience patience = Enough();
+  collective::WaitLimit patience = Enough();
   patience.interrupted = [] { return Aborted("by the test"); };
   EXPECT_EQ(Await(**done, patience, "a kernel").code(), StatusCode::kAborted);
   gate.Open();

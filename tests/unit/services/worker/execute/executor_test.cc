@@ -18,6 +18,7 @@
 #include "runtime/module/builtins.h"
 #include "services/worker/bulk/bulk_server.h"
 #include "tests/support/child.h"
+#include "tests/unit/services/worker/fake_channel.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 
 namespace lockstep::worker {
@@ -26,21 +27,6 @@ namespace {
 using support::Child;
 
 using testing::HasSubstr;
-
-// Keeps what is sent.
-class FakeChannel final : public control::ClientChannel {
- public:
-  Status Send(const control::Message& message) override {
-    sent.push_back(message);
-    return OkStatus();
-  }
-  bool Receive(control::Message*) override { return false; }
-  bool HasInput() override { return false; }
-  int wait_fd() const override { return -1; }
-  bool drained() const override { return true; }
-
-  std::vector<control::Message> sent;
-};
 
 // Rank 0 of a world of two, in which there is no other.
 class ExecutorTest : public testing::Test {

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "runtime/collective/nccl/nccl_device.h"
 #include "runtime/cuda/await.h"
 #include "runtime/tensor/heap_allocator.h"
 #include "tests/support/gpu.h"
@@ -31,10 +32,10 @@ class InFlightTest : public testing::Test {
   }
   void SetUp() override {
     LOCKSTEP_SKIP_WITHOUT_GPU();
-    auto gpu = cuda::OpenGpu(0);
-    ASSERT_TRUE(gpu.ok()) << gpu.status();
-    streams_ = *cuda::StreamPair::Create(*gpu);
-    in_flight_ = std::make_unique<InFlight>(*gpu);
+    auto device = collective::nccl::OpenDevice({});
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *std::move(device);
+    in_flight_ = std::make_unique<InFlight>(*device_);
   }
 
   GpuWork Work(uint64_t command, const std::string& what = "scale") {
@@ -44,18 +45,19 @@ class InFlightTest : public testing::Test {
     work.what = what;
     return work;
   }
-  void Add(GpuWork work) {
-    ASSERT_TRUE(in_flight_->Add(std::move(work), streams_->compute()).ok());
-  }
+  void Add(GpuWork work) { ASSERT_TRUE(in_flight_->Add(std::move(work)).ok()); }
   // Until nothing is in flight.
   void AwaitAll() {
-    const auto event = streams_->gpu().NewEvent();
-    ASSERT_TRUE(event.ok());
-    ASSERT_TRUE(streams_->compute().Record(**event).ok());
-    ASSERT_TRUE(cuda::Await(**event, {Deadline::After(30s)}, "all").ok());
+    std::shared_ptr<collective::DeviceEvent> event;
+    ASSERT_TRUE(device_->MarkCompute(&event).ok());
+    ASSERT_TRUE(cuda::Await(*event, {Deadline::After(30s)}, "all").ok());
   }
 
-  std::shared_ptr<cuda::StreamPair> streams_;
+  cuda::StreamHandle compute_stream() const {
+    return static_cast<cuda::StreamHandle>(device_->compute_stream());
+  }
+
+  std::shared_ptr<collective::Accelerator> device_;
   std::unique_ptr<InFlight> in_flight_;
 };
 
@@ -100,7 +102,7 @@ TEST_F(InFlightTest, EventsAreUsedAgain) {
 }
 
 // A connection that is not asked for anything.
-class NoConnection final : public collective::nccl::Connection {
+class NoConnection final : public collective::DeviceConnection {
  public:
   Status Health() override { return OkStatus(); }
   void Abort(const Status&) override {}
@@ -110,7 +112,9 @@ class NoConnection final : public collective::nccl::Connection {
 
 class SpoiltTest : public InFlightTest {
  protected:
-  static cuda::Range Memory(uintptr_t at) { return {reinterpret_cast<void*>(at * 100), 100}; }
+  static collective::MemoryRange Memory(uintptr_t at) {
+    return {reinterpret_cast<void*>(at * 100), 100};
+  }
   void Collective(uint64_t command, uintptr_t from, uintptr_t to) {
     GpuWork work = Work(command, "allreduce");
     work.connection = std::make_shared<NoConnection>();
@@ -170,7 +174,7 @@ TEST_F(InFlightTest, WhatMayHaveFailedIsNamedFromTheOldestOn) {
   Add(Work(1, "done_long_ago"));
   AwaitAll();
   ASSERT_EQ(Collect().value(), 1);
-  fake_cuda::Gate gate(streams_->compute().handle());
+  fake_cuda::Gate gate(compute_stream());
   Add(Work(7, "scale"));
   EXPECT_EQ(in_flight_->Blame(), "command 7 (scale)");
   Add(Work(8, "add"));
@@ -184,7 +188,7 @@ TEST_F(InFlightTest, WhatMayHaveFailedIsNamedFromTheOldestOn) {
 }
 
 TEST_F(InFlightTest, ACollectiveLosesItsPatienceWhenItIsTheOldest) {
-  fake_cuda::Gate gate(streams_->compute().handle());
+  fake_cuda::Gate gate(compute_stream());
   Add(Work(1));
   GpuWork collective = Work(2, "allreduce");
   collective.patience = 20ms;
@@ -195,7 +199,7 @@ TEST_F(InFlightTest, ACollectiveLosesItsPatienceWhenItIsTheOldest) {
   AwaitAll();
   ASSERT_EQ(Collect().value(), 2);
 
-  fake_cuda::Gate second(streams_->compute().handle());
+  fake_cuda::Gate second(compute_stream());
   collective = Work(3, "allreduce");
   collective.patience = 20ms;
   Add(std::move(collective));

@@ -24,7 +24,7 @@ main() {
   TARGET="$(realpath "$2")"
   WORK="$(mktemp -d)"
   trap 'rm -rf "$WORK"' EXIT
-  VERSION="$(sed -n 's/.*kBuildVersion\[\] = "\(.*\)".*/\1/p' "$ROOT/runtime/control/host.h")"
+  VERSION="$(sed -n 's/.*kBuildVersion\[\] = "\(.*\)".*/\1/p' "$ROOT/runtime/base/version.h")"
   TRIPLET="$(dpkg-architecture -qDEB_HOST_MULTIARCH)"
   # The same files from the same commit, or from the same sources without git.
   SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -c "safe.directory=$ROOT" -C "$ROOT" log -1 --format=%ct 2>/dev/null ||

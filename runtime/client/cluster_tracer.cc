@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/client/controller_answer.h"
 #include "runtime/client/first_answer.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -300,10 +300,10 @@ StatusOr<Trace> ClusterTracer::Stop(const trace::Ring* own) {
   if (own != nullptr) {
     TraceProcess& process = trace.processes.emplace_back();
     process.role = TraceProcess::Role::kClient;
-    process.host = control::ThisHost().name;
+    process.host = ThisHost().name;
     process.pid = getpid();
     process.threads = ThreadsOf(*own);
-    clocks.push_back({control::ThisHost().id, own_clock_});
+    clocks.push_back({ThisHost().id, own_clock_});
   }
   End();
 

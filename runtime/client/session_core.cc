@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "runtime/base/random.h"
 #include "runtime/control/awake_phase.h"
-#include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/session.capnp.h"
@@ -49,7 +49,7 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout,
       names_(RegisterNames::Continue(link_->facts().id, link_->start().register_generations)),
       next_command_(link_->start().next_command),
       first_command_(next_command_),
-      next_request_(control::RandomNumber() >> 16) {
+      next_request_(RandomNumber() >> 16) {
   // The latest of each place first: what is older names nothing any more.
   std::vector<std::pair<std::string, control::NamedRegister>> named(link_->start().names.begin(),
                                                                     link_->start().names.end());

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
+#include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "schemas/control.capnp.h"
@@ -17,8 +18,8 @@ namespace {
 constexpr std::chrono::milliseconds kResumePatience{60'000};
 
 void WriteThisHost(wire::Host::Builder host) {
-  host.setName(control::ThisHost().name);
-  host.setId(control::ThisHost().id);
+  host.setName(ThisHost().name);
+  host.setId(ThisHost().id);
 }
 
 }  // namespace
@@ -26,9 +27,9 @@ void WriteThisHost(wire::Host::Builder host) {
 control::Frame OpenSessionFrame(const OpenRequest& request) {
   return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
     auto open = message.initOpenSession();
-    open.setMinVersion(control::kOldestProtocolVersion);
-    open.setMaxVersion(control::kProtocolVersion);
-    open.setBuild(control::kBuildVersion);
+    open.setMinVersion(kOldestProtocolVersion);
+    open.setMaxVersion(kProtocolVersion);
+    open.setBuild(kBuildVersion);
     open.setName(request.name);
     WriteThisHost(open.initHost());
     open.setPid(getpid());
@@ -51,9 +52,9 @@ StatusOr<control::Frame> AttachFrame(const OpenRequest& request) {
   }
   return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
     auto attach = message.initAttachSession();
-    attach.setMinVersion(control::kOldestProtocolVersion);
-    attach.setMaxVersion(control::kProtocolVersion);
-    attach.setBuild(control::kBuildVersion);
+    attach.setMinVersion(kOldestProtocolVersion);
+    attach.setMaxVersion(kProtocolVersion);
+    attach.setBuild(kBuildVersion);
     attach.setSession(session);
     attach.setToken(request.ticket.substr(dash + 1));
     attach.setName(request.name);
@@ -69,9 +70,9 @@ control::Frame ResumeFrame(const SessionFacts& facts, Generation generation,
                            uint64_t next_command) {
   return control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
     auto resume = message.initResumeSession();
-    resume.setMinVersion(control::kOldestProtocolVersion);
-    resume.setMaxVersion(control::kProtocolVersion);
-    resume.setBuild(control::kBuildVersion);
+    resume.setMinVersion(kOldestProtocolVersion);
+    resume.setMaxVersion(kProtocolVersion);
+    resume.setBuild(kBuildVersion);
     resume.setSession(facts.id.value);
     resume.setToken(facts.token);
     resume.setClientNumber(facts.client_number);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/base/rank_text.h"
+
 namespace lockstep {
 namespace {
 
@@ -60,7 +62,7 @@ std::optional<Culprit> CulpritOf(const WorkerStatus& worker, const ClusterStatus
 std::string Summary(const ClusterStatus& status, const ClusterStory& story) {
   if (!story.culprits.empty()) {
     const Culprit& first = story.culprits.front();
-    const std::string rank = Ranks({first.rank});
+    const std::string rank = ListRanksWithAnd({first.rank});
     switch (first.kind) {
       case Culprit::Kind::kLost:
         return rank + " is lost";
@@ -73,7 +75,7 @@ std::string Summary(const ClusterStatus& status, const ClusterStory& story) {
     }
   }
   if (!story.together.empty())
-    return Ranks(story.together) + " are in a collective, nobody is late";
+    return ListRanksWithAnd(story.together) + " are in a collective, nobody is late";
   if (!status.IsReady()) return "the cluster is not complete";
   return "nothing is executed: the workers wait for commands";
 }
@@ -101,15 +103,6 @@ ClusterStory TellStory(const ClusterStatus& status) {
   }
   story.summary = Summary(status, story);
   return story;
-}
-
-std::string Ranks(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
 }
 
 }  // namespace lockstep

@@ -36,7 +36,4 @@ struct ClusterStory {
 // `status` as ExplainCluster() gave it.
 ClusterStory TellStory(const ClusterStatus& status);
 
-// "rank 2", "ranks 0, 1 and 3"
-std::string Ranks(const std::vector<Rank>& ranks);
-
 }  // namespace lockstep

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <vector>
 
+#include "runtime/base/rank_text.h"
+
 namespace lockstep::collective {
 namespace {
 
@@ -43,13 +45,6 @@ std::string Describe(const Call& call, uint64_t count, absl::Span<const int64_t>
   return text.str();
 }
 
-std::string NameRanks(absl::Span<const Rank> world_ranks) {
-  std::ostringstream text;
-  text << (world_ranks.size() == 1 ? "rank " : "ranks ");
-  for (size_t i = 0; i < world_ranks.size(); ++i) text << (i == 0 ? "" : ", ") << world_ranks[i];
-  return text.str();
-}
-
 std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
                                  absl::Span<const Rank> world_ranks) {
   std::ostringstream text;
@@ -64,7 +59,7 @@ std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
       told[j] = true;
     }
     std::sort(alike.begin(), alike.end());
-    text << (i == 0 ? "" : "; ") << NameRanks(alike) << (alike.size() == 1 ? " calls " : " call ")
+    text << (i == 0 ? "" : "; ") << ListRanks(alike) << (alike.size() == 1 ? " calls " : " call ")
          << descriptions[i];
   }
   return text.str();
@@ -73,9 +68,9 @@ std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
 Status DescribeAbsence(std::vector<Rank> ended, std::vector<Rank> left, std::vector<Rank> late,
                        const std::string& what) {
   for (auto* ranks : {&ended, &left, &late}) std::sort(ranks->begin(), ranks->end());
-  if (!ended.empty()) return Unavailable(NameRanks(ended), " ended during ", what);
-  if (!left.empty()) return Unavailable(NameRanks(left), " gave up during ", what);
-  return DeadlineExceeded(NameRanks(late), " did not come to ", what, " in time");
+  if (!ended.empty()) return Unavailable(ListRanks(ended), " ended during ", what);
+  if (!left.empty()) return Unavailable(ListRanks(left), " gave up during ", what);
+  return DeadlineExceeded(ListRanks(late), " did not come to ", what, " in time");
 }
 
 }  // namespace lockstep::collective

@@ -58,9 +58,6 @@ std::string Describe(const Call& call, uint64_t count, absl::Span<const int64_t>
 std::string DescribeDisagreement(absl::Span<const std::string> descriptions,
                                  absl::Span<const Rank> world_ranks);
 
-// "rank 3" or "ranks 0, 1, 3"
-std::string NameRanks(absl::Span<const Rank> world_ranks);
-
 // Who is missing from `what`, by rank of the world. One that ended is why others gave up, and is
 // named before them (kUnavailable); if nobody did either, they are late (kDeadlineExceeded).
 Status DescribeAbsence(std::vector<Rank> ended, std::vector<Rank> left, std::vector<Rank> late,

@@ -2,7 +2,7 @@
 
 #include <arpa/inet.h>
 
-#include "services/config/quantity.h"
+#include "runtime/base/quantity.h"
 
 namespace lockstep::config {
 namespace {

@@ -136,7 +136,7 @@ Setting Count(std::string key, size_t& field, size_t min, size_t max, std::strin
 
 Setting Size(std::string key, size_t& field, size_t min, size_t max, std::string doc) {
   return Row(
-      std::move(key), "size", FormatSize(min) + " to " + FormatSize(max), std::move(doc),
+      std::move(key), "size", ExactSize(min) + " to " + ExactSize(max), std::move(doc),
       [&field, min, max](const RawValue& value) {
         LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
         LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t bytes, ParseSize(text));
@@ -144,7 +144,7 @@ Setting Size(std::string key, size_t& field, size_t min, size_t max, std::string
         field = bytes;
         return OkStatus();
       },
-      [&field] { return FormatSize(field); });
+      [&field] { return ExactSize(field); });
 }
 
 Setting PathList(std::string key, std::vector<std::string>& field, std::string doc) {
@@ -266,19 +266,18 @@ Setting MicrosecondSetting(std::string key, std::function<void(std::chrono::micr
                            std::chrono::microseconds granule, std::chrono::microseconds min,
                            std::chrono::microseconds max, std::string doc) {
   return Row(
-      std::move(key), "duration", FormatDuration(min) + " to " + FormatDuration(max),
-      std::move(doc),
+      std::move(key), "duration", ExactDuration(min) + " to " + ExactDuration(max), std::move(doc),
       [set = std::move(set), granule, min, max](const RawValue& value) {
         LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, Scalar(value));
         LOCKSTEP_ASSIGN_OR_RETURN(const std::chrono::microseconds duration, ParseDuration(text));
         if (duration < min || duration > max) return OutOfBounds(value);
         if (duration % granule != std::chrono::microseconds::zero()) {
-          return InvalidArgument("\"", text, "\" is not a multiple of ", FormatDuration(granule));
+          return InvalidArgument("\"", text, "\" is not a multiple of ", ExactDuration(granule));
         }
         set(duration);
         return OkStatus();
       },
-      [get = std::move(get)] { return FormatDuration(get()); });
+      [get = std::move(get)] { return ExactDuration(get()); });
 }
 
 Setting Documented(std::string key, std::string type, std::string fallback, std::string allowed,

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "runtime/base/status.h"
-#include "services/config/entry.h"
-#include "services/config/quantity.h"
+#include "services/config/yaml.h"
 
 namespace lockstep::config {
 
@@ -60,7 +60,7 @@ Setting PathList(std::string key, std::vector<std::string>& field, std::string d
 // A list of texts, each of which `check` accepts.
 Setting TextList(std::string key, std::vector<std::string>& field, std::string allowed,
                  std::string doc, std::function<Status(const std::string&)> check);
-// A file with a secret key; the key itself (takes_secrets) only where nobody else sees it
+// A file with a secret key; the key itself (takes_secrets) only where no other user sees it
 // (RawValue::is_private).
 Setting SecretKeyFile(std::string key, std::string& field, std::string doc);
 // A public key, or a file of such keys.

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "runtime/control/keys/key.h"
-#include "services/config/standard_input.h"
 #include "services/config/yaml.h"
 
 namespace lockstep::config {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "services/config/entry.h"
 #include "services/config/problems.h"
 #include "services/config/setting.h"
+#include "services/config/yaml.h"
 
 namespace lockstep::config {
 
@@ -23,7 +23,7 @@ std::string NameOf(const Sources& sources);
 // The entries of all sources, later ones overriding. A file that cannot be read is a problem too.
 std::vector<Entry> ReadSources(const Sources& sources, Problems& problems);
 
-// The entry that decides about `key`: later ones override. Null if nobody gives it. Borrowed.
+// The entry that decides about `key`: later ones override. Null if none gives it. Borrowed.
 const Entry* LastOf(const std::vector<Entry>& entries, const std::string& key);
 
 // Stores `entries` into `settings`. Problems: unknown keys (with the nearest known one), values

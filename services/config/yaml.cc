@@ -14,11 +14,19 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/keys/key.h"
-#include "services/config/standard_input.h"
 #include "services/config/yaml_document.h"
 
 namespace lockstep::config {
 namespace {
+
+constexpr std::string_view kEndLine = "\n...\n";
+
+// Where the line "..." begins, or npos.
+size_t FindEndLine(const std::string& text) {
+  if (text.rfind(kEndLine.substr(1), 0) == 0) return 0;
+  const size_t newline = text.find(kEndLine);
+  return newline == std::string::npos ? newline : newline + 1;
+}
 
 // A configuration has a few dozen values.
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
@@ -183,7 +191,7 @@ std::vector<Entry> ReadYamlFile(const std::string& path, Problems& problems) {
 
 std::vector<Entry> ParseAssignment(const std::string& assignment, Problems& problems) {
   const size_t equals = assignment.find('=');
-  // Whoever gives a secret here is told off, but it is not repeated in logs.
+  // A secret that is given here is refused, but not repeated in logs.
   const std::string where =
       "--set " + (control::HasSecret(assignment) ? assignment.substr(0, equals) : assignment);
   if (equals == std::string::npos || equals == 0) {
@@ -225,6 +233,21 @@ std::string YamlScalar(std::string_view text) {
   YAML::Emitter quoted;
   quoted << YAML::DoubleQuoted << std::string(text);
   return quoted.c_str();
+}
+
+StatusOr<std::string> ReadDocument(int fd, size_t max_bytes) {
+  std::string text;
+  while (text.size() <= max_bytes) {
+    char part[4096];
+    const ssize_t count = read(fd, part, sizeof part);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return NotFound("cannot be read: ", std::strerror(errno));
+    if (count == 0) return text;
+    text.append(part, static_cast<size_t>(count));
+    const size_t end = FindEndLine(text);
+    if (end != std::string::npos) return text.substr(0, end);
+  }
+  return InvalidArgument("is larger than ", max_bytes, " bytes: this is no configuration");
 }
 
 }  // namespace lockstep::config

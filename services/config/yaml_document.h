@@ -1,4 +1,4 @@
-// Reads the YAML of files that anybody may have written: within limits.
+// Reads the YAML of untrusted files: within limits.
 //
 // yaml-cpp reads what is short and becomes large: an alias stands for all that its anchor holds, so
 // a few lines of aliases of aliases stand for more than any memory, and an alias inside its own
@@ -16,7 +16,7 @@ namespace lockstep::config {
 struct YamlLimits {
   size_t bytes = size_t{1} << 20;
   int depth = 64;
-  // What is seen by whoever follows all aliases.
+  // Counted with all aliases followed.
   size_t values = 1'000'000;
 };
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "services/controller/controller.h"
 
@@ -50,12 +50,12 @@ void Controller::Consider(const control::PeerName& peer, const Candidate& candid
   if (MayFollow(peer, candidate)) return TellToWait(peer);
   const StatusOr<Rank> rank = membership_.Admit(peer, candidate);
   if (!rank.ok()) {
-    log::Warn("worker ", control::ProcessLabel(candidate.host, candidate.pid),
+    log::Warn("worker ", ProcessLabel(candidate.host, candidate.pid),
               " is refused: ", Message(rank.status()));
     return RefuseWorker(peer, rank.status());
   }
-  log::Info(log::OfRank(*rank), "worker is ", control::ProcessLabel(candidate.host, candidate.pid),
-            " on ", candidate.device);
+  log::Info(log::OfRank(*rank), "worker is ", ProcessLabel(candidate.host, candidate.pid), " on ",
+            candidate.device);
   watches_[static_cast<size_t>(*rank)] =
       liveness_->Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment);
   stuck_[static_cast<size_t>(*rank)] = 0;
@@ -76,8 +76,8 @@ bool Controller::IsReached(const control::PeerName& peer, const Candidate& candi
   }
   if (reached->ok()) return true;
   const std::string why =
-      "the controller cannot connect to worker " +
-      control::ProcessLabel(candidate.host, candidate.pid) + ": " + Message(*reached) +
+      "the controller cannot connect to worker " + ProcessLabel(candidate.host, candidate.pid) +
+      ": " + Message(*reached) +
       "; open that port, or set data_address, bulk_endpoint or advertise_address";
   log::Warn(why);
   membership_.NoteOutOfReach(candidate.wanted_rank, why);
@@ -121,9 +121,9 @@ void Controller::MakeWayFor(const Candidate& candidate) {
   const Membership::Member member = membership_.member(rank);
   const auto& theirs = member.facts.inventory;
   if (theirs.has_value() && theirs->epoch >= candidate.inventory->epoch) return;
-  const Status why = AlreadyExists("rank ", rank, " was given to ",
-                                   control::ProcessLabel(candidate.host, candidate.pid),
-                                   ", which has kept more of it");
+  const Status why =
+      AlreadyExists("rank ", rank, " was given to ", ProcessLabel(candidate.host, candidate.pid),
+                    ", which has kept more of it");
   // One that takes any rank asks again, and gets another.
   if (member.facts.wanted_rank >= 0) RefuseWorker(member.peer, why);
   FreeRank(rank, Message(why));

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
 
@@ -94,7 +94,7 @@ StatusOr<SessionEntry*> Controller::FindByToken(const control::PeerName& client,
   }
   if (!session->client.empty() && session->client != client) {
     return FailedPrecondition("session ", id, " cannot be ", how, ": it has a client, ",
-                              control::ProcessLabel(session->host, session->pid),
+                              ProcessLabel(session->host, session->pid),
                               ", which has to detach, or to be silent for ",
                               options_.session_lease.count(), " ms");
   }
@@ -111,7 +111,7 @@ Status Controller::Attach(const PendingOpen& open, wire::AttachSession::Reader a
   if (!session->owner_until.Expired()) {
     return FailedPrecondition(
         "session ", session->id, " cannot be attached to yet: the controller was restarted, and ",
-        control::ProcessLabel(session->host, session->pid), ", which had the session, has ",
+        ProcessLabel(session->host, session->pid), ", which had the session, has ",
         session->owner_until.RemainingMillis(), " ms left to come back to it");
   }
   ++session->client_number;
@@ -132,7 +132,7 @@ void Controller::Adopt(SessionEntry& session, const std::string& name, wire::Hos
   session.host_id = ShortName(control::ToString(host.getId()));
   session.pid = pid;
   log::Info(log::OfSession(session.id.value), "session has a client again: \"", session.name,
-            "\", ", control::ProcessLabel(session.host, session.pid));
+            "\", ", ProcessLabel(session.host, session.pid));
   TellClient(session);
 }
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
@@ -46,13 +47,13 @@ std::string Controller::ShortName(const std::string& name) {
 }
 
 Status Controller::CheckVersion(uint32_t oldest, uint32_t newest, const std::string& build) {
-  if (oldest <= control::kProtocolVersion && newest >= control::kOldestProtocolVersion) {
+  if (oldest <= kProtocolVersion && newest >= kOldestProtocolVersion) {
     return OkStatus();
   }
   return FailedPrecondition("the client (Lockstep ", ShortName(build),
                             ") speaks protocol versions ", oldest, " to ", newest,
-                            ", this controller (Lockstep ", control::kBuildVersion, ") ",
-                            control::kOldestProtocolVersion, " to ", control::kProtocolVersion);
+                            ", this controller (Lockstep ", kBuildVersion, ") ",
+                            kOldestProtocolVersion, " to ", kProtocolVersion);
 }
 
 Status Controller::HandleClient(const control::PeerName& client, const control::Message& message) {
@@ -111,7 +112,7 @@ Status Controller::HandleClient(const control::PeerName& client, const control::
           }
         }
         return Unimplemented("unknown kind of message ", static_cast<int>(reader.which()),
-                             "; this controller is Lockstep ", control::kBuildVersion);
+                             "; this controller is Lockstep ", kBuildVersion);
       });
 }
 
@@ -218,7 +219,7 @@ Status Controller::OpenSession(const PendingOpen& pending, wire::OpenSession::Re
   session.bulk_key = control::ToString(open.getBulkKey());
   session.forward_output = open.getForwardOutput();
   log::Info(log::OfSession(session.id.value), "session \"", session.name, "\" opened by ",
-            control::ProcessLabel(session.host, session.pid));
+            ProcessLabel(session.host, session.pid));
 
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initOpenSession(), session);
@@ -233,7 +234,7 @@ void Controller::SendOpened(SessionEntry& session) {
          auto opened = message.initSessionOpened();
          opened.setSession(session.id.value);
          opened.setToken(session.token);
-         opened.setVersion(control::kProtocolVersion);
+         opened.setVersion(kProtocolVersion);
          WritePeers(opened.initWorkers(static_cast<unsigned>(membership_.size())));
          opened.setController(incarnation_.value);
          opened.setLeaseMillis(static_cast<uint32_t>(options_.session_lease.count()));

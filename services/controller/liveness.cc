@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/control/activity_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/trace/event.h"
@@ -64,7 +64,7 @@ WatchId LivenessMonitor::Watch(Rank rank, const std::string& host_id, int pid,
   watched.last_heard = Deadline::Clock::now();
   watched.pid = pid;
   if (page.ok()) watched.page = *std::move(page);
-  if (host_id == control::ThisHost().id && pid != getpid()) {
+  if (host_id == ThisHost().id && pid != getpid()) {
     // Where the kernel cannot (an old one), heartbeats must do.
     StatusOr<WatchedProcess> process = WatchedProcess::Watch(pid);
     watched.had_ended = process.status().code() == StatusCode::kNotFound;

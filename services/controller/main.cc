@@ -7,9 +7,9 @@
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/zmq/zmq_context.h"
-#include "services/config/cluster_config.h"
 #include "services/config/yaml.h"
 #include "services/controller/controller.h"
+#include "services/controller/settings.h"
 #include "services/process/service_main.h"
 
 namespace {
@@ -43,14 +43,14 @@ int main(int argc, char** argv) {
       "The controller of a Lockstep cluster: admits workers, opens sessions, orders all commands.",
       "  lockstep-controller --config controller.yaml\n"
       "  lockstep-controller --config controller.yaml --set workers=8 --set cluster=demo\n",
-      config::Describe(config::FileKind::kController),
+      controller::DescribeSettings(),
       {{"--write-endpoints", "FILE", "Writes the endpoints to FILE once it listens",
         &endpoints_file}}};
   process::ServiceFlags flags;
   if (const auto exit_code = process::ParseCommandLine(program, argc, argv, &flags)) {
     return *exit_code;
   }
-  const auto options = config::LoadController(flags.sources);
+  const auto options = controller::LoadOptions(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
   if (const auto asked = process::AskTheOneThatRuns(flags, options->metrics_endpoint)) {
     return *asked;

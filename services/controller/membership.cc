@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
+#include "runtime/base/version.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::controller {
@@ -49,13 +50,11 @@ Candidate ReadCandidate(wire::Hello::Reader hello) {
 }
 
 Status Membership::Check(const Candidate& candidate) const {
-  if (candidate.min_version > control::kProtocolVersion ||
-      candidate.max_version < control::kOldestProtocolVersion) {
-    return FailedPrecondition("worker ", control::ProcessLabel(candidate.host, candidate.pid),
-                              " (Lockstep ", candidate.build, ") speaks protocol versions ",
-                              candidate.min_version, " to ", candidate.max_version,
-                              ", this controller (Lockstep ", control::kBuildVersion, ") ",
-                              control::kOldestProtocolVersion, " to ", control::kProtocolVersion,
+  if (candidate.min_version > kProtocolVersion || candidate.max_version < kOldestProtocolVersion) {
+    return FailedPrecondition("worker ", ProcessLabel(candidate.host, candidate.pid), " (Lockstep ",
+                              candidate.build, ") speaks protocol versions ", candidate.min_version,
+                              " to ", candidate.max_version, ", this controller (Lockstep ",
+                              kBuildVersion, ") ", kOldestProtocolVersion, " to ", kProtocolVersion,
                               "; install the same release on both");
   }
   if (!candidate.cluster.empty() && candidate.cluster != cluster_) {
@@ -190,7 +189,7 @@ Rank Membership::FindPeer(const control::PeerName& peer) const {
 }
 
 std::string Membership::Label(Rank rank) const {
-  return control::ProcessLabel(member(rank).facts.host, member(rank).facts.pid);
+  return ProcessLabel(member(rank).facts.host, member(rank).facts.pid);
 }
 
 Status Membership::Whole() const {

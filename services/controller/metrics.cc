@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 
 namespace lockstep::controller {
 namespace {
@@ -194,7 +194,7 @@ void Metrics::TellCounts(metrics::Families& families) const {
 std::string Metrics::Text() const {
   metrics::Families families;
   families.Gauge("lockstep_build_info", "1; the labels say which build this is.", 1,
-                 {{"version", control::kBuildVersion}});
+                 {{"version", kBuildVersion}});
   {
     std::lock_guard lock(mutex_);
     families.Gauge("lockstep_epoch", "The world's epoch: it grows with every world.",

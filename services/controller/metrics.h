@@ -17,7 +17,6 @@
 #include "services/controller/options.h"
 #include "services/controller/session_table.h"
 #include "services/controller/skew.h"
-#include "services/metrics/codes.h"
 #include "services/metrics/counters.h"
 #include "services/metrics/families.h"
 

@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/base/rank_text.h"
+
 namespace lockstep::controller {
 namespace {
 
 // One session as its ranks know it.
 using Copies = std::map<Rank, const control::SessionRecord*>;
-
-// "rank 3", "ranks 0, 1"
-std::string NameRanks(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (const Rank rank : ranks) text += (rank == ranks.front() ? "" : ", ") + std::to_string(rank);
-  return text;
-}
 
 // What some ranks have been sent of the session and others have not.
 std::string DescribeDifferences(const Copies& copies, uint64_t next_command) {
@@ -27,8 +22,8 @@ std::string DescribeDifferences(const Copies& copies, uint64_t next_command) {
   }
   if (behind.empty()) return "";
   return "; commands " + std::to_string(first) + " to " + std::to_string(next_command - 1) +
-         " have reached " + NameRanks(ahead) + ", but not, or not all of them, " +
-         NameRanks(behind) + ": registers that they change may differ";
+         " have reached " + ListRanks(ahead) + ", but not, or not all of them, " +
+         ListRanks(behind) + ": registers that they change may differ";
 }
 
 RestoredSession Merge(const Copies& copies, int world_size) {

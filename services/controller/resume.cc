@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
 #include "runtime/control/value_codec.h"
 #include "services/controller/controller.h"
 #include "services/controller/restored_sessions.h"
@@ -41,8 +41,7 @@ std::vector<Rank> Controller::RestoreSessions() {
     session.was_restored = true;
     Orphan(session, std::max(options_.session_lease, session.keep_for));
     log::Warn(log::OfSession(session.id.value), "session \"", session.name, "\" of ",
-              control::ProcessLabel(session.host, session.pid),
-              " is restored: ", session.failure.message);
+              ProcessLabel(session.host, session.pid), " is restored: ", session.failure.message);
   }
   // Keys may have been taken back while there was no controller.
   gate_version_.reset();
@@ -62,9 +61,9 @@ Status Controller::CheckResume(const control::PeerName& client,
       const SessionEntry* const session,
       FindByToken(client, id, control::ToString(resume.getToken()), "resumed"));
   if (resume.getClientNumber() < session->client_number) {
-    return PermissionDenied(
-        "session ", id, " cannot be resumed: ", control::ProcessLabel(session->host, session->pid),
-        " has attached to it since");
+    return PermissionDenied("session ", id,
+                            " cannot be resumed: ", ProcessLabel(session->host, session->pid),
+                            " has attached to it since");
   }
   LOCKSTEP_RETURN_IF_ERROR(CheckBulkKey(resume.getBulkKey()));
   if (resume.getNextCommand() < session->next_command) {

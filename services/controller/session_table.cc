@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/control/host.h"
+#include "runtime/base/random.h"
 
 namespace lockstep::controller {
 namespace {
@@ -29,7 +29,7 @@ SessionEntry& SessionTable::Open(const control::PeerName& client) {
   SessionEntry& session = Add(id);
   session.id = id;
   session.client = client;
-  session.token = control::RandomHex(16);
+  session.token = RandomHex(16);
   return session;
 }
 

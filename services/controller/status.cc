@@ -5,9 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
+#include "runtime/base/version.h"
 #include "runtime/control/activity_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "services/controller/controller.h"
 
@@ -71,8 +72,7 @@ void Controller::NoticeStuckWorkers() {
     uint64_t& told = stuck_[static_cast<size_t>(rank)];
     if (!IsStuck(activity) || told == activity.launched) continue;
     told = activity.launched;
-    log::Warn(log::OfRank(rank), "worker (",
-              control::ProcessLabel(member.facts.host, member.facts.pid),
+    log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
               ") is stuck, or slow: it executes ", activity.Describe());
   }
 }
@@ -119,7 +119,7 @@ void Controller::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
   if (session->command_timeout.count() == 0 || activity.since < session->command_timeout) return;
   const Membership::Member& member = membership_.member(rank);
   control::RemoteError error = control::ErrorOf(DeadlineExceeded(
-      "worker rank ", rank, " (", control::ProcessLabel(member.facts.host, member.facts.pid),
+      "worker rank ", rank, " (", ProcessLabel(member.facts.host, member.facts.pid),
       ") has been executing it for ", activity.since.count(), " ms, longer than the ",
       session->command_timeout.count(), " ms that the session gives its commands"));
   error.rank = rank;
@@ -135,8 +135,7 @@ control::RemoteError Controller::LateError(SessionId session, const std::vector<
     const WorkerActivity activity = liveness_->LastHeardOf(rank).activity;
     const Membership::Member& member = membership_.member(rank);
     text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
-            control::ProcessLabel(member.facts.host, member.facts.pid) + ") executes " +
-            activity.Describe();
+            ProcessLabel(member.facts.host, member.facts.pid) + ") executes " + activity.Describe();
     // Whoever executes something of his own is nearer to the cause than who waits in a collective.
     // Another session's command is no place in this one.
     if (error.rank >= 0 || activity.kind != WorkerActivity::Kind::kCommand) continue;
@@ -170,7 +169,7 @@ void Controller::SendStatus(const control::PeerName& client, uint64_t request,
         auto status = message.initClusterStatus();
         status.setRequest(request);
         status.setCluster(options_.cluster);
-        status.setBuild(control::kBuildVersion);
+        status.setBuild(kBuildVersion);
         status.setEpoch(epoch_.value);
         status.setPid(getpid());
         status.setUptimeMillis(MillisSince(started_));

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
+#include "runtime/base/random.h"
 #include "schemas/trace.capnp.h"
 
 namespace lockstep::controller {
@@ -26,7 +27,7 @@ Status Tracing::Begin(const control::PeerName& client, uint32_t events, TimePoin
         "time, try again when it is over");
   }
   End();
-  trace_ = control::RandomNumber();
+  trace_ = RandomNumber();
   client_ = client;
   heard_ = now;
   ring_.Start(events);
@@ -85,8 +86,8 @@ void Tracing::AddBatch(SessionId session, uint64_t first_command, uint64_t bytes
 
 trace::Events Tracing::Events(uint64_t from) const {
   trace::Events events;
-  events.host_name = control::ThisHost().name;
-  events.host_id = control::ThisHost().id;
+  events.host_name = ThisHost().name;
+  events.host_id = ThisHost().id;
   events.pid = getpid();
   // All others are compared with this clock.
   events.clocks = {{}, {}};

@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/base/shared_segment.h"
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
@@ -29,7 +30,7 @@ constexpr ptrdiff_t kMaxAwaiting = 256;
 
 // Removes what a killed worker left in this host's memory; a live one's is not touched.
 void SweepMemoryOf(const Membership::Member& member) {
-  if (!member.facts.segment.empty() && member.facts.host_id == control::ThisHost().id) {
+  if (!member.facts.segment.empty() && member.facts.host_id == ThisHost().id) {
     SharedSegment::Sweep(member.facts.segment);
   }
 }
@@ -87,7 +88,7 @@ control::Frame Controller::WelcomeFor(Rank rank, bool forget) {
   return control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
     envelope.setEpoch(epoch_.value);
     auto welcome = envelope.initWelcome();
-    welcome.setVersion(control::kProtocolVersion);
+    welcome.setVersion(kProtocolVersion);
     welcome.setRank(rank);
     WritePeers(welcome.initPeers(static_cast<unsigned>(membership_.size())));
     welcome.setLivenessEndpoint(liveness_endpoint_);
@@ -101,8 +102,8 @@ control::Frame Controller::WelcomeFor(Rank rank, bool forget) {
     welcome.setForget(forget);
     welcome.setCommunicator(options_.communicator);
     auto host = welcome.initControllerHost();
-    host.setName(control::ThisHost().name);
-    host.setId(control::ThisHost().id);
+    host.setName(ThisHost().name);
+    host.setId(ThisHost().id);
     auto list = welcome.initSessions(static_cast<unsigned>(records.size()));
     for (unsigned i = 0; i < list.size(); ++i) control::WriteSessionRecord(list[i], records[i]);
   });
@@ -206,8 +207,7 @@ void Controller::NoticeLosses() {
 
 void Controller::FreeRank(Rank rank, const std::string& reason) {
   const Membership::Member& member = membership_.member(rank);
-  log::Warn(log::OfRank(rank), "worker (",
-            control::ProcessLabel(member.facts.host, member.facts.pid),
+  log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
             ") is free again, its worker is gone before all had joined: ", reason);
   SweepMemoryOf(member);
   liveness_->Forget(rank);
@@ -219,7 +219,7 @@ void Controller::HandleLost(Rank rank, const std::string& reason, const LastHear
   const Membership::Member& member = membership_.member(rank);
   if (member.state == Membership::State::kWaiting) return FreeRank(rank, reason);
   if (!membership_.IsWelcome(rank)) return;
-  const std::string label = control::ProcessLabel(member.facts.host, member.facts.pid);
+  const std::string label = ProcessLabel(member.facts.host, member.facts.pid);
   log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
   membership_.MarkLost(rank, reason);
   metrics_.counts().workers_lost.Add();

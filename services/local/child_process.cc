@@ -4,12 +4,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <sstream>
 #include <utility>
 
 namespace lockstep::local {
@@ -101,6 +105,20 @@ class SpawnPlan {
   posix_spawn_file_actions_t actions_;
 };
 
+namespace fs = std::filesystem;
+
+bool IsExecutable(const fs::path& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+// In directories that the user did not choose, such as those above the running program, only files
+// of this user or of root are trusted.
+bool IsTrusted(const fs::path& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0);
+}
+
 }  // namespace
 
 StatusOr<ChildProcess> ChildProcess::Spawn(const ChildOptions& options) {
@@ -152,7 +170,7 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
 ChildProcess::~ChildProcess() {
   if (pidfd_ < 0) return;
   Signal(SIGKILL);
-  // A process that even SIGKILL does not end hangs in the kernel: nobody can do better.
+  // A process that even SIGKILL does not end hangs in the kernel: no more can be done.
   (void)Wait(Deadline::After(kKillPatience));
   close(pidfd_);
 }
@@ -202,6 +220,41 @@ StatusOr<ExitStatus> ChildProcess::Terminate(Deadline patience) {
 void ChildProcess::Release() {
   if (pidfd_ >= 0) close(pidfd_);
   pidfd_ = -1;
+}
+
+std::string FindInPath(const std::string& name) {
+  const char* search_path = std::getenv("PATH");
+  std::istringstream directories(search_path != nullptr ? search_path : "");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (directory.empty()) continue;
+    const fs::path candidate = fs::path(directory) / name;
+    if (IsExecutable(candidate)) return candidate.string();
+  }
+  return "";
+}
+
+StatusOr<std::string> FindProgram(const std::string& name, const std::string& variable,
+                                  const std::string& build_directory) {
+  if (const char* chosen = std::getenv(variable.c_str()); chosen != nullptr && *chosen != '\0') {
+    if (IsExecutable(chosen)) return std::string(chosen);
+    return NotFound("$", variable, " is \"", chosen, "\", which is no executable file");
+  }
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path beside = self.parent_path() / name;
+  if (!error && IsExecutable(beside)) return beside.string();
+
+  // Programs of the build tree lie two or three folders deep in it.
+  fs::path above = self.parent_path();
+  for (int level = 0; level < 4 && above.has_relative_path();
+       ++level, above = above.parent_path()) {
+    const fs::path built = above / build_directory / name;
+    if (!error && IsExecutable(built) && IsTrusted(built)) return built.string();
+  }
+
+  if (std::string found = FindInPath(name); !found.empty()) return found;
+  return NotFound("cannot find the program ", name, ": it is not beside ", self.string(),
+                  ", not in PATH, and $", variable, " is not set");
 }
 
 }  // namespace lockstep::local

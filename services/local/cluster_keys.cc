@@ -15,13 +15,12 @@ StatusOr<control::KeyPair> MakeKey(const std::string& path, const std::string& n
 
 }  // namespace
 
-Status MakeKeysIfNeeded(config::ClusterOptions& cluster, const std::string& directory) {
+Status MakeKeysIfNeeded(ClusterOptions& cluster, const std::string& directory) {
   const bool has_keys = !cluster.controller.key.empty();
-  const bool needs_keys = config::NeedsKeys(cluster.controller) || cluster.HasOtherHosts();
-  return has_keys || !needs_keys ? OkStatus() : MakeKeys(cluster, directory);
+  return has_keys || !cluster.NeedsKeys() ? OkStatus() : MakeKeys(cluster, directory);
 }
 
-Status MakeKeys(config::ClusterOptions& cluster, const std::string& directory) {
+Status MakeKeys(ClusterOptions& cluster, const std::string& directory) {
   controller::ControllerOptions& controller = cluster.controller;
   controller.key = directory + "/controller.key";
   controller.allowed_keys = directory + "/allowed_keys";
@@ -48,7 +47,7 @@ Status MakeKeys(config::ClusterOptions& cluster, const std::string& directory) {
   return OkStatus();
 }
 
-StatusOr<ControllerAddress> OperatorAddress(const config::ClusterOptions& cluster,
+StatusOr<ControllerAddress> OperatorAddress(const ClusterOptions& cluster,
                                             const std::string& endpoint) {
   if (cluster.operator_key.empty() || cluster.controller.key.empty()) {
     return ControllerAddress(endpoint);

@@ -11,8 +11,10 @@
 #include "runtime/client/admin.h"
 #include "services/config/endpoint.h"
 #include "services/config/yaml.h"
+#include "services/controller/settings.h"
 #include "services/local/cluster_keys.h"
 #include "services/local/remote_command.h"
+#include "services/worker/settings.h"
 
 namespace lockstep::local {
 namespace {
@@ -52,7 +54,7 @@ StatusOr<std::unique_ptr<ClusterProcesses>> ClusterProcesses::Start(
   cluster->controller_.push_back(std::move(controller));
   // Workers start while the controller does, unless only the controller can tell its port, or its
   // address as others see it.
-  const config::ClusterOptions& config = cluster->options_.cluster;
+  const ClusterOptions& config = cluster->options_.cluster;
   const bool is_known = !IsAnyPort(config.controller.worker_endpoint) && !config.HasOtherHosts();
   if (is_known) LOCKSTEP_RETURN_IF_ERROR(cluster->StartWorkers());
   LOCKSTEP_RETURN_IF_ERROR(cluster->ReadEndpoints(deadline, cancel_fd));
@@ -127,7 +129,7 @@ StatusOr<ServiceProcess> ClusterProcesses::StartController() {
   return ServiceProcess::Start({.role = "controller",
                                 .program = options_.controller_program,
                                 .directory = options_.directory,
-                                .settings = config::ToYaml(options_.cluster.controller),
+                                .settings = controller::ToYaml(options_.cluster.controller),
                                 .arguments = {"--write-endpoints", endpoints_file},
                                 .detached = options_.detached});
 }
@@ -136,10 +138,10 @@ StatusOr<ServiceProcess> ClusterProcesses::StartWorker(const worker::WorkerOptio
   ServiceProcessOptions process{.role = "worker-" + std::to_string(worker.rank),
                                 .program = options_.worker_program,
                                 .directory = options_.directory,
-                                .settings = config::ToYaml(worker),
+                                .settings = worker::ToYaml(worker),
                                 .arguments = {},
                                 .detached = options_.detached};
-  const config::HostOptions& host = options_.cluster.HostOf(worker.rank);
+  const HostOptions& host = options_.cluster.HostOf(worker.rank);
   if (!host.IsThisHost()) {
     process.place = host.host;
     process.program = options_.remote_worker_program;
@@ -225,7 +227,7 @@ Status ClusterProcesses::WaitUntilReady(Deadline deadline, int cancel_fd) {
 }
 
 std::string ClusterProcesses::LoginSlotOf(Rank rank) const {
-  const std::vector<config::HostOptions>& hosts = options_.cluster.hosts;
+  const std::vector<HostOptions>& hosts = options_.cluster.hosts;
   const std::string& name = options_.cluster.HostOf(rank).host;
   const auto first =
       std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return host.host == name; });
@@ -234,7 +236,7 @@ std::string ClusterProcesses::LoginSlotOf(Rank rank) const {
 }
 
 std::string ClusterProcesses::PlaceOf(Rank rank) const {
-  const config::HostOptions& host = options_.cluster.HostOf(rank);
+  const HostOptions& host = options_.cluster.HostOf(rank);
   return host.IsThisHost() ? "" : " (" + host.host + ")";
 }
 

@@ -13,15 +13,15 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 #include "services/local/service_process.h"
 
 namespace lockstep::local {
 
 struct ClusterProcessesOptions {
-  config::ClusterOptions cluster;
-  // Exists, and nobody else may enter it: whoever reaches the sockets commands the cluster.
-  // Sockets, logs, and the configuration files of the processes go here.
+  ClusterOptions cluster;
+  // Exists, and no other user may enter it: a program that reaches the sockets commands the
+  // cluster. Sockets, logs, and the configuration files of the processes go here.
   std::string directory;
   // The processes outlive this one, after Release().
   bool detached = false;
@@ -63,7 +63,7 @@ class ClusterProcesses {
   Status RestartController();
 
   // Waits until a process ends, and says which and how (kUnavailable); each is reported once. OK:
-  // the cluster was shut down in order, by whoever could reach it. kDeadlineExceeded: all still
+  // the cluster was shut down in order, by some client. kDeadlineExceeded: all still
   // run. kCancelled: `cancel_fd` became readable (-1: none).
   Status WaitForEnd(Deadline deadline, int cancel_fd = -1);
 

@@ -4,10 +4,10 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/random.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/config/endpoint.h"
-#include "services/config/service_config.h"
+#include "services/config/service_settings.h"
 #include "services/controller/controller.h"
 #include "services/local/child_process.h"
 #include "services/local/local_workers.h"
@@ -47,7 +47,7 @@ struct LocalCluster::Impl {
   std::shared_ptr<control::ZmqContext> context = control::ZmqContext::Create();
   std::unique_ptr<controller::Controller> controller;
   std::unique_ptr<LocalWorkers> workers;
-  std::string endpoint;  // for anybody
+  std::string endpoint;  // for any client
   std::string
       inproc_endpoint;  // for clients of this process: a message takes no way through a kernel
   std::vector<pid_t> worker_pids;
@@ -77,8 +77,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     LOCKSTEP_ASSIGN_OR_RETURN(directory, TemporaryDirectory::Create());
   }
   tcp = options.tcp;
-  const std::string cluster =
-      options.cluster.empty() ? "local-" + control::RandomHex(8) : options.cluster;
+  const std::string cluster = options.cluster.empty() ? "local-" + RandomHex(8) : options.cluster;
 
   controller::ControllerOptions controller_options;
   controller_options.cluster = cluster;

@@ -20,7 +20,7 @@ struct LocalClusterOptions {
 
   int workers = 4;
   Mode mode = Mode::kThreads;
-  // kProcesses: everything goes through ports of 127.0.0.1, as between hosts. Anybody on this host
+  // kProcesses: everything goes through ports of 127.0.0.1, as between hosts. Any user of this host
   // can connect to them.
   bool tcp = false;
   // Name for status and logs; a unique one is made if empty.

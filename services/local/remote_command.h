@@ -14,7 +14,7 @@ std::string ShellLine(const std::vector<std::string>& words);
 
 // `ssh`, then `host` and a command line for the shell there: it runs `program`, a worker that reads
 // its configuration from standard input and stops when that ends. No setting is in it, because
-// anybody may look at the processes of a host.
+// any user may look at the processes of a host.
 std::vector<std::string> RemoteCommand(const std::vector<std::string>& ssh, const std::string& host,
                                        const std::string& program);
 

@@ -36,7 +36,7 @@ class ServiceProcess {
   Status CheckRunning();
   // True once CheckRunning() has told that it has ended.
   bool reported() const { return end_.has_value(); }
-  // True if that end had exit code 0: somebody asked it to stop.
+  // True if that end had exit code 0: it was asked to stop.
   bool EndedInOrder() const { return reported() && end_->ok(); }
 
   // Waits, then kills it at `patience`. OK if it ended with exit code 0, or if the end is known

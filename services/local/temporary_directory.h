@@ -1,4 +1,4 @@
-// A directory for one process's sockets and logs, which nobody else may enter.
+// A directory for one process's sockets and logs, which no other user may enter.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What is told to Prometheus: families of samples, put together when somebody asks.
+// What is told to Prometheus: families of samples, put together on request.
 #pragma once
 
 #include <string>

@@ -2,27 +2,97 @@
 //
 // The HTTP library has a server of its own, which is not used: there a connection keeps one of a
 // few threads until its peer is done, the time-outs begin anew with each byte, and what waits for a
-// thread is not bounded. Eight connections that send a byte a second kept everybody else from an
+// thread is not bounded. Eight connections that send a byte a second kept all others from an
 // answer, and an orchestrator that gets none from /healthz kills the service.
 //
 // Here a slow connection costs a descriptor, and of those there are at most kMostConnections: one
-// more cuts off another, first of those that have not asked yet the oldest. Whoever asks at once is
-// answered, however many others hang around.
+// more cuts off another, first of those that have not asked yet the oldest. A request that comes
+// at once is answered, however many slow connections there are.
 #pragma once
 
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/spare_descriptors.h"
 #include "runtime/base/status.h"
-#include "services/metrics/http_connection.h"
-#include "services/metrics/socket.h"
 
 namespace lockstep::metrics {
 
-// Who asks: a Prometheus or two, a kubelet, a person.
+// A socket, or another descriptor, that is closed with its object.
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  int fd() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// From the head of a request (its line and headers, and the empty line behind them, unless the peer
+// sent no more) to the whole answer; nothing: none is sent.
+using HttpAnswer = std::function<std::string(const std::string& head)>;
+
+// A request is its line and its headers.
+inline constexpr size_t kMostHeadBytes = 16 << 10;
+// From the connection to the end of the head, however many bytes come meanwhile.
+inline constexpr std::chrono::seconds kRequestPatience{2};
+// From there until the peer has taken all of the answer: as long as Prometheus waits by itself.
+inline constexpr std::chrono::seconds kAnswerPatience{10};
+
+// One connection, which answers one request.
+//
+// Threads: one at a time. It never waits: its owner does, for events().
+class HttpConnection {
+ public:
+  // The sooner, the sooner it is cut off for another: nothing is lost with one that was answered,
+  // little with one that has not asked.
+  enum class Phase { kAnswered, kListening, kAnswering };
+
+  // `socket` does not block.
+  explicit HttpConnection(Socket socket) : socket_(std::move(socket)) {}
+
+  // Does what can be done at once. False: it is over.
+  bool Advance(const HttpAnswer& answer);
+
+  int fd() const { return socket_.fd(); }
+  // What poll() is to look for.
+  short events() const;
+  // When it is over in any case.
+  Deadline deadline() const { return deadline_; }
+  Phase phase() const { return phase_; }
+
+ private:
+  bool Receive(const HttpAnswer& answer);
+  bool Send();
+  bool PassOver();
+
+  Socket socket_;
+  Phase phase_ = Phase::kListening;
+  Deadline deadline_ = Deadline::After(kRequestPatience);
+  std::string head_;
+  std::string answer_;
+  size_t sent_bytes_ = 0;
+};
+
+// What asks: a Prometheus or two, a kubelet, a person.
 inline constexpr size_t kMostConnections = 32;
 
 // Threads: one of its own, which calls `answer`. Ownership: serves until it is destroyed, which
@@ -55,5 +125,14 @@ class HttpPort {
   std::vector<bool> has_come_;               // for each, whether there is something to do
   std::thread thread_;
 };
+
+struct Listener {
+  Socket socket;         // does not block
+  std::string endpoint;  // with the port that it really has
+};
+
+// `endpoint` is "http://ADDRESS:PORT", an IPv6 address in brackets; port * or 0: any free one.
+// kInvalidArgument; kUnavailable if it cannot listen there.
+StatusOr<Listener> Listen(const std::string& endpoint);
 
 }  // namespace lockstep::metrics

@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "services/metrics/http_port.h"
-#include "services/metrics/listen.h"
 
 namespace lockstep::metrics {
 namespace {
 
-// Nobody sends a body.
+// No request has a body.
 constexpr size_t kMostBodyBytes = 1024;
 
 // Lets the library read a request from one text and write the answer to another.

@@ -1,5 +1,5 @@
 // The HTTP port of a service: /metrics for Prometheus; /startupz, /healthz, /readyz and /idlez for
-// whoever waits for its start, restarts it, sends it work, or would rather stop it while it has
+// an orchestrator that waits for its start, restarts it, sends it work, or stops it while it has
 // none.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace lockstep::metrics {
 
-// Called by the server's thread, one at a time: who waits in one keeps the others waiting.
+// Called by the server's thread, one at a time: one that waits keeps the others waiting.
 struct Answers {
   // Prometheus' text format, version 0.0.4
   // (https://prometheus.io/docs/instrumenting/exposition_formats).

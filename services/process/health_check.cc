@@ -15,7 +15,7 @@ namespace {
 constexpr time_t kPatienceSeconds = 1;
 
 constexpr std::chrono::milliseconds kPause{200};
-// In a row: then nobody is there.
+// In a row: then no service is there.
 constexpr int kSilences = 3;
 
 Status Ask(const std::string& metrics_endpoint, const char* path) {
@@ -48,7 +48,7 @@ Status AwaitIdle(const std::string& metrics_endpoint, std::chrono::microseconds 
   const Deadline deadline = Deadline::After(patience);
   for (int silences = 0;;) {
     const Status idle = Ask(metrics_endpoint, "/idlez");
-    // A busy one may be late once; and who says otherwise may say something else in a moment.
+    // A busy one may be late once; and one that says otherwise may say something else in a moment.
     silences = idle.code() == StatusCode::kUnavailable ? silences + 1 : 0;
     const bool ask_again = idle.code() == StatusCode::kInternal ||
                            (idle.code() == StatusCode::kUnavailable && silences < kSilences);

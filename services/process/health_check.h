@@ -14,7 +14,7 @@ namespace lockstep::process {
 Status AskForHealth(const std::string& metrics_endpoint);
 
 // Returns when /idlez there says that no session is open. The last answer after `patience`, or when
-// nobody has answered three times; the other errors of AskForHealth() at once.
+// there was no answer three times; the other errors of AskForHealth() at once.
 Status AwaitIdle(const std::string& metrics_endpoint, std::chrono::microseconds patience);
 
 }  // namespace lockstep::process

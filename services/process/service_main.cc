@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/quantity.h"
+#include "runtime/base/version.h"
 #include "runtime/control/keys/key.h"
-#include "services/config/quantity.h"
 #include "services/process/health_check.h"
 
 namespace lockstep::process {
@@ -36,7 +36,7 @@ std::optional<int> ParseCommandLine(const ServiceProgram& program, int argc, cha
   log::UseStandardError(program.name);
   CLI::App app(program.description, program.name);
   app.footer(Footer(program));
-  app.set_version_flag("--version", program.name + " " + control::kBuildVersion);
+  app.set_version_flag("--version", program.name + " " + kBuildVersion);
   app.add_option("--config", flags->sources.file,
                  "Reads settings from this YAML file; -: from standard input,\n"
                  "to its end or a line \"...\"")
@@ -82,7 +82,7 @@ std::optional<int> AskTheOneThatRuns(const ServiceFlags& flags,
   if (flags.check_health) {
     status = AskForHealth(metrics_endpoint);
   } else {
-    const auto patience = config::ParseDuration(flags.await_idle);
+    const auto patience = ParseDuration(flags.await_idle);
     if (!patience.ok()) return Fail(Annotate(patience.status(), "--await-idle"), kWrongUsage);
     status = AwaitIdle(metrics_endpoint, *patience);
   }

@@ -14,7 +14,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "services/config/settings.h"
-#include "services/process/stop_request.h"
+#include "services/process/stop_signals.h"
 
 namespace lockstep::process {
 

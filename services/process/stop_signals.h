@@ -1,5 +1,6 @@
-// SIGTERM, SIGINT, and the ends of the parent process and of the standard input, as calls on an
-// ordinary thread.
+// When a service is to end: SIGTERM, SIGINT, and the ends of the parent process and of the standard
+// input, as calls on an ordinary thread, or as a request that is known from before the service is
+// there.
 #pragma once
 
 #include <sys/types.h>
@@ -7,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -48,6 +50,32 @@ class StopSignals {
   const int input_fd_;   // -1: none
   const std::function<void(const std::string&)> on_stop_;
   std::thread thread_;
+};
+
+// Whether this process is to end: a start that waits for others obeys, too.
+//
+// Threads: any.
+class StopRequest {
+ public:
+  // From here on the process ends by StopSignals' rules: a start that does not look at Came() is
+  // given kStopGrace as well. The arguments and errors are those of StopSignals::Watch().
+  static StatusOr<std::unique_ptr<StopRequest>> Watch(pid_t parent, int input_fd);
+
+  bool Came() const;
+
+  // From here on `on_stop` is called with the reason: at once if the request has come, or on a
+  // thread of its own when it comes. Null: nothing is called; the earlier one is not any more
+  // when this returns.
+  void Forward(std::function<void(const std::string& reason)> on_stop);
+
+ private:
+  StopRequest() = default;
+  void Take(const std::string& reason);
+
+  mutable std::mutex mutex_;
+  std::string reason_;  // empty: none has come
+  std::function<void(const std::string&)> on_stop_;
+  std::unique_ptr<StopSignals> signals_;  // the last: it calls Take() while it lives
 };
 
 }  // namespace lockstep::process

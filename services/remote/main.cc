@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   using namespace lockstep;
   remote::RemoteWorkerOptions options;
-  // Behind "--" is the command, which is nobody else's to understand.
+  // Behind "--" is the command, which is passed on as it is.
   char** const end = argv + argc;
   char** const dashes = std::find(argv, end, std::string("--"));
   if (dashes != end) options.command.assign(dashes + 1, end);

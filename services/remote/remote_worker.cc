@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ RemoteWorker::~RemoteWorker() {
   }
 }
 
-// The pipe is filled before anybody reads: nothing waits for a host that does not.
+// The pipe is filled before the other end reads: nothing waits for a host that does not.
 Status RemoteWorker::OpenInput(const std::string& text) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ResourceExhausted("no pipe: ", std::strerror(errno));
@@ -80,7 +81,7 @@ Status RemoteWorker::Spawn() {
   local::ChildOptions child;
   child.argv = options_.command;
   child.input_fd = input_read_fd_;
-  // Without a terminal, nothing can ask for a password that nobody would see being asked for.
+  // Without a terminal, nothing can ask for a password, which no user would see.
   child.detached = true;
   LOCKSTEP_ASSIGN_OR_RETURN(child_, local::ChildProcess::Spawn(child));
   close(std::exchange(input_read_fd_, -1));
@@ -142,6 +143,23 @@ Status RemoteWorker::Describe(const ExitStatus& status) const {
   }
   return Unavailable("the command for a worker on ", options_.host, " ", status.Describe(), why,
                      ". The command: ", local::ShellLine(options_.command));
+}
+
+StatusOr<LoginSlot> LoginSlot::Open(const std::string& path) {
+  if (path.empty()) return LoginSlot(-1);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return FailedPrecondition("cannot open ", path, ": ", std::strerror(errno));
+  return LoginSlot(fd);
+}
+
+LoginSlot::LoginSlot(LoginSlot&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+LoginSlot::~LoginSlot() { Release(); }
+
+bool LoginSlot::TryTake() { return released() || flock(fd_, LOCK_EX | LOCK_NB) == 0; }
+
+void LoginSlot::Release() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
 }  // namespace lockstep::remote

@@ -1,7 +1,7 @@
-// A worker on another host, represented by a process here: whoever watches, signals or kills this
-// one deals with that one. It runs ssh, or whatever else leads there, and holds the pipe that is
-// the worker's standard input at the other end: the worker's configuration goes through it, and
-// when it ends, for whatever reason, so does the worker. So none is left behind
+// A worker on another host, represented by a process here: what watches, signals or kills this
+// process does so to that worker. It runs ssh, or whatever else leads there, and holds the pipe
+// that is the worker's standard input at the other end: the worker's configuration goes through it,
+// and when it ends, for whatever reason, so does the worker. So none is left behind
 //     when this process is told to stop, or killed      the pipe is closed, ssh passes that on
 //     when ssh is killed, or the connection breaks      sshd closes the worker's input
 // and this process ends when ssh does.
@@ -15,9 +15,33 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "services/local/child_process.h"
-#include "services/remote/login_slot.h"
 
 namespace lockstep::remote {
+
+// One of the few logins at a host that may be under way at a time: sshd turns some away once there
+// are ten (its MaxStartups), at random, and the workers of a host come all at once.
+//
+// Threads: one at a time. A slot is a file that its user locks: the kernel frees that of a process
+// that is killed.
+class LoginSlot {
+ public:
+  // Empty `path`: no slot is needed.
+  static StatusOr<LoginSlot> Open(const std::string& path);
+
+  LoginSlot(LoginSlot&& other) noexcept;
+  LoginSlot& operator=(LoginSlot&&) = delete;
+  ~LoginSlot();
+
+  // True if it is ours from now on; false if another process has it.
+  bool TryTake();
+  // Lets others have it, for good.
+  void Release();
+  bool released() const { return fd_ < 0; }
+
+ private:
+  explicit LoginSlot(int fd) : fd_(fd) {}
+  int fd_;
+};
 
 struct RemoteWorkerOptions {
   std::string host;         // for messages

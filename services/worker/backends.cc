@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/device.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo.h"
@@ -17,7 +18,6 @@
 #include "runtime/collective/nccl/nccl_device.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
-#include "runtime/control/host.h"
 #include "services/worker/join/topology.h"
 
 namespace lockstep::worker {
@@ -176,7 +176,7 @@ StatusOr<std::unique_ptr<collective::DeviceWorld>> ConnectGpus(const Attempt& at
                                                                collective::Communicator& cpus) {
   collective::nccl::Options options;
   if (attempt.options.gpu != nullptr) collective::nccl::UseDevice(*attempt.options.gpu, &options);
-  options.machine = control::ThisHost().machine;
+  options.machine = ThisHost().machine;
   options.host = &cpus;
   options.rendezvous = attempt.options.rendezvous;
   options.key = Mix(attempt.key(), kGpus);
@@ -265,7 +265,7 @@ StatusOr<std::shared_ptr<collective::Accelerator>> OpenDevice(
                                        options.registered_memory_bytes, options.nccl_library});
 }
 
-std::string HostOfDevices() { return collective::nccl::HostName(control::ThisHost().machine); }
+std::string HostOfDevices() { return collective::nccl::HostName(ThisHost().machine); }
 
 bool AwaitDeviceEndings(Deadline deadline) { return collective::nccl::AwaitEndings(deadline); }
 

@@ -5,9 +5,9 @@
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/zmq/zmq_context.h"
-#include "services/config/cluster_config.h"
 #include "services/process/service_main.h"
 #include "services/worker/output/output_forwarder.h"
+#include "services/worker/settings.h"
 #include "services/worker/worker.h"
 
 int main(int argc, char** argv) {
@@ -17,12 +17,12 @@ int main(int argc, char** argv) {
       "A worker of a Lockstep cluster: executes commands on its own part of the data.",
       "  lockstep-worker --config worker.yaml\n"
       "  lockstep-worker --set controller_endpoint=tcp://127.0.0.1:7401 --set rank=2\n",
-      config::Describe(config::FileKind::kWorker)};
+      worker::DescribeSettings()};
   process::ServiceFlags flags;
   if (const auto exit_code = process::ParseCommandLine(program, argc, argv, &flags)) {
     return *exit_code;
   }
-  const auto options = config::LoadWorker(flags.sources);
+  const auto options = worker::LoadOptions(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
   if (const auto asked = process::AskTheOneThatRuns(flags, options->metrics_endpoint)) {
     return *asked;

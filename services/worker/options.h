@@ -1,4 +1,4 @@
-// What a worker is told at start. services/config reads it from YAML.
+// What a worker is told at start: by a program, or by a file (settings.h).
 #pragma once
 
 #include <chrono>

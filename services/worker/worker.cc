@@ -7,7 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/random.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
@@ -57,7 +57,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
   // What killed processes left behind would otherwise stay until the machine restarts.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
   tensor::ArenaOptions arena_options;
-  arena_options.name = SharedSegment::kNamePrefix + control::RandomHex(8);
+  arena_options.name = SharedSegment::kNamePrefix + RandomHex(8);
   arena_options.capacity_bytes = options.arena_bytes;
   arena_options.control_bytes = options.communicator_bytes;
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<tensor::Arena> arena,

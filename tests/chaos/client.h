@@ -29,12 +29,12 @@ struct ClientOptions {
   uint64_t seed = 0;
   // No call may take longer, whatever happens, on a machine that is busy with the tests.
   std::chrono::milliseconds longest_call{0};
-  // Borrowed; what can cut its connection. Null: nobody.
+  // Borrowed; what can cut its connection. Null: nothing can.
   support::TcpProxy* wire = nullptr;
   // Copies much to worker 0 and back while it works.
   bool copies = false;
-  // Becomes ready when what the fault has broken is there again, or on its way. Without one nobody
-  // waits for that.
+  // Becomes ready when what the fault has broken is there again, or on its way. Without one there
+  // is nothing to wait for.
   std::shared_future<void> repaired = {};
 };
 

@@ -12,7 +12,7 @@
 namespace lockstep::chaos {
 namespace {
 
-// Opens a session, has a tensor made that nobody frees, and is gone.
+// Opens a session, makes a tensor, and is gone without freeing it.
 void Vanish(const ControllerAddress& controller) {
   testing::WireClient client(controller);
   if (!client.Open().ok()) return;

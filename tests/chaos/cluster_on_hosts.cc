@@ -9,7 +9,7 @@
 #include "tests/chaos/client.h"
 #include "tests/chaos/clients.h"
 #include "tests/chaos/host_faults.h"
-#include "tests/chaos/left_behind.h"
+#include "tests/chaos/leak_check.h"
 #include "tests/integration/hosts/netns_cluster.h"
 
 namespace lockstep::chaos {
@@ -29,15 +29,15 @@ testing::NetnsClusterOptions OptionsOf(const Plan& plan) {
   options.controller.worker_timeout = plan.WorkerTimeout();
   options.controller.session_lease = plan.Lease();
   // Some deadline ends what nothing else does; only here it is to come before long.
-  options.controller.collective_timeout = plan.fault == Fault::kSeparate ? 4s : 60s;
+  options.controller.collective_timeout = plan.fault == Fault::kSeparateHosts ? 4s : 60s;
   options.worker.arena_bytes = size_t{256} << 20;
   return options;
 }
 
 // Starts everything, or all but the workers of the host that is late.
 Status Start(NetnsCluster& cluster, const Plan& plan) {
-  for (int host = 0; host <= plan.hosts; ++host) SetWeather(cluster, plan, host);
-  if (plan.fault != Fault::kLate) return cluster.Start();
+  for (int host = 0; host <= plan.hosts; ++host) SetWireQuality(cluster, plan, host);
+  if (plan.fault != Fault::kLateHost) return cluster.Start();
   for (int host = 0; host < plan.hosts; ++host) {
     if (host != plan.host) LOCKSTEP_RETURN_IF_ERROR(cluster.StartWorkersOf(host));
   }
@@ -77,19 +77,20 @@ Status RunClusterOnHosts(const Plan& plan) {
   NetnsCluster cluster(OptionsOf(plan));
   LOCKSTEP_RETURN_IF_ERROR(Start(cluster, plan));
   // Of a cluster that is not whole yet, nobody knows what it will have.
-  std::map<pid_t, size_t> descriptors =
-      DescriptorsOf(plan.fault == Fault::kLate ? std::vector<pid_t>() : RunningPids(cluster, plan));
+  std::map<pid_t, size_t> descriptors = DescriptorsOf(
+      plan.fault == Fault::kLateHost ? std::vector<pid_t>() : RunningPids(cluster, plan));
   // It takes minutes until a connection is given up that nobody uses and nobody has ended.
   if (plan.fault == Fault::kPowerCut) {
     descriptors[cluster.Pids()["controller"]] += kControllerConnections * plan.LostRanks().size();
   }
   Status late;
   std::thread latecomer([&] {
-    if (plan.fault != Fault::kLate) return;
+    if (plan.fault != Fault::kLateHost) return;
     std::this_thread::sleep_for(4 * plan.delay);
     late = cluster.StartWorkersOf(plan.host);
   });
-  Status status = RunClients(plan, cluster.address(), [&] { return StrikeHosts(cluster, plan); });
+  Status status =
+      RunClients(plan, cluster.address(), [&] { return InjectHostFault(cluster, plan); });
   latecomer.join();
   status.Update(late);
   if (status.ok()) status = CheckAtRest(cluster.address(), plan);

@@ -83,7 +83,7 @@ Status BeCutOffAndRecover(Client& client, const Plan& plan) {
   client.options.wire->Cut();
   status = client.TakeSteps(plan.steps - plan.steps / 2);
   if (status.ok()) status = client.SyncAll();
-  // Should nobody have missed anything yet: until both have counted (a quarter of a lease).
+  // If no side has missed anything yet: until both have counted (a quarter of a lease).
   std::this_thread::sleep_for(plan.Lease() * 2 / 5);
   if (status.ok()) status = client.SyncAll();
   if (status.ok()) return client.RunToTheEnd(plan.steps);
@@ -93,7 +93,7 @@ Status BeCutOffAndRecover(Client& client, const Plan& plan) {
   return client.Recover(mark, plan.steps);
 }
 
-// The connection stands still for a while, for less than a lease: nothing is lost, and nobody says
+// The connection stands still for a while, for less than a lease: nothing is lost, and no side says
 // so.
 Status BeHeldUp(Client& client, const Plan& plan) {
   LOCKSTEP_RETURN_IF_ERROR(client.TakeSteps(plan.steps));
@@ -159,7 +159,7 @@ bool TellsOfTheSeparation(const Status& told) {
          (Says(told, "did not come to") || Says(told, "cannot be reached"));
 }
 
-// Nobody is lost, but hosts do not reach each other.
+// No worker is lost, but hosts do not reach each other.
 Status BeSeparatedAndRecover(Client& client, const Plan& plan) {
   uint64_t mark = 0;
   const Status status = client.WorkUntilItFails(&mark);
@@ -187,23 +187,23 @@ Status RunFault(Client& client, const Plan& plan) {
       return BeHeldUp(client, plan);
     case Fault::kKill:
     case Fault::kStop:
-    case Fault::kUnmended:
+    case Fault::kCutForGood:
       return LoseWorkers(client, plan, &mark);
     case Fault::kReplace:
     case Fault::kPartition:
-    case Fault::kDeafen:
-    case Fault::kSeclude:
+    case Fault::kDropIncoming:
+    case Fault::kIsolateController:
     case Fault::kPowerCut:
       return LoseWorkersAndRecover(client, plan);
     case Fault::kRestart:
       return LoseTheControllerAndRecover(client, plan);
     case Fault::kPause:
       return BeHeldUpByAWire(client, plan);
-    case Fault::kSeparate:
+    case Fault::kSeparateHosts:
       return BeSeparatedAndRecover(client, plan);
     case Fault::kNone:
     case Fault::kVanish:
-    case Fault::kLate:
+    case Fault::kLateHost:
       break;
   }
   return client.RunToTheEnd(plan.steps);

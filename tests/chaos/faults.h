@@ -7,8 +7,8 @@
 
 namespace lockstep::chaos {
 
-// The part of a client that the fault concerns. Of those that hit all, the fault itself is somebody
-// else's to bring about.
+// The part of a client that the fault concerns. A fault that hits all clients is injected
+// elsewhere (RunClients).
 Status RunFault(Client& client, const Plan& plan);
 
 }  // namespace lockstep::chaos

@@ -17,7 +17,7 @@ using testing::NetnsCluster;
 // The wire is as it was before the fault.
 void MendWire(NetnsCluster& cluster, const Plan& plan) {
   cluster.hosts().Mend(plan.host);
-  SetWeather(cluster, plan, plan.host);
+  SetWireQuality(cluster, plan, plan.host);
 }
 
 // Until the controller's view of the cluster is `what`.
@@ -54,23 +54,23 @@ Status ReplaceTheLost(NetnsCluster& cluster, const Plan& plan) {
 
 }  // namespace
 
-void SetWeather(NetnsCluster& cluster, const Plan& plan, int host) {
-  switch (plan.weather) {
-    case Weather::kFair:
+void SetWireQuality(NetnsCluster& cluster, const Plan& plan, int host) {
+  switch (plan.wires) {
+    case WireQuality::kGood:
       break;
-    case Weather::kLossy:
+    case WireQuality::kLossy:
       cluster.hosts().LosePackets(host, plan.one_in);
       break;
-    case Weather::kNarrow:
+    case WireQuality::kLowBandwidth:
       cluster.hosts().Narrow(host, std::to_string(plan.mbit) + "mbit");
       break;
-    case Weather::kDistant:
+    case WireQuality::kLongDelay:
       cluster.hosts().Lengthen(host, plan.length);
       break;
   }
 }
 
-Status StrikeHosts(NetnsCluster& cluster, const Plan& plan) {
+Status InjectHostFault(NetnsCluster& cluster, const Plan& plan) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus before, cluster.Ask());
   std::this_thread::sleep_for(plan.delay);
   switch (plan.fault) {
@@ -79,23 +79,23 @@ Status StrikeHosts(NetnsCluster& cluster, const Plan& plan) {
       std::this_thread::sleep_for(plan.hold_up);
       MendWire(cluster, plan);
       return OkStatus();
-    case Fault::kUnmended:
+    case Fault::kCutForGood:
       cluster.hosts().Isolate(plan.host);
       return AwaitLoss(cluster, plan, before.epoch);
     case Fault::kPartition:
       cluster.hosts().Isolate(plan.host);
       LOCKSTEP_RETURN_IF_ERROR(AwaitLoss(cluster, plan, before.epoch));
       return ReplaceTheLost(cluster, plan);
-    case Fault::kDeafen:
+    case Fault::kDropIncoming:
       cluster.hosts().Deafen(plan.host);
       LOCKSTEP_RETURN_IF_ERROR(AwaitLoss(cluster, plan, before.epoch));
       return ReplaceTheLost(cluster, plan);
-    case Fault::kSeclude:
+    case Fault::kIsolateController:
       cluster.hosts().Isolate(plan.host);
-      // Nobody can ask it.
+      // It cannot be asked.
       std::this_thread::sleep_for(plan.WorkerTimeout() + 1s);
       return ReplaceTheLost(cluster, plan);
-    case Fault::kSeparate:
+    case Fault::kSeparateHosts:
       cluster.hosts().Separate(plan.host, plan.other);
       LOCKSTEP_RETURN_IF_ERROR(
           AwaitThat(cluster, plan, "all sessions have failed", [](const ClusterStatus& now) {
@@ -106,10 +106,10 @@ Status StrikeHosts(NetnsCluster& cluster, const Plan& plan) {
       return OkStatus();
     case Fault::kPowerCut:
       cluster.KillHost(plan.host);
-      // Somebody has noticed, or nobody.
+      // A rank has noticed, or none has.
       std::this_thread::sleep_for(10 * plan.hold_up);
       cluster.BootHost(plan.host);
-      SetWeather(cluster, plan, plan.host);
+      SetWireQuality(cluster, plan, plan.host);
       LOCKSTEP_RETURN_IF_ERROR(cluster.StartWorkersOf(plan.host));
       return AwaitLoss(cluster, plan, before.epoch);
     case Fault::kReplace:
@@ -121,7 +121,7 @@ Status StrikeHosts(NetnsCluster& cluster, const Plan& plan) {
       cluster.KillController();
       std::this_thread::sleep_for(plan.hold_up);
       return cluster.StartController();
-    default:  // kLate: it has happened before
+    default:  // kLateHost: it has happened before
       return OkStatus();
   }
 }

@@ -8,10 +8,10 @@
 namespace lockstep::chaos {
 
 // Makes a host's wire as the plan says that wires are.
-void SetWeather(testing::NetnsCluster& cluster, const Plan& plan, int host);
+void SetWireQuality(testing::NetnsCluster& cluster, const Plan& plan, int host);
 
 // Brings the plan's fault about, which is one that hits all, and puts right what is to be put
 // right: then wires are mended, and the workers that are missing have been started again.
-Status StrikeHosts(testing::NetnsCluster& cluster, const Plan& plan);
+Status InjectHostFault(testing::NetnsCluster& cluster, const Plan& plan);
 
 }  // namespace lockstep::chaos

@@ -36,9 +36,9 @@ constexpr unsigned kLongestRoundSeconds = 120;
 // What a job exits with that cannot have hosts.
 constexpr int kSkipped = 77;
 
-std::string running;  // the round's description, for whoever is told that it hangs
+std::string running;  // the round's description, for the report that it hangs
 
-void SayWhoHangs(int) {
+void ReportHang(int) {
   constexpr std::string_view kHangs = ": HANGS\n";
   [[maybe_unused]] ssize_t written = write(STDOUT_FILENO, running.data(), running.size());
   written = write(STDOUT_FILENO, kHangs.data(), kHangs.size());
@@ -101,7 +101,7 @@ void SayThatSkipped(const std::string& why) {
 
 // Every J-th round, from the first one on. Returns 0, kSkipped, or 1 if one failed.
 int RunJob(const Options& options, uint64_t first) {
-  signal(SIGALRM, SayWhoHangs);
+  signal(SIGALRM, ReportHang);
   spdlog::set_level(spdlog::level::off);
   if (options.hosts) {
     // From here on this process is in a network of its own: its hosts are no other job's.

@@ -36,17 +36,17 @@ const char* Name(Fault fault) {
       return "a wire is cut, and mended in time";
     case Fault::kPartition:
       return "a wire is cut, and mended too late";
-    case Fault::kUnmended:
+    case Fault::kCutForGood:
       return "a wire is cut for good";
-    case Fault::kDeafen:
+    case Fault::kDropIncoming:
       return "a host hears nothing";
-    case Fault::kSeclude:
+    case Fault::kIsolateController:
       return "the controller's wire is cut, and mended too late";
-    case Fault::kSeparate:
+    case Fault::kSeparateHosts:
       return "two hosts lose each other";
     case Fault::kPowerCut:
       return "a host vanishes and boots again";
-    case Fault::kLate:
+    case Fault::kLateHost:
       return "a host joins late";
   }
   return "";
@@ -55,9 +55,10 @@ const char* Name(Fault fault) {
 // Those of the network one after the other, so that a few rounds have them all, and between them
 // what happens on one host, too.
 Fault FaultOnHosts(uint64_t seed, Random& random) {
-  constexpr Fault kOfHosts[] = {Fault::kPause,    Fault::kPartition, Fault::kUnmended,
-                                Fault::kDeafen,   Fault::kSeclude,   Fault::kSeparate,
-                                Fault::kPowerCut, Fault::kLate};
+  constexpr Fault kOfHosts[] = {
+      Fault::kPause,        Fault::kPartition,         Fault::kCutForGood,
+      Fault::kDropIncoming, Fault::kIsolateController, Fault::kSeparateHosts,
+      Fault::kPowerCut,     Fault::kLateHost};
   constexpr Fault kOfAny[] = {Fault::kNone,  Fault::kThrow,   Fault::kDisagree,
                               Fault::kReset, Fault::kVanish,  Fault::kCut,
                               Fault::kDelay, Fault::kReplace, Fault::kRestart};
@@ -74,7 +75,7 @@ std::vector<Rank> Plan::LostRanks() const {
   if (!LosesHosts(fault)) return {victim};
   std::vector<Rank> ranks;
   for (Rank rank = 0; rank < workers; ++rank) {
-    if (HostOf(rank) == host || fault == Fault::kSeclude) ranks.push_back(rank);
+    if (HostOf(rank) == host || fault == Fault::kIsolateController) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -85,11 +86,11 @@ std::string Plan::Describe() const {
   if (hosts > 0) text << " on " << hosts << " hosts";
   text << ", " << sessions << " sessions, " << steps << " steps, ";
   if (copies) text << "copies, ";
-  if (weather == Weather::kLossy) text << "1 in " << one_in << " packets lost, ";
-  if (weather == Weather::kNarrow) text << mbit << " Mbit/s, ";
-  if (weather == Weather::kDistant) text << length.count() << " ms of wire at each host, ";
+  if (wires == WireQuality::kLossy) text << "1 in " << one_in << " packets lost, ";
+  if (wires == WireQuality::kLowBandwidth) text << mbit << " Mbit/s, ";
+  if (wires == WireQuality::kLongDelay) text << length.count() << " ms of wire at each host, ";
   text << Name(fault);
-  if (fault == Fault::kSeparate) {
+  if (fault == Fault::kSeparateHosts) {
     text << " (hosts " << host << " and " << other << ")";
   } else if (HitsAHost(fault)) {
     text << " (host " << host << ")";
@@ -126,15 +127,15 @@ Plan PlanOnHosts(uint64_t seed) {
   plan.host = plan.HostOf(plan.victim);
   // The controller's is the one after the workers'.
   const bool pause_controller = plan.fault == Fault::kPause && Between(random, 0, 3) == 0;
-  if (pause_controller || plan.fault == Fault::kSeclude) plan.host = plan.hosts;
+  if (pause_controller || plan.fault == Fault::kIsolateController) plan.host = plan.hosts;
   plan.other = (plan.host + 1) % plan.hosts;
   plan.steps = static_cast<int>(Between(random, 1, 30));
   plan.hold_up = std::chrono::milliseconds(Between(random, 1, 600));
   plan.copies = Between(random, 0, 1) == 0;
-  plan.weather = static_cast<Weather>(Between(random, 0, 3));
-  // Where packets are lost, a short cut is a long one by chance.
+  plan.wires = static_cast<WireQuality>(Between(random, 0, 3));
+  // Where packets are lost, a short cut may turn into a long one.
   const bool is_short = plan.fault == Fault::kPause || HitsTheWire(plan.fault);
-  if (is_short && plan.weather == Weather::kLossy) plan.weather = Weather::kFair;
+  if (is_short && plan.wires == WireQuality::kLossy) plan.wires = WireQuality::kGood;
   plan.one_in = static_cast<int>(Between(random, 100, 500));
   plan.mbit = static_cast<int>(Between(random, 200, 800));
   plan.length = std::chrono::milliseconds(Between(random, 1, 10));

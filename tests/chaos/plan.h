@@ -23,19 +23,19 @@ enum class Fault {
   kReplace,   // a worker process is killed, and another takes its place
   kRestart,   // the controller's process is killed, and started again
   // These take hosts.
-  kPause,      // a host's wire is cut, and mended in time
-  kPartition,  // a host's wire is cut, and mended when its workers are lost
-  kUnmended,   // a host's wire is cut for good
-  kDeafen,     // what is sent to a host does not arrive, until its workers are lost
-  kSeclude,    // the controller's wire is cut, and mended when all workers are lost
-  kSeparate,   // two hosts do not reach each other, until somebody has waited too long
-  kPowerCut,   // a host vanishes, and boots again
-  kLate,       // a host joins after all others
+  kPause,              // a host's wire is cut, and mended in time
+  kPartition,          // a host's wire is cut, and mended when its workers are lost
+  kCutForGood,         // a host's wire is cut for good
+  kDropIncoming,       // what is sent to a host does not arrive, until its workers are lost
+  kIsolateController,  // the controller's wire is cut, and mended when all workers are lost
+  kSeparateHosts,      // two hosts do not reach each other, until a rank has waited too long
+  kPowerCut,           // a host vanishes, and boots again
+  kLateHost,           // a host joins after all others
 };
 inline constexpr int kFaultsOfOneHost = 11;
 
 // What the wires between hosts are like, all the time.
-enum class Weather { kFair, kLossy, kNarrow, kDistant };
+enum class WireQuality { kGood, kLossy, kLowBandwidth, kLongDelay };
 
 // All of it follows from the seed.
 struct Plan {
@@ -50,25 +50,27 @@ struct Plan {
 
   // On several hosts:
   int hosts = 0;  // 0: all on this one
-  int host = 0;   // that the fault happens on: the victim's, or (kPause, kSeclude) the controller's
-  int other = 0;  // kSeparate: the host that it does not reach
+  int host = 0;   // that the fault happens on: the victim's, or (kPause, kIsolateController) the
+                  // controller's
+  int other = 0;  // kSeparateHosts: the host that it does not reach
   bool copies = false;
-  Weather weather = Weather::kFair;
+  WireQuality wires = WireQuality::kGood;
   int one_in = 0;                       // kLossy: so many packets are lost
-  int mbit = 0;                         // kNarrow: so much gets through in a second
-  std::chrono::milliseconds length{0};  // kDistant: so long is each host's wire, one way
+  int mbit = 0;                         // kLowBandwidth: so much gets through in a second
+  std::chrono::milliseconds length{0};  // kLongDelay: so long is each host's wire, one way
   std::chrono::milliseconds delay{0};   // from the moment that all work to the fault
 
   // How long a client may be silent.
   std::chrono::milliseconds Lease() const {
-    if (fault == Fault::kSeclude) return std::chrono::seconds(20);  // not a matter of clients
+    if (fault == Fault::kIsolateController)
+      return std::chrono::seconds(20);  // not a matter of clients
     return std::chrono::milliseconds(hosts > 0 ? 4000 : 1500);
   }
-  // Who is silent for so long is lost. On several hosts: longer than a busy machine makes anybody
-  // wait, or a wire that is mended in time; and where packets are lost, longer than it takes to
+  // A worker that is silent for so long is lost. On several hosts: longer than a wait on a busy
+  // machine, or a wire that is mended in time; and where packets are lost, longer than it takes to
   // connect if the first two that ask for it are (3 s).
   std::chrono::milliseconds WorkerTimeout() const {
-    if (weather == Weather::kLossy) return std::chrono::seconds(5);
+    if (wires == WireQuality::kLossy) return std::chrono::seconds(5);
     return std::chrono::milliseconds(hosts > 0 ? 3000 : 600);
   }
   // No call of a client may take longer, whatever happens, on a machine that is busy with the
@@ -90,16 +92,17 @@ constexpr bool HitsTheWire(Fault fault) { return fault == Fault::kCut || fault =
 
 // The victims' ranks have no worker any more.
 constexpr bool LosesForGood(Fault fault) {
-  return fault == Fault::kKill || fault == Fault::kStop || fault == Fault::kUnmended;
+  return fault == Fault::kKill || fault == Fault::kStop || fault == Fault::kCutForGood;
 }
 
 // It concerns every session, and takes processes.
 constexpr bool HitsAll(Fault fault) { return fault >= Fault::kKill; }
 
-// All ranks of the host (kSeclude: of all hosts) are lost, not only the victim's.
+// All ranks of the host (kIsolateController: of all hosts) are lost, not only the victim's.
 constexpr bool LosesHosts(Fault fault) {
-  return fault == Fault::kPartition || fault == Fault::kUnmended || fault == Fault::kDeafen ||
-         fault == Fault::kSeclude || fault == Fault::kPowerCut;
+  return fault == Fault::kPartition || fault == Fault::kCutForGood ||
+         fault == Fault::kDropIncoming || fault == Fault::kIsolateController ||
+         fault == Fault::kPowerCut;
 }
 
 }  // namespace lockstep::chaos

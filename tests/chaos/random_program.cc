@@ -81,7 +81,7 @@ Status RandomProgram::Step() {
     case 3:
       return DropOne();
     case 4:
-      return Nap();
+      return Sleep();
     case 5:
       return CheckOne();
     default:
@@ -144,7 +144,7 @@ Status RandomProgram::DropOne() {
   return OkStatus();
 }
 
-Status RandomProgram::Nap() {
+Status RandomProgram::Sleep() {
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef sleep, session_.GetFunction("lockstep.sleep"));
   const double seconds = static_cast<double>(Between(random_, 0, 5)) / 1000;
   return session_.Call(sleep, seconds, AnyRank()).status();

@@ -1,4 +1,4 @@
-// A client's program made by chance, and what its registers must hold.
+// A client's random program, and what its registers must hold.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class RandomProgram {
   Status MakeRanks();
   Status CopyIn();
   Status DropOne();
-  Status Nap();
+  Status Sleep();
   Status Collective();
   Status Check(const Register& expected, Rank rank);
 

@@ -14,7 +14,7 @@
 #include "tests/chaos/client.h"
 #include "tests/chaos/clients.h"
 #include "tests/chaos/cluster_on_hosts.h"
-#include "tests/chaos/left_behind.h"
+#include "tests/chaos/leak_check.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/process_watch.h"
 
@@ -35,7 +35,7 @@ std::vector<pid_t> RunningPids(const Cluster& cluster, const Plan& plan) {
   return pids;
 }
 
-// Brings the fault about that hits all, at a moment of chance.
+// Injects the fault that hits all clients, at a random moment.
 Status Strike(Cluster& cluster, const Plan& plan) {
   std::this_thread::sleep_for(std::chrono::milliseconds(plan.steps));
   const pid_t worker = cluster.worker_pids()[static_cast<size_t>(plan.victim)];

@@ -1,4 +1,4 @@
-// One round of chaos: a cluster, a few clients, and one fault at a moment of chance.
+// One round of chaos: a cluster, a few clients, and one fault at a random moment.
 #pragma once
 
 #include "runtime/base/status.h"

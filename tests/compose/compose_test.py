@@ -1,4 +1,4 @@
-"""docker/compose.yaml on a real engine, as whoever has cloned the repository uses it."""
+"""docker/compose.yaml on a real engine, as one uses it after cloning the repository."""
 
 import os
 import shutil
@@ -20,9 +20,9 @@ class ComposeTest(Cluster):
         return self.status()["workers"][rank]["host"]
 
     def kill_processes_of(self, *containers):
-        # As a fault would: `docker kill` says that nobody is to start it again.
+        # As a fault would: after `docker kill` the engine does not start it again.
         processes = [self.engine.inspect(container)["State"]["Pid"] for container in containers]
-        # At once: who is started again meanwhile would find those who have yet to go.
+        # At once: a worker that is started again meanwhile would find those that have yet to go.
         for process in processes:
             os.kill(process, signal.SIGKILL)
 
@@ -146,7 +146,7 @@ class ComposeTest(Cluster):
         status = eventually(lambda: (s := self.status())["workers"] and s["workers"][1]["state"] == "lost" and s, "rank 1 is lost")
         self.assertFalse(status["ready"])
         self.assertIn("no heartbeat", status["workers"][1]["reason"])
-        # Whoever calls now is told at once, and which rank is missing.
+        # A call now fails at once, and says which rank is missing.
         refused = self.lockstep("run", os.path.join(ROOT, "examples/programs/hello.yaml"), check=False)
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("rank 1", refused.stdout)
@@ -210,7 +210,7 @@ class ComposeTest(Cluster):
             file.write("steps:\n  - {load: mine.so, as: mine}\n")
         said = self.lockstep("run", program).stdout
         self.assertIn("1 step on 4 workers", said)
-        # Links lead to who knows what, and what is given no more is there no more.
+        # Links may lead anywhere, and what is given no more is there no more.
         os.remove(f"{given}/mine.so")
         os.symlink("/etc/passwd", f"{given}/linked.so")
         self.addCleanup(os.remove, f"{given}/linked.so")

@@ -14,7 +14,7 @@ PROMETHEUS = "lockstep-test/prometheus"
 
 @contextlib.contextmanager
 def alone():
-    """While nobody else has an engine: its folder is one engine's. Raises Unavailable where there can be none."""
+    """While no other process has an engine: its folder is one engine's. Raises Unavailable where there can be none."""
     check()
     # As for a time-out: what was started is ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
@@ -47,5 +47,5 @@ def build():
 
 
 def version():
-    with open(os.path.join(ROOT, "runtime/control/host.h"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "runtime/base/version.h"), encoding="utf-8") as file:
         return file.read().split('kBuildVersion[] = "')[1].split('"')[0]

@@ -7,9 +7,9 @@ import unittest
 from engine import BASE, DOCKER, ROOT, eventually, run
 
 SERVICES = ("controller", "worker", "worker-cuda")
-# As an orchestrator that trusts nobody runs them.
+# As an orchestrator with strict policies runs them.
 HARDENED = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges:true", "--pids-limit=512")
-# No shell, whatever somebody calls.
+# No shell, whatever is called.
 WITHOUT_A_SHELL = ("--volume=/dev/null:/bin/sh:ro", "--volume=/dev/null:/bin/bash:ro", "--volume=/dev/null:/bin/dash:ro")
 MIB = 1 << 20
 

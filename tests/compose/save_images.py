@@ -3,7 +3,7 @@
 usage: save_images.py FOLDER
 
 FOLDER/NAME.tar, for controller, worker, cli and prometheus: an archive of `docker save`. Ours are in it under two tags,
-for whoever wants to change from one to the other: the version, and the version with "-again" behind it. Prints the
+for tests that change from one to the other: the version, and the version with "-again" behind it. Prints the
 version.
 """
 

@@ -4,8 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "services/config/cluster_config.h"
-#include "services/config/service_config.h"
+#include "services/controller/settings.h"
+#include "services/local/cluster_config.h"
+#include "services/worker/settings.h"
 #include "tests/fuzz/targets.h"
 
 namespace lockstep::fuzz {
@@ -16,9 +17,9 @@ void ReadAssignments(const uint8_t* data, size_t size) {
   for (std::string line; std::getline(lines, line);) {
     sources.assignments.push_back(std::move(line));
   }
-  (void)config::LoadController(sources);
-  (void)config::LoadWorker(sources);
-  (void)config::LoadCluster(sources);
+  (void)controller::LoadOptions(sources);
+  (void)worker::LoadOptions(sources);
+  (void)local::LoadCluster(sources);
 }
 
 }  // namespace lockstep::fuzz

@@ -2,7 +2,7 @@
 // all functions and some tensors.
 //
 // The first byte says what the rest is: 0, a body as it travels; else records, each with a command
-// (of the controller itself if it says who = 1).
+// (of the controller itself if the sender is 1).
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -48,7 +48,7 @@ void ExecuteBatches(const uint8_t* data, size_t size) {
   } else {
     for (const Record& record : ReadRecords(data + 1, size - 1)) {
       for (const control::Frame& frame : record.message) {
-        Execute(frame, /*of_controller=*/record.who == 1);
+        Execute(frame, /*of_controller=*/record.sender == 1);
       }
     }
   }

@@ -1,5 +1,5 @@
-// What a controller takes from clients: records, whose `who` is the client. Two workers are ready,
-// and client 0 has a session.
+// What a controller takes from clients: records, whose `sender` is the client. Two workers are
+// ready, and client 0 has a session.
 #include <cstdint>
 #include <utility>
 
@@ -14,7 +14,7 @@ void TakeClientMessages(const uint8_t* data, size_t size) {
   run.JoinWorkers();
   run.OpenSession(0);
   for (Record& record : ReadRecords(data, size)) {
-    run.FromClient(record.who % 4, std::move(record.message));
+    run.FromClient(record.sender % 4, std::move(record.message));
   }
   run.Run();
 }

@@ -2,8 +2,10 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "services/config/cluster_config.h"
-#include "services/config/service_config.h"
+#include "services/controller/settings.h"
+#include "services/local/cluster_config.h"
+#include "services/local/config_file.h"
+#include "services/worker/settings.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/targets.h"
 
@@ -14,7 +16,7 @@ namespace {
 template <typename Options, typename Load>
 void WriteAndReadAgain(const Options& options, Load load) {
   static InputFile file;
-  const std::string text = config::ToYaml(options);
+  const std::string text = ToYaml(options);
   if (!load({file.Hold(text.data(), text.size()), {}}).ok()) std::abort();
 }
 
@@ -23,14 +25,14 @@ void WriteAndReadAgain(const Options& options, Load load) {
 void ReadConfiguration(const uint8_t* data, size_t size) {
   static InputFile file;
   const config::Sources sources{file.Hold(data, size), {}};
-  if (const auto options = config::LoadController(sources); options.ok()) {
-    WriteAndReadAgain(*options, config::LoadController);
+  if (const auto options = controller::LoadOptions(sources); options.ok()) {
+    WriteAndReadAgain(*options, controller::LoadOptions);
   }
-  if (const auto options = config::LoadWorker(sources); options.ok()) {
-    WriteAndReadAgain(*options, config::LoadWorker);
+  if (const auto options = worker::LoadOptions(sources); options.ok()) {
+    WriteAndReadAgain(*options, worker::LoadOptions);
   }
-  (void)config::LoadCluster(sources);
-  (void)config::GuessFileKind(sources.file);
+  (void)local::LoadCluster(sources);
+  (void)local::GuessFileKind(sources.file);
 }
 
 }  // namespace lockstep::fuzz

@@ -1,5 +1,5 @@
-// What a controller takes on its liveness socket: records, whose `who` is the peer. Two workers are
-// watched: ranks 0 and 1, under the numbers 1 and 2, by the controller of epoch 7.
+// What a controller takes on its liveness socket: records, whose `sender` is the peer. Two workers
+// are watched: ranks 0 and 1, under the numbers 1 and 2, by the controller of epoch 7.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// On its way to whoever asked, as the controller sends it on.
+// On its way to the client that asked, as the controller sends it on.
 void PassOn(const controller::LivenessMonitor::Report& report) {
   const control::Frame frame = control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
     auto workers = message.initClusterStatus().initWorkers(1);
@@ -45,7 +45,7 @@ void TakeLivenessOfWorkers(const uint8_t* data, size_t size) {
     monitor.ExpectHeartbeats(rank);
   }
   for (Record& record : ReadRecords(data, size)) {
-    script.Add({0, "peer " + std::to_string(record.who % 4), std::move(record.message)});
+    script.Add({0, "peer " + std::to_string(record.sender % 4), std::move(record.message)});
   }
   script.WaitUntilDone();
   monitor.Abort(SessionId(1), Generation(0), 1, {});

@@ -17,8 +17,7 @@
 #include "tests/fuzz/targets.h"
 #include "tools/cli/cluster_text.h"
 #include "tools/cli/register_text.h"
-#include "tools/cli/session_text.h"
-#include "tools/cli/story_text.h"
+#include "tools/cli/stall_text.h"
 #include "tools/cli/top/top_text.h"
 
 namespace lockstep::fuzz {
@@ -37,8 +36,8 @@ void ReadStatus(const control::Message& message) {
   cli::PrintSessions(out, style, status->sessions);
   (void)cli::ToText(cli::ClusterToJson(*status, "ipc:///fuzz"));
   const ClusterStory story = TellStory(*status);
-  cli::PrintStory(out, style, *status, story);
-  (void)cli::ToText(cli::StoryToJson(*status, story));
+  cli::PrintDiagnosis(out, style, *status, story);
+  (void)cli::ToText(cli::DiagnosisToJson(*status, story));
   cli::PrintSessionDetails(out, style, status->sessions, {});
   const auto now = std::chrono::steady_clock::time_point(10s);
   // Between this and a cluster of which nothing was known yet.

@@ -9,7 +9,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "schemas/control.capnp.h"
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 constexpr int kWorkerCount = 2;
 constexpr size_t kTokenWord = sizeof(uint64_t);
 
-// The controller connects to where a worker says that it listens: nobody is to be connected to
+// The controller connects to where a worker says that it listens: no peer is to be connected to
 // here.
 bool NamesANetworkEndpoint(const control::Message& message) {
   for (const control::Frame& frame : message) {
@@ -54,8 +54,8 @@ void ControllerRun::JoinWorkers() {
   for (int rank = 0; rank < kWorkerCount; ++rank) {
     FromWorker(rank, {control::EncodeMessage<wire::WorkerMessage>([&](auto message) {
                  auto hello = message.initHello();
-                 hello.setMinVersion(control::kOldestProtocolVersion);
-                 hello.setMaxVersion(control::kProtocolVersion);
+                 hello.setMinVersion(kOldestProtocolVersion);
+                 hello.setMaxVersion(kProtocolVersion);
                  hello.setRank(rank);
                  hello.initHost().setName("elsewhere");
                  hello.setBulkEndpoint("inproc://bulk");
@@ -66,8 +66,8 @@ void ControllerRun::JoinWorkers() {
 void ControllerRun::OpenSession(int client) {
   FromClient(client, {control::EncodeMessage<wire::ClientMessage>([](auto message) {
                auto open = message.initOpenSession();
-               open.setMinVersion(control::kOldestProtocolVersion);
-               open.setMaxVersion(control::kProtocolVersion);
+               open.setMinVersion(kOldestProtocolVersion);
+               open.setMaxVersion(kProtocolVersion);
                open.setName("a client");
                open.setTimeoutMillis(60'000);
                open.setKeepMillis(60'000);

@@ -1,5 +1,5 @@
 // What a worker takes from its controller on its command socket: records, each a message. Welcomes
-// are taken in as the worker does it (nobody is connected with, for there is nobody), batches
+// are taken in as the worker does it (there are no peers to connect with), batches
 // executed in whatever sessions the welcomes have opened.
 #include <chrono>
 #include <cstdint>

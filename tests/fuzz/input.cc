@@ -39,13 +39,13 @@ std::vector<Record> ReadRecords(const uint8_t* data, size_t size) {
   std::vector<Record> records;
   Bytes rest(data, size);
   while (!rest.empty()) {
-    const uint8_t who = rest.Byte();
+    const uint8_t sender = rest.Byte();
     const size_t frames = rest.Byte() % (kMostFrames + 1);
-    Record record{static_cast<uint8_t>(who & ~kNeedsTable), {}};
+    Record record{static_cast<uint8_t>(sender & ~kNeedsTable), {}};
     for (size_t i = 0; i < frames; ++i) {
       const size_t low = rest.Byte();
       const Bytes frame = rest.Take(low | size_t{rest.Byte()} << 8);
-      const bool needs_table = i == 0 && (who & kNeedsTable) != 0;
+      const bool needs_table = i == 0 && (sender & kNeedsTable) != 0;
       record.message.push_back(needs_table ? WithTable(frame.data(), frame.size())
                                            : control::Frame::Copy(frame.data(), frame.size()));
     }

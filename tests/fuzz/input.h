@@ -2,10 +2,10 @@
 //
 // An input of several messages is a row of records:
 //
-//     who (1 byte)  frames (1 byte)  then for each frame: size (2 bytes, little-endian), bytes
+//     sender (1 byte)  frames (1 byte)  then for each frame: size (2 bytes, little-endian), bytes
 //
-// Who says it means what the harness likes. A record that is cut off ends with the input: whatever
-// bytes a fuzzer makes up are some row of messages.
+// What the sender means is up to the harness. A record that is cut off ends with the input:
+// whatever bytes a fuzzer makes up are some row of messages.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@
 
 namespace lockstep::fuzz {
 
-// In `who`: the first frame is one Cap'n Proto segment, without the table that stands in front of
-// it on the wire; the harness puts one there. A fuzzer that adds or drops bytes would hardly ever
-// get the table right.
+// In `sender`: the first frame is one Cap'n Proto segment, without the table that stands in front
+// of it on the wire; the harness puts one there. A fuzzer that adds or drops bytes would hardly
+// ever get the table right.
 inline constexpr uint8_t kNeedsTable = 0x80;
 
 struct Record {
-  uint8_t who = 0;  // without kNeedsTable
+  uint8_t sender = 0;  // without kNeedsTable
   control::Message message;
 };
 

@@ -32,7 +32,7 @@ class Script {
   // Behind, or before, what is still to come.
   void Add(Line line);
   void Insert(Line line);
-  // Returns when all has been read and handled, which is when somebody asks for more; or when a
+  // Returns when all has been read and handled, which is when a reader asks for more; or when a
   // channel was closed.
   void WaitUntilDone();
 
@@ -65,7 +65,7 @@ class ScriptReader {
   const int channel_;
 };
 
-// The script outlives its channels. `on_send` is called by whoever sends.
+// The script outlives its channels. `on_send` is called on the sending thread.
 class ScriptedServerChannel final : public control::ServerChannel {
  public:
   using OnSend = std::function<void(const control::PeerName& to, const control::Message& message)>;

@@ -41,10 +41,10 @@ std::string BytesOf(const control::Frame& frame) {
   return std::string(reinterpret_cast<const char*>(frame.data()), frame.size());
 }
 
-std::string RecordOf(uint8_t who, const control::Message& message, bool raw) {
+std::string RecordOf(uint8_t sender, const control::Message& message, bool raw) {
   const bool strips = !raw && !message.empty() && IsOneSegment(message[0]);
   std::string record;
-  record += static_cast<char>(strips ? who | kNeedsTable : who);
+  record += static_cast<char>(strips ? sender | kNeedsTable : sender);
   record += static_cast<char>(message.size());
   for (size_t i = 0; i < message.size(); ++i) {
     const std::string bytes = BytesOf(message[i]);

@@ -32,14 +32,14 @@ inline uint64_t Placeholder(const char* name) {
 
 std::string BytesOf(const control::Frame& frame);
 // One record. Of a first frame that is one segment the table is left out, unless `raw`.
-std::string RecordOf(uint8_t who, const control::Message& message, bool raw = false);
+std::string RecordOf(uint8_t sender, const control::Message& message, bool raw = false);
 
 // A record with one message of one frame, and perhaps another frame.
 template <typename Schema, typename Fill>
-std::string Say(uint8_t who, Fill&& fill, const control::Frame& body = {}) {
+std::string Say(uint8_t sender, Fill&& fill, const control::Frame& body = {}) {
   control::Message message = {control::EncodeMessage<Schema>(std::forward<Fill>(fill))};
   if (body.size() > 0) message.push_back(body);
-  return RecordOf(who, message);
+  return RecordOf(sender, message);
 }
 
 // What functions have printed: a wire::OutputLines.

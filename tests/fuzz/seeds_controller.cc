@@ -134,13 +134,13 @@ void AddClientMessages(SeedFolder& folder) {
                       /*raw=*/true));
 }
 
-std::string Hello(uint8_t who, bool with_inventory) {
-  return Say<wire::WorkerMessage>(who, [&](Worker message) {
+std::string Hello(uint8_t sender, bool with_inventory) {
+  return Say<wire::WorkerMessage>(sender, [&](Worker message) {
     auto hello = message.initHello();
     hello.setMinVersion(1);
     hello.setMaxVersion(1);
     hello.setBuild("0.1.0");
-    hello.setRank(who);
+    hello.setRank(sender);
     hello.initHost().setName("host");
     hello.setPid(1);
     hello.setDevice("cpu:0");
@@ -154,7 +154,7 @@ std::string Hello(uint8_t who, bool with_inventory) {
     control::SessionRecord record;
     record.id = SessionId(6);
     record.token = "token";
-    record.next_command = 10 + who;
+    record.next_command = 10 + sender;
     record.names = {{"weights", {RegisterId{1, 1}, 1}}};
     control::WriteSessionRecord(resume.initSessions(1)[0], record);
   });

@@ -9,7 +9,7 @@ namespace {
 
 template <typename Schema, typename Fill>
 std::string WithoutTable(Fill fill) {
-  // Behind who, the number of frames and the size.
+  // Behind the sender, the number of frames and the size.
   return Say<Schema>(0, fill).substr(4);
 }
 

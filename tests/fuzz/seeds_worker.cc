@@ -25,8 +25,8 @@ control::Frame Body(Fill fill) {
 
 // Adds one command as a record, and returns it.
 template <typename Fill>
-std::string AddCommand(SeedFolder& folder, const std::string& name, Fill fill, uint8_t who = 0) {
-  const std::string record = RecordOf(who, {Body(fill)});
+std::string AddCommand(SeedFolder& folder, const std::string& name, Fill fill, uint8_t sender = 0) {
+  const std::string record = RecordOf(sender, {Body(fill)});
   folder.Add("batch", name, "\1" + record);
   return record;
 }

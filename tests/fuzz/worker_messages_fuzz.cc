@@ -1,5 +1,5 @@
-// What a controller takes from workers on their command socket: records, whose `who` is the worker.
-// Nobody has joined yet; a client waits for a session.
+// What a controller takes from workers on their command socket: records, whose `sender` is the
+// worker. No worker has joined yet; a client waits for a session.
 #include <cstdint>
 #include <utility>
 
@@ -13,7 +13,7 @@ void TakeWorkerMessages(const uint8_t* data, size_t size) {
   ControllerRun run;
   run.OpenSession(0);
   for (Record& record : ReadRecords(data, size)) {
-    run.FromWorker(record.who % 4, std::move(record.message));
+    run.FromWorker(record.sender % 4, std::move(record.message));
   }
   run.Run();
 }

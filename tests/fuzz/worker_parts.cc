@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/collective/rendezvous.h"
 #include "runtime/control/batch.h"
-#include "runtime/control/host.h"
 #include "runtime/module/builtins.h"
 #include "services/worker/backends.h"
 
@@ -22,8 +22,8 @@ T OrAbort(StatusOr<T> value) {
   return *std::move(value);
 }
 
-// A world of one rank meets nobody.
-class Nobody final : public collective::Rendezvous {
+// A world of one rank has no peers.
+class NoPeers final : public collective::Rendezvous {
  public:
   StatusOr<std::vector<std::string>> Exchange(uint64_t, absl::Span<const Rank>,
                                               const std::vector<std::string>& mine,
@@ -39,10 +39,10 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   // What killed runs have left behind.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
   options_.max_registers = 1000;
-  arena_ = OrAbort(
-      tensor::Arena::Create({.name = SharedSegment::kNamePrefix + ("fuzz-" + control::RandomHex(8)),
-                             .capacity_bytes = size_t{16} << 20,
-                             .control_bytes = options_.communicator_bytes}));
+  arena_ =
+      OrAbort(tensor::Arena::Create({.name = SharedSegment::kNamePrefix + ("fuzz-" + RandomHex(8)),
+                                     .capacity_bytes = size_t{16} << 20,
+                                     .control_bytes = options_.communicator_bytes}));
   bulk_ = std::make_unique<worker::BulkServer>(std::make_unique<ScriptedServerChannel>(
       script_, 0, [](const control::PeerName&, const control::Message&) {}));
   module::AddBuiltins(functions_);
@@ -51,7 +51,7 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
   const std::atomic<bool> cancelled{false};
   worker::WorldOptions connecting;
   connecting.arena = arena_;
-  connecting.rendezvous = std::make_shared<Nobody>();
+  connecting.rendezvous = std::make_shared<NoPeers>();
   world_ = OrAbort(worker::ConnectWorld(Alone(), connecting, cancelled,
                                         Deadline::After(std::chrono::seconds(5))))
                .communicator;

@@ -122,8 +122,8 @@ TEST_F(AttachTest, SessionOfAVanishedClientIsAttachedToAfterItsLease) {
     WireClient client(IpcEndpoint("clients"));
     client.Send([](wire::ClientMessage::Builder message) {
       auto open = message.initOpenSession();
-      open.setMinVersion(control::kOldestProtocolVersion);
-      open.setMaxVersion(control::kProtocolVersion);
+      open.setMinVersion(kOldestProtocolVersion);
+      open.setMaxVersion(kProtocolVersion);
       open.setTimeoutMillis(20'000);
       open.setKeepMillis(20'000);
     });

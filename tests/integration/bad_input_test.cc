@@ -1,4 +1,4 @@
-// Bad input gets a clear status, and costs nobody else anything: on every kind of cluster.
+// Bad input gets a clear status, and costs other sessions nothing: on every kind of cluster.
 #include <functional>
 #include <limits>
 #include <string>
@@ -122,7 +122,7 @@ TEST_P(BadInputTest, RegisterThatWasFreed) {
                 StatusCode::kNotFound, HasSubstr("freed"));
 }
 
-// Its index is somebody else's by now: an error, and never that one's data.
+// Its index is another register's by now: an error, and never that one's data.
 TEST_P(BadInputTest, RegisterWhosePlaceWasGivenAway) {
   DRef freed = Call("lockstep.identity", "old");
   const RegisterId id = freed.id();

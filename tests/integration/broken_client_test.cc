@@ -16,14 +16,13 @@ using ::testing::HasSubstr;
 
 constexpr size_t kLimit = size_t{64} << 10;
 
-class BrokenClientTest : public SessionFixture {
+class BrokenClientTest : public OwnClusterFixture {
  protected:
-  void SetUp() override {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.controller.flow_window_bytes = kLimit;
     options.controller.max_batch_bytes = kLimit;
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    return options;
   }
   void TearDown() override {
     EXPECT_OK(session_->SyncAll()) << "nobody else is harmed";
@@ -32,7 +31,6 @@ class BrokenClientTest : public SessionFixture {
   static control::Frame Sync() {
     return control::OneCommand([](wire::Command::Builder command) { command.setSync(); });
   }
-  std::unique_ptr<Cluster> cluster_;
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, BrokenClientTest, ::testing::Values(ClusterKind::kTcpThreads),
                          NameOf);
@@ -111,7 +109,7 @@ TEST_P(BrokenClientTest, ClientThatDoesNotWaitForCreditIsCutOff) {
   const uint64_t most_under_way = kLimit + 2 * control::FlowCost(kLimit) + (uint64_t{8} << 20);
   WireClient client(cluster_->address());
   ASSERT_EQ(client.Open(), OkStatus());
-  // Nobody consumes anything after this.
+  // Nothing is consumed after this.
   client.SendBatch(client.session(), StuckBody(), 1, 0, -1, kStuckCommands);
   const control::Frame body = control::OneCommand([](wire::Command::Builder command) {
     command.initRelease().initRegisters(kLimit / 8 - 100);

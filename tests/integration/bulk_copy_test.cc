@@ -18,9 +18,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-enum class Way { kSharedMemory, kSocket };
+enum class Route { kSharedMemory, kSocket };
 
-class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way>> {
+class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Route>> {
  protected:
   void SetUp() override {
     const auto [kind, way] = GetParam();
@@ -33,7 +33,7 @@ class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     cluster_ = std::move(*cluster);
     // Another host's memory need not be hidden.
-    if (way == Way::kSocket && kind != ClusterKind::kHosts) HideMemory();
+    if (route == Route::kSocket && kind != ClusterKind::kHosts) HideMemory();
     auto session = cluster_->Connect();
     ASSERT_TRUE(session.ok()) << session.status();
     session_ = std::make_unique<Session>(std::move(*session));
@@ -60,11 +60,12 @@ class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Way
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, BulkCopyTest,
                          ::testing::Combine(::testing::ValuesIn(AllKinds()),
-                                            ::testing::Values(Way::kSharedMemory, Way::kSocket)),
-                         [](const ::testing::TestParamInfo<std::tuple<ClusterKind, Way>>& info) {
+                                            ::testing::Values(Route::kSharedMemory,
+                                                              Route::kSocket)),
+                         [](const ::testing::TestParamInfo<std::tuple<ClusterKind, Route>>& info) {
                            return NameOf({std::get<0>(info.param), 0}) +
-                                  (std::get<1>(info.param) == Way::kSharedMemory ? "SharedMemory"
-                                                                                 : "Socket");
+                                  (std::get<1>(info.param) == Route::kSharedMemory ? "SharedMemory"
+                                                                                   : "Socket");
                          });
 
 TEST_P(BulkCopyTest, EverySizeArrivesWhole) {

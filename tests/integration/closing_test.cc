@@ -1,5 +1,5 @@
 // Sessions that are closed while they still work: they are answered, kept alive, and aborted when
-// nobody waits for them any more. And time-outs: they are kept.
+// their client waits for them no more. And time-outs: they are kept.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-class ClosingTest : public SessionFixture {
+class ClosingTest : public OwnClusterFixture {
  protected:
   void SetUp() override { Start(support::kLong); }
 
@@ -36,8 +36,7 @@ class ClosingTest : public SessionFixture {
     ClusterOptions options;
     options.controller.collective_timeout = 10min;
     options.controller.session_lease = lease;
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    OwnClusterFixture::Start(options);
   }
 
   // A session whose ranks wait in a barrier for one that never comes.
@@ -57,8 +56,6 @@ class ClosingTest : public SessionFixture {
     EXPECT_OK(session_->SyncAll());
     EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
   }
-
-  std::unique_ptr<Cluster> cluster_;
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, ClosingTest,
                          ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),
@@ -129,7 +126,7 @@ TEST_P(ClosingTest, ClosedSessionTakesNothingMore) {
   EXPECT_EQ(client.NextVerdict().code(), StatusCode::kFailedPrecondition);
 }
 
-// The first wait may by chance end with another timer; the others would all take half a second.
+// The first wait may happen to end with another timer; the others would all take half a second.
 TEST_P(ClosingTest, ShortTimeOutsAreKept) {
   WireClient client = Stuck();
   const control::Frame sync =

@@ -12,11 +12,10 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/collective/nccl/nccl.h"
-#include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "runtime/cuda/gpu.h"
-#include "services/config/cluster_config.h"
 #include "services/controller/controller.h"
+#include "services/local/cluster_config.h"
 #include "services/local/cluster_keys.h"
 #include "services/local/cluster_processes.h"
 #include "services/local/local_cluster.h"
@@ -120,7 +119,7 @@ class TcpProcesses final : public Cluster {
     local::ClusterProcessesOptions processes;
     processes.directory = directory->path();
     processes.start_timeout = kStartPatience;
-    config::ClusterOptions& cluster = processes.cluster;
+    local::ClusterOptions& cluster = processes.cluster;
     cluster.workers = options.workers;
     cluster.controller = options.controller;
     cluster.controller.workers = options.workers;
@@ -182,7 +181,7 @@ class HostsCluster final : public Cluster {
     cluster_.KillController();
     return cluster_.StartController();
   }
-  // When it returns, nobody answers any more. However each has ended: tests kill some.
+  // When it returns, no process answers any more. However each has ended: tests kill some.
   Status Stop() override {
     LOCKSTEP_RETURN_IF_ERROR(ShutdownCluster(address(), "the test is over", kStopPatience));
     return cluster_.AwaitAllEnds();

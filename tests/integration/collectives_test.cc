@@ -124,8 +124,8 @@ const Operation kOperations[] = {
      }},
 };
 
-// Where a collective takes place: who its members are, for each rank.
-struct Place {
+// Where a collective takes place: which ranks its members are, for each rank.
+struct MemberSet {
   const char* name;
   bool in_group;
   std::vector<Rank> team;
@@ -137,7 +137,7 @@ struct Place {
     return std::count(team.begin(), team.end(), rank) > 0 ? team : std::vector<Rank>();
   }
 };
-const Place kPlaces[] = {
+const MemberSet kMemberSets[] = {
     {"the world", false, {}},
     {"groups", true, {}},
     {"a team", false, {3, 0, 2}},
@@ -146,14 +146,14 @@ const Place kPlaces[] = {
 
 class CollectivesTest : public SessionFixture {
  protected:
-  void Check(const Operation& operation, const Place& place, const std::vector<int64_t>& row_counts,
-             bool with_destination);
+  void Check(const Operation& operation, const MemberSet& member_set,
+             const std::vector<int64_t>& row_counts, bool with_destination);
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, CollectivesTest, ::testing::ValuesIn(AllKinds()), NameOf);
 
-void CollectivesTest::Check(const Operation& operation, const Place& place,
+void CollectivesTest::Check(const Operation& operation, const MemberSet& member_set,
                             const std::vector<int64_t>& row_counts, bool with_destination) {
-  SCOPED_TRACE(std::string(operation.name) + " in " + place.name +
+  SCOPED_TRACE(std::string(operation.name) + " in " + member_set.name +
                (with_destination ? " with a destination" : "") + ", rows " +
                ::testing::PrintToString(row_counts));
   Inputs inputs;
@@ -163,7 +163,7 @@ void CollectivesTest::Check(const Operation& operation, const Place& place,
   // What each rank should have in the end.
   std::vector<MaybeRows> expected;
   for (Rank rank = 0; rank < kWorkers; ++rank) {
-    const std::vector<Rank> members = place.MembersWith(rank);
+    const std::vector<Rank> members = member_set.MembersWith(rank);
     Inputs of_members;
     for (Rank member : members) of_members.push_back(inputs[static_cast<size_t>(member)]);
     const auto me = std::find(members.begin(), members.end(), rank) - members.begin();
@@ -175,8 +175,8 @@ void CollectivesTest::Check(const Operation& operation, const Place& place,
   for (const Rows& rows : inputs) tensors.push_back(rows.ToTensor());
   const DRef source = PerRank(tensors);
   CollectiveOptions options;
-  options.in_group = place.in_group;
-  options.team = place.team;
+  options.in_group = member_set.in_group;
+  options.team = member_set.team;
   if (with_destination) {
     std::vector<HostTensor> targets;
     for (const MaybeRows& rows : expected) {
@@ -203,48 +203,53 @@ void CollectivesTest::Check(const Operation& operation, const Place& place,
 
 TEST_P(CollectivesTest, EvenRows) {
   for (const Operation& operation : kOperations) {
-    for (const Place& place : kPlaces) Check(operation, place, {4, 4, 4, 4}, false);
+    for (const MemberSet& member_set : kMemberSets)
+      Check(operation, member_set, {4, 4, 4, 4}, false);
   }
 }
 
 TEST_P(CollectivesTest, EvenRowsIntoADestination) {
   for (const Operation& operation : kOperations) {
-    for (const Place& place : kPlaces) Check(operation, place, {4, 4, 4, 4}, true);
+    for (const MemberSet& member_set : kMemberSets)
+      Check(operation, member_set, {4, 4, 4, 4}, true);
   }
 }
 
 // Rows that cannot be dealt out evenly: some ranks get one more.
 TEST_P(CollectivesTest, RowsThatDoNotDivide) {
   for (const Operation& operation : kOperations) {
-    for (const Place& place : kPlaces) Check(operation, place, {7, 7, 7, 7}, false);
+    for (const MemberSet& member_set : kMemberSets)
+      Check(operation, member_set, {7, 7, 7, 7}, false);
   }
 }
 
 TEST_P(CollectivesTest, FewerRowsThanRanks) {
   for (const Operation& operation : kOperations) {
-    for (const Place& place : kPlaces) Check(operation, place, {1, 1, 1, 1}, false);
+    for (const MemberSet& member_set : kMemberSets)
+      Check(operation, member_set, {1, 1, 1, 1}, false);
   }
 }
 
 TEST_P(CollectivesTest, DifferentRowsOnEachRank) {
   for (const Operation& operation : kOperations) {
     if (!operation.uneven) continue;
-    for (const Place& place : kPlaces) {
-      Check(operation, place, {2, 5, 0, 9}, false);
-      Check(operation, place, {0, 3, 1, 4}, true);
+    for (const MemberSet& member_set : kMemberSets) {
+      Check(operation, member_set, {2, 5, 0, 9}, false);
+      Check(operation, member_set, {0, 3, 1, 4}, true);
     }
   }
 }
 
 TEST_P(CollectivesTest, NoRowsAtAll) {
   for (const Operation& operation : kOperations) {
-    for (const Place& place : kPlaces) Check(operation, place, {0, 0, 0, 0}, false);
+    for (const MemberSet& member_set : kMemberSets)
+      Check(operation, member_set, {0, 0, 0, 0}, false);
   }
 }
 
 TEST_P(CollectivesTest, RowsBeyondWhatRidesInAMessage) {
   for (const Operation& operation : kOperations) {
-    Check(operation, kPlaces[0], {30'001, 30'001, 30'001, 30'001}, false);
+    Check(operation, kMemberSets[0], {30'001, 30'001, 30'001, 30'001}, false);
   }
 }
 
@@ -306,10 +311,10 @@ TEST_P(CollectivesTest, OnlyTheRootOfAReduceHasTheResult) {
 }
 
 TEST_P(CollectivesTest, BarriersOfAllPlaces) {
-  for (const Place& place : kPlaces) {
+  for (const MemberSet& member_set : kMemberSets) {
     CollectiveOptions options;
-    options.in_group = place.in_group;
-    options.team = place.team;
+    options.in_group = member_set.in_group;
+    options.team = member_set.team;
     EXPECT_OK(session_->Barrier(options));
   }
   EXPECT_OK(session_->SyncAll());

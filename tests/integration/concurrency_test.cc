@@ -1,4 +1,4 @@
-// Several clients and threads at once: no deadlock, and everybody's own results.
+// Several clients and threads at once: no deadlock, and each gets its own results.
 #include <atomic>
 #include <numeric>
 #include <random>

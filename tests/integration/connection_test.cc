@@ -1,4 +1,4 @@
-// Connections that break: what is lost is told in time, and everybody else goes on.
+// Connections that break: what is lost is told in time, and all others go on.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -114,7 +114,7 @@ TEST_F(ConnectionTest, ClientWhoseConnectionBreaksLearnsItSoonAndGoesOn) {
   }
 }
 
-// Calls in a hurry, cut again and again: nobody waits beyond his time, and the cluster serves
+// Calls in a hurry, cut again and again: no call waits beyond its time, and the cluster serves
 // others.
 TEST_F(ConnectionTest, ClientsThatAreCutOffInTheMiddleOfTheirWorkHarmNobody) {
   StartWorkers();

@@ -228,8 +228,8 @@ TEST_P(FailuresTest, OtherSessionsAreNotDisturbed) {
   }
 }
 
-// Nobody waits for the session any more when the failure happens; the other ranks still have to get
-// out of their collective, for everybody's sake.
+// The client waits for the session no more when the failure happens; the other ranks still have to
+// get out of their collective, for the other sessions.
 TEST_P(FailuresTest, FailureOfASessionThatIsBeingClosedBlocksNobody) {
   for (int i = 0; i < 10; ++i) {
     Session doomed = Open(SharedCluster(GetParam()));

@@ -29,7 +29,7 @@ class GpuAbortsTest : public GpuFixture {
     (void)Unwrap(session_->Call(Kernel("spin_on"), Ones({4}), rank, 2));
   }
   void LetGo() { (void)Unwrap(session_->Call(Kernel("let_go"))); }
-  // Resetting waits for nobody's GPU.
+  // Resetting waits for no GPU.
   void ResetQuickly() {
     const auto began = Deadline::Clock::now();
     EXPECT_OK(session_->Reset());

@@ -23,22 +23,20 @@ inline std::vector<ClusterKind> GpuKinds() {
 }
 
 // Every test has its own cluster, whose workers can load kernels that behave well, and badly.
-class GpuFixture : public SessionFixture {
+class GpuFixture : public OwnClusterFixture {
  protected:
   static constexpr size_t kMemoryBytes = 64 << 20;
 
   void SetUp() override {
-    const std::string why_not = WhyNot(GetParam());
-    if (!why_not.empty()) GTEST_SKIP() << why_not;
-    cluster_ = Unwrap(Cluster::Start(GetParam(), OwnOptions()));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    OwnClusterFixture::SetUp();
+    if (IsSkipped()) return;
     module_ = Unwrap(session_->LoadModule("gpu_module.so"));
   }
   void TearDown() override {
     module_ = DRef();
     SessionFixture::TearDown();
   }
-  virtual ClusterOptions OwnOptions() {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.controller.heartbeat_interval = std::chrono::milliseconds(50);
     options.controller.stuck_after = std::chrono::milliseconds(200);
@@ -86,7 +84,6 @@ class GpuFixture : public SessionFixture {
     return answer;
   }
 
-  std::unique_ptr<Cluster> cluster_;
   DRef module_;
 };
 

@@ -13,7 +13,7 @@
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "runtime/cuda/gpu.h"
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
 #include "services/local/temporary_directory.h"
 #include "tests/integration/exported_metrics.h"
@@ -38,7 +38,7 @@ class GpuMetricsTest : public ::testing::Test {
     directory_ = *std::move(made);
     local::ClusterProcessesOptions options;
     options.directory = directory_->path();
-    auto config = config::LoadCluster(
+    auto config = local::LoadCluster(
         {"",
          {"workers=2", "worker.metrics_endpoint=http://127.0.0.1:*", "worker.device=cuda",
           "worker.device_memory_bytes=64MiB", "worker.arena_bytes=256MiB"}});

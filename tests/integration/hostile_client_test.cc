@@ -1,4 +1,4 @@
-// Clients that speak the wire by hand: whatever they send, nobody else is harmed.
+// Clients that speak the wire by hand: whatever they send, no other client is harmed.
 #include <random>
 #include <string>
 #include <vector>
@@ -44,14 +44,13 @@ TEST_P(HostileClientTest, HandMadeClientWorksIfItBehaves) {
 
 TEST_P(HostileClientTest, VersionsWithoutACommonOneAreRefused) {
   WireClient newer(address());
-  const Status status = newer.Open(control::kProtocolVersion + 1, control::kProtocolVersion + 9);
+  const Status status = newer.Open(kProtocolVersion + 1, kProtocolVersion + 9);
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(Message(status), HasSubstr("7.7.7"));
   WireClient older(address());
-  EXPECT_EQ(older.Open(0, control::kOldestProtocolVersion - 1).code(),
-            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(older.Open(0, kOldestProtocolVersion - 1).code(), StatusCode::kFailedPrecondition);
   WireClient both(address());
-  EXPECT_EQ(both.Open(0, control::kProtocolVersion + 1), OkStatus());
+  EXPECT_EQ(both.Open(0, kProtocolVersion + 1), OkStatus());
 }
 
 TEST_P(HostileClientTest, BytesThatAreNoMessageAreRefused) {

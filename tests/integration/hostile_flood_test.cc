@@ -32,14 +32,13 @@ size_t ResidentBytes(pid_t pid) {
   return resident * static_cast<size_t>(getpagesize());
 }
 
-class HostileFloodTest : public SessionFixture {
+class HostileFloodTest : public OwnClusterFixture {
  protected:
-  void SetUp() override {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.controller.max_batch_bytes = size_t{1} << 20;
     options.controller.session_lease = 3s;
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    return options;
   }
   void TearDown() override {
     SessionFixture::TearDown();
@@ -129,7 +128,7 @@ class HostileFloodTest : public SessionFixture {
         return client.SendFrames({BatchHeader(own, 1, 2), Body(2)});
       case 6:  // out of order
         return client.SendFrames({BatchHeader(own, random_(), 1 + Below(100)), Body(1)});
-      case 7:  // somebody else's, or nobody's
+      case 7:  // another session's, or of none
         return client.SendFrames(
             {BatchHeader(SessionId(static_cast<uint32_t>(Below(1000))), 1, 1), Body(1)});
       case 8:  // too large a header
@@ -137,14 +136,14 @@ class HostileFloodTest : public SessionFixture {
       case 9:  // of another version
         return client.Send([&](wire::ClientMessage::Builder message) {
           auto open = message.initOpenSession();
-          open.setMinVersion(control::kProtocolVersion + 1 + static_cast<uint32_t>(Below(100)));
+          open.setMinVersion(kProtocolVersion + 1 + static_cast<uint32_t>(Below(100)));
           open.setMaxVersion(~uint32_t{0});
           open.setName(Garbage(20));
         });
       case 10:  // about sessions that are not there, with a token that is a guess
         return client.Send([&](wire::ClientMessage::Builder message) {
           auto resume = message.initResumeSession();
-          resume.setMaxVersion(control::kProtocolVersion);
+          resume.setMaxVersion(kProtocolVersion);
           resume.setSession(static_cast<uint32_t>(Below(1000)));
           resume.setToken(std::string(32, '0'));
           resume.setNextCommand(random_());
@@ -198,7 +197,6 @@ class HostileFloodTest : public SessionFixture {
     AwaitQuiet();
   }
 
-  std::unique_ptr<Cluster> cluster_;
   std::mt19937_64 random_{20'260'101};
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, HostileFloodTest, ::testing::Values(ClusterKind::kTcpProcesses),

@@ -1,5 +1,5 @@
-// Workers that leave before their cluster is complete, and controllers that come again: whoever is
-// gone is in nobody's way.
+// Workers that leave before their cluster is complete, and controllers that come again: what is
+// gone does not hinder what comes.
 #include <signal.h>
 
 #include <chrono>
@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/version.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
@@ -121,7 +121,8 @@ TEST_P(EarlyDeathTest, StatusShowsThatNobodyHasTheRank) {
   WaitForRankZero(WorkerState::kMissing);
 }
 
-// The last one to join finds that an earlier one has died: nobody is welcomed into a broken world.
+// The last one to join finds that an earlier one has died: no worker is welcomed into a broken
+// world.
 TEST_P(EarlyDeathTest, ClusterWithADeadWorkerIsNotComplete) {
   StartController(2);
   local::ChildProcess victim = StartWorkerProcess(GetParam());
@@ -158,8 +159,8 @@ TEST_P(EarlyDeathTest, RankOfASilentWorkerIsFreeAgain) {
                   ->Send({control::EncodeMessage<wire::WorkerMessage>(
                       [](wire::WorkerMessage::Builder message) {
                         auto hello = message.initHello();
-                        hello.setMinVersion(control::kOldestProtocolVersion);
-                        hello.setMaxVersion(control::kProtocolVersion);
+                        hello.setMinVersion(kOldestProtocolVersion);
+                        hello.setMaxVersion(kProtocolVersion);
                         hello.setRank(GetParam());
                         hello.initHost().setId("elsewhere");
                         hello.setPid(1);
@@ -227,7 +228,7 @@ TEST_F(JoiningTest, WorkersThatWereSentAwayRejoinIfTheyAreToldTo) {
   workers[1].Signal(SIGCONT);
   local::ChildProcess third = StartControllerProcess();
   ExpectWorks();
-  // They obey who asks them, at any time.
+  // They stop when asked, at any time.
   for (local::ChildProcess& worker : workers) {
     ASSERT_TRUE(worker.Running());
     EXPECT_TRUE(worker.Terminate(Deadline::After(kLong))->ok());

@@ -1,5 +1,5 @@
-// A cluster that asks for keys: who gets in, what each may do, and what becomes of both when keys
-// change while it runs.
+// A cluster that asks for keys: which keys get in, what each may do, and what becomes of both when
+// keys change while it runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -197,7 +197,7 @@ TEST_F(KeysTest, ReaderCannotTouchASessionThatIsOpen) {
 }
 
 TEST_F(KeysTest, KeyOfAClientDoesNotJoinAsAWorker) {
-  // The third rank does not exist, but that is never said: nobody talks to it.
+  // The third rank does not exist, but that is never said: no peer talks to it.
   auto impostor = StartWorker(kKeysWorkers, "client");
   ASSERT_TRUE(impostor.ok()) << impostor.status();
   const Status ended = (*impostor)->Wait(Deadline::After(support::kLong));

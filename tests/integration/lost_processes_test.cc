@@ -24,13 +24,9 @@ using ::testing::HasSubstr;
 constexpr auto kReported = 2s;
 
 // Every test breaks its own cluster.
-class LostProcessesTest : public SessionFixture {
+class LostProcessesTest : public OwnClusterFixture {
  protected:
-  void SetUp() override {
-    cluster_ = Unwrap(Cluster::Start(GetParam(), OwnOptions()));
-    session_ = std::make_unique<Session>(Open(*cluster_));
-  }
-  virtual ClusterOptions OwnOptions() {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.controller.heartbeat_interval = 50ms;
     return options;
@@ -58,8 +54,6 @@ class LostProcessesTest : public SessionFixture {
     ASSERT_EQ(kill(cluster_->worker_pids()[static_cast<size_t>(rank)], signal), 0);
   }
   static bool IsRunning(pid_t pid) { return kill(pid, 0) == 0; }
-
-  std::unique_ptr<Cluster> cluster_;
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, LostProcessesTest, ::testing::ValuesIn(kProcessKinds), NameOf);
 
@@ -138,7 +132,7 @@ TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
 }
 
 TEST_P(LostProcessesTest, MemoryOfAKilledWorkerIsRemoved) {
-  // Its own page of activity, and everybody's arena.
+  // Its own page of activity, and all ranks' arenas.
   EXPECT_EQ(SegmentsOf(cluster_->worker_pids()[0]).size(), size_t{1 + kWorkers});
   Kill(2);
   EXPECT_FALSE(session_->SyncAll().ok());
@@ -209,7 +203,7 @@ TEST_P(SilenceTest, IdleSessionKeepsItsLease) {
   const DRef kept = Call("lockstep.identity", "kept");
   EXPECT_OK(session_->SyncAll());
   const auto begin = Deadline::Clock::now();
-  // Somebody else's time passes; this session says nothing by itself.
+  // Another session's time passes; this session says nothing by itself.
   WireClient other(cluster_->address());
   ASSERT_EQ(other.Open(), OkStatus());
   StatusOnce(*cluster_, [](const ClusterStatus& now) { return now.sessions.size() == 1; });

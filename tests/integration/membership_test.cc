@@ -1,4 +1,4 @@
-// How workers and clients find a cluster, in any order, and who is turned away.
+// How workers and clients find a cluster, in any order, and which are turned away.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -8,10 +8,11 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/random.h"
+#include "runtime/base/version.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -28,7 +29,7 @@ using ::testing::HasSubstr;
 // The parameter is the transport: "inproc", "ipc" or "tcp".
 class MembershipTest : public ServicesFixture, public ::testing::WithParamInterface<std::string> {
  protected:
-  // Known before anybody listens there, but for tcp, whose ports are chosen by the listener.
+  // Known before a process listens there, but for tcp, whose ports are chosen by the listener.
   std::string Endpoint(const std::string& role) const {
     if (GetParam() == "tcp") return "tcp://127.0.0.1:*";
     if (GetParam() == "ipc") return IpcEndpoint(role);
@@ -71,7 +72,7 @@ class MembershipTest : public ServicesFixture, public ::testing::WithParamInterf
     EXPECT_EQ(*value->As<HostTensor>()->Elements<int64_t>(), std::vector<int64_t>{sum});
   }
 
-  const std::string unique_ = "membership-" + control::RandomHex(6);
+  const std::string unique_ = "membership-" + RandomHex(6);
   int bulks_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Transports, MembershipTest, ::testing::Values("inproc", "ipc", "tcp"),
@@ -163,8 +164,8 @@ TEST_P(MembershipTest, WorkerThatSpeaksAnotherVersionIsRefused) {
                   ->Send({control::EncodeMessage<wire::WorkerMessage>(
                       [](wire::WorkerMessage::Builder message) {
                         auto hello = message.initHello();
-                        hello.setMinVersion(control::kProtocolVersion + 1);
-                        hello.setMaxVersion(control::kProtocolVersion + 2);
+                        hello.setMinVersion(kProtocolVersion + 1);
+                        hello.setMaxVersion(kProtocolVersion + 2);
                         hello.setBuild("8.8.8");
                       })})
                   .ok());
@@ -180,12 +181,12 @@ TEST_P(MembershipTest, WorkerThatSpeaksAnotherVersionIsRefused) {
                 return OkStatus();
               }).ok());
   EXPECT_EQ(refusal.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(refusal), AllOf(HasSubstr("8.8.8"), HasSubstr(control::kBuildVersion)));
+  EXPECT_THAT(Message(refusal), AllOf(HasSubstr("8.8.8"), HasSubstr(kBuildVersion)));
   StartWorker(0);  // its rank was not taken
   ExpectWorks(0);
 }
 
-// Whoever has not joined has nothing to say, and nonsense is dropped.
+// What comes from a worker that has not joined is ignored, and nonsense is dropped.
 TEST_P(MembershipTest, StrangersOnTheWorkersSocketAreIgnored) {
   StartController(1);
   auto stranger = control::ZmqConnect(context_, controller_->worker_endpoint());

@@ -15,7 +15,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
 #include "services/local/temporary_directory.h"
 #include "tests/integration/exported_metrics.h"
@@ -83,7 +83,7 @@ void MetricsDocsTest::Cluster::Start() {
   directory = *std::move(made);
   local::ClusterProcessesOptions options;
   options.directory = directory->path();
-  auto config = config::LoadCluster(
+  auto config = local::LoadCluster(
       {"",
        {"workers=" + std::to_string(kWorkers), "controller.metrics_endpoint=http://127.0.0.1:*",
         "worker.metrics_endpoint=http://127.0.0.1:*", "worker.arena_bytes=256MiB",

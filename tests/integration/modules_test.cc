@@ -58,7 +58,7 @@ TEST_P(ModulesTest, WhatAFunctionThrowsFailsItsSessionAlone) {
   }
 }
 
-// The worker cannot read what lies elsewhere. It says so, whoever wants it.
+// The worker cannot read what lies elsewhere. It says so to every client.
 TEST_P(ModulesTest, TensorOnAnotherDeviceIsRefusedWhereItsElementsAreWanted) {
   Session other = Open(SharedCluster(GetParam()));
   const DRef cuda = Unwrap(session_->Call(OfModule("make_cuda_tensor")));

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "runtime/client/admin.h"
-#include "services/config/service_config.h"
 #include "services/local/child_process.h"
+#include "services/worker/settings.h"
 #include "tests/integration/services_fixture.h"
 #include "tests/support/mpirun.h"
 
@@ -113,7 +113,7 @@ class MpiTest : public ServicesFixture {
   std::vector<std::string> WorkerCommand(const std::string& name, worker::WorkerOptions worker) {
     worker.controller_endpoint = IpcEndpoint("worker");
     std::filesystem::create_directory(Folder(name));
-    std::ofstream(Folder(name) + "/worker.yaml") << config::ToYaml(worker);
+    std::ofstream(Folder(name) + "/worker.yaml") << worker::ToYaml(worker);
     return {Must(local::FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker")),
             "--config", Folder(name) + "/worker.yaml"};
   }

@@ -69,24 +69,4 @@ bool NoneExists(const std::set<std::string>& paths) {
                       [](const std::string& path) { return fs::exists(path); });
 }
 
-ScopedTmpDir::ScopedTmpDir() {
-  const char* before = getenv("TMPDIR");
-  before_ = before == nullptr ? "" : before;
-  // Short, whatever the test's own directory is: socket paths have 107 bytes.
-  std::string pattern = "/tmp/lockstep-test-XXXXXX";
-  path_ = mkdtemp(pattern.data());
-  setenv("TMPDIR", path_.c_str(), 1);
-}
-
-ScopedTmpDir::~ScopedTmpDir() {
-  if (before_.empty()) {
-    unsetenv("TMPDIR");
-  } else {
-    setenv("TMPDIR", before_.c_str(), 1);
-  }
-  fs::remove_all(path_);
-}
-
-bool ScopedTmpDir::IsEmpty() const { return fs::is_empty(path_); }
-
 }  // namespace lockstep::testing

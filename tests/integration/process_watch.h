@@ -26,20 +26,4 @@ std::set<std::string> SegmentsOf(pid_t pid);
 
 bool NoneExists(const std::set<std::string>& paths);
 
-// A directory that TMPDIR names while this object lives, so that a test sees what stays in it.
-class ScopedTmpDir {
- public:
-  ScopedTmpDir();
-  ~ScopedTmpDir();
-  ScopedTmpDir(const ScopedTmpDir&) = delete;
-  ScopedTmpDir& operator=(const ScopedTmpDir&) = delete;
-
-  const std::string& path() const { return path_; }
-  bool IsEmpty() const;
-
- private:
-  std::string before_;
-  std::string path_;
-};
-
 }  // namespace lockstep::testing

@@ -1,4 +1,4 @@
-// Lost workers that are replaced: the newcomer has nothing, the others lose nothing, and nobody but
+// Lost workers that are replaced: the newcomer has nothing, the others lose nothing, and none but
 // the sessions' own programs has to do anything about it.
 #include <signal.h>
 
@@ -222,7 +222,7 @@ TEST_F(ReplacementTest, FrozenWorkerThatWakesUpAfterwardsHarmsNobody) {
 }
 
 // Rank 0 waits for the one that is frozen, in a command before the one that has failed, and the
-// client has reset the session before anybody knows of the loss.
+// client has reset the session before the loss is known.
 TEST_F(ReplacementTest, LossAfterAResetWakesWhoStillWaits) {
   Session& session = Open();
   const DRef ranks = FullOfRank(session);
@@ -304,7 +304,7 @@ TEST_F(ReplacementTest, SessionThatIsClosedMeanwhileLeavesNothing) {
   EXPECT_EQ(status->sessions.size(), 1u);
 }
 
-// Nobody waits for longer than this in a collective.
+// No rank waits for longer than this in a collective.
 class ShortCollectivesTest : public ReplacementTest {
  protected:
   void SetUp() override {

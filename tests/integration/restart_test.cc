@@ -213,7 +213,7 @@ TEST_F(RestartTest, ControllerMayBeRestartedAgainAndAgain) {
   for (int i = 0; i < 3; ++i) {
     KillController();
     first_.push_back(StartControllerProcess());
-    if (i == 1) continue;  // nobody has noticed that one, or somebody has
+    if (i == 1) continue;  // a peer may have noticed that one, or not
     Recover(session);
     EXPECT_THAT(Elements(session, ranks, 2), Each(2.0f));
     ExpectConnected(session);
@@ -241,7 +241,7 @@ TEST_F(RestartTest, SessionsDoNotMeet) {
   ExpectConnected(one);
 }
 
-// The workers know the names, too: another client finds them although nobody else is left.
+// The workers know the names, too: another client finds them although no client is left.
 TEST_F(RestartTest, SessionThatWasLeftIsAttachedToAfterwards) {
   std::string ticket;
   {
@@ -258,7 +258,7 @@ TEST_F(RestartTest, SessionThatWasLeftIsAttachedToAfterwards) {
   ExpectConnected(session);
 }
 
-// Whoever has the ticket might be faster, and both would write to the same tensors.
+// Another client with the ticket might be faster, and both would write to the same tensors.
 TEST_F(RestartTest, NobodyTakesASessionBeforeItsClientCouldComeBack) {
   Session session = Unwrapped(Session::Connect(Kept(), context_));
   const DRef ranks = FullOfRank(session);

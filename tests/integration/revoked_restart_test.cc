@@ -1,5 +1,5 @@
-// Keys that are taken back while the controller is down: whoever is let in no more does not keep,
-// by a restart, what the workers hold for him.
+// Keys that are taken back while the controller is down: a client that is let in no more does not
+// keep, by a restart, what the workers hold for it.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of 127.0.0.1; nobody else takes it as soon as that.
+// Of 127.0.0.1; no other process takes it as soon as that.
 int FreePort() {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -108,6 +108,24 @@ class SessionFixture : public ::testing::TestWithParam<ClusterKind> {
   std::unique_ptr<Session> session_;
 };
 
+// The same on a cluster of the test's own, which it configures, or breaks.
+class OwnClusterFixture : public SessionFixture {
+ protected:
+  void SetUp() override {
+    const std::string why_not = WhyNot(GetParam());
+    if (!why_not.empty()) GTEST_SKIP() << why_not;
+    Start(OwnOptions());
+  }
+
+  virtual ClusterOptions OwnOptions() { return {}; }
+  void Start(const ClusterOptions& options, const SessionOptions& session = Options()) {
+    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
+    session_ = std::make_unique<Session>(Open(*cluster_, session));
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+};
+
 #define EXPECT_OK(expression) EXPECT_EQ((expression), ::lockstep::OkStatus())
 
 }  // namespace lockstep::testing

@@ -262,22 +262,17 @@ TEST_P(SessionTest, DRefsMayOutliveTheirSession) {
 }
 
 // Clusters with little memory: what is not freed in time is missed soon.
-class SmallArenaTest : public SessionFixture {
+class SmallArenaTest : public OwnClusterFixture {
  protected:
   static constexpr int64_t kArenaBytes = 64 << 20;
 
-  void SetUp() override {
-    const std::string why_not = WhyNot(GetParam());
-    if (!why_not.empty()) GTEST_SKIP() << why_not;
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.workers = 2;
     options.worker.arena_bytes = kArenaBytes;
     options.worker.device_memory_bytes = kArenaBytes;
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    return options;
   }
-
-  std::unique_ptr<Cluster> cluster_;
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, SmallArenaTest, ::testing::ValuesIn(AllKinds()), NameOf);
 

@@ -19,17 +19,16 @@ using ::testing::HasSubstr;
 constexpr size_t kLimit = size_t{64} << 10;
 constexpr int64_t kSessionBytes = int64_t{64} << 20;
 
-class SmallLimitsTest : public SessionFixture {
+class SmallLimitsTest : public OwnClusterFixture {
  protected:
-  void SetUp() override {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.controller.flow_window_bytes = kLimit;
     options.controller.max_batch_bytes = kLimit;
     options.worker.max_session_bytes = kSessionBytes;
     options.worker.max_modules = 1;
     options.worker.module_path = {ModuleDirectory()};
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    return options;
   }
 
   // A session that gives up waiting soon.
@@ -49,8 +48,6 @@ class SmallLimitsTest : public SessionFixture {
       if (!status.ok()) return status;
     }
   }
-
-  std::unique_ptr<Cluster> cluster_;
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, SmallLimitsTest,
                          ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/random.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/controller/controller.h"
 #include "services/worker/worker.h"
@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 TEST(SmokeTest, AllReduceOfRanksOverThreads) {
   auto context = control::ZmqContext::Create();
-  const std::string name = "inproc://smoke-" + control::RandomHex(4);
+  const std::string name = "inproc://smoke-" + RandomHex(4);
   controller::ControllerOptions controller_options;
   controller_options.workers = 4;
   controller_options.client_endpoint = name + "-clients";

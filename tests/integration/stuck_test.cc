@@ -21,14 +21,13 @@ using ::testing::HasSubstr;
 
 constexpr double kForEver = 3600;  // seconds; lockstep.sleep ends when its session fails
 
-class StuckTest : public SessionFixture {
+class StuckTest : public OwnClusterFixture {
  protected:
-  void SetUp() override {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.controller.heartbeat_interval = 50ms;
     options.controller.stuck_after = 200ms;
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    return options;
   }
 
   void TearDown() override {
@@ -43,8 +42,6 @@ class StuckTest : public SessionFixture {
     (void)Unwrap(session.AllReduce(tensor, Reduction::kSum));
     EXPECT_OK(session.Flush());
   }
-
-  std::unique_ptr<Cluster> cluster_;
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, StuckTest,
                          ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),
@@ -82,7 +79,7 @@ TEST_P(StuckTest, TheStoryTellsWhoWaitsForWhomAndWhere) {
   EXPECT_THAT(status.workers[2].stack, Contains(HasSubstr("Sleep"))) << status.workers[2].no_stack;
   EXPECT_THAT(status.workers[0].stack, Contains(HasSubstr("ExecuteCollective")))
       << status.workers[0].no_stack;
-  // Being asked has disturbed nobody.
+  // Being asked has disturbed no worker.
   EXPECT_OK(session_->Reset());
   EXPECT_OK(session_->SyncAll());
 }
@@ -126,7 +123,7 @@ TEST_P(StuckTest, WaitsThatEndTellWhatTheLateAreDoing) {
   EXPECT_OK(impatient.Reset());
 }
 
-// A place in another session's program would lead nobody to the cause.
+// A place in another session's program would not lead to the cause.
 TEST_P(StuckTest, CommandsOfOtherSessionsAreNotTakenForOnesOwn) {
   HoldUp(*session_);
   SessionOptions options = Options();
@@ -143,13 +140,12 @@ TEST_P(StuckTest, CommandsOfOtherSessionsAreNotTakenForOnesOwn) {
 
 class SlowLibraryTest : public StuckTest {
  protected:
-  void SetUp() override {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.controller.heartbeat_interval = 50ms;
     options.controller.worker_timeout = 2s;
     options.worker.module_path = {ModuleDirectory()};
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    return options;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, SlowLibraryTest, ::testing::Values(ClusterKind::kTcpProcesses),

@@ -29,19 +29,18 @@ std::vector<std::vector<Rank>> Teams() {
   return teams;
 }
 
-class TeamsTest : public SessionFixture {
+class TeamsTest : public OwnClusterFixture {
  protected:
-  void SetUp() override {
+  ClusterOptions OwnOptions() override {
     ClusterOptions options;
     options.workers = kRanks;
     options.worker.arena_bytes = size_t{64} << 20;
     // Room for some fifty communicators.
     options.worker.communicator_bytes = size_t{512} << 10;
-    cluster_ = Unwrap(Cluster::Start(GetParam(), options));
-    session_ = std::make_unique<Session>(Open(*cluster_));
+    return options;
   }
 
-  // A tensor with 1 << rank in it, on every rank: a sum shows who took part.
+  // A tensor with 1 << rank in it, on every rank: a sum shows which ranks took part.
   static DRef Bits(Session& session) {
     DRef ref = Unwrap(session.Empty({0}, DType::kUInt8));
     for (Rank rank = 0; rank < kRanks; ++rank) {
@@ -53,8 +52,6 @@ class TeamsTest : public SessionFixture {
     const Value value = Unwrap(session.DebugGet(ref, rank));
     return Unwrap(value.As<HostTensor>()->Elements<int64_t>()).at(0);
   }
-
-  std::unique_ptr<Cluster> cluster_;
 };
 INSTANTIATE_TEST_SUITE_P(Clusters, TeamsTest,
                          ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),

@@ -1,5 +1,5 @@
-// Timelines of whole clusters: who is in them, in which order, by which clock, and what is said of
-// who is not.
+// Timelines of whole clusters: which processes are in them, in which order, by which clock, and
+// what is said of those that are missing.
 #include <signal.h>
 
 #include <algorithm>
@@ -179,7 +179,7 @@ TEST_F(TraceTest, TimesAreInTheOrderOfThings) {
   }
   ASSERT_EQ(session.SyncAll(), OkStatus());
   const Trace trace = Get(session.StopTrace());
-  // Nobody does two things at once.
+  // No thread does two things at once.
   for (Rank rank = 0; rank < kWorkers; ++rank) {
     const std::vector<Event>& events = RankOf(trace, rank).threads[0].events;
     for (size_t i = 1; i < events.size(); ++i) {
@@ -440,7 +440,7 @@ TEST_F(LostWorkerTraceTest, WhoDoesNotAnswerIsMissingAndNobodyWaitsForEver) {
   EXPECT_EQ(RankOf(trace, 2).missing, "its worker has not answered for 3000 ms");
   EXPECT_EQ(RankOf(trace, 0).missing, "");
   ExpectConnected(session);
-  // Its answer of then is nobody's now.
+  // No reader waits for its old answer any more.
   trace_options.timeout = kLong;
   ASSERT_EQ(session.StartTrace(trace_options), OkStatus());
   EXPECT_EQ(RankOf(Get(session.StopTrace()), 2).missing, "");

@@ -10,12 +10,13 @@
 #include <utility>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/version.h"
 #include "runtime/client/address.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -94,15 +95,15 @@ class WireClient {
   }
 
   // Opens a session, with the versions given; OK or why it was refused.
-  Status Open(uint32_t min_version = control::kOldestProtocolVersion,
-              uint32_t max_version = control::kProtocolVersion) {
+  Status Open(uint32_t min_version = kOldestProtocolVersion,
+              uint32_t max_version = kProtocolVersion) {
     Send([&](wire::ClientMessage::Builder message) {
       auto open = message.initOpenSession();
       open.setMinVersion(min_version);
       open.setMaxVersion(max_version);
       open.setBuild("7.7.7");
       open.setName("made by hand");
-      open.initHost().setId(control::ThisHost().id);
+      open.initHost().setId(ThisHost().id);
       open.setPid(getpid());
       open.setTimeoutMillis(20'000);
     });

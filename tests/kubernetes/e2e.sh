@@ -13,7 +13,7 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 readonly ROOT
 readonly CHART="$ROOT/charts/lockstep"
 readonly NAMESPACE=lockstep-e2e
-# No name that somebody else has: pods of this release are evicted, wherever they are.
+# A name that no other release has: pods of this release are evicted, wherever they are.
 readonly RELEASE=end-to-end
 readonly WORKERS=4
 REPOSITORY=lockstep TAG="" OTHER_TAG="" PROMETHEUS="" ONLY=()

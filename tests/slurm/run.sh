@@ -63,7 +63,7 @@ MinJobAge=10
 MpiDefault=none
 ReturnToService=2
 JobAcctGatherType=jobacct_gather/none
-# More tasks than this machine has cores: what is tried is who starts what.
+# More tasks than this machine has cores: what is tried is which process starts what.
 NodeName=$node NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
 SlurmdParameters=config_overrides
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP

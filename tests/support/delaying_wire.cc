@@ -94,7 +94,7 @@ void DelayingWire::Deliver(End& end, steady_clock::time_point now) {
   while (!end.coming.empty() && end.coming.front().due <= now) {
     const std::vector<char> frame = std::move(end.coming.front().bytes);
     end.coming.pop_front();
-    // Where nobody is any more, or has no room, it is lost, as on other wires.
+    // Where no host is any more, or none has room, it is lost, as on other wires.
     (void)!send(end.fd, frame.data(), frame.size(), 0);
   }
 }

@@ -13,7 +13,7 @@
 namespace lockstep::support {
 
 // Carries all frames between two network interfaces of this process's network, on a thread of its
-// own; nobody else may answer there ("arp off", no addresses). As many are on their way as the
+// own; nothing else may answer there ("arp off", no addresses). As many are on their way as the
 // senders let there be. What is on its way is lost when it is destroyed.
 class DelayingWire {
  public:

@@ -35,7 +35,7 @@ void MustShell(const std::string& command) {
 
 // Why not, or empty: this process is in a network of its own, where it can make bridges.
 std::string EnterOwnNetwork() {
-  // Where these tools are, whoever started this process.
+  // Where these tools are, whatever PATH this process was started with.
   setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
   if (geteuid() != 0) return "only root can make network namespaces";
   for (const char* tool : {"ip", "iptables", "nsenter", "tc"}) {
@@ -265,7 +265,7 @@ void VirtualHosts::Lengthen(int host, std::chrono::milliseconds each_way) {
   const std::string wire = Wire(host);
   const std::string near = wire + "a";
   const std::string far = wire + "b";
-  // Nobody but the wire listens at its ends.
+  // Nothing but the wire listens at its ends.
   const std::string silent = " arp off addrgenmode none up";
   MustShell("ip link add " + near + " type veth peer name " + far + " && ip link set " + far +
             " master " + Bridge() + " up && ip link set " + near + silent + " && ip link set " +

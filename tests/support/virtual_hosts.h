@@ -47,7 +47,7 @@ class VirtualHosts {
   bool Run(int host, const std::string& command) const;
 
   // What goes wrong with a host's wire. A test whose wire cannot be made so ends.
-  // Nothing goes in or out, and nobody is told.
+  // Nothing goes in or out, and neither side is told.
   void Isolate(int host) const;
   // Nothing of what others send comes in, though what it sends goes out.
   void Deafen(int host) const;

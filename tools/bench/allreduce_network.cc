@@ -39,7 +39,7 @@ namespace {
 
 constexpr char kLoopback[] = "127.0.0.1";
 
-struct Place {
+struct RankConfig {
   std::string system;
   int rank = 0;
   int ranks = 0;
@@ -49,12 +49,12 @@ struct Place {
 
 class GlooRanks final : public Ranks {
  public:
-  explicit GlooRanks(const Place& place) : bcube_(place.system == "gloo-bcube") {
-    auto context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.ranks);
+  explicit GlooRanks(const RankConfig& config) : bcube_(config.system == "gloo-bcube") {
+    auto context = std::make_shared<gloo::rendezvous::Context>(config.rank, config.ranks);
     gloo::transport::tcp::attr attributes;
     attributes.hostname = kLoopback;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    gloo::rendezvous::FileStore store(place.folder);
+    gloo::rendezvous::FileStore store(config.folder);
     context->connectFullMesh(store, device);
     context_ = std::move(context);
   }
@@ -91,26 +91,27 @@ class GlooRanks final : public Ranks {
   std::vector<std::vector<float>> memory_;
 };
 
-std::unique_ptr<Ranks> ConnectLockstep(const Place& place) {
-  auto arena = tensor::Arena::Create({.name = place.arena_names[static_cast<size_t>(place.rank)]});
+std::unique_ptr<Ranks> ConnectLockstep(const RankConfig& config) {
+  auto arena =
+      tensor::Arena::Create({.name = config.arena_names[static_cast<size_t>(config.rank)]});
   RequireOk(arena.status());
   std::vector<std::vector<Rank>> nodes(2);
-  for (Rank rank = 0; rank < place.ranks; ++rank) {
-    nodes[static_cast<size_t>(rank * 2 / place.ranks)].push_back(rank);
+  for (Rank rank = 0; rank < config.ranks; ++rank) {
+    nodes[static_cast<size_t>(rank * 2 / config.ranks)].push_back(rank);
   }
   collective::shm::Options options;
-  options.rank = place.rank;
+  options.rank = config.rank;
   options.arena = *arena;
-  options.arena_names = place.arena_names;
-  options.members = nodes[static_cast<size_t>(place.rank * 2 / place.ranks)];
+  options.arena_names = config.arena_names;
+  options.members = nodes[static_cast<size_t>(config.rank * 2 / config.ranks)];
   options.wait.yield_for = std::chrono::microseconds(20);  // as workers do
   auto node = collective::shm::Connect(options, Soon());
   RequireOk(node.status());
   collective::gloo::Options network_options;
-  network_options.rank = place.rank;
-  network_options.size = place.ranks;
+  network_options.rank = config.rank;
+  network_options.size = config.ranks;
   network_options.rendezvous =
-      std::make_shared<collective::FolderRendezvous>(place.folder, place.rank);
+      std::make_shared<collective::FolderRendezvous>(config.folder, config.rank);
   network_options.address = kLoopback;
   auto network = collective::gloo::Connect(network_options, Soon());
   RequireOk(network.status());
@@ -118,46 +119,46 @@ std::unique_ptr<Ranks> ConnectLockstep(const Place& place) {
       collective::two_level::Combine(nodes, *std::move(node), *std::move(network)), *arena);
 }
 
-int RunRank(const Place& place, double seconds, const std::vector<size_t>& sizes_bytes) {
+int RunRank(const RankConfig& config, double seconds, const std::vector<size_t>& sizes_bytes) {
   LimitLife(kRankLifeSeconds);
   std::signal(SIGPIPE, SIG_IGN);
   const std::unique_ptr<Ranks> ranks =
-      place.system == "lockstep" ? ConnectLockstep(place) : std::make_unique<GlooRanks>(place);
+      config.system == "lockstep" ? ConnectLockstep(config) : std::make_unique<GlooRanks>(config);
   AllReduceTiming(*ranks, seconds).Run(sizes_bytes);
   ranks->Barrier();
   return 0;
 }
 
-int Main(Place place, double seconds, const std::vector<size_t>& sizes_bytes) {
+int Main(RankConfig config, double seconds, const std::vector<size_t>& sizes_bytes) {
   LimitLife(kRankLifeSeconds);
   const collective::RendezvousFolder folder;
-  place.folder = folder.path();
-  place.arena_names = ArenaNames(place.ranks);
-  for (place.rank = 0; place.rank < place.ranks; ++place.rank) {
+  config.folder = folder.path();
+  config.arena_names = ArenaNames(config.ranks);
+  for (config.rank = 0; config.rank < config.ranks; ++config.rank) {
     const pid_t pid = fork();
     Require(pid >= 0, "fork");
     // Not std::exit: the folder is the parent's to remove.
-    if (pid == 0) std::_Exit(RunRank(place, seconds, sizes_bytes));
+    if (pid == 0) std::_Exit(RunRank(config, seconds, sizes_bytes));
   }
-  return WaitForRanks(place.ranks);
+  return WaitForRanks(config.ranks);
 }
 
 }  // namespace
 }  // namespace lockstep::bench
 
 int main(int argc, char** argv) {
-  lockstep::bench::Place place;
-  place.system = argc > 1 ? argv[1] : "";
-  place.ranks = argc > 2 ? std::atoi(argv[2]) : 0;
+  lockstep::bench::RankConfig config;
+  config.system = argc > 1 ? argv[1] : "";
+  config.ranks = argc > 2 ? std::atoi(argv[2]) : 0;
   double seconds = 0;
   std::vector<size_t> sizes_bytes;
   const bool is_known =
-      place.system == "lockstep" || place.system == "gloo-ring" || place.system == "gloo-bcube";
-  if (!is_known || place.ranks < 2 || place.ranks > 64 || place.ranks % 2 != 0 ||
+      config.system == "lockstep" || config.system == "gloo-ring" || config.system == "gloo-bcube";
+  if (!is_known || config.ranks < 2 || config.ranks > 64 || config.ranks % 2 != 0 ||
       !lockstep::bench::ParseTimingArguments(argc - 2, argv + 2, &seconds, &sizes_bytes)) {
     std::fprintf(stderr,
                  "usage: allreduce_network lockstep|gloo-ring|gloo-bcube RANKS SECONDS SIZE...\n");
     return 2;
   }
-  return lockstep::bench::Main(place, seconds, sizes_bytes);
+  return lockstep::bench::Main(config, seconds, sizes_bytes);
 }

@@ -1,9 +1,9 @@
 // How an allreduce is timed: the same rules for Lockstep's ranks and for their rivals'.
 //
 // Every rank rewrites its input before each operation, as a program does that has just computed it;
-// untouched inputs stay in the peers' caches and flatter whoever reads them there. Then a barrier,
-// then the operation, in place, is timed. The time of a size is the mean over many operations on
-// the slowest rank. Once per size the result is compared with the right one.
+// untouched inputs stay in the peers' caches and flatter the rank that reads them there. Then a
+// barrier, then the operation, in place, is timed. The time of a size is the mean over many
+// operations on the slowest rank. Once per size the result is compared with the right one.
 #pragma once
 
 #include <algorithm>

@@ -2,9 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <utility>
+#include <vector>
+
 #include "runtime/base/deadline.h"
 #include "services/local/child_process.h"
 #include "tools/bench/program.h"
+#include "tools/bench/report.h"
 
 namespace lockstep::bench {
 namespace {
@@ -20,6 +24,10 @@ ProgramRun Command(const std::string& tool, const std::string& scratch,
           .scratch = scratch,
           .timeout = kPatience};
 }
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kWarmUps = 300;
 
 }  // namespace
 
@@ -78,6 +86,19 @@ Status ServiceCluster::Down() {
   if (!is_up_) return OkStatus();
   is_up_ = false;
   return RunProgram(Command(tool_, scratch_, {"down", kName})).status();
+}
+
+StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time) {
+  for (int i = 0; i < kWarmUps; ++i) LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+  std::vector<double> micros;
+  const auto end = Clock::now() + time;
+  for (auto start = Clock::now(); start < end;) {
+    LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+    const auto now = Clock::now();
+    micros.push_back(std::chrono::duration<double, std::micro>(now - start).count());
+    start = now;
+  }
+  return Median(std::move(micros));
 }
 
 }  // namespace lockstep::bench

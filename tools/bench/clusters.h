@@ -1,4 +1,4 @@
-// The two kinds of clusters that are measured.
+// The two kinds of clusters that are measured, and how long their sessions take to answer.
 #pragma once
 
 #include <sys/types.h>
@@ -58,5 +58,8 @@ class ServiceCluster {
   std::vector<pid_t> worker_pids_;
   std::chrono::duration<double> start_time_{0};
 };
+
+// The median time of a SyncAll in microseconds, over `time`; after some that do not count.
+StatusOr<double> TimeSync(Session& session, std::chrono::milliseconds time);
 
 }  // namespace lockstep::bench

@@ -19,8 +19,8 @@
 #include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/arena.h"
 #include "tools/bench/communicator_ranks.h"
+#include "tools/bench/report.h"
 #include "tools/bench/settings.h"
-#include "tools/bench/statistics.h"
 
 namespace lockstep::bench {
 namespace {

@@ -1,7 +1,11 @@
-// Running other programs to their end: rivals, and our own command line tool.
+// Running other programs to their end (rivals, and our own command line tool), and what a running
+// one costs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,5 +30,11 @@ using Numbers = std::map<std::string, double>;
 StatusOr<Numbers> RunRival(const ProgramRun& run);
 // kNotFound if the rival did not print it.
 StatusOr<double> Get(const Numbers& numbers, const std::string& name);
+
+// Time on a processor of all threads that live, to the nanosecond (the usual counters have 10 ms).
+StatusOr<std::chrono::duration<double>> CpuTime(pid_t pid);
+
+// Resident memory, shared pages included.
+StatusOr<size_t> ResidentBytes(pid_t pid);
 
 }  // namespace lockstep::bench

@@ -1,8 +1,8 @@
 #include "tools/bench/report.h"
 
 #include <algorithm>
-
-#include "tools/bench/statistics.h"
+#include <cmath>
+#include <cstddef>
 
 namespace lockstep::bench {
 namespace {
@@ -79,6 +79,13 @@ std::string Name(Verdict::Outcome outcome) {
       return "not measured";
   }
   return "";
+}
+
+double Percentile(std::vector<double> values, double fraction) {
+  const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(values.size())));
+  const size_t index = std::clamp<size_t>(rank, 1, values.size()) - 1;
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(index), values.end());
+  return values[index];
 }
 
 }  // namespace lockstep::bench

@@ -8,9 +8,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "runtime/control/host.h"
-#include "tools/bench/statistics.h"
-#include "tools/cli/output.h"
+#include "runtime/base/version.h"
+#include "tools/bench/report.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::bench {
 namespace {
@@ -19,7 +21,7 @@ namespace {
 std::string FormatNumber(double value) {
   if (std::abs(value) >= 1000) {
     const std::string digits =
-        cli::FormatCount(static_cast<uint64_t>(std::llround(std::abs(value))));
+        text::FormatCount(static_cast<uint64_t>(std::llround(std::abs(value))));
     return value < 0 ? "-" + digits : digits;
   }
   std::array<char, 32> text{};
@@ -42,18 +44,18 @@ std::string FormatGoal(const Goal& goal) {
   return "";
 }
 
-cli::Tint TintOf(Verdict::Outcome outcome) {
+text::Tint TintOf(Verdict::Outcome outcome) {
   switch (outcome) {
     case Verdict::Outcome::kInformation:
-      return cli::Tint::kDim;
+      return text::Tint::kDim;
     case Verdict::Outcome::kPass:
-      return cli::Tint::kGreen;
+      return text::Tint::kGreen;
     case Verdict::Outcome::kMiss:
-      return cli::Tint::kRed;
+      return text::Tint::kRed;
     case Verdict::Outcome::kNotMeasured:
-      return cli::Tint::kYellow;
+      return text::Tint::kYellow;
   }
-  return cli::Tint::kPlain;
+  return text::Tint::kPlain;
 }
 
 nlohmann::ordered_json ToJson(const Line& line) {
@@ -82,26 +84,26 @@ nlohmann::ordered_json ToJson(const Line& line) {
 }  // namespace
 
 void PrintHeader(std::ostream& out, const Machine& machine) {
-  out << "Lockstep " << control::kBuildVersion << ", " << machine.date << '\n'
-      << machine.cpu << ", " << cli::Plural(static_cast<uint64_t>(machine.cores), "core") << ", "
+  out << "Lockstep " << kBuildVersion << ", " << machine.date << '\n'
+      << machine.cpu << ", " << text::Plural(static_cast<uint64_t>(machine.cores), "core") << ", "
       << machine.kernel << '\n'
       << "build: " << machine.build << '\n';
   if (!machine.is_optimised) out << "WARNING: not an optimised build; these numbers mean nothing\n";
 }
 
 void PrintTable(std::ostream& out, const Report& report) {
-  using Align = cli::Table::Align;
-  cli::Table table({{"row"},
-                    {"what"},
-                    {"unit"},
-                    {"ours", Align::kRight},
-                    {"rival", Align::kRight},
-                    {"best rival"},
-                    {"ratio", Align::kRight},
-                    {"goal", Align::kRight},
-                    {"verdict"},
-                    {"others", Align::kRight},
-                    {"note"}});
+  using Align = text::Table::Align;
+  text::Table table({{"row"},
+                     {"what"},
+                     {"unit"},
+                     {"ours", Align::kRight},
+                     {"rival", Align::kRight},
+                     {"best rival"},
+                     {"ratio", Align::kRight},
+                     {"goal", Align::kRight},
+                     {"verdict"},
+                     {"others", Align::kRight},
+                     {"note"}});
   for (const Line& line : report.lines()) {
     const Verdict verdict = Judge(line);
     const bool has_rival = verdict.best_rival != nullptr;
@@ -115,20 +117,17 @@ void PrintTable(std::ostream& out, const Report& report) {
                   FormatGoal(line.goal),
                   {Name(verdict.outcome), TintOf(verdict.outcome)},
                   FormatNumber(line.foreign_cores),
-                  {line.note, cli::Tint::kDim}});
+                  {line.note, text::Tint::kDim}});
   }
-  table.Print(out, cli::Style::For(STDOUT_FILENO));
+  table.Print(out, text::Style::For(STDOUT_FILENO));
 }
 
 Status WriteJson(const std::string& path, const Machine& machine, const Report& report) {
   nlohmann::ordered_json json;
-  json["machine"] = {{"cpu", machine.cpu},
-                     {"cores", machine.cores},
-                     {"kernel", machine.kernel},
-                     {"date", machine.date},
-                     {"build", machine.build},
-                     {"is_optimised", machine.is_optimised},
-                     {"version", control::kBuildVersion}};
+  json["machine"] = {{"cpu", machine.cpu},       {"cores", machine.cores},
+                     {"kernel", machine.kernel}, {"date", machine.date},
+                     {"build", machine.build},   {"is_optimised", machine.is_optimised},
+                     {"version", kBuildVersion}};
   json["lines"] = nlohmann::json::array();
   for (const Line& line : report.lines()) json["lines"].push_back(ToJson(line));
   std::ofstream file(path);

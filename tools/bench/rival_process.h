@@ -16,7 +16,7 @@ inline void LimitLife(unsigned seconds) {
   alarm(seconds);
 }
 
-// For what must not happen in a rival: there is nobody to return an error to.
+// For what must not happen in a rival: there is no caller to return an error to.
 inline void Require(bool condition, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "failed: %s\n", what);

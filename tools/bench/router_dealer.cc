@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/report.h"
 #include "tools/bench/rival_process.h"
-#include "tools/bench/statistics.h"
 
 namespace lockstep::bench {
 namespace {
@@ -131,7 +131,7 @@ void MeasureRate(FanOut& workers) {
   std::printf("commands_per_s %.0f\n", kCommands / elapsed.count());
 }
 
-// A port that is free now, for processes that are forked before anybody listens: no thread of
+// A port that is free now, for processes that are forked before any of them listens: no thread of
 // ZeroMQ's would survive that.
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);

@@ -1,6 +1,4 @@
-// Allreduce among processes of one host, beside Open MPI at its best.
-//
-// Open MPI runs with several tunings, and each size is compared with the one that is best for it.
+// The data plane: allreduce on one host, and between hosts.
 #include <string>
 #include <vector>
 
@@ -8,18 +6,27 @@
 #include "tools/bench/open_mpi.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
-#include "tools/cli/output.h"
+#include "tools/bench/settings.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
 
-constexpr size_t kLargeFrom = size_t{1} << 20;
-constexpr double kGoalLarge = 2;
-constexpr double kGoalSmall = 1;
+constexpr size_t kKiB = 1 << 10;
+
+// What the goals are for sizes from kMiB on, and for smaller ones.
+struct Goals {
+  double large;
+  double small;
+
+  Goal For(size_t size_bytes) const {
+    return Goal::RatioAtLeast(size_bytes >= kMiB ? large : small);
+  }
+};
+constexpr Goals kOnOneHost = {2, 1};
+constexpr Goals kBetweenHosts = {1.5, 1};
 
 std::vector<size_t> AllReduceSizes(bool quick) {
-  constexpr size_t kKiB = 1 << 10;
-  constexpr size_t kMiB = 1 << 20;
   if (quick) return {8, 64 * kKiB, kMiB, 16 * kMiB};
   return {8, kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB};
 }
@@ -33,13 +40,12 @@ struct SizeLines {
 
 SizeLines AddLines(Report& report, int ranks, size_t size_bytes) {
   const std::string what =
-      std::to_string(ranks) + " ranks, " + cli::FormatBytes(size_bytes) + " f32";
-  Line& operation =
-      report.Add({.row = "allreduce",
-                  .what = what,
-                  .unit = "us",
-                  .better = Better::kLess,
-                  .goal = Goal::RatioAtLeast(size_bytes >= kLargeFrom ? kGoalLarge : kGoalSmall)});
+      std::to_string(ranks) + " ranks, " + text::FormatBytes(size_bytes) + " f32";
+  Line& operation = report.Add({.row = "allreduce",
+                                .what = what,
+                                .unit = "us",
+                                .better = Better::kLess,
+                                .goal = kOnOneHost.For(size_bytes)});
   Line& and_reading = report.Add({.row = "allreduce",
                                   .what = what + ", then read",
                                   .unit = "us",
@@ -62,8 +68,26 @@ Status Record(const Numbers& numbers, const std::vector<SizeLines>& sizes, const
   return OkStatus();
 }
 
+constexpr int kRanks = 4;
+
+struct SizeLine {
+  size_t size_bytes;
+  Line* beside_gloo;
+  Line* beside_mpi;
+};
+
+Status Record(const Numbers& numbers, size_t size_bytes, std::vector<double>& values) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const double operation,
+                            Get(numbers, std::to_string(size_bytes) + "_us"));
+  values.push_back(operation);
+  return OkStatus();
+}
+
 }  // namespace
 
+// Allreduce among processes of one host, beside Open MPI at its best.
+//
+// Open MPI runs with several tunings, and each size is compared with the one that is best for it.
 Status MeasureAllReduce(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string ours,
@@ -96,6 +120,67 @@ Status MeasureAllReduce(const Settings& settings, Report& report) {
             theirs, sizes, "Open MPI " + tuning.name,
             [](Line & line, const std::string& name) -> auto& { return line.Rival(name).values; }));
       }
+    }
+  }
+  return OkStatus();
+}
+
+// Allreduce among ranks of two hosts, two ranks each, beside Gloo and Open MPI among all four.
+//
+// All run on this host; what goes from one half of the ranks to the other goes over TCP (loopback).
+// The rivals know nothing of nodes: each rank is a host to them, as it is where they are not told.
+Status MeasureHosts(const Settings& settings, Report& report) {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string program,
+      local::FindProgram("allreduce_network", "LOCKSTEP_ALLREDUCE_NETWORK", "tools/bench"));
+  const StatusOr<OpenMpi> mpi = OpenMpi::Find();
+  const std::vector<size_t> sizes =
+      settings.quick ? std::vector<size_t>{64 * kKiB, kMiB, 16 * kMiB}
+                     : std::vector<size_t>{64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB};
+  std::vector<SizeLine> lines;
+  std::vector<std::string> arguments = {settings.quick ? "0.1" : "0.2"};
+  for (const size_t size : sizes) {
+    const std::string what = "2 hosts x 2 ranks, " + text::FormatBytes(size) + " f32";
+    Line& beside_gloo = report.Add({.row = "hosts",
+                                    .what = what,
+                                    .unit = "us",
+                                    .better = Better::kLess,
+                                    .goal = kBetweenHosts.For(size)});
+    Line& beside_mpi = report.Add({.row = "hosts",
+                                   .what = what + ", beside Open MPI over tcp",
+                                   .unit = "us",
+                                   .better = Better::kLess,
+                                   .goal = Goal::None()});
+    if (!mpi.ok()) beside_mpi.note = Message(mpi.status());
+    lines.push_back({size, &beside_gloo, &beside_mpi});
+    arguments.push_back(std::to_string(size));
+  }
+  const auto run = [&](const std::string& system) {
+    std::vector<std::string> argv = {program, system, std::to_string(kRanks)};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    return RunRival({.argv = argv, .scratch = settings.scratch});
+  };
+  for (int round = 0; round < settings.rounds; ++round) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
+    LOCKSTEP_ASSIGN_OR_RETURN(const Numbers ours, run("lockstep"));
+    for (const SizeLine& line : lines) {
+      LOCKSTEP_RETURN_IF_ERROR(Record(ours, line.size_bytes, line.beside_gloo->ours));
+      LOCKSTEP_RETURN_IF_ERROR(Record(ours, line.size_bytes, line.beside_mpi->ours));
+    }
+    for (const char* system : {"gloo-ring", "gloo-bcube"}) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const Numbers theirs, run(system));
+      for (const SizeLine& line : lines) {
+        LOCKSTEP_RETURN_IF_ERROR(
+            Record(theirs, line.size_bytes, line.beside_gloo->Rival(system).values));
+      }
+    }
+    if (!mpi.ok()) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const Numbers theirs,
+        RunRival(mpi->Run(kRanks, MpiOverTcp(), arguments, settings.scratch)));
+    for (const SizeLine& line : lines) {
+      LOCKSTEP_RETURN_IF_ERROR(
+          Record(theirs, line.size_bytes, line.beside_mpi->Rival("Open MPI over tcp").values));
     }
   }
   return OkStatus();

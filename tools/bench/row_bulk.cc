@@ -1,5 +1,5 @@
 // Copies to and from worker-0 where it shares no memory with the client, beside a plain TCP stream;
-// and what they cost whoever waits for the workers meanwhile.
+// and what they cost a client that waits for the workers meanwhile.
 //
 // The rates are those over loopback: both ends, and whatever the kernel does for either, share this
 // machine's processors, so this is harder than a network is.
@@ -20,10 +20,10 @@
 #include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
+#include "tools/bench/report.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/bench/statistics.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -95,7 +95,7 @@ Status MeasureRates(const Settings& settings, Session& session, Report& report) 
   for (const size_t size_bytes : sizes) {
     const auto add = [&](const char* what) -> Line& {
       return report.Add({.row = "bulk",
-                         .what = what + (", " + cli::FormatBytes(size_bytes)),
+                         .what = what + (", " + text::FormatBytes(size_bytes)),
                          .unit = "GB/s",
                          .better = Better::kMore,
                          .goal = Goal::RatioAtLeast(kBulkGoal)});

@@ -12,9 +12,9 @@
 
 #include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
-#include "tools/bench/process_facts.h"
+#include "tools/bench/program.h"
+#include "tools/bench/report.h"
 #include "tools/bench/rows.h"
-#include "tools/bench/statistics.h"
 
 namespace lockstep::bench {
 namespace {
@@ -40,7 +40,7 @@ class Calls {
     return calls;
   }
 
-  // From now on everybody records.
+  // From now on all record.
   Status StartTrace() { return session_->StartTrace(); }
 
   StatusOr<Cost> Make(int calls) {
@@ -124,7 +124,7 @@ Status MeasureWith(int workers, const std::string& uncounted, const Settings& se
     Turns bare;
     Turns recorded;
     for (int turn = 0; turn < turns; ++turn) {
-      // Whoever comes second may find the machine as the first has left it.
+      // The second of two may find the machine as the first has left it.
       const bool bare_first = turn % 2 == 1;
       if (bare_first) LOCKSTEP_RETURN_IF_ERROR(bare.Take(without, calls));
       LOCKSTEP_RETURN_IF_ERROR(counted.Take(with, calls));

@@ -14,10 +14,10 @@
 #include "runtime/cuda/stream_pair.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/gpu_collectives.h"
+#include "tools/bench/report.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/bench/statistics.h"
-#include "tools/cli/output.h"
+#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -114,7 +114,7 @@ Status MeasureCopies(const Settings& settings, Report& report) {
   const size_t size_bytes = (settings.quick ? 16 : 256) * kMiB;
   LOCKSTEP_ASSIGN_OR_RETURN(CopyBench bench, CopyBench::Create(size_bytes));
   cuda::Stream& stream = bench.streams->compute();
-  struct Way {
+  struct Direction {
     std::string what;
     std::function<Status()> ours;
     std::vector<std::pair<std::string, std::function<Status()>>> rivals;
@@ -125,7 +125,7 @@ Status MeasureCopies(const Settings& settings, Report& report) {
   const auto plain = [&](void* to, const void* from) {
     return [&stream, to, from, size_bytes] { return stream.Copy(to, from, size_bytes); };
   };
-  const std::vector<Way> ways = {
+  const std::vector<Direction> directions = {
       {"host to GPU",
        [&] { return bench.copier->ToGpu(stream, there, ordinary, size_bytes, Soon()); },
        {{"cuMemcpyAsync", plain(there, ordinary)}, {"... from pinned", plain(there, pinned)}}},
@@ -139,18 +139,18 @@ Status MeasureCopies(const Settings& settings, Report& report) {
        },
        {{"cuMemcpyAsync", plain(bench.other->data(), there)}}},
   };
-  for (const Way& way : ways) {
+  for (const Direction& direction : directions) {
     Line& line = report.Add({.row = "gpu",
-                             .what = way.what + ", " + cli::FormatBytes(size_bytes),
+                             .what = direction.what + ", " + text::FormatBytes(size_bytes),
                              .unit = "GB/s",
                              .better = Better::kMore,
                              .goal = Goal::RatioAtLeast(kCopyGoal),
                              .note = "ours copies ordinary memory"});
     for (int round = 0; round < settings.rounds; ++round) {
       LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
-      LOCKSTEP_ASSIGN_OR_RETURN(const double ours, bench.Rate(way.ours));
+      LOCKSTEP_ASSIGN_OR_RETURN(const double ours, bench.Rate(direction.ours));
       line.ours.push_back(ours);
-      for (const auto& [name, copy] : way.rivals) {
+      for (const auto& [name, copy] : direction.rivals) {
         LOCKSTEP_ASSIGN_OR_RETURN(const double theirs, bench.Rate(copy));
         line.Rival(name).values.push_back(theirs);
       }
@@ -176,7 +176,7 @@ Status MeasureCollectives(const Settings& settings, int gpus, Report& report) {
   for (size_t i = 0; i < rounds.front().bandwidths.size(); ++i) {
     Line& line = report.Add({.row = "gpu",
                              .what = "allreduce, " +
-                                     cli::FormatBytes(rounds.front().bandwidths[i].size_bytes) +
+                                     text::FormatBytes(rounds.front().bandwidths[i].size_bytes) +
                                      ", " + ranks,
                              .unit = "GB/s",
                              .better = Better::kMore,

@@ -1,4 +1,4 @@
-// What a cluster costs that nobody uses, and whether it is the same after ten million calls.
+// What an unused cluster costs, and whether it is the same after ten million calls.
 //
 // Measured once, not in rounds: these are properties of the services, not races.
 #include <unistd.h>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "tools/bench/clusters.h"
-#include "tools/bench/process_facts.h"
+#include "tools/bench/program.h"
+#include "tools/bench/report.h"
 #include "tools/bench/rows.h"
-#include "tools/bench/statistics.h"
 
 namespace lockstep::bench {
 namespace {

@@ -8,13 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
 #include "services/local/cluster_keys.h"
 #include "services/local/cluster_processes.h"
 #include "services/local/temporary_directory.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/rows.h"
-#include "tools/bench/session_timing.h"
 
 namespace lockstep::bench {
 namespace {
@@ -33,7 +32,7 @@ class KeyedCluster {
     LOCKSTEP_ASSIGN_OR_RETURN(cluster->directory_, local::TemporaryDirectory::Create());
     local::ClusterProcessesOptions processes;
     processes.directory = cluster->directory_->path();
-    config::ClusterOptions& options = processes.cluster;
+    local::ClusterOptions& options = processes.cluster;
     options.workers = options.controller.workers = kKeysWorkers;
     options.controller.client_endpoint = options.controller.worker_endpoint =
         options.controller.liveness_endpoint = "tcp://127.0.0.1:*";

@@ -28,7 +28,7 @@ Status MeasureHosts(const Settings& settings, Report& report);
 Status MeasureCopy(const Settings& settings, Report& report);
 // The same where they share no memory.
 Status MeasureBulk(const Settings& settings, Report& report);
-// What a cluster costs that nobody uses, and what it keeps after it was used.
+// What an unused cluster costs, and what it keeps after it was used.
 Status MeasureIdle(const Settings& settings, Report& report);
 // From nothing to a cluster that takes calls.
 Status MeasureStart(const Settings& settings, Report& report);

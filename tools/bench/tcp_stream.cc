@@ -1,5 +1,5 @@
 // The rival of bulk copies: a plain TCP stream over loopback, from the memory of one process into
-// that of another, with no framing, no checksum and nobody else served meanwhile.
+// that of another, with no framing, no checksum and no other connection served meanwhile.
 //
 //     tcp_stream SIZE...       prints rate_SIZE in GB/s, the median over several copies of each
 #include <arpa/inet.h>
@@ -16,8 +16,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "tools/bench/report.h"
 #include "tools/bench/rival_process.h"
-#include "tools/bench/statistics.h"
 
 namespace lockstep::bench {
 namespace {

@@ -3,20 +3,20 @@
 #include <utility>
 
 #include "runtime/control/zmq/zmq_context.h"
-#include "services/config/cluster_config.h"
 #include "services/process/service_main.h"
+#include "services/worker/settings.h"
 #include "services/worker/worker.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
   const process::ServiceProgram program{"uncounted_worker",
                                         "A worker that counts nothing, to be measured against.", "",
-                                        config::Describe(config::FileKind::kWorker)};
+                                        worker::DescribeSettings()};
   process::ServiceFlags flags;
   if (const auto exit_code = process::ParseCommandLine(program, argc, argv, &flags)) {
     return *exit_code;
   }
-  auto options = config::LoadWorker(flags.sources);
+  auto options = worker::LoadOptions(flags.sources);
   if (!options.ok()) return process::Fail(options.status(), process::kWrongUsage);
   options->counts = false;
 

@@ -11,13 +11,16 @@
 //   cpu  cuda:1         device           $x                  the register x (program files only)
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
+#include "runtime/client/session.h"
 #include "runtime/control/value.h"
 #include "tools/cli/tensor_text.h"
 
@@ -54,5 +57,11 @@ StatusOr<Value> ReadValue(const YAML::Node& node, const std::string& directory);
 // Nested lists of numbers, all of one length per level; a number alone has rank 0.
 // kInvalidArgument: ragged, or something that is no number.
 StatusOr<NumberArray> ReadNumbers(const YAML::Node& node);
+
+// Calls `function` with `arguments`. Uninitialised tensors are made on every worker first;
+// `find_register` gives the registers that arguments name.
+StatusOr<DRef> CallWithArguments(Session& session, const DRef& function,
+                                 const std::vector<Argument>& arguments,
+                                 const std::function<DRef(const std::string&)>& find_register);
 
 }  // namespace lockstep::cli

@@ -4,23 +4,27 @@
 #include <map>
 #include <utility>
 
-#include "tools/cli/printable.h"
-#include "tools/cli/session_text.h"
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
+#include "tools/cli/register_text.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
 
-Tint TintOf(WorkerState state) {
+text::Tint TintOf(WorkerState state) {
   switch (state) {
     case WorkerState::kReady:
-      return Tint::kGreen;
+      return text::Tint::kGreen;
     case WorkerState::kLost:
-      return Tint::kRed;
+      return text::Tint::kRed;
     case WorkerState::kMissing:
     case WorkerState::kJoining:
       break;
   }
-  return Tint::kYellow;
+  return text::Tint::kYellow;
 }
 
 std::string NumberIfAny(int number) { return number == 0 ? "" : std::to_string(number); }
@@ -39,19 +43,48 @@ Json SessionsToJson(const std::vector<SessionStatus>& sessions) {
   return list;
 }
 
+// What a session holds, over all ranks that have told.
+struct Holding {
+  int ranks = 0;
+  uint64_t fewest = 0;
+  uint64_t most = 0;  // registers on one rank
+  uint64_t bytes = 0;
+};
+
+Holding HoldingOf(SessionId session, const std::vector<RankRegisters>& ranks) {
+  Holding holding;
+  for (const RankRegisters& rank : ranks) {
+    for (const SessionHoldings& held : rank.sessions) {
+      if (held.session != session) continue;
+      holding.fewest =
+          holding.ranks == 0 ? held.registers : std::min(holding.fewest, held.registers);
+      holding.most = std::max(holding.most, held.registers);
+      holding.bytes += held.bytes;
+      ++holding.ranks;
+    }
+  }
+  return holding;
+}
+
+std::string RegistersOf(const Holding& holding) {
+  if (holding.ranks == 0) return "";
+  if (holding.fewest == holding.most) return text::FormatCount(holding.most);
+  return text::FormatCount(holding.fewest) + "-" + text::FormatCount(holding.most);
+}
+
 }  // namespace
 
-Table::Cell StateCell(const ClusterStatus& status) {
-  if (status.IsReady()) return {"ready", Tint::kGreen};
+text::Table::Cell StateCell(const ClusterStatus& status) {
+  if (status.IsReady()) return {"ready", text::Tint::kGreen};
   const bool lost =
       std::any_of(status.workers.begin(), status.workers.end(),
                   [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
-  if (lost) return {"broken", Tint::kRed};
-  return {"joining", Tint::kYellow};
+  if (lost) return {"broken", text::Tint::kRed};
+  return {"joining", text::Tint::kYellow};
 }
 
-Table::Cell StateCell(const WorkerStatus& worker) {
-  if (worker.stuck) return {"stuck", Tint::kYellow};
+text::Table::Cell StateCell(const WorkerStatus& worker) {
+  if (worker.stuck) return {"stuck", text::Tint::kYellow};
   return {std::string(Name(worker.state)), TintOf(worker.state)};
 }
 
@@ -61,24 +94,24 @@ uint64_t CountReady(const ClusterStatus& status) {
       [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; }));
 }
 
-void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
+void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                   const std::string& endpoint) {
   const auto line = [&](const char* label, const std::string& text) {
-    out << style.Paint(Tint::kDim, label) << text << '\n';
+    out << style.Paint(text::Tint::kDim, label) << text << '\n';
   };
-  const Table::Cell state = StateCell(status);
+  const text::Table::Cell state = StateCell(status);
   line("cluster     ",
-       style.Paint(Tint::kBold, status.cluster) + "  " + style.Paint(state.tint, state.text));
+       style.Paint(text::Tint::kBold, status.cluster) + "  " + style.Paint(state.tint, state.text));
   line("workers     ", std::to_string(CountReady(status)) + " of " +
                            std::to_string(status.workers.size()) + " ready");
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
-                           FormatDuration(status.uptime) + ", version " + status.build);
+                           RoundedDuration(status.uptime) + ", version " + status.build);
   line("batches     ",
-       FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
+       text::FormatCount(status.batches) + " in epoch " + std::to_string(status.epoch.value));
 }
 
 // "backend shm (ranks 0 to 3): all ranks map each other's memory", for workers that say the same.
-void PrintConnections(std::ostream& out, const Style& style,
+void PrintConnections(std::ostream& out, const text::Style& style,
                       const std::vector<WorkerStatus>& workers) {
   std::map<std::pair<std::string, std::string>, std::vector<Rank>> ranks;
   for (const WorkerStatus& worker : workers) {
@@ -89,26 +122,27 @@ void PrintConnections(std::ostream& out, const Style& style,
   }
   for (const auto& [connection, who] : ranks) {
     const bool is_everybody = who.size() == workers.size();
-    out << style.Paint(Tint::kBold, connection.first)
-        << (is_everybody ? "" : (who.size() == 1 ? " (rank " : " (ranks ") + FormatRanks(who) + ")")
-        << ": " << Printable(connection.second) << '\n';
+    out << style.Paint(text::Tint::kBold, connection.first)
+        << (is_everybody ? "" : " (" + ListRankRanges(who) + ")") << ": "
+        << text::Printable(connection.second) << '\n';
   }
 }
 
-void PrintWorkers(std::ostream& out, const Style& style, const std::vector<WorkerStatus>& workers) {
-  using Align = Table::Align;
-  Table table({{"RANK", Align::kRight},
-               {"STATE"},
-               {"HOST"},
-               {"PID", Align::kRight},
-               {"DEVICE"},
-               {"BACKEND"},
-               {"RECEIVED", Align::kRight},
-               {"LAUNCHED", Align::kRight},
-               {"COMPLETED", Align::kRight},
-               {"HEARTBEAT", Align::kRight},
-               {"DOING"},
-               {"REASON"}});
+void PrintWorkers(std::ostream& out, const text::Style& style,
+                  const std::vector<WorkerStatus>& workers) {
+  using Align = text::Table::Align;
+  text::Table table({{"RANK", Align::kRight},
+                     {"STATE"},
+                     {"HOST"},
+                     {"PID", Align::kRight},
+                     {"DEVICE"},
+                     {"BACKEND"},
+                     {"RECEIVED", Align::kRight},
+                     {"LAUNCHED", Align::kRight},
+                     {"COMPLETED", Align::kRight},
+                     {"HEARTBEAT", Align::kRight},
+                     {"DOING"},
+                     {"REASON"}});
   for (const WorkerStatus& worker : workers) {
     const bool joined = worker.state != WorkerState::kMissing;
     const bool lives = joined && worker.state != WorkerState::kLost;
@@ -118,28 +152,28 @@ void PrintWorkers(std::ostream& out, const Style& style, const std::vector<Worke
                   NumberIfAny(worker.pid),
                   worker.device,
                   worker.backend,
-                  joined ? FormatCount(worker.activity.received) : "",
-                  joined ? FormatCount(worker.activity.launched) : "",
-                  joined ? FormatCount(worker.activity.completed) : "",
-                  lives ? FormatDuration(worker.heartbeat_age) + " ago" : "",
-                  {Doing(worker), worker.stuck ? Tint::kYellow : Tint::kPlain},
-                  {worker.reason, Tint::kRed}});
+                  joined ? text::FormatCount(worker.activity.received) : "",
+                  joined ? text::FormatCount(worker.activity.launched) : "",
+                  joined ? text::FormatCount(worker.activity.completed) : "",
+                  lives ? RoundedDuration(worker.heartbeat_age) + " ago" : "",
+                  {Doing(worker), worker.stuck ? text::Tint::kYellow : text::Tint::kPlain},
+                  {worker.reason, text::Tint::kRed}});
   }
   table.Print(out, style);
   PrintConnections(out, style, workers);
 }
 
-void PrintSessions(std::ostream& out, const Style& style,
+void PrintSessions(std::ostream& out, const text::Style& style,
                    const std::vector<SessionStatus>& sessions) {
-  using Align = Table::Align;
-  Table table({{"SESSION", Align::kRight},
-               {"NAME"},
-               {"CLIENT"},
-               {"STATE"},
-               {"GROUPS", Align::kRight},
-               {"SENT", Align::kRight},
-               {"WAITING", Align::kRight},
-               {"ERROR"}});
+  using Align = text::Table::Align;
+  text::Table table({{"SESSION", Align::kRight},
+                     {"NAME"},
+                     {"CLIENT"},
+                     {"STATE"},
+                     {"GROUPS", Align::kRight},
+                     {"SENT", Align::kRight},
+                     {"WAITING", Align::kRight},
+                     {"ERROR"}});
   for (const SessionStatus& session : sessions) {
     const std::string state = StateOf(session);
     table.AddRow({std::to_string(session.session.value),
@@ -147,9 +181,9 @@ void PrintSessions(std::ostream& out, const Style& style,
                   session.host + ":" + std::to_string(session.pid),
                   {state == "open" ? "" : state, TintOf(session)},
                   std::to_string(session.num_groups),
-                  FormatBytes(session.sent_bytes),
-                  FormatBytes(UnderWay(session)),
-                  {session.error, Tint::kRed}});
+                  text::FormatBytes(session.sent_bytes),
+                  text::FormatBytes(UnderWay(session)),
+                  {session.error, text::Tint::kRed}});
   }
   table.Print(out, style);
 }
@@ -188,6 +222,119 @@ Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint) {
           {"metrics", status.metrics_endpoint},
           {"workers", WorkersToJson(status.workers)},
           {"sessions", SessionsToJson(status.sessions)}};
+}
+
+std::string StateOf(const SessionStatus& session) {
+  std::string text = session.broken ? "broken" : session.error.empty() ? "" : "failed";
+  const char* const rest = session.closing       ? "closing"
+                           : session.client_lost ? "orphaned"
+                           : session.detached    ? "detached"
+                                                 : "";
+  if (!text.empty() && *rest != '\0') text += ", ";
+  text += rest;
+  return text.empty() ? "open" : text;
+}
+
+text::Tint TintOf(const SessionStatus& session) {
+  if (!session.error.empty() || session.broken) return text::Tint::kRed;
+  return session.closing || session.detached ? text::Tint::kYellow : text::Tint::kGreen;
+}
+
+uint64_t UnderWay(const SessionStatus& session) {
+  return session.sent_bytes - std::min(session.sent_bytes, session.consumed_bytes);
+}
+
+void PrintSessionDetails(std::ostream& out, const text::Style& style,
+                         const std::vector<SessionStatus>& sessions,
+                         const std::vector<RankRegisters>& ranks) {
+  if (sessions.empty()) {
+    out << "no session is open\n";
+    return;
+  }
+  using Align = text::Table::Align;
+  text::Table table({{"SESSION", Align::kRight},
+                     {"NAME"},
+                     {"CLIENT"},
+                     {"STATE"},
+                     {"AGE", Align::kRight},
+                     {"RESETS", Align::kRight},
+                     {"GROUPS", Align::kRight},
+                     {"COMMANDS", Align::kRight},
+                     {"SENT", Align::kRight},
+                     {"WAITING", Align::kRight},
+                     {"REGISTERS", Align::kRight},
+                     {"BYTES", Align::kRight}});
+  for (const SessionStatus& session : sessions) {
+    const Holding holding = HoldingOf(session.session, ranks);
+    table.AddRow({std::to_string(session.session.value),
+                  session.name,
+                  session.host + ":" + std::to_string(session.pid),
+                  {StateOf(session), TintOf(session)},
+                  RoundedDuration(session.age),
+                  std::to_string(session.generation),
+                  std::to_string(session.num_groups),
+                  text::FormatCount(session.commands),
+                  text::FormatBytes(session.sent_bytes),
+                  text::FormatBytes(UnderWay(session)),
+                  RegistersOf(holding),
+                  holding.ranks == 0 ? "" : text::FormatBytes(holding.bytes)});
+  }
+  table.Print(out, style);
+  for (const SessionStatus& session : sessions) {
+    const std::string who = "session " + std::to_string(session.session.value);
+    if (!session.error.empty()) {
+      out << style.Paint(text::Tint::kRed, who + " has failed: ") << text::Printable(session.error)
+          << '\n';
+    }
+    if (session.detached && !session.closing) {
+      out << who << " has no client" << (session.client_lost ? ": its last one fell silent" : "");
+      if (session.kept.count() > 0) {
+        out << "; it is kept for " << RoundedDuration(session.kept) << " more";
+      }
+      out << '\n';
+    }
+  }
+  PrintSilentRanks(out, style, ranks);
+}
+
+Json SessionToJson(const SessionStatus& session) {
+  return {{"session", session.session.value},
+          {"name", session.name},
+          {"host", session.host},
+          {"pid", session.pid},
+          {"state", StateOf(session)},
+          {"closing", session.closing},
+          {"broken", session.broken},
+          {"detached", session.detached},
+          {"client_lost", session.client_lost},
+          {"kept_ms", session.kept.count()},
+          {"age_ms", session.age.count()},
+          {"silent_ms", session.silent.count()},
+          {"generation", session.generation},
+          {"groups", session.num_groups},
+          {"commands", session.commands},
+          {"sent_bytes", session.sent_bytes},
+          {"consumed_bytes", session.consumed_bytes},
+          {"under_way_bytes", UnderWay(session)},
+          {"error", session.error.empty() ? Json() : Json(session.error)}};
+}
+
+Json SessionDetailsToJson(const std::vector<SessionStatus>& sessions,
+                          const std::vector<RankRegisters>& ranks) {
+  Json list = Json::array();
+  for (const SessionStatus& session : sessions) {
+    Json entry = SessionToJson(session);
+    entry["ranks"] = Json::array();
+    for (const RankRegisters& rank : ranks) {
+      for (const SessionHoldings& held : rank.sessions) {
+        if (held.session != session.session) continue;
+        entry["ranks"].push_back(
+            {{"rank", rank.rank}, {"registers", held.registers}, {"bytes", held.bytes}});
+      }
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
 }
 
 }  // namespace lockstep::cli

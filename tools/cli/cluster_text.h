@@ -1,4 +1,4 @@
-// A cluster's status for people and for scripts.
+// A cluster, its workers and its sessions, for people and for scripts.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,43 @@
 #include <vector>
 
 #include "runtime/client/admin.h"
-#include "tools/cli/output.h"
+#include "runtime/client/register_listing.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 
 // "ready", "broken" or "joining".
-Table::Cell StateCell(const ClusterStatus& status);
+text::Table::Cell StateCell(const ClusterStatus& status);
 // "ready", "lost", "stuck", ...
-Table::Cell StateCell(const WorkerStatus& worker);
+text::Table::Cell StateCell(const WorkerStatus& worker);
 uint64_t CountReady(const ClusterStatus& status);
 
-void PrintCluster(std::ostream& out, const Style& style, const ClusterStatus& status,
+void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                   const std::string& endpoint);
-void PrintWorkers(std::ostream& out, const Style& style, const std::vector<WorkerStatus>& workers);
-void PrintSessions(std::ostream& out, const Style& style,
+void PrintWorkers(std::ostream& out, const text::Style& style,
+                  const std::vector<WorkerStatus>& workers);
+void PrintSessions(std::ostream& out, const text::Style& style,
                    const std::vector<SessionStatus>& sessions);
 
 Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint);
 Json WorkersToJson(const std::vector<WorkerStatus>& workers);
+
+// "open", "failed", "closing", "detached", "orphaned", "failed, detached", ...
+std::string StateOf(const SessionStatus& session);
+text::Tint TintOf(const SessionStatus& session);
+// What was sent and the slowest worker has not executed.
+uint64_t UnderWay(const SessionStatus& session);
+
+// With what each holds, as the ranks have told.
+void PrintSessionDetails(std::ostream& out, const text::Style& style,
+                         const std::vector<SessionStatus>& sessions,
+                         const std::vector<RankRegisters>& ranks);
+
+Json SessionToJson(const SessionStatus& session);
+// The same, and what it holds on each rank that has told.
+Json SessionDetailsToJson(const std::vector<SessionStatus>& sessions,
+                          const std::vector<RankRegisters>& ranks);
 
 }  // namespace lockstep::cli

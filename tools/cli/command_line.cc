@@ -1,12 +1,13 @@
 #include "tools/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "services/config/settings.h"
-#include "tools/cli/exit_code.h"
 
 namespace lockstep::cli {
 namespace {
@@ -44,6 +45,8 @@ std::vector<std::string> ReversedArguments(int argc, char** argv) {
   std::reverse(arguments.begin(), arguments.end());
   return arguments;
 }
+
+constexpr char kPayloadUrl[] = "lockstep/cli/exit_code";
 
 }  // namespace
 
@@ -181,6 +184,19 @@ StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
                            has_command ? " " : "", "--help` tells more");
   }
   return chosen_;
+}
+
+Status WithExitCode(Status status, ExitCode code) {
+  // Ignored by an OK status.
+  status.SetPayload(kPayloadUrl, absl::Cord(std::to_string(static_cast<int>(code))));
+  return status;
+}
+
+ExitCode ExitCodeOf(const Status& status) {
+  if (status.ok()) return ExitCode::kOk;
+  const auto payload = status.GetPayload(kPayloadUrl);
+  if (!payload.has_value()) return ExitCode::kFailed;
+  return static_cast<ExitCode>(std::stoi(std::string(*payload)));
 }
 
 }  // namespace lockstep::cli

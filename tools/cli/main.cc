@@ -6,27 +6,25 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/keys/key.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/output.h"
-#include "tools/cli/printable.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
 
 // Line by line: an error may have several, and none of them is to command the terminal.
 void ReportError(const Status& status) {
-  const Style style = Style::For(STDERR_FILENO);
+  const text::Style style = text::Style::For(STDERR_FILENO);
   std::istringstream lines(Message(status));
-  std::cerr << style.Paint(Tint::kRed, "lockstep:") << ' ';
-  for (std::string line; std::getline(lines, line);) std::cerr << Printable(line) << '\n';
+  std::cerr << style.Paint(text::Tint::kRed, "lockstep:") << ' ';
+  for (std::string line; std::getline(lines, line);) std::cerr << text::Printable(line) << '\n';
 }
 
 int Main(int argc, char** argv) {
-  CommandLine command_line("lockstep", control::kBuildVersion,
+  CommandLine command_line("lockstep", kBuildVersion,
                            "Drives a Lockstep cluster: one program, many workers in lockstep.");
   Command lockstep = command_line.root();
   lockstep.Examples(

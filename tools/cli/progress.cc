@@ -9,16 +9,16 @@
 #include <cstdlib>
 #include <string_view>
 #include <utility>
-
-#include "tools/cli/output.h"
-#include "tools/cli/printable.h"
+#include "runtime/base/quantity.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
 
 using std::chrono::milliseconds;
 
-// Shorter work shows nothing: a flash helps nobody.
+// Shorter work shows nothing: a flash is no help.
 constexpr milliseconds kBlink{300};
 constexpr milliseconds kFrame{80};
 constexpr char kEraseLine[] = "\r\033[K";
@@ -40,18 +40,18 @@ std::string RenderProgressBar(uint64_t done, uint64_t total, const std::string& 
                               int64_t elapsed_ms, int width) {
   total = std::max<uint64_t>(total, 1);
   done = std::min(done, total);
-  std::string right = "  " + FormatCount(done) + "/" + FormatCount(total);
+  std::string right = "  " + text::FormatCount(done) + "/" + text::FormatCount(total);
   if (done > 0 && done < total) {
     const double left = static_cast<double>(elapsed_ms) * static_cast<double>(total - done) /
                         static_cast<double>(done);
-    right += "  " + FormatDuration(milliseconds(static_cast<int64_t>(left))) + " left";
+    right += "  " + RoundedDuration(milliseconds(static_cast<int64_t>(left))) + " left";
   }
   const int bar_width = std::clamp(width / 3, 10, 40);
-  const int label_width = std::max(8, width - 3 - bar_width - DisplayWidth(right));
+  const int label_width = std::max(8, width - 3 - bar_width - text::DisplayWidth(right));
   const auto filled = static_cast<int>(done * static_cast<uint64_t>(bar_width) / total);
   std::string bar;
   for (int i = 0; i < bar_width; ++i) bar += i < filled ? "█" : "░";
-  return bar + right + "  " + Shorten(label, label_width);
+  return bar + right + "  " + text::Shorten(label, label_width);
 }
 
 ProgressBar::ProgressBar(uint64_t total, bool visible)
@@ -63,8 +63,8 @@ void ProgressBar::Advance(uint64_t done, const std::string& label) {
   if (now - started_ms_ < kBlink.count() || now - last_drawn_ms_ < kFrame.count()) return;
   last_drawn_ms_ = now;
   drawn_ = true;
-  const std::string line =
-      RenderProgressBar(done, total_, label, now - started_ms_, TerminalWidth(STDERR_FILENO) - 1);
+  const std::string line = RenderProgressBar(done, total_, label, now - started_ms_,
+                                             text::TerminalWidth(STDERR_FILENO) - 1);
   std::fprintf(stderr, "%s%s", kEraseLine, line.c_str());
   std::fflush(stderr);
 }

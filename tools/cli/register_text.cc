@@ -5,8 +5,10 @@
 #include <sstream>
 #include <string>
 #include <utility>
-
-#include "tools/cli/printable.h"
+#include "runtime/base/rank_text.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -53,15 +55,15 @@ struct Group {
 
 std::string RanksText(const std::vector<Rank>& ranks, size_t asked) {
   if (ranks.size() == asked && asked > 1) return "all ranks";
-  return (ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(ranks);
+  return ListRankRanges(ranks);
 }
 
 std::string AmountText(const SessionHoldings& session) {
-  return Plural(session.registers, "register") + ", " + FormatBytes(session.bytes);
+  return text::Plural(session.registers, "register") + ", " + text::FormatBytes(session.bytes);
 }
 
 // "session 3: 5 registers, 64 KiB on all ranks", or a part for each amount.
-void PrintAmounts(std::ostream& out, const Style& style, SessionId id, const Group& group,
+void PrintAmounts(std::ostream& out, const text::Style& style, SessionId id, const Group& group,
                   size_t asked) {
   std::vector<std::pair<std::string, std::vector<Rank>>> amounts;
   for (const auto& [rank, session] : group.holdings) {
@@ -71,7 +73,7 @@ void PrintAmounts(std::ostream& out, const Style& style, SessionId id, const Gro
     if (found == amounts.end()) found = amounts.insert(amounts.end(), {text, {}});
     found->second.push_back(rank);
   }
-  out << style.Paint(Tint::kBold, "session " + std::to_string(id.value)) << ": ";
+  out << style.Paint(text::Tint::kBold, "session " + std::to_string(id.value)) << ": ";
   for (size_t i = 0; i < amounts.size(); ++i) {
     const bool is_one = amounts[i].second.size() == 1;
     out << (i > 0 ? "; " : "") << amounts[i].first << (is_one ? " on " : " each on ")
@@ -80,32 +82,33 @@ void PrintAmounts(std::ostream& out, const Style& style, SessionId id, const Gro
   out << '\n';
 }
 
-void PrintGroup(std::ostream& out, const Style& style, SessionId id, const Group& group,
+void PrintGroup(std::ostream& out, const text::Style& style, SessionId id, const Group& group,
                 size_t asked) {
   PrintAmounts(out, style, id, group, asked);
-  using Align = Table::Align;
-  Table table({{"REGISTER"},
-               {"NAME"},
-               {"TYPE"},
-               {"DTYPE"},
-               {"SHAPE"},
-               {"DEVICE"},
-               {"BYTES", Align::kRight},
-               {"ON"},
-               {"WHAT"}});
+  using Align = text::Table::Align;
+  text::Table table({{"REGISTER"},
+                     {"NAME"},
+                     {"TYPE"},
+                     {"DTYPE"},
+                     {"SHAPE"},
+                     {"DEVICE"},
+                     {"BYTES", Align::kRight},
+                     {"ON"},
+                     {"WHAT"}});
   for (const auto& [register_id, lines] : group.lines) {
     for (const Line& line : lines) {
       const HeldRegister& held = line.held;
       const bool differs = line.ranks.size() < group.ranks.size();
-      table.AddRow({IdText(register_id),
-                    {held.name, Tint::kBold},
-                    held.type,
-                    held.dtype,
-                    ShapeText(held),
-                    held.device,
-                    held.bytes == 0 ? "" : FormatBytes(held.bytes),
-                    {RanksText(line.ranks, asked), differs ? Tint::kYellow : Tint::kPlain},
-                    held.detail});
+      table.AddRow(
+          {IdText(register_id),
+           {held.name, text::Tint::kBold},
+           held.type,
+           held.dtype,
+           ShapeText(held),
+           held.device,
+           held.bytes == 0 ? "" : text::FormatBytes(held.bytes),
+           {RanksText(line.ranks, asked), differs ? text::Tint::kYellow : text::Tint::kPlain},
+           held.detail});
     }
   }
   if (!group.lines.empty()) table.Print(out, style, 2);
@@ -116,25 +119,25 @@ void PrintGroup(std::ostream& out, const Style& style, SessionId id, const Group
         session->registers - std::min<uint64_t>(session->registers, session->listed.size()));
   }
   if (hidden > 0) {
-    out << style.Paint(Tint::kDim, "  and " + FormatCount(hidden) +
-                                       " more on a rank, which hold less (--limit)")
+    out << style.Paint(text::Tint::kDim, "  and " + text::FormatCount(hidden) +
+                                             " more on a rank, which hold less (--limit)")
         << '\n';
   }
 }
 
 }  // namespace
 
-void PrintSilentRanks(std::ostream& out, const Style& style,
+void PrintSilentRanks(std::ostream& out, const text::Style& style,
                       const std::vector<RankRegisters>& ranks) {
   for (const RankRegisters& rank : ranks) {
     if (rank.why.empty()) continue;
-    out << style.Paint(Tint::kYellow,
+    out << style.Paint(text::Tint::kYellow,
                        "rank " + std::to_string(rank.rank) + " has not told what it holds: ")
-        << Printable(rank.why) << '\n';
+        << text::Printable(rank.why) << '\n';
   }
 }
 
-void PrintRegisters(std::ostream& out, const Style& style,
+void PrintRegisters(std::ostream& out, const text::Style& style,
                     const std::vector<RankRegisters>& ranks) {
   std::map<SessionId, Group> groups;
   for (const RankRegisters& rank : ranks) {

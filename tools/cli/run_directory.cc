@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,9 +14,12 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "nlohmann/json.hpp"
+#include "runtime/base/deadline.h"
+#include "runtime/client/admin.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Another user's is inherited by `su`: he could put other files in the place of our keys.
+// Another user's is inherited by `su`: that user could put other files in the place of our keys.
 bool IsOurDirectory(const char* path) {
   struct stat info {};
   return stat(path, &info) != 0 || info.st_uid == getuid();
@@ -95,6 +99,31 @@ StatusOr<ClusterRecord> ParseRecord(const std::string& path, const std::string& 
   } catch (const json::exception& error) {
     return NoRecord(path, error.what());
   }
+}
+
+using namespace std::chrono_literals;
+
+constexpr auto kAskPatience = 2s;
+constexpr auto kSignalPatience = 2s;
+// They are no children of ours: there is nothing to wait on but the process table.
+constexpr auto kLook = 2ms;
+
+// Sends `signal` if the process is still the recorded one. The descriptor pins it down, so that the
+// id cannot become another process's between the look and the signal.
+void Signal(const ProcessRecord& process, int signal) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  if (fd < 0) return;
+  if (process.IsAlive()) syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0);
+  close(fd);
+}
+
+// True if all have ended by `deadline`.
+bool WaitForAll(const ClusterRecord& record, Deadline deadline) {
+  while (record.IsAlive()) {
+    if (deadline.Expired()) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
 }
 
 }  // namespace
@@ -243,6 +272,30 @@ Status CheckClusterName(const std::string& name) {
   return InvalidArgument("\"", name,
                          "\" is no cluster name; expected at most 63 lower-case letters, "
                          "digits, '-', '_' and '.'");
+}
+
+Status StopCluster(const ClusterRecord& record, std::chrono::milliseconds patience,
+                   std::string* forced) {
+  forced->clear();
+  if (!record.processes.empty() && record.processes.front().IsAlive()) {
+    const Status asked =
+        ShutdownCluster(record.controller, "lockstep down",
+                        std::min<std::chrono::milliseconds>(patience, kAskPatience));
+    if (asked.ok()) WaitForAll(record, Deadline::After(patience));
+  }
+  for (const ProcessRecord& process : record.processes) {
+    if (!process.IsAlive()) continue;
+    *forced += (forced->empty() ? "" : ", ") + process.role;
+    Signal(process, SIGTERM);
+  }
+  if (!WaitForAll(record, Deadline::After(kSignalPatience))) {
+    for (const ProcessRecord& process : record.processes) Signal(process, SIGKILL);
+  }
+  if (!WaitForAll(record, Deadline::After(kSignalPatience))) {
+    return DeadlineExceeded("processes of the cluster \"", record.name, "\" survive SIGKILL; see ",
+                            record.directory);
+  }
+  return RemoveCluster(record);
 }
 
 }  // namespace lockstep::cli

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,11 +47,11 @@ struct ClusterRecord {
 
 // The directory of all records. Not made by this call.
 std::string RecordDirectory();
-// Where the cluster's run directory is if nobody asks for another.
+// Where the cluster's run directory is if no other is asked for.
 std::string DefaultRunDirectory(const std::string& name);
 
 // Makes `path` with mode 0700, and above it what is missing. One that exists must be a real
-// directory of ours that nobody else may enter.
+// directory of ours that no other user may enter.
 Status MakePrivateDirectory(const std::string& path);
 // The same for DefaultRunDirectory(), and for the directories above it that are ours, too.
 Status MakeDefaultRunDirectory(const std::string& name);
@@ -86,5 +87,14 @@ Status RemoveCluster(const ClusterRecord& record);
 
 // Lower-case letters, digits, '-', '_' and '.', at most 63, no leading '.': good as a file name.
 Status CheckClusterName(const std::string& name);
+
+// Asks the controller to stop all, waits up to `patience` until all processes have ended, and ends
+// what is left by SIGTERM, then SIGKILL. Removes the record and the run directory. A cluster that
+// is dead already is only removed.
+//
+// OK if nothing is left, however it ended; `*forced` names the processes that took a signal.
+// kDeadlineExceeded: a process survived even SIGKILL; everything is left as it is.
+Status StopCluster(const ClusterRecord& record, std::chrono::milliseconds patience,
+                   std::string* forced);
 
 }  // namespace lockstep::cli

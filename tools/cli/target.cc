@@ -1,14 +1,16 @@
 #include "tools/cli/target.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "runtime/base/descriptor_limit.h"
 #include "runtime/base/log.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/output.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -54,7 +56,7 @@ StatusOr<ControllerAddress> ControllerOf(const std::string& name) {
 // Used where nothing says which cluster is meant.
 StatusOr<ControllerAddress> OnlyController() {
   LOCKSTEP_ASSIGN_OR_RETURN(const RecordList records, ListRecords());
-  for (const Status& unreadable : records.unreadable) Warn(Message(unreadable));
+  for (const Status& unreadable : records.unreadable) text::Warn(Message(unreadable));
   std::vector<const ClusterRecord*> alive;
   std::string names;
   for (const ClusterRecord& record : records.clusters) {
@@ -161,7 +163,7 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
     return open;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(target.cluster));
-  // Whoever does not answer this at once is not there; a session would wait for long.
+  // A controller that does not answer this at once is not there; a session would wait for long.
   LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, target.cluster).status());
   options.Reach(controller);
   const Spinner spinner("waiting for all workers", CanShowProgress());
@@ -169,6 +171,30 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
   if (!session.ok()) return ConnectError(session.status());
   open.session.emplace(*std::move(session));
   return open;
+}
+
+void AddWorkerOutputOption(Command command, WorkerOutputChoice& choice) {
+  command
+      .Add(
+          "--worker-output",
+          [&choice](const std::string& name) {
+            choice = name == "log" ? WorkerOutputChoice::kLog : WorkerOutputChoice::kForward;
+          },
+          "forward: show what functions print, with the rank in front (default);\n"
+          "log: leave it to the workers' logs")
+      .OneOf({"forward", "log"})
+      .Placeholder("WHERE");
+}
+
+OutputCallback WorkerOutputPrinter(WorkerOutputChoice choice, OutputFormat format) {
+  if (choice == WorkerOutputChoice::kLog) return nullptr;
+  OutputCallback print = PrintOutput(format == OutputFormat::kJson ? stderr : stdout, stderr);
+  if (!CanShowProgress()) return print;
+  return [print = std::move(print)](const WorkerOutput& output) {
+    // Whatever moves there is drawn again.
+    std::fputs("\r\033[K", stderr);
+    print(output);
+  };
 }
 
 }  // namespace lockstep::cli

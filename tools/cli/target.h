@@ -1,4 +1,4 @@
-// Which cluster a command is about.
+// Which cluster a command is about, and the session that `call` and `run` open there.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,10 @@
 #include "runtime/client/admin.h"
 #include "runtime/client/register_listing.h"
 #include "runtime/client/session.h"
+#include "runtime/client/worker_output.h"
 #include "services/local/local_cluster.h"
 #include "tools/cli/command_line.h"
-#include "tools/cli/key_options.h"
+#include "tools/cli/common_options.h"
 
 namespace lockstep::cli {
 
@@ -35,7 +36,7 @@ void AddTargetOptions(Command command, TargetOptions& options);
 // it.
 StatusOr<ControllerAddress> ResolveController(const TargetOptions& options);
 
-// The cluster's status. Exit code 3 if nobody answers, or the controller does not let us in.
+// The cluster's status. Exit code 3 if no controller answers, or it does not let us in.
 StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
                                      const TargetOptions& options);
 
@@ -51,7 +52,7 @@ StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& con
 struct SessionTarget {
   TargetOptions cluster;
   bool embedded = false;
-  std::optional<int> workers;            // --embedded only; 4 if nobody says
+  std::optional<int> workers;            // --embedded only; 4 if not given
   std::vector<std::string> module_path;  // --embedded only
 };
 
@@ -64,7 +65,17 @@ struct OpenSession {
   std::optional<Session> session;
 };
 
-// `options.endpoint` is filled in. Exit code 3 if nobody answers.
+// `options.endpoint` is filled in. Exit code 3 if no controller answers.
 StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options);
+
+// What functions print on the workers: shown by `call` and `run`, or left to the workers' logs.
+enum class WorkerOutputChoice { kForward, kLog };
+
+// --worker-output forward|log.
+void AddWorkerOutputOption(Command command, WorkerOutputChoice& choice);
+
+// For SessionOptions::on_output. Where standard output is a JSON document, all goes to standard
+// error.
+OutputCallback WorkerOutputPrinter(WorkerOutputChoice choice, OutputFormat format);
 
 }  // namespace lockstep::cli

@@ -12,7 +12,7 @@ namespace lockstep::cli {
 
 using Json = nlohmann::ordered_json;
 
-// As it is printed: indented, without a line's end. Names and texts may come from anybody: what is
+// As it is printed: indented, without a line's end. Names and texts may come from anywhere: what is
 // no UTF-8 in them is replaced by U+FFFD.
 std::string ToText(const Json& json);
 

@@ -1,4 +1,4 @@
-"""How fast do ranks talk to each other, and who is late?"""
+"""How fast do ranks talk to each other, and which are late?"""
 
 from form import bars, dashboard, heatmap, last_by_rank, lines, stat, table
 

@@ -32,7 +32,7 @@ WORKER_SERVICE = (
 PROGRAM = {"services/config", "services/process"}
 
 # layer -> the layers that it may include, besides itself. A file belongs to the longest match;
-# a layer may be a single file. None: any.
+# a layer may be a single file, or a header with its source. None: any.
 LAYERS = {
     "schemas": set(),
     "runtime/base": set(),
@@ -60,7 +60,7 @@ LAYERS = {
     "runtime/collective": WORKER_SIDE | {"runtime/collective/device.h"},
     # What a worker needs of an accelerator.
     "runtime/collective/device.h": WORKER_SIDE,
-    # A backend is known to nobody but the worker and its tests.
+    # A backend is known to the worker and its tests alone.
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/message": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
@@ -68,30 +68,43 @@ LAYERS = {
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/nccl": WORKER_SIDE
     | {"runtime/collective", "runtime/collective/device.h", "runtime/cuda"},
-    "services/config": {
-        "runtime/base",
-        "runtime/control/keys",
-        "services/controller",
-        "services/worker",
-    },
+    # Knows no service: the tables of settings are beside the options that they fill in.
+    "services/config": {"runtime/base", "runtime/control/keys"},
     "services/metrics": {"runtime/base"},
     "services/controller": CLIENT_SIDE | {"services/metrics"},
     "services/worker": WORKER_SERVICE | {"services/metrics"},
     # The list of backends.
     "services/worker/backends.cc": WORKER_SERVICE | {"runtime/collective/nccl", "services/worker"},
+    "services/controller/settings": {"runtime/base", "services/config", "services/controller"},
+    "services/worker/settings": {"runtime/base", "services/config", "services/worker"},
     # What the two programs share, and the programs themselves: they read configuration files.
     "services/process": CLIENT_SIDE | {"services/config"},
-    "services/controller/main.cc": CLIENT_SIDE | PROGRAM | {"services/controller"},
-    "services/worker/main.cc": WORKER_SERVICE | PROGRAM | {"services/worker"},
+    "services/controller/main.cc": CLIENT_SIDE
+    | PROGRAM
+    | {"services/controller", "services/controller/settings"},
+    "services/worker/main.cc": WORKER_SERVICE
+    | PROGRAM
+    | {"services/worker", "services/worker/settings"},
     "services/local": CLIENT_SIDE
     | WORKER_SIDE
-    | {"runtime/client", "services/config", "services/controller", "services/worker"},
+    | {
+        "runtime/client",
+        "services/config",
+        "services/controller",
+        "services/controller/settings",
+        "services/worker",
+        "services/worker/settings",
+    },
     "services/remote": {"runtime/base", "services/local", "services/process"},
-    "tools/bench": None,  # measures any layer
-    "tools/cli": CLIENT_SIDE | {"runtime/tensor", "runtime/client", "services/config", "services/local"},
+    # What the tools print with.
+    "tools/text": {"runtime/base"},
+    "tools/cli": CLIENT_SIDE
+    | {"runtime/tensor", "runtime/client", "services/config", "services/local", "tools/text"},
     "examples": {"runtime/base", "runtime/client", "runtime/module/kit", "services/local"},
     "tests": None,  # tests any layer
 }
+# Measures any layer; the command line it starts as a program.
+LAYERS["tools/bench"] = set(LAYERS) - {"tools/cli", "examples", "tests"}
 
 # Words that only some layers may say: where, and why.
 CUDA_LAYERS = {
@@ -113,7 +126,7 @@ WHY_GUARDED = (
 
 
 def layer_of(path):
-    matches = [layer for layer in LAYERS if path == layer or path.startswith(layer + "/")]
+    matches = [layer for layer in LAYERS if path == layer or path.startswith((layer + "/", layer + "."))]
     return max(matches, key=len) if matches else None
 
 

@@ -68,7 +68,7 @@ stop_ticker() {
   printf '\r%s ... ' "$1"
 }
 
-# In a checkout that is somebody else's, too: to read it runs nothing of his.
+# Also in another user's checkout: to read it runs nothing from there.
 git_here() { git -c "safe.directory=$ROOT" "$@"; }
 
 # own_files NAME_PATTERN...: this repository's files with such names, NUL-separated: tracked or new in

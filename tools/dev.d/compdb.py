@@ -15,7 +15,7 @@ GCC_ONLY = {
     "-Wunused-but-set-parameter",
     "-Werror",
 }
-# Outputs of the compilation, which nobody must write from an editor; both take one argument.
+# Outputs of the compilation, which an editor must not write; both take one argument.
 OUTPUT_FLAGS = {"-MF", "-o"}
 
 

@@ -26,7 +26,7 @@ cmd_image() {
     esac
     shift
   done
-  # The one for GPUs stands on a large image, which not everybody wants to fetch.
+  # The one for GPUs stands on a large image, which takes long to fetch.
   [[ ${#targets[@]} -gt 0 ]] || targets=(controller worker cli)
   needs_docker
   version="$(lockstep_version)"
@@ -50,7 +50,7 @@ cmd_image() {
 # A client of one's choice: LOCKSTEP_DOCKER.
 docker() { command "${LOCKSTEP_DOCKER:-docker}" "$@"; }
 
-lockstep_version() { sed -n 's/.*kBuildVersion\[\] = "\(.*\)".*/\1/p' runtime/control/host.h; }
+lockstep_version() { sed -n 's/.*kBuildVersion\[\] = "\(.*\)".*/\1/p' runtime/base/version.h; }
 
 needs_docker() {
   command -v "${LOCKSTEP_DOCKER:-docker}" >/dev/null ||

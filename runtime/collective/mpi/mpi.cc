@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/mpi/job.h"
 #include "runtime/collective/mpi/launcher.h"
@@ -44,7 +45,7 @@ Status ShareObstacles(const Options& options, const message::Team& world,
     for (size_t r = 0; r < obstacles.size(); ++r) {
       if (obstacles[r] == obstacle) ranks.push_back(static_cast<Rank>(r));
     }
-    const std::string words = NameRanks(ranks) + ": " + obstacle;
+    const std::string words = ListRanks(ranks) + ": " + obstacle;
     if (std::find(said.begin(), said.end(), words) == said.end()) said.push_back(words);
   }
   if (said.empty()) return OkStatus();

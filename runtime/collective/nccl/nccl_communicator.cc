@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/collective/checks.h"
 #include "runtime/collective/nccl/reduction_plan.h"
 
@@ -83,7 +84,7 @@ Status NcclCommunicator::DoBarrier(Deadline deadline) {
 StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Make(
     std::shared_ptr<Device> device, std::shared_ptr<Communicator> host, Handle* whole,
     Deadline deadline, const std::atomic<bool>* cancelled) {
-  const std::string who = "the GPUs of " + NameRanks(host->members()) + " are not connected";
+  const std::string who = "the GPUs of " + ListRanks(host->members()) + " are not connected";
   const auto connect = [&]() -> StatusOr<std::unique_ptr<Handle>> {
     // NCCL allocates by itself.
     if (device->make_room) device->make_room();

@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "runtime/base/rank_text.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/shm/poll.h"
 
@@ -149,11 +150,11 @@ StatusOr<std::shared_ptr<World>> World::Connect(const Options& options,
     } else if (peer.status().code() == StatusCode::kDeadlineExceeded) {
       missing.push_back(r);  // the others are still looked for, once, so that all are named
     } else {
-      return Annotate(peer.status(), NameRanks({r}));
+      return Annotate(peer.status(), ListRanks({r}));
     }
   }
   if (!missing.empty()) {
-    return DeadlineExceeded("the shared memory of ", NameRanks(missing),
+    return DeadlineExceeded("the shared memory of ", ListRanks(missing),
                             " did not appear in /dev/shm in time");
   }
   return std::shared_ptr<World>(new World(std::move(home), std::move(peers), options.wait));

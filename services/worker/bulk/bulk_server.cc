@@ -6,9 +6,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/random.h"
 #include "runtime/base/thread_priority.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/tensor/heap_allocator.h"
 #include "services/worker/values/reachable.h"
@@ -41,7 +41,7 @@ BulkServer::~BulkServer() {
 }
 
 uint64_t BulkServer::Publish(const tensor::Tensor& tensor) {
-  const uint64_t ticket = control::RandomNumber();
+  const uint64_t ticket = RandomNumber();
   std::lock_guard lock(mutex_);
   tensors_.insert_or_assign(ticket, tensor);
   return ticket;

@@ -4,7 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/module/module.h"
@@ -88,7 +88,7 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
       return PermissionDenied("sessions are opened, closed and reset by the controller alone");
     default:
       return Unimplemented("unknown command kind ", static_cast<int>(command.which()),
-                           "; this worker is Lockstep ", control::kBuildVersion);
+                           "; this worker is Lockstep ", kBuildVersion);
   }
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
 
 namespace lockstep::worker {
 namespace {
@@ -236,7 +236,7 @@ void SessionState::AbortOnGpu() {
 WatchedProcess* SessionState::client_process() {
   if (!looked_for_client_) {
     looked_for_client_ = true;
-    if (record_.host_id == control::ThisHost().id) {
+    if (record_.host_id == ThisHost().id) {
       StatusOr<WatchedProcess> process = WatchedProcess::Watch(record_.pid);
       Status status = process.status();
       // Should it be lost, what it maps has to be known.

@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/version.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "schemas/control.capnp.h"
@@ -58,7 +58,7 @@ Status Read(wire::Envelope::Reader reader, const control::Message& message, Enve
       return OkStatus();
   }
   return Unimplemented("unknown kind of message ", static_cast<int>(reader.which()),
-                       "; this worker is Lockstep ", control::kBuildVersion);
+                       "; this worker is Lockstep ", kBuildVersion);
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 #include <utility>
 #include <variant>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/control.capnp.h"
@@ -35,14 +36,14 @@ void WriteInventory(const Inventory& inventory, wire::Resume::Builder resume) {
 control::Frame HelloFrame(const WorkerOptions& options, const Offer& offer) {
   return control::EncodeMessage<wire::WorkerMessage>([&](wire::WorkerMessage::Builder message) {
     auto hello = message.initHello();
-    hello.setMinVersion(control::kOldestProtocolVersion);
-    hello.setMaxVersion(control::kProtocolVersion);
-    hello.setBuild(control::kBuildVersion);
+    hello.setMinVersion(kOldestProtocolVersion);
+    hello.setMaxVersion(kProtocolVersion);
+    hello.setBuild(kBuildVersion);
     hello.setCluster(options.cluster);
     hello.setRank(offer.inventory.has_value() ? offer.inventory->rank : options.rank);
     auto host = hello.initHost();
-    host.setName(control::ThisHost().name);
-    host.setId(control::ThisHost().id);
+    host.setName(ThisHost().name);
+    host.setId(ThisHost().id);
     hello.setPid(getpid());
     hello.setDevice(options.device == kCpuDevice ? "cpu:0" : options.device);
     hello.setSegment(offer.segment);

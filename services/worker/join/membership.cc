@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 
@@ -29,7 +29,7 @@ StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
   membership.sequence = welcome.getSequence();
   membership.forget = welcome.getForget();
   membership.controller_is_here =
-      control::ToString(welcome.getControllerHost().getId()) == control::ThisHost().id;
+      control::ToString(welcome.getControllerHost().getId()) == ThisHost().id;
   membership.communicator = control::ToString(welcome.getCommunicator());
   for (auto session : welcome.getSessions()) {
     membership.sessions.push_back(control::ReadSessionRecord(session));

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "runtime/collective/call.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/control/message_codec.h"
 
 namespace lockstep::worker {
@@ -71,7 +71,7 @@ StatusOr<std::vector<std::string>> ControllerRendezvous::Exchange(
     }
     if (!deadline.Expired()) continue;
     if (missing.empty()) return GiveUp(DeadlineExceeded("no rank was met at the controller"));
-    return GiveUp(DeadlineExceeded(collective::NameRanks(missing),
+    return GiveUp(DeadlineExceeded(ListRanks(missing),
                                    " did not come to connect with the other ranks in time"));
   }
 }

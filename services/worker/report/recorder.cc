@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/control/operation_kind.h"
-#include "services/metrics/codes.h"
+#include "services/metrics/counters.h"
 
 namespace lockstep::worker {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/membership.capnp.h"
 
@@ -164,8 +164,8 @@ control::Message Tracer::Answer(const Fetch& fetch) const {
 trace::Events Tracer::Events(const Fetch& fetch) const {
   trace::Events events;
   events.rank = identity_.rank;
-  events.host_name = control::ThisHost().name;
-  events.host_id = control::ThisHost().id;
+  events.host_name = ThisHost().name;
+  events.host_id = ThisHost().id;
   events.pid = getpid();
   events.clocks = clocks_;
   events.threads = kThreads;

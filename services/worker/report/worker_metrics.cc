@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 
 namespace lockstep::worker {
 namespace {
@@ -117,7 +117,7 @@ void WorkerMetrics::TellProgress(metrics::Families& families) const {
 std::string WorkerMetrics::Text() const {
   metrics::Families families;
   families.Gauge("lockstep_build_info", "1; the labels say which build this is.", 1,
-                 {{"version", control::kBuildVersion}});
+                 {{"version", kBuildVersion}});
   {
     std::lock_guard lock(mutex_);
     families.Gauge("lockstep_epoch", "The world's epoch: it grows with every world.",

@@ -8,7 +8,7 @@
 
 namespace lockstep::fake_cuda {
 
-// Memory that is mapped twice: at device addresses, where nobody may touch it, and at host
+// Memory that is mapped twice: at device addresses, where it must not be touched, and at host
 // addresses, where the fake does.
 //
 // Threads: safe.

@@ -2,7 +2,7 @@
 // threads.
 //
 // It is made to find mistakes, not to be quick. What a stream is given is done later, by a thread
-// of its own. Device memory cannot be touched by the host: whoever does it gets a segmentation
+// of its own. Device memory cannot be touched by the host: code that does gets a segmentation
 // fault, as with a GPU. Freed memory is overwritten when the stream comes to it. After an error
 // that loses the context every call fails.
 //
@@ -12,7 +12,7 @@
 
 #include <cstddef>
 
-// A kernel of somebody's own, as the host runs it: a library that $FAKE_CUDA_KERNELS names
+// A kernel of a module, as the host runs it: a library that $FAKE_CUDA_KERNELS names
 // (several, with ":" between) has it as `fake_kernel_<name>`.
 struct FakeKernel {
   size_t parameter_bytes;  // of the struct that a launch passes

@@ -1,4 +1,4 @@
-// The kernels of //tests/gpu_module, as the fake does them: later than anybody would like, and
+// The kernels of //tests/gpu_module, as the fake does them: later than a caller would like, and
 // without harm to the process.
 #include <chrono>
 #include <thread>

@@ -323,7 +323,7 @@ ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
   return *memory == nullptr ? ncclUnhandledCudaError : ncclSuccess;
 }
 
-// As with NCCL, nobody may have it registered any more.
+// As with NCCL, no communicator may have it registered any more.
 ncclResult_t ncclMemFree(void* memory) {
   {
     std::lock_guard lock(registrations_mutex);

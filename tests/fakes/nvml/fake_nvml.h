@@ -6,7 +6,7 @@
 
 extern "C" {
 
-// Whoever has registered for them hears of this XID.
+// Event sets that are registered for them get this XID.
 void fake_nvml_report_xid(uint64_t xid);
 void fake_nvml_set_temperature(unsigned celsius);
 // nvmlClocksEventReasons.

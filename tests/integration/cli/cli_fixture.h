@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,12 +14,14 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/deadline.h"
 #include "services/local/child_process.h"
+#include "tests/support/files.h"
 
 namespace lockstep::cli {
 
 namespace fs = std::filesystem;
 using local::ChildProcess;
 using nlohmann::json;
+using support::ReadFile;
 
 inline constexpr std::chrono::seconds kPatience{60};
 
@@ -30,24 +30,10 @@ struct Result {
   std::string output;  // standard output and error
 };
 
-inline std::string ReadFile(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 // Each test has a runtime directory of its own, with a path that is short enough for sockets.
 class CliTest : public ::testing::Test {
  protected:
-  CliTest() : root_(fs::current_path().string()) {
-    char pattern[] = "/tmp/lockstep-cli-XXXXXX";
-    EXPECT_NE(mkdtemp(pattern), nullptr);
-    scratch_ = pattern;
-  }
-  ~CliTest() override {
-    Run({"down", "--all"});
-    fs::remove_all(scratch_);
-  }
+  ~CliTest() override { Run({"down", "--all"}); }
 
   StatusOr<ChildProcess> Spawn(std::vector<std::string> arguments, const std::string& log) {
     arguments.insert(arguments.begin(), root_ + "/tools/cli/lockstep");
@@ -111,9 +97,10 @@ class CliTest : public ::testing::Test {
     return scratch_ + "/lockstep-" + std::to_string(getuid()) + "/records/" + name + ".json";
   }
 
-  const std::string root_;
+  const std::string root_ = fs::current_path().string();
   std::string worker_ = root_ + "/services/worker/lockstep-worker";
-  std::string scratch_;
+  const support::ScratchDirectory directory_;
+  const std::string scratch_ = directory_.path();
   int runs_ = 0;
 };
 

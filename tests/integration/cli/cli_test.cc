@@ -335,7 +335,7 @@ TEST_F(CliTest, KeysAreMadeAllowedAndRevoked) {
   EXPECT_EQ(RunJson({"keys", "show", list})[0]["role"], "revoked");
 }
 
-// Whoever may read a directory may lock it.
+// A user who may read a directory may lock it.
 TEST_F(CliTest, NobodyHoldsUpThoseWhoChangeTheListByLockingItsDirectory) {
   const std::string list = scratch_ + "/allowed_keys";
   const int directory = open(scratch_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

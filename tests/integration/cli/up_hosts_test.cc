@@ -199,7 +199,7 @@ TEST_F(UpHostsTest, WhenUpIsKilledNoWorkerIsLeftBehind) {
   ExpectGone(pids);
 }
 
-// The connection's end is the same for the worker, whoever has ended it.
+// The connection's end is the same for the worker, whichever process has ended it.
 TEST_F(UpHostsTest, AWorkerEndsWithWhatRepresentsIt) {
   const json up = RunJson({"up", WriteCluster("[node1, node2]"), "--detach"});
   const std::vector<pid_t> pids = WorkerPids();

@@ -225,7 +225,7 @@ TEST_F(ViewsTest, LiveTopGoesOnWhenTheClusterIsGoneAndSaysSo) {
 
 TEST_F(ViewsTest, LiveTopHearsKeysWhileTheControllerDoesNotAnswer) {
   Up();
-  // Longer than anybody waits here.
+  // Longer than any wait here.
   Terminal terminal = OpenTerminal({"top", "--interval", "0.1", "--timeout", "3000"}, 80, 24);
   ASSERT_TRUE(terminal.ReadUntil([&] { return terminal.Picture().size() == 24; }, Patience()));
   EXPECT_EQ(Run({"down"}).code, 0);
@@ -294,7 +294,7 @@ TEST_F(ViewsTest, LogsAreFollowedUntilAnInterrupt) {
   StatusOr<ChildProcess> follow = Spawn({"logs", "--follow", "-n", "0"}, log);
   ASSERT_TRUE(follow.ok()) << follow.status();
   const Deadline deadline = Patience();
-  // Again and again: whoever follows from the end may have come later than the first.
+  // Again and again: a reader that follows from the end may have come later than the first.
   while (ReadFile(log).find("\" opened by ") == std::string::npos) {
     ASSERT_FALSE(deadline.Expired()) << ReadFile(log);
     EXPECT_EQ(Run({"call", "lockstep.worker_rank"}).code, 0);

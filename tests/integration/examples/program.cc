@@ -2,27 +2,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "examples/support/find_file.h"
 #include "runtime/base/deadline.h"
 #include "services/local/child_process.h"
 
 namespace lockstep::examples {
-
-ScratchDirectory::ScratchDirectory() {
-  char pattern[] = "/tmp/lockstep-examples-XXXXXX";
-  if (mkdtemp(pattern) == nullptr) std::abort();  // no test can go on
-  path_ = pattern;
-}
-
-ScratchDirectory::~ScratchDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 StatusOr<ProgramResult> RunProgram(const ScratchDirectory& scratch, const std::string& repo_path,
                                    const std::vector<std::string>& arguments) {
@@ -43,12 +28,6 @@ StatusOr<ProgramResult> RunProgram(const ScratchDirectory& scratch, const std::s
   }
   result.exit_code = exit->code;
   return result;
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 }  // namespace lockstep::examples

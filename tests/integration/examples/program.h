@@ -5,24 +5,12 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "tests/support/files.h"
 
 namespace lockstep::examples {
 
-// A directory with a short path (sockets have room for 107 bytes), gone with everything in it when
-// this is destroyed.
-class ScratchDirectory {
- public:
-  ScratchDirectory();
-  ~ScratchDirectory();
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
+using support::ReadFile;
+using support::ScratchDirectory;
 
 struct ProgramResult {
   int exit_code = -1;
@@ -34,8 +22,5 @@ struct ProgramResult {
 // a signal, or takes longer than two minutes (it is killed then).
 StatusOr<ProgramResult> RunProgram(const ScratchDirectory& scratch, const std::string& repo_path,
                                    const std::vector<std::string>& arguments);
-
-// The whole file; empty if there is none.
-std::string ReadFile(const std::string& path);
 
 }  // namespace lockstep::examples

@@ -23,7 +23,7 @@ class FaultsTest : public HostsFixture {
     HostsFixture::SetUp();
     if (IsSkipped()) return;
     NetnsClusterOptions hosts;
-    // Longer than a busy machine makes anybody wait.
+    // Longer than any wait on a busy machine.
     hosts.controller.worker_timeout = 3s;
     cluster_ = std::make_unique<NetnsCluster>(hosts);
     ASSERT_EQ(cluster_->Start(), OkStatus());
@@ -169,7 +169,7 @@ TEST_F(FaultsTest, AWorkerWithoutARankOfItsOwnWaitsForThatOfALostOne) {
   HostsFixture::ExpectSumOfRanks(*cluster_);
 }
 
-// Whoever was started again elsewhere, under the same name, is found there.
+// A controller that was started again elsewhere, under the same name, is found there.
 TEST_F(FaultsTest, AControllerIsFoundWhereItsNameLeadsNow) {
   NetnsClusterOptions options{.hosts = 2, .ranks_per_host = 1};
   options.controller_name = "controller.test";
@@ -201,7 +201,7 @@ TEST_F(FaultsTest, AHostThatHearsNothingIsNotWaitedForForEver) {
   EXPECT_NE(status.code(), StatusCode::kInternal) << status;
 }
 
-// The controller reaches both, so nobody is lost; but they do not reach each other.
+// The controller reaches both, so no worker is lost; but they do not reach each other.
 TEST_F(FaultsTest, HostsThatLoseEachOtherAreToldAtTheDeadlineAndGoOnWhenMended) {
   NetnsClusterOptions options{.hosts = 2};
   options.controller.collective_timeout = 2s;
@@ -233,7 +233,7 @@ TEST_F(FaultsTest, ANarrowWireCostsTimeOnly) {
 
 TEST_F(FaultsTest, DistanceCostsTimeOnly) {
   for (int host = 0; host < 3; ++host) cluster_->hosts().Lengthen(host, 20ms);
-  // Commands and their results are on their way that long, whoever executes them.
+  // Commands and their results are on their way that long, whichever rank executes them.
   const auto begin = Deadline::Clock::now();
   ASSERT_EQ(session_->SyncAll(), OkStatus());
   EXPECT_GE(Deadline::Clock::now() - begin, 40ms);

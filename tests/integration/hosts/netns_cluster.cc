@@ -9,8 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "services/config/service_config.h"
+#include "services/controller/settings.h"
 #include "services/local/cluster_keys.h"
+#include "services/worker/settings.h"
 
 namespace lockstep::testing {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Of hosts that nobody else has, so any will do.
+// These hosts are the test's own, so any will do.
 constexpr int kClientPort = 7400;
 constexpr int kWorkerPort = 7401;
 constexpr int kLivenessPort = 7402;
@@ -83,7 +84,7 @@ Status NetnsCluster::StartController() {
   controller.client_endpoint = listen(kClientPort);
   controller.worker_endpoint = listen(kWorkerPort);
   controller.liveness_endpoint = listen(kLivenessPort);
-  return Run(controller_host(), "controller", "controller", config::ToYaml(controller));
+  return Run(controller_host(), "controller", "controller", controller::ToYaml(controller));
 }
 
 Status NetnsCluster::StartWorker(Rank rank) {
@@ -96,7 +97,7 @@ Status NetnsCluster::StartWorker(Rank rank) {
           ? Endpoint(kWorkerPort)
           : "tcp://" + options_.controller_name + ":" + std::to_string(kWorkerPort);
   worker.rank = options_.assigned_ranks ? -1 : rank;
-  return Run(HostOf(rank), NameOf(rank), "worker", config::ToYaml(worker));
+  return Run(HostOf(rank), NameOf(rank), "worker", worker::ToYaml(worker));
 }
 
 Status NetnsCluster::StartWorkersOf(int host) {

@@ -16,9 +16,9 @@
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "services/config/cluster_config.h"
 #include "services/controller/options.h"
 #include "services/local/child_process.h"
+#include "services/local/cluster_config.h"
 #include "services/local/temporary_directory.h"
 #include "services/worker/options.h"
 #include "tests/support/virtual_hosts.h"
@@ -99,7 +99,7 @@ class NetnsCluster {
   const NetnsClusterOptions options_;
   int controller_host_;
   std::unique_ptr<local::TemporaryDirectory> directory_;
-  config::ClusterOptions keys_;  // only what is about keys
+  local::ClusterOptions keys_;  // only what is about keys
   std::map<std::string, local::ChildProcess> processes_;
   support::VirtualHosts hosts_;  // ends all processes, before they are waited for
 };

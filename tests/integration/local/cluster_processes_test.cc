@@ -12,14 +12,15 @@
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "tests/integration/process_watch.h"
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {
 
 using namespace std::chrono_literals;
+using support::ScopedTmpDir;
 using testing::AllGone;
 using testing::NoneExists;
-using testing::ScopedTmpDir;
 using testing::SegmentsOf;
 using testing::Suspend;
 
@@ -27,7 +28,7 @@ class ClusterProcessesTest : public ::testing::Test {
  protected:
   ClusterProcessesOptions Options(std::vector<std::string> assignments) {
     assignments.push_back("worker.arena_bytes=64MiB");
-    const auto cluster = config::LoadCluster({"", assignments});
+    const auto cluster = local::LoadCluster({"", assignments});
     EXPECT_TRUE(cluster.ok()) << cluster.status();
     ClusterProcessesOptions options;
     options.cluster = *cluster;
@@ -49,7 +50,7 @@ class ClusterProcessesTest : public ::testing::Test {
     return session.SyncAll();
   }
 
-  ScopedTmpDir tmp_;
+  support::ScopedTmpDir tmp_;
 };
 
 TEST_F(ClusterProcessesTest, IsReadyWhenItStartsAndGoneWhenItStops) {

@@ -11,14 +11,15 @@
 
 #include "services/local/child_process.h"
 #include "tests/integration/process_watch.h"
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {
 
 using namespace std::chrono_literals;
+using support::ScopedTmpDir;
 using testing::AllGone;
 using testing::NoneExists;
-using testing::ScopedTmpDir;
 using testing::SegmentsOf;
 
 using Mode = LocalClusterOptions::Mode;
@@ -33,7 +34,7 @@ LocalClusterOptions Options(Mode mode, int workers) {
 
 class LocalClusterTest : public ::testing::TestWithParam<Mode> {
  protected:
-  ScopedTmpDir tmp_;
+  support::ScopedTmpDir tmp_;
 };
 
 TEST_P(LocalClusterTest, StartsSyncsAndStopsLeavingNothing) {
@@ -110,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, LocalClusterTest,
 
 class LocalProcessesTest : public ::testing::Test {
  protected:
-  ScopedTmpDir tmp_;
+  support::ScopedTmpDir tmp_;
 };
 
 TEST_F(LocalProcessesTest, AWorkerProgramThatDoesNotExistIsNamed) {
@@ -228,7 +229,7 @@ TEST_F(LocalProcessesTest, WorkersDieWithAProgramThatIsKilled) {
   holder->Signal(SIGKILL);
   EXPECT_TRUE(holder->Wait(Deadline::After(10s)).ok());
   EXPECT_TRUE(AllGone(pids, Deadline::After(10s)));
-  // Nobody was left to remove the directory: the next cluster does.
+  // No process was left to remove the directory: the next cluster does.
   EXPECT_TRUE(LocalCluster::Start(Options(Mode::kProcesses, 1)).ok());
   std::filesystem::remove(log);
   EXPECT_TRUE(tmp_.IsEmpty());

@@ -14,12 +14,13 @@
 #include "runtime/control/keys/key_file.h"
 #include "services/local/child_process.h"
 #include "tests/integration/process_watch.h"
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ScopedTmpDir;
+using support::ScopedTmpDir;
 
 class ServiceMainTest : public ::testing::Test {
  protected:
@@ -75,7 +76,7 @@ class ServiceMainTest : public ::testing::Test {
     return true;
   }
 
-  ScopedTmpDir tmp_;
+  support::ScopedTmpDir tmp_;
 };
 
 TEST_F(ServiceMainTest, HelpAndVersionEndWell) {
@@ -172,7 +173,7 @@ TEST_F(ServiceMainTest, SignalsStopTheControllerInOrder) {
 
 // Its controller's host is looked up for as long as `join_timeout`.
 TEST_F(ServiceMainTest, AWorkerThatWaitsForANameStopsInOrder) {
-  const std::string host = std::string(64, 'x') + ".invalid";  // too long to ask anybody for
+  const std::string host = std::string(64, 'x') + ".invalid";  // too long to be looked up
   const control::KeyPair pair = control::NewKeyPair();
   const std::string key = tmp_.path() + "/worker.key";
   ASSERT_EQ(control::ReplaceKeyFile(key, pair, "worker"), OkStatus());

@@ -24,7 +24,7 @@ main() {
   rm -rf "$RUN"
 }
 
-# Its processes and its mounts go with its first process. Nobody waits for anything to be written: it is all removed.
+# Its processes and its mounts go with its first process. Nothing waits to be written: it is all removed.
 end_machine() {
   local pid="$1"
   # The number may be another process's by now.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck source=tests/kubernetes/cluster/env.sh
-# Who is who in the cluster: an authority, a certificate and a kubeconfig for each part. Made anew for each cluster.
+# Identities in the cluster: an authority, a certificate and a kubeconfig for each part. Made anew for each cluster.
 
 # The authority, the key that signs the tokens of service accounts, and the control plane's certificates.
 make_pki() {

@@ -32,7 +32,7 @@ trains_outside() {
   stop_forwarding
 }
 
-# Somebody with a key of his own comes in, and then no more, while everything runs.
+# A person with a key comes in, and then no more, while everything runs.
 lets_others_in() {
   [[ -n "${LOCKSTEP_BINARIES:-}" ]] || { skip "no client was given (LOCKSTEP_BINARIES)" && return; }
   local before own

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Whoever watches: a real Prometheus in the cluster, with the chart's alerts.
+# Monitoring: a real Prometheus in the cluster, with the chart's alerts.
 
 # It scrapes the ports that the chart's PodMonitor names, and tells of a worker that is lost and cannot come back.
 is_watched() {
@@ -9,7 +9,7 @@ is_watched() {
   wait_for "$((WORKERS + 1)) scraped services" 60 answers "sum(up{lockstep_cluster='$NAMESPACE/$RELEASE-lockstep'})" "$((WORKERS + 1))"
   wait_for "ready workers in what is scraped" 30 answers "sum(lockstep_workers{state='ready'})" "$WORKERS"
   wait_for "silence" 120 answers 'count(ALERTS{alertstate="firing"}) or vector(0)' 0
-  # The quota is the one way to keep a pod away that disturbs nobody else.
+  # The quota is the one way to keep a pod away that disturbs no other.
   allow_pods 1
   k delete pod "$RELEASE-lockstep-worker-1" --force --grace-period=0 >/dev/null 2>&1
   wait_for "alert of the lost worker" 60 answers 'count(ALERTS{alertname="WorkerLost", alertstate="firing"})' 1

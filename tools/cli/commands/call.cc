@@ -6,14 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/rank_text.h"
 #include "tools/cli/argument.h"
-#include "tools/cli/call_arguments.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
-#include "tools/cli/worker_output.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -68,11 +69,11 @@ void Print(const std::vector<RankValue>& values, OutputFormat format) {
     std::cout << ToText(ToJson(values)) << '\n';
     return;
   }
-  Table table({{"RANKS"}, {"RESULT"}});
+  text::Table table({{"RANKS"}, {"RESULT"}});
   for (const SharedValue& group : GroupEqual(values)) {
-    table.AddRow({FormatRanks(group.ranks), Render(*group.value)});
+    table.AddRow({RankRanges(group.ranks), Render(*group.value)});
   }
-  table.Print(std::cout, Style::For(STDOUT_FILENO));
+  table.Print(std::cout, text::Style::For(STDOUT_FILENO));
 }
 
 Status RunCall(const CallCommand& command) {

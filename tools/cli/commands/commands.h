@@ -1,5 +1,5 @@
-// One function per command, each in a file of its name: it adds itself to `lockstep`,
-// and what shall happen when it is chosen.
+// One function per command, in a file of its name, or in views.cc: it adds the command to
+// `lockstep`, and what happens when it is chosen.
 #pragma once
 
 #include "tools/cli/command_line.h"

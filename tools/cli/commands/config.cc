@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "services/config/cluster_config.h"
-#include "services/config/standard_input.h"
+#include "services/config/yaml.h"
+#include "services/local/config_file.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -22,11 +25,11 @@ struct ConfigOptions {
   OutputFormat format = OutputFormat::kTable;
 };
 
-StatusOr<config::FileKind> KindOf(const ConfigOptions& options, const std::string& file) {
+StatusOr<local::FileKind> KindOf(const ConfigOptions& options, const std::string& file) {
   if (options.kind == "auto" && file == config::kStandardInput) {
     return InvalidArgument("standard input is read once only: say what it is with --kind");
   }
-  return options.kind == "auto" ? config::GuessFileKind(file) : config::ParseFileKind(options.kind);
+  return options.kind == "auto" ? local::GuessFileKind(file) : local::ParseFileKind(options.kind);
 }
 
 struct FileReport {
@@ -36,9 +39,9 @@ struct FileReport {
 };
 
 FileReport CheckFile(const ConfigOptions& options, const std::string& file) {
-  const StatusOr<config::FileKind> kind = KindOf(options, file);
+  const StatusOr<local::FileKind> kind = KindOf(options, file);
   if (!kind.ok()) return {file, "", kind.status()};
-  return {file, std::string(config::Name(*kind)), config::ValidateFile(*kind, file)};
+  return {file, std::string(local::Name(*kind)), local::ValidateFile(*kind, file)};
 }
 
 // A file's problems, one a line.
@@ -53,7 +56,7 @@ std::vector<std::string> Lines(const std::string& text) {
 }
 
 Status Validate(const ConfigOptions& options) {
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   Json reports = Json::array();
   size_t wrong = 0;
   for (const std::string& file : options.files) {
@@ -65,10 +68,10 @@ Status Validate(const ConfigOptions& options) {
                          {"valid", report.status.ok()},
                          {"problems", Lines(Message(report.status))}});
     } else if (report.status.ok()) {
-      std::cout << style.Paint(Tint::kGreen, "ok") << "     " << file << "  (" << report.kind
+      std::cout << style.Paint(text::Tint::kGreen, "ok") << "     " << file << "  (" << report.kind
                 << ")\n";
     } else {
-      std::cout << style.Paint(Tint::kRed, "wrong") << "  " << file << '\n';
+      std::cout << style.Paint(text::Tint::kRed, "wrong") << "  " << file << '\n';
       for (const std::string& line : Lines(Message(report.status))) {
         std::cout << "       " << line << '\n';
       }
@@ -76,26 +79,26 @@ Status Validate(const ConfigOptions& options) {
   }
   if (options.format == OutputFormat::kJson) std::cout << ToText(reports) << '\n';
   if (wrong == 0) return OkStatus();
-  return UsageError(Plural(wrong, "file"), " of ", options.files.size(),
+  return UsageError(text::Plural(wrong, "file"), " of ", options.files.size(),
                     wrong == 1 ? " is wrong" : " are wrong");
 }
 
 Status Show(const ConfigOptions& options) {
-  const config::FileKind kinds[] = {config::FileKind::kCluster, config::FileKind::kController,
-                                    config::FileKind::kWorker};
-  const Style style = Style::For(STDOUT_FILENO);
+  const local::FileKind kinds[] = {local::FileKind::kCluster, local::FileKind::kController,
+                                   local::FileKind::kWorker};
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   Json all = Json::object();
   bool first = true;
-  for (config::FileKind kind : kinds) {
-    const std::string name(config::Name(kind));
+  for (local::FileKind kind : kinds) {
+    const std::string name(local::Name(kind));
     if (options.kind != "auto" && options.kind != name) continue;
-    Table table({{"KEY"}, {"TYPE"}, {"DEFAULT"}, {"ALLOWED"}, {"MEANING"}});
+    text::Table table({{"KEY"}, {"TYPE"}, {"DEFAULT"}, {"ALLOWED"}, {"MEANING"}});
     Json rows = Json::array();
-    for (const config::Setting& setting : config::Describe(kind)) {
+    for (const config::Setting& setting : local::Describe(kind)) {
       if (setting.refused) continue;
       const std::string fallback = setting.required ? "(required)" : setting.fallback;
       table.AddRow(
-          {{setting.key, Tint::kBold}, setting.type, fallback, setting.allowed, setting.doc});
+          {{setting.key, text::Tint::kBold}, setting.type, fallback, setting.allowed, setting.doc});
       rows.push_back({{"key", setting.key},
                       {"type", setting.type},
                       {"default", setting.required ? Json() : Json(setting.fallback)},
@@ -105,7 +108,7 @@ Status Show(const ConfigOptions& options) {
     }
     all[name] = std::move(rows);
     if (options.format == OutputFormat::kJson) continue;
-    std::cout << (first ? "" : "\n") << style.Paint(Tint::kBold, name) << " file\n";
+    std::cout << (first ? "" : "\n") << style.Paint(text::Tint::kBold, name) << " file\n";
     table.Print(std::cout, style, 2);
     first = false;
   }

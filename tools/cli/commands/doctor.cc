@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "services/config/cluster_config.h"
+#include "services/local/cluster_config.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/doctor/installation.h"
-#include "tools/cli/doctor/machine.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/key_options.h"
+#include "tools/cli/doctor_checks.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -27,7 +27,7 @@ struct DoctorCommand {
 };
 
 // What all workers of this host may take of its memory.
-uint64_t WantedBytes(const config::ClusterOptions& cluster) {
+uint64_t WantedBytes(const local::ClusterOptions& cluster) {
   uint64_t bytes = 0;
   for (const worker::WorkerOptions& worker : cluster.ranks) {
     if (cluster.HostOf(worker.rank).IsThisHost()) bytes += worker.arena_bytes;
@@ -35,7 +35,7 @@ uint64_t WantedBytes(const config::ClusterOptions& cluster) {
   return bytes;
 }
 
-std::vector<Finding> Examine(const DoctorCommand& command, const config::ClusterOptions& cluster) {
+std::vector<Finding> Examine(const DoctorCommand& command, const local::ClusterOptions& cluster) {
   const auto here =
       std::count_if(cluster.ranks.begin(), cluster.ranks.end(),
                     [&](const auto& worker) { return cluster.HostOf(worker.rank).IsThisHost(); });
@@ -75,20 +75,20 @@ const char* Name(Verdict verdict) {
   return "?";
 }
 
-Tint TintOf(Verdict verdict) {
+text::Tint TintOf(Verdict verdict) {
   switch (verdict) {
     case Verdict::kGood:
-      return Tint::kGreen;
+      return text::Tint::kGreen;
     case Verdict::kDoubtful:
-      return Tint::kYellow;
+      return text::Tint::kYellow;
     case Verdict::kBad:
-      return Tint::kRed;
+      return text::Tint::kRed;
   }
-  return Tint::kPlain;
+  return text::Tint::kPlain;
 }
 
 void Print(const std::vector<Finding>& findings) {
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   size_t width = 0;
   for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
   for (const Finding& finding : findings) {
@@ -97,14 +97,14 @@ void Print(const std::vector<Finding>& findings) {
               << std::string(10 - verdict.size(), ' ') << finding.subject
               << std::string(width - finding.subject.size() + 2, ' ') << finding.fact << '\n';
     if (finding.remedy.empty()) continue;
-    std::cout << std::string(width + 12, ' ') << style.Paint(Tint::kDim, "mend: ") << finding.remedy
-              << '\n';
+    std::cout << std::string(width + 12, ' ') << style.Paint(text::Tint::kDim, "mend: ")
+              << finding.remedy << '\n';
   }
 }
 
 Status Doctor(const DoctorCommand& command) {
-  const StatusOr<config::ClusterOptions> cluster =
-      config::LoadCluster({command.file, command.settings});
+  const StatusOr<local::ClusterOptions> cluster =
+      local::LoadCluster({command.file, command.settings});
   if (!cluster.ok()) return WithExitCode(cluster.status(), ExitCode::kUsage);
   const std::vector<Finding> findings = Examine(command, *cluster);
   if (command.format == OutputFormat::kJson) {
@@ -123,7 +123,7 @@ Status Doctor(const DoctorCommand& command) {
       std::count_if(findings.begin(), findings.end(),
                     [](const Finding& finding) { return finding.verdict == Verdict::kBad; }));
   if (bad == 0) return OkStatus();
-  return FailedPrecondition(Plural(bad, "thing"), " to mend before a cluster starts here");
+  return FailedPrecondition(text::Plural(bad, "thing"), " to mend before a cluster starts here");
 }
 
 }  // namespace

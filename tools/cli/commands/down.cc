@@ -9,16 +9,17 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/quantity.h"
 #include "runtime/client/admin.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/key_options.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
-#include "tools/cli/stop_cluster.h"
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -48,7 +49,7 @@ StatusOr<ClusterRecord> Choose(const DownCommand& command) {
     if (record.has_value()) return *std::move(record);
   }
   LOCKSTEP_ASSIGN_OR_RETURN(RecordList records, ListRecords());
-  for (const Status& unreadable : records.unreadable) Warn(Message(unreadable));
+  for (const Status& unreadable : records.unreadable) text::Warn(Message(unreadable));
   std::string names;
   for (const ClusterRecord& record : records.clusters) {
     names += (names.empty() ? "" : ", ") + record.name;
@@ -82,23 +83,23 @@ Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& re
                     {"forced", forced.empty() ? Json() : Json(forced)},
                     {"milliseconds", duration.count()}});
   if (command.format == OutputFormat::kJson) return OkStatus();
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   if (!was_alive) {
-    std::cout << "removed   what the dead cluster " << style.Paint(Tint::kBold, record.name)
+    std::cout << "removed   what the dead cluster " << style.Paint(text::Tint::kBold, record.name)
               << " had left\n";
     return OkStatus();
   }
-  std::cout << style.Paint(Tint::kGreen, "stopped") << "   "
-            << style.Paint(Tint::kBold, record.name) << ": "
-            << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
-            << FormatDuration(duration) << '\n';
+  std::cout << style.Paint(text::Tint::kGreen, "stopped") << "   "
+            << style.Paint(text::Tint::kBold, record.name) << ": "
+            << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
+            << RoundedDuration(duration) << '\n';
   if (!forced.empty()) {
-    std::cout << style.Paint(Tint::kYellow, "by signal") << " " << forced << '\n';
+    std::cout << style.Paint(text::Tint::kYellow, "by signal") << " " << forced << '\n';
   }
   return OkStatus();
 }
 
-// A cluster that need not be of this host: asked, and watched until nobody answers any more.
+// A cluster that need not be of this host: asked, and watched until no controller answers any more.
 Status StopByEndpoint(const DownCommand& command) {
   const Deadline deadline = Deadline::After(command.timeout());
   const ControllerAddress controller = WithKeys(command.endpoint, command.keys);
@@ -111,14 +112,14 @@ Status StopByEndpoint(const DownCommand& command) {
   while (GetClusterStatus(controller, kAnswer).ok()) {
     if (deadline.Expired()) {
       return DeadlineExceeded("the controller agreed to stop, but still answers after ",
-                              FormatDuration(command.timeout()));
+                              RoundedDuration(command.timeout()));
     }
     std::this_thread::sleep_for(milliseconds(5));
   }
   if (command.format == OutputFormat::kJson) {
     std::cout << ToText(Json::array({Json{{"endpoint", command.endpoint}}})) << '\n';
   } else {
-    std::cout << Style::For(STDOUT_FILENO).Paint(Tint::kGreen, "stopped") << "   "
+    std::cout << text::Style::For(STDOUT_FILENO).Paint(text::Tint::kGreen, "stopped") << "   "
               << command.endpoint << '\n';
   }
   return OkStatus();
@@ -130,11 +131,11 @@ Status StopAll(const DownCommand& command, Json& report) {
   // One that does not stop, or is not known, is no reason to leave the others running.
   for (const ClusterRecord& record : records.clusters) {
     const Status stopped = StopOne(command, record, report);
-    if (!first_error.ok() && !stopped.ok()) Warn(Message(stopped));
+    if (!first_error.ok() && !stopped.ok()) text::Warn(Message(stopped));
     first_error.Update(stopped);
   }
   for (const Status& unreadable : records.unreadable) {
-    if (!first_error.ok()) Warn(Message(unreadable));
+    if (!first_error.ok()) text::Warn(Message(unreadable));
     first_error.Update(unreadable);
   }
   if (records.clusters.empty() && first_error.ok() && command.format != OutputFormat::kJson) {

@@ -12,10 +12,12 @@
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
 #include "runtime/control/keys/list_lock.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -39,7 +41,7 @@ constexpr char kRolesHelp[] =
     "  worker    joins as a worker, and nothing else\n";
 
 void Line(const char* label, const std::string& text) {
-  std::cout << Style::For(STDOUT_FILENO).Paint(Tint::kDim, label) << text << '\n';
+  std::cout << text::Style::For(STDOUT_FILENO).Paint(text::Tint::kDim, label) << text << '\n';
 }
 
 Status New(const KeysCommand& command) {
@@ -85,19 +87,19 @@ Status ShowList(const KeysCommand& command) {
     std::cout << keys.dump(2) << '\n';
     return OkStatus();
   }
-  Table table({{"ROLE"}, {"NAME"}, {"PUBLIC KEY"}});
+  text::Table table({{"ROLE"}, {"NAME"}, {"PUBLIC KEY"}});
   for (const Json& key : keys) {
     table.AddRow({key["role"].get<std::string>(), key["name"].get<std::string>(),
                   key["public_key"].get<std::string>()});
   }
-  table.Print(std::cout, Style::For(STDOUT_FILENO));
+  table.Print(std::cout, text::Style::For(STDOUT_FILENO));
   return OkStatus();
 }
 
 Status Show(const KeysCommand& command) {
   const StatusOr<control::KeyPair> pair = control::ReadKeyFile(command.file);
   if (pair.status().code() == StatusCode::kInvalidArgument) return ShowList(command);
-  // Anybody may see who is allowed; a list is no secret.
+  // Any user may see which keys are allowed; a list is no secret.
   if (pair.status().code() == StatusCode::kPermissionDenied && ShowList(command).ok()) {
     return OkStatus();
   }

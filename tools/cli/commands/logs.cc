@@ -3,17 +3,26 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/logs/log_file.h"
-#include "tools/cli/logs/log_place.h"
+#include "tools/cli/run_directory.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -34,12 +43,114 @@ struct LogsCommand {
   size_t most() const { return static_cast<size_t>(lines.value_or(100)); }
 };
 
+namespace fs = std::filesystem;
+
+constexpr char kDefaultName[] = "lockstep";
+
+Status NotStartedHere(const std::string& endpoint) {
+  return NotFound(
+      "the cluster at ", endpoint,
+      " was not started by `lockstep up` on this host, so its services log to wherever who has"
+      " started them says: `journalctl -u UNIT`, `docker logs CONTAINER`, `kubectl logs POD`;"
+      " `lockstep status --connect ",
+      endpoint, "` tells on which hosts they run");
+}
+
+std::string WorkerLog(Rank rank) { return "worker-" + std::to_string(rank) + ".log"; }
+
+// A start that has failed leaves no record, but what its services have said.
+StatusOr<ClusterRecord> WithoutRecord(const std::string& name) {
+  ClusterRecord cluster;
+  cluster.name = name;
+  cluster.directory = DefaultRunDirectory(name);
+  std::error_code error;
+  while (fs::exists(cluster.directory + "/" + WorkerLog(cluster.workers), error)) ++cluster.workers;
+  if (cluster.workers > 0 || fs::exists(cluster.directory + "/controller.log", error)) {
+    return cluster;
+  }
+  return WithExitCode(
+      NotFound("no cluster \"", name,
+               "\" has left logs on this host (`lockstep down` removes them); ",
+               "a cluster that `lockstep up` has not started logs to wherever who has started it"
+               " says: `journalctl -u UNIT`, `docker logs CONTAINER`, `kubectl logs POD`"),
+      ExitCode::kUnreachable);
+}
+
+StatusOr<ClusterRecord> ByName(const std::string& name) {
+  const Status valid = CheckClusterName(name);
+  if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::optional<ClusterRecord> record, ReadRecord(name));
+  return record.has_value() ? *std::move(record) : WithoutRecord(name);
+}
+
+StatusOr<ClusterRecord> ByEndpoint(const std::string& endpoint) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const RecordList records, ListRecords());
+  for (const ClusterRecord& record : records.clusters) {
+    if (record.controller.endpoint == endpoint) return record;
+  }
+  return NotStartedHere(endpoint);
+}
+
+StatusOr<ClusterRecord> TheOnlyOne() {
+  LOCKSTEP_ASSIGN_OR_RETURN(RecordList records, ListRecords());
+  for (const Status& unreadable : records.unreadable) text::Warn(Message(unreadable));
+  std::vector<ClusterRecord>& all = records.clusters;
+  // Those that run come before those that have ended.
+  const auto dead = std::stable_partition(
+      all.begin(), all.end(), [](const ClusterRecord& record) { return record.IsAlive(); });
+  if (dead != all.begin()) all.erase(dead, all.end());
+  std::string names;
+  for (const ClusterRecord& record : all) {
+    if (record.name == kDefaultName || all.size() == 1) return record;
+    names += (names.empty() ? "" : ", ") + record.name;
+  }
+  if (all.empty()) return WithoutRecord(kDefaultName);
+  return UsageError("several clusters have logs on this host; choose one with --name: ", names);
+}
+
+// Of a cluster that `lockstep up` has started on this host: by its endpoint, else its name, else
+// $LOCKSTEP_ENDPOINT, else the only one there is (the one that runs, if several have left logs).
+// One whose start has failed has a directory and no processes. For any other an error that says
+// where to look.
+StatusOr<ClusterRecord> FindLogs(const std::string& endpoint, const std::string& name) {
+  if (!endpoint.empty()) return ByEndpoint(endpoint);
+  if (!name.empty()) return ByName(name);
+  const char* const from_environment = std::getenv("LOCKSTEP_ENDPOINT");
+  if (from_environment != nullptr && *from_environment != '\0') return ByEndpoint(from_environment);
+  return TheOnlyOne();
+}
+
+struct LogSource {
+  std::string name;  // "controller", "worker-2"
+  std::string path;
+};
+
+// The controller's, then the workers' by rank; of one of them alone if `rank` or `controller` says
+// so. What is a worker of another host is here as well. kInvalidArgument: there is no such rank.
+StatusOr<std::vector<LogSource>> SourcesOf(const ClusterRecord& cluster, std::optional<Rank> rank,
+                                           bool controller) {
+  if (rank.has_value() && *rank >= cluster.workers) {
+    return UsageError("the cluster \"", cluster.name, "\" has no rank ", *rank, ", but ",
+                      text::Plural(static_cast<uint64_t>(cluster.workers), "worker"));
+  }
+  std::vector<LogSource> sources;
+  if (!rank.has_value()) {
+    sources.push_back({"controller", cluster.directory + "/controller.log"});
+  }
+  for (Rank worker = 0; worker < cluster.workers && !controller; ++worker) {
+    if (rank.has_value() && worker != *rank) continue;
+    sources.push_back(
+        {"worker-" + std::to_string(worker), cluster.directory + "/" + WorkerLog(worker)});
+  }
+  return sources;
+}
+
 class Printer {
  public:
   Printer(const LogsCommand& command, const std::vector<LogFile>& files)
       : as_json_(command.format == OutputFormat::kJson) {
     for (const LogFile& file : files) {
-      source_width_ = std::max(source_width_, DisplayWidth(file.source()));
+      source_width_ = std::max(source_width_, text::DisplayWidth(file.source()));
     }
   }
 
@@ -58,7 +169,7 @@ class Printer {
 
  private:
   const bool as_json_;
-  const Style style_ = Style::For(STDOUT_FILENO);
+  const text::Style style_ = text::Style::For(STDOUT_FILENO);
   int source_width_ = 0;
 };
 
@@ -92,8 +203,8 @@ Status ShowLogs(const LogsCommand& command) {
     printer.Print(entries, command.most());
     return OkStatus();
   }
-  // Until here ^C ends it as it ends any program: long logs take long to read. Whoever sees the
-  // first lines ends it in order.
+  // Until here ^C ends it as it ends any program: long logs take long to read. From the
+  // first lines on, it ends in order.
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   printer.Print(entries, command.most());
   while (true) {

@@ -7,18 +7,19 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
-#include "tools/cli/printable.h"
 #include "tools/cli/program/check.h"
 #include "tools/cli/program/runner.h"
 #include "tools/cli/program/vocabulary.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/run_trace.h"
 #include "tools/cli/target.h"
 #include "tools/cli/trace_file.h"
-#include "tools/cli/worker_output.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -79,46 +80,46 @@ class Report : public program::Observer {
 class TableReport final : public Report {
  public:
   TableReport(uint64_t total_steps, const std::string& file)
-      : Report(total_steps), file_(file), style_(Style::For(STDOUT_FILENO)) {}
+      : Report(total_steps), file_(file), style_(text::Style::For(STDOUT_FILENO)) {}
 
   void Finish(const program::Program& program, int workers, std::chrono::milliseconds duration,
               const Status& status) override {
     if (!status.ok()) return;
-    std::string text = Printable(program.name) + ": " + Plural(executed(), "step") + " on " +
-                       Plural(static_cast<uint64_t>(workers), "worker") + " in " +
-                       FormatDuration(duration);
+    std::string text = text::Printable(program.name) + ": " + text::Plural(executed(), "step") +
+                       " on " + text::Plural(static_cast<uint64_t>(workers), "worker") + " in " +
+                       RoundedDuration(duration);
     if (expectations() > 0) {
-      text += ", " + FormatCount(expectations() - failed()) + " of " +
-              Plural(expectations(), "expectation") + " met";
+      text += ", " + text::FormatCount(expectations() - failed()) + " of " +
+              text::Plural(expectations(), "expectation") + " met";
     }
-    std::cout << style_.Paint(failed() == 0 ? Tint::kGreen : Tint::kRed, text) << '\n';
+    std::cout << style_.Paint(failed() == 0 ? text::Tint::kGreen : text::Tint::kRed, text) << '\n';
   }
 
  protected:
   void ShowPrint(const program::Step&, const std::string& label,
                  const std::vector<RankValue>& values) override {
-    std::cout << style_.Paint(Tint::kBold, label) << '\n';
+    std::cout << style_.Paint(text::Tint::kBold, label) << '\n';
     for (const SharedValue& group : GroupEqual(values)) {
-      const std::string ranks =
-          (group.ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(group.ranks);
-      std::cout << "  " << style_.Paint(Tint::kDim, ranks) << "  " << Render(*group.value) << '\n';
+      const std::string ranks = ListRankRanges(group.ranks);
+      std::cout << "  " << style_.Paint(text::Tint::kDim, ranks) << "  " << Render(*group.value)
+                << '\n';
     }
     std::cout.flush();
   }
   void ShowVerdict(const program::Step& step, const program::Verdict& verdict) override {
     if (verdict.failures.empty()) return;
-    std::cout << style_.Paint(Tint::kRed, "not as expected") << "  " << file_ << ":" << step.line
-              << ": " << step.Title() << '\n';
+    std::cout << style_.Paint(text::Tint::kRed, "not as expected") << "  " << file_ << ":"
+              << step.line << ": " << step.Title() << '\n';
     for (const program::Verdict::Failure& failure : verdict.failures) {
-      std::cout << "  " << style_.Paint(Tint::kDim, "rank " + std::to_string(failure.rank)) << "  "
-                << failure.difference << '\n';
+      std::cout << "  " << style_.Paint(text::Tint::kDim, "rank " + std::to_string(failure.rank))
+                << "  " << failure.difference << '\n';
     }
     std::cout.flush();
   }
 
  private:
   const std::string file_;
-  const Style style_;
+  const text::Style style_;
 };
 
 // One JSON document at the end.
@@ -166,10 +167,10 @@ class JsonReport final : public Report {
 };
 
 Status ListSteps() {
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   for (const program::VerbSpec& verb : program::Vocabulary()) {
-    std::cout << style.Paint(Tint::kBold, verb.name) << ": "
-              << style.Paint(Tint::kDim, verb.operand) << "\n    " << verb.doc << '\n';
+    std::cout << style.Paint(text::Tint::kBold, verb.name) << ": "
+              << style.Paint(text::Tint::kDim, verb.operand) << "\n    " << verb.doc << '\n';
     for (const program::KeySpec& key : verb.keys) {
       std::cout << "    " << key.name << ": " << key.type << " - " << key.doc << '\n';
     }
@@ -188,7 +189,7 @@ Status RunProgram(RunCommand& command) {
   if (command.list_steps) return ListSteps();
   LOCKSTEP_ASSIGN_OR_RETURN(const program::Program program, ReadChecked(command.file));
   if (command.check_only) {
-    std::cout << command.file << ": ok, " << Plural(program.NumExecuted(), "step") << '\n';
+    std::cout << command.file << ": ok, " << text::Plural(program.NumExecuted(), "step") << '\n';
     return OkStatus();
   }
   const bool is_traced = !command.trace_file.empty();
@@ -233,7 +234,7 @@ Status RunProgram(RunCommand& command) {
   report->Finish(program, session.num_workers(), duration, status);
   LOCKSTEP_RETURN_IF_ERROR(status);
   if (report->failed() == 0) return OkStatus();
-  return WithExitCode(FailedPrecondition(Plural(report->failed(), "expectation"), " of ",
+  return WithExitCode(FailedPrecondition(text::Plural(report->failed(), "expectation"), " of ",
                                          report->expectations(), " not met"),
                       ExitCode::kExpectationFailed);
 }

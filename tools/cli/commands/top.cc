@@ -8,14 +8,16 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/target.h"
-#include "tools/cli/top/sampler.h"
+#include "tools/cli/top/cluster_rates.h"
 #include "tools/cli/top/screen.h"
 #include "tools/cli/top/top_text.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -58,7 +60,7 @@ Status ShowOnce(const TopCommand& command, const ControllerAddress& controller) 
     return OkStatus();
   }
   TopWindow whole;
-  for (const std::string& line : RenderTop(view, Style::For(STDOUT_FILENO), whole)) {
+  for (const std::string& line : RenderTop(view, text::Style::For(STDOUT_FILENO), whole)) {
     std::cout << line << '\n';
   }
   return OkStatus();
@@ -67,7 +69,7 @@ Status ShowOnce(const TopCommand& command, const ControllerAddress& controller) 
 std::string AgeOf(const Sample& sample) {
   const auto age =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - sample.taken);
-  return "this is " + FormatDuration(age) + " old: ";
+  return "this is " + RoundedDuration(age) + " old: ";
 }
 
 Status ShowLive(const TopCommand& command, const ControllerAddress& controller) {
@@ -78,7 +80,7 @@ Status ShowLive(const TopCommand& command, const ControllerAddress& controller) 
     return UsageError(Message(screen.status()),
                       "; `lockstep top --once` prints one view as plain text");
   }
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   TopView view{last.status, RatesBetween(last, last), ""};
   TopWindow window;
   Sampler sampler(controller, command.target.timeout());

@@ -8,8 +8,8 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/cluster_tracer.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/target.h"
 #include "tools/cli/trace_file.h"
@@ -42,7 +42,7 @@ Status RecordTrace(const TraceCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(command.target));
   LOCKSTEP_RETURN_IF_ERROR(CheckTraceFile(command.file));
-  // Says best what is wrong if nobody answers.
+  // Says best what is wrong if no controller answers.
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus cluster, QueryCluster(controller, command.target));
   if (command.session.has_value()) {
     LOCKSTEP_RETURN_IF_ERROR(

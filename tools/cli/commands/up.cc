@@ -8,16 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/client/admin.h"
-#include "services/config/cluster_config.h"
+#include "services/config/service_settings.h"
+#include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/format.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -35,13 +40,13 @@ struct UpCommand {
 };
 
 // The file, then --set, then the flags, which are short for --set.
-StatusOr<config::ClusterOptions> LoadOptions(const UpCommand& command) {
+StatusOr<local::ClusterOptions> LoadOptions(const UpCommand& command) {
   config::Sources sources{command.file, command.settings};
   if (command.workers.has_value()) {
     sources.assignments.push_back("workers=" + std::to_string(*command.workers));
   }
   if (!command.name.empty()) sources.assignments.push_back("cluster=" + command.name);
-  StatusOr<config::ClusterOptions> options = config::LoadCluster(sources);
+  StatusOr<local::ClusterOptions> options = local::LoadCluster(sources);
   if (!options.ok()) return WithExitCode(options.status(), ExitCode::kUsage);
   // Added to the file's directories, not put in their place.
   for (const std::string& directory : command.module_path) {
@@ -82,7 +87,7 @@ StatusOr<std::string> PrepareRunDirectory(const UpCommand& command, const std::s
   return path;
 }
 
-StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std::string& directory,
+StatusOr<ClusterRecord> Record(const local::ClusterOptions& cluster, const std::string& directory,
                                const local::ClusterProcesses& processes) {
   ClusterRecord record;
   record.name = cluster.cluster;
@@ -92,7 +97,7 @@ StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std:
                             RecordProcess("controller", processes.controller_pid()));
   record.processes.push_back(std::move(controller));
   for (pid_t pid : processes.worker_pids()) {
-    const config::HostOptions& host = cluster.HostOf(record.workers);
+    const local::HostOptions& host = cluster.HostOf(record.workers);
     const std::string role =
         "worker-" + std::to_string(record.workers) + (host.IsThisHost() ? "" : " on " + host.host);
     LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord worker, RecordProcess(role, pid));
@@ -104,26 +109,25 @@ StatusOr<ClusterRecord> Record(const config::ClusterOptions& cluster, const std:
 
 // Which ranks run on which host, in their order; a host may come more than once.
 std::vector<std::pair<std::string, std::vector<Rank>>> RanksByHost(
-    const config::ClusterOptions& cluster) {
+    const local::ClusterOptions& cluster) {
   std::vector<std::pair<std::string, std::vector<Rank>>> hosts;
   Rank next = 0;
-  for (const config::HostOptions& host : cluster.hosts) {
+  for (const local::HostOptions& host : cluster.hosts) {
     std::vector<Rank>& ranks = hosts.emplace_back(host.host, std::vector<Rank>()).second;
     for (int i = 0; i < host.workers; ++i) ranks.push_back(next++);
   }
   return hosts;
 }
 
-std::string DescribeHosts(const config::ClusterOptions& cluster) {
+std::string DescribeHosts(const local::ClusterOptions& cluster) {
   std::string text;
   for (const auto& [host, ranks] : RanksByHost(cluster)) {
-    text += (text.empty() ? "" : ", ") + host + (ranks.size() == 1 ? " (rank " : " (ranks ") +
-            FormatRanks(ranks) + ")";
+    text += (text.empty() ? "" : ", ") + host + " (" + ListRankRanges(ranks) + ")";
   }
   return text;
 }
 
-void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
+void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
               const ClusterRecord& record, std::chrono::milliseconds duration) {
   if (command.format == OutputFormat::kJson) {
     Json pids = Json::array();
@@ -146,14 +150,14 @@ void Announce(const UpCommand& command, const config::ClusterOptions& cluster,
               << std::flush;
     return;
   }
-  const Style style = Style::For(STDOUT_FILENO);
+  const text::Style style = text::Style::For(STDOUT_FILENO);
   const auto line = [&](const char* label, const std::string& text) {
-    std::cout << style.Paint(Tint::kDim, label) << text << '\n';
+    std::cout << style.Paint(text::Tint::kDim, label) << text << '\n';
   };
-  std::cout << style.Paint(Tint::kGreen, "ready") << "     "
-            << style.Paint(Tint::kBold, record.name) << ": "
-            << Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
-            << FormatDuration(duration) << '\n';
+  std::cout << style.Paint(text::Tint::kGreen, "ready") << "     "
+            << style.Paint(text::Tint::kBold, record.name) << ": "
+            << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
+            << RoundedDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.controller.endpoint);
   if (!record.controller.key.empty()) {
@@ -192,7 +196,7 @@ Status Attend(const ClusterRecord& record, local::ClusterProcesses& processes,
       return TidyUp(record);
     }
     if (record.processes.front().IsAlive()) {
-      Warn(Message(event));
+      text::Warn(Message(event));
     } else {
       ended = event;
     }
@@ -227,7 +231,7 @@ struct Started {
   std::unique_ptr<local::ClusterProcesses> processes;
 };
 
-StatusOr<Started> Start(const UpCommand& command, const config::ClusterOptions& cluster,
+StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& cluster,
                         InterruptGuard& interrupt) {
   const std::string name = cluster.cluster;
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
@@ -240,7 +244,7 @@ StatusOr<Started> Start(const UpCommand& command, const config::ClusterOptions& 
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000));
   StatusOr<std::unique_ptr<local::ClusterProcesses>> processes = [&] {
     const Spinner spinner(
-        "starting " + Plural(static_cast<uint64_t>(options.cluster.workers), "worker"),
+        "starting " + text::Plural(static_cast<uint64_t>(options.cluster.workers), "worker"),
         CanShowProgress());
     return local::ClusterProcesses::Start(options, interrupt.fd());
   }();
@@ -259,7 +263,7 @@ StatusOr<Started> Start(const UpCommand& command, const config::ClusterOptions& 
 }
 
 Status Up(const UpCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const config::ClusterOptions cluster, LoadOptions(command));
+  LOCKSTEP_ASSIGN_OR_RETURN(const local::ClusterOptions cluster, LoadOptions(command));
   const Status valid = CheckClusterName(cluster.cluster);
   if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
 

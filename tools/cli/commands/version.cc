@@ -1,7 +1,7 @@
 #include <iostream>
 #include <memory>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/value_text.h"
@@ -15,14 +15,13 @@ void AddVersion(Command lockstep) {
   command.Examples("  lockstep version\n  lockstep version --output json\n");
   command.Do([format] {
     if (*format == OutputFormat::kJson) {
-      std::cout << Json{{"version", control::kBuildVersion},
-                        {"protocol", control::kProtocolVersion},
-                        {"oldest_protocol", control::kOldestProtocolVersion}}
+      std::cout << Json{{"version", kBuildVersion},
+                        {"protocol", kProtocolVersion},
+                        {"oldest_protocol", kOldestProtocolVersion}}
                        .dump(2)
                 << '\n';
     } else {
-      std::cout << "lockstep " << control::kBuildVersion << " (protocol "
-                << control::kProtocolVersion << ")\n";
+      std::cout << "lockstep " << kBuildVersion << " (protocol " << kProtocolVersion << ")\n";
     }
     return OkStatus();
   });

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <ctime>
 #include <utility>
-
-#include "tools/cli/printable.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -112,19 +111,19 @@ std::string TimeText(Time time, bool is_utc) {
   return text;
 }
 
-Tint TintOf(Level level) {
+text::Tint TintOf(Level level) {
   switch (level) {
     case Level::kDebug:
-      return Tint::kDim;
+      return text::Tint::kDim;
     case Level::kInfo:
-      return Tint::kPlain;
+      return text::Tint::kPlain;
     case Level::kWarning:
-      return Tint::kYellow;
+      return text::Tint::kYellow;
     case Level::kError:
     case Level::kCritical:
-      return Tint::kRed;
+      return text::Tint::kRed;
   }
-  return Tint::kPlain;
+  return text::Tint::kPlain;
 }
 
 }  // namespace
@@ -144,22 +143,23 @@ LogEntry ParseLogLine(const std::string& line) {
   return entry;
 }
 
-std::string RenderLogEntry(const LogEntry& entry, const Style& style, int source_width) {
-  const int missing = std::max(0, source_width - DisplayWidth(entry.source));
+std::string RenderLogEntry(const LogEntry& entry, const text::Style& style, int source_width) {
+  const int missing = std::max(0, source_width - text::DisplayWidth(entry.source));
   const std::string source = entry.source + std::string(static_cast<size_t>(missing), ' ');
   const bool has_time = entry.time.time_since_epoch().count() != 0;
   const std::string time = has_time ? TimeText(entry.time, /*is_utc=*/false) : "";
-  std::string text =
-      style.Paint(Tint::kDim, time + std::string(23 - std::min<size_t>(time.size(), 23), ' '));
+  std::string text = style.Paint(text::Tint::kDim,
+                                 time + std::string(23 - std::min<size_t>(time.size(), 23), ' '));
   if (!entry.level.has_value()) {
-    return text + "   " + style.Paint(Tint::kDim, source) + "  " + Printable(entry.message);
+    return text + "   " + style.Paint(text::Tint::kDim, source) + "  " +
+           text::Printable(entry.message);
   }
   const char letter[] = {kLevelLetters[static_cast<size_t>(*entry.level)], '\0'};
   // The message is printable by now, unless a JSON string had it.
   std::string fields = log::TextOf(entry.context, "");
   return text + " " + style.Paint(TintOf(*entry.level), letter) + " " +
-         style.Paint(Tint::kDim, source) + "  " + fields +
-         style.Paint(TintOf(*entry.level), Printable(entry.message));
+         style.Paint(text::Tint::kDim, source) + "  " + fields +
+         style.Paint(TintOf(*entry.level), text::Printable(entry.message));
 }
 
 Json LogEntryToJson(const LogEntry& entry) {

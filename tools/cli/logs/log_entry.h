@@ -7,8 +7,8 @@
 #include <string>
 
 #include "runtime/base/log.h"
-#include "tools/cli/output.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 
@@ -34,7 +34,7 @@ std::optional<log::Level> LevelNamed(const std::string& name);
 
 // "2026-03-01T12:00:00.123 W worker-2    rank=2 epoch=17 session failed: ...", in local time. The
 // source is as wide as `source_width`.
-std::string RenderLogEntry(const LogEntry& entry, const Style& style, int source_width);
+std::string RenderLogEntry(const LogEntry& entry, const text::Style& style, int source_width);
 // In one line.
 Json LogEntryToJson(const LogEntry& entry);
 

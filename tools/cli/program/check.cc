@@ -5,19 +5,20 @@
 #include <set>
 #include <string>
 
+#include "runtime/base/rank_text.h"
 #include "services/config/problems.h"
-#include "tools/cli/output.h"
 #include "tools/cli/program/parse.h"
 #include "tools/cli/program/placement.h"
 #include "tools/cli/program/step_reader.h"
+#include "tools/text/format.h"
 
 namespace lockstep::cli::program {
 namespace {
 
 class Checker {
  public:
-  Checker(const Program& program, const World& world, config::Problems& problems)
-      : program_(program), world_(world), problems_(problems) {}
+  Checker(const Program& program, const RankLayout& layout, config::Problems& problems)
+      : program_(program), layout_(layout), problems_(problems) {}
 
   void Run() { Follow(program_.steps); }
 
@@ -27,52 +28,52 @@ class Checker {
       step_ = &step;
       if (!step.readable) {
         // Its mistake is known; what it would have made is not to be missed by later steps as well.
-        Make(RankSet::All(world_.workers));
+        Make(RankSet::All(layout_.workers));
         continue;
       }
       std::visit([this](const auto& action) { Visit(action); }, step.action);
     }
   }
 
-  void Visit(const LoadStep&) { Make(RankSet::All(world_.workers)); }
+  void Visit(const LoadStep&) { Make(RankSet::All(layout_.workers)); }
   void Visit(const EmptyStep& empty) {
-    if (!empty.only_rank.has_value()) return Make(RankSet::All(world_.workers));
-    if (RankExists(*empty.only_rank)) Make(RankSet::Of(world_.workers, {*empty.only_rank}));
+    if (!empty.only_rank.has_value()) return Make(RankSet::All(layout_.workers));
+    if (RankExists(*empty.only_rank)) Make(RankSet::Of(layout_.workers, {*empty.only_rank}));
   }
   void Visit(const ValuesStep& values) {
-    Make(values.worker0_only ? RankSet::Of(world_.workers, {0}) : RankSet::All(world_.workers));
+    Make(values.worker0_only ? RankSet::Of(layout_.workers, {0}) : RankSet::All(layout_.workers));
   }
   void Visit(const CallStep& call) {
-    if (!call.module.empty()) Read(call.module, RankSet::All(world_.workers));
+    if (!call.module.empty()) Read(call.module, RankSet::All(layout_.workers));
     for (const Argument& arg : call.args) {
       const auto* reference = std::get_if<RegisterReference>(&arg);
-      if (reference != nullptr) Read(reference->name, RankSet::All(world_.workers));
+      if (reference != nullptr) Read(reference->name, RankSet::All(layout_.workers));
     }
-    Make(RankSet::All(world_.workers));
+    Make(RankSet::All(layout_.workers));
   }
   void Visit(const CollectiveStep& collective) {
     if (!RanksExist(collective)) {
-      Make(RankSet::All(world_.workers));
+      Make(RankSet::All(layout_.workers));
       return;
     }
-    const Flow flow = FlowOf(collective, world_);
-    if (!collective.source.empty()) Read(collective.source, flow.senders);
+    const CollectiveEnds ends = EndsOf(collective, layout_);
+    if (!collective.source.empty()) Read(collective.source, ends.senders);
     if (collective.destination.empty()) {
-      Make(flow.receivers);
+      Make(ends.receivers);
       return;
     }
-    Read(collective.destination, flow.receivers);
+    Read(collective.destination, ends.receivers);
     const auto destination = registers_.find(collective.destination);
     if (destination != registers_.end()) Make(RankSet(destination->second));
   }
   void Visit(const SetStep& set) {
-    Read(set.target, RankSet::None(world_.workers));
+    Read(set.target, RankSet::None(layout_.workers));
     const auto target = registers_.find(set.target);
     if (RankExists(set.rank) && target != registers_.end()) target->second.Add(set.rank);
   }
   void Visit(const FreeStep& free) {
     for (const std::string& name : free.targets) {
-      Read(name, RankSet::None(world_.workers));
+      Read(name, RankSet::None(layout_.workers));
       if (registers_.erase(name) > 0) freed_[name] = step_->line;
     }
   }
@@ -83,11 +84,11 @@ class Checker {
   void Visit(const ExpectStep& expect) {
     if (expect.per_rank.empty()) return Look(expect.source, expect.ranks);
     const auto count = static_cast<int>(expect.per_rank.size());
-    if (world_.workers > 0 && count != world_.workers) {
-      Report("per_rank has " + Plural(expect.per_rank.size(), "value") + ", but there are " +
-             Plural(static_cast<uint64_t>(world_.workers), "worker"));
+    if (layout_.workers > 0 && count != layout_.workers) {
+      Report("per_rank has " + text::Plural(expect.per_rank.size(), "value") + ", but there are " +
+             text::Plural(static_cast<uint64_t>(layout_.workers), "worker"));
     }
-    Read(expect.source, RankSet::All(world_.workers));
+    Read(expect.source, RankSet::All(layout_.workers));
   }
   void Visit(const RepeatStep& repeat) {
     // What the first round leaves is what the second starts with; later ones change nothing more.
@@ -116,31 +117,31 @@ class Checker {
 
   void Look(const std::string& name, const RankChoice& choice) {
     if (!choice.has_value()) {
-      Read(name, RankSet::None(world_.workers));
+      Read(name, RankSet::None(layout_.workers));
       return;
     }
     for (Rank rank : *choice) {
       if (!RankExists(rank)) return;
     }
-    Read(name, RankSet::Of(world_.workers, *choice));
+    Read(name, RankSet::Of(layout_.workers, *choice));
   }
 
   bool RankExists(Rank rank) {
-    if (world_.workers == 0 || rank < world_.workers) return true;
+    if (layout_.workers == 0 || rank < layout_.workers) return true;
     Report("there is no rank " + std::to_string(rank) + "; the ranks are 0-" +
-           std::to_string(world_.workers - 1));
+           std::to_string(layout_.workers - 1));
     return false;
   }
 
   bool RanksExist(const CollectiveStep& step) {
-    if (world_.workers == 0) {
+    if (layout_.workers == 0) {
       return step.team.empty() || RootIsBelow(step, static_cast<int>(step.team.size()), "team");
     }
     for (Rank rank : step.team) {
       if (!RankExists(rank)) return false;
     }
     if (!step.team.empty()) return RootIsBelow(step, static_cast<int>(step.team.size()), "team");
-    if (step.in_group) return RootIsBelow(step, world_.workers / world_.groups, "group");
+    if (step.in_group) return RootIsBelow(step, layout_.workers / layout_.groups, "group");
     if (step.kind == OperationKind::kTransfer && step.from == step.to) {
       Report("rank " + std::to_string(step.from) + " cannot send to itself");
       return false;
@@ -155,9 +156,7 @@ class Checker {
     return false;
   }
 
-  static std::string RanksText(const std::vector<Rank>& ranks) {
-    return (ranks.size() == 1 ? "rank " : "ranks ") + FormatRanks(ranks);
-  }
+  static std::string RanksText(const std::vector<Rank>& ranks) { return ListRankRanges(ranks); }
 
   void ReportUnknown(const std::string& name) {
     if (name.empty()) return;
@@ -178,7 +177,7 @@ class Checker {
   }
 
   const Program& program_;
-  const World world_;
+  const RankLayout layout_;
   const Step* step_ = nullptr;
   std::map<std::string, RankSet> registers_;
   std::map<std::string, int> freed_;  // name -> line
@@ -191,16 +190,16 @@ void CheckAll(const Program& program, int workers, config::Problems& problems) {
     if (program.workers.has_value() && *program.workers != workers) {
       return problems.Add(program.file,
                           "the program is written for " +
-                              Plural(static_cast<uint64_t>(*program.workers), "worker") +
+                              text::Plural(static_cast<uint64_t>(*program.workers), "worker") +
                               ", but the cluster has " + std::to_string(workers));
     }
     if (workers % program.groups != 0) {
       return problems.Add(program.file, std::to_string(program.groups) + " groups do not divide " +
-                                            Plural(static_cast<uint64_t>(workers), "worker") +
+                                            text::Plural(static_cast<uint64_t>(workers), "worker") +
                                             " evenly");
     }
   }
-  Checker(program, World{workers, program.groups}, problems).Run();
+  Checker(program, RankLayout{workers, program.groups}, problems).Run();
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <utility>
 
-#include "services/config/quantity.h"
+#include "runtime/base/quantity.h"
 #include "services/config/yaml_document.h"
 #include "tools/cli/npy.h"
 #include "tools/cli/program/parse_step.h"
@@ -36,7 +36,7 @@ std::optional<int> ReadSmallCount(const YAML::Node& node, const std::string& key
 }
 
 void ReadTimeout(const YAML::Node& node, Program& program, FileContext& file) {
-  const auto timeout = config::ParseDuration(node.IsScalar() ? node.Scalar() : "");
+  const auto timeout = ParseDuration(node.IsScalar() ? node.Scalar() : "");
   if (!timeout.ok()) {
     file.Report(node, "", "timeout: " + Message(timeout.status()));
   } else if (*timeout < std::chrono::milliseconds(1)) {

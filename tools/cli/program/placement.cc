@@ -24,17 +24,17 @@ std::vector<Rank> RankSet::ToList() const {
   return Without(None(static_cast<int>(members_.size())));
 }
 
-Flow FlowOf(const CollectiveStep& step, const World& world) {
-  const int group_size = world.workers / world.groups;
+CollectiveEnds EndsOf(const CollectiveStep& step, const RankLayout& layout) {
+  const int group_size = layout.workers / layout.groups;
   const RankSet participants =
-      step.team.empty() ? RankSet::All(world.workers) : RankSet::Of(world.workers, step.team);
-  RankSet roots = RankSet::None(world.workers);
+      step.team.empty() ? RankSet::All(layout.workers) : RankSet::Of(layout.workers, step.team);
+  RankSet roots = RankSet::None(layout.workers);
   if (!step.team.empty()) {
     roots.Add(step.team.at(static_cast<size_t>(step.root)));
   } else if (!step.in_group) {
     roots.Add(step.root);
   } else {
-    for (Rank first = 0; first < world.workers; first += group_size) roots.Add(first + step.root);
+    for (Rank first = 0; first < layout.workers; first += group_size) roots.Add(first + step.root);
   }
 
   switch (FactsOf(step.kind).flow) {
@@ -45,12 +45,12 @@ Flow FlowOf(const CollectiveStep& step, const World& world) {
     case DataFlow::kFromRoot:
       return {roots, participants};
     case DataFlow::kToPeer:
-      return {RankSet::Of(world.workers, {step.from}), RankSet::Of(world.workers, {step.to})};
+      return {RankSet::Of(layout.workers, {step.from}), RankSet::Of(layout.workers, {step.to})};
     case DataFlow::kToNextGroup: {
-      RankSet senders = RankSet::None(world.workers);
-      RankSet receivers = RankSet::None(world.workers);
-      for (Rank rank = 0; rank < world.workers; ++rank) {
-        if (rank + group_size < world.workers) senders.Add(rank);
+      RankSet senders = RankSet::None(layout.workers);
+      RankSet receivers = RankSet::None(layout.workers);
+      for (Rank rank = 0; rank < layout.workers; ++rank) {
+        if (rank + group_size < layout.workers) senders.Add(rank);
         if (rank >= group_size) receivers.Add(rank);
       }
       return {senders, receivers};

@@ -28,16 +28,17 @@ class RankSet {
   std::vector<bool> members_;
 };
 
-struct World {
+struct RankLayout {
   int workers = 0;  // 0: not known
   int groups = 1;
 };
 
-// Who contributes to a collective and who receives its result. Its ranks must exist in the world.
-struct Flow {
+// Which ranks contribute to a collective, and which receive its result. Its ranks must exist in the
+// layout.
+struct CollectiveEnds {
   RankSet senders;
   RankSet receivers;
 };
-Flow FlowOf(const CollectiveStep& step, const World& world);
+CollectiveEnds EndsOf(const CollectiveStep& step, const RankLayout& layout);
 
 }  // namespace lockstep::cli::program

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tools/cli/call_arguments.h"
+#include "tools/cli/argument.h"
 #include "tools/cli/program/compare.h"
 
 namespace lockstep::cli::program {
@@ -11,7 +11,7 @@ Runner::Runner(Session& session, const Program& program, Observer& observer)
     : session_(session),
       program_(program),
       observer_(observer),
-      world_{session.num_workers(), session.num_groups()} {}
+      layout_{session.num_workers(), session.num_groups()} {}
 
 Status Runner::Run() { return RunAll(program_.steps); }
 
@@ -45,7 +45,7 @@ Status Runner::RunOne(const Step& step) {
 
 Status Runner::Execute(const Step& step, const LoadStep& load) {
   LOCKSTEP_ASSIGN_OR_RETURN(DRef module, session_.LoadModule(load.path));
-  Make(step, std::move(module), RankSet::All(world_.workers));
+  Make(step, std::move(module), RankSet::All(layout_.workers));
   return OkStatus();
 }
 
@@ -53,19 +53,19 @@ Status Runner::Execute(const Step& step, const EmptyStep& empty) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       DRef tensor, session_.Empty(empty.tensor.shape, empty.tensor.dtype, empty.only_rank));
   Make(step, std::move(tensor),
-       empty.only_rank.has_value() ? RankSet::Of(world_.workers, {*empty.only_rank})
-                                   : RankSet::All(world_.workers));
+       empty.only_rank.has_value() ? RankSet::Of(layout_.workers, {*empty.only_rank})
+                                   : RankSet::All(layout_.workers));
   return OkStatus();
 }
 
 Status Runner::Execute(const Step& step, const ValuesStep& values) {
   LOCKSTEP_ASSIGN_OR_RETURN(DRef tensor, session_.CopyToWorker0(values.tensor));
   if (values.worker0_only) {
-    Make(step, std::move(tensor), RankSet::Of(world_.workers, {0}));
+    Make(step, std::move(tensor), RankSet::Of(layout_.workers, {0}));
     return OkStatus();
   }
   LOCKSTEP_ASSIGN_OR_RETURN(DRef everywhere, session_.BroadcastFromWorker0(tensor));
-  Make(step, std::move(everywhere), RankSet::All(world_.workers));
+  Make(step, std::move(everywhere), RankSet::All(layout_.workers));
   return OkStatus();
 }
 
@@ -86,7 +86,7 @@ Status Runner::Execute(const Step& step, const CallStep& call) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       DRef result, CallWithArguments(session_, function, call.args,
                                      [this](const std::string& name) { return Find(name).ref; }));
-  Make(step, std::move(result), RankSet::All(world_.workers));
+  Make(step, std::move(result), RankSet::All(layout_.workers));
   return OkStatus();
 }
 
@@ -97,7 +97,7 @@ Status Runner::Execute(const Step& step, const CollectiveStep& collective) {
   LOCKSTEP_ASSIGN_OR_RETURN(DRef result,
                             IssueCollective(session_, collective, source, destination));
   Make(step, std::move(result),
-       collective.destination.empty() ? FlowOf(collective, world_).receivers
+       collective.destination.empty() ? EndsOf(collective, layout_).receivers
                                       : Find(collective.destination).where);
   return OkStatus();
 }
@@ -159,6 +159,42 @@ StatusOr<std::vector<RankValue>> Runner::Look(const std::string& source, const R
     values.push_back({rank, std::move(value)});
   }
   return values;
+}
+
+StatusOr<DRef> IssueCollective(Session& session, const CollectiveStep& step, const DRef& source,
+                               const DRef& destination) {
+  const CollectiveOptions options{step.in_group, step.team, destination};
+  switch (step.kind) {
+    case OperationKind::kAllReduce:
+      return session.AllReduce(source, step.op, options);
+    case OperationKind::kReduce:
+      return session.Reduce(source, step.op, step.root, options);
+    case OperationKind::kBroadcast:
+      return session.Broadcast(source, step.root, options);
+    case OperationKind::kScatter:
+      return session.Scatter(source, step.root, options);
+    case OperationKind::kGather:
+      return session.Gather(source, step.root, options);
+    case OperationKind::kAllGather:
+      return session.AllGather(source, options);
+    case OperationKind::kReduceScatter:
+      return session.ReduceScatter(source, step.op, options);
+    case OperationKind::kAllToAll:
+      return session.AllToAll(source, options);
+    case OperationKind::kTransfer:
+      return session.Transfer(source, step.from, step.to, options);
+    case OperationKind::kReceiveFromPreviousGroup:
+      return session.ReceiveFromPreviousGroup(options);
+    case OperationKind::kBarrier: {
+      LOCKSTEP_RETURN_IF_ERROR(session.Barrier(options));
+      return DRef();
+    }
+    case OperationKind::kSendToNextGroup: {
+      LOCKSTEP_RETURN_IF_ERROR(session.SendToNextGroup(source));
+      return DRef();
+    }
+  }
+  return Internal("unknown collective ", static_cast<int>(step.kind));
 }
 
 }  // namespace lockstep::cli::program

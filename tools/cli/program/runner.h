@@ -74,7 +74,7 @@ class Runner {
   Session& session_;
   const Program& program_;
   Observer& observer_;
-  const World world_;
+  const RankLayout layout_;
   uint64_t done_ = 0;
   std::map<std::string, Register> registers_;
   // By module's register (0: none) and name, so that loops ask once.

@@ -28,7 +28,7 @@ sigset_t ScreenSignals() {
   return set;
 }
 
-// Whoever does not read what is drawn gets no more of it.
+// A terminal that does not read what is drawn gets no more of it.
 void WriteAll(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
@@ -89,7 +89,7 @@ void Screen::Enter() {
 
 void Screen::Leave() {
   WriteAll(kLeave);
-  // What was typed ahead for the screen is for nobody else.
+  // What was typed ahead for the screen is for no other program.
   if (has_keys_) tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
 }
 

@@ -7,15 +7,16 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/quantity.h"
 #include "tools/cli/cluster_text.h"
-#include "tools/cli/printable.h"
-#include "tools/cli/session_text.h"
-#include "tools/cli/top/fitted_table.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
 
-using Align = Table::Align;
+using Align = text::Table::Align;
 
 // What a peer counts can be anything, and so can its rates.
 uint64_t Whole(double value) {
@@ -24,13 +25,13 @@ uint64_t Whole(double value) {
 }
 
 std::string Rate(double per_second) {
-  if (per_second >= 9.95) return FormatCount(Whole(per_second));
+  if (per_second >= 9.95) return text::FormatCount(Whole(per_second));
   char text[32];
   std::snprintf(text, sizeof text, per_second < 0.05 ? "%.0f" : "%.1f", per_second);
   return text;
 }
 
-std::string ByteRate(double per_second) { return FormatBytes(Whole(per_second)) + "/s"; }
+std::string ByteRate(double per_second) { return text::FormatBytes(Whole(per_second)) + "/s"; }
 
 std::string Percent(double share) {
   return std::to_string(static_cast<int>(std::lround(share * 100))) + "%";
@@ -40,7 +41,7 @@ std::string Percent(double share) {
 std::string ShortTime(std::chrono::nanoseconds time) {
   const double micros = static_cast<double>(time.count()) / 1000;
   if (micros >= 999'500) {
-    return FormatDuration(std::chrono::duration_cast<std::chrono::milliseconds>(time));
+    return RoundedDuration(std::chrono::duration_cast<std::chrono::milliseconds>(time));
   }
   char text[32];
   const bool is_short = micros < 999.5;
@@ -55,73 +56,74 @@ std::string Doing(const WorkerActivity& activity) {
   if (activity.kind == WorkerActivity::Kind::kNone) return "idle";
   const std::string what =
       activity.what.empty() ? "command " + std::to_string(activity.command) : activity.what;
-  return what + (activity.since >= kLasts ? " for " + FormatDuration(activity.since) : "") +
+  return what + (activity.since >= kLasts ? " for " + RoundedDuration(activity.since) : "") +
          ", session " + std::to_string(activity.session.value);
 }
 
 // Pieces of one line, two spaces apart, as long as they fit.
-std::string JoinPieces(const Style& style, int width,
-                       const std::vector<std::pair<Tint, std::string>>& pieces) {
+std::string JoinPieces(const text::Style& style, int width,
+                       const std::vector<std::pair<text::Tint, std::string>>& pieces) {
   std::string line;
   int taken = 0;
   for (const auto& [tint, text] : pieces) {
     if (text.empty()) continue;
-    const std::string piece = Printable(text);
+    const std::string piece = text::Printable(text);
     const int gap = taken == 0 ? 0 : 2;
-    const int room = width == 0 ? DisplayWidth(piece) : width - taken - gap;
-    if (room <= 0 || (taken > 0 && DisplayWidth(piece) > room)) break;
-    line += std::string(static_cast<size_t>(gap), ' ') + style.Paint(tint, Shorten(piece, room));
-    taken += gap + std::min(room, DisplayWidth(piece));
+    const int room = width == 0 ? text::DisplayWidth(piece) : width - taken - gap;
+    if (room <= 0 || (taken > 0 && text::DisplayWidth(piece) > room)) break;
+    line +=
+        std::string(static_cast<size_t>(gap), ' ') + style.Paint(tint, text::Shorten(piece, room));
+    taken += gap + std::min(room, text::DisplayWidth(piece));
   }
   return line;
 }
 
-std::vector<std::string> Header(const TopView& view, const Style& style, int width) {
+std::vector<std::string> Header(const TopView& view, const text::Style& style, int width) {
   const ClusterStatus& status = view.status;
-  const Table::Cell state = StateCell(status);
+  const text::Table::Cell state = StateCell(status);
   const auto failed =
       std::count_if(status.sessions.begin(), status.sessions.end(),
                     [](const SessionStatus& session) { return !session.error.empty(); });
   double bus_bytes = 0;
   for (const WorkerRates& worker : view.rates.workers) bus_bytes += worker.bus_bytes;
   std::vector<std::string> lines;
-  lines.push_back(
-      JoinPieces(style, width,
-                 {{Tint::kBold, status.cluster},
-                  {state.tint, state.text},
-                  {Tint::kPlain, std::to_string(CountReady(status)) + " of " +
-                                     Plural(status.workers.size(), "worker") + " ready"},
-                  {Tint::kPlain, "up " + FormatDuration(status.uptime)},
-                  {Tint::kDim, "epoch " + std::to_string(status.epoch.value)}}));
-  std::vector<std::pair<Tint, std::string>> second;
-  second.emplace_back(Tint::kPlain, Plural(status.sessions.size(), "session"));
-  if (failed > 0) second.emplace_back(Tint::kRed, std::to_string(failed) + " failed");
+  lines.push_back(JoinPieces(
+      style, width,
+      {{text::Tint::kBold, status.cluster},
+       {state.tint, state.text},
+       {text::Tint::kPlain, std::to_string(CountReady(status)) + " of " +
+                                text::Plural(status.workers.size(), "worker") + " ready"},
+       {text::Tint::kPlain, "up " + RoundedDuration(status.uptime)},
+       {text::Tint::kDim, "epoch " + std::to_string(status.epoch.value)}}));
+  std::vector<std::pair<text::Tint, std::string>> second;
+  second.emplace_back(text::Tint::kPlain, text::Plural(status.sessions.size(), "session"));
+  if (failed > 0) second.emplace_back(text::Tint::kRed, std::to_string(failed) + " failed");
   if (view.rates.seconds > 0) {
-    second.emplace_back(Tint::kPlain, Rate(view.rates.batches) + " batches/s");
-    second.emplace_back(Tint::kPlain, ByteRate(bus_bytes) + " in collectives");
+    second.emplace_back(text::Tint::kPlain, Rate(view.rates.batches) + " batches/s");
+    second.emplace_back(text::Tint::kPlain, ByteRate(bus_bytes) + " in collectives");
   }
   lines.push_back(JoinPieces(style, width, second));
   if (!view.trouble.empty())
-    lines.push_back(JoinPieces(style, width, {{Tint::kRed, view.trouble}}));
+    lines.push_back(JoinPieces(style, width, {{text::Tint::kRed, view.trouble}}));
   return lines;
 }
 
-FittedTable Workers(const TopView& view) {
+text::FittedTable Workers(const TopView& view) {
   // The numbers say which columns are given up first where not all fit.
-  FittedTable table({{"RANK", Align::kRight, 100},
-                     {"STATE", Align::kLeft, 90},
-                     {"HOST", Align::kLeft, 10},
-                     {"HEARTBEAT", Align::kRight, 20},
-                     {"CMD/S", Align::kRight, 80},
-                     {"QUEUE", Align::kRight, 50},
-                     {"REGISTERS", Align::kRight, 30},
-                     {"BYTES", Align::kRight, 60},
-                     {"COLL/S", Align::kRight, 15},
-                     {"MOVED", Align::kRight, 75},
-                     {"BUSY", Align::kRight, 70},
-                     {"LAST", Align::kRight, 65},
-                     {"LATE", Align::kRight, 40},
-                     {"DOING", Align::kLeft, 100}});
+  text::FittedTable table({{"RANK", Align::kRight, 100},
+                           {"STATE", Align::kLeft, 90},
+                           {"HOST", Align::kLeft, 10},
+                           {"HEARTBEAT", Align::kRight, 20},
+                           {"CMD/S", Align::kRight, 80},
+                           {"QUEUE", Align::kRight, 50},
+                           {"REGISTERS", Align::kRight, 30},
+                           {"BYTES", Align::kRight, 60},
+                           {"COLL/S", Align::kRight, 15},
+                           {"MOVED", Align::kRight, 75},
+                           {"BUSY", Align::kRight, 70},
+                           {"LAST", Align::kRight, 65},
+                           {"LATE", Align::kRight, 40},
+                           {"DOING", Align::kLeft, 100}});
   const bool has_rates = view.rates.seconds > 0;
   for (size_t i = 0; i < view.status.workers.size(); ++i) {
     const WorkerStatus& worker = view.status.workers[i];
@@ -135,11 +137,11 @@ FittedTable Workers(const TopView& view) {
         {std::to_string(worker.rank),
          StateCell(worker),
          worker.host,
-         is_ready ? FormatDuration(worker.heartbeat_age) : "",
+         is_ready ? RoundedDuration(worker.heartbeat_age) : "",
          rate(Rate(rates.commands)),
-         is_ready ? FormatCount(rates.waiting_batches) : "",
-         is_ready ? FormatCount(worker.activity.registers) : "",
-         is_ready ? FormatBytes(worker.activity.tensor_bytes) : "",
+         is_ready ? text::FormatCount(rates.waiting_batches) : "",
+         is_ready ? text::FormatCount(worker.activity.registers) : "",
+         is_ready ? text::FormatBytes(worker.activity.tensor_bytes) : "",
          rate(Rate(rates.collectives)),
          rate(ByteRate(rates.bus_bytes)),
          rate(Percent(rates.collective_share)),
@@ -147,38 +149,38 @@ FittedTable Workers(const TopView& view) {
          rate(rates.late.count() > 0 ? ShortTime(rates.late) : "-"),
          {worker.reason.empty() ? is_ready ? Doing(worker.activity) : worker.connection
                                 : worker.reason,
-          worker.stuck                                                      ? Tint::kYellow
-          : !worker.reason.empty()                                          ? Tint::kRed
-          : is_ready && worker.activity.kind == WorkerActivity::Kind::kNone ? Tint::kDim
-                                                                            : Tint::kPlain}});
+          worker.stuck                                                      ? text::Tint::kYellow
+          : !worker.reason.empty()                                          ? text::Tint::kRed
+          : is_ready && worker.activity.kind == WorkerActivity::Kind::kNone ? text::Tint::kDim
+                                                                            : text::Tint::kPlain}});
   }
   return table;
 }
 
-FittedTable Sessions(const TopView& view) {
+text::FittedTable Sessions(const TopView& view) {
   constexpr int kNameWidth = 24;
-  FittedTable table({{"SESSION", Align::kRight, 100},
-                     {"NAME", Align::kLeft, 90},
-                     {"CLIENT", Align::kLeft, 20},
-                     {"STATE", Align::kLeft, 80},
-                     {"AGE", Align::kRight, 10},
-                     {"CMD/S", Align::kRight, 70},
-                     {"SENT", Align::kRight, 60},
-                     {"WAITING", Align::kRight, 50},
-                     {"ERROR", Align::kLeft, 100}});
+  text::FittedTable table({{"SESSION", Align::kRight, 100},
+                           {"NAME", Align::kLeft, 90},
+                           {"CLIENT", Align::kLeft, 20},
+                           {"STATE", Align::kLeft, 80},
+                           {"AGE", Align::kRight, 10},
+                           {"CMD/S", Align::kRight, 70},
+                           {"SENT", Align::kRight, 60},
+                           {"WAITING", Align::kRight, 50},
+                           {"ERROR", Align::kLeft, 100}});
   const bool has_rates = view.rates.seconds > 0;
   for (size_t i = 0; i < view.status.sessions.size(); ++i) {
     const SessionStatus& session = view.status.sessions[i];
     const SessionRates& rates = view.rates.sessions[i];
     table.AddRow({std::to_string(session.session.value),
-                  Shorten(Printable(session.name), kNameWidth),
+                  text::Shorten(text::Printable(session.name), kNameWidth),
                   session.host + ":" + std::to_string(session.pid),
                   {StateOf(session), TintOf(session)},
-                  FormatDuration(session.age),
+                  RoundedDuration(session.age),
                   has_rates ? Rate(rates.commands) : "",
                   has_rates ? ByteRate(rates.sent_bytes) : "",
-                  FormatBytes(UnderWay(session)),
-                  {session.error, Tint::kRed}});
+                  text::FormatBytes(UnderWay(session)),
+                  {session.error, text::Tint::kRed}});
   }
   return table;
 }
@@ -192,7 +194,8 @@ std::pair<int, int> Share(int room, int workers, int sessions) {
 
 }  // namespace
 
-std::vector<std::string> RenderTop(const TopView& view, const Style& style, TopWindow& window) {
+std::vector<std::string> RenderTop(const TopView& view, const text::Style& style,
+                                   TopWindow& window) {
   const auto workers = static_cast<int>(view.status.workers.size());
   const auto sessions = static_cast<int>(view.status.sessions.size());
   std::vector<std::string> lines = Header(view, style, window.width);
@@ -224,7 +227,7 @@ std::vector<std::string> RenderTop(const TopView& view, const Style& style, TopW
   }
   const auto height = static_cast<size_t>(window.height);
   lines.resize(height - 1);
-  lines.push_back(JoinPieces(style, window.width, {{Tint::kDim, last}}));
+  lines.push_back(JoinPieces(style, window.width, {{text::Tint::kDim, last}}));
   return lines;
 }
 

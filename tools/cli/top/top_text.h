@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/output.h"
-#include "tools/cli/top/rates.h"
+#include "tools/cli/top/cluster_rates.h"
 #include "tools/cli/value_text.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 
@@ -25,7 +25,8 @@ struct TopWindow {
 
 // At most `height` lines of at most `width` characters. Columns that do not fit are left out, the
 // less important ones first. `first` is put right if it is beyond the end.
-std::vector<std::string> RenderTop(const TopView& view, const Style& style, TopWindow& window);
+std::vector<std::string> RenderTop(const TopView& view, const text::Style& style,
+                                   TopWindow& window);
 
 Json TopToJson(const TopView& view);
 

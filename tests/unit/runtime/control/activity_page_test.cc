@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
-#include "runtime/control/host.h"
 
 namespace lockstep::control {
 namespace {

@@ -15,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/control/host.h"
+#include "runtime/base/host_identity.h"
+#include "runtime/base/random.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -97,8 +98,7 @@ class LivenessTest : public testing::Test {
  protected:
   void Start(int workers, std::chrono::milliseconds timeout,
              std::chrono::milliseconds interval = 10ms) {
-    auto channel =
-        std::move(*control::ZmqListen(context_, "inproc://liveness-" + control::RandomHex(4)));
+    auto channel = std::move(*control::ZmqListen(context_, "inproc://liveness-" + RandomHex(4)));
     endpoint_ = channel->endpoint();
     monitor_ = std::make_unique<LivenessMonitor>(
         std::move(channel), workers,
@@ -199,7 +199,7 @@ TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
   auto child = local::ChildProcess::Spawn(
       {.argv = {"/bin/sh", "-c", "kill -STOP $$"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
-  Watch(0, control::ThisHost().id, child->pid());
+  Watch(0, ThisHost().id, child->pid());
   EXPECT_EQ(losses(), 0u);
   child->Signal(SIGKILL);
   const auto lost = WaitForLosses(1);
@@ -297,7 +297,7 @@ TEST_F(LivenessTest, ProcessThatHadEndedBeforeItWasWatchedIsLost) {
       local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
-  monitor_->Watch(0, control::ThisHost().id, child->pid());
+  monitor_->Watch(0, ThisHost().id, child->pid());
   EXPECT_THAT(WaitForLosses(1)[0].reason, HasSubstr("has ended"));
   EXPECT_THAT(monitor_->TakeEnded(), IsEmpty()) << "it was reported";
 }
@@ -310,7 +310,7 @@ TEST_F(LivenessTest, LossIsTakenOrReported) {
   ASSERT_TRUE(child.ok()) << child.status();
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
   for (int i = 1; i <= 50; ++i) {
-    const WatchId watch = monitor_->Watch(0, control::ThisHost().id, child->pid());
+    const WatchId watch = monitor_->Watch(0, ThisHost().id, child->pid());
     const auto taken = monitor_->TakeEnded();
     std::vector<LivenessMonitor::Loss> told = taken;
     if (taken.empty()) told.push_back(WaitForLosses(1).back());
@@ -323,7 +323,7 @@ TEST_F(LivenessTest, LossIsTakenOrReported) {
 TEST_F(LivenessTest, OnlyProcessesCanBeKnownToHaveEnded) {
   Start(3, kNever);
   monitor_->Watch(0, "elsewhere", 1);
-  monitor_->Watch(1, control::ThisHost().id, getpid());
+  monitor_->Watch(1, ThisHost().id, getpid());
   EXPECT_THAT(monitor_->TakeEnded(), IsEmpty());
 }
 
@@ -363,7 +363,7 @@ TEST_F(LivenessTest, StoppedProcessesAreToldFromDeadOnes) {
   auto child = local::ChildProcess::Spawn(
       {.argv = {"/bin/sh", "-c", "kill -STOP $$"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
-  Watch(0, control::ThisHost().id, child->pid());
+  Watch(0, ThisHost().id, child->pid());
   EXPECT_THAT(WaitForLosses(1)[0].reason,
               testing::AllOf(HasSubstr("no heartbeat for"), HasSubstr("is stopped")));
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 
 namespace lockstep::controller {
 namespace {
@@ -19,8 +19,8 @@ using testing::IsEmpty;
 
 Candidate MakeCandidate(Rank wanted = -1) {
   Candidate candidate;
-  candidate.min_version = control::kOldestProtocolVersion;
-  candidate.max_version = control::kProtocolVersion;
+  candidate.min_version = kOldestProtocolVersion;
+  candidate.max_version = kProtocolVersion;
   candidate.build = "9.9.9";
   candidate.wanted_rank = wanted;
   candidate.host = "node";
@@ -106,17 +106,17 @@ TEST(MembershipTest, WorkerOfAnotherClusterIsRefused) {
 TEST(MembershipTest, WorkerWithoutACommonVersionIsRefused) {
   Membership members("c", 1);
   Candidate candidate = MakeCandidate();
-  candidate.min_version = control::kProtocolVersion + 1;
-  candidate.max_version = control::kProtocolVersion + 5;
+  candidate.min_version = kProtocolVersion + 1;
+  candidate.max_version = kProtocolVersion + 5;
   const Status newer = members.Admit("a", candidate).status();
   EXPECT_EQ(newer.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(newer), HasSubstr("9.9.9"));
-  EXPECT_THAT(Message(newer), HasSubstr(control::kBuildVersion));
+  EXPECT_THAT(Message(newer), HasSubstr(kBuildVersion));
   candidate.min_version = 0;
-  candidate.max_version = control::kOldestProtocolVersion - 1;
+  candidate.max_version = kOldestProtocolVersion - 1;
   EXPECT_EQ(members.Admit("a", candidate).status().code(), StatusCode::kFailedPrecondition);
   // A range that holds ours is fine.
-  candidate.max_version = control::kProtocolVersion + 1;
+  candidate.max_version = kProtocolVersion + 1;
   EXPECT_TRUE(members.Admit("a", candidate).ok());
 }
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "runtime/control/host.h"
+#include "runtime/base/version.h"
 
 namespace lockstep::controller {
 namespace {
@@ -15,8 +15,8 @@ using testing::HasSubstr;
 
 Candidate AnyCandidate() {
   Candidate candidate;
-  candidate.min_version = control::kOldestProtocolVersion;
-  candidate.max_version = control::kProtocolVersion;
+  candidate.min_version = kOldestProtocolVersion;
+  candidate.max_version = kProtocolVersion;
   return candidate;
 }
 
@@ -73,8 +73,8 @@ TEST(MetricsTest, HealthIsThatTheThreadComesRound) {
   Metrics metrics(SmallWindow());
   EXPECT_EQ(metrics.Healthy(), OkStatus());
   EXPECT_EQ(metrics.Ready().code(), StatusCode::kUnavailable) << "nothing is known yet";
-  EXPECT_THAT(metrics.Text(), HasSubstr(std::string("lockstep_build_info{version=\"") +
-                                        control::kBuildVersion + "\"} 1\n"));
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr(std::string("lockstep_build_info{version=\"") + kBuildVersion + "\"} 1\n"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {
@@ -19,21 +20,7 @@ using namespace std::chrono_literals;
 
 class ChildProcessTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/child-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
-
-  static std::string ReadAll(const std::string& path) {
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
+  std::string Path(const std::string& name) const { return directory_.File(name); }
 
   ChildOptions Shell(const std::string& script) const {
     return {.argv = {"/bin/sh", "-c", script}, .environment = {}, .log_path = Path("log")};
@@ -62,7 +49,7 @@ class ChildProcessTest : public testing::Test {
     return child;
   }
 
-  std::string directory_;
+  const support::ScratchDirectory directory_;
 };
 
 TEST_F(ChildProcessTest, ExitCodesAndSignalsAreTold) {
@@ -76,7 +63,7 @@ TEST_F(ChildProcessTest, ExitCodesAndSignalsAreTold) {
 TEST_F(ChildProcessTest, OutputGoesToTheLogAndIsAppended) {
   Run(Shell("echo out; echo err >&2"));
   Run(Shell("echo again"));
-  EXPECT_EQ(ReadAll(Path("log")), "out\nerr\nagain\n");
+  EXPECT_EQ(support::ReadFile(Path("log")), "out\nerr\nagain\n");
 }
 
 TEST_F(ChildProcessTest, EnvironmentIsAddedAndReplaced) {
@@ -85,7 +72,7 @@ TEST_F(ChildProcessTest, EnvironmentIsAddedAndReplaced) {
   ChildOptions options = Shell("echo $LOCKSTEP_TEST_A $LOCKSTEP_TEST_AB $LOCKSTEP_TEST_C");
   options.environment = {"LOCKSTEP_TEST_A=new", "LOCKSTEP_TEST_C=added"};
   Run(options);
-  EXPECT_EQ(ReadAll(Path("log")), "new kept added\n");
+  EXPECT_EQ(support::ReadFile(Path("log")), "new kept added\n");
 }
 
 TEST_F(ChildProcessTest, ChildrenInheritNoInputDescriptorsOrBlockedSignals) {
@@ -101,7 +88,8 @@ TEST_F(ChildProcessTest, ChildrenInheritNoInputDescriptorsOrBlockedSignals) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(inherited[0]);
   close(inherited[1]);
-  EXPECT_EQ(ReadAll(Path("log")), "0\n1\n2\n3\n") << "the last is the directory that is listed";
+  EXPECT_EQ(support::ReadFile(Path("log")), "0\n1\n2\n3\n")
+      << "the last is the directory that is listed";
 }
 
 TEST_F(ChildProcessTest, ProgramsThatCannotRunAreErrors) {
@@ -231,7 +219,7 @@ TEST_F(FindProgramTest, TheVariableWins) {
 TEST_F(FindProgramTest, ThePathIsSearchedLast) {
   const std::string program = Path("lockstep-test-program");
   std::ofstream(program) << "#!/bin/sh\n";
-  setenv("PATH", ("/nonexistent::" + directory_).c_str(), 1);
+  setenv("PATH", ("/nonexistent::" + directory_.path()).c_str(), 1);
   EXPECT_EQ(FindProgram("lockstep-test-program", "LOCKSTEP_TEST_PROGRAM", "none").status().code(),
             StatusCode::kNotFound)
       << "not executable";

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include "tests/support/files.h"
 
 namespace lockstep::local {
 namespace {
@@ -16,19 +17,7 @@ namespace fs = std::filesystem;
 
 class TemporaryDirectoryTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/base-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    base_ = pattern;
-    if (const char* before = std::getenv("TMPDIR")) before_ = before;
-    setenv("TMPDIR", base_.c_str(), 1);
-  }
-  void TearDown() override {
-    before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before_.c_str(), 1);
-    fs::remove_all(base_);
-  }
-  std::string base_;
-  std::string before_;
+  const support::ScopedTmpDir base_;
 };
 
 TEST_F(TemporaryDirectoryTest, IsPrivateAndRemovedWithAllInIt) {
@@ -37,7 +26,7 @@ TEST_F(TemporaryDirectoryTest, IsPrivateAndRemovedWithAllInIt) {
     const auto directory = TemporaryDirectory::Create();
     ASSERT_TRUE(directory.ok()) << directory.status();
     path = (*directory)->path();
-    EXPECT_EQ(fs::path(path).parent_path(), base_);
+    EXPECT_EQ(fs::path(path).parent_path(), base_.path());
     struct stat info {};
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0700u);
@@ -45,7 +34,7 @@ TEST_F(TemporaryDirectoryTest, IsPrivateAndRemovedWithAllInIt) {
     std::ofstream(path + "/sub/file") << "x";
   }
   EXPECT_FALSE(fs::exists(path));
-  EXPECT_TRUE(fs::is_empty(base_));
+  EXPECT_TRUE(fs::is_empty(base_.path()));
 }
 
 TEST_F(TemporaryDirectoryTest, ThatOfADeadProcessIsSweptAndThatOfALiveOneIsNot) {
@@ -59,17 +48,17 @@ TEST_F(TemporaryDirectoryTest, ThatOfADeadProcessIsSweptAndThatOfALiveOneIsNot) 
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
-  EXPECT_EQ(std::distance(fs::directory_iterator(base_), {}), 2);
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_.path()), {}), 2);
   const auto next = TemporaryDirectory::Create();
   ASSERT_TRUE(next.ok()) << next.status();
-  EXPECT_EQ(std::distance(fs::directory_iterator(base_), {}), 2);
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_.path()), {}), 2);
   EXPECT_TRUE(fs::exists((*live)->path()));
 }
 
 TEST_F(TemporaryDirectoryTest, LinksAreNotFollowed) {
-  const std::string victim = base_ + "/victim";
+  const std::string victim = base_.path() + "/victim";
   fs::create_directory(victim);
-  fs::create_directory_symlink(victim, base_ + "/lockstep-local-link");
+  fs::create_directory_symlink(victim, base_.path() + "/lockstep-local-link");
   EXPECT_TRUE(TemporaryDirectory::Create().ok());
   EXPECT_TRUE(fs::exists(victim));
 }

@@ -90,7 +90,7 @@ class HttpPortTest : public testing::Test {
   void ExpectHealthSoon() const {
     const auto begin = Clock::now();
     auto health = httplib::Client(server_->endpoint()).Get("/healthz");
-    // Who was held up between connecting and asking may have been cut off for those who came then.
+    // A client that was held up between connecting and asking may have been cut off for later ones.
     while (!health && Clock::now() - begin < 1s) {
       health = httplib::Client(server_->endpoint()).Get("/healthz");
     }

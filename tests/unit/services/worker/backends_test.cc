@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/collective/folder_rendezvous.h"
-#include "runtime/control/host.h"
 
 namespace lockstep::worker {
 namespace {
@@ -26,7 +26,7 @@ class BackendsTest : public testing::Test {
   void SetUp() override {
     for (Rank rank = 0; rank < 2; ++rank) {
       auto arena = tensor::Arena::Create(
-          {.name = std::string(SharedSegment::kNamePrefix) + "backends-" + control::RandomHex(8),
+          {.name = std::string(SharedSegment::kNamePrefix) + "backends-" + RandomHex(8),
            .capacity_bytes = 16 << 20});
       ASSERT_TRUE(arena.ok()) << arena.status();
       arenas_.push_back(*std::move(arena));

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/control/host.h"
+#include "runtime/base/random.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -31,7 +31,7 @@ class WorkerTest : public testing::Test {
     commands_ = Listen();
     liveness_ = Listen();
     options_.controller_endpoint = commands_->endpoint();
-    options_.bulk_endpoint = "inproc://bulk-" + control::RandomHex(6);
+    options_.bulk_endpoint = "inproc://bulk-" + RandomHex(6);
     options_.arena_bytes = size_t{64} << 20;
     // Longer than the test may take: ending in time is what is tested.
     options_.join_timeout = 1h;
@@ -42,7 +42,7 @@ class WorkerTest : public testing::Test {
   }
 
   std::unique_ptr<control::ServerChannel> Listen() {
-    return *control::ZmqListen(context_, "inproc://worker-" + control::RandomHex(6));
+    return *control::ZmqListen(context_, "inproc://worker-" + RandomHex(6));
   }
   // The next message; `from` becomes who sent it.
   control::Message Next(control::ServerChannel& channel, control::PeerName* from) {
@@ -130,7 +130,7 @@ class WorkerTest : public testing::Test {
     });
   }
   static std::string NewName() {
-    return std::string(SharedSegment::kNamePrefix) + "worker-test-" + control::RandomHex(8);
+    return std::string(SharedSegment::kNamePrefix) + "worker-test-" + RandomHex(8);
   }
 
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();

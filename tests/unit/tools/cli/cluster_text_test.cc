@@ -1,8 +1,11 @@
 #include "tools/cli/cluster_text.h"
 
+#include <gtest/gtest.h>
+
 #include <sstream>
 
 #include "gtest/gtest.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,7 +43,7 @@ ClusterStatus SomeCluster() {
 
 TEST(ClusterTextTest, SummaryCountsReadyWorkers) {
   std::ostringstream out;
-  PrintCluster(out, Style(false), SomeCluster(), "ipc:///x");
+  PrintCluster(out, text::Style(false), SomeCluster(), "ipc:///x");
   EXPECT_EQ(out.str(),
             "cluster     demo  joining\n"
             "workers     1 of 2 ready\n"
@@ -53,15 +56,15 @@ TEST(ClusterTextTest, ALostWorkerBreaksTheClusterAndSaysWhy) {
   status.workers[1].state = WorkerState::kLost;
   status.workers[1].reason = "no heartbeat for 2000 ms";
   std::ostringstream out;
-  PrintCluster(out, Style(false), status, "ipc:///x");
-  PrintWorkers(out, Style(false), status.workers);
+  PrintCluster(out, text::Style(false), status, "ipc:///x");
+  PrintWorkers(out, text::Style(false), status.workers);
   EXPECT_NE(out.str().find("demo  broken"), std::string::npos);
   EXPECT_NE(out.str().find("no heartbeat for 2000 ms"), std::string::npos);
 }
 
 TEST(ClusterTextTest, WorkersThatAreMissingHaveEmptyCells) {
   std::ostringstream out;
-  PrintWorkers(out, Style(false), SomeCluster().workers);
+  PrintWorkers(out, text::Style(false), SomeCluster().workers);
   EXPECT_EQ(out.str(),
             "RANK  STATE    HOST  PID  DEVICE  BACKEND  RECEIVED  LAUNCHED  COMPLETED  HEARTBEAT\n"
             "   0  ready    box   101  cpu:0   shm             0         0     12,345  20 ms ago\n"
@@ -70,7 +73,7 @@ TEST(ClusterTextTest, WorkersThatAreMissingHaveEmptyCells) {
 
 TEST(ClusterTextTest, SessionsShowWhatIsWaiting) {
   std::ostringstream out;
-  PrintSessions(out, Style(false), SomeCluster().sessions);
+  PrintSessions(out, text::Style(false), SomeCluster().sessions);
   EXPECT_EQ(out.str(),
             "SESSION  NAME   CLIENT   GROUPS   SENT  WAITING\n"
             "      7  train  box:200       1  4 KiB    2 KiB\n");
@@ -80,7 +83,7 @@ TEST(ClusterTextTest, SessionsThatAreClosingSaySo) {
   ClusterStatus status = SomeCluster();
   status.sessions[0].closing = true;
   std::ostringstream out;
-  PrintSessions(out, Style(false), status.sessions);
+  PrintSessions(out, text::Style(false), status.sessions);
   EXPECT_EQ(out.str(),
             "SESSION  NAME   CLIENT   STATE    GROUPS   SENT  WAITING\n"
             "      7  train  box:200  closing       1  4 KiB    2 KiB\n");
@@ -98,6 +101,87 @@ TEST(ClusterTextTest, JsonHasEverythingAndNullWhereNothingIsWrong) {
   EXPECT_TRUE(json["workers"][1]["reason"].is_null());
   EXPECT_EQ(json["sessions"][0]["session"], 7);
   EXPECT_TRUE(json["sessions"][0]["error"].is_null());
+}
+
+SessionStatus Some(uint32_t id) {
+  SessionStatus session;
+  session.session = SessionId(id);
+  session.name = "train";
+  session.host = "box";
+  session.pid = 200;
+  session.age = std::chrono::seconds(65);
+  session.commands = 1234;
+  session.sent_bytes = 4096;
+  session.consumed_bytes = 2048;
+  return session;
+}
+
+RankRegisters Told(Rank rank, uint64_t registers, uint64_t bytes) {
+  RankRegisters told;
+  told.rank = rank;
+  told.sessions = {{SessionId(7), registers, bytes, {}}};
+  return told;
+}
+
+TEST(SessionTextTest, StatesTellOfFailureAndOfTheClient) {
+  SessionStatus session = Some(7);
+  EXPECT_EQ(StateOf(session), "open");
+  session.detached = true;
+  EXPECT_EQ(StateOf(session), "detached");
+  session.client_lost = true;
+  EXPECT_EQ(StateOf(session), "orphaned");
+  session.error = "rank 2 ...";
+  EXPECT_EQ(StateOf(session), "failed, orphaned");
+  session.closing = true;
+  session.broken = true;
+  EXPECT_EQ(StateOf(session), "broken, closing");
+}
+
+TEST(SessionTextTest, ShowsWhatEachSendsAndHolds) {
+  std::ostringstream out;
+  PrintSessionDetails(out, text::Style(false), {Some(7)}, {Told(0, 5, 1024), Told(1, 5, 1024)});
+  EXPECT_EQ(out.str(),
+            "SESSION  NAME   CLIENT   STATE        AGE  RESETS  GROUPS  COMMANDS   SENT  WAITING"
+            "  REGISTERS  BYTES\n"
+            "      7  train  box:200  open   1 min 5 s       0       1     1,234  4 KiB    2 KiB"
+            "          5  2 KiB\n");
+}
+
+TEST(SessionTextTest, FailuresAndMissingClientsAreToldBelow) {
+  SessionStatus session = Some(7);
+  session.error = "rank 2: oops\033[2J";
+  session.detached = true;
+  session.kept = std::chrono::seconds(30);
+  std::ostringstream out;
+  RankRegisters busy;
+  busy.rank = 1;
+  busy.why = "it is busy";
+  PrintSessionDetails(out, text::Style(false), {session}, {Told(0, 5, 1024), busy});
+  const std::string text = out.str();
+  EXPECT_EQ(text.substr(text.find("session 7")),
+            "session 7 has failed: rank 2: oops\\x1b[2J\n"
+            "session 7 has no client; it is kept for 30.0 s more\n"
+            "rank 1 has not told what it holds: it is busy\n");
+}
+
+TEST(SessionTextTest, RanksThatHoldDifferentNumbersShowARange) {
+  std::ostringstream out;
+  PrintSessionDetails(out, text::Style(false), {Some(7)}, {Told(0, 5, 0), Told(1, 1200, 0)});
+  EXPECT_NE(out.str().find("5-1,200"), std::string::npos) << out.str();
+}
+
+TEST(SessionTextTest, NoSessionIsSaid) {
+  std::ostringstream out;
+  PrintSessionDetails(out, text::Style(false), {}, {});
+  EXPECT_EQ(out.str(), "no session is open\n");
+}
+
+TEST(SessionTextTest, JsonHasWhatEachRankHolds) {
+  const Json json = SessionDetailsToJson({Some(7)}, {Told(0, 5, 1024)});
+  EXPECT_EQ(json[0]["state"], "open");
+  EXPECT_EQ(json[0]["under_way_bytes"], 2048);
+  EXPECT_TRUE(json[0]["error"].is_null());
+  EXPECT_EQ(json[0]["ranks"], (Json::parse(R"([{"rank": 0, "registers": 5, "bytes": 1024}])")));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "tools/cli/progress.h"
 
 #include "gtest/gtest.h"
-#include "tools/cli/output.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -18,7 +18,7 @@ TEST(ProgressTest, NothingDoneAndAllDoneHaveNoEstimate) {
 
 TEST(ProgressTest, LongLabelsAreCutToTheTerminal) {
   const std::string line = RenderProgressBar(1, 4, std::string(200, 'x'), 1000, 80);
-  EXPECT_LE(DisplayWidth(line), 80);
+  EXPECT_LE(text::DisplayWidth(line), 80);
   EXPECT_TRUE(line.ends_with("…"));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -35,7 +36,7 @@ RankRegisters Told(Rank rank, std::vector<HeldRegister> listed, uint64_t registe
 
 std::string Text(const std::vector<RankRegisters>& ranks) {
   std::ostringstream out;
-  PrintRegisters(out, Style(false), ranks);
+  PrintRegisters(out, text::Style(false), ranks);
   return out.str();
 }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "gtest/gtest.h"
+#include "tests/support/files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -17,13 +18,7 @@ namespace {
 // Records of these tests lie in a directory of their own.
 class RunDirectoryTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const char* directory = std::getenv("TEST_TMPDIR");
-    base_ = (directory == nullptr ? "/tmp" : directory) + std::string("/run-XXXXXX");
-    ASSERT_NE(mkdtemp(base_.data()), nullptr);
-    setenv("XDG_RUNTIME_DIR", base_.c_str(), 1);
-  }
-  void TearDown() override { std::filesystem::remove_all(base_); }
+  void SetUp() override { setenv("XDG_RUNTIME_DIR", base_.c_str(), 1); }
 
   ClusterRecord Record(const std::string& name) {
     ClusterRecord record;
@@ -35,7 +30,8 @@ class RunDirectoryTest : public testing::Test {
     return record;
   }
 
-  std::string base_;
+  const support::ScratchDirectory directory_;
+  const std::string base_ = directory_.path();
 };
 
 TEST_F(RunDirectoryTest, RecordsComeBack) {

@@ -17,8 +17,8 @@
 
 #include "runtime/base/checksum.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/random.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/heap_allocator.h"
@@ -42,7 +42,7 @@ struct Reply {
 class BulkServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto channel = control::ZmqListen(context_, "inproc://bulk-" + control::RandomHex(4));
+    auto channel = control::ZmqListen(context_, "inproc://bulk-" + RandomHex(4));
     ASSERT_TRUE(channel.ok());
     server_ = std::make_unique<BulkServer>(std::move(*channel));
     client_ = std::move(*control::ZmqConnect(context_, server_->endpoint()));

@@ -9,22 +9,24 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
+#include "runtime/base/random.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
 #include "services/worker/bulk/bulk_server.h"
 #include "tests/support/child.h"
-#include "tests/unit/services/worker/fake_channel.h"
+#include "tests/support/fake_channel.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 
 namespace lockstep::worker {
 namespace {
 
 using support::Child;
+using support::FakeChannel;
 
 using testing::HasSubstr;
 
@@ -37,11 +39,11 @@ class ExecutorTest : public testing::Test {
 
   void SetUp() override {
     auto arena = tensor::Arena::Create(
-        {.name = std::string(SharedSegment::kNamePrefix) + "executor-" + control::RandomHex(8),
+        {.name = std::string(SharedSegment::kNamePrefix) + "executor-" + RandomHex(8),
          .capacity_bytes = size_t{64} << 20});
     ASSERT_TRUE(arena.ok()) << arena.status();
     arena_ = *std::move(arena);
-    auto bulk = control::ZmqListen(context_, "inproc://executor-" + control::RandomHex(4));
+    auto bulk = control::ZmqListen(context_, "inproc://executor-" + RandomHex(4));
     ASSERT_TRUE(bulk.ok()) << bulk.status();
     bulk_ = std::make_unique<BulkServer>(*std::move(bulk));
     membership_.segments = {arena_->name(), "another"};
@@ -71,7 +73,7 @@ class ExecutorTest : public testing::Test {
           auto open = command.initOpenSession();
           open.setSession(kSession.value);
           open.setClientPid(pid);
-          open.initClientHost().setId(control::ThisHost().id);
+          open.initClientHost().setId(ThisHost().id);
         },
         /*of_controller=*/true);
   }
@@ -95,7 +97,7 @@ class ExecutorTest : public testing::Test {
   // The failure that was sent, or OK if there was none.
   Status Failure() {
     Status failure;
-    for (const control::Message& message : channel_.sent) {
+    for (const control::Message& message : channel_.sent()) {
       EXPECT_TRUE(control::DecodeMessage<wire::WorkerMessage>(
                       message[0],
                       [&](wire::WorkerMessage::Reader reader) {
@@ -111,7 +113,7 @@ class ExecutorTest : public testing::Test {
   std::string Segment() {
     std::string segment;
     EXPECT_TRUE(control::DecodeMessage<wire::TensorLocation>(
-                    channel_.sent.back().at(1),
+                    channel_.sent().back().at(1),
                     [&](wire::TensorLocation::Reader location) {
                       segment = control::ToString(location.getSegment());
                       return OkStatus();

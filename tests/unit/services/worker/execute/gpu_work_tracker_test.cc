@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
-#include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/tensor.h"
+#include "tests/support/fake_channel.h"
 #include "tests/unit/services/worker/fake_accelerator.h"
-#include "tests/unit/services/worker/fake_channel.h"
 
 namespace lockstep::worker {
 namespace {
@@ -32,11 +32,11 @@ class GpuWorkTrackerTest : public testing::Test {
 
   void SetUp() override {
     auto arena = tensor::Arena::Create(
-        {.name = std::string(SharedSegment::kNamePrefix) + "tracker-" + control::RandomHex(8),
+        {.name = std::string(SharedSegment::kNamePrefix) + "tracker-" + RandomHex(8),
          .capacity_bytes = size_t{16} << 20});
     ASSERT_TRUE(arena.ok()) << arena.status();
     arena_ = *std::move(arena);
-    auto bulk = control::ZmqListen(context_, "inproc://tracker-" + control::RandomHex(4));
+    auto bulk = control::ZmqListen(context_, "inproc://tracker-" + RandomHex(4));
     ASSERT_TRUE(bulk.ok()) << bulk.status();
     bulk_ = std::make_unique<BulkServer>(*std::move(bulk));
     membership_.segments = {arena_->name()};
@@ -91,7 +91,7 @@ class GpuWorkTrackerTest : public testing::Test {
   std::shared_ptr<SessionState> session_;
   Recorder recorder_;
   ControllerReports reports_{&recorder_};
-  FakeChannel channel_;
+  support::FakeChannel channel_;
   control::ActivityPage activity_;
   std::shared_ptr<FakeAccelerator> gpu_ = std::make_shared<FakeAccelerator>();
   std::shared_ptr<FakeConnection> connection_ = std::make_shared<FakeConnection>();
@@ -163,7 +163,7 @@ TEST_F(GpuWorkTrackerTest, AnErrorFailsTheSessionOfTheOldestCommand) {
   EXPECT_EQ(session_->failure().command, 7u);
   EXPECT_EQ(session_->failure().function, "scale");
   EXPECT_THAT(session_->failure().message, HasSubstr("a kernel failed"));
-  EXPECT_EQ(channel_.sent.size(), 1u) << "the controller is told once";
+  EXPECT_EQ(channel_.sent().size(), 1u) << "the controller is told once";
   EXPECT_TRUE(tracker_->loss().ok());
 }
 
@@ -238,7 +238,7 @@ TEST_F(GpuWorkTrackerTest, AConnectionThatFailsFailsTheSessionOnce) {
   EXPECT_EQ(session_->failure().function, "allreduce");
   EXPECT_TRUE(connection_->is_aborted());
   tracker_->Look();
-  EXPECT_EQ(channel_.sent.size(), 1u);
+  EXPECT_EQ(channel_.sent().size(), 1u);
 }
 
 TEST_F(GpuWorkTrackerTest, WithoutOtherRanksCollectivesAreCutOff) {

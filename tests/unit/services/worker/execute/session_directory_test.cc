@@ -9,8 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
+#include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
-#include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/tensor.h"
 #include "tests/support/child.h"
@@ -28,11 +29,11 @@ class SessionDirectoryTest : public testing::Test {
  protected:
   void SetUp() override {
     auto arena = tensor::Arena::Create(
-        {.name = std::string(SharedSegment::kNamePrefix) + "directory-" + control::RandomHex(8),
+        {.name = std::string(SharedSegment::kNamePrefix) + "directory-" + RandomHex(8),
          .capacity_bytes = size_t{16} << 20});
     ASSERT_TRUE(arena.ok()) << arena.status();
     arena_ = *std::move(arena);
-    auto bulk = control::ZmqListen(context_, "inproc://directory-" + control::RandomHex(4));
+    auto bulk = control::ZmqListen(context_, "inproc://directory-" + RandomHex(4));
     ASSERT_TRUE(bulk.ok()) << bulk.status();
     bulk_ = std::make_unique<BulkServer>(*std::move(bulk));
     membership_.segments = {arena_->name(), "another"};
@@ -183,7 +184,7 @@ TEST_F(SessionDirectoryTest, WhatALostClientThatLivesHasLocatedIsKeptUntilItEnds
   Child client;
   control::SessionRecord record = Record(3);
   record.pid = client.pid();
-  record.host_id = control::ThisHost().id;
+  record.host_id = ThisHost().id;
   sessions_->Open(record);
   const auto session = sessions_->Find(SessionId(3));
   ASSERT_NE(session->client_process(), nullptr);

@@ -11,8 +11,10 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/host_identity.h"
+#include "runtime/base/random.h"
+#include "runtime/base/version.h"
 #include "runtime/control/error_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -29,7 +31,7 @@ using testing::HasSubstr;
 class JoinTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = std::move(*control::ZmqListen(context_, "inproc://join-" + control::RandomHex(4)));
+    server_ = std::move(*control::ZmqListen(context_, "inproc://join-" + RandomHex(4)));
     client_ = std::move(*control::ZmqConnect(context_, server_->endpoint()));
     options_.controller_endpoint = server_->endpoint();
   }
@@ -96,12 +98,12 @@ TEST_F(JoinTest, HelloSaysWhoTheWorkerIsAndTheWelcomeWhereItIs) {
   std::thread controller([&] {
     Answer(
         [](wire::Hello::Reader hello) {
-          EXPECT_EQ(hello.getMinVersion(), control::kOldestProtocolVersion);
-          EXPECT_EQ(hello.getMaxVersion(), control::kProtocolVersion);
+          EXPECT_EQ(hello.getMinVersion(), kOldestProtocolVersion);
+          EXPECT_EQ(hello.getMaxVersion(), kProtocolVersion);
           EXPECT_EQ(std::string(hello.getCluster().cStr()), "wanted");
           EXPECT_EQ(hello.getRank(), 2);
           EXPECT_EQ(hello.getPid(), getpid());
-          EXPECT_EQ(std::string(hello.getHost().getId().cStr()), control::ThisHost().id);
+          EXPECT_EQ(std::string(hello.getHost().getId().cStr()), ThisHost().id);
           EXPECT_EQ(std::string(hello.getDevice().cStr()), "cpu:0");
           EXPECT_EQ(std::string(hello.getSegment().cStr()), "lockstep-seg");
           EXPECT_EQ(std::string(hello.getBulkEndpoint().cStr()), "inproc://bulk");

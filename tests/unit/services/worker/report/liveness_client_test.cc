@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/random.h"
 #include "runtime/control/activity_codec.h"
-#include "runtime/control/host.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -35,8 +35,7 @@ constexpr auto kNever = std::chrono::milliseconds(1h);
 class LivenessClientTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ =
-        std::move(*control::ZmqListen(context_, "inproc://liveness-" + control::RandomHex(4)));
+    server_ = std::move(*control::ZmqListen(context_, "inproc://liveness-" + RandomHex(4)));
   }
   void Start(std::chrono::milliseconds controller_timeout,
              std::chrono::milliseconds interval = 5ms) {

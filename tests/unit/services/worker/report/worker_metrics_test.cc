@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
-#include "runtime/control/host.h"
 #include "runtime/control/zmq/zmq_channel.h"
 
 namespace lockstep::worker {
@@ -22,11 +22,11 @@ class WorkerMetricsTest : public testing::Test {
  protected:
   void SetUp() override {
     auto arena = tensor::Arena::Create(
-        {.name = std::string(SharedSegment::kNamePrefix) + "metrics-" + control::RandomHex(8),
+        {.name = std::string(SharedSegment::kNamePrefix) + "metrics-" + RandomHex(8),
          .capacity_bytes = size_t{64} << 20});
     ASSERT_TRUE(arena.ok()) << arena.status();
     arena_ = *std::move(arena);
-    auto channel = control::ZmqListen(context_, "inproc://metrics-" + control::RandomHex(4));
+    auto channel = control::ZmqListen(context_, "inproc://metrics-" + RandomHex(4));
     ASSERT_TRUE(channel.ok()) << channel.status();
     bulk_ = std::make_unique<BulkServer>(*std::move(channel));
     metrics_ = std::make_unique<WorkerMetrics>(*arena_, activity_, *bulk_);

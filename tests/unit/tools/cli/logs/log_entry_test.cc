@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <ctime>
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -18,7 +19,7 @@ class LogEntryTest : public testing::Test {
   static std::string Rendered(const std::string& line) {
     LogEntry entry = ParseLogLine(line);
     entry.source = "worker-2";
-    return RenderLogEntry(entry, Style(false), 10);
+    return RenderLogEntry(entry, text::Style(false), 10);
   }
 };
 

@@ -6,19 +6,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/files.h"
+
 namespace lockstep::cli {
 namespace {
 
 class LogFileTest : public testing::Test {
  protected:
-  static std::string MakeDirectory() {
-    char pattern[] = "/tmp/log-file-XXXXXX";
-    EXPECT_NE(mkdtemp(pattern), nullptr);
-    return pattern;
-  }
-  ~LogFileTest() override { std::filesystem::remove_all(directory_); }
-
-  std::string Path() const { return directory_ + "/worker-0.log"; }
+  std::string Path() const { return directory_.File("worker-0.log"); }
   void Append(const std::string& text) { std::ofstream(Path(), std::ios::app) << text; }
   static std::string Line(int second, char level, const std::string& message) {
     return "2026-03-01T12:00:0" + std::to_string(second) + ".000 " + level +
@@ -33,7 +28,7 @@ class LogFileTest : public testing::Test {
   }
   using Lines = std::vector<std::string>;
 
-  const std::string directory_ = MakeDirectory();
+  const support::ScratchDirectory directory_;
   LogFile file_{"worker-0", Path()};
 };
 
@@ -97,9 +92,9 @@ TEST_F(LogFileTest, ACutFileIsReadFromItsBeginning) {
 
 TEST_F(LogFileTest, FilesAreMergedByTimeAndEachKeepsItsOrder) {
   Append(Line(3, 'I', "b3") + "b3 goes on\n" + Line(1, 'I', "b1 by a clock that was put back"));
-  std::ofstream(directory_ + "/controller.log") << "early\n"
+  std::ofstream(directory_.File("controller.log")) << "early\n"
                                                 << Line(2, 'I', "a2") << Line(4, 'I', "a4");
-  LogFile controller("controller", directory_ + "/controller.log");
+  LogFile controller("controller", directory_.File("controller.log"));
   std::vector<std::vector<LogEntry>> files = {*controller.Read({}, 10, true),
                                               *file_.Read({}, 10, true)};
   EXPECT_EQ(Messages(MergeByTime(std::move(files))),

@@ -1,6 +1,7 @@
 #include "tools/cli/top/top_text.h"
 
 #include <gtest/gtest.h>
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -54,7 +55,7 @@ TopView SomeView(int workers) {
 
 std::string Text(const TopView& view, TopWindow window) {
   std::string text;
-  for (const std::string& line : RenderTop(view, Style(false), window)) text += line + "\n";
+  for (const std::string& line : RenderTop(view, text::Style(false), window)) text += line + "\n";
   return text;
 }
 
@@ -99,22 +100,22 @@ TEST(TopTextTest, AnyTerminalIsFilledAndNotOverflowed) {
   for (const int width : {20, 40, 80, 132, 200}) {
     for (const int height : {8, 10, 24, 50, 100, 200}) {
       TopWindow window{width, height, 5};
-      const std::vector<std::string> lines = RenderTop(view, Style(false), window);
+      const std::vector<std::string> lines = RenderTop(view, text::Style(false), window);
       EXPECT_EQ(lines.size(), static_cast<size_t>(height)) << width;
       if (width < 40) continue;  // a table of two columns is as narrow as it gets
-      for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), width) << line;
+      for (const std::string& line : lines) EXPECT_LE(text::DisplayWidth(line), width) << line;
     }
   }
 }
 
 TEST(TopTextTest, ManyWorkersScroll) {
   TopWindow window{80, 24, 60};
-  const std::vector<std::string> lines = RenderTop(SomeView(64), Style(false), window);
+  const std::vector<std::string> lines = RenderTop(SomeView(64), text::Style(false), window);
   EXPECT_EQ(window.first, 64 - 16) << "not beyond the last";
   EXPECT_EQ(lines[4].substr(0, 12), "  48  ready ");
   EXPECT_EQ(lines.back(), "q quit  ↑↓ ranks 48-63 of 64");
   window.first = -3;
-  RenderTop(SomeView(64), Style(false), window);
+  RenderTop(SomeView(64), text::Style(false), window);
   EXPECT_EQ(window.first, 0);
 }
 

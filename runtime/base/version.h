@@ -1,0 +1,15 @@
+// The versions that processes compare when they meet.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+// Lockstep's version, for people: "0.1.0". Packages and images read it from this line.
+inline constexpr char kBuildVersion[] = "0.1.0";
+
+// The version of the protocol in schemas/, and the oldest that is still spoken.
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kOldestProtocolVersion = 1;
+
+}  // namespace lockstep

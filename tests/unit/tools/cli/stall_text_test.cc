@@ -1,0 +1,101 @@
+#include "tools/cli/stall_text.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include "tools/text/terminal.h"
+
+namespace lockstep::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Rank 1 sleeps, rank 0 waits for it.
+ClusterStatus Stuck() {
+  ClusterStatus status;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    WorkerStatus worker;
+    worker.rank = rank;
+    worker.state = WorkerState::kReady;
+    worker.host = "box";
+    worker.pid = 100 + rank;
+    worker.reported = true;
+    worker.activity.session = SessionId(3);
+    status.workers.push_back(worker);
+  }
+  WorkerActivity& waiting = status.workers[0].activity;
+  waiting.kind = WorkerActivity::Kind::kCollective;
+  waiting.command = 18;
+  waiting.what = "allreduce";
+  waiting.since = 12'100ms;
+  WorkerActivity& sleeping = status.workers[1].activity;
+  sleeping.kind = WorkerActivity::Kind::kCommand;
+  sleeping.command = 17;
+  sleeping.what = "lockstep.sleep";
+  sleeping.since = 12'300ms;
+  status.workers[1].stuck = true;
+  status.workers[1].stack = {"clock_nanosleep", "lockstep::Sleep()"};
+  return status;
+}
+
+std::string Text(const ClusterStatus& status) {
+  std::ostringstream out;
+  PrintDiagnosis(out, text::Style(false), status, TellStory(status));
+  return out.str();
+}
+
+TEST(StallTextTest, CulpritWhoWaitsForItAndItsStack) {
+  EXPECT_EQ(
+      Text(Stuck()),
+      "rank 1 is stuck\n"
+      "\n"
+      "rank 1 (box:101) is stuck, or slow: it executes command 17 (lockstep.sleep) of session "
+      "3 for 12.3 s\n"
+      "  waiting  rank 0 in command 18 (allreduce) of session 3 for 12.1 s\n"
+      "  stack    clock_nanosleep\n"
+      "           lockstep::Sleep()\n");
+}
+
+TEST(StallTextTest, LostWorkersTellWhatTheyDidLast) {
+  ClusterStatus status = Stuck();
+  status.workers[1].state = WorkerState::kLost;
+  status.workers[1].reason = "its process 101 was killed by signal 9 (Killed)";
+  status.workers[1].stack.clear();
+  SessionStatus session;
+  session.session = SessionId(3);
+  session.name = "train";
+  session.host = "box";
+  session.pid = 200;
+  session.error = "worker rank 1 is lost";
+  status.sessions = {session};
+  EXPECT_EQ(
+      Text(status),
+      "rank 1 is lost\n"
+      "\n"
+      "rank 1 (box:101) is lost: its process 101 was killed by signal 9 (Killed); it was last "
+      "seen executing command 17 (lockstep.sleep) of session 3 for 12.3 s\n"
+      "  waiting  rank 0 in command 18 (allreduce) of session 3 for 12.1 s\n"
+      "\n"
+      "session 3 \"train\" (box:200) has failed: worker rank 1 is lost\n");
+}
+
+TEST(StallTextTest, JsonHasAllOfIt) {
+  const ClusterStatus status = Stuck();
+  const Json json = DiagnosisToJson(status, TellStory(status));
+  EXPECT_EQ(json["summary"], "rank 1 is stuck");
+  ASSERT_EQ(json["culprits"].size(), 1u);
+  const Json& culprit = json["culprits"][0];
+  EXPECT_EQ(culprit["rank"], 1);
+  EXPECT_EQ(culprit["kind"], "busy");
+  EXPECT_EQ(culprit["stuck"], true);
+  EXPECT_EQ(culprit["doing"]["what"], "lockstep.sleep");
+  EXPECT_EQ(culprit["doing"]["since_ms"], 12300);
+  EXPECT_EQ(culprit["waiting"], Json::array({0}));
+  EXPECT_EQ(culprit["stack"].size(), 2u);
+  EXPECT_TRUE(culprit["no_stack"].is_null());
+  EXPECT_TRUE(json["failed_sessions"].empty());
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,33 @@
+#include "tools/text/format.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdio>
+
+namespace lockstep::text {
+
+std::string FormatBytes(uint64_t bytes) {
+  constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double amount = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (amount >= 1024 && unit + 1 < kUnits.size()) {
+    amount /= 1024;
+    ++unit;
+  }
+  const bool fraction = unit > 0 && amount < 100 && amount != std::uint64_t(amount);
+  char text[32];
+  std::snprintf(text, sizeof(text), fraction ? "%.1f %s" : "%.0f %s", amount, kUnits[unit]);
+  return text;
+}
+
+std::string FormatCount(uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
+  return digits;
+}
+
+std::string Plural(uint64_t count, std::string_view noun) {
+  return FormatCount(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+}  // namespace lockstep::text

@@ -1,0 +1,17 @@
+// Numbers as people read them; durations are in runtime/base/quantity.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lockstep::text {
+
+// "812 B", "1.5 KiB", "16 GiB"
+std::string FormatBytes(uint64_t bytes);
+// "12,345,678"
+std::string FormatCount(uint64_t count);
+// "1 worker", "4 workers"
+std::string Plural(uint64_t count, std::string_view noun);
+
+}  // namespace lockstep::text

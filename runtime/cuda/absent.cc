@@ -1,5 +1,6 @@
-// What gpu.h promises, where the build has no CUDA.
+// What gpu.h and monitor.h promise, where the build has no CUDA.
 #include "runtime/cuda/gpu.h"
+#include "runtime/cuda/monitor.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -16,5 +17,8 @@ Status Absent() {
 Status Available() { return Absent(); }
 StatusOr<std::vector<GpuFacts>> ListGpus() { return Absent(); }
 StatusOr<std::shared_ptr<Gpu>> OpenGpu(int) { return Absent(); }
+StatusOr<std::unique_ptr<Monitor>> OpenMonitor(const std::string& bus_id) {
+  return Unavailable("the GPU at ", bus_id, " is not watched: this build has no CUDA");
+}
 
 }  // namespace lockstep::cuda

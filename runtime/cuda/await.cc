@@ -14,13 +14,14 @@ constexpr Backoff::Pace kPace{microseconds(100), microseconds(10), microseconds(
 
 }  // namespace
 
-Status Await(const Event& event, const Patience& patience, const char* what) {
+Status Await(const collective::DeviceEvent& event, const collective::WaitLimit& limit,
+             const char* what) {
   Backoff backoff(kPace);
   while (true) {
     LOCKSTEP_ASSIGN_OR_RETURN(const bool done, event.IsDone());
     if (done) return OkStatus();
-    if (patience.interrupted) LOCKSTEP_RETURN_IF_ERROR(patience.interrupted());
-    if (patience.deadline.Expired()) {
+    if (limit.interrupted) LOCKSTEP_RETURN_IF_ERROR(limit.interrupted());
+    if (limit.deadline.Expired()) {
       return DeadlineExceeded("the GPU has not finished ", what, " after ",
                               std::chrono::duration_cast<std::chrono::milliseconds>(
                                   Deadline::Clock::now() - backoff.began())

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::chrono::seconds kCollectFor{5};
 
-Range RangeOf(const tensor::Storage& storage) { return {storage.data(), storage.size_bytes()}; }
+collective::MemoryRange RangeOf(const tensor::Storage& storage) {
+  return {storage.data(), storage.size_bytes()};
+}
 
 }  // namespace
 
@@ -28,11 +30,11 @@ class DeviceAllocator::DeviceStorage final : public tensor::Storage {
   const std::shared_ptr<DeviceAllocator> allocator_;
 };
 
-StatusOr<std::shared_ptr<DeviceAllocator>> DeviceAllocator::Create(std::shared_ptr<Lanes> lanes,
-                                                                   DeviceMemoryOptions options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(auto pool, lanes->gpu().NewPool());
+StatusOr<std::shared_ptr<DeviceAllocator>> DeviceAllocator::Create(
+    std::shared_ptr<StreamPair> streams, DeviceMemoryOptions options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto pool, streams->gpu().NewPool());
   return std::shared_ptr<DeviceAllocator>(
-      new DeviceAllocator(std::move(lanes), std::move(pool), std::move(options)));
+      new DeviceAllocator(std::move(streams), std::move(pool), std::move(options)));
 }
 
 class DeviceAllocator::Beside final : public tensor::Allocator {
@@ -74,7 +76,7 @@ StatusOr<std::shared_ptr<tensor::Storage>> DeviceAllocator::AllocateFrom(Region*
   LOCKSTEP_RETURN_IF_ERROR(address.status());
   Count(size_bytes);
   return std::make_shared<DeviceStorage>(shared_from_this(), *address, size_bytes,
-                                         Device{DeviceType::kCuda, lanes_->gpu().facts().index});
+                                         Device{DeviceType::kCuda, streams_->gpu().facts().index});
 }
 
 StatusOr<void*> DeviceAllocator::Take(Region* region, size_t size_bytes) {
@@ -82,12 +84,12 @@ StatusOr<void*> DeviceAllocator::Take(Region* region, size_t size_bytes) {
     LOCKSTEP_ASSIGN_OR_RETURN(void* const address, region->Allocate(size_bytes));
     if (address != nullptr) return address;
   }
-  return pool_->Allocate(size_bytes, lanes_->compute());
+  return pool_->Allocate(size_bytes, streams_->compute());
 }
 
-Status DeviceAllocator::GiveBack(void* address, const Range& range) {
-  LOCKSTEP_RETURN_IF_ERROR(lanes_->gpu().Bind());
-  LOCKSTEP_ASSIGN_OR_RETURN(Stream* const stream, lanes_->BeforeFree(range));
+Status DeviceAllocator::GiveBack(void* address, const collective::MemoryRange& range) {
+  LOCKSTEP_RETURN_IF_ERROR(streams_->gpu().Bind());
+  LOCKSTEP_ASSIGN_OR_RETURN(Stream* const stream, streams_->BeforeFree(range));
   if (region_ != nullptr && region_->Contains(address)) return region_->Free(address, *stream);
   return pool_->Free(address, *stream);
 }
@@ -124,8 +126,8 @@ void DeviceAllocator::Trim() {
 }
 
 Status DeviceAllocator::Collect() {
-  for (Stream* stream : {&lanes_->compute(), &lanes_->communication()}) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto event, lanes_->gpu().NewEvent(/*timed=*/false));
+  for (Stream* stream : {&streams_->compute(), &streams_->communication()}) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto event, streams_->gpu().NewEvent(/*timed=*/false));
     LOCKSTEP_RETURN_IF_ERROR(stream->Record(*event));
     const Status done = Await(*event, {Deadline::After(kCollectFor)}, "what uses its memory");
     if (!done.ok() && done.code() != StatusCode::kDeadlineExceeded) return done;
@@ -134,13 +136,13 @@ Status DeviceAllocator::Collect() {
 }
 
 Status DeviceAllocator::Exhausted(size_t size_bytes, const std::string& reason) const {
-  const GpuFacts& gpu = lanes_->gpu().facts();
-  const StatusOr<MemoryInfo> memory = lanes_->gpu().Memory();
+  const GpuFacts& gpu = streams_->gpu().facts();
+  const StatusOr<MemoryInfo> memory = streams_->gpu().Memory();
   const tensor::AllocatorStats stats = Stats();
   return ResourceExhausted(
       "GPU ", gpu.index, " (", gpu.name, ") cannot allocate ", size_bytes, " bytes: tensors have ",
       stats.live_bytes, " bytes in ", stats.live_blocks, " blocks",
-      options_.tell_holders ? " (" + options_.tell_holders() + ")" : "",
+      options_.describe_memory_use ? " (" + options_.describe_memory_use() + ")" : "",
       memory.ok() ? "; " + std::to_string(memory->free_bytes) + " of the GPU's " +
                         std::to_string(memory->total_bytes) + " bytes are free"
                   : "",

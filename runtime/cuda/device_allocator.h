@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "runtime/cuda/await.h"
-#include "runtime/cuda/lanes.h"
 #include "runtime/cuda/region.h"
+#include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/storage.h"
 
 namespace lockstep::cuda {
@@ -20,18 +20,19 @@ struct DeviceMemoryOptions {
   size_t limit_bytes = 0;
   // Who holds the memory, for whoever does not get any. May be empty. Called by the thread that
   // allocates.
-  std::function<std::string()> tell_holders = {};
+  std::function<std::string()> describe_memory_use = {};
 };
 
-// Hands out memory in the order of the lanes' compute stream: a block may be used there at once,
+// Hands out memory in the order of the compute stream: a block may be used there at once,
 // although its last user is not done, and what is freed is handed out again without a word to the
 // driver.
 //
-// Threads: as Allocator says. Ownership: storages keep the allocator, and with it the lanes, alive.
+// Threads: as Allocator says. Ownership: storages keep the allocator, and with it the streams,
+// alive.
 class DeviceAllocator final : public tensor::Allocator,
                               public std::enable_shared_from_this<DeviceAllocator> {
  public:
-  static StatusOr<std::shared_ptr<DeviceAllocator>> Create(std::shared_ptr<Lanes> lanes,
+  static StatusOr<std::shared_ptr<DeviceAllocator>> Create(std::shared_ptr<StreamPair> streams,
                                                            DeviceMemoryOptions options = {});
 
   // From now on memory comes from there first, as long as there is room. Before anything is
@@ -53,13 +54,13 @@ class DeviceAllocator final : public tensor::Allocator,
  private:
   class DeviceStorage;
 
-  DeviceAllocator(std::shared_ptr<Lanes> lanes, std::unique_ptr<MemoryPool> pool,
+  DeviceAllocator(std::shared_ptr<StreamPair> streams, std::unique_ptr<MemoryPool> pool,
                   DeviceMemoryOptions options)
-      : lanes_(std::move(lanes)), pool_(std::move(pool)), options_(std::move(options)) {}
+      : streams_(std::move(streams)), pool_(std::move(pool)), options_(std::move(options)) {}
   class Beside;
   StatusOr<std::shared_ptr<tensor::Storage>> AllocateFrom(Region* region, size_t size_bytes);
   StatusOr<void*> Take(Region* region, size_t size_bytes);
-  Status GiveBack(void* address, const Range& range);
+  Status GiveBack(void* address, const collective::MemoryRange& range);
   void Release(const tensor::Storage& storage);
   // Waits for both streams, and gives what is free back to the GPU.
   Status Collect();
@@ -67,7 +68,7 @@ class DeviceAllocator final : public tensor::Allocator,
   bool IsWithinLimit(size_t size_bytes) const;
   void Count(size_t size_bytes);
 
-  const std::shared_ptr<Lanes> lanes_;
+  const std::shared_ptr<StreamPair> streams_;
   const std::unique_ptr<MemoryPool> pool_;
   const DeviceMemoryOptions options_;
   std::shared_ptr<Region> region_;

@@ -5,21 +5,21 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/collective/device.h"
 #include "runtime/cuda/await.h"
 #include "runtime/cuda/device_allocator.h"
 #include "runtime/cuda/elements.h"
 #include "runtime/cuda/host_copier.h"
-#include "runtime/cuda/lanes.h"
-#include "runtime/tensor/processor.h"
+#include "runtime/cuda/stream_pair.h"
 
 namespace lockstep::cuda {
 
-// Everything goes into the lanes' compute stream, after communication that uses the same memory.
+// Everything goes into the compute stream, after communication that uses the same memory.
 //
-// Threads: one. Waits for the GPU where host memory is given back, within its patience.
-class GpuProcessor final : public tensor::Processor {
+// Threads: one. Waits for the GPU where host memory is given back, within its limit.
+class GpuProcessor final : public collective::DeviceProcessor {
  public:
-  static StatusOr<std::unique_ptr<GpuProcessor>> Create(std::shared_ptr<Lanes> lanes,
+  static StatusOr<std::unique_ptr<GpuProcessor>> Create(std::shared_ptr<StreamPair> streams,
                                                         std::shared_ptr<DeviceAllocator> allocator);
 
   Device device() const override;
@@ -33,28 +33,25 @@ class GpuProcessor final : public tensor::Processor {
   Status FromHost(void* to, const void* from, size_t size_bytes) override;
   Status ToHost(void* to, const void* from, size_t size_bytes) override;
 
-  // For the waits from now on.
-  void SetPatience(Patience patience) { patience_ = std::move(patience); }
-
-  // True if the GPU was given anything to do since this was asked last.
-  bool TakeWasUsed() { return std::exchange(was_used_, false); }
+  void SetWaitLimit(collective::WaitLimit limit) override { wait_limit_ = std::move(limit); }
+  bool TakeWasUsed() override { return std::exchange(was_used_, false); }
 
  private:
-  GpuProcessor(std::shared_ptr<Lanes> lanes, std::shared_ptr<DeviceAllocator> allocator,
+  GpuProcessor(std::shared_ptr<StreamPair> streams, std::shared_ptr<DeviceAllocator> allocator,
                std::unique_ptr<HostCopier> copier)
-      : lanes_(std::move(lanes)),
+      : streams_(std::move(streams)),
         allocator_(std::move(allocator)),
         copier_(std::move(copier)),
-        elements_(lanes_->gpu().shared_from_this()) {}
+        elements_(streams_->gpu().shared_from_this()) {}
   // Before work on this memory.
   Status Begin(const void* memory, size_t size_bytes);
   Status Begin(const tensor::Tensor& tensor) { return Begin(tensor.data(), tensor.size_bytes()); }
 
-  const std::shared_ptr<Lanes> lanes_;
+  const std::shared_ptr<StreamPair> streams_;
   const std::shared_ptr<DeviceAllocator> allocator_;
   const std::unique_ptr<HostCopier> copier_;
   Elements elements_;
-  Patience patience_{Deadline::After(std::chrono::hours(24 * 365))};
+  collective::WaitLimit wait_limit_{Deadline::After(std::chrono::hours(24 * 365))};
   bool was_used_ = false;
 };
 

@@ -24,30 +24,30 @@ HostCopier::~HostCopier() {
   // The GPU may still read or write it.
   const Deadline deadline = Deadline::After(std::chrono::seconds(2));
   for (Chunk& chunk : chunks_) {
-    const Status settled = Settle(chunk, {deadline});
+    const Status settled = AwaitChunk(chunk, {deadline});
     if (settled.ok() || !gpu_->Loss().ok()) gpu_->FreeHost(chunk.memory);
   }
 }
 
-Status HostCopier::Settle(Chunk& chunk, const Patience& patience) {
+Status HostCopier::AwaitChunk(Chunk& chunk, const collective::WaitLimit& limit) {
   if (!chunk.is_used) return OkStatus();
-  LOCKSTEP_RETURN_IF_ERROR(Await(*chunk.done, patience, "a copy"));
+  LOCKSTEP_RETURN_IF_ERROR(Await(*chunk.done, limit, "a copy"));
   chunk.is_used = false;
   return OkStatus();
 }
 
-StatusOr<HostCopier::Chunk*> HostCopier::Next(const Patience& patience) {
+StatusOr<HostCopier::Chunk*> HostCopier::Next(const collective::WaitLimit& limit) {
   Chunk& chunk = chunks_[next_];
   next_ = (next_ + 1) % chunks_.size();
-  LOCKSTEP_RETURN_IF_ERROR(Settle(chunk, patience));
+  LOCKSTEP_RETURN_IF_ERROR(AwaitChunk(chunk, limit));
   return &chunk;
 }
 
 Status HostCopier::ToGpu(Stream& stream, void* to, const void* from, size_t size_bytes,
-                         const Patience& patience) {
+                         const collective::WaitLimit& limit) {
   for (size_t offset = 0; offset < size_bytes; offset += kChunkBytes) {
     const size_t size = std::min(kChunkBytes, size_bytes - offset);
-    LOCKSTEP_ASSIGN_OR_RETURN(Chunk* const chunk, Next(patience));
+    LOCKSTEP_ASSIGN_OR_RETURN(Chunk* const chunk, Next(limit));
     std::memcpy(chunk->memory, static_cast<const std::byte*>(from) + offset, size);
     LOCKSTEP_RETURN_IF_ERROR(
         stream.Copy(static_cast<std::byte*>(to) + offset, chunk->memory, size));
@@ -58,14 +58,14 @@ Status HostCopier::ToGpu(Stream& stream, void* to, const void* from, size_t size
 }
 
 Status HostCopier::FromGpu(Stream& stream, void* to, const void* from, size_t size_bytes,
-                           const Patience& patience) {
+                           const collective::WaitLimit& limit) {
   size_t asked = 0;   // bytes that are on their way, or here
   size_t copied = 0;  // bytes in `to`
   size_t oldest = next_;
   while (copied < size_bytes) {
     while (asked < size_bytes && asked - copied < kChunks * kChunkBytes) {
       const size_t size = std::min(kChunkBytes, size_bytes - asked);
-      LOCKSTEP_ASSIGN_OR_RETURN(Chunk* const chunk, Next(patience));
+      LOCKSTEP_ASSIGN_OR_RETURN(Chunk* const chunk, Next(limit));
       LOCKSTEP_RETURN_IF_ERROR(
           stream.Copy(chunk->memory, static_cast<const std::byte*>(from) + asked, size));
       LOCKSTEP_RETURN_IF_ERROR(stream.Record(*chunk->done));
@@ -74,7 +74,7 @@ Status HostCopier::FromGpu(Stream& stream, void* to, const void* from, size_t si
     }
     Chunk& chunk = chunks_[oldest];
     oldest = (oldest + 1) % chunks_.size();
-    LOCKSTEP_RETURN_IF_ERROR(Settle(chunk, patience));
+    LOCKSTEP_RETURN_IF_ERROR(AwaitChunk(chunk, limit));
     const size_t size = std::min(kChunkBytes, size_bytes - copied);
     std::memcpy(static_cast<std::byte*>(to) + copied, chunk.memory, size);
     copied += size;

@@ -28,10 +28,10 @@ class HostCopier {
   // In `stream`'s order. Returns when `from` may be changed; the copy itself is the stream's
   // affair.
   Status ToGpu(Stream& stream, void* to, const void* from, size_t size_bytes,
-               const Patience& patience);
+               const collective::WaitLimit& limit);
   // After all that `stream` was given. Returns when `to` holds the bytes.
   Status FromGpu(Stream& stream, void* to, const void* from, size_t size_bytes,
-                 const Patience& patience);
+                 const collective::WaitLimit& limit);
 
  private:
   // Pinned memory, and when what was last done with it is done.
@@ -43,9 +43,9 @@ class HostCopier {
 
   explicit HostCopier(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
   // Waits until `chunk` is not on its way any more.
-  static Status Settle(Chunk& chunk, const Patience& patience);
-  // The chunk used longest ago, settled.
-  StatusOr<Chunk*> Next(const Patience& patience);
+  static Status AwaitChunk(Chunk& chunk, const collective::WaitLimit& limit);
+  // The chunk used longest ago, which may be used again.
+  StatusOr<Chunk*> Next(const collective::WaitLimit& limit);
 
   const std::shared_ptr<Gpu> gpu_;
   std::vector<Chunk> chunks_;

@@ -4,8 +4,9 @@
 
 namespace lockstep::cuda {
 
-Region::Region(std::shared_ptr<Lanes> lanes, Range memory, std::shared_ptr<void> owner)
-    : lanes_(std::move(lanes)), memory_(memory), owner_(std::move(owner)) {
+Region::Region(std::shared_ptr<StreamPair> streams, collective::MemoryRange memory,
+               std::shared_ptr<void> owner)
+    : streams_(std::move(streams)), memory_(memory), owner_(std::move(owner)) {
   blocks_.Extend(memory.size_bytes / kAlignment * kAlignment);
 }
 
@@ -36,13 +37,13 @@ Status Region::Free(void* address, Stream& stream) {
   tensor::BlockPool::Block* const block = found->second;
   live_.erase(found);
   // Whoever gets it next uses it in the compute stream, or after what is there now.
-  if (&stream == &lanes_->compute()) {
+  if (&stream == &streams_->compute()) {
     blocks_.Free(block);
     return OkStatus();
   }
   std::shared_ptr<Event> until;
   if (events_.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(until, lanes_->gpu().NewEvent(/*timed=*/false));
+    LOCKSTEP_ASSIGN_OR_RETURN(until, streams_->gpu().NewEvent(/*timed=*/false));
   } else {
     until = std::move(events_.back());
     events_.pop_back();

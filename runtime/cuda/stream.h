@@ -1,11 +1,11 @@
 // Streams, events and kernels: what a GPU does in which order.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
 #include "runtime/base/status.h"
+#include "runtime/collective/device.h"
 
 // CUDA's and HIP's own handles, by the names that their headers give them.
 struct CUstream_st;
@@ -20,18 +20,8 @@ struct Kernel {
   CUfunc_st* handle = nullptr;
 };
 
-// A point in a stream's work.
-//
-// Threads: IsDone() from any; the rest one at a time.
-class Event {
- public:
-  virtual ~Event() = default;
-  // True once everything before the point where it was recorded last is done. The error of work on
-  // this GPU that failed, whichever work that was: CUDA does not say.
-  virtual StatusOr<bool> IsDone() const = 0;
-  // GPU time from `earlier` to this one; both timed, and done.
-  virtual StatusOr<std::chrono::nanoseconds> Since(const Event& earlier) const = 0;
-};
+// A point in a stream's work, as it was recorded last.
+class Event : public collective::DeviceEvent {};
 
 // Work that is done one after the other. What is put in is begun some time later; the caller does
 // not wait.

@@ -7,15 +7,18 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/device.h"
 #include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/gloo/gloo.h"
 #include "runtime/collective/message/message_communicator.h"
 #include "runtime/collective/mpi/mpi.h"
+#include "runtime/collective/nccl/nccl.h"
+#include "runtime/collective/nccl/nccl_device.h"
 #include "runtime/collective/shm/shm.h"
 #include "runtime/collective/two_level/two_level_communicator.h"
-#include "services/worker/topology.h"
+#include "services/worker/join/topology.h"
 
 namespace lockstep::worker {
 namespace {
@@ -46,7 +49,7 @@ constexpr std::chrono::milliseconds kConnectRetryPause{500};
 constexpr std::chrono::seconds kLeavingTime{3};
 
 struct Attempt {
-  const Place& place;
+  const Membership& membership;
   const WorldOptions& options;
   uint64_t number;  // of trying
   const std::atomic<bool>& cancelled;
@@ -54,20 +57,20 @@ struct Attempt {
   std::string data_address = {};
 
   // Of this world, this time.
-  uint64_t key() const { return Mix(place.epoch.value, number); }
+  uint64_t key() const { return Mix(membership.epoch.value, number); }
 };
 
 Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
   collective::shm::Options options;
-  options.rank = attempt.place.rank;
+  options.rank = attempt.membership.rank;
   options.arena = attempt.options.arena;
-  options.arena_names = attempt.place.segments;
+  options.arena_names = attempt.membership.segments;
   options.members = members;
   options.world = attempt.key();
   // Workers make their arenas before they ask to join.
   options.arenas_exist = true;
   // Who waits while others cross the network waits long, and their processors are needed.
-  if (static_cast<int>(members.size()) < attempt.place.world_size()) {
+  if (static_cast<int>(members.size()) < attempt.membership.world_size()) {
     options.wait.yield_for = kYieldBesideNetwork;
   }
   return collective::shm::Connect(options, attempt.deadline, &attempt.cancelled);
@@ -76,13 +79,13 @@ Connected ConnectShm(const Attempt& attempt, const std::vector<Rank>& members) {
 StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwork(
     const Attempt& attempt, const std::string& backend) {
   if (backend == kMpi) {
-    const collective::mpi::Options options{attempt.place.rank, attempt.place.world_size(),
+    const collective::mpi::Options options{attempt.membership.rank, attempt.membership.world_size(),
                                            attempt.key(), attempt.options.rendezvous};
     return collective::mpi::Connect(options, attempt.deadline, &attempt.cancelled);
   }
   collective::gloo::Options options;
-  options.rank = attempt.place.rank;
-  options.size = attempt.place.world_size();
+  options.rank = attempt.membership.rank;
+  options.size = attempt.membership.world_size();
   options.world = attempt.key();
   options.rendezvous = attempt.options.rendezvous;
   options.address = attempt.data_address;
@@ -91,7 +94,7 @@ StatusOr<std::unique_ptr<collective::message::MessageCommunicator>> ConnectNetwo
 
 // All ranks tell each other how `what` went. OK if it went well everywhere.
 Status ShareOutcome(const Attempt& attempt, uint64_t what, const Status& mine) {
-  std::vector<Rank> all(attempt.place.segments.size());
+  std::vector<Rank> all(attempt.membership.segments.size());
   std::iota(all.begin(), all.end(), 0);
   LOCKSTEP_ASSIGN_OR_RETURN(
       const auto failed,
@@ -104,7 +107,7 @@ Status ShareOutcome(const Attempt& attempt, uint64_t what, const Status& mine) {
 // Ranks that share memory by that, and the nodes with each other by the network's backend.
 Connected ConnectNodes(const Attempt& attempt, const Topology& topology,
                        const std::string& backend) {
-  const std::vector<Rank>& own = topology.NodeOf(attempt.place.rank);
+  const std::vector<Rank>& own = topology.NodeOf(attempt.membership.rank);
   Connected node = std::unique_ptr<collective::Communicator>();
   if (own.size() > 1) node = ConnectShm(attempt, own);
   LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kNodesJoined, node.status()));
@@ -169,15 +172,10 @@ Connected TryToConnect(Attempt attempt, const Topology& topology, const std::str
 }
 
 // The same for the GPUs of the ranks, whose CPUs are connected by `cpus`.
-StatusOr<std::unique_ptr<collective::nccl::World>> ConnectGpus(const Attempt& attempt,
+StatusOr<std::unique_ptr<collective::DeviceWorld>> ConnectGpus(const Attempt& attempt,
                                                                collective::Communicator& cpus) {
   collective::nccl::Options options;
-  if (GpuSide* const gpu = attempt.options.gpu) {
-    options.lanes = gpu->lanes();
-    options.allocator = gpu->allocator()->BesideRegion();
-    options.registered = gpu->registered();
-    options.make_room = [allocator = gpu->allocator()] { allocator->Trim(); };
-  }
+  if (attempt.options.gpu != nullptr) collective::nccl::UseDevice(*attempt.options.gpu, &options);
   options.machine = ThisHost().machine;
   options.host = &cpus;
   options.rendezvous = attempt.options.rendezvous;
@@ -212,22 +210,23 @@ Status AnyBackendAvailable() {
                      "; gloo: ", Message(gloo));
 }
 
-StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
-                             const std::atomic<bool>& cancelled, Deadline deadline) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Reach> reach,
-                            FindReach(place.segments, *options.rendezvous, cancelled, deadline));
-  Topology topology = DrawTopology(reach);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(place.communicator, topology));
-  const std::string why = Explain(place.communicator, topology);
+StatusOr<ConnectedWorld> ConnectWorld(const Membership& membership, const WorldOptions& options,
+                                      const std::atomic<bool>& cancelled, Deadline deadline) {
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<MappedRanks> mapped,
+      ExchangeMappedRanks(membership.segments, *options.rendezvous, cancelled, deadline));
+  Topology topology = DrawTopology(mapped);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string backend, Choose(membership.communicator, topology));
+  const std::string why = Explain(membership.communicator, topology);
   // Chosen by the operator: then ranks that share memory do without it.
-  if (place.communicator == kGloo || place.communicator == kMpi)
-    topology = AllAlone(place.world_size());
+  if (membership.communicator == kGloo || membership.communicator == kMpi)
+    topology = AllAlone(membership.world_size());
   for (uint64_t number = 0;; ++number) {
-    const Attempt attempt{place, options, number, cancelled, deadline};
+    const Attempt attempt{membership, options, number, cancelled, deadline};
     Connected communicator = TryToConnect(attempt, topology, backend);
     Status status = communicator.status();
     if (status.ok()) {
-      World world{*std::move(communicator), nullptr, why};
+      ConnectedWorld world{*std::move(communicator), nullptr, why};
       if (!options.with_gpus) return world;
       auto gpus = ConnectGpus(attempt, *world.communicator);
       status = gpus.status();
@@ -241,6 +240,34 @@ StatusOr<World> ConnectWorld(const Place& place, const WorldOptions& options,
     if (PauseOrCancelled(cancelled)) return Aborted("connecting the ranks was cancelled");
   }
 }
+
+Status CheckDevice(const WorkerOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Device device, ParseDevice(options.device));
+  if (device.type == DeviceType::kCpu) return OkStatus();
+  const std::string what = "device " + options.device + " cannot be used";
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(collective::nccl::Available(options.nccl_library), what));
+  collective::nccl::SetDefaultsOfProcess(options.data_plaintext == "loopback");
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<collective::DeviceFacts> seen, ListDevices(options));
+  if (device.index >= static_cast<int>(seen.size())) {
+    return NotFound(what, ": this process sees ", seen.size(), " GPUs, counted from 0");
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<collective::DeviceFacts>> ListDevices(const WorkerOptions& options) {
+  return collective::nccl::ListDevices(options.nccl_library);
+}
+
+StatusOr<std::shared_ptr<collective::Accelerator>> OpenDevice(
+    int index, const WorkerOptions& options, std::function<std::string()> describe_memory_use) {
+  return collective::nccl::OpenDevice({index, options.device_memory_bytes,
+                                       std::move(describe_memory_use),
+                                       options.registered_memory_bytes, options.nccl_library});
+}
+
+std::string HostOfDevices() { return collective::nccl::HostName(ThisHost().machine); }
+
+bool AwaitDeviceEndings(Deadline deadline) { return collective::nccl::AwaitEndings(deadline); }
 
 void EndBackends() {
   const Status left = collective::mpi::LeaveJob(Deadline::After(kLeavingTime));

@@ -6,7 +6,7 @@
 #include "runtime/base/resources.h"
 #include "runtime/control/zmq/zmq_context.h"
 #include "services/process/service_main.h"
-#include "services/worker/output_forwarder.h"
+#include "services/worker/output/output_forwarder.h"
 #include "services/worker/settings.h"
 #include "services/worker/worker.h"
 

@@ -8,20 +8,19 @@
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
 #include "runtime/base/random.h"
-#include "runtime/collective/nccl/nccl.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
-#include "services/worker/addresses.h"
 #include "services/worker/backends.h"
-#include "services/worker/envelope.h"
-#include "services/worker/rank_source.h"
+#include "services/worker/gpu/gpu_watch.h"
+#include "services/worker/join/addresses.h"
+#include "services/worker/join/envelope.h"
+#include "services/worker/join/rank_source.h"
 
 namespace lockstep::worker {
 namespace {
 
 constexpr std::chrono::hours kUntilWoken{1};
-constexpr std::chrono::hours kUntilBroken{24 * 365};
 constexpr std::chrono::milliseconds kLookAtGpuEvery{1};
 constexpr std::chrono::seconds kLookAtIdleGpuEvery{1};
 constexpr std::chrono::seconds kLongestEnd{2};
@@ -53,6 +52,7 @@ StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                                 const std::function<bool()>& must_stop) {
   WorkerOptions options = given;
   LOCKSTEP_ASSIGN_OR_RETURN(options.rank, ChooseRank(given, ThisProcess()));
+  // Later it would have to leave the others alone.
   LOCKSTEP_RETURN_IF_ERROR(CheckDevice(options));
   // What killed processes left behind would otherwise stay until the machine restarts.
   SharedSegment::Sweep(SharedSegment::kNamePrefix);
@@ -136,13 +136,26 @@ void Worker::Interrupt(const std::string& why) {
   cancel_connecting_ = true;
   wake_up_.Signal();
   metrics_.SetReady(Unavailable(why));
-  if (executor_ != nullptr) executor_->AbortAll(control::ErrorOf(Aborted(why)));
+  if (executor_ != nullptr) executor_->sessions().AbortAll(control::ErrorOf(Aborted(why)));
 }
 
 Status Worker::Idle() {
   std::lock_guard lock(state_mutex_);
-  const size_t sessions = executor_ == nullptr ? 0 : executor_->CountSessions();
+  const size_t sessions = executor_ == nullptr ? 0 : executor_->sessions().Count();
   return sessions == 0 ? OkStatus() : Unavailable("open sessions: ", sessions);
+}
+
+std::string Worker::DescribeMemoryUse() {
+  Executor* executor = nullptr;
+  {
+    std::lock_guard lock(state_mutex_);
+    executor = executor_;
+  }
+  return executor == nullptr ? "" : executor->sessions().DescribeMemoryUse();
+}
+
+bool Worker::LeftThreadsBehind() {
+  return !AwaitDeviceEndings(Deadline::After(std::chrono::seconds(0))) || GpuWatch::AnyLeftBehind();
 }
 
 Status Worker::Wait(Deadline deadline) {
@@ -162,9 +175,8 @@ void Worker::Run() {
     // sent its workers away listens no more.
     if (!sent_away_) (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
   }
-  gpus_.reset();
-  world_.reset();
-  if (!collective::nccl::AwaitEndings(Deadline::After(kLongestEnd))) {
+  world_.Close();
+  if (!AwaitDeviceEndings(Deadline::After(kLongestEnd))) {
     log::Warn(
         "an NCCL communicator has not ended, for its GPU or another rank, and is left behind");
   }
@@ -211,10 +223,11 @@ Status Worker::Work() {
                  : *why;
     }
     // One that was never in a world has nothing, and no rank.
-    const bool was_in_a_world = place_.controller != Epoch();
+    const bool was_in_a_world = membership_.controller != Epoch();
     if (was_in_a_world) {
-      offer.inventory = Inventory{place_.rank,   place_.controller,   place_.epoch,
-                                  worked_epoch_, place_.world_size(), executor.Inventory()};
+      offer.inventory =
+          Inventory{membership_.rank, membership_.controller,   membership_.epoch,
+                    worked_epoch_,    membership_.world_size(), executor.sessions().Inventory()};
     }
     // A connection of its own: what is queued for the lost controller is nobody else's business.
     LOCKSTEP_ASSIGN_OR_RETURN(controller_, ConnectTo(options_.controller_endpoint));
@@ -250,43 +263,44 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   auto joined =
       Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience, &sent_away);
   if (sent_away.has_value()) {
-    TakeLeave(*sent_away);
+    OnShutdown(*sent_away);
     return OkStatus();
   }
   LOCKSTEP_RETURN_IF_ERROR(joined.status());
-  Place place = *std::move(joined);
-  executor.Follow(place);
+  Membership membership = *std::move(joined);
+  executor.sessions().SetController(membership);
   metrics_.NoteJoined();
   // A controller that listens at all of its addresses is reached at the one that led here.
-  if (control::IsAnyAddress(control::HostOf(place.liveness_endpoint))) {
-    place.liveness_endpoint =
-        control::WithHost(place.liveness_endpoint, control::HostOf(options_.controller_endpoint));
+  if (control::IsAnyAddress(control::HostOf(membership.liveness_endpoint))) {
+    membership.liveness_endpoint = control::WithHost(membership.liveness_endpoint,
+                                                     control::HostOf(options_.controller_endpoint));
   }
   // Before the ranks connect: that may take longer than a silent worker is given.
   LOCKSTEP_ASSIGN_OR_RETURN(auto liveness_channel,
-                            ConnectTo(place.liveness_endpoint, std::chrono::milliseconds(0)));
-  LivenessClient liveness(std::move(liveness_channel),
-                          {place.rank, place.controller, place.watch, place.heartbeat_interval,
-                           options_.controller_timeout, &metrics_.recorder().arrivals(),
-                           &metrics_.pulse(), &tracer_, &executor.desk()},
-                          *activity_, pthread_self(),
-                          {[this](SessionId session, const AbortOrder& abort) {
-                             std::lock_guard lock(state_mutex_);
-                             metrics_.NoteAbort();
-                             if (executor_ != nullptr) executor_->Abort(session, abort);
-                           },
-                           [this](Epoch epoch) { OnWorldBroken(epoch); },
-                           [this](const Status& why) { OnControllerLost(why); },
-                           [this](const Status& why) {
-                             std::lock_guard lock(state_mutex_);
-                             dismissed_ = why;
-                             Interrupt(Message(why));
-                           }});
+                            ConnectTo(membership.liveness_endpoint, std::chrono::milliseconds(0)));
+  LivenessClient liveness(
+      std::move(liveness_channel),
+      {membership.rank, membership.controller, membership.watch, membership.heartbeat_interval,
+       options_.controller_timeout, &metrics_.recorder().arrivals(), &metrics_.liveness_health(),
+       &tracer_, &executor.register_queries()},
+      *activity_, pthread_self(),
+      {[this](SessionId session, const AbortOrder& abort) {
+         std::lock_guard lock(state_mutex_);
+         metrics_.NoteAbort();
+         if (executor_ != nullptr) executor_->sessions().Abort(session, abort);
+       },
+       [this](Epoch epoch) { OnWorldBroken(epoch); },
+       [this](const Status& why) { OnControllerLost(why); },
+       [this](const Status& why) {
+         std::lock_guard lock(state_mutex_);
+         dismissed_ = why;
+         Interrupt(Message(why));
+       }});
   rendezvous_ = liveness.rendezvous();
   // From now on its aborts arrive.
   LOCKSTEP_RETURN_IF_ERROR(
       liveness.WaitUntilHeard(wake_up_.fd(), interrupted_, Deadline::After(patience)));
-  LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(place)));
+  LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(membership)));
   return Serve(executor);
 }
 
@@ -307,65 +321,54 @@ void Worker::OnWorldBroken(Epoch epoch) {
   metrics_.SetReady(Unavailable("a worker of the cluster is lost"));
   if (executor_ != nullptr) {
     executor_->SetWorldBroken(true);
-    executor_->AbortAll(control::ErrorOf(Unavailable("a worker of the cluster is lost")));
+    executor_->sessions().AbortAll(
+        control::ErrorOf(Unavailable("a worker of the cluster is lost")));
   }
 }
 
-Status Worker::Enter(Executor& executor, Place place) {
-  place_ = std::move(place);
-  log::ThisThread().rank = place_.rank;
-  log::ThisThread().epoch = place_.epoch.value;
-  // Before sessions let go of what they have of it.
-  if (gpus_ != nullptr) gpus_->Abandon();
-  executor.Settle(place_, *controller_);
-  gpus_.reset();
-  world_.reset();
-  last_sequence_ = place_.sequence;
+Status Worker::Enter(Executor& executor, Membership membership) {
+  membership_ = std::move(membership);
+  log::ThisThread().rank = membership_.rank;
+  log::ThisThread().epoch = membership_.epoch.value;
+  world_.Abandon();
+  executor.AdoptWelcome(membership_, *controller_);
+  world_.Close();
+  last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
   {
     std::lock_guard lock(state_mutex_);
-    connecting_ = place_.epoch;
-    const bool broken = place_.epoch <= broken_;
-    if (!interrupted_) metrics_.Enter(place_.rank, place_.epoch);
+    connecting_ = membership_.epoch;
+    const bool broken = membership_.epoch <= broken_;
+    if (!interrupted_) metrics_.Enter(membership_.rank, membership_.epoch);
     executor.SetWorldBroken(broken);
     cancel_connecting_ = interrupted_ || broken;
   }
   // A rank may come late: it finishes what it executes first. Nobody may give up alone meanwhile,
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
   // all are told.
-  rendezvous_->Enter(place_.epoch);
-  WorldOptions world_options;
-  world_options.arena = arena_;
-  world_options.rendezvous = rendezvous_;
-  world_options.data_address = [this] { return DataAddress(options_); };
-  world_options.nccl_library = options_.nccl_library;
-  world_options.on_trouble = [this](const Status& why) {
-    log::Warn("worker tries to connect again: ", Message(why));
-    (void)SendTrouble(*controller_, place_, Message(why));
-  };
-  const auto connect = [&]() -> StatusOr<World> {
-    LOCKSTEP_ASSIGN_OR_RETURN(world_options.with_gpus, TakeGpu(executor));
-    world_options.gpu = gpu_.get();
-    return ConnectWorld(place_, world_options, cancel_connecting_, Deadline::After(kUntilBroken));
-  };
-  StatusOr<World> world = connect();
-  if (!world.ok()) {
+  rendezvous_->Enter(membership_.epoch);
+  const Status connected =
+      world_.Connect(membership_, rendezvous_, cancel_connecting_, {executor, *bulk_, metrics_},
+                     [this](const Status& why) {
+                       log::Warn("worker tries to connect again: ", Message(why));
+                       (void)SendTrouble(*controller_, membership_, Message(why));
+                     });
+  if (!connected.ok()) {
     // Cancelled: a rank was lost, and there will be another world; or this worker ends.
-    if (world.status().code() != StatusCode::kAborted) return world.status();
-    log::Warn("worker is not connected in epoch ", place_.epoch.value, ": ",
-              Message(world.status()));
+    if (connected.code() != StatusCode::kAborted) return connected;
+    log::Warn("worker is not connected in epoch ", membership_.epoch.value, ": ",
+              Message(connected));
     return OkStatus();
   }
-  world_ = std::move(world->communicator);
-  gpus_ = std::move(world->gpus);
-  executor.SetWorld({world_.get(), gpus_.get()});
+  executor.SetWorld(world_.links());
   {
     std::lock_guard lock(state_mutex_);
-    if (!interrupted_ && broken_ < place_.epoch) metrics_.SetReady(OkStatus());
+    if (!interrupted_ && broken_ < membership_.epoch) metrics_.SetReady(OkStatus());
   }
-  log::Info("worker ", place_.rank, " of ", place_.world_size(), " in cluster ", place_.cluster,
-            " is ready, backend ", world_->backend(), " (", world->why, ")");
-  return SendReady(*controller_, place_, world_->backend(), world->why);
+  const std::string_view backend = world_.links().cpus->backend();
+  log::Info("worker ", membership_.rank, " of ", membership_.world_size(), " in cluster ",
+            membership_.cluster, " is ready, backend ", backend, " (", world_.why(), ")");
+  return SendReady(*controller_, membership_, backend, world_.why());
 }
 
 Status Worker::Serve(Executor& executor) {
@@ -380,22 +383,22 @@ Status Worker::Serve(Executor& executor) {
     }
     executor.LookAtGpu();
     LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
-    Orphans& orphans = executor.orphans();
-    orphans.FreeEnded();
-    executor.AnswerDesk();
-    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.desk().fd()};
-    descriptors.insert(descriptors.end(), orphans.descriptors().begin(),
-                       orphans.descriptors().end());
+    LentMemoryReclaimer& lent_memory = executor.sessions().lent_memory();
+    lent_memory.FreeEnded();
+    executor.AnswerRegisterQueries();
+    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.register_queries().fd()};
+    descriptors.insert(descriptors.end(), lent_memory.descriptors().begin(),
+                       lent_memory.descriptors().end());
     // An idle GPU may be lost, too.
-    const Deadline until = executor.IsGpuBusy() ? Deadline::After(kLookAtGpuEvery)
-                           : gpu_ != nullptr    ? Deadline::After(kLookAtIdleGpuEvery)
-                                                : Deadline::After(kUntilWoken);
+    const Deadline until = executor.IsGpuBusy()      ? Deadline::After(kLookAtGpuEvery)
+                           : world_.gpu() != nullptr ? Deadline::After(kLookAtIdleGpuEvery)
+                                                     : Deadline::After(kUntilWoken);
     waiter.Wait(channels, descriptors, until);
   }
   return OkStatus();
 }
 
-void Worker::TakeLeave(const std::string& why) {
+void Worker::OnShutdown(const std::string& why) {
   sent_away_ = true;
   log::Info("the controller stops, and sends its workers away: ", why);
 }
@@ -403,24 +406,24 @@ void Worker::TakeLeave(const std::string& why) {
 StatusOr<bool> Worker::Handle(Executor& executor, const control::Message& message) {
   LOCKSTEP_ASSIGN_OR_RETURN(Envelope envelope, ReadEnvelope(message));
   if (const auto* shutdown = std::get_if<Envelope::Shutdown>(&envelope.content)) {
-    TakeLeave(shutdown->why);
+    OnShutdown(shutdown->why);
     return false;
   }
-  if (auto* welcome = std::get_if<Place>(&envelope.content)) {
-    if (welcome->rank != place_.rank || welcome->epoch <= place_.epoch) {
+  if (auto* welcome = std::get_if<Membership>(&envelope.content)) {
+    if (welcome->rank != membership_.rank || welcome->epoch <= membership_.epoch) {
       return Internal("a welcome as rank ", welcome->rank, " in epoch ", welcome->epoch,
-                      " for rank ", place_.rank, " in epoch ", place_.epoch);
+                      " for rank ", membership_.rank, " in epoch ", membership_.epoch);
     }
     LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(*welcome)));
     return true;
   }
-  if (envelope.epoch != place_.epoch) {
-    return Internal("a message of epoch ", envelope.epoch, " in epoch ", place_.epoch);
+  if (envelope.epoch != membership_.epoch) {
+    return Internal("a message of epoch ", envelope.epoch, " in epoch ", membership_.epoch);
   }
   if (const auto* refused = std::get_if<Envelope::Refused>(&envelope.content)) return refused->why;
   if (auto* batch = std::get_if<BatchContext>(&envelope.content)) {
     batch->taken = Recorder::Clock::now();
-    if (place_.controller_is_here) {
+    if (membership_.controller_is_here) {
       batch->times.in_transit = batch->taken.time_since_epoch() - batch->sent;
     }
     return HandleBatch(executor, *batch, envelope.sequence, message[1]);
@@ -437,7 +440,7 @@ StatusOr<bool> Worker::HandleBatch(Executor& executor, const BatchContext& batch
   }
   last_sequence_ = sequence;
   activity_->Receive(sequence);
-  worked_epoch_ = place_.epoch;
+  worked_epoch_ = membership_.epoch;
   executor.ExecuteBatch(batch, body);
   return true;
 }

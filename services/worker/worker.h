@@ -13,7 +13,6 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/communicator.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
@@ -23,15 +22,15 @@
 #include "runtime/module/function.h"
 #include "runtime/tensor/arena.h"
 #include "services/metrics/metrics_server.h"
-#include "services/worker/bulk_server.h"
-#include "services/worker/executor.h"
-#include "services/worker/gpu_side.h"
-#include "services/worker/join.h"
-#include "services/worker/liveness_client.h"
+#include "services/worker/bulk/bulk_server.h"
+#include "services/worker/execute/executor.h"
+#include "services/worker/join/join.h"
 #include "services/worker/options.h"
-#include "services/worker/output_forwarder.h"
-#include "services/worker/tracer.h"
-#include "services/worker/worker_metrics.h"
+#include "services/worker/output/output_forwarder.h"
+#include "services/worker/report/liveness_client.h"
+#include "services/worker/report/tracer.h"
+#include "services/worker/report/worker_metrics.h"
+#include "services/worker/world_connection.h"
 
 namespace lockstep::worker {
 
@@ -86,23 +85,17 @@ class Worker {
   Status Serve(Executor& executor);
   // False when it is time to stop.
   // The controller has stopped in order, and says why.
-  void TakeLeave(const std::string& why);
+  void OnShutdown(const std::string& why);
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
   StatusOr<bool> HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
                              const control::Frame& body);
   // Takes a welcome in: gives the old world up, connects with the ranks of the new one, and says
   // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
   // be another welcome, or none.
-  Status Enter(Executor& executor, Place place);
+  Status Enter(Executor& executor, Membership membership);
 
-  // worker_gpu.cc
-  // OK if this machine has what the worker is to use. Later it would have to leave the others
-  // alone.
-  static Status CheckDevice(const WorkerOptions& options);
-  // Chooses this worker's GPU with all other ranks, if it is to have one and has none yet. True if
-  // any rank has one.
-  StatusOr<bool> TakeGpu(Executor& executor);
-  std::string TellHolders();
+  // Which sessions hold how much memory. Threads: any.
+  std::string DescribeMemoryUse();
 
   // On the liveness thread.
   void OnWorldBroken(Epoch epoch);
@@ -122,11 +115,9 @@ class Worker {
   module::FunctionTable functions_;
   const std::shared_ptr<control::ActivityPage> activity_;
   // The executing thread's.
-  Place place_;
+  Membership membership_;
   std::shared_ptr<ControllerRendezvous> rendezvous_;
-  std::unique_ptr<GpuSide> gpu_;
-  std::unique_ptr<collective::Communicator> world_;  // null: the ranks are not connected
-  std::unique_ptr<collective::nccl::World> gpus_;    // null: no rank has a GPU
+  WorldConnection world_{options_, arena_, [this] { return DescribeMemoryUse(); }};
   uint64_t last_sequence_ = 0;
   Epoch worked_epoch_;      // the world in which a batch was executed last
   bool sent_away_ = false;  // by the controller's shutdown

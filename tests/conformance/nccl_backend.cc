@@ -14,7 +14,7 @@
 #include "runtime/cuda/device_allocator.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/host_copier.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/arena.h"
 #include "tests/conformance/finishing.h"
 #include "tests/conformance/ranks.h"
@@ -26,25 +26,25 @@ namespace {
 
 class GpuCopies final : public DeviceCopies {
  public:
-  GpuCopies(cuda::Lanes& lanes, std::unique_ptr<cuda::HostCopier> copier)
-      : lanes_(lanes), copier_(std::move(copier)) {
+  GpuCopies(cuda::StreamPair& streams, std::unique_ptr<cuda::HostCopier> copier)
+      : streams_(streams), copier_(std::move(copier)) {
     OfThisThread() = this;
   }
   ~GpuCopies() override { OfThisThread() = nullptr; }
 
   void ToDevice(void* to, const void* from, size_t size_bytes) override {
-    Expect(lanes_.BeforeCompute({to, size_bytes}));
-    Expect(copier_->ToGpu(lanes_.compute(), to, from, size_bytes, {Patience()}));
+    Expect(streams_.BeforeCompute({to, size_bytes}));
+    Expect(copier_->ToGpu(streams_.compute(), to, from, size_bytes, {Patience()}));
   }
   void FromDevice(void* to, const void* from, size_t size_bytes) override {
-    Expect(lanes_.BeforeCompute({from, size_bytes}));
-    Expect(copier_->FromGpu(lanes_.compute(), to, from, size_bytes, {Patience()}));
+    Expect(streams_.BeforeCompute({from, size_bytes}));
+    Expect(copier_->FromGpu(streams_.compute(), to, from, size_bytes, {Patience()}));
   }
 
  private:
   static void Expect(const Status& status) { EXPECT_TRUE(status.ok()) << status; }
 
-  cuda::Lanes& lanes_;
+  cuda::StreamPair& streams_;
   const std::unique_ptr<cuda::HostCopier> copier_;
 };
 
@@ -62,7 +62,7 @@ StatusOr<std::unique_ptr<Communicator>> ConnectCpus(int rank, const std::vector<
 
 struct GpuRank {
   std::shared_ptr<tensor::Arena> arena;
-  std::shared_ptr<cuda::Lanes> lanes;
+  std::shared_ptr<cuda::StreamPair> streams;
   std::shared_ptr<KnowingAllocator> allocator;
   std::unique_ptr<GpuCopies> copies;
   std::unique_ptr<Communicator> comm;
@@ -72,23 +72,23 @@ StatusOr<GpuRank> ConnectGpu(int rank, int gpu_index, const std::vector<std::str
                              const std::string& folder) {
   GpuRank self;
   LOCKSTEP_ASSIGN_OR_RETURN(auto gpu, cuda::OpenGpu(gpu_index));
-  LOCKSTEP_ASSIGN_OR_RETURN(self.lanes, cuda::Lanes::Create(gpu));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto allocator, cuda::DeviceAllocator::Create(self.lanes));
+  LOCKSTEP_ASSIGN_OR_RETURN(self.streams, cuda::StreamPair::Create(gpu));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto allocator, cuda::DeviceAllocator::Create(self.streams));
   self.allocator = std::make_shared<KnowingAllocator>(allocator);
   LOCKSTEP_ASSIGN_OR_RETURN(auto copier, cuda::HostCopier::Create(gpu));
-  self.copies = std::make_unique<GpuCopies>(*self.lanes, std::move(copier));
+  self.copies = std::make_unique<GpuCopies>(*self.streams, std::move(copier));
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
                             ConnectCpus(rank, names, &self.arena));
   nccl::Options options;
-  options.lanes = self.lanes;
+  options.streams = self.streams;
   options.allocator = allocator;
   options.host = host.get();
   options.rendezvous = std::make_shared<FolderRendezvous>(folder, rank);
   LOCKSTEP_ASSIGN_OR_RETURN(const auto world, nccl::Connect(options, Patience()));
   // What was begun is over when nothing is left in the stream.
-  const auto finish = [lanes = self.lanes](Deadline deadline) -> Status {
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto event, lanes->gpu().NewEvent());
-    LOCKSTEP_RETURN_IF_ERROR(lanes->communication().Record(*event));
+  const auto finish = [streams = self.streams](Deadline deadline) -> Status {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto event, streams->gpu().NewEvent());
+    LOCKSTEP_RETURN_IF_ERROR(streams->communication().Record(*event));
     return cuda::Await(*event, {deadline}, "an operation");
   };
   LOCKSTEP_ASSIGN_OR_RETURN(auto comm, world->Over(host, Patience()));

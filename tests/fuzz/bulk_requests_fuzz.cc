@@ -9,7 +9,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/tensor/storage.h"
 #include "schemas/bulk.capnp.h"
-#include "services/worker/bulk_server.h"
+#include "services/worker/bulk/bulk_server.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
 #include "tests/fuzz/targets.h"

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "runtime/base/deadline.h"
-#include "services/worker/envelope.h"
+#include "services/worker/join/envelope.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/targets.h"
 #include "tests/fuzz/worker_parts.h"
@@ -18,11 +18,11 @@ namespace {
 void Take(const control::Message& message) {
   auto envelope = worker::ReadEnvelope(message);
   if (!envelope.ok()) return;
-  if (auto* place = std::get_if<worker::Place>(&envelope->content)) {
+  if (auto* membership = std::get_if<worker::Membership>(&envelope->content)) {
     // What the worker makes of its times.
-    (void)Deadline::After(place->collective_timeout).Remaining();
-    (void)Deadline::After(place->heartbeat_interval).Remaining();
-    SharedWorker().Enter(std::move(*place));
+    (void)Deadline::After(membership->collective_timeout).Remaining();
+    (void)Deadline::After(membership->heartbeat_interval).Remaining();
+    SharedWorker().Enter(std::move(*membership));
   } else if (const auto* batch = std::get_if<worker::BatchContext>(&envelope->content)) {
     SharedWorker().executor().ExecuteBatch(*batch, message[1]);
   }

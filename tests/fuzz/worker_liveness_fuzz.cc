@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "services/worker/liveness_client.h"
+#include "services/worker/report/liveness_client.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scripted_channel.h"
 #include "tests/fuzz/targets.h"
@@ -37,7 +37,7 @@ void TakeLivenessOfController(const uint8_t* data, size_t size) {
         std::make_unique<ScriptedClientChannel>(script, [](const control::Message&) {}), options,
         activity, pthread_self(),
         {[](SessionId session, const worker::AbortOrder& abort) {
-           parts.executor().Abort(session, abort);
+           parts.executor().sessions().Abort(session, abort);
          },
          [](Epoch) {}, [](const Status&) {}, [](const Status&) {}});
     script.WaitUntilDone();

@@ -57,28 +57,28 @@ WorkerParts::WorkerParts() : controller_(script_, [](const control::Message&) {}
                .communicator;
 }
 
-worker::Place WorkerParts::Alone() const {
-  worker::Place place;
-  place.segments = {arena_->name()};
-  return place;
+worker::Membership WorkerParts::Alone() const {
+  worker::Membership membership;
+  membership.segments = {arena_->name()};
+  return membership;
 }
 
-worker::Place WorkerParts::AloneWithSession() const {
-  worker::Place place = Alone();
-  place.collective_timeout = std::chrono::seconds(5);
-  place.flow_window_bytes = 1 << 20;
+worker::Membership WorkerParts::AloneWithSession() const {
+  worker::Membership membership = Alone();
+  membership.collective_timeout = std::chrono::seconds(5);
+  membership.flow_window_bytes = 1 << 20;
   control::SessionRecord session;
   session.id = kSession;
   session.token = "token";
-  place.sessions.push_back(session);
-  return place;
+  membership.sessions.push_back(session);
+  return membership;
 }
 
-void WorkerParts::Enter(worker::Place place) {
-  executor_->Follow(place);
-  place_ = std::move(place);
-  executor_->Settle(place_, controller_);
-  if (place_.world_size() == 1) executor_->SetWorld({world_.get(), nullptr});
+void WorkerParts::Enter(worker::Membership membership) {
+  executor_->sessions().SetController(membership);
+  membership_ = std::move(membership);
+  executor_->AdoptWelcome(membership_, controller_);
+  if (membership_.world_size() == 1) executor_->SetWorld({world_.get(), nullptr});
 }
 
 void WorkerParts::Clear() { Enter(Alone()); }

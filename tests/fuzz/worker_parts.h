@@ -8,11 +8,11 @@
 #include "runtime/control/activity_page.h"
 #include "runtime/module/function.h"
 #include "runtime/tensor/arena.h"
-#include "services/worker/bulk_server.h"
-#include "services/worker/executor.h"
+#include "services/worker/bulk/bulk_server.h"
+#include "services/worker/execute/executor.h"
+#include "services/worker/join/membership.h"
 #include "services/worker/options.h"
-#include "services/worker/place.h"
-#include "services/worker/recorder.h"
+#include "services/worker/report/recorder.h"
 #include "tests/fuzz/scripted_channel.h"
 
 namespace lockstep::fuzz {
@@ -29,11 +29,11 @@ class WorkerParts {
   worker::Executor& executor() { return *executor_; }
   tensor::Arena& arena() { return *arena_; }
 
-  // As the worker does with a welcome: in this place the executor goes on. Its ranks are connected
-  // if it is the only one.
-  void Enter(worker::Place place);
-  // A place as the only rank, in which the session kSession is open.
-  worker::Place AloneWithSession() const;
+  // As the worker does with a welcome: the executor goes on with this membership. Its ranks are
+  // connected if it is the only one.
+  void Enter(worker::Membership membership);
+  // That of the only rank, in which the session kSession is open.
+  worker::Membership AloneWithSession() const;
   // No session is left.
   void Clear();
 
@@ -42,7 +42,7 @@ class WorkerParts {
   void MakeRegisters();
 
  private:
-  worker::Place Alone() const;
+  worker::Membership Alone() const;
 
   worker::WorkerOptions options_;
   Script script_;
@@ -51,7 +51,7 @@ class WorkerParts {
   module::FunctionTable functions_;
   control::ActivityPage activity_;
   ScriptedClientChannel controller_;
-  worker::Place place_;
+  worker::Membership membership_;
   std::unique_ptr<collective::Communicator> world_;
   worker::Recorder recorder_;
   std::unique_ptr<worker::Executor> executor_;

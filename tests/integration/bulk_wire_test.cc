@@ -12,7 +12,7 @@
 #include "runtime/client/bulk_transfer.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/storage.h"
-#include "services/worker/bulk_server.h"
+#include "services/worker/bulk/bulk_server.h"
 #include "tests/support/tcp_proxy.h"
 
 namespace lockstep {

@@ -16,7 +16,7 @@
 #include "runtime/cuda/await.h"
 #include "runtime/cuda/device_allocator.h"
 #include "runtime/cuda/gpu.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/arena.h"
 #include "tools/bench/communicator_ranks.h"
 #include "tools/bench/report.h"
@@ -45,8 +45,8 @@ class GpuRank {
     std::unique_ptr<GpuRank> self(new GpuRank);
     LOCKSTEP_ASSIGN_OR_RETURN(auto gpu, cuda::OpenGpu(rank));
     LOCKSTEP_RETURN_IF_ERROR(gpu->Bind());
-    LOCKSTEP_ASSIGN_OR_RETURN(self->lanes_, cuda::Lanes::Create(gpu));
-    LOCKSTEP_ASSIGN_OR_RETURN(self->allocator_, cuda::DeviceAllocator::Create(self->lanes_));
+    LOCKSTEP_ASSIGN_OR_RETURN(self->streams_, cuda::StreamPair::Create(gpu));
+    LOCKSTEP_ASSIGN_OR_RETURN(self->allocator_, cuda::DeviceAllocator::Create(self->streams_));
     LOCKSTEP_ASSIGN_OR_RETURN(self->arena_,
                               tensor::Arena::Create({.name = names[static_cast<size_t>(rank)]}));
     collective::shm::Options cpus;
@@ -56,7 +56,7 @@ class GpuRank {
     cpus.arena = self->arena_;
     LOCKSTEP_ASSIGN_OR_RETURN(self->host_, collective::shm::Connect(cpus, Patience()));
     nccl::Options options;
-    options.lanes = self->lanes_;
+    options.streams = self->streams_;
     options.allocator = self->allocator_;
     options.host = self->host_.get();
     options.key = names.size();
@@ -106,7 +106,7 @@ class GpuRank {
     const Buffer bytes{&id, sizeof id, DType::kUInt8};
     LOCKSTEP_RETURN_IF_ERROR(host_->Broadcast(bytes, bytes, 0, Patience()));
     LOCKSTEP_ASSIGN_OR_RETURN(
-        plain_, nccl::Handle::Init(*library_, lanes_->gpu().shared_from_this(), id, host_->rank(),
+        plain_, nccl::Handle::Init(*library_, streams_->gpu().shared_from_this(), id, host_->rank(),
                                    host_->size(), Patience(), nullptr));
     return OkStatus();
   }
@@ -117,8 +117,8 @@ class GpuRank {
 
   // Until the GPU has done everything, on all ranks.
   Status Drain() {
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto done, lanes_->gpu().NewEvent());
-    LOCKSTEP_RETURN_IF_ERROR(lanes_->communication().Record(*done));
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto done, streams_->gpu().NewEvent());
+    LOCKSTEP_RETURN_IF_ERROR(streams_->communication().Record(*done));
     LOCKSTEP_RETURN_IF_ERROR(cuda::Await(*done, {Patience()}, "a burst"));
     return host_->Barrier(Patience());
   }
@@ -137,7 +137,7 @@ class GpuRank {
   }
 
   Status PlainBurst(const tensor::Storage& memory, std::vector<double>* times) {
-    auto* const stream = nccl::ToNative(lanes_->communication().handle());
+    auto* const stream = nccl::ToNative(streams_->communication().handle());
     LOCKSTEP_RETURN_IF_ERROR(plain_->Run(
         "ncclAllReduce", Patience(), nullptr, [&](const nccl::Library& library, ncclComm_t comm) {
           ncclResult_t state = ncclSuccess;
@@ -160,11 +160,11 @@ class GpuRank {
   StatusOr<double> BandwidthOf(const tensor::Storage& memory,
                                const std::function<Status()>& burst) {
     LOCKSTEP_RETURN_IF_ERROR(burst());
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto began, lanes_->gpu().NewEvent(/*timed=*/true));
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto ended, lanes_->gpu().NewEvent(/*timed=*/true));
-    LOCKSTEP_RETURN_IF_ERROR(lanes_->communication().Record(*began));
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto began, streams_->gpu().NewEvent(/*timed=*/true));
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto ended, streams_->gpu().NewEvent(/*timed=*/true));
+    LOCKSTEP_RETURN_IF_ERROR(streams_->communication().Record(*began));
     LOCKSTEP_RETURN_IF_ERROR(burst());
-    LOCKSTEP_RETURN_IF_ERROR(lanes_->communication().Record(*ended));
+    LOCKSTEP_RETURN_IF_ERROR(streams_->communication().Record(*ended));
     LOCKSTEP_RETURN_IF_ERROR(cuda::Await(*ended, {Patience()}, "a burst"));
     LOCKSTEP_ASSIGN_OR_RETURN(const std::chrono::duration<double> took, ended->Since(*began));
     const double n = host_->size();
@@ -172,12 +172,12 @@ class GpuRank {
     return bytes / took.count() * 1e-9;
   }
 
-  std::shared_ptr<cuda::Lanes> lanes_;
+  std::shared_ptr<cuda::StreamPair> streams_;
   std::shared_ptr<cuda::DeviceAllocator> allocator_;
   std::shared_ptr<tensor::Arena> arena_;
   std::shared_ptr<collective::Communicator> host_;
-  std::unique_ptr<nccl::World> world_;
-  std::unique_ptr<nccl::GpuCommunicator> ours_;
+  std::unique_ptr<collective::DeviceWorld> world_;
+  std::unique_ptr<collective::DeviceCommunicator> ours_;
   const nccl::Library* library_ = nullptr;
   std::unique_ptr<nccl::Handle> plain_;
 };

@@ -11,7 +11,7 @@
 #include "runtime/cuda/device_allocator.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/host_copier.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/gpu_collectives.h"
 #include "tools/bench/report.h"
@@ -32,7 +32,7 @@ constexpr int kCopies = 8;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-cuda::Patience Soon() { return {Deadline::After(std::chrono::seconds(60))}; }
+collective::WaitLimit Soon() { return {Deadline::After(std::chrono::seconds(60))}; }
 
 StatusOr<double> CallsPerSecond(Session& session, const DRef& nop, int calls) {
   const auto began = Clock::now();
@@ -75,9 +75,9 @@ struct CopyBench {
     CopyBench bench;
     LOCKSTEP_ASSIGN_OR_RETURN(bench.gpu, cuda::OpenGpu(0));
     LOCKSTEP_RETURN_IF_ERROR(bench.gpu->Bind());
-    LOCKSTEP_ASSIGN_OR_RETURN(bench.lanes, cuda::Lanes::Create(bench.gpu));
+    LOCKSTEP_ASSIGN_OR_RETURN(bench.streams, cuda::StreamPair::Create(bench.gpu));
     LOCKSTEP_ASSIGN_OR_RETURN(bench.copier, cuda::HostCopier::Create(bench.gpu));
-    LOCKSTEP_ASSIGN_OR_RETURN(bench.allocator, cuda::DeviceAllocator::Create(bench.lanes));
+    LOCKSTEP_ASSIGN_OR_RETURN(bench.allocator, cuda::DeviceAllocator::Create(bench.streams));
     LOCKSTEP_ASSIGN_OR_RETURN(bench.there, bench.allocator->Allocate(size_bytes));
     LOCKSTEP_ASSIGN_OR_RETURN(bench.other, bench.allocator->Allocate(size_bytes));
     LOCKSTEP_ASSIGN_OR_RETURN(void* const pinned, bench.gpu->AllocateHost(size_bytes));
@@ -93,7 +93,7 @@ struct CopyBench {
     for (int i = 0; i < kCopies; ++i) {
       const auto began = Clock::now();
       LOCKSTEP_RETURN_IF_ERROR(copy());
-      LOCKSTEP_RETURN_IF_ERROR(lanes->compute().Record(*done));
+      LOCKSTEP_RETURN_IF_ERROR(streams->compute().Record(*done));
       LOCKSTEP_RETURN_IF_ERROR(cuda::Await(*done, Soon(), "a copy"));
       rates.push_back(static_cast<double>(ordinary.size()) / Seconds(Clock::now() - began) * 1e-9);
     }
@@ -101,7 +101,7 @@ struct CopyBench {
   }
 
   std::shared_ptr<cuda::Gpu> gpu;
-  std::shared_ptr<cuda::Lanes> lanes;
+  std::shared_ptr<cuda::StreamPair> streams;
   std::unique_ptr<cuda::HostCopier> copier;
   std::shared_ptr<cuda::DeviceAllocator> allocator;
   std::shared_ptr<tensor::Storage> there;
@@ -113,7 +113,7 @@ struct CopyBench {
 Status MeasureCopies(const Settings& settings, Report& report) {
   const size_t size_bytes = (settings.quick ? 16 : 256) * kMiB;
   LOCKSTEP_ASSIGN_OR_RETURN(CopyBench bench, CopyBench::Create(size_bytes));
-  cuda::Stream& stream = bench.lanes->compute();
+  cuda::Stream& stream = bench.streams->compute();
   struct Direction {
     std::string what;
     std::function<Status()> ours;
@@ -134,7 +134,7 @@ Status MeasureCopies(const Settings& settings, Report& report) {
        {{"cuMemcpyAsync", plain(ordinary, there)}, {"... to pinned", plain(pinned, there)}}},
       {"GPU to the same GPU",
        [&]() -> Status {
-         LOCKSTEP_RETURN_IF_ERROR(bench.lanes->BeforeCompute({there, size_bytes}));
+         LOCKSTEP_RETURN_IF_ERROR(bench.streams->BeforeCompute({there, size_bytes}));
          return stream.CopyRows(bench.other->data(), size_bytes, there, size_bytes, size_bytes, 1);
        },
        {{"cuMemcpyAsync", plain(bench.other->data(), there)}}},

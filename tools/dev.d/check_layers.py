@@ -9,6 +9,7 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+COMMENT = re.compile(r"//.*")
 TOP_LEVEL = ("schemas", "runtime", "services", "tools", "examples", "tests", "third_party")
 
 CLIENT_SIDE = {"schemas", "runtime/base", "runtime/control", "runtime/control/keys", "runtime/trace"}
@@ -20,13 +21,12 @@ WORKER_SERVICE = (
         "runtime/registers",
         "runtime/module",
         "runtime/collective",
+        "runtime/collective/device.h",
         "runtime/collective/shm",
         "runtime/collective/gloo",
         "runtime/collective/message",
         "runtime/collective/mpi",
         "runtime/collective/two_level",
-        "runtime/collective/nccl",
-        "runtime/cuda",
     }
 )
 PROGRAM = {"services/config", "services/process"}
@@ -42,28 +42,39 @@ LAYERS = {
     "runtime/trace": {"schemas", "runtime/base", "runtime/control"},
     "runtime/client": CLIENT_SIDE,
     "runtime/tensor": {"runtime/base"},
-    "runtime/cuda": WORKER_SIDE | {"runtime/cuda/kernels"},
+    # The device interface is in runtime/collective, whose implementation for GPUs is made of this.
+    "runtime/cuda": WORKER_SIDE | {"runtime/cuda/kernels", "runtime/collective/device.h"},
     # What includes CUDA's headers.
-    "runtime/cuda/nvml": {"runtime/base", "runtime/cuda"},
-    "runtime/cuda/driver": {"runtime/base", "runtime/cuda", "runtime/cuda/kernels"},
+    "runtime/cuda/nvml": {"runtime/base", "runtime/cuda", "runtime/collective/device.h"},
+    "runtime/cuda/driver": {
+        "runtime/base",
+        "runtime/cuda",
+        "runtime/cuda/kernels",
+        "runtime/collective/device.h",
+    },
     "runtime/cuda/kernels": WORKER_SIDE,
     "runtime/registers": WORKER_SIDE,
     "runtime/module": WORKER_SIDE | {"runtime/registers"},
     # What modules are written with. They are loaded anywhere, so it finds libcuda by itself.
     "runtime/module/kit": {"runtime/base", "runtime/cuda/driver"},
-    "runtime/collective": WORKER_SIDE,
+    "runtime/collective": WORKER_SIDE | {"runtime/collective/device.h"},
+    # What a worker needs of an accelerator.
+    "runtime/collective/device.h": WORKER_SIDE,
     # A backend is known to the worker and its tests alone.
     "runtime/collective/shm": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/message": WORKER_SIDE | {"runtime/collective"},
     "runtime/collective/gloo": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/mpi": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
     "runtime/collective/two_level": WORKER_SIDE | {"runtime/collective", "runtime/collective/message"},
-    "runtime/collective/nccl": WORKER_SIDE | {"runtime/collective", "runtime/cuda"},
+    "runtime/collective/nccl": WORKER_SIDE
+    | {"runtime/collective", "runtime/collective/device.h", "runtime/cuda"},
     # Knows no service: the tables of settings are beside the options that they fill in.
     "services/config": {"runtime/base", "runtime/control/keys"},
     "services/metrics": {"runtime/base"},
     "services/controller": CLIENT_SIDE | {"services/metrics"},
     "services/worker": WORKER_SERVICE | {"services/metrics"},
+    # The list of backends.
+    "services/worker/backends.cc": WORKER_SERVICE | {"runtime/collective/nccl", "services/worker"},
     "services/controller/settings": {"runtime/base", "services/config", "services/controller"},
     "services/worker/settings": {"runtime/base", "services/config", "services/worker"},
     # What the two programs share, and the programs themselves: they read configuration files.
@@ -95,6 +106,24 @@ LAYERS = {
 # Measures any layer; the command line it starts as a program.
 LAYERS["tools/bench"] = set(LAYERS) - {"tools/cli", "examples", "tests"}
 
+# Words that only some layers may say: where, and why.
+CUDA_LAYERS = {
+    "runtime/cuda",
+    "runtime/cuda/nvml",
+    "runtime/cuda/driver",
+    "runtime/cuda/kernels",
+    "runtime/collective/nccl",
+    "runtime/module/kit",
+    "services/worker/backends.cc",
+    "tools/bench",
+    "tests",
+}
+GUARDED_NAMES = re.compile(r"\b(?:cuda|nccl)::\w+")
+WHY_GUARDED = (
+    "a worker knows accelerators by runtime/collective/device.h alone, so that another kind of them is one folder "
+    "and one entry in services/worker/backends.cc"
+)
+
 
 def layer_of(path):
     matches = [layer for layer in LAYERS if path == layer or path.startswith((layer + "/", layer + "."))]
@@ -108,8 +137,12 @@ def complaints(path):
             yield f"{path}: in no layer: add its folder to {sys.argv[0]}"
         return
     with open(path, encoding="utf-8") as file:
-        included = INCLUDE.findall(file.read())
+        text = file.read()
+    included = INCLUDE.findall(text)
     allowed = LAYERS[layer]
+    if layer not in CUDA_LAYERS:
+        for name in sorted(set(GUARDED_NAMES.findall(COMMENT.sub("", text)))):
+            yield f"{path}: names {name}: {WHY_GUARDED}"
     for name in included:
         if not name.startswith(tuple(top + "/" for top in TOP_LEVEL)):
             if os.path.exists(os.path.join(os.path.dirname(path), name)):
@@ -117,7 +150,8 @@ def complaints(path):
             continue
         target = layer_of(name)
         if allowed is not None and target != layer and target not in allowed:
-            yield f'{path}: {layer} must not include "{name}" ({target})'
+            why = f": {WHY_GUARDED}" if target in CUDA_LAYERS and layer.startswith("services") else ""
+            yield f'{path}: {layer} must not include "{name}" ({target}){why}'
 
 
 def main():

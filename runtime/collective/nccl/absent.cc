@@ -21,7 +21,7 @@ StatusOr<std::shared_ptr<RegisteredMemory>> RegisteredMemory::Allocate(const std
                                                                        size_t) {
   return Absent();
 }
-StatusOr<std::unique_ptr<World>> Connect(const Options&, Deadline, const std::atomic<bool>*) {
+StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options&, Deadline, const std::atomic<bool>*) {
   return Absent();
 }
 

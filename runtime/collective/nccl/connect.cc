@@ -20,10 +20,10 @@ struct GpuName {
   std::string shown;  // for people
 
   static GpuName Of(const Options& options) {
-    if (options.lanes == nullptr) return {};
+    if (options.streams == nullptr) return {};
     char host[256] = {};
     (void)gethostname(host, sizeof host - 1);
-    const std::string& bus_id = options.lanes->gpu().facts().bus_id;
+    const std::string& bus_id = options.streams->gpu().facts().bus_id;
     const std::string id = options.machine.empty() ? host : options.machine;
     return {HostName(id) + "/" + bus_id, HostName(host) + "/" + bus_id};
   }
@@ -81,12 +81,12 @@ StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Libra
     return Internal("rank 0 has given no unique id of NCCL's");
   }
   std::memcpy(id.internal, ids[0].data(), sizeof id.internal);
-  LOCKSTEP_RETURN_IF_ERROR(options.lanes->gpu().Bind());
-  return Handle::Init(nccl, options.lanes->gpu().shared_from_this(), id, rank, options.host->size(),
-                      deadline, cancelled);
+  LOCKSTEP_RETURN_IF_ERROR(options.streams->gpu().Bind());
+  return Handle::Init(nccl, options.streams->gpu().shared_from_this(), id, rank,
+                      options.host->size(), deadline, cancelled);
 }
 
-class NcclWorld final : public World {
+class NcclWorld final : public DeviceWorld {
  public:
   // `device` is null if this rank has no GPU, `handle` if not all have one.
   NcclWorld(std::shared_ptr<Device> device, std::unique_ptr<Handle> handle,
@@ -96,18 +96,18 @@ class NcclWorld final : public World {
         members_(std::move(members)),
         without_gpu_(std::move(without_gpu)) {}
 
-  StatusOr<std::unique_ptr<GpuCommunicator>> Over(std::shared_ptr<Communicator> host,
-                                                  Deadline deadline,
-                                                  const std::atomic<bool>* cancelled) override {
+  StatusOr<std::unique_ptr<DeviceCommunicator>> Over(std::shared_ptr<Communicator> host,
+                                                     Deadline deadline,
+                                                     const std::atomic<bool>* cancelled) override {
     const absl::Span<const Rank> ranks = host->members();
-    if (WithoutGpu(ranks).has_value()) return std::unique_ptr<GpuCommunicator>();
+    if (WithoutDevice(ranks).has_value()) return std::unique_ptr<DeviceCommunicator>();
     const bool is_whole = std::equal(ranks.begin(), ranks.end(), members_.begin(), members_.end());
     LOCKSTEP_ASSIGN_OR_RETURN(
-        std::unique_ptr<GpuCommunicator> made,
+        std::unique_ptr<DeviceCommunicator> made,
         NcclCommunicator::Make(device_, host, is_whole ? handle_.get() : nullptr, deadline,
                                cancelled));
     if (device_->registered == nullptr) return made;
-    return std::unique_ptr<GpuCommunicator>(
+    return std::unique_ptr<DeviceCommunicator>(
         std::make_unique<StagingCommunicator>(device_, std::move(host), std::move(made)));
   }
 
@@ -116,7 +116,7 @@ class NcclWorld final : public World {
     if (handle_ != nullptr) handle_->Abort(Unavailable("a rank of the world was lost"));
   }
 
-  std::optional<Rank> WithoutGpu(absl::Span<const Rank> ranks) const override {
+  std::optional<Rank> WithoutDevice(absl::Span<const Rank> ranks) const override {
     const auto found =
         std::find_first_of(ranks.begin(), ranks.end(), without_gpu_.begin(), without_gpu_.end());
     return found == ranks.end() ? std::nullopt : std::optional(*found);
@@ -146,10 +146,10 @@ std::string Version(const std::string& library) {
   return loaded.ok() ? (*loaded)->VersionText() : "";
 }
 
-StatusOr<std::unique_ptr<World>> Connect(const Options& options, Deadline deadline,
-                                         const std::atomic<bool>* cancelled) {
+StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline deadline,
+                                               const std::atomic<bool>* cancelled) {
   const absl::Span<const Rank> members = options.host->members();
-  const bool has_gpu = options.lanes != nullptr;
+  const bool has_gpu = options.streams != nullptr;
   // Before NCCL is asked: it would tell only the two that share one.
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<std::string> told,
@@ -166,8 +166,8 @@ StatusOr<std::unique_ptr<World>> Connect(const Options& options, Deadline deadli
   std::unique_ptr<Handle> handle;
   if (has_gpu) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Library* const nccl, LoadLibrary(options.library));
-    const auto gpu = options.lanes->gpu().shared_from_this();
-    device.reset(new Device{*nccl, options.lanes, options.allocator, options.registered,
+    const auto gpu = options.streams->gpu().shared_from_this();
+    device.reset(new Device{*nccl, options.streams, options.allocator, options.registered,
                             options.make_room, false, cuda::Elements(gpu)});
     if (options.make_room) options.make_room();
     if (without_gpu.empty()) {

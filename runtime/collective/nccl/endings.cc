@@ -70,8 +70,8 @@ void EndOnThread(std::function<void()> end) {
   }
 }
 
-void AbortAfter(std::shared_ptr<Connection> connection, std::shared_ptr<cuda::Gpu> gpu,
-                std::shared_ptr<cuda::Event> before, Status cause) {
+void AbortAfter(std::shared_ptr<DeviceConnection> connection, std::shared_ptr<cuda::Gpu> gpu,
+                std::shared_ptr<DeviceEvent> before, Status cause) {
   EndOnThread([connection = std::move(connection), gpu = std::move(gpu), before = std::move(before),
                cause = std::move(cause)] {
     Status awaited = gpu->Bind();

@@ -7,7 +7,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/nccl/connection.h"
+#include "runtime/collective/device.h"
 #include "runtime/cuda/gpu.h"
 
 namespace lockstep::collective::nccl {
@@ -19,8 +19,8 @@ void EndOnThread(std::function<void()> end);
 // Aborts `connection` when the GPU has come to `before` (null: at once), so that what was put in
 // until then is not cut off here; and a second later, for its peers may be behind, and what NCCL
 // has yet to send them goes with an abort. Returns at once.
-void AbortAfter(std::shared_ptr<Connection> connection, std::shared_ptr<cuda::Gpu> gpu,
-                std::shared_ptr<cuda::Event> before, Status cause);
+void AbortAfter(std::shared_ptr<DeviceConnection> connection, std::shared_ptr<cuda::Gpu> gpu,
+                std::shared_ptr<DeviceEvent> before, Status cause);
 
 // Keeps what NCCL may use until the process ends.
 void LeaveBehind(std::shared_ptr<void> kept);

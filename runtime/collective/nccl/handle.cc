@@ -105,7 +105,7 @@ StatusOr<std::unique_ptr<Handle>> Handle::Init(const Library& library,
       library.ncclCommInitRankConfig(handle->slot_.get(), size, id, rank, &config);
   handle->comm_ = *handle->slot_;
   LOCKSTEP_RETURN_IF_ERROR(ToStatus(library, begun, "ncclCommInitRankConfig", nullptr));
-  LOCKSTEP_RETURN_IF_ERROR(handle->Settle("ncclCommInitRankConfig", deadline, cancelled));
+  LOCKSTEP_RETURN_IF_ERROR(handle->AwaitNccl("ncclCommInitRankConfig", deadline, cancelled));
   handle->in_order_ = true;
   return handle;
 }
@@ -130,7 +130,7 @@ StatusOr<std::unique_ptr<Handle>> Handle::SplitAll(int rank, Deadline deadline,
     unfinished_.push_back(child->slot_);
     LOCKSTEP_RETURN_IF_ERROR(ToStatus(library_, begun, "ncclCommSplit", use.comm()));
   }
-  LOCKSTEP_RETURN_IF_ERROR(Settle("ncclCommSplit", deadline, cancelled));
+  LOCKSTEP_RETURN_IF_ERROR(AwaitNccl("ncclCommSplit", deadline, cancelled));
   {
     // Aborted before this, it has taken the new one with it.
     const Use use(*this);
@@ -138,7 +138,7 @@ StatusOr<std::unique_ptr<Handle>> Handle::SplitAll(int rank, Deadline deadline,
     unfinished_.clear();
   }
   child->comm_ = *child->slot_;
-  LOCKSTEP_RETURN_IF_ERROR(child->Settle("ncclCommSplit", deadline, cancelled));
+  LOCKSTEP_RETURN_IF_ERROR(child->AwaitNccl("ncclCommSplit", deadline, cancelled));
   child->in_order_ = true;
   return child;
 }
@@ -155,7 +155,7 @@ void Handle::Register(std::shared_ptr<RegisteredMemory> memory, Deadline deadlin
                                                    memory_->size_bytes(), &registration_),
                           "ncclCommRegister", use.comm());
   }
-  if (registered.ok()) registered = Settle("ncclCommRegister", deadline, nullptr);
+  if (registered.ok()) registered = AwaitNccl("ncclCommRegister", deadline, nullptr);
   if (!registered.ok()) log::Warn("collectives copy on their way: ", Message(registered));
 }
 
@@ -180,7 +180,7 @@ void Handle::EndLater(bool in_order) {
   });
 }
 
-Status Handle::Settle(const char* what, Deadline deadline, const std::atomic<bool>* cancelled) {
+Status Handle::AwaitNccl(const char* what, Deadline deadline, const std::atomic<bool>* cancelled) {
   Backoff backoff(kPace);
   while (true) {
     {
@@ -211,7 +211,7 @@ Status Handle::Run(const char* what, Deadline deadline, const std::atomic<bool>*
     in_progress = result == ncclInProgress;
   }
   if (!in_progress) return OkStatus();
-  const Status settled = Settle(what, deadline, cancelled);
+  const Status settled = AwaitNccl(what, deadline, cancelled);
   if (!settled.ok()) in_order_ = false;
   return settled;
 }

@@ -10,7 +10,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "runtime/collective/nccl/connection.h"
+#include "runtime/collective/device.h"
 #include "runtime/collective/nccl/library.h"
 #include "runtime/collective/nccl/memory.h"
 #include "runtime/cuda/gpu.h"
@@ -23,7 +23,7 @@ namespace lockstep::collective::nccl {
 // which nobody waits (endings.h).
 //
 // Threads: Abort() and is_aborted() from any; the rest one at a time.
-class Handle final : public Connection {
+class Handle final : public DeviceConnection {
  public:
   // The rank `rank` of `size`, which all give the same `id`, and come before `deadline`.
   // `cancelled` may be null. Errors: kDeadlineExceeded, kAborted; kUnavailable or kInternal with
@@ -73,7 +73,7 @@ class Handle final : public Connection {
   Handle(const Library& library, std::shared_ptr<cuda::Gpu> gpu)
       : library_(library), gpu_(std::move(gpu)) {}
   // Until NCCL is through with what it was asked for.
-  Status Settle(const char* what, Deadline deadline, const std::atomic<bool>* cancelled);
+  Status AwaitNccl(const char* what, Deadline deadline, const std::atomic<bool>* cancelled);
   // Ends it on a thread of its own: in order if all ranks do so within a moment, else by an abort.
   // With mutex_ held, while nobody uses it, or by the destructor.
   void EndLater(bool in_order);

@@ -4,7 +4,7 @@
 // CPUs: who does not come, calls something else, or ended, is found out and told there as for any
 // backend, and nothing reaches a GPU of which not all ranks are sure. Then the operation is put
 // into the communication stream, and returns; its result is there in the stream's order
-// (cuda::Lanes). What goes wrong from then on, Connection::Health() tells.
+// (cuda::StreamPair). What goes wrong from then on, DeviceConnection::Health() tells.
 //
 // Where the results differ from other backends': sums of float16 and bfloat16 are rounded by NCCL
 // at every addition; min and max of NaNs are NCCL's; and the order in which ranks are combined is
@@ -16,26 +16,24 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
-#include "runtime/collective/nccl/connection.h"
+#include "runtime/collective/device_communicator.h"
 #include "runtime/collective/nccl/endings.h"
 #include "runtime/collective/nccl/memory.h"
 #include "runtime/collective/rendezvous.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "runtime/tensor/storage.h"
 
 namespace lockstep::collective::nccl {
 
 struct Options {
   // Where operations are put into, on this rank's GPU; null: this rank has none.
-  std::shared_ptr<cuda::Lanes> lanes;
+  std::shared_ptr<cuda::StreamPair> streams;
   // Memory of that GPU, for what operations work in; none of it is registered.
   std::shared_ptr<tensor::Allocator> allocator;
   // Called before NCCL allocates memory of its own: gives back what `allocator` keeps. May be
@@ -66,34 +64,6 @@ std::string Version(const std::string& library = "");
 // NCCL_HOSTID says otherwise if it is set, to let several ranks work on one GPU.
 std::string HostName(const std::string& otherwise);
 
-// Connects the GPUs of some ranks.
-class GpuCommunicator : public Communicator {
- public:
-  virtual std::shared_ptr<Connection> connection() const = 0;
-  // Ends what the ranks tell each other by their CPUs, as Abort() does, so that nothing more
-  // reaches the GPU. What is there goes on. Any thread, at any time.
-  virtual void AbortHost(const Status& cause) = 0;
-  // Before an operation `what` on host memory, by the ranks' host communicator: OK if no rank means
-  // to do one on its GPU instead. As Communicator's operations otherwise.
-  virtual Status AgreeOnHostMemory(const std::string& what, Deadline deadline) = 0;
-};
-
-// The GPUs of the world's ranks.
-class World {
- public:
-  virtual ~World() = default;
-  // A communicator for the GPUs of `host`'s ranks, some or all of the world's, which all call this
-  // at the same time. Calls of `host` by others come between its operations, not beside them. Null
-  // if one of the ranks has no GPU.
-  virtual StatusOr<std::unique_ptr<GpuCommunicator>> Over(
-      std::shared_ptr<Communicator> host, Deadline deadline,
-      const std::atomic<bool>* cancelled = nullptr) = 0;
-  // A rank was lost, so the ranks do not end this together: nobody waits for the others to.
-  virtual void Abandon() = 0;
-  // The first of these ranks that has no GPU; none: all have one.
-  virtual std::optional<Rank> WithoutGpu(absl::Span<const Rank> ranks) const = 0;
-};
-
 // Connects this rank's GPU with those of all others in `options.host`. Ranks without one call it,
 // too.
 //
@@ -102,7 +72,7 @@ class World {
 //         kFailedPrecondition two ranks have the same GPU
 //         kDeadlineExceeded  names the ranks that did not come
 //         kAborted           `cancelled`
-StatusOr<std::unique_ptr<World>> Connect(const Options& options, Deadline deadline,
-                                         const std::atomic<bool>* cancelled = nullptr);
+StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline deadline,
+                                               const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace lockstep::collective::nccl

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/collective/nccl/share.h"
+#include "runtime/collective/nccl/agreement.h"
 
 namespace lockstep::collective::nccl {
 namespace {
@@ -18,7 +18,7 @@ constexpr uint64_t kFirstPlace = 2;
 }  // namespace
 
 bool StagingCommunicator::IsRegistered(ConstBuffer buffer) const {
-  const cuda::Range all{device_->registered->data(), device_->registered->size_bytes()};
+  const MemoryRange all{device_->registered->data(), device_->registered->size_bytes()};
   return buffer.count > 0 && all.Meets(RangeOf(buffer));
 }
 
@@ -42,26 +42,26 @@ StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, Const
 }
 
 Status StagingCommunicator::Copy(void* to, const void* from, size_t size_bytes) {
-  cuda::Lanes& lanes = *device_->lanes;
-  LOCKSTEP_RETURN_IF_ERROR(lanes.BeginCommunication());
-  LOCKSTEP_RETURN_IF_ERROR(lanes.communication().Copy(to, from, size_bytes));
-  const cuda::Range used[] = {{to, size_bytes}, {from, size_bytes}};
-  return lanes.EndCommunication(used);
+  cuda::StreamPair& streams = *device_->streams;
+  LOCKSTEP_RETURN_IF_ERROR(streams.BeginCommunication());
+  LOCKSTEP_RETURN_IF_ERROR(streams.communication().Copy(to, from, size_bytes));
+  const MemoryRange used[] = {{to, size_bytes}, {from, size_bytes}};
+  return streams.EndCommunication(used);
 }
 
 Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Work& work) {
-  const cuda::Range out = RangeOf(send);
-  const cuda::Range in = RangeOf(recv);
+  const MemoryRange out = RangeOf(send);
+  const MemoryRange in = RangeOf(recv);
   ConstBuffer from = send;
   Buffer to = recv;
   std::shared_ptr<tensor::Storage> send_copy;
   std::shared_ptr<tensor::Storage> recv_copy;
-  const auto copy_of = [&](const cuda::Range& range) {
+  const auto copy_of = [&](const MemoryRange& range) {
     return device_->allocator->Allocate(range.size_bytes);
   };
   if (IsRegistered(send) && IsRegistered(recv) && out.Meets(in)) {
     // Done in place, or in a part of it: the larger holds the other, and so does its copy.
-    const cuda::Range& whole = out.size_bytes > in.size_bytes ? out : in;
+    const MemoryRange& whole = out.size_bytes > in.size_bytes ? out : in;
     LOCKSTEP_ASSIGN_OR_RETURN(send_copy, copy_of(whole));
     auto* const copy = static_cast<std::byte*>(send_copy->data());
     const auto* const begin = static_cast<const std::byte*>(whole.begin);

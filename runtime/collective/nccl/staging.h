@@ -14,11 +14,11 @@ namespace lockstep::collective::nccl {
 // The ranks tell each other where their buffers lie, by their CPUs. If that is not the same for
 // all, those in registered memory are copied to other memory, and back. Messages between two ranks
 // always are.
-class StagingCommunicator final : public GpuCommunicator {
+class StagingCommunicator final : public DeviceCommunicator {
  public:
   // `device->allocator` hands out memory that is not registered.
   StagingCommunicator(std::shared_ptr<Device> device, std::shared_ptr<Communicator> host,
-                      std::unique_ptr<GpuCommunicator> inner)
+                      std::unique_ptr<DeviceCommunicator> inner)
       : device_(std::move(device)), host_(std::move(host)), inner_(std::move(inner)) {}
 
   Rank rank() const override { return inner_->rank(); }
@@ -29,7 +29,7 @@ class StagingCommunicator final : public GpuCommunicator {
   void Leave(const Status& why) override { inner_->Leave(why); }
   void Abort(const Status& cause) override { inner_->Abort(cause); }
   void AbortHost(const Status& cause) override { inner_->AbortHost(cause); }
-  std::shared_ptr<Connection> connection() const override { return inner_->connection(); }
+  std::shared_ptr<DeviceConnection> connection() const override { return inner_->connection(); }
   Status AgreeOnHostMemory(const std::string& what, Deadline deadline) override {
     return Around(what, {}, {}, deadline,
                   [&](ConstBuffer, Buffer) { return inner_->AgreeOnHostMemory(what, deadline); });
@@ -67,7 +67,7 @@ class StagingCommunicator final : public GpuCommunicator {
 
   const std::shared_ptr<Device> device_;
   const std::shared_ptr<Communicator> host_;
-  const std::unique_ptr<GpuCommunicator> inner_;
+  const std::unique_ptr<DeviceCommunicator> inner_;
   std::string whole_;
 };
 

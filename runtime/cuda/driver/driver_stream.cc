@@ -11,7 +11,9 @@ namespace {
 // Copies of rows are made row by row where they lie further apart than the hardware counts.
 constexpr size_t kLargestPitch = size_t{1} << 30;
 
-CUevent HandleOf(const Event& event) { return static_cast<const DriverEvent&>(event).handle(); }
+CUevent HandleOf(const collective::DeviceEvent& event) {
+  return static_cast<const DriverEvent&>(event).handle();
+}
 CUdeviceptr AddressOf(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
 
 }  // namespace
@@ -25,7 +27,8 @@ StatusOr<bool> DriverEvent::IsDone() const {
   return true;
 }
 
-StatusOr<std::chrono::nanoseconds> DriverEvent::Since(const Event& earlier) const {
+StatusOr<std::chrono::nanoseconds> DriverEvent::Since(
+    const collective::DeviceEvent& earlier) const {
   float milliseconds = 0;
   LOCKSTEP_RETURN_IF_ERROR(
       gpu_->Check(gpu_->cuda().cuEventElapsedTime(&milliseconds, HandleOf(earlier), event_),

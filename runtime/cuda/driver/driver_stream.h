@@ -14,7 +14,7 @@ class DriverEvent final : public Event {
       : gpu_(std::move(gpu)), event_(event) {}
   ~DriverEvent() override;
   StatusOr<bool> IsDone() const override;
-  StatusOr<std::chrono::nanoseconds> Since(const Event& earlier) const override;
+  StatusOr<std::chrono::nanoseconds> Since(const collective::DeviceEvent& earlier) const override;
 
   CUevent handle() const { return event_; }
 

@@ -27,8 +27,8 @@ class NvmlMonitor final : public Monitor {
 
   std::string DriverVersion() const override { return driver_version_; }
 
-  GpuHealth Read() override {
-    GpuHealth health;
+  collective::DeviceHealth Read() override {
+    collective::DeviceHealth health;
     nvmlTemperature_t temperature{};
     temperature.version = nvmlTemperature_v1;
     temperature.sensorType = NVML_TEMPERATURE_GPU;

@@ -33,7 +33,7 @@ TEST_F(DeviceAllocatorTest, CountsWhatItHandsOutAndTakesBack) {
 
 TEST_F(DeviceAllocatorTest, TooMuchIsRefusedAndTellsWhoHoldsWhat) {
   const auto limited = DeviceAllocator::Create(
-      lanes_, {.limit_bytes = 5000, .tell_holders = [] { return "session 7 has 3000"; }});
+      streams_, {.limit_bytes = 5000, .describe_memory_use = [] { return "session 7 has 3000"; }});
   ASSERT_TRUE(limited.ok());
   const auto held = (*limited)->Allocate(3000);
   ASSERT_TRUE(held.ok());
@@ -69,15 +69,15 @@ TEST_F(DeviceAllocatorTest, MemoryThatCommunicationUsesOutlivesItsStorage) {
   const auto result = Allocate(4000);
 #ifdef LOCKSTEP_FAKE_GPU
   // Communication is late: it comes when everything else has been asked for.
-  fake_cuda::Gate gate(lanes_->communication().handle());
+  fake_cuda::Gate gate(streams_->communication().handle());
 #endif
-  ASSERT_TRUE(lanes_->BeginCommunication().ok());
-  ASSERT_TRUE(lanes_->communication().Copy(result->data(), source->data(), 4000).ok());
-  const Range used[] = {RangeOf(*source), RangeOf(*result)};
-  ASSERT_TRUE(lanes_->EndCommunication(used).ok());
+  ASSERT_TRUE(streams_->BeginCommunication().ok());
+  ASSERT_TRUE(streams_->communication().Copy(result->data(), source->data(), 4000).ok());
+  const collective::MemoryRange used[] = {RangeOf(*source), RangeOf(*result)};
+  ASSERT_TRUE(streams_->EndCommunication(used).ok());
   source.reset();
   const auto overwriting = Put(std::vector<int>(1000, -1));
-  ASSERT_TRUE(lanes_->BeforeCompute(RangeOf(*result)).ok());
+  ASSERT_TRUE(streams_->BeforeCompute(RangeOf(*result)).ok());
 #ifdef LOCKSTEP_FAKE_GPU
   gate.Open();
 #endif

@@ -29,7 +29,8 @@ TEST_F(ElementsTest, FillWritesEveryElementAndNothingElse) {
   for (const DType dtype : {DType::kUInt8, DType::kUInt16, DType::kFloat32, DType::kFloat64}) {
     const size_t size = SizeOf(dtype);
     const auto memory = Put(Bytes((kCount + 1) * size, std::byte{7}));
-    ASSERT_TRUE(elements_->Fill(lanes_->compute(), {memory->data(), kCount, dtype}, kPattern).ok());
+    ASSERT_TRUE(
+        elements_->Fill(streams_->compute(), {memory->data(), kCount, dtype}, kPattern).ok());
     Bytes expected;
     for (size_t i = 0; i < kCount * size; ++i) {
       expected.push_back(static_cast<std::byte>(kPattern >> (i % size * 8) & 0xff));
@@ -53,7 +54,7 @@ TEST_F(ElementsTest, EveryPairOfDTypesIsCastAsOnTheHost) {
       tensor::CastElements({source.data(), kCount, from}, {expected.data(), kCount, to});
       const auto result = Allocate(expected.size());
       ASSERT_TRUE(elements_
-                      ->Cast(lanes_->compute(), {memory->data(), kCount, from},
+                      ->Cast(streams_->compute(), {memory->data(), kCount, from},
                              {result->data(), kCount, to})
                       .ok());
       const Bytes cast = Get<std::byte>(result->data(), expected.size());
@@ -80,7 +81,7 @@ TEST_F(ElementsTest, ArangeCountsInIntegersExactly) {
   const uint64_t begin = (uint64_t{1} << 62) + 1;
   const auto memory = Allocate(kCount * 8);
   ASSERT_TRUE(elements_
-                  ->Arange(lanes_->compute(), {memory->data(), kCount, DType::kInt64},
+                  ->Arange(streams_->compute(), {memory->data(), kCount, DType::kInt64},
                            {.exact = true, .int_begin = begin, .int_step = uint64_t(-3)})
                   .ok());
   const auto result = Get<uint64_t>(memory->data(), kCount);
@@ -90,7 +91,7 @@ TEST_F(ElementsTest, ArangeCountsInIntegersExactly) {
 TEST_F(ElementsTest, ArangeCountsInDoublesAsTheHostDoes) {
   const auto memory = Allocate(kCount * 4);
   ASSERT_TRUE(elements_
-                  ->Arange(lanes_->compute(), {memory->data(), kCount, DType::kFloat32},
+                  ->Arange(streams_->compute(), {memory->data(), kCount, DType::kFloat32},
                            {.exact = false, .float_begin = 0.1, .float_step = 0.3})
                   .ok());
   const auto result = Get<float>(memory->data(), kCount);
@@ -102,9 +103,10 @@ TEST_F(ElementsTest, ArangeCountsInDoublesAsTheHostDoes) {
 }
 
 TEST_F(ElementsTest, NoElementsAreNoWork) {
-  EXPECT_TRUE(elements_->Fill(lanes_->compute(), {nullptr, 0, DType::kFloat32}, 1).ok());
+  EXPECT_TRUE(elements_->Fill(streams_->compute(), {nullptr, 0, DType::kFloat32}, 1).ok());
   EXPECT_TRUE(
-      elements_->Cast(lanes_->compute(), {nullptr, 0, DType::kFloat32}, {nullptr, 0, DType::kInt8})
+      elements_
+          ->Cast(streams_->compute(), {nullptr, 0, DType::kFloat32}, {nullptr, 0, DType::kInt8})
           .ok());
 }
 

@@ -34,7 +34,7 @@ TEST_F(GpuTest, CopiesWhatOneStreamIsGivenInOrder) {
   std::iota(numbers.begin(), numbers.end(), 0);
   const auto first = Put(numbers);
   const auto second = Allocate(numbers.size() * sizeof(int));
-  ASSERT_TRUE(lanes_->compute().Copy(second->data(), first->data(), second->size_bytes()).ok());
+  ASSERT_TRUE(streams_->compute().Copy(second->data(), first->data(), second->size_bytes()).ok());
   EXPECT_EQ(Get<int>(second->data(), numbers.size()), numbers);
 }
 
@@ -44,7 +44,7 @@ TEST_F(GpuTest, CopiesRowsBetweenPitches) {
   const auto from = Put(matrix);
   const auto to = Put(std::vector<int>(6 * 2, -1));
   // Columns 1 and 2 of the 6 x 4 matrix.
-  ASSERT_TRUE(lanes_->compute()
+  ASSERT_TRUE(streams_->compute()
                   .CopyRows(to->data(), 2 * sizeof(int), static_cast<int*>(from->data()) + 1,
                             4 * sizeof(int), 2 * sizeof(int), 6)
                   .ok());
@@ -57,12 +57,12 @@ TEST_F(GpuTest, EventsTellOrderAndTime) {
   const auto second = gpu_->NewEvent(/*timed=*/true);
   ASSERT_TRUE(first.ok() && second.ok());
   const auto memory = Allocate(size_t{8} << 20);
-  ASSERT_TRUE(lanes_->compute().Record(**first).ok());
+  ASSERT_TRUE(streams_->compute().Record(**first).ok());
   ASSERT_TRUE(
-      lanes_->compute()
+      streams_->compute()
           .Copy(memory->data(), static_cast<std::byte*>(memory->data()) + (4 << 20), 4 << 20)
           .ok());
-  ASSERT_TRUE(lanes_->compute().Record(**second).ok());
+  ASSERT_TRUE(streams_->compute().Record(**second).ok());
   ASSERT_TRUE(Await(**second, Enough(), "a copy").ok());
   EXPECT_EQ((*first)->IsDone().value(), true);
   const auto time = (*second)->Since(**first);

@@ -11,15 +11,15 @@
 #include "runtime/cuda/device_allocator.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/host_copier.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "tests/support/gpu.h"
 
 namespace lockstep::cuda {
 
-// Patience that only a test which hangs runs out of.
-inline Patience Enough() { return {Deadline::After(std::chrono::seconds(30))}; }
+// collective::WaitLimit that only a test which hangs runs out of.
+inline collective::WaitLimit Enough() { return {Deadline::After(std::chrono::seconds(30))}; }
 
-inline Range RangeOf(const tensor::Storage& storage) {
+inline collective::MemoryRange RangeOf(const tensor::Storage& storage) {
   return {storage.data(), storage.size_bytes()};
 }
 
@@ -30,13 +30,13 @@ class GpuTest : public testing::Test {
     const auto gpu = OpenGpu(0);
     ASSERT_TRUE(gpu.ok()) << gpu.status();
     gpu_ = *gpu;
-    auto lanes = Lanes::Create(gpu_);
-    ASSERT_TRUE(lanes.ok()) << lanes.status();
-    lanes_ = *std::move(lanes);
+    auto streams = StreamPair::Create(gpu_);
+    ASSERT_TRUE(streams.ok()) << streams.status();
+    streams_ = *std::move(streams);
     auto copier = HostCopier::Create(gpu_);
     ASSERT_TRUE(copier.ok()) << copier.status();
     copier_ = *std::move(copier);
-    auto allocator = DeviceAllocator::Create(lanes_);
+    auto allocator = DeviceAllocator::Create(streams_);
     ASSERT_TRUE(allocator.ok()) << allocator.status();
     allocator_ = *allocator;
   }
@@ -51,7 +51,7 @@ class GpuTest : public testing::Test {
   std::shared_ptr<tensor::Storage> Put(const std::vector<T>& elements) {
     auto storage = Allocate(elements.size() * sizeof(T));
     EXPECT_TRUE(copier_
-                    ->ToGpu(lanes_->compute(), storage->data(), elements.data(),
+                    ->ToGpu(streams_->compute(), storage->data(), elements.data(),
                             elements.size() * sizeof(T), Enough())
                     .ok());
     return storage;
@@ -60,14 +60,14 @@ class GpuTest : public testing::Test {
   template <typename T>
   std::vector<T> Get(const void* address, size_t count) {
     std::vector<T> elements(count);
-    const Status copied =
-        copier_->FromGpu(lanes_->compute(), elements.data(), address, count * sizeof(T), Enough());
+    const Status copied = copier_->FromGpu(streams_->compute(), elements.data(), address,
+                                           count * sizeof(T), Enough());
     EXPECT_TRUE(copied.ok()) << copied;
     return elements;
   }
 
   std::shared_ptr<Gpu> gpu_;
-  std::shared_ptr<Lanes> lanes_;
+  std::shared_ptr<StreamPair> streams_;
   std::unique_ptr<HostCopier> copier_;
   std::shared_ptr<DeviceAllocator> allocator_;
 };

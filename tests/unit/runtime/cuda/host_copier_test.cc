@@ -34,8 +34,8 @@ TEST_F(HostCopierTest, TheSourceMayChangeAsSoonAsItReturns) {
 }
 
 TEST_F(HostCopierTest, NothingIsCopiedForNoBytes) {
-  EXPECT_TRUE(copier_->ToGpu(lanes_->compute(), nullptr, nullptr, 0, Enough()).ok());
-  EXPECT_TRUE(copier_->FromGpu(lanes_->compute(), nullptr, nullptr, 0, Enough()).ok());
+  EXPECT_TRUE(copier_->ToGpu(streams_->compute(), nullptr, nullptr, 0, Enough()).ok());
+  EXPECT_TRUE(copier_->FromGpu(streams_->compute(), nullptr, nullptr, 0, Enough()).ok());
 }
 
 }  // namespace

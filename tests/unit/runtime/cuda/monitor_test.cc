@@ -26,7 +26,7 @@ class MonitorTest : public GpuTest {
 };
 
 TEST_F(MonitorTest, TellsAGpusTemperatureAndClocks) {
-  const GpuHealth health = monitor_->Read();
+  const collective::DeviceHealth health = monitor_->Read();
   ASSERT_TRUE(health.temperature_celsius.has_value());
   EXPECT_GT(*health.temperature_celsius, 0);
   EXPECT_LT(*health.temperature_celsius, 120);
@@ -53,7 +53,7 @@ TEST_F(MonitorTest, EveryXidIsTakenOnce) {
 }
 
 TEST_F(MonitorTest, UnitsAreThoseOfTheField) {
-  const GpuHealth health = monitor_->Read();
+  const collective::DeviceHealth health = monitor_->Read();
   EXPECT_EQ(health.sm_clock_hertz, 1980e6);
   EXPECT_EQ(health.memory_clock_hertz, 3201e6);
   EXPECT_EQ(health.power_watts, 412.5);
@@ -75,7 +75,7 @@ TEST_F(MonitorTest, HeatAndPowerAreToldApart) {
 
 TEST_F(MonitorTest, WhatAGpuDoesNotTellIsLeftOut) {
   fake_nvml_support(false);
-  const GpuHealth health = monitor_->Read();
+  const collective::DeviceHealth health = monitor_->Read();
   fake_nvml_support(true);
   EXPECT_TRUE(health.temperature_celsius.has_value());
   EXPECT_FALSE(health.sm_clock_hertz.has_value());

@@ -17,7 +17,7 @@ class RegionTest : public GpuTest {
     GpuTest::SetUp();
     if (gpu_ == nullptr) return;
     owner_ = Allocate(kBytes);
-    region_ = std::make_shared<Region>(lanes_, RangeOf(*owner_), owner_);
+    region_ = std::make_shared<Region>(streams_, RangeOf(*owner_), owner_);
   }
   void* Take(size_t size_bytes) {
     const auto taken = region_->Allocate(size_bytes);
@@ -44,19 +44,19 @@ TEST_F(RegionTest, HandsOutAlignedPartsUntilThereIsNoRoom) {
   EXPECT_EQ(region_->live_bytes(), kBytes);
   EXPECT_EQ(Take(kBytes + 1), nullptr);
   EXPECT_FALSE(region_->Contains(static_cast<std::byte*>(owner_->data()) + kBytes));
-  for (void* const part : parts) Free(part, lanes_->compute());
+  for (void* const part : parts) Free(part, streams_->compute());
   EXPECT_EQ(region_->live_bytes(), 0u);
   EXPECT_NE(Take(kBytes), nullptr) << "the parts have become one again";
 }
 
 TEST_F(RegionTest, WhatWasFreedTwiceIsRefused) {
   void* const part = Take(10);
-  Free(part, lanes_->compute());
-  EXPECT_EQ(region_->Free(part, lanes_->compute()).code(), StatusCode::kInternal);
+  Free(part, streams_->compute());
+  EXPECT_EQ(region_->Free(part, streams_->compute()).code(), StatusCode::kInternal);
 }
 
 TEST_F(RegionTest, TensorsHaveItFirstAndThenThePool) {
-  const auto allocator = DeviceAllocator::Create(lanes_);
+  const auto allocator = DeviceAllocator::Create(streams_);
   ASSERT_TRUE(allocator.ok());
   (*allocator)->UseFirst(region_);
   auto first = (*allocator)->Allocate(kBytes / 2);
@@ -73,15 +73,15 @@ TEST_F(RegionTest, TensorsHaveItFirstAndThenThePool) {
 
 #ifdef LOCKSTEP_FAKE_GPU
 TEST_F(RegionTest, WhatCommunicationUsesIsGivenToNobodyElseBefore) {
-  const auto allocator = DeviceAllocator::Create(lanes_);
+  const auto allocator = DeviceAllocator::Create(streams_);
   ASSERT_TRUE(allocator.ok());
   (*allocator)->UseFirst(region_);
   auto storage = (*allocator)->Allocate(kBytes);
   ASSERT_TRUE(storage.ok());
-  fake_cuda::Gate gate(lanes_->communication().handle());
-  ASSERT_TRUE(lanes_->BeginCommunication().ok());
-  const Range used[] = {RangeOf(**storage)};
-  ASSERT_TRUE(lanes_->EndCommunication(used).ok());
+  fake_cuda::Gate gate(streams_->communication().handle());
+  ASSERT_TRUE(streams_->BeginCommunication().ok());
+  const collective::MemoryRange used[] = {RangeOf(**storage)};
+  ASSERT_TRUE(streams_->EndCommunication(used).ok());
   storage->reset();
   EXPECT_EQ(Take(kBytes), nullptr) << "the communication is not done";
   gate.Open();

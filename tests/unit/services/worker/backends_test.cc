@@ -38,24 +38,24 @@ class BackendsTest : public testing::Test {
     for (const auto& arena : arenas_) segments.push_back(arena->name());
     return segments;
   }
-  StatusOr<World> Connect(Rank rank, const std::vector<std::string>& segments,
-                          const std::string& communicator = "auto") {
-    Place place;
-    place.rank = rank;
-    place.epoch = Epoch(3);
-    place.segments = segments;
-    place.communicator = communicator;
+  StatusOr<ConnectedWorld> Connect(Rank rank, const std::vector<std::string>& segments,
+                                   const std::string& communicator = "auto") {
+    Membership membership;
+    membership.rank = rank;
+    membership.epoch = Epoch(3);
+    membership.segments = segments;
+    membership.communicator = communicator;
     WorldOptions options;
     options.arena = arenas_[static_cast<size_t>(rank)];
     options.rendezvous = std::make_shared<collective::FolderRendezvous>(folder_.path(), rank);
     options.data_address = [this, rank] { return data_address_(rank); };
     options.on_trouble = [this](const Status& why) { on_trouble_(why); };
-    return ConnectWorld(place, options, cancelled_, Deadline::After(1h));
+    return ConnectWorld(membership, options, cancelled_, Deadline::After(1h));
   }
   // Both ranks connect.
-  std::vector<StatusOr<World>> ConnectBoth(const std::vector<std::string>& segments,
-                                           const std::string& communicator = "auto") {
-    std::vector<StatusOr<World>> worlds(2);
+  std::vector<StatusOr<ConnectedWorld>> ConnectBoth(const std::vector<std::string>& segments,
+                                                    const std::string& communicator = "auto") {
+    std::vector<StatusOr<ConnectedWorld>> worlds(2);
     std::thread other([&] { worlds[1] = Connect(1, segments, communicator); });
     worlds[0] = Connect(0, segments, communicator);
     other.join();

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/collective/nccl/endings.h"
-#include "runtime/cuda/lanes.h"
+#include "runtime/cuda/stream_pair.h"
 #include "tests/fakes/cuda/gate.h"
 #include "tests/fakes/nccl/fake_nccl.h"
 
@@ -30,7 +30,7 @@ Deadline Patience() { return Deadline::After(30s); }
 class HandleTest : public testing::Test {
  protected:
   struct Member {
-    std::unique_ptr<cuda::Lanes> lanes;
+    std::unique_ptr<cuda::StreamPair> streams;
     std::shared_ptr<Handle> handle;
     void* memory = nullptr;
   };
@@ -46,7 +46,7 @@ class HandleTest : public testing::Test {
       auto gpu = cuda::OpenGpu(rank);
       ASSERT_TRUE(gpu.ok()) << gpu.status();
       self.memory = fake_cuda_allocate(kCount * sizeof(float));
-      self.lanes = *cuda::Lanes::Create(*gpu);
+      self.streams = *cuda::StreamPair::Create(*gpu);
       auto handle = Handle::Init(*library_, *gpu, id, rank, kRanks, Patience(), nullptr);
       ASSERT_TRUE(handle.ok()) << handle.status();
       self.handle = *std::move(handle);
@@ -69,15 +69,15 @@ class HandleTest : public testing::Test {
   }
   // Begins one, and notes its end.
   void AllReduce(Member& self) {
-    ASSERT_TRUE(self.lanes->gpu().Bind().ok());
+    ASSERT_TRUE(self.streams->gpu().Bind().ok());
     const Status begun = self.handle->Run(
         "ncclAllReduce", Patience(), nullptr, [&](const Library& nccl, ncclComm_t comm) {
           return nccl.ncclAllReduce(self.memory, self.memory, kCount, ncclFloat32, ncclSum, comm,
-                                    ToNative(self.lanes->communication().handle()));
+                                    ToNative(self.streams->communication().handle()));
         });
     ASSERT_TRUE(begun.ok()) << begun;
-    std::shared_ptr<cuda::Event> end = *self.lanes->gpu().NewEvent();
-    ASSERT_TRUE(self.lanes->communication().Record(*end).ok());
+    std::shared_ptr<cuda::Event> end = *self.streams->gpu().NewEvent();
+    ASSERT_TRUE(self.streams->communication().Record(*end).ok());
     self.handle->NoteEnd(end);
     std::lock_guard lock(mutex_);
     ends_[self.handle.get()] = std::move(end);
@@ -127,7 +127,7 @@ TEST_F(HandleTest, AnAbortEndsWhatWaitsForIt) {
 }
 
 TEST_F(HandleTest, NobodyWaitsForTheEndOfOneWhoseGpuIsStuck) {
-  fake_cuda::Gate gate(members_[0].lanes->communication().handle());
+  fake_cuda::Gate gate(members_[0].streams->communication().handle());
   OnEachRank([&](int, Member& self) { AllReduce(self); });
   members_[0].handle->Abort(Aborted("by the test"));
   members_[0].handle.reset();
@@ -138,14 +138,14 @@ TEST_F(HandleTest, NobodyWaitsForTheEndOfOneWhoseGpuIsStuck) {
 }
 
 TEST_F(HandleTest, AnAbortAfterACollectiveDoesNotCutItOff) {
-  fake_cuda::Gate gate(members_[0].lanes->communication().handle());
+  fake_cuda::Gate gate(members_[0].streams->communication().handle());
   OnEachRank([&](int, Member& self) {
     float* const view = static_cast<float*>(fake_cuda_host_view(self.memory));
     std::fill_n(view, kCount, 1.0f);
     AllReduce(self);
   });
   for (Member& member : members_) {
-    AbortAfter(member.handle, member.lanes->gpu().shared_from_this(), ends_[member.handle.get()],
+    AbortAfter(member.handle, member.streams->gpu().shared_from_this(), ends_[member.handle.get()],
                Aborted("by the test"));
   }
   EXPECT_FALSE(AwaitEndings(Deadline::After(50ms)));

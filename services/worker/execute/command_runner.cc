@@ -1,0 +1,318 @@
+#include "services/worker/execute/command_runner.h"
+
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "runtime/base/log.h"
+#include "runtime/base/version.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
+#include "runtime/module/module.h"
+#include "runtime/module/module_files.h"
+#include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/team.h"
+#include "services/worker/values/reachable.h"
+#include "services/worker/values/value_transfer.h"
+
+namespace lockstep::worker {
+
+CommandRunner::CommandRunner(const Parts& parts)
+    : options_(parts.options),
+      arena_(parts.arena),
+      host_(tensor::NewHostProcessor(parts.arena)),
+      functions_(parts.functions),
+      bulk_(parts.bulk),
+      sessions_(parts.sessions),
+      reports_(parts.reports),
+      activity_(parts.activity),
+      recorder_(parts.recorder),
+      running_(parts.running) {
+  call_context_.host = host_.get();
+  call_context_.aborted = [](void* session) {
+    return static_cast<SessionState*>(session)->has_failed();
+  };
+}
+
+void CommandRunner::SetMembership(const Membership& membership) {
+  membership_ = &membership;
+  world_ = WorldLinks();
+  call_context_.rank = membership.rank;
+  call_context_.world_size = membership.world_size();
+}
+
+void CommandRunner::UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work) {
+  gpu_ = &work;
+  call_context_.gpu = &gpu.processor();
+  call_context_.gpu_stream = gpu.compute_stream();
+}
+
+void CommandRunner::NameRunning(const char* what) {
+  running_.function = what;
+  activity_.Name(what, WorkerActivity::Kind::kCommand);
+}
+
+Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
+                          wire::Command::Reader command) {
+  SessionState& session = *held;
+  const Rank only = command.getOnlyRank();
+  // Refused by all: what they keep between collectives must not differ.
+  if (only >= 0 && command.isCollective()) {
+    return InvalidArgument("a collective for rank ", only,
+                           " alone: every rank executes them; name a team instead");
+  }
+  if (only >= 0 && only != membership_->rank) return OkStatus();
+  switch (command.which()) {
+    case wire::Command::CALL:
+      return Call(session, command.getCall());
+    case wire::Command::SYNC:
+      return Sync(session);
+    case wire::Command::GET_FUNCTION:
+      return GetFunction(session, command.getGetFunction());
+    case wire::Command::LOAD_MODULE:
+      return LoadModule(session, command.getLoadModule());
+    case wire::Command::EMPTY:
+      return Empty(session, command.getEmpty());
+    case wire::Command::COLLECTIVE:
+      return Collective(held, command.getCollective());
+    case wire::Command::FETCH:
+      return Fetch(session, command.getFetch());
+    case wire::Command::STORE:
+      return Store(session, command.getStore());
+    case wire::Command::LOCATE:
+      return Locate(session, command.getLocate());
+    case wire::Command::OPEN_SESSION:
+    case wire::Command::CLOSE_SESSION:
+    case wire::Command::RESET:
+    case wire::Command::NAME_REGISTER:
+    case wire::Command::ADOPT:
+      return PermissionDenied("sessions are opened, closed and reset by the controller alone");
+    default:
+      return Unimplemented("unknown command kind ", static_cast<int>(command.which()),
+                           "; this worker is Lockstep ", kBuildVersion);
+  }
+}
+
+Status CommandRunner::Call(SessionState& session, wire::Command::Call::Reader call) {
+  const RegisterId id = RegisterId::FromPacked(call.getFunction());
+  StatusOr<const registers::Value*> value = session.registers().Read(id);
+  if (!value.ok()) return Annotate(value.status(), "the function");
+  const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
+  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kFunction) {
+    return InvalidArgument("register ", id, " holds ", registers::Describe(**value),
+                           ", which cannot be called");
+  }
+  // Held for the call: the function may free the register it came from.
+  const std::shared_ptr<registers::Object> held = *object;
+  auto& function = static_cast<module::Function&>(*held);
+
+  // However the call ends: what stays here would outlive its registers, and its session.
+  const absl::Cleanup forget_arguments = [this] { arguments_.clear(); };
+  for (auto argument : call.getArgs()) {
+    StatusOr<registers::Value> read = FromWire(argument, session.registers(), call_context_);
+    if (!read.ok()) {
+      running_.function = function.name();
+      return Annotate(read.status(), "argument " + std::to_string(arguments_.size() + 1));
+    }
+    arguments_.push_back(std::move(*read));
+  }
+  registers::Value result;
+  Status status = CallFunction(session, function, &result);
+  if (status.ok() && call.getResult() != 0) {
+    status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
+  }
+  if (!status.ok()) running_.function = function.name();
+  return status;
+}
+
+Status CommandRunner::CallFunction(SessionState& session, module::Function& function,
+                                   registers::Value* result) {
+  call_context_.num_groups = session.num_groups();
+  call_context_.aborted_state = &session;
+  if (recorder_ != nullptr) {
+    activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+    recorder_->spans().Name(function.name(), trace::Kind::kCommand);
+  }
+  reports_.BeginForwarding(session);
+  if (gpu_ == nullptr) return function.Call(call_context_, arguments_, result);
+  const bool may_use_gpu = function.UsesGpuByItself();
+  Status status = StillWanted(session);
+  if (status.ok() && may_use_gpu) status = gpu_->BeforeCall(arguments_);
+  if (status.ok()) status = function.Call(call_context_, arguments_, result);
+  if (may_use_gpu) status.Update(gpu_->AfterCall());
+  // Also after an error: what it has begun goes on.
+  const Status noted = gpu_->Note(session, {.command = running_.number,
+                                            .what = function.name(),
+                                            .may_have_used = may_use_gpu,
+                                            .function = &function,
+                                            .arguments = arguments_,
+                                            .result = result});
+  return status.ok() ? noted : status;
+}
+
+Status CommandRunner::Sync(SessionState& session) {
+  NameRunning("sync");
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+  Reply(control::RemoteError(), control::Frame());
+  return OkStatus();
+}
+
+Status CommandRunner::GetFunction(SessionState& session, wire::Command::GetFunction::Reader get) {
+  NameRunning("get function");
+  const std::string name = control::ToString(get.getName());
+  std::shared_ptr<module::Function> function;
+  if (get.getModule() == 0) {
+    LOCKSTEP_ASSIGN_OR_RETURN(function, functions_.Find(name));
+  } else {
+    const RegisterId id = RegisterId::FromPacked(get.getModule());
+    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
+    const auto* object = value->As<std::shared_ptr<registers::Object>>();
+    if (object == nullptr || (*object)->kind() != registers::Object::Kind::kModule) {
+      return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
+                             ", not a module");
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(function,
+                              static_cast<const module::Module&>(**object).GetFunction(name));
+  }
+  return session.registers().Write(RegisterId::FromPacked(get.getResult()),
+                                   std::shared_ptr<registers::Object>(std::move(function)));
+}
+
+Status CommandRunner::LoadModule(SessionState& session, wire::Command::LoadModule::Reader load) {
+  NameRunning("load module");
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::string file,
+      module::FindModule(control::ToString(load.getPath()), options_.module_path));
+  LOCKSTEP_RETURN_IF_ERROR(session.CountModule(file, options_.max_modules));
+  reports_.BeginForwarding(session);  // constructors print, too
+  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<module::Module> loaded,
+                            module::LoadModule(file, options_.module_path, options_.module_sha256));
+  return session.registers().Write(RegisterId::FromPacked(load.getResult()),
+                                   std::shared_ptr<registers::Object>(std::move(loaded)));
+}
+
+Status CommandRunner::Empty(SessionState& session, wire::Command::Empty::Reader empty) {
+  NameRunning("empty");
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(empty.getDtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, control::ReadShape(empty.getShape(), SizeOf(dtype)));
+  LOCKSTEP_RETURN_IF_ERROR(
+      session.registers().CheckRoom(static_cast<size_t>(shape.NumElements()) * SizeOf(dtype)));
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
+                            tensor::Tensor::Empty(call_context_.Home().allocator(), dtype, shape));
+  return session.registers().Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
+}
+
+Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
+                                 wire::Command::Collective::Reader collective) {
+  SessionState& session = *held;
+  // Sessions are failed until the ranks are connected again, so this is no command of theirs.
+  if (world_.cpus == nullptr) return Internal("a collective before the ranks are connected");
+  const CollectiveContext context{membership_->rank,
+                                  membership_->world_size(),
+                                  world_,
+                                  call_context_,
+                                  session,
+                                  activity_,
+                                  Deadline::After(membership_->collective_timeout)};
+  if (!session.BeginCollective(running_.number)) return OkStatus();
+  // Looked at after it has begun: whoever breaks the world later ends it.
+  if (world_broken_) {
+    session.EndCollective();
+    running_.function = Name(collective.getKind());
+    return Unavailable("a worker of the cluster is lost");
+  }
+  activity_.Name(Name(collective.getKind()), WorkerActivity::Kind::kCollective);
+  if (recorder_ != nullptr) {
+    recorder_->spans().Name(Name(collective.getKind()), trace::Kind::kCollective);
+  }
+  CollectiveOutcome outcome;
+  Status status = ExecuteCollective(context, collective, &outcome);
+  const CollectiveFacts& facts = outcome.facts;
+  session.EndCollective();
+  if (outcome.connection != nullptr) {
+    gpu_->NoteCollective(held, running_.number, collective, outcome,
+                         membership_->collective_timeout);
+  } else if (status.ok() && recorder_ != nullptr) {
+    const CollectiveCost cost = recorder_->AddCollective(
+        session.id(), session.generation(), running_.number, collective.getKind(), facts);
+    activity_.AddCollective(cost.bus_bytes, cost.duration);
+  }
+  if (!status.ok()) running_.function = Name(collective.getKind());
+  return status;
+}
+
+Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
+  NameRunning("fetch");
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+  constexpr size_t kMaxValueBytes = size_t{64} << 20;
+  LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value,
+                            session.registers().Read(RegisterId::FromPacked(fetch.getRegister())));
+  Status status;
+  const control::Frame body =
+      control::EncodeMessage<wire::Value>([&](wire::Value::Builder builder) {
+        status = ToWire(*value, kMaxValueBytes, call_context_, builder);
+      });
+  LOCKSTEP_RETURN_IF_ERROR(status);
+  LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
+  Reply(control::RemoteError(), body);
+  return OkStatus();
+}
+
+Status CommandRunner::Store(SessionState& session, wire::Command::Store::Reader store) {
+  NameRunning("store");
+  LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
+                            FromWire(store.getValue(), session.registers(), call_context_));
+  sessions_.WithdrawTicket(session, store.getRegister());
+  LOCKSTEP_RETURN_IF_ERROR(
+      session.registers().Write(RegisterId::FromPacked(store.getRegister()), std::move(value)));
+  if (gpu_ != nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(gpu_->Note(session, {.command = running_.number, .what = "store"}));
+  }
+  // Who has this answer takes all before it for done, and may copy without asking again.
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+  Reply(control::RemoteError(), control::Frame());
+  return OkStatus();
+}
+
+Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reader locate) {
+  NameRunning("locate");
+  // Else the copy, which has less patience, would wait for what the session's functions do.
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+  const RegisterId id = RegisterId::FromPacked(locate.getRegister());
+  LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));
+  const auto* tensor = value->As<tensor::Tensor>();
+  if (tensor == nullptr) {
+    return InvalidArgument("register ", id, " holds ", registers::Describe(*value),
+                           "; only tensors can be copied");
+  }
+  LOCKSTEP_RETURN_IF_ERROR(RequireReachable(call_context_, *tensor, "the tensor to copy"));
+  if (locate.getRenew()) sessions_.WithdrawTicket(session, id.Packed());
+  const auto [found, is_new] = session.tickets().try_emplace(id.Packed(), 0);
+  uint64_t& ticket = found->second;
+  if (is_new) ticket = bulk_.Publish(*tensor);
+  bulk_.Synchronise();
+  const control::Frame body =
+      control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
+        // Only whom we can watch is let at the memory: should we lose such a client, the tensor is
+        // kept until it has ended. Others copy by socket.
+        if (arena_.Contains(tensor->data()) && session.client_process() != nullptr) {
+          location.setSegment(arena_.name());
+          location.setOffset(arena_.OffsetOf(tensor->data()));
+        }
+        location.setDtype(control::ToWire(tensor->dtype()));
+        control::WriteDims(location.initShape(static_cast<unsigned>(tensor->shape().ndim())),
+                           tensor->shape());
+        location.setTicket(ticket);
+      });
+  Reply(control::RemoteError(), body);
+  return OkStatus();
+}
+
+void CommandRunner::Release(SessionState& session, wire::Command::Release::Reader release) {
+  for (const uint64_t packed : release.getRegisters()) {
+    sessions_.WithdrawTicket(session, packed);
+    const Status status = session.registers().Kill(RegisterId::FromPacked(packed));
+    if (!status.ok()) log::Debug(log::OfSession(session.id().value), Message(status));
+  }
+}
+
+}  // namespace lockstep::worker

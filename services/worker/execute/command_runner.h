@@ -1,0 +1,121 @@
+// Runs one command of one session: what it does to registers, and what it answers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/collective/device.h"
+#include "runtime/control/activity_page.h"
+#include "runtime/control/channel.h"
+#include "runtime/module/function.h"
+#include "runtime/registers/value.h"
+#include "runtime/tensor/arena.h"
+#include "runtime/tensor/processor.h"
+#include "schemas/control.capnp.h"
+#include "services/worker/bulk/bulk_server.h"
+#include "services/worker/execute/controller_reports.h"
+#include "services/worker/execute/gpu_work_tracker.h"
+#include "services/worker/execute/session_directory.h"
+#include "services/worker/execute/session_state.h"
+#include "services/worker/join/envelope.h"
+#include "services/worker/join/membership.h"
+#include "services/worker/options.h"
+#include "services/worker/report/recorder.h"
+
+namespace lockstep::worker {
+
+// What is executed now: for answers, and for what errors are attributed to.
+struct RunningCommand {
+  const BatchContext* batch = nullptr;
+  uint64_t number = 0;
+  std::string function;  // empty: none
+};
+
+// Threads: SetWorldBroken() is safe from any; all else belongs to the executing thread.
+class CommandRunner {
+ public:
+  // What a command works with. All is borrowed. Without a recorder nothing is counted.
+  struct Parts {
+    const WorkerOptions& options;
+    tensor::Arena& arena;
+    const module::FunctionTable& functions;
+    BulkServer& bulk;
+    SessionDirectory& sessions;
+    ControllerReports& reports;
+    control::ActivityPage& activity;
+    Recorder* recorder;
+    RunningCommand& running;
+  };
+  explicit CommandRunner(const Parts& parts);
+
+  // This worker has a place among other ranks, which are not connected yet. Borrowed until the next
+  // call.
+  void SetMembership(const Membership& membership);
+  // The ranks are connected. Borrowed until the next SetMembership(); before, no collective is
+  // executed.
+  void SetWorld(const WorldLinks& world) { world_ = world; }
+  // The world has lost a worker (or has not): until the next one, collectives are refused, of
+  // whatever generation.
+  void SetWorldBroken(bool broken) { world_broken_ = broken; }
+  // Tensors are made there from now on. Both are borrowed.
+  void UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work);
+
+  // Names what is executed now, for errors and for who asks what this worker does.
+  void NameRunning(const char* what);
+  // Answers the request of the batch that is executed.
+  void Reply(const control::RemoteError& error, const control::Frame& body) {
+    reports_.Reply(*running_.batch, error, body);
+  }
+
+  // Runs a command of the session's client, which the session does not skip.
+  Status Run(const std::shared_ptr<SessionState>& session, wire::Command::Reader command);
+  // Frees registers: also in sessions that have failed.
+  void Release(SessionState& session, wire::Command::Release::Reader release);
+
+ private:
+  Status Call(SessionState& session, wire::Command::Call::Reader call);
+  Status Sync(SessionState& session);
+  Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
+  Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);
+  Status Empty(SessionState& session, wire::Command::Empty::Reader empty);
+  Status Collective(const std::shared_ptr<SessionState>& session,
+                    wire::Command::Collective::Reader collective);
+  Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
+  Status Store(SessionState& session, wire::Command::Store::Reader store);
+  Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
+
+  // Calls `function` with arguments_, where a GPU may have something to do for it.
+  Status CallFunction(SessionState& session, module::Function& function, registers::Value* result);
+  // Returns when the GPU, if there is one, has done all of the session's commands.
+  Status AwaitGpu(const SessionState& session) {
+    return gpu_ == nullptr ? OkStatus() : gpu_->Await(session, running_.number);
+  }
+  // See GpuWorkTracker::StillWanted().
+  Status StillWanted(const SessionState& session) const {
+    return gpu_ == nullptr ? OkStatus() : gpu_->StillWanted(session, running_.number);
+  }
+
+  const WorkerOptions& options_;
+  tensor::Arena& arena_;
+  const std::unique_ptr<tensor::Processor> host_;
+  const module::FunctionTable& functions_;
+  BulkServer& bulk_;
+  SessionDirectory& sessions_;
+  ControllerReports& reports_;
+  control::ActivityPage& activity_;
+  Recorder* const recorder_;
+  RunningCommand& running_;
+
+  const Membership* membership_ = nullptr;
+  WorldLinks world_;
+  std::atomic<bool> world_broken_{false};
+  GpuWorkTracker* gpu_ = nullptr;  // null: this worker has no GPU
+  module::CallContext call_context_;
+  std::vector<registers::Value> arguments_;  // of the running call; kept for its capacity
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,199 @@
+#include "services/worker/execute/executor.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "runtime/base/device.h"
+#include "runtime/base/log.h"
+#include "runtime/control/batch.h"
+#include "runtime/control/message_codec.h"
+#include "runtime/control/session_record.h"
+#include "runtime/control/value_codec.h"
+#include "services/worker/execute/register_listing.h"
+
+namespace lockstep::worker {
+namespace {
+
+// Of one session's registers.
+registers::RegisterFile::Limits LimitsOf(const WorkerOptions& options) {
+  size_t bytes = options.max_session_bytes;
+  // What a GPU has is known to its allocator.
+  if (bytes == 0) bytes = options.device == kCpuDevice ? options.arena_bytes : SIZE_MAX;
+  return {static_cast<uint32_t>(options.max_registers), bytes};
+}
+
+}  // namespace
+
+Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
+                   const module::FunctionTable& functions, BulkServer& bulk,
+                   control::ActivityPage& activity, Recorder* recorder)
+    : arena_(arena),
+      bulk_(bulk),
+      activity_(activity),
+      recorder_(recorder),
+      sessions_(LimitsOf(options), *arena, bulk),
+      reports_(recorder),
+      runner_(
+          {options, *arena, functions, bulk, sessions_, reports_, activity, recorder, running_}) {}
+
+void Executor::UseGpu(const std::shared_ptr<collective::Accelerator>& gpu) {
+  gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_,
+                                          [this] { AnswerRegisterQueries(); });
+  runner_.UseGpu(*gpu, *gpu_);
+}
+
+void Executor::AdoptWelcome(const Membership& membership, control::ClientChannel& controller) {
+  membership_ = &membership;
+  reports_.SetController(membership, controller);
+  runner_.SetMembership(membership);
+  if (gpu_ != nullptr) gpu_->GiveUp();
+  sessions_.AdoptWelcome(membership);
+  TellHoldings();
+}
+
+void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& body) {
+  log::ThisThread().session = batch.session.value;
+  const absl::Cleanup no_session = [] { log::ThisThread().session.reset(); };
+  BeginBatch(batch);
+  control::BatchReader reader(body);
+  while (!reader.AtEnd()) {
+    AnswerRegisterQueries();
+    if (recorder_ != nullptr) activity_.Launch(batch.session, running_.number);
+    const Status status =
+        reader.Next([this](wire::Command::Reader command) { return Execute(command); });
+    if (!status.ok() && session_ != nullptr) Fail(*session_, status);
+    EndCommand();
+  }
+  EndBatch(body.size());
+}
+
+void Executor::BeginBatch(const BatchContext& batch) {
+  session_ = sessions_.Find(batch.session);
+  running_.batch = &batch;
+  running_.number = batch.first_command;
+  bulk_.Synchronise();
+  if (gpu_ != nullptr) gpu_->BeginBatch(session_);
+  if (recorder_ != nullptr) recorder_->BeginBatch(batch.times, batch.taken);
+}
+
+Status Executor::Execute(wire::Command::Reader command) {
+  if (session_ == nullptr) return ExecuteWithoutSession(command);
+  SessionState& session = *session_;
+  if (IsOfController()) return ExecuteForController(session, command);
+  if (command.isRelease()) return ExecuteRelease(session, command);
+  // Its client has gone on since.
+  if (running_.batch->generation != session.generation()) return OkStatus();
+  if (session.Skips(running_.number)) return Skip(session, command);
+  return ExecuteForClient(session, command);
+}
+
+void Executor::EndCommand() {
+  ++running_.number;
+  running_.function.clear();
+  const bool goes_on = gpu_ != nullptr && gpu_->TakeNoted();
+  if (recorder_ == nullptr) return;
+  if (goes_on) {
+    activity_.Leave();
+  } else {
+    activity_.Complete();
+  }
+  recorder_->End();
+}
+
+void Executor::EndBatch(size_t body_bytes) {
+  reports_.EndForwarding();
+  TellHoldings();
+  // A client's window counts what the client sent.
+  if (session_ != nullptr && !IsOfController()) reports_.ReportConsumed(*session_, body_bytes);
+  session_.reset();
+}
+
+Status Executor::ExecuteWithoutSession(wire::Command::Reader command) {
+  // What does not open one came after its end.
+  if (!IsOfController() || !command.isOpenSession()) return OkStatus();
+  Record(command);
+  sessions_.Open(control::ReadSessionRecord(command.getOpenSession()));
+  session_ = sessions_.Find(running_.batch->session);
+  return OkStatus();
+}
+
+Status Executor::ExecuteForController(SessionState& session, wire::Command::Reader command) {
+  Record(command);
+  switch (command.which()) {
+    case wire::Command::RESET:
+      runner_.NameRunning("reset of the session");
+      Reset(session, command.getReset());
+      break;
+    case wire::Command::CLOSE_SESSION:
+      runner_.NameRunning("close of the session");
+      sessions_.Close(session, command.getCloseSession().getClientLost());
+      break;
+    case wire::Command::NAME_REGISTER:
+      session.NameRegister(control::ToString(command.getNameRegister().getName()),
+                           RegisterId::FromPacked(command.getNameRegister().getRegister()),
+                           command.getNameRegister().getNamedBy());
+      break;
+    case wire::Command::ADOPT:
+      runner_.NameRunning("attaching of a client");
+      sessions_.Adopt(session, control::ReadSessionRecord(command.getAdopt()));
+      break;
+    default:
+      return Internal("the controller sent command kind ", static_cast<int>(command.which()));
+  }
+  runner_.Reply(control::RemoteError(), control::Frame());
+  return OkStatus();
+}
+
+void Executor::Reset(SessionState& session, wire::Command::Reset::Reader reset) {
+  const uint64_t failed_from = session.SkipsFrom(reset.getFailedFrom());
+  if (gpu_ != nullptr) gpu_->CutOff(session, session.generation(), failed_from);
+  session.Reset(Generation(reset.getGeneration()), failed_from);
+}
+
+Status Executor::ExecuteRelease(SessionState& session, wire::Command::Reader command) {
+  Record(command);
+  runner_.Release(session, command.getRelease());
+  if (!session.Skips(running_.number)) session.next_command = running_.number + 1;
+  return OkStatus();
+}
+
+Status Executor::Skip(SessionState& session, wire::Command::Reader command) {
+  const bool asks =
+      command.isSync() || command.isFetch() || command.isStore() || command.isLocate();
+  if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == membership_->rank)) {
+    runner_.Reply(session.failure(), control::Frame());
+  }
+  return OkStatus();
+}
+
+Status Executor::ExecuteForClient(SessionState& session, wire::Command::Reader command) {
+  Record(command);
+  Status executed = runner_.Run(session_, command);
+  if (executed.ok() && gpu_ != nullptr) executed = gpu_->MakeRoom(session, running_.number);
+  if (executed.ok()) session.next_command = running_.number + 1;
+  return executed;
+}
+
+void Executor::Fail(SessionState& session, const Status& status) {
+  // An error of the GPU is not this command's alone: the tracker knows which ones may have caused
+  // it.
+  if (gpu_ != nullptr && gpu_->BlameLoss()) return;
+  reports_.Fail(session, running_.number, running_.function, status);
+}
+
+void Executor::TellHoldings() {
+  if (recorder_ == nullptr) return;
+  const registers::RegisterTotals& totals = sessions_.totals();
+  activity_.Hold(static_cast<uint64_t>(totals.live_registers.load(std::memory_order_relaxed)),
+                 static_cast<uint64_t>(totals.tensor_bytes.load(std::memory_order_relaxed)));
+  recorder_->SetRegisters(totals);
+}
+
+void Executor::ListRegistersForQuery() {
+  register_queries_.Answer([this](const RegisterQueryQueue::Question& question) {
+    return ListRegisters(sessions_.All(), question);
+  });
+}
+
+}  // namespace lockstep::worker

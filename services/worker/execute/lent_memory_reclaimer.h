@@ -1,0 +1,37 @@
+// Memory that lost clients may still write to.
+#pragma once
+
+#include <vector>
+
+#include "runtime/base/process.h"
+#include "runtime/registers/value.h"
+
+namespace lockstep::worker {
+
+// A client that fell silent has lost its session, but it may live, and be in the middle of a copy
+// into a tensor that it located. What it knows is kept until its process has ended.
+//
+// Threads: one.
+class LentMemoryReclaimer {
+ public:
+  void Keep(WatchedProcess client, std::vector<registers::Value> tensors);
+  // Frees what belonged to processes that have ended since.
+  void FreeEnded();
+
+  bool empty() const { return entries_.empty(); }
+  // One for each process that is waited for, readable once it has ended. Valid until the next
+  // change.
+  const std::vector<int>& descriptors() const { return descriptors_; }
+
+ private:
+  struct Entry {
+    WatchedProcess client;
+    std::vector<registers::Value> tensors;
+  };
+  void ListDescriptors();
+
+  std::vector<Entry> entries_;
+  std::vector<int> descriptors_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,175 @@
+#include "services/worker/execute/session_directory.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/collective/groups.h"
+
+namespace lockstep::worker {
+
+void SessionDirectory::SetController(const Membership& membership) {
+  std::lock_guard lock(mutex_);
+  early_aborts_.clear();
+  last_session_ = SessionId();
+  for (const control::SessionRecord& record : membership.sessions) {
+    last_session_ = std::max(last_session_, record.id);
+  }
+}
+
+void SessionDirectory::AdoptWelcome(const Membership& membership) {
+  world_size_ = membership.world_size();
+  std::map<SessionId, const control::SessionRecord*> welcome;
+  for (const control::SessionRecord& record : membership.sessions) welcome[record.id] = &record;
+  for (const control::SessionRecord& here : Inventory()) {
+    const auto found = welcome.find(here.id);
+    const bool is_known = found != welcome.end() && found->second->token == here.token;
+    if (is_known && !membership.forget && HasGroupsHere(here)) continue;
+    log::Warn(log::OfSession(here.id.value), "session is closed here: ",
+              is_known ? "it went on without this worker" : "the controller does not know it");
+    Close(*Find(here.id), /*client_lost=*/true);
+  }
+  for (const auto& [id, record] : welcome) {
+    if (Find(id) == nullptr) Open(*record);
+    const auto session = Find(id);
+    if (session == nullptr) continue;
+    session->LeaveWorld(*record);
+    // Another client has attached to it, which this worker had yet to be told.
+    if (record->client_number > session->client_number()) Adopt(*session, *record);
+  }
+}
+
+std::shared_ptr<SessionState> SessionDirectory::Find(SessionId id) {
+  std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<SessionState>> SessionDirectory::All() {
+  std::vector<std::shared_ptr<SessionState>> sessions;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, session] : sessions_) sessions.push_back(session);
+  return sessions;
+}
+
+size_t SessionDirectory::Count() {
+  std::lock_guard lock(mutex_);
+  return sessions_.size();
+}
+
+std::vector<control::SessionRecord> SessionDirectory::Inventory() {
+  std::vector<control::SessionRecord> records;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, session] : sessions_) records.push_back(session->Record());
+  return records;
+}
+
+std::string SessionDirectory::DescribeMemoryUse() {
+  std::string text;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, session] : sessions_) {
+    text += (text.empty() ? "session " : ", session ") + std::to_string(id.value) + " holds " +
+            std::to_string(session->registers().held_bytes()) + " bytes, here and in host memory";
+  }
+  return text;
+}
+
+// All that counts in groups divides by their number.
+bool SessionDirectory::HasGroupsHere(const control::SessionRecord& record) const {
+  return collective::Groups::Split(world_size_, record.num_groups).ok();
+}
+
+void SessionDirectory::Open(const control::SessionRecord& record) {
+  lent_memory_.FreeEnded();
+  if (!HasGroupsHere(record)) {
+    log::Error(log::OfSession(record.id.value), "session cannot be opened: it has ",
+               record.num_groups, " groups, and the world ", world_size_, " ranks");
+    return;
+  }
+  const StatusOr<registers::RegisterFile*> file = registers_.Open(record.id);
+  if (!file.ok()) {
+    log::Error(log::OfSession(record.id.value),
+               "session cannot be opened: ", Message(file.status()));
+    return;
+  }
+  const auto session = std::make_shared<SessionState>(record, *file);
+  if (bulk_.gate() != nullptr) bulk_.gate()->LetIn(record.id, record.bulk_key);
+  std::lock_guard lock(mutex_);
+  sessions_[record.id] = session;
+  last_session_ = std::max(last_session_, record.id);
+  std::erase_if(early_aborts_, [&](const EarlyAbort& abort) {
+    if (abort.session == record.id) session->Abort(abort.abort);
+    return abort.session <= record.id;
+  });
+}
+
+void SessionDirectory::Close(SessionState& session, bool client_lost) {
+  TakeFromClient(session, client_lost);
+  const SessionId id = session.id();
+  if (bulk_.gate() != nullptr) bulk_.gate()->ShutOut(id);
+  const Status status = registers_.Close(id);
+  if (!status.ok()) log::Error(log::OfSession(id.value), Message(status));
+  {
+    std::lock_guard lock(mutex_);
+    sessions_.erase(id);
+  }
+  lent_memory_.FreeEnded();
+}
+
+void SessionDirectory::Adopt(SessionState& session, const control::SessionRecord& record) {
+  // What the client knows of the tensors here holds.
+  if (record.client_number == session.client_number()) return session.SetOwner(record.owner);
+  TakeFromClient(session, record.client_lost);
+  session.Adopt(record);
+  if (bulk_.gate() != nullptr) bulk_.gate()->LetIn(record.id, record.bulk_key);
+}
+
+void SessionDirectory::TakeFromClient(SessionState& session, bool client_lost) {
+  std::vector<registers::Value> located;
+  for (const auto& [packed, ticket] : session.tickets()) {
+    bulk_.Withdraw(ticket);
+    const auto value = session.registers().Read(RegisterId::FromPacked(packed));
+    if (value.ok()) located.push_back(**value);
+  }
+  session.tickets().clear();
+  std::optional<WatchedProcess> client = session.TakeClientProcess();
+  if (!client_lost || located.empty() || !client.has_value()) return;
+  // Whatever it has said of itself: a process that does not map the memory does not write to it.
+  // One that may not be looked at any more might.
+  const StatusOr<bool> maps = client->Maps(arena_.name());
+  if (maps.ok() ? *maps : maps.status().code() != StatusCode::kNotFound) {
+    lent_memory_.Keep(*std::move(client), std::move(located));
+  }
+}
+
+void SessionDirectory::WithdrawTicket(SessionState& session, uint64_t packed) {
+  if (session.tickets().empty()) return;
+  const auto ticket = session.tickets().find(packed);
+  if (ticket == session.tickets().end()) return;
+  bulk_.Withdraw(ticket->second);
+  session.tickets().erase(ticket);
+}
+
+void SessionDirectory::Abort(SessionId session, const AbortOrder& abort) {
+  std::shared_ptr<SessionState> state;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(session);
+    if (found != sessions_.end()) {
+      state = found->second;
+    } else if (session > last_session_) {
+      early_aborts_.push_back({session, abort});
+    }
+  }
+  if (state != nullptr) state->Abort(abort);
+}
+
+void SessionDirectory::AbortAll(const control::RemoteError& cause) {
+  for (const auto& session : All()) {
+    session->Abort({session->generation(), 0, cause});
+    session->GiveUpAllOnGpu();
+  }
+}
+
+}  // namespace lockstep::worker

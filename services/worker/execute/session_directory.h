@@ -1,0 +1,96 @@
+// Which sessions this worker has: how each is opened, closed, taken over and aborted.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/session_record.h"
+#include "runtime/registers/register_file.h"
+#include "runtime/tensor/arena.h"
+#include "services/worker/bulk/bulk_server.h"
+#include "services/worker/execute/lent_memory_reclaimer.h"
+#include "services/worker/execute/session_state.h"
+#include "services/worker/join/envelope.h"
+#include "services/worker/join/membership.h"
+
+namespace lockstep::worker {
+
+// Threads: Count(), DescribeMemoryUse(), Abort() and AbortAll() are safe from any; all else belongs
+// to the executing thread.
+class SessionDirectory {
+ public:
+  // `limits` are those of each session's registers. Lends memory of `arena` to clients of this
+  // host, and publishes tensors at `bulk`. Both are borrowed.
+  SessionDirectory(const registers::RegisterFile::Limits& limits, const tensor::Arena& arena,
+                   BulkServer& bulk)
+      : arena_(arena), bulk_(bulk), registers_(limits) {}
+
+  // The aborts that come from now on are this controller's: those of sessions that an earlier one
+  // was yet to open are forgotten. Before its first abort can come.
+  void SetController(const Membership& membership);
+  // The sessions are those of the welcome from now on. Those that it does not have, or that went on
+  // without this worker, are closed; those that are not here are opened.
+  void AdoptWelcome(const Membership& membership);
+
+  // Null: there is none.
+  std::shared_ptr<SessionState> Find(SessionId id);
+  // By id.
+  std::vector<std::shared_ptr<SessionState>> All();
+  size_t Count();
+  // What another controller must know of each session.
+  std::vector<control::SessionRecord> Inventory();
+  // Which sessions hold how much memory, for the error that there is none left.
+  std::string DescribeMemoryUse();
+  // Of all sessions.
+  const registers::RegisterTotals& totals() const { return registers_.totals(); }
+
+  // A session that cannot be opened is logged, and is not there.
+  void Open(const control::SessionRecord& record);
+  // Frees its registers. `client_lost`: its client may still write to what it has located.
+  void Close(SessionState& session, bool client_lost);
+  // Another client has the session now, or the same one shows another key.
+  void Adopt(SessionState& session, const control::SessionRecord& record);
+  // The register, by its packed id, does not hold any more what was located.
+  void WithdrawTicket(SessionState& session, uint64_t packed);
+
+  // Ends the session's work of that generation from a command on, for the cause that another rank
+  // gave. That of a session which is yet to be opened is kept for it.
+  void Abort(SessionId session, const AbortOrder& abort);
+  // Ends all that is under way, also on the GPU.
+  void AbortAll(const control::RemoteError& cause);
+
+  // What is kept for clients that are lost; what waits for batches waits for their ends, too.
+  LentMemoryReclaimer& lent_memory() { return lent_memory_; }
+
+ private:
+  // Aborts of sessions that this worker has yet to open: they travel on another socket, and a
+  // worker that is busy is overtaken by them.
+  struct EarlyAbort {
+    SessionId session;
+    AbortOrder abort;
+  };
+
+  // The ranks of this world can be split into the session's groups.
+  bool HasGroupsHere(const control::SessionRecord& record) const;
+  // The client may not write to what it has located any more; if it was lost, it may all the same.
+  void TakeFromClient(SessionState& session, bool client_lost);
+
+  const tensor::Arena& arena_;
+  BulkServer& bulk_;
+  registers::SessionRegisters registers_;
+  LentMemoryReclaimer lent_memory_;
+  int world_size_ = 1;
+
+  std::mutex mutex_;  // guards what follows; a session guards itself
+  std::map<SessionId, std::shared_ptr<SessionState>> sessions_;
+  SessionId last_session_;  // the last that was opened; their ids grow
+  std::vector<EarlyAbort> early_aborts_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,171 @@
+// What one worker keeps for one session.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+#include "runtime/collective/communicator.h"
+#include "runtime/collective/device_communicator.h"
+#include "runtime/control/error_codec.h"
+#include "runtime/control/session_record.h"
+#include "runtime/registers/register_file.h"
+#include "services/worker/execute/collectives_on_gpu.h"
+#include "services/worker/execute/communicator_cache.h"
+#include "services/worker/join/envelope.h"
+
+namespace lockstep::worker {
+
+// What connects all ranks.
+struct WorldLinks {
+  collective::Communicator* cpus = nullptr;  // null: they are not connected
+  collective::DeviceWorld* gpus = nullptr;   // null: no rank has a GPU
+};
+
+// A session is usable, or it has failed at one of its commands: then that and all later ones are
+// skipped until it is reset. It fails by an error here, or by an abort that says what happened on
+// another rank. A rank that is behind still executes what comes before the failing command: its
+// peers have done so, and none of them is missing in a collective there.
+//
+// Threads: the executing thread owns it; Abort() and the failure are safe from any thread.
+class SessionState {
+ public:
+  SessionState(const control::SessionRecord& record, registers::RegisterFile* registers);
+
+  SessionId id() const { return record_.id; }
+  int num_groups() const { return record_.num_groups; }
+  // Its client wants to see what its functions print.
+  bool forward_output() const { return record_.forward_output; }
+  uint32_t client_number() const { return record_.client_number; }
+  // The first command that this worker has seen: later than 1 if it took the place of another.
+  uint64_t first_command() const { return record_.next_command; }
+  registers::RegisterFile& registers() { return *registers_; }
+  Generation generation() const { return Generation(generation_.load(std::memory_order_acquire)); }
+
+  bool has_failed() const { return fail_from_.load(std::memory_order_acquire) != kNever; }
+  // True if the command of this number is not to be executed.
+  bool Skips(uint64_t command) const {
+    return command >= fail_from_.load(std::memory_order_acquire);
+  }
+  // The first command that is skipped, at most `otherwise`.
+  uint64_t SkipsFrom(uint64_t otherwise) const {
+    return std::min(otherwise, fail_from_.load(std::memory_order_acquire));
+  }
+  // When this rank knew; now, if it has not failed.
+  Deadline::Clock::time_point failed_at() const;
+  // The cause; only when it has failed.
+  control::RemoteError failure() const;
+  // The command `cause.command` has failed here. True if no earlier one is known to have failed.
+  bool Fail(const control::RemoteError& cause);
+
+  // Fails the session from a command on, and wakes this rank if it is in a collective of that
+  // number or a later one. Ignored for an older generation. One for a later generation has
+  // overtaken the reset, which travels on another socket: it waits for it.
+  void Abort(const AbortOrder& abort);
+
+  // Around the execution of a collective, which an abort is to end. Begin: false if the session
+  // skips it by now.
+  bool BeginCollective(uint64_t command);
+  void EndCollective();
+  // A collective goes on on the GPU. An abort ends it there, if it ends its command, once the GPU
+  // is through with those before.
+  void BeginOnGpu(CollectiveOnGpu collective);
+  // The oldest one is over. False: it was cut off.
+  bool EndOnGpu();
+  // Those of that generation from a command on are to end, also if the session has gone on since.
+  void GiveUpOnGpu(Generation generation, uint64_t from_command);
+  // Those of all generations: the ranks are not connected any more.
+  void GiveUpAllOnGpu();
+
+  // Usable again; the old communicators are dropped. Of the old generation, what is on the GPU is
+  // given up from `failed_from` on.
+  void Reset(Generation generation, uint64_t failed_from = 0);
+
+  // The world that all communicators are made of is given up. `record` says how the session goes on
+  // in the next one.
+  void LeaveWorld(const control::SessionRecord& record);
+
+  // What another controller must know of the session.
+  control::SessionRecord Record() const;
+
+  const std::map<std::string, control::NamedRegister>& names() const { return record_.names; }
+
+  // Names a register, which that command gave its first value; a register id that names nothing
+  // takes the name back.
+  void NameRegister(const std::string& name, RegisterId id, uint64_t named_by);
+  // The session loads the module in `file`. kResourceExhausted: it is one too many. Modules stay
+  // loaded, so one that is loaded again counts once.
+  Status CountModule(const std::string& file, size_t most);
+  // Another client has the session now. Its registers without names are freed.
+  void Adopt(const control::SessionRecord& record);
+  // The same client shows another key.
+  void SetOwner(const std::optional<control::Identity>& owner) { record_.owner = owner; }
+
+  // This session's communicators of the team `name`, whose members are, for this rank, `members`
+  // (world ranks, this one included); made from `world` when it is new. Null if `members` is empty:
+  // this rank has no part in it, but all ranks ask in the same command (see CommunicatorCache).
+  // Valid until the next call.
+  StatusOr<const Communicators*> CommunicatorsOf(const TeamName& name,
+                                                 const std::vector<Rank>& members,
+                                                 const WorldLinks& world, Deadline deadline);
+
+  // The client's process, if it is one of this host that can be watched; else null. Only to such a
+  // process memory may be lent. Looked for once.
+  WatchedProcess* client_process();
+  std::optional<WatchedProcess> TakeClientProcess() { return std::move(client_process_); }
+
+  // Bulk tickets of registers that the client has located.
+  std::unordered_map<uint64_t, uint64_t>& tickets() { return tickets_; }
+
+  // Number of the first command that was not executed well: the one after the last that was.
+  uint64_t next_command = 1;
+  // Flow control, in FlowCost bytes.
+  uint64_t consumed_bytes = 0;
+  uint64_t reported_bytes = 0;
+
+ private:
+  control::SessionRecord record_;  // as it was when it was opened here; client and names as now
+  registers::RegisterFile* const registers_;
+  std::unordered_map<uint64_t, uint64_t> tickets_;
+  std::set<std::string> modules_;  // that it has loaded
+  bool looked_for_client_ = false;
+  std::optional<WatchedProcess> client_process_;
+
+  std::atomic<uint32_t> generation_{0};
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  // With mutex_ held: the session fails from a command on, unless it did from an earlier one.
+  bool FailFrom(uint64_t command, const control::RemoteError& cause);
+
+  // With mutex_ held, after a failure.
+  // Ends every wait for other ranks' CPUs.
+  void AbortHosts();
+  // Gives up what is on the GPU and not to be executed.
+  void AbortOnGpu();
+
+  std::atomic<uint64_t> fail_from_{kNever};
+  mutable std::mutex mutex_;
+  control::RemoteError failure_;
+  Deadline::Clock::time_point failed_at_;
+  std::map<Generation, AbortOrder> early_aborts_;  // of generations that are yet to come
+  uint64_t collective_ = 0;                        // the collective under way; 0: none
+  CollectivesOnGpu on_gpu_;
+  std::atomic<bool> cancelled_{false};  // they are to end
+  CommunicatorCache communicators_;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,43 @@
+#include "services/worker/join/membership.h"
+
+#include <algorithm>
+
+#include "runtime/base/host_identity.h"
+#include "runtime/control/session_record.h"
+#include "runtime/control/value_codec.h"
+
+namespace lockstep::worker {
+
+using std::chrono::milliseconds;
+
+StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
+  Membership membership;
+  membership.rank = welcome.getRank();
+  membership.epoch = epoch;
+  membership.controller = Epoch(welcome.getController());
+  membership.cluster = control::ToString(welcome.getCluster());
+  for (auto peer : welcome.getPeers()) {
+    membership.segments.push_back(control::ToString(peer.getSegment()));
+  }
+  membership.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
+  membership.watch = welcome.getWatch();
+  // Cut to what clocks can count; and never all the time.
+  membership.heartbeat_interval =
+      std::max(control::Millis(welcome.getHeartbeatMillis()), milliseconds(1));
+  membership.collective_timeout = control::Millis(welcome.getCollectiveTimeoutMillis());
+  membership.flow_window_bytes = welcome.getFlowWindowBytes();
+  membership.sequence = welcome.getSequence();
+  membership.forget = welcome.getForget();
+  membership.controller_is_here =
+      control::ToString(welcome.getControllerHost().getId()) == ThisHost().id;
+  membership.communicator = control::ToString(welcome.getCommunicator());
+  for (auto session : welcome.getSessions()) {
+    membership.sessions.push_back(control::ReadSessionRecord(session));
+  }
+  if (membership.rank < 0 || membership.rank >= membership.world_size()) {
+    return Internal("the controller gave rank ", membership.rank, " of ", membership.world_size());
+  }
+  return membership;
+}
+
+}  // namespace lockstep::worker

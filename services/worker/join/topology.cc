@@ -1,0 +1,98 @@
+#include "services/worker/join/topology.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include "runtime/collective/shm/shm.h"
+
+namespace lockstep::worker {
+namespace {
+
+// Names the exchange in which ranks tell what they mapped. Every other key is a hash.
+constexpr uint64_t kMappedKey = 0;
+
+// "1101 2 it is gone": who is reached, an example of who is not, and why.
+std::string ToText(const MappedRanks& mapped) {
+  std::string text;
+  for (const bool reached : mapped.ranks) text += reached ? '1' : '0';
+  return text + ' ' + std::to_string(mapped.example) + ' ' + mapped.why;
+}
+
+// None: the text makes no sense.
+std::optional<MappedRanks> FromText(const std::string& text, size_t size) {
+  std::istringstream in(text);
+  std::string ranks;
+  MappedRanks mapped;
+  in >> ranks >> mapped.example;
+  std::getline(in >> std::ws, mapped.why);
+  if (ranks.size() != size || mapped.example >= static_cast<Rank>(size)) return std::nullopt;
+  for (const char reached : ranks) mapped.ranks.push_back(reached == '1');
+  return mapped;
+}
+
+}  // namespace
+
+const std::vector<Rank>& Topology::NodeOf(Rank rank) const {
+  return *std::find_if(nodes.begin(), nodes.end(), [&](const std::vector<Rank>& node) {
+    return std::find(node.begin(), node.end(), rank) != node.end();
+  });
+}
+
+Topology DrawTopology(const std::vector<MappedRanks>& mapped) {
+  const auto reaches = [&](Rank from, Rank to) {
+    return mapped[static_cast<size_t>(from)].ranks[static_cast<size_t>(to)];
+  };
+  Topology topology;
+  for (Rank rank = 0; rank < static_cast<Rank>(mapped.size()); ++rank) {
+    const auto home = std::find_if(topology.nodes.begin(), topology.nodes.end(),
+                                   [&](const std::vector<Rank>& node) {
+                                     return std::all_of(node.begin(), node.end(), [&](Rank member) {
+                                       return reaches(rank, member) && reaches(member, rank);
+                                     });
+                                   });
+    if (home == topology.nodes.end()) {
+      topology.nodes.push_back({rank});
+    } else {
+      home->push_back(rank);
+    }
+  }
+  if (topology.nodes.size() == 1) return topology;
+  for (size_t rank = 0; rank < mapped.size(); ++rank) {
+    if (mapped[rank].example < 0) continue;
+    topology.why_apart = "rank " + std::to_string(rank) + " cannot map the memory of rank " +
+                         std::to_string(mapped[rank].example) + ": " + mapped[rank].why;
+    break;
+  }
+  return topology;
+}
+
+StatusOr<std::vector<MappedRanks>> ExchangeMappedRanks(const std::vector<std::string>& segments,
+                                                       collective::Rendezvous& rendezvous,
+                                                       const std::atomic<bool>& cancelled,
+                                                       Deadline deadline) {
+  MappedRanks mine;
+  for (const std::string& segment : segments) {
+    const Status reached = collective::shm::TryToReach(segment);
+    if (!reached.ok() && mine.example < 0) {
+      mine.example = static_cast<Rank>(mine.ranks.size());
+      mine.why = Message(reached);
+    }
+    mine.ranks.push_back(reached.ok());
+  }
+  std::vector<Rank> all(segments.size());
+  std::iota(all.begin(), all.end(), 0);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<std::string> theirs,
+      rendezvous.Exchange(kMappedKey, all, {ToText(mine)}, &cancelled, deadline));
+  std::vector<MappedRanks> mapped;
+  for (size_t rank = 0; rank < theirs.size(); ++rank) {
+    std::optional<MappedRanks> read = FromText(theirs[rank], all.size());
+    if (!read.has_value()) return Internal("rank ", rank, " does not tell which memory it can map");
+    mapped.push_back(*std::move(read));
+  }
+  return mapped;
+}
+
+}  // namespace lockstep::worker

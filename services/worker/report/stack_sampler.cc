@@ -1,0 +1,135 @@
+#include "services/worker/report/stack_sampler.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "absl/debugging/symbolize.h"
+#include "runtime/base/deadline.h"
+
+namespace lockstep::worker {
+namespace {
+
+// Its default action is to be ignored: one that arrives late harms nobody.
+constexpr int kSignal = SIGURG;
+constexpr int kMaxFrames = 64;
+// The handler's own frame, and the kernel's trampoline into it.
+constexpr int kFramesOfTheHandler = 2;
+
+// What the handler and the thread that asks share. Only lock-free atomics and plain memory: a
+// handler may use nothing else.
+enum class State { kIdle, kWanted, kTaking, kTaken };
+std::atomic<State> state{State::kIdle};
+std::atomic<pthread_t> wanted{};
+void* frames[kMaxFrames];
+int frame_count = 0;
+
+void TakeStack(int /*signal*/) {
+  const int error = errno;
+  State expected = State::kWanted;
+  // One that comes too late must not answer for another thread.
+  if (pthread_equal(wanted.load(std::memory_order_acquire), pthread_self()) != 0 &&
+      state.compare_exchange_strong(expected, State::kTaking)) {
+    // By the unwinding tables, so frames without a frame pointer are seen, too. Takes no lock since
+    // glibc 2.35, once it has loaded the unwinder, for which PrepareStackSampling() calls it.
+    frame_count = backtrace(frames, kMaxFrames);
+    state.store(State::kTaken, std::memory_order_release);
+  }
+  errno = error;
+}
+
+}  // namespace
+
+Status PrepareStackSampling() {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  struct sigaction current = {};
+  sigaction(kSignal, nullptr, &current);
+  if (current.sa_handler == TakeStack) return OkStatus();
+  if (current.sa_handler != SIG_DFL && current.sa_handler != SIG_IGN) {
+    return FailedPrecondition("this program has a handler of its own for ", strsignal(kSignal));
+  }
+  void* some[1];
+  backtrace(some, 1);
+  struct sigaction action = {};
+  action.sa_handler = TakeStack;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(kSignal, &action, nullptr) != 0) {
+    return Internal("cannot handle ", strsignal(kSignal), ": ", std::strerror(errno));
+  }
+  absl::InitializeSymbolizer("/proc/self/exe");
+  return OkStatus();
+}
+
+namespace {
+
+// `is_return_address`: it may be the first of the next function, and one before it is in the call.
+std::string NameOf(void* address, bool is_return_address) {
+  char name[512];
+  const char* in_code = static_cast<char*>(address) - (is_return_address ? 1 : 0);
+  if (absl::Symbolize(in_code, name, sizeof name)) return name;
+  // Takes no lock, unlike dladdr(): who loads a library holds that for as long as its constructors
+  // run, and is the one that is looked at.
+  dl_find_object library;
+  if (_dl_find_object(address, &library) == 0 && library.dlfo_link_map != nullptr) {
+    const char* path = library.dlfo_link_map->l_name;
+    const char* slash = std::strrchr(path, '/');
+    std::snprintf(name, sizeof name, "%s+0x%tx", slash == nullptr ? path : slash + 1,
+                  static_cast<char*>(address) - static_cast<char*>(library.dlfo_map_start));
+  } else {
+    std::snprintf(name, sizeof name, "%p", address);
+  }
+  return name;
+}
+
+}  // namespace
+
+StatusOr<std::vector<std::string>> SampleStack(pthread_t thread,
+                                               std::chrono::milliseconds patience) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  LOCKSTEP_RETURN_IF_ERROR(PrepareStackSampling());
+  // One that did not end in time may go on writing the frames until it does.
+  State last = State::kTaken;
+  if (state.load(std::memory_order_acquire) == State::kTaking) {
+    return DeadlineExceeded("a thread that was asked before has not shown its stack yet");
+  }
+  (void)state.compare_exchange_strong(last, State::kIdle);
+  wanted.store(thread, std::memory_order_release);
+  state.store(State::kWanted, std::memory_order_release);
+  const int error = pthread_kill(thread, kSignal);
+  const Deadline deadline = Deadline::After(patience);
+  while (error == 0 && state.load(std::memory_order_acquire) != State::kTaken &&
+         !deadline.Expired()) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  State expected = State::kWanted;
+  if (state.compare_exchange_strong(expected, State::kIdle)) {
+    if (error != 0) return NotFound("the thread has ended");
+    return DeadlineExceeded("the thread took no signal within ", patience.count(),
+                            " ms: it hangs in the kernel, or its process is stopped");
+  }
+  if (expected == State::kTaking) {
+    return DeadlineExceeded("the thread has not shown its stack within ", patience.count(),
+                            " ms: something holds it, a debugger perhaps");
+  }
+  std::vector<std::string> names;
+  for (int i = kFramesOfTheHandler; i < frame_count; ++i) {
+    names.push_back(NameOf(frames[i], /*is_return_address=*/i > kFramesOfTheHandler));
+  }
+  state.store(State::kIdle, std::memory_order_release);
+  return names;
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,226 @@
+#include "services/worker/values/value_transfer.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/control/value_codec.h"
+#include "services/worker/values/reachable.h"
+
+namespace lockstep::worker {
+namespace {
+
+using registers::Value;
+
+StatusOr<Value> ReadTensor(wire::HostTensor::Reader reader, const tensor::Processors& places) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(reader.getDtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape,
+                            control::ReadShape(reader.getShape(), SizeOf(dtype)));
+  const capnp::Data::Reader data = reader.getData();
+  if (data.size() != static_cast<uint64_t>(shape.NumElements()) * SizeOf(dtype)) {
+    return InvalidArgument("a tensor ", dtype, " ", shape, " came with ", data.size(), " bytes");
+  }
+  tensor::Processor& home = places.Home();
+  LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
+                            tensor::Tensor::Empty(home.allocator(), dtype, shape));
+  LOCKSTEP_RETURN_IF_ERROR(home.FromHost(tensor.data(), data.begin(), data.size()));
+  return Value(std::move(tensor));
+}
+
+Status WriteWithin(size_t* room_bytes, const tensor::Processors& places, const Value& value,
+                   wire::Value::Builder builder);
+
+// What an element of a list or map costs, whatever it is.
+constexpr size_t kElementBytes = 32;
+
+// Registers may hold one list many times, which is small here and large on the wire: everything
+// that is written takes from the same room.
+struct Writer {
+  wire::Value::Builder& out;
+  size_t* room_bytes;
+  const tensor::Processors& places;
+
+  Status operator()(registers::None) { return out.setNone(), OkStatus(); }
+  Status operator()(bool v) { return out.setBool(v), OkStatus(); }
+  Status operator()(int64_t v) { return out.setInt64(v), OkStatus(); }
+  Status operator()(double v) { return out.setFloat64(v), OkStatus(); }
+  Status operator()(const std::string& v) { return Payload(v.size(), v); }
+  Status operator()(const registers::Bytes& v) {
+    return Payload(v.data.size(), lockstep::Bytes{v.data});
+  }
+  Status operator()(DType v) { return Plain(v); }
+  Status operator()(Device v) { return Plain(v); }
+  Status operator()(const Shape& v) { return Plain(v); }
+  Status operator()(const tensor::Tensor& v) {
+    LOCKSTEP_RETURN_IF_ERROR(RequireReachable(places, v, "the tensor to send"));
+    LOCKSTEP_RETURN_IF_ERROR(Take(v.size_bytes()));
+    auto tensor = out.initTensor();
+    tensor.setDtype(control::ToWire(v.dtype()));
+    control::WriteDims(tensor.initShape(static_cast<unsigned>(v.shape().ndim())), v.shape());
+    auto data = tensor.initData(static_cast<unsigned>(v.size_bytes()));
+    return places.Of(v.device())->ToHost(data.begin(), v.data(), v.size_bytes());
+  }
+  Status operator()(const std::shared_ptr<registers::Object>& v) {
+    return Plain(RemoteObject{v->Describe()});
+  }
+  Status operator()(const std::shared_ptr<const registers::List>& v) {
+    LOCKSTEP_RETURN_IF_ERROR(Take(v->size() * kElementBytes));
+    auto list = out.initList(static_cast<unsigned>(v->size()));
+    for (unsigned i = 0; i < list.size(); ++i) {
+      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, places, (*v)[i], list[i]));
+    }
+    return OkStatus();
+  }
+  Status operator()(const std::shared_ptr<const registers::Map>& v) {
+    LOCKSTEP_RETURN_IF_ERROR(Take(v->size() * kElementBytes));
+    auto map = out.initMap(static_cast<unsigned>(v->size()));
+    unsigned i = 0;
+    for (const auto& [key, item] : *v) {
+      LOCKSTEP_RETURN_IF_ERROR(Take(key.size()));
+      map[i].setKey(control::TextOf(key));
+      LOCKSTEP_RETURN_IF_ERROR(WriteWithin(room_bytes, places, item, map[i].initValue()));
+      ++i;
+    }
+    return OkStatus();
+  }
+  Status Take(size_t bytes) {
+    if (bytes > *room_bytes) {
+      return ResourceExhausted("the value is too large to travel as one: ", bytes,
+                               " bytes are left to write where ", *room_bytes,
+                               " more may be; use CopyFromWorker0 for tensors");
+    }
+    *room_bytes -= bytes;
+    return OkStatus();
+  }
+  Status Payload(size_t bytes, const lockstep::Value& v) {
+    LOCKSTEP_RETURN_IF_ERROR(Take(bytes));
+    return Plain(v);
+  }
+  // The kinds that both sides have in common.
+  Status Plain(const lockstep::Value& v) {
+    control::WriteValue(out, v);
+    return OkStatus();
+  }
+};
+
+Status WriteWithin(size_t* room_bytes, const tensor::Processors& places, const Value& value,
+                   wire::Value::Builder builder) {
+  return std::visit(Writer{builder, room_bytes, places}, value.variant);
+}
+
+// Levels of lists and maps. `known` has the depth of what was looked at: a value may hold the same
+// list in very many places.
+using KnownDepths = std::unordered_map<const void*, int>;
+int DepthOf(const Value& value, KnownDepths& known) {
+  const auto of_items = [&](const void* container, auto visit_items) {
+    const auto found = known.find(container);
+    if (found != known.end()) return found->second;
+    int deepest = 0;
+    visit_items([&](const Value& item) { deepest = std::max(deepest, DepthOf(item, known)); });
+    return known[container] = deepest + 1;
+  };
+  if (const auto* list = value.As<std::shared_ptr<const registers::List>>()) {
+    return of_items(list->get(), [&](auto visit) {
+      for (const Value& item : **list) visit(item);
+    });
+  }
+  if (const auto* map = value.As<std::shared_ptr<const registers::Map>>()) {
+    return of_items(map->get(), [&](auto visit) {
+      for (const auto& [key, item] : **map) visit(item);
+    });
+  }
+  return 0;
+}
+
+// Lists of registers that hold lists of registers grow without bound, and everything that walks
+// them, if only to free them, would run out of stack.
+StatusOr<Value> WithinDepth(Value value) {
+  KnownDepths known;
+  const int depth = DepthOf(value, known);
+  if (depth <= control::kMaxValueDepth) return value;
+  return InvalidArgument("a value has at most ", control::kMaxValueDepth,
+                         " levels of lists and maps, with what its registers hold this one has ",
+                         depth);
+}
+
+StatusOr<Value> ReadList(capnp::List<wire::Value>::Reader reader,
+                         const registers::RegisterFile& registers,
+                         const tensor::Processors& places) {
+  auto list = std::make_shared<registers::List>();
+  list->reserve(reader.size());
+  for (auto item : reader) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(item, registers, places));
+    list->push_back(std::move(value));
+  }
+  return WithinDepth(std::shared_ptr<const registers::List>(std::move(list)));
+}
+
+StatusOr<Value> ReadMap(capnp::List<wire::Value::Entry>::Reader reader,
+                        const registers::RegisterFile& registers,
+                        const tensor::Processors& places) {
+  auto map = std::make_shared<registers::Map>();
+  for (auto entry : reader) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Value value, FromWire(entry.getValue(), registers, places));
+    if (!map->emplace(control::ToString(entry.getKey()), std::move(value)).second) {
+      return InvalidArgument("a map has the key \"", control::ToString(entry.getKey()), "\" twice");
+    }
+  }
+  return WithinDepth(std::shared_ptr<const registers::Map>(std::move(map)));
+}
+
+}  // namespace
+
+StatusOr<Value> FromWire(wire::Value::Reader reader, const registers::RegisterFile& registers,
+                         const tensor::Processors& places) {
+  switch (reader.which()) {
+    case wire::Value::REGISTER: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const Value* value,
+                                registers.Read(RegisterId::FromPacked(reader.getRegister())));
+      return *value;
+    }
+    case wire::Value::NONE:
+      return Value();
+    case wire::Value::BOOL:
+      return Value(reader.getBool());
+    case wire::Value::INT64:
+      return Value(reader.getInt64());
+    case wire::Value::FLOAT64:
+      return Value(reader.getFloat64());
+    case wire::Value::TEXT:
+      return Value(control::ToString(reader.getText()));
+    case wire::Value::BYTES: {
+      const capnp::Data::Reader bytes = reader.getBytes();
+      return Value(registers::Bytes{
+          std::string(reinterpret_cast<const char*>(bytes.begin()), bytes.size())});
+    }
+    case wire::Value::DTYPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(reader.getDtype()));
+      return Value(dtype);
+    }
+    case wire::Value::SHAPE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Shape shape, control::ReadShape(reader.getShape()));
+      return Value(std::move(shape));
+    }
+    case wire::Value::DEVICE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const lockstep::Value device, control::ReadValue(reader));
+      return Value(*device.As<Device>());
+    }
+    case wire::Value::TENSOR:
+      return ReadTensor(reader.getTensor(), places);
+    case wire::Value::LIST:
+      return ReadList(reader.getList(), registers, places);
+    case wire::Value::MAP:
+      return ReadMap(reader.getMap(), registers, places);
+    case wire::Value::OBJECT:
+      return InvalidArgument("objects of a worker cannot be sent to it; pass their DRef");
+  }
+  return InvalidArgument("unknown kind of value ", static_cast<int>(reader.which()));
+}
+
+Status ToWire(const Value& value, size_t max_bytes, const tensor::Processors& places,
+              wire::Value::Builder builder) {
+  return WriteWithin(&max_bytes, places, value, builder);
+}
+
+}  // namespace lockstep::worker

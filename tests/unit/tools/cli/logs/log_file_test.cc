@@ -93,7 +93,7 @@ TEST_F(LogFileTest, ACutFileIsReadFromItsBeginning) {
 TEST_F(LogFileTest, FilesAreMergedByTimeAndEachKeepsItsOrder) {
   Append(Line(3, 'I', "b3") + "b3 goes on\n" + Line(1, 'I', "b1 by a clock that was put back"));
   std::ofstream(directory_.File("controller.log")) << "early\n"
-                                                << Line(2, 'I', "a2") << Line(4, 'I', "a4");
+                                                   << Line(2, 'I', "a2") << Line(4, 'I', "a4");
   LogFile controller("controller", directory_.File("controller.log"));
   std::vector<std::vector<LogEntry>> files = {*controller.Read({}, 10, true),
                                               *file_.Read({}, 10, true)};

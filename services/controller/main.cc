@@ -16,8 +16,8 @@ namespace {
 
 using namespace lockstep;
 
-// Tells whoever started this process where it listens, ports that it chose itself included. Renamed
-// into place, so that a reader sees all of it or nothing.
+// Tells the program that started this process where it listens, ports that it chose itself
+// included. Renamed into place, so that a reader sees all of it or nothing.
 Status WriteEndpoints(const controller::Controller& controller, const std::string& path) {
   const std::string draft = path + ".new";
   std::ofstream file(draft, std::ios::trunc);

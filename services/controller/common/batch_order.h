@@ -1,11 +1,13 @@
 // The one order of all batches, and how far each session may be ahead of the workers.
 //
 // Nothing here reaches into other parts, waits, or allocates more than the envelope that is sent.
-// Threads: one at a time. Whoever calls from several threads holds one lock, the order's, for
-// - BatchOrder::Place() and handing the envelope to the workers' channels: numbers that are out of
-//   order end a worker;
-// - CommandStream::Admit() and the Place() of the batch that it has admitted, for the same reason;
-// and may hold another for each session's CommandStream otherwise (Consume(), Leave(), credit()).
+//
+// Threads: one at a time. Callers on several threads need two kinds of locks of their own:
+// - one for each CommandStream, held for every call of it;
+// - one for the order, held from Place() until the envelope is handed to the workers' channels, for
+//   a worker ends when numbers come out of order; and from Admit() until the Place() of the batch
+//   that it has admitted, so that a session's batches are ordered as they were sent. It is taken
+//   after the session's.
 #pragma once
 
 #include <algorithm>

@@ -162,7 +162,7 @@ void Membership::Free(Rank rank, const std::string& reason) {
   Member& gone = members_[static_cast<size_t>(rank)];
   ranks_.erase(gone.peer);
   if (!gone.lost_because.empty()) {
-    // Only the last of those who came and went is told.
+    // Only the last of those that came and went is told.
     const std::string first = gone.lost_because.substr(0, gone.lost_because.find(kReplacementGone));
     return MarkLost(rank, first + kReplacementGone + Label(rank) + ") is gone, too: " + reason);
   }

@@ -55,8 +55,8 @@ Candidate ReadCandidate(wire::Hello::Reader hello);
 class Membership {
  public:
   enum class State {
-    kMissing,  // nobody has asked for the rank
-    kWaiting,  // somebody has, and waits to be welcomed with all others
+    kMissing,  // no worker has asked for the rank
+    kWaiting,  // one has, and waits to be welcomed with all others
     kJoining,  // is welcome, and connects with the others
     kReady,
     kLost,  // was welcome, and is no more; another may ask for the rank
@@ -75,8 +75,8 @@ class Membership {
   Membership(std::string cluster, int workers)
       : cluster_(std::move(cluster)), members_(static_cast<size_t>(workers)) {}
 
-  // Gives the candidate a rank: the one it wants, or the lowest of those it takes that nobody has
-  // or whose worker is lost. A refusal says why: another cluster, no common protocol version, a
+  // Gives the candidate a rank: the one it wants, or the lowest of those it takes that no worker
+  // has or whose worker is lost. A refusal says why: another cluster, no common protocol version, a
   // rank that does not exist or is taken, no room.
   StatusOr<Rank> Admit(const control::PeerName& peer, const Candidate& candidate);
 
@@ -88,8 +88,8 @@ class Membership {
   // `rank` has a worker that was welcomed, and lives.
   bool IsWelcome(Rank rank) const;
 
-  // All are present, and are told to connect: whoever waited is welcome, and nobody is ready. What
-  // they have brought along is forgotten.
+  // All are present, and are told to connect: those that waited are welcome, and none is ready.
+  // What they have brought along is forgotten.
   void WelcomeAll();
   // The world's, that of the last welcome.
   Epoch epoch() const { return epoch_; }
@@ -106,7 +106,7 @@ class Membership {
 
   // OK if the candidate could have a rank here, were one free.
   Status Check(const Candidate& candidate) const;
-  // The lost worker of this name is nobody any more.
+  // The name of a lost worker is not known any more.
   void ForgetName(const control::PeerName& peer) { ranks_.erase(peer); }
 
   // -1 if no member has this name.
@@ -121,7 +121,7 @@ class Membership {
   // ... and of those, too, that wait to be.
   std::vector<control::PeerName> PeersAndCandidates() const;
 
-  // OK, or why the world is not whole: who is lost, or who has not joined yet.
+  // OK, or why the world is not whole: which worker is lost, or which have not joined yet.
   Status Whole() const;
 
  private:

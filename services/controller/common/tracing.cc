@@ -11,7 +11,7 @@
 namespace lockstep::controller {
 namespace {
 
-// Whoever has not answered by then will not.
+// A worker that has not answered by then will not.
 constexpr std::chrono::seconds kLongestAnswer{5};
 
 }  // namespace

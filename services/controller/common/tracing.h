@@ -43,7 +43,7 @@ class Tracing {
   bool IsSilent(std::chrono::milliseconds lease, TimePoint now) const {
     return trace_ != 0 && now - heard_ > lease;
   }
-  // That time was nobody's silence.
+  // That time was no client's silence.
   void Forgive(Deadline::Clock::duration gap) { heard_ += gap; }
 
   // A rank is asked for what it has recorded: once at a time, so that no client makes a worker send

@@ -20,10 +20,10 @@ uint64_t Inquiries::Begin(Inquiry inquiry, std::vector<bool> waiting, Deadline d
   inquiry.deadline = deadline;
   inquiry.reports.resize(waiting.size());
   inquiry.waiting = std::move(waiting);
-  const bool nobody =
+  const bool is_complete =
       std::find(inquiry.waiting.begin(), inquiry.waiting.end(), true) == inquiry.waiting.end();
   const auto begun = pending_.emplace(probe, std::move(inquiry)).first;
-  if (nobody) Complete(begun);
+  if (is_complete) Complete(begun);
   return probe;
 }
 

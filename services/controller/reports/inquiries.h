@@ -43,7 +43,7 @@ class Inquiries {
   // Starts waiting for the ranks in `waiting`; if there is none, it is complete at once. Returns
   // the number of the probe to send them. Of `inquiry` the client and the question count.
   uint64_t Begin(Inquiry inquiry, std::vector<bool> waiting, Deadline deadline);
-  // A report of `rank`. One that nobody waits for is ignored.
+  // A report of `rank`. One that is not waited for is ignored.
   void Add(uint64_t probe, Rank rank, const control::Frame& report);
   // Completes what is late. Returns the next deadline, or one far away.
   Deadline Expire(TimePoint now);

@@ -38,8 +38,8 @@ class Metrics {
   Counts& counts() { return counts_; }
   Skew& skew() { return skew_; }
 
-  // How things stand now. Called every time that the controller looks at its timers, if anybody can
-  // ask for it.
+  // How things stand now. Called every time that the controller looks at its timers, if they can be
+  // asked for.
   void Observe(const ClusterView& view);
 
   // In Prometheus' text format.

@@ -1,8 +1,8 @@
 // Which ranks come late to collectives, and by how much: from how long each was in them.
 //
-// All members of an allreduce leave it together. So who was in it for the shortest time came last,
-// and the skew is how much longer the one was in it that came first. No two clocks are compared
-// (docs/adr/0012-skew-without-common-clocks.md).
+// All members of an allreduce leave it together. So the rank that was in it for the shortest time
+// came last, and the skew is how much longer the one was in it that came first. No two clocks are
+// compared (docs/adr/0012-skew-without-common-clocks.md).
 #pragma once
 
 #include <array>

@@ -41,7 +41,7 @@ class Gatherer {
   // Starts waiting for `from` (-1: all `workers` ranks). The request came `now`.
   void Expect(const control::PeerName& client, SessionId session, RequestId request, int workers,
               Rank from, Deadline deadline, TimePoint now);
-  // An answer of `rank`. One that nobody waits for (it came too late) is ignored.
+  // An answer of `rank`. One that is not waited for (it came too late) is ignored.
   void Answer(SessionId session, RequestId request, Rank rank, const control::RemoteError& error,
               control::Frame body);
   // Completes all requests of `session` with `error`.

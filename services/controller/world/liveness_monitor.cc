@@ -93,7 +93,7 @@ void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t f
 }
 
 void LivenessMonitor::BreakWorld(Epoch epoch) {
-  // Whoever has yet to say its first word here hears it with the first answer.
+  // A worker that has yet to say its first word here hears it with the first answer.
   broken_ = epoch.value;
   Tell(control::EncodeMessage<wire::LivenessMessage>(
       [&](wire::LivenessMessage::Builder message) { message.setBroken(epoch.value); }));

@@ -1,5 +1,5 @@
-// Liveness: who is alive, apart from the command path, so that a long kernel never looks like a
-// dead worker and an abort reaches a worker that is busy.
+// Liveness: which workers are alive, apart from the command path, so that a long kernel never looks
+// like a dead worker and an abort reaches a worker that is busy.
 #pragma once
 
 #include <atomic>

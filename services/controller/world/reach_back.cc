@@ -13,7 +13,7 @@
 namespace lockstep::controller {
 namespace {
 
-// Whoever is still interested asks again within this time.
+// A worker that still wants to join asks again within this time.
 constexpr std::chrono::seconds kForgetAfter{30};
 
 }  // namespace

@@ -38,8 +38,8 @@ class ReachBack final : public Reachability {
     Deadline::Clock::time_point asked;
   };
   void Run();
-  // Takes what is to be tried, and forgets endpoints that nobody asks for any more. Nothing: it is
-  // time to end.
+  // Takes what is to be tried, and forgets endpoints that are not asked for any more. Nothing: it
+  // is time to end.
   std::optional<std::deque<std::string>> TakeWanted();
   void Finish(const std::string& endpoint, const std::string& obstacle);
 

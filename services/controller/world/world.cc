@@ -53,7 +53,7 @@ void World::StartIfComplete() {
     if (!membership_.IsWelcome(rank)) newcomers.push_back(rank);
   }
   tools_.tracing.Mark("workers connect anew");
-  // Who has what of restored sessions is known; of those that are open here, newcomers have
+  // What each has of restored sessions is known; of those that are open here, newcomers have
   // nothing.
   std::vector<Rank> forgetful = newcomers;
   if (std::exchange(is_first_, false)) {

@@ -73,10 +73,17 @@ Status SessionCore::CheckOwn(const DRef& ref, std::string_view what) const {
                          facts().id);
 }
 
-Status SessionCore::Usable() {
+Status SessionCore::Usable() const {
   if (closed_) return FailedPrecondition("the session is closed");
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   return link_->Failed();
+}
+
+Status SessionCore::CheckUsable(std::unique_lock<std::mutex>& lock) {
+  Status status = Usable();
+  if (!status.ok()) [[unlikely]]
+    input_.AwaitOutput(lock);
+  return status;
 }
 
 Status SessionCore::SendIfDue() {
@@ -90,7 +97,7 @@ Status SessionCore::SendIfDue() {
 }
 
 Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, milliseconds timeout) {
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
   // Only what was sent can be consumed.
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   const Generation generation = link_->generation();
@@ -106,7 +113,7 @@ Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, millisecon
       Deadline::After(timeout));
   link_->StopAwaitingRoom(&sleeper);
   recorder_.RecordWait("wait for the workers to catch up", began);
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
   if (link_->generation() != generation) {
     return Aborted("session ", facts().id, " was reset while this call waited for the workers");
   }
@@ -179,14 +186,14 @@ bool SessionCore::WorkerZeroIsIdle() {
 }
 
 Status SessionCore::Look() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   link_->Drain();
-  return Usable();
+  return CheckUsable(lock);
 }
 
 Status SessionCore::Flush() {
-  std::lock_guard lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
   return batch_.Send();
 }
 
@@ -313,7 +320,7 @@ Status SessionCore::Reset() {
 
 Status SessionCore::Name(const DRef& ref, const std::string& name) {
   std::unique_lock lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
   // Whoever finds the name finds the register as it is now.
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   LOCKSTEP_RETURN_IF_ERROR(
@@ -348,7 +355,7 @@ std::string SessionCore::Ticket() {
 
 Status SessionCore::Detach() {
   std::unique_lock lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   // What another thread would issue from here on could reach nobody.
   closed_ = true;

@@ -40,10 +40,14 @@ constexpr std::chrono::milliseconds kAnswerGrace{2000};
 // Threads: safe; one mutex guards everything.
 class SessionCore {
  public:
-  // `on_output` of the request is called on a thread of its own.
+  // `on_output` of the request is called on a thread of its own; what was printed before a failure
+  // is handed over before any call returns that.
   static StatusOr<std::shared_ptr<SessionCore>> Open(const OpenRequest& request,
                                                      std::chrono::milliseconds timeout,
                                                      std::shared_ptr<control::ZmqContext> context);
+  // Over a session that is open.
+  SessionCore(std::unique_ptr<Link> link, std::chrono::milliseconds timeout,
+              const OutputCallback& on_output);
   ~SessionCore();
 
   const SessionFacts& facts() const { return link_->facts(); }
@@ -131,16 +135,16 @@ class SessionCore {
   Status Close();
 
  private:
-  SessionCore(std::unique_ptr<Link> link, std::chrono::milliseconds timeout,
-              const OutputCallback& on_output);
-
   // All below: with mutex_ held.
-  Status Usable();
+  Status Usable() const;
+  // The same for a call that returns the error to the program: lines that came before it are
+  // handed over first, also if another thread has read both.
+  Status CheckUsable(std::unique_lock<std::mutex>& lock);
   Status SendIfDue();
   // Returns when a command may be appended; an error if that takes too long, or if none may be.
   Status WaitForRoom(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
     if (link_->flow().HasRoom(batch_.size_bytes())) [[likely]]
-      return Usable();
+      return CheckUsable(lock);
     return WaitForCredit(lock, timeout);
   }
   Status WaitForCredit(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);

@@ -40,8 +40,9 @@ void SessionInput::StartOutput(const OutputCallback& on_output) {
           taken.setPosition(position);
         })});
   };
-  listener_ = std::make_unique<OutputListener>(on_output, std::move(source));
+  // Held over both: the listener's thread reads nothing before it is told where lines go.
   std::lock_guard lock(mutex_);
+  listener_ = std::make_unique<OutputListener>(on_output, std::move(source));
   link_.SetOnOutput([this](std::vector<WorkerOutput> lines, uint64_t position) {
     listener_->Push(std::move(lines), position);
   });

@@ -10,9 +10,9 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
-#include "services/controller/access.h"
 #include "services/controller/dispatcher.h"
 #include "services/controller/reports/metrics.h"
+#include "services/controller/roles.h"
 #include "services/controller/world/liveness_monitor.h"
 #include "services/controller/world/reach_back.h"
 #include "services/metrics/metrics_server.h"
@@ -102,7 +102,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
           control::Advertise(channels.liveness->endpoint(), options.advertise_address)),
       clients_(std::move(channels.clients)),
       workers_(std::move(channels.workers)),
-      metrics_(std::make_unique<Metrics>(options)),
+      metrics_(std::make_unique<Metrics>(options, clock_)),
       liveness_(std::make_unique<LivenessMonitor>(
           std::move(channels.liveness), options.workers,
           LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
@@ -139,6 +139,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
                        std::move(channels.client_gate),
                        {liveness_endpoint_, incarnation_}},
           [this](const std::string& reason) { RequestStop(reason); })) {
+  dispatcher_->parts().outbox.SendWhenFull([this] { Flush(); });
   log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",
             worker_endpoint_, ", expecting ", options_.workers, " workers");
 }
@@ -178,6 +179,7 @@ void Controller::Run() {
   control::Channel* const channels[] = {clients_.get(), workers_.get()};
   const int descriptors[] = {wake_up_.fd()};
   dispatcher_->HandleTimers();
+  Flush();
   while (true) {
     // Busy clients must not keep a lost worker or a lease from being noticed.
     if (!ReceiveSome()) waiter.Wait(channels, descriptors, dispatcher_->next_timer());
@@ -235,8 +237,9 @@ void Controller::Flush() {
     switch (item.to) {
       case Outbox::Item::To::kAllWorkers:
         if (const Status status = workers_->Send(*item.workers, item.message); !status.ok()) {
-          log::Error("batch ", item.batch, " was not sent: ", Message(status));
+          log::Error("batch ", item.batch.number, " was not sent: ", Message(status));
         }
+        dispatcher_->parts().broadcaster.NoteSent(item.batch);
         break;
       case Outbox::Item::To::kWorker:
         (void)workers_->Send({&item.peer, 1}, item.message);
@@ -253,9 +256,11 @@ void Controller::Flush() {
 
 void Controller::Stop() {
   log::Info("cluster ", options_.cluster, " stops: ", stop_reason_);
-  dispatcher_->Shutdown(stop_reason_);
+  dispatcher_->EndSessions(stop_reason_);
+  Flush();
   // Aborts are sent before the workers are told to end.
   liveness_->Stop();
+  dispatcher_->Shutdown(stop_reason_);
   Flush();
   // Closing sends what is queued, within the sockets' linger time.
   clients_.reset();

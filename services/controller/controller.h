@@ -76,7 +76,7 @@ class Controller {
   bool ReceiveSome();
   // False when it is time to stop.
   bool HandleEvents();
-  // Sends what is in the outbox.
+  // Sends what is in the outbox. Called by the outbox, too, when it is full.
   void Flush();
   void Stop();
   // Has the loop look at what other threads tell. With events_mutex_ held.

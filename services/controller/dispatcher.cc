@@ -5,7 +5,7 @@
 
 #include "runtime/base/version.h"
 #include "runtime/control/value_codec.h"
-#include "services/controller/access.h"
+#include "services/controller/roles.h"
 
 namespace lockstep::controller {
 namespace {
@@ -172,12 +172,14 @@ void Dispatcher::HandleTimers() {
   parts_.timers.End(now, next);
 }
 
-void Dispatcher::Shutdown(const std::string& reason) {
-  const Status why = Unavailable("the cluster was shut down: ", reason);
+void Dispatcher::EndSessions(const std::string& reason) {
   parts_.ender.EndAll(reason);
-  parts_.opener.RefuseAll(why);
+  parts_.opener.RefuseAll(Unavailable("the cluster was shut down: ", reason));
   parts_.messenger.TellShutdown(parts_.tracing.client(), reason);
-  parts_.waiters.AnswerAll(why);
+}
+
+void Dispatcher::Shutdown(const std::string& reason) {
+  parts_.waiters.AnswerAll(Unavailable("the cluster was shut down: ", reason));
   parts_.inquiries.CompleteAll();
   parts_.world.Shutdown(reason);
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
@@ -44,7 +45,10 @@ class Dispatcher {
   void HandleTimers();
   Deadline next_timer() const { return parts_.timers.next(); }
 
-  // The cluster ends: work in flight is aborted, workers and clients are told why.
+  // The cluster ends, in two steps, so that clients hear of it before anything is waited for: first
+  // work in flight is aborted, and sessions' clients are told why, ...
+  void EndSessions(const std::string& reason);
+  // ... then, once the aborts are on their way, clients that wait for workers, and the workers.
   void Shutdown(const std::string& reason);
 
   Parts& parts() { return parts_; }

@@ -1,5 +1,6 @@
 // The parts of a controller, put together: each owns its state, and knows neither sockets nor
-// threads nor the system's clock.
+// threads nor the system's clock. What other threads are asked or read, too (liveness,
+// reachability, metrics), is given from outside.
 #pragma once
 
 #include <memory>
@@ -8,8 +9,14 @@
 #include "runtime/base/ids.h"
 #include "runtime/control/keys/gate.h"
 #include "services/controller/common/batch_order.h"
+#include "services/controller/common/broadcaster.h"
+#include "services/controller/common/clock.h"
+#include "services/controller/common/liveness.h"
+#include "services/controller/common/membership.h"
+#include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
-#include "services/controller/reports/command_watch.h"
+#include "services/controller/common/tracing.h"
+#include "services/controller/options.h"
 #include "services/controller/reports/inquiries.h"
 #include "services/controller/reports/metrics.h"
 #include "services/controller/reports/register_report.h"
@@ -17,6 +24,7 @@
 #include "services/controller/reports/trace_service.h"
 #include "services/controller/reports/unread_answers.h"
 #include "services/controller/sessions/client_messenger.h"
+#include "services/controller/sessions/command_watch.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/key_access.h"
 #include "services/controller/sessions/output_relay.h"
@@ -64,6 +72,7 @@ struct Parts {
   ClientMessenger messenger;
   Gatherer gatherer;
   SessionFailures failures;
+  CommandWatch command_watch;
   KeyAccess access;
   SessionEnder ender;
   SessionLeases leases;
@@ -78,7 +87,6 @@ struct Parts {
 
   UnreadAnswers unread;
   Inquiries inquiries;
-  CommandWatch command_watch;
   StatusReport status;
   RegisterReport registers;
   TraceService traces;

@@ -2,12 +2,7 @@
 //
 // Nothing here reaches into other parts, waits, or allocates more than the envelope that is sent.
 //
-// Threads: one at a time. Callers on several threads need two kinds of locks of their own:
-// - one for each CommandStream, held for every call of it;
-// - one for the order, held from Place() until the envelope is handed to the workers' channels, for
-//   a worker ends when numbers come out of order; and from Admit() until the Place() of the batch
-//   that it has admitted, so that a session's batches are ordered as they were sent. It is taken
-//   after the session's.
+// Threads: one at a time.
 #pragma once
 
 #include <algorithm>

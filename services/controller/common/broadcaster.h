@@ -1,6 +1,8 @@
 // Puts batches in order and sends them to all workers.
 #pragma once
 
+#include <utility>
+
 #include "runtime/control/channel.h"
 #include "services/controller/common/batch_order.h"
 #include "services/controller/common/clock.h"
@@ -22,11 +24,14 @@ class Broadcaster {
   void Send(const OrderedBatch& batch, const control::Frame& body) {
     const TimePoint now = clock_.Now();
     control::Frame envelope = order_.Place(batch, membership_.epoch(), now);
-    outbox_.ToAllWorkers(membership_.welcome_peers(), {std::move(envelope), body}, order_.last());
-    if (tracing_.is_recording()) {
-      tracing_.AddBatch(batch.session, batch.first_command, body.size(),
-                        batch.arrived.value_or(now));
-    }
+    outbox_.ToAllWorkers(membership_.welcome_peers(), {std::move(envelope), body},
+                         {order_.last(), batch.session, batch.first_command, body.size(),
+                          batch.arrived.value_or(now)});
+  }
+  // The loop has handed it to the workers' channel: a timeline shows it until now.
+  void NoteSent(const PlacedBatch& batch) {
+    if (tracing_.is_recording()) [[unlikely]]
+      tracing_.AddBatch(batch.session, batch.first_command, batch.body_bytes, batch.arrived);
   }
 
  private:

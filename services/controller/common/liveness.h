@@ -51,8 +51,9 @@ struct FetchedTrace {
   control::Frame body;
 };
 
-// Orders reach the workers in the order in which they are given here, beside and ahead of batches.
-// None waits.
+// Orders reach the workers in the order in which they are given here, but beside the batches
+// (outbox.h): an order may arrive before or after a batch that was ordered before it, or after it.
+// So what is aborted is named by generation and command. None waits.
 class Liveness {
  public:
   virtual ~Liveness() = default;

@@ -15,9 +15,11 @@
 #include "runtime/control/session_record.h"
 #include "schemas/membership.capnp.h"
 #include "services/controller/common/liveness.h"
-#include "services/controller/common/outbox.h"
 
 namespace lockstep::controller {
+
+// The workers that a batch goes to, as they were when it was put in order.
+using WorkerPeers = std::shared_ptr<const std::vector<control::PeerName>>;
 
 // What a worker has kept of the time under a controller that was lost.
 struct Inventory {

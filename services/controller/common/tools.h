@@ -1,12 +1,10 @@
-// What every part of the controller may use, besides the parts that it is given by name.
+// What every part of the controller may read, and where it notes what happens. What a part has
+// effects through (the outbox, the broadcaster, liveness, other parts) it is given by name.
 #pragma once
 
-#include "services/controller/common/broadcaster.h"
 #include "services/controller/common/clock.h"
 #include "services/controller/common/counts.h"
-#include "services/controller/common/liveness.h"
 #include "services/controller/common/membership.h"
-#include "services/controller/common/outbox.h"
 #include "services/controller/common/tracing.h"
 #include "services/controller/options.h"
 
@@ -18,9 +16,7 @@ struct Tools {
   const Clock& clock;
   Timers& timers;
   const Membership& membership;
-  Outbox& outbox;
-  Broadcaster& broadcaster;
-  Liveness& liveness;
+  // Nothing is decided by what is noted.
   Counts& counts;
   Tracing& tracing;
 };

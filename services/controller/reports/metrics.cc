@@ -40,11 +40,14 @@ double Value(const metrics::Counter& counter) { return static_cast<double>(count
 
 }  // namespace
 
-Metrics::Metrics(const ControllerOptions& options)
-    : flow_window_bytes_(options.flow_window_bytes), skew_(options.workers) {}
+Metrics::Metrics(const ControllerOptions& options, const Clock& clock)
+    : clock_(clock),
+      flow_window_bytes_(options.flow_window_bytes),
+      skew_(options.workers),
+      observed_(clock.Now()) {}
 
 void Metrics::Observe(const ClusterView& view) {
-  const auto now = Deadline::Clock::now();
+  const TimePoint now = clock_.Now();
   std::map<Membership::State, int> states;
   std::vector<Worker> workers;
   for (Rank rank = 0; rank < view.membership.size(); ++rank) {
@@ -103,14 +106,14 @@ void Metrics::TellWorkers(metrics::Families& families) const {
     families.Gauge("lockstep_workers", "Ranks of the world, by the state of their worker.",
                    found == states_.end() ? 0 : found->second, {{"state", Name(state)}});
   }
-  const auto now = Deadline::Clock::now();
+  const TimePoint now = clock_.Now();
   const auto each = [&](const auto& tell) {
     for (size_t rank = 0; rank < workers_.size(); ++rank) {
       tell(workers_[rank], metrics::Families::Labels{{"rank", std::to_string(rank)}});
     }
   };
   each([&](const Worker& worker, auto labels) {
-    if (worker.heard == Deadline::Clock::time_point()) return;
+    if (worker.heard == TimePoint()) return;
     families.Gauge("lockstep_rank_heartbeat_age_seconds",
                    "Time since the rank's worker was heard; none of one that is missing or lost.",
                    std::chrono::duration<double>(now - worker.heard).count(), std::move(labels));
@@ -205,7 +208,7 @@ std::string Metrics::Text() const {
 Status Metrics::Healthy() const {
   std::lock_guard lock(mutex_);
   const auto silence =
-      std::chrono::duration_cast<std::chrono::milliseconds>(Deadline::Clock::now() - observed_);
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock_.Now() - observed_);
   if (silence < kLongestLook) return OkStatus();
   return Unavailable("the controller's thread has not looked at its timers for ", silence.count(),
                      " ms");

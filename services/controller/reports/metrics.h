@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "services/controller/common/clock.h"
 #include "services/controller/common/counts.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/membership.h"
@@ -33,7 +33,8 @@ struct ClusterView {
 // Threads: Observe() and the counters belong to the controller's thread, the rest is safe from any.
 class Metrics {
  public:
-  explicit Metrics(const ControllerOptions& options);
+  // *clock must outlive it, and may be asked by any thread.
+  Metrics(const ControllerOptions& options, const Clock& clock);
 
   Counts& counts() { return counts_; }
   Skew& skew() { return skew_; }
@@ -55,7 +56,7 @@ class Metrics {
   // What is told of one rank.
   struct Worker {
     WorkerActivity activity;
-    Deadline::Clock::time_point heard;
+    TimePoint heard;
     uint64_t queued = 0;
     bool is_stuck = false;
   };
@@ -64,6 +65,7 @@ class Metrics {
   void TellWorkers(metrics::Families& families) const;
   void TellCounts(metrics::Families& families) const;
 
+  const Clock& clock_;
   const uint64_t flow_window_bytes_;
   Counts counts_;
   Skew skew_;
@@ -80,7 +82,7 @@ class Metrics {
   // Not a Status: what it counts its copies with would be shared with the threads that read.
   StatusCode ready_ = StatusCode::kUnavailable;
   std::string ready_text_ = "the controller is starting";
-  Deadline::Clock::time_point observed_ = Deadline::Clock::now();
+  TimePoint observed_;
 };
 
 }  // namespace lockstep::controller

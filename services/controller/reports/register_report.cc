@@ -38,7 +38,7 @@ Status RegisterReport::Ask(const control::PeerName& client, wire::ListRegisters:
   const uint32_t most = std::min(question.getMost(), std::max(kMostListed / ranks, 1u));
   const uint64_t probe = inquiries_.Begin({client, question.getRequest(), true, only},
                                           std::move(asked), tools_.timers.After(kPatienceMillis));
-  tools_.liveness.AskRegisters(probe, only, session, most);
+  liveness_.AskRegisters(probe, only, session, most);
   return OkStatus();
 }
 
@@ -81,7 +81,7 @@ void RegisterReport::Send(const Inquiry& inquiry) {
       if (!entry.hasHeld()) entry.setWhy(WhyNot(rank));
     }
   });
-  tools_.outbox.ToClient(inquiry.client, unread_.Charge(inquiry.client, {frame}));
+  outbox_.ToClient(inquiry.client, unread_.Charge(inquiry.client, {frame}));
 }
 
 }  // namespace lockstep::controller

@@ -11,7 +11,7 @@
 #include "runtime/control/worker_report_codec.h"
 #include "schemas/membership.capnp.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/reports/command_watch.h"
+#include "services/controller/sessions/command_watch.h"
 
 namespace lockstep::controller {
 namespace {
@@ -64,7 +64,7 @@ void StatusReport::UpdateMetrics() {
   if (tools_.options.metrics_endpoint.empty()) return;
   ClusterView view{tools_.membership, sessions_, tools_.membership.epoch(), order_.last()};
   for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
-    view.heard.push_back(tools_.liveness.LastHeardOf(rank));
+    view.heard.push_back(liveness_.LastHeardOf(rank));
     view.stuck.push_back(IsStuck(rank, view.heard.back()));
   }
   metrics_.Observe(view);
@@ -79,12 +79,13 @@ Status StatusReport::Explain(const control::PeerName& client, uint64_t request) 
   const uint64_t probe =
       inquiries_.Begin({client, request}, std::move(alive),
                        tools_.timers.After(static_cast<uint64_t>(kReportPatience.count())));
-  tools_.liveness.Probe(probe);
+  liveness_.Probe(probe);
   return OkStatus();
 }
 
 void StatusReport::Send(const control::PeerName& client, uint64_t request,
                         const std::vector<control::Frame>& reports) {
+  const Skew::Lateness lateness = metrics_.skew().Compared();
   const control::Frame frame = control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
     auto status = message.initClusterStatus();
     status.setRequest(request);
@@ -95,19 +96,20 @@ void StatusReport::Send(const control::PeerName& client, uint64_t request,
     status.setUptimeMillis(Millis(tools_.clock.Now() - started_));
     status.setSequence(order_.last());
     status.setMetricsEndpoint(metrics_endpoint_);
-    status.setComparedCollectives(metrics_.skew().Compared().compared);
-    WriteWorkers(status.initWorkers(static_cast<unsigned>(tools_.membership.size())), reports);
+    status.setComparedCollectives(lateness.compared);
+    WriteWorkers(status.initWorkers(static_cast<unsigned>(tools_.membership.size())), lateness,
+                 reports);
     WriteSessions(status.initSessions(static_cast<unsigned>(sessions_.all().size())));
   });
-  tools_.outbox.ToClient(client, unread_.Charge(client, {frame}));
+  outbox_.ToClient(client, unread_.Charge(client, {frame}));
 }
 
 void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers,
+                                const Skew::Lateness& lateness,
                                 const std::vector<control::Frame>& reports) const {
-  const Skew::Lateness lateness = metrics_.skew().Compared();
   for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
     const Membership::Member& member = tools_.membership.member(rank);
-    const LastHeard heard = tools_.liveness.LastHeardOf(rank);
+    const LastHeard heard = liveness_.LastHeardOf(rank);
     auto worker = workers[static_cast<unsigned>(rank)];
     WritePeer(worker.initPeer(), rank, member);
     worker.setState(ToWire(member.state));

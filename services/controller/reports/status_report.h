@@ -9,9 +9,12 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "services/controller/common/batch_order.h"
+#include "services/controller/common/liveness.h"
+#include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/reports/inquiries.h"
 #include "services/controller/reports/metrics.h"
+#include "services/controller/reports/skew.h"
 #include "services/controller/reports/unread_answers.h"
 #include "services/controller/sessions/session_table.h"
 
@@ -20,9 +23,12 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class StatusReport {
  public:
-  StatusReport(const Tools& tools, const SessionTable& sessions, const BatchOrder& order,
-               Inquiries& inquiries, UnreadAnswers& unread, Metrics& metrics)
+  StatusReport(const Tools& tools, Outbox& outbox, Liveness& liveness, const SessionTable& sessions,
+               const BatchOrder& order, Inquiries& inquiries, UnreadAnswers& unread,
+               Metrics& metrics)
       : tools_(tools),
+        outbox_(outbox),
+        liveness_(liveness),
         sessions_(sessions),
         order_(order),
         inquiries_(inquiries),
@@ -43,11 +49,15 @@ class StatusReport {
 
  private:
   bool IsStuck(Rank rank, const LastHeard& heard) const;
+  // `reports` as in Send().
   void WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers,
+                    const Skew::Lateness& lateness,
                     const std::vector<control::Frame>& reports) const;
   void WriteSessions(capnp::List<wire::SessionStatus>::Builder sessions) const;
 
   const Tools& tools_;
+  Outbox& outbox_;
+  Liveness& liveness_;
   const SessionTable& sessions_;
   const BatchOrder& order_;
   Inquiries& inquiries_;

@@ -30,12 +30,12 @@ void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::R
     control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
       auto answer = m.initTrace();
       answer.setRequest(request.getRequest());
-      if (tools_.tracing.client() == client) answer.setTrace(tools_.tracing.trace());
+      if (tracing_.client() == client) answer.setTrace(tracing_.trace());
       if (!status.ok()) control::WriteError(answer.initError(), control::ErrorOf(status));
       fill(answer);
     })};
     if (body.size() > 0) message.push_back(body);
-    tools_.outbox.ToClient(client, unread_.Charge(client, message));
+    outbox_.ToClient(client, unread_.Charge(client, message));
   };
   const auto nothing_more = [](wire::TraceReply::Builder) {};
   if (request.isClock()) {
@@ -47,10 +47,10 @@ void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::R
     });
   }
   if (request.isStart()) {
-    const Status begun = tools_.tracing.Begin(client, request.getStart(), now);
+    const Status begun = tracing_.Begin(client, request.getStart(), now);
     if (begun.ok()) {
       log::Info("a client has the cluster record a timeline");
-      tools_.liveness.Tell(OrderFrame(tools_.tracing.trace(), [&](wire::TraceOrder::Builder order) {
+      liveness_.Tell(OrderFrame(tracing_.trace(), [&](wire::TraceOrder::Builder order) {
         order.setStart(request.getStart());
       }));
     }
@@ -60,13 +60,12 @@ void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::R
     });
   }
   const uint64_t trace = request.getTrace();
-  const Status heard = tools_.tracing.Hear(client, trace, now);
+  const Status heard = tracing_.Hear(client, trace, now);
   if (!heard.ok()) return reply(heard, nothing_more);
   switch (request.which()) {
     case wire::TraceRequest::STOP:
-      tools_.tracing.Stop();
-      tools_.liveness.Tell(
-          OrderFrame(trace, [](wire::TraceOrder::Builder order) { order.setStop(); }));
+      tracing_.Stop();
+      liveness_.Tell(OrderFrame(trace, [](wire::TraceOrder::Builder order) { order.setStop(); }));
       break;
     case wire::TraceRequest::FETCH: {
       const wire::FetchTrace::Reader fetch = request.getFetch();
@@ -74,8 +73,7 @@ void TraceService::Handle(const control::PeerName& client, wire::TraceRequest::R
         return reply(Unavailable(room.message()), nothing_more);
       }
       if (fetch.getRank() == -1) {
-        return reply(OkStatus(), nothing_more,
-                     EncodeEvents(tools_.tracing.Events(fetch.getFrom())));
+        return reply(OkStatus(), nothing_more, EncodeEvents(tracing_.Events(fetch.getFrom())));
       }
       const Status asked = Ask(trace, request.getRequest(), fetch);
       if (asked.ok()) return;  // its worker answers
@@ -101,19 +99,19 @@ Status TraceService::Ask(uint64_t trace, uint64_t request, wire::FetchTrace::Rea
     if (why.empty()) return Unavailable("it has no worker yet");
     return Unavailable("its worker is lost: ", why);
   }
-  LOCKSTEP_RETURN_IF_ERROR(tools_.tracing.Ask(rank, tools_.clock.Now()));
-  tools_.liveness.Tell(OrderFrame(trace,
-                                  [&](wire::TraceOrder::Builder order) {
-                                    order.setRequest(request);
-                                    order.setFetch(fetch);
-                                  }),
-                       rank);
+  LOCKSTEP_RETURN_IF_ERROR(tracing_.Ask(rank, tools_.clock.Now()));
+  liveness_.Tell(OrderFrame(trace,
+                            [&](wire::TraceOrder::Builder order) {
+                              order.setRequest(request);
+                              order.setFetch(fetch);
+                            }),
+                 rank);
   return OkStatus();
 }
 
 void TraceService::PassOn(const FetchedTrace& fetched) {
-  if (fetched.trace != tools_.tracing.trace()) return;
-  tools_.tracing.NoteAnswered(fetched.rank);
+  if (fetched.trace != tracing_.trace()) return;
+  tracing_.NoteAnswered(fetched.rank);
   control::Message message = {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
     auto answer = m.initTrace();
     answer.setRequest(fetched.request);
@@ -123,17 +121,17 @@ void TraceService::PassOn(const FetchedTrace& fetched) {
     }
   })};
   if (fetched.body.size() > 0) message.push_back(fetched.body);
-  tools_.outbox.ToClient(tools_.tracing.client(), std::move(message));
+  outbox_.ToClient(tracing_.client(), std::move(message));
 }
 
 void TraceService::EndIfSilent(TimePoint now) {
-  if (tools_.tracing.IsSilent(tools_.options.session_lease, now)) End();
+  if (tracing_.IsSilent(tools_.options.session_lease, now)) End();
 }
 
 void TraceService::End() {
-  tools_.liveness.Tell(
-      OrderFrame(tools_.tracing.trace(), [](wire::TraceOrder::Builder order) { order.setEnd(); }));
-  tools_.tracing.End();
+  liveness_.Tell(
+      OrderFrame(tracing_.trace(), [](wire::TraceOrder::Builder order) { order.setEnd(); }));
+  tracing_.End();
 }
 
 }  // namespace lockstep::controller

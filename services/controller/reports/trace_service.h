@@ -9,7 +9,10 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "schemas/trace.capnp.h"
+#include "services/controller/common/liveness.h"
+#include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
+#include "services/controller/common/tracing.h"
 #include "services/controller/reports/unread_answers.h"
 
 namespace lockstep::controller {
@@ -17,7 +20,9 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class TraceService {
  public:
-  TraceService(const Tools& tools, UnreadAnswers& unread) : tools_(tools), unread_(unread) {}
+  TraceService(const Tools& tools, Tracing& tracing, Outbox& outbox, Liveness& liveness,
+               UnreadAnswers& unread)
+      : tools_(tools), tracing_(tracing), outbox_(outbox), liveness_(liveness), unread_(unread) {}
 
   void Handle(const control::PeerName& client, wire::TraceRequest::Reader request);
   // What a worker has recorded, to the client that fetches it.
@@ -31,6 +36,9 @@ class TraceService {
   void End();
 
   const Tools& tools_;
+  Tracing& tracing_;
+  Outbox& outbox_;
+  Liveness& liveness_;
   UnreadAnswers& unread_;
 };
 

@@ -23,7 +23,7 @@ void WriteReplaced(capnp::List<wire::Replacement>::Builder list, const SessionEn
 
 void ClientMessenger::Tell(SessionEntry& session, control::Message message) {
   ++session.told_messages;
-  tools_.outbox.ToClient(session.client, std::move(message));
+  outbox_.ToClient(session.client, std::move(message));
 }
 
 void ClientMessenger::TellOpened(SessionEntry& session) {
@@ -94,18 +94,17 @@ void ClientMessenger::TellDropped(SessionEntry& session) {
 }
 
 void ClientMessenger::TellKeepAlive(const SessionEntry& session, bool missing) {
-  tools_.outbox.ToClient(session.client,
-                         {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
-                           auto answer = m.initKeepAlive();
-                           answer.setSession(session.id.value);
-                           answer.setSent(session.told_messages);
-                           answer.setMissing(missing);
-                         })});
+  outbox_.ToClient(session.client, {control::EncodeMessage<wire::ControllerMessage>([&](auto m) {
+                     auto answer = m.initKeepAlive();
+                     answer.setSession(session.id.value);
+                     answer.setSent(session.told_messages);
+                     answer.setMissing(missing);
+                   })});
 }
 
 void ClientMessenger::TellShutdown(const control::PeerName& client, const std::string& reason) {
-  tools_.outbox.ToClient(client, {control::EncodeMessage<wire::ControllerMessage>(
-                                     [&](auto message) { message.setShutdown(reason); })});
+  outbox_.ToClient(client, {control::EncodeMessage<wire::ControllerMessage>(
+                               [&](auto message) { message.setShutdown(reason); })});
 }
 
 void ClientMessenger::Answer(const control::PeerName& client, SessionId session, RequestId request,
@@ -135,17 +134,16 @@ void ClientMessenger::SendAnswer(const PendingRequest& request) {
     TellDropped(*session);
     return Tell(*session, std::move(message));
   }
-  tools_.outbox.ToClient(request.client, std::move(message));
+  outbox_.ToClient(request.client, std::move(message));
 }
 
 void ClientMessenger::Refuse(const control::PeerName& client, const Status& why, bool resume) {
-  tools_.outbox.ToClient(client,
-                         {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
-                           auto refused = message.initRefused();
-                           control::WriteError(refused.initError(), control::ErrorOf(why));
-                           refused.setController(controller_.value);
-                           refused.setResume(resume);
-                         })});
+  outbox_.ToClient(client, {control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
+                     auto refused = message.initRefused();
+                     control::WriteError(refused.initError(), control::ErrorOf(why));
+                     refused.setController(controller_.value);
+                     refused.setResume(resume);
+                   })});
 }
 
 }  // namespace lockstep::controller

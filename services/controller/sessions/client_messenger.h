@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
+#include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/session_table.h"
@@ -19,8 +20,8 @@ namespace lockstep::controller {
 class ClientMessenger {
  public:
   // `controller`: the epoch in which this one was started.
-  ClientMessenger(const Tools& tools, Epoch controller, SessionTable& sessions)
-      : tools_(tools), controller_(controller), sessions_(sessions) {}
+  ClientMessenger(const Tools& tools, Outbox& outbox, Epoch controller, SessionTable& sessions)
+      : tools_(tools), outbox_(outbox), controller_(controller), sessions_(sessions) {}
 
   // It is the client's from now on, and how it stands.
   void TellOpened(SessionEntry& session);
@@ -50,6 +51,7 @@ class ClientMessenger {
   void Tell(SessionEntry& session, control::Message message);
 
   const Tools& tools_;
+  Outbox& outbox_;
   const Epoch controller_;
   SessionTable& sessions_;
 };

@@ -93,7 +93,7 @@ Status SessionCommands::HandleBatch(const control::PeerName& client, wire::Batch
   }
   if (admitted.ok()) admitted = Admit(*session, batch, message[1].size());
   if (admitted.ok()) {
-    tools_.broadcaster.Send(
+    broadcaster_.Send(
         {session->id, Generation(batch.getGeneration()), batch.getFirstCommand(), request,
          std::chrono::nanoseconds(std::min(batch.getWaitedNanos(), kLongestWaitNanos)), now},
         message[1]);
@@ -147,7 +147,7 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
     failures_.Fail(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
   } else {
     // Workers that have not heard it would not hear of it after the reset.
-    failures_.AbortAgain(*session);
+    failures_.AbortOnWorkers(*session);
   }
   const uint64_t failed_from = session->failed_from;
   gatherer_.Expect(client, session->id, request, tools_.membership.size(), -1,
@@ -164,7 +164,7 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
     reset_order.setGeneration(session->generation.value);
     reset_order.setFailedFrom(failed_from);
   });
-  tools_.broadcaster.Send({session->id, session->generation, 0, request}, body);
+  broadcaster_.Send({session->id, session->generation, 0, request}, body);
   const Status whole = tools_.membership.Whole();
   if (!whole.ok()) failures_.Fail(*session, control::ErrorOf(whole));
   if (!session->broken.ok()) failures_.Fail(*session, session->broken);
@@ -210,7 +210,7 @@ Status SessionCommands::HandleName(const control::PeerName& client,
                    tools_.timers.After(name.getTimeoutMillis()), now);
   const control::Frame body = control::OneCommand(
       [&](wire::Command::Builder command) { command.setNameRegister(name.getName()); });
-  tools_.broadcaster.Send({session->id, session->generation, 0, request}, body);
+  broadcaster_.Send({session->id, session->generation, 0, request}, body);
   return OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/batch_order.h"
+#include "services/controller/common/broadcaster.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
@@ -24,9 +25,11 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionCommands {
  public:
-  SessionCommands(const Tools& tools, SessionTable& sessions, Gatherer& gatherer,
-                  ClientMessenger& messenger, SessionFailures& failures, SessionEnder& ender)
+  SessionCommands(const Tools& tools, Broadcaster& broadcaster, SessionTable& sessions,
+                  Gatherer& gatherer, ClientMessenger& messenger, SessionFailures& failures,
+                  SessionEnder& ender)
       : tools_(tools),
+        broadcaster_(broadcaster),
         limits_{tools.options.flow_window_bytes, tools.options.max_batch_bytes},
         sessions_(sessions),
         gatherer_(gatherer),
@@ -60,6 +63,7 @@ class SessionCommands {
   void Reject(SessionEntry& session, wire::Batch::Reader batch, const Status& why);
 
   const Tools& tools_;
+  Broadcaster& broadcaster_;
   const FlowLimits limits_;
   SessionTable& sessions_;
   Gatherer& gatherer_;

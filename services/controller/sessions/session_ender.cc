@@ -24,10 +24,10 @@ void SessionEnder::HandleClose(const control::PeerName& client, wire::CloseSessi
   End(session, request, tools_.timers.After(close.getTimeoutMillis()), /*client_lost=*/false, lost);
 }
 
-void SessionEnder::EndWithoutClient(SessionEntry& session, const control::RemoteError& cause,
-                                    const control::RemoteError& answer) {
-  tools_.liveness.Abort(session.id, session.generation, 0, cause);
-  End(session, std::nullopt, Deadline::At(tools_.clock.Now()), /*client_lost=*/true, answer);
+void SessionEnder::EndWithoutClient(SessionEntry& session, const control::RemoteError& cause) {
+  liveness_.Abort(session.id, session.generation, 0, cause);
+  End(session, std::nullopt, Deadline::At(tools_.clock.Now()), /*client_lost=*/true,
+      control::RemoteError());
 }
 
 void SessionEnder::EndRevoked() {
@@ -39,7 +39,7 @@ void SessionEnder::EndRevoked() {
     log::Warn(log::OfSession(id.value), "session ends: ", Message(allowed));
     // Its client would wait for ever: what it says is not heard any more.
     if (!session.client.empty()) messenger_.Refuse(session.client, allowed);
-    EndWithoutClient(session, control::ErrorOf(allowed), control::ErrorOf(allowed));
+    EndWithoutClient(session, control::ErrorOf(allowed));
   }
 }
 
@@ -51,7 +51,7 @@ void SessionEnder::EndAll(const std::string& reason) {
     messenger_.TellShutdown(session.client, reason);
     gatherer_.FailAll(id, cause);
     if (session.ending.has_value()) Abort(session, cause);
-    tools_.liveness.Abort(id, session.generation, 0, cause);
+    liveness_.Abort(id, session.generation, 0, cause);
   }
 }
 
@@ -69,7 +69,7 @@ void SessionEnder::End(SessionEntry& session, std::optional<RequestId> request, 
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     command.initCloseSession().setClientLost(client_lost);
   });
-  tools_.broadcaster.Send({session.id, session.generation, 0, SessionEntry::kEndRequest}, body);
+  broadcaster_.Send({session.id, session.generation, 0, SessionEntry::kEndRequest}, body);
   FinishIfClosed(session);
 }
 
@@ -97,7 +97,7 @@ void SessionEnder::Abort(SessionEntry& session, const control::RemoteError& caus
   log::Warn(log::OfSession(session.id.value),
             "session is aborted while it is closed: ", cause.message);
   tools_.counts.aborts.Add();
-  tools_.liveness.Abort(session.id, session.generation, 0, cause);
+  liveness_.Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) messenger_.Answer(session.client, session.id, *request, cause);
 }

@@ -14,6 +14,8 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
 #include "schemas/session.capnp.h"
+#include "services/controller/common/broadcaster.h"
+#include "services/controller/common/liveness.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
@@ -23,14 +25,17 @@
 
 namespace lockstep::controller {
 
-// All but Abort() and AbortLate() may take a session out of the table.
+// All but Abort(), AbortLate() and EndAll() may take a session out of the table.
 //
 // Threads: one at a time. What it is made of must outlive it.
 class SessionEnder {
  public:
-  SessionEnder(const Tools& tools, SessionTable& sessions, Gatherer& gatherer,
-               ClientMessenger& messenger, SessionFailures& failures, KeyAccess& access)
+  SessionEnder(const Tools& tools, Broadcaster& broadcaster, Liveness& liveness,
+               SessionTable& sessions, Gatherer& gatherer, ClientMessenger& messenger,
+               SessionFailures& failures, KeyAccess& access)
       : tools_(tools),
+        broadcaster_(broadcaster),
+        liveness_(liveness),
         sessions_(sessions),
         gatherer_(gatherer),
         messenger_(messenger),
@@ -39,9 +44,8 @@ class SessionEnder {
 
   // The client closes it: what was sent before is executed, then all is freed and it is answered.
   void HandleClose(const control::PeerName& client, wire::CloseSession::Reader close);
-  // No client cares for its work any more, which is aborted. `answer`: what its requests get.
-  void EndWithoutClient(SessionEntry& session, const control::RemoteError& cause,
-                        const control::RemoteError& answer = {});
+  // No client cares for its work any more, which is aborted.
+  void EndWithoutClient(SessionEntry& session, const control::RemoteError& cause);
   // Those of clients whose keys were revoked.
   void EndRevoked();
   // The cluster ends: all work in flight is aborted, and all clients are told why.
@@ -62,6 +66,8 @@ class SessionEnder {
   void FinishIfClosed(SessionEntry& session);
 
   const Tools& tools_;
+  Broadcaster& broadcaster_;
+  Liveness& liveness_;
   SessionTable& sessions_;
   Gatherer& gatherer_;
   ClientMessenger& messenger_;

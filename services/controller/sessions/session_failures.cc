@@ -10,7 +10,7 @@ void SessionFailures::Fail(SessionEntry& session, const control::RemoteError& ca
   if (!session.failure.ok()) {
     if (from_command >= session.failed_from) return;
     session.failed_from = from_command;
-    return AbortAgain(session);
+    return AbortOnWorkers(session);
   }
   tools_.counts.errors[metrics::IndexOf(cause.code)].Add();
   tools_.counts.aborts.Add();
@@ -19,13 +19,13 @@ void SessionFailures::Fail(SessionEntry& session, const control::RemoteError& ca
   session.failed_from = from_command;
   session.failure.session = session.id;
   log::Warn(log::OfSession(session.id.value), "session failed: ", Message(cause.ToStatus()));
-  AbortAgain(session);
+  AbortOnWorkers(session);
   messenger_.TellFailure(session);
   gatherer_.FailAll(session.id, session.failure);
 }
 
-void SessionFailures::AbortAgain(const SessionEntry& session) {
-  tools_.liveness.Abort(session.id, session.generation, session.failed_from, session.failure);
+void SessionFailures::AbortOnWorkers(const SessionEntry& session) {
+  liveness_.Abort(session.id, session.generation, session.failed_from, session.failure);
 }
 
 void SessionFailures::Break(SessionEntry& session, const Status& why) {
@@ -50,7 +50,7 @@ void SessionFailures::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   if (generation == session->generation) return Fail(*session, error, error.command);
   // A rank that was behind has failed earlier than the one that the client has read of. Nothing is
   // to be told any more, but its peers may be waiting for it in a command of that time.
-  tools_.liveness.Abort(session->id, generation, error.command, error);
+  liveness_.Abort(session->id, generation, error.command, error);
 }
 
 }  // namespace lockstep::controller

@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/error_codec.h"
 #include "schemas/control.capnp.h"
+#include "services/controller/common/liveness.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
@@ -17,9 +18,13 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionFailures {
  public:
-  SessionFailures(const Tools& tools, SessionTable& sessions, Gatherer& gatherer,
-                  ClientMessenger& messenger)
-      : tools_(tools), sessions_(sessions), gatherer_(gatherer), messenger_(messenger) {}
+  SessionFailures(const Tools& tools, Liveness& liveness, SessionTable& sessions,
+                  Gatherer& gatherer, ClientMessenger& messenger)
+      : tools_(tools),
+        liveness_(liveness),
+        sessions_(sessions),
+        gatherer_(gatherer),
+        messenger_(messenger) {}
 
   // The session's work of its generation ends from a command on (0: all that is in flight): workers
   // and client learn the cause, and all requests are answered with it. If it has failed before, its
@@ -29,12 +34,13 @@ class SessionFailures {
   void Break(SessionEntry& session, const Status& why);
   // It fails if the client has sent commands before `next_command` that have not come.
   void NoticeLostBatches(SessionEntry& session, uint64_t next_command);
-  // Tells the workers once more of its failure: one may not have heard it.
-  void AbortAgain(const SessionEntry& session);
+  // Tells the workers of its failure; again where one may not have heard it.
+  void AbortOnWorkers(const SessionEntry& session);
   // A command of the session has failed on a worker.
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
 
   const Tools& tools_;
+  Liveness& liveness_;
   SessionTable& sessions_;
   Gatherer& gatherer_;
   ClientMessenger& messenger_;

@@ -83,7 +83,7 @@ Status SessionOpener::Open(const Applicant& applicant, wire::OpenSession::Reader
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initOpenSession(), session.Record());
   });
-  tools_.broadcaster.Send({session.id, session.generation, 0, RequestId()}, body);
+  broadcaster_.Send({session.id, session.generation, 0, RequestId()}, body);
   messenger_.TellOpened(session);
   return OkStatus();
 }

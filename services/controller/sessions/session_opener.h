@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "schemas/session.capnp.h"
+#include "services/controller/common/broadcaster.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_identity.h"
 #include "services/controller/sessions/client_messenger.h"
@@ -20,9 +21,10 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionOpener {
  public:
-  SessionOpener(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger,
-                KeyAccess& access, SessionTakeover& takeover)
+  SessionOpener(const Tools& tools, Broadcaster& broadcaster, SessionTable& sessions,
+                ClientMessenger& messenger, KeyAccess& access, SessionTakeover& takeover)
       : tools_(tools),
+        broadcaster_(broadcaster),
         sessions_(sessions),
         messenger_(messenger),
         access_(access),
@@ -49,6 +51,7 @@ class SessionOpener {
   Status Open(const Applicant& applicant, wire::OpenSession::Reader open);
 
   const Tools& tools_;
+  Broadcaster& broadcaster_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;
   KeyAccess& access_;

@@ -18,6 +18,13 @@ control::SessionRecord SessionEntry::Record() const {
   return record;
 }
 
+void SessionEntry::TakeOver(const control::SessionRecord& record) {
+  static_cast<control::SessionRecord&>(*this) = record;
+  names.clear();
+  name_bytes_ = 0;
+  for (const auto& [text, named] : record.names) Name(text, named);
+}
+
 void SessionEntry::KeepWithoutClient(Deadline until) {
   client.clear();
   kept_until = until;
@@ -43,9 +50,7 @@ SessionEntry& SessionTable::Open(const control::PeerName& client, TimePoint now)
 SessionEntry& SessionTable::Restore(const control::SessionRecord& record, TimePoint now) {
   last_id_ = std::max(last_id_, record.id.value);
   SessionEntry& session = Add(record.id, record.next_command, now);
-  static_cast<control::SessionRecord&>(session) = record;
-  session.names.clear();
-  for (const auto& [text, named] : record.names) session.Name(text, named);
+  session.TakeOver(record);
   return session;
 }
 

@@ -20,9 +20,28 @@
 
 namespace lockstep::controller {
 
-// What its client and its commands have come to. How far its commands are is in `commands`, and in
-// Record(): the record's own fields for that are not used.
-struct SessionEntry : control::SessionRecord {
+// What its client and its commands have come to. It is no SessionRecord for others: how far its
+// commands are is in `commands`, and Record() makes a record of both.
+struct SessionEntry : private control::SessionRecord {
+  using SessionRecord::bulk_key;
+  using SessionRecord::client_lost;
+  using SessionRecord::client_number;
+  using SessionRecord::command_timeout;
+  using SessionRecord::failure;
+  using SessionRecord::forward_output;
+  using SessionRecord::generation;
+  using SessionRecord::host;
+  using SessionRecord::host_id;
+  using SessionRecord::id;
+  using SessionRecord::keep_for;
+  using SessionRecord::name;
+  using SessionRecord::names;
+  using SessionRecord::num_groups;
+  using SessionRecord::owner;
+  using SessionRecord::pid;
+  using SessionRecord::register_generations;
+  using SessionRecord::token;
+
   // Under which workers say that they have closed the session; clients may not use it.
   static constexpr RequestId kEndRequest{std::numeric_limits<uint64_t>::max()};
 
@@ -55,6 +74,8 @@ struct SessionEntry : control::SessionRecord {
 
   // What others need to take it over, with the number of the command that comes next.
   control::SessionRecord Record() const;
+  // Becomes what the record says, but for how far its commands are.
+  void TakeOver(const control::SessionRecord& record);
   // It has no client for now, and ends if it has none by then.
   void KeepWithoutClient(Deadline until);
 
@@ -65,9 +86,6 @@ struct SessionEntry : control::SessionRecord {
   size_t name_bytes() const { return name_bytes_; }
 
  private:
-  using SessionRecord::consumed_bytes;
-  using SessionRecord::next_command;
-
   size_t name_bytes_ = 0;
 };
 

@@ -134,7 +134,7 @@ void SessionTakeover::BroadcastClient(const SessionEntry& session) {
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     control::WriteSessionRecord(command.initAdopt(), session.Record());
   });
-  tools_.broadcaster.Send({session.id, session.generation, 0, RequestId()}, body);
+  broadcaster_.Send({session.id, session.generation, 0, RequestId()}, body);
 }
 
 void SessionTakeover::HandOver(SessionEntry& session, const Applicant& applicant) {

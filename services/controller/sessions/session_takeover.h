@@ -9,6 +9,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "schemas/session.capnp.h"
+#include "services/controller/common/broadcaster.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_identity.h"
 #include "services/controller/sessions/client_messenger.h"
@@ -20,9 +21,13 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionTakeover {
  public:
-  SessionTakeover(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger,
-                  KeyAccess& access)
-      : tools_(tools), sessions_(sessions), messenger_(messenger), access_(access) {}
+  SessionTakeover(const Tools& tools, Broadcaster& broadcaster, SessionTable& sessions,
+                  ClientMessenger& messenger, KeyAccess& access)
+      : tools_(tools),
+        broadcaster_(broadcaster),
+        sessions_(sessions),
+        messenger_(messenger),
+        access_(access) {}
 
   // Another client has the session from now on, if it shows its token and no client has it.
   // kDataLoss: there is no such session any more; kPermissionDenied: the token is not its own;
@@ -49,6 +54,7 @@ class SessionTakeover {
   void HandOver(SessionEntry& session, const Applicant& applicant);
 
   const Tools& tools_;
+  Broadcaster& broadcaster_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;
   KeyAccess& access_;

@@ -21,7 +21,7 @@ void Admission::HandleHello(const control::PeerName& peer, wire::Hello::Reader h
   if (known >= 0 && membership_.member(known).facts.wanted_rank == candidate.wanted_rank) {
     switch (membership_.member(known).state) {
       case Membership::State::kWaiting:
-        tools_.liveness.NoteAlive(known);
+        liveness_.NoteAlive(known);
         return TellToWait(peer);
       case Membership::State::kLost:
         // It was silent for too long, but lives: it may ask like any other.
@@ -55,8 +55,8 @@ void Admission::Consider(const control::PeerName& peer, const Candidate& candida
   }
   log::Info(log::OfRank(*rank), "worker is ", ProcessLabel(candidate.host, candidate.pid), " on ",
             candidate.device);
-  membership_.SetWatch(*rank, tools_.liveness.Watch(*rank, candidate.host_id, candidate.pid,
-                                                    candidate.activity_segment));
+  membership_.SetWatch(
+      *rank, liveness_.Watch(*rank, candidate.host_id, candidate.pid, candidate.activity_segment));
   if (!membership_.AllPresent()) return TellToWait(peer);
   // None is welcomed into a world that is broken already.
   world_.NoticeLosses();
@@ -79,11 +79,10 @@ bool Admission::IsReached(const control::PeerName& peer, const Candidate& candid
       "; open that port, or set data_address, bulk_endpoint or advertise_address";
   log::Warn(why);
   membership_.NoteOutOfReach(candidate.wanted_rank, why);
-  tools_.outbox.ToWorker(peer,
-                         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                           e.setEpoch(membership_.epoch().value);
-                           e.setOutOfReach(why);
-                         }));
+  outbox_.ToWorker(peer, control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                     e.setEpoch(membership_.epoch().value);
+                     e.setOutOfReach(why);
+                   }));
   return false;
 }
 
@@ -95,19 +94,17 @@ void Admission::HandleReachResults() {
 }
 
 void Admission::TellToWait(const control::PeerName& peer) {
-  tools_.outbox.ToWorker(peer,
-                         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                           e.setEpoch(membership_.epoch().value);
-                           e.setWaiting();
-                         }));
+  outbox_.ToWorker(peer, control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                     e.setEpoch(membership_.epoch().value);
+                     e.setWaiting();
+                   }));
 }
 
 void Admission::Refuse(const control::PeerName& peer, const Status& why) {
-  tools_.outbox.ToWorker(peer,
-                         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
-                           e.setEpoch(membership_.epoch().value);
-                           control::WriteError(e.initRefused().initError(), control::ErrorOf(why));
-                         }));
+  outbox_.ToWorker(peer, control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder e) {
+                     e.setEpoch(membership_.epoch().value);
+                     control::WriteError(e.initRefused().initError(), control::ErrorOf(why));
+                   }));
 }
 
 void Admission::MakeWayFor(const Candidate& candidate) {
@@ -151,7 +148,7 @@ bool Admission::MayGetARankSoon(const control::PeerName& peer, const Candidate& 
   const auto since = asking_since_.try_emplace(peer, now).first->second;
   for (Rank rank = candidate.first_rank; rank < membership_.size(); ++rank) {
     if ((wanted >= 0 && rank != wanted) || !membership_.IsWelcome(rank)) continue;
-    const LastHeard heard = tools_.liveness.LastHeardOf(rank);
+    const LastHeard heard = liveness_.LastHeardOf(rank);
     // Of one on this host its end would be known.
     if (!heard.is_present && now - heard.heartbeat_age <= since) return true;
   }

@@ -7,6 +7,8 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "schemas/membership.capnp.h"
+#include "services/controller/common/liveness.h"
+#include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/world/world.h"
 
@@ -15,8 +17,14 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class Admission {
  public:
-  Admission(const Tools& tools, Membership& membership, Reachability& reachability, World& world)
-      : tools_(tools), membership_(membership), reachability_(reachability), world_(world) {}
+  Admission(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership& membership,
+            Reachability& reachability, World& world)
+      : tools_(tools),
+        outbox_(outbox),
+        liveness_(liveness),
+        membership_(membership),
+        reachability_(reachability),
+        world_(world) {}
 
   void HandleHello(const control::PeerName& peer, wire::Hello::Reader hello);
   // Of some workers it is known now whether they are reached.
@@ -40,6 +48,8 @@ class Admission {
   bool HasTheRank(const Candidate& candidate) const;
 
   const Tools& tools_;
+  Outbox& outbox_;
+  Liveness& liveness_;
   Membership& membership_;
   Reachability& reachability_;
   World& world_;

@@ -11,24 +11,20 @@ constexpr ptrdiff_t kMostOfSession = 256;
 
 }  // namespace
 
-Status ReadyWaiters::Handle(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
-  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry * session,
-                            sessions_.FindOpen(SessionId(await.getSession()), client));
-  session->last_heard = tools_.clock.Now();
+void ReadyWaiters::Handle(const SessionEntry& session, wire::AwaitWorkers::Reader await) {
   const RequestId request(await.getRequest());
   const auto count = std::count_if(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
-    return waiting.session == session->id;
+    return waiting.session == session.id;
   });
   if (count >= kMostOfSession) {
-    messenger_.Answer(
-        client, session->id, request,
-        control::ErrorOf(ResourceExhausted("session ", session->id, " waits for the workers ",
-                                           count, " times already")));
-    return OkStatus();
+    return messenger_.Answer(
+        session.client, session.id, request,
+        control::ErrorOf(ResourceExhausted("session ", session.id, " waits for the workers ", count,
+                                           " times already")));
   }
-  waiting_.push_back({client, session->id, request, tools_.timers.After(await.getTimeoutMillis())});
+  waiting_.push_back(
+      {session.client, session.id, request, tools_.timers.After(await.getTimeoutMillis())});
   if (tools_.membership.AllReady()) AnswerAll(OkStatus());
-  return OkStatus();
 }
 
 void ReadyWaiters::AnswerAll(const Status& status) {

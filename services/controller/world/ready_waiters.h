@@ -17,11 +17,12 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class ReadyWaiters {
  public:
-  ReadyWaiters(const Tools& tools, SessionTable& sessions, ClientMessenger& messenger)
-      : tools_(tools), sessions_(sessions), messenger_(messenger) {}
+  ReadyWaiters(const Tools& tools, ClientMessenger& messenger)
+      : tools_(tools), messenger_(messenger) {}
 
-  // Answered at once if all are ready as far as is known: losses have been noticed before.
-  Status Handle(const control::PeerName& client, wire::AwaitWorkers::Reader await);
+  // The session's client waits. It is answered at once if all are ready as far as is known: losses
+  // have been noticed before.
+  void Handle(const SessionEntry& session, wire::AwaitWorkers::Reader await);
   void AnswerAll(const Status& status);
   // Answers those that have waited for too long with what is missing. Returns the first deadline to
   // come, or `next`.
@@ -36,7 +37,6 @@ class ReadyWaiters {
   };
 
   const Tools& tools_;
-  SessionTable& sessions_;
   ClientMessenger& messenger_;
   std::vector<Waiting> waiting_;
 };

@@ -34,9 +34,12 @@ std::string DescribeLast(const LastHeard& last) {
 
 }  // namespace
 
-World::World(const Tools& tools, Membership& membership, const BatchOrder& order,
-             ControllerAddress address, const Sessions& sessions, ReadyWaiters& waiters)
+World::World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership& membership,
+             const BatchOrder& order, ControllerAddress address, const Sessions& sessions,
+             ReadyWaiters& waiters)
     : tools_(tools),
+      outbox_(outbox),
+      liveness_(liveness),
       membership_(membership),
       order_(order),
       address_(std::move(address)),
@@ -64,10 +67,10 @@ void World::StartIfComplete() {
     tools_.counts.workers_replaced.Add(newcomers.size());
   }
   membership_.WelcomeAll();
-  for (const Rank rank : newcomers) tools_.liveness.ExpectHeartbeats(rank);
+  for (const Rank rank : newcomers) liveness_.ExpectHeartbeats(rank);
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const bool forget = std::find(forgetful.begin(), forgetful.end(), rank) != forgetful.end();
-    tools_.outbox.ToWorker(membership_.member(rank).peer, WelcomeFor(rank, forget));
+    outbox_.ToWorker(membership_.member(rank).peer, WelcomeFor(rank, forget));
   }
 }
 
@@ -144,7 +147,7 @@ void World::HandleReady(Rank rank, wire::Ready::Reader ready) {
   for (auto& [id, session] : sessions_.table.all()) {
     sessions_.messenger.TellReplaced(session);
     // A reset that a newcomer has executed before it was heard may have left its abort behind.
-    if (!session.failure.ok()) sessions_.failures.AbortAgain(session);
+    if (!session.failure.ok()) sessions_.failures.AbortOnWorkers(session);
   }
   waiters_.AnswerAll(OkStatus());
   sessions_.opener.OpenWaiting();
@@ -158,16 +161,21 @@ void World::HandleTrouble(Rank rank, wire::Trouble::Reader trouble) {
 }
 
 void World::HandleGoodbye(Rank rank, const std::string& why) {
-  HandleLost(rank, "it left: " + why, tools_.liveness.LastHeardOf(rank));
+  HandleLost(rank, "it left: " + why, liveness_.LastHeardOf(rank));
 }
 
 Status World::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
+  // First, so that a client without a session costs no look at processes.
+  LOCKSTEP_ASSIGN_OR_RETURN(SessionEntry* const session,
+                            sessions_.table.FindOpen(SessionId(await.getSession()), client));
+  session->last_heard = tools_.clock.Now();
   NoticeLosses();  // a worker that has just been killed is not ready
-  return waiters_.Handle(client, await);
+  waiters_.Handle(*session, await);
+  return OkStatus();
 }
 
 void World::NoticeLosses() {
-  for (const WorkerLoss& loss : tools_.liveness.TakeLosses()) {
+  for (const WorkerLoss& loss : liveness_.TakeLosses()) {
     // The rank may be another worker's by now.
     if (membership_.member(loss.rank).watch != loss.watch) continue;
     HandleLost(loss.rank, loss.reason, loss.last);
@@ -177,7 +185,7 @@ void World::NoticeLosses() {
 void World::NoticeBrokenConnections() {
   connections_.Begin(tools_.clock.Now(), order_.last());
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
-    const WorkerActivity activity = tools_.liveness.LastHeardOf(rank).activity;
+    const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
     const bool is_ready = membership_.member(rank).state == Membership::State::kReady;
     if (!connections_.IsBroken(rank, is_ready, activity)) continue;
     GiveUp(rank, connections_.Describe(activity));
@@ -185,7 +193,7 @@ void World::NoticeBrokenConnections() {
 }
 
 void World::GiveUp(Rank rank, const std::string& reason) {
-  const WorkerLoss loss = tools_.liveness.GiveUp(rank, reason);
+  const WorkerLoss loss = liveness_.GiveUp(rank, reason);
   HandleLost(loss.rank, loss.reason, loss.last);
 }
 
@@ -194,7 +202,7 @@ void World::FreeRank(Rank rank, const std::string& reason) {
   log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
             ") is free again, its worker is gone before all had joined: ", reason);
   SweepMemoryOf(member);
-  tools_.liveness.Forget(rank);
+  liveness_.Forget(rank);
   membership_.SetWatch(rank, WatchId());
   membership_.Free(rank, reason);
 }
@@ -208,7 +216,7 @@ void World::HandleLost(Rank rank, const std::string& reason, const LastHeard& la
   membership_.MarkLost(rank, reason);
   tools_.counts.workers_lost.Add();
   tools_.tracing.Mark("worker lost");
-  tools_.liveness.BreakWorld(membership_.epoch());
+  liveness_.BreakWorld(membership_.epoch());
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(
       Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last)));
@@ -237,7 +245,7 @@ void World::Shutdown(const std::string& reason) {
         envelope.setShutdown(reason);
       });
   for (const control::PeerName& peer : membership_.PeersAndCandidates()) {
-    tools_.outbox.ToWorker(peer, frame);
+    outbox_.ToWorker(peer, frame);
   }
 }
 

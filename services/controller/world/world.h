@@ -16,6 +16,8 @@
 #include "schemas/membership.capnp.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/batch_order.h"
+#include "services/controller/common/liveness.h"
+#include "services/controller/common/outbox.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/gatherer.h"
@@ -51,8 +53,9 @@ class World {
     SessionOpener& opener;
   };
 
-  World(const Tools& tools, Membership& membership, const BatchOrder& order,
-        ControllerAddress address, const Sessions& sessions, ReadyWaiters& waiters);
+  World(const Tools& tools, Outbox& outbox, Liveness& liveness, Membership& membership,
+        const BatchOrder& order, ControllerAddress address, const Sessions& sessions,
+        ReadyWaiters& waiters);
 
   // If all ranks are present: who waited is welcome, and all connect under a new epoch.
   void StartIfComplete();
@@ -84,6 +87,8 @@ class World {
   void HandleLost(Rank rank, const std::string& reason, const LastHeard& last);
 
   const Tools& tools_;
+  Outbox& outbox_;
+  Liveness& liveness_;
   Membership& membership_;
   const BatchOrder& order_;
   const ControllerAddress address_;

@@ -39,6 +39,19 @@ TEST_F(DispatcherTest, ShutdownIsAnsweredAndAskedFor) {
   EXPECT_THAT(shutdowns_, ElementsAre("enough"));
 }
 
+TEST_F(DispatcherTest, SessionsClientsHearOfTheEndBeforeAnythingIsWaitedFor) {
+  StartReady();
+  const SessionId id = Open("c");
+  ASSERT_EQ(Batch("c", id, 1, 9), OkStatus());
+  Forget();
+  dispatcher_->EndSessions("enough");
+  EXPECT_THAT(Journal(), ElementsAre("c: shutdown: enough",
+                                     "c: answer 9 UNAVAILABLE: the cluster was shut down: enough",
+                                     "abort 1.0 from 0: the cluster was shut down: enough"));
+  dispatcher_->Shutdown("enough");
+  EXPECT_THAT(Journal(), ElementsAre("w0: shutdown: enough", "w1: shutdown: enough"));
+}
+
 TEST_F(DispatcherTest, OnlyAnOperatorMayStopTheCluster) {
   StartReady();
   sender_ = control::Identity{control::Role::kClient, "trainer", {}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,7 +53,7 @@ class FakeLiveness final : public Liveness {
   }
   void Abort(SessionId session, Generation generation, uint64_t from_command,
              const control::RemoteError& cause) override {
-    aborted.push_back({session, generation, from_command, cause});
+    if (on_abort) on_abort({session, generation, from_command, cause});
   }
   void BreakWorld(Epoch epoch) override { broken.push_back(epoch); }
   void Probe(uint64_t probe) override { probes.push_back(probe); }
@@ -64,6 +65,7 @@ class FakeLiveness final : public Liveness {
     told.emplace_back(std::move(frame), only);
   }
 
+  std::function<void(const Aborted&)> on_abort;
   uint64_t last_watch = 0;
   std::vector<WorkerLoss> losses;
   std::map<Rank, LastHeard> heard;
@@ -72,7 +74,6 @@ class FakeLiveness final : public Liveness {
   std::vector<Rank> forgotten;
   std::vector<Rank> given_up;
   std::vector<Rank> asked;  // for their registers
-  std::vector<Aborted> aborted;
   std::vector<Epoch> broken;
   std::vector<uint64_t> probes;
   std::vector<std::pair<control::Frame, std::optional<Rank>>> told;

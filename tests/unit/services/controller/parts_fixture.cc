@@ -68,6 +68,15 @@ std::string Describe(wire::ControllerMessage::Reader reader) {
   return "?";
 }
 
+std::string Describe(const control::Message& message) {
+  std::string text;
+  (void)control::DecodeMessage<wire::ControllerMessage>(message[0], [&](auto reader) {
+    text = Describe(reader);
+    return OkStatus();
+  });
+  return message.size() > 1 ? text + " with a body" : text;
+}
+
 std::string DescribeBody(const control::Frame& body) {
   std::string text;
   control::BatchReader reader(body);
@@ -142,11 +151,18 @@ std::string DescribeEnvelope(const control::Message& message) {
 PartsFixture::PartsFixture() {
   options_.cluster = "test";
   options_.workers = 2;
+  liveness_.on_abort = [this](const FakeLiveness::Aborted& abort) {
+    Collect();
+    said_.push_back({{},
+                     std::to_string(abort.session.value) + "." +
+                         std::to_string(abort.generation.value) + " from " +
+                         std::to_string(abort.from_command) + ": " + abort.cause.message});
+  };
 }
 
 void PartsFixture::Start(Epoch incarnation) {
   Forget();
-  metrics_ = std::make_unique<Metrics>(options_);
+  metrics_ = std::make_unique<Metrics>(options_, clock_);
   dispatcher_ = std::make_unique<Dispatcher>(
       Surroundings{options_,
                    clock_,
@@ -333,35 +349,33 @@ void PartsFixture::Consume(Rank rank, SessionId id, uint64_t bytes) {
 
 void PartsFixture::Collect() {
   if (dispatcher_ == nullptr) return;
-  for (const Outbox::Item& item : parts().outbox.items()) sent_.push_back(item);
+  for (const Outbox::Item& item : parts().outbox.items()) said_.push_back({item, ""});
   parts().outbox.Clear();
 }
 
 void PartsFixture::Forget() {
   Collect();
-  sent_.clear();
-  liveness_.aborted.clear();
+  said_.clear();
+}
+
+void PartsFixture::TakeItems(const std::function<bool(const Outbox::Item&)>& take) {
+  Collect();
+  std::erase_if(said_, [&](const Said& said) { return said.abort.empty() && take(said.item); });
 }
 
 std::vector<std::string> PartsFixture::ToClient(const control::PeerName& client) {
-  Collect();
   std::vector<std::string> lines;
-  std::erase_if(sent_, [&](const Outbox::Item& item) {
+  TakeItems([&](const Outbox::Item& item) {
     if (item.to != Outbox::Item::To::kClient || item.peer != client) return false;
-    (void)control::DecodeMessage<wire::ControllerMessage>(item.message[0], [&](auto reader) {
-      lines.push_back(Describe(reader));
-      return OkStatus();
-    });
-    if (item.message.size() > 1) lines.back() += " with a body";
+    lines.push_back(Describe(item.message));
     return true;
   });
   return lines;
 }
 
 std::vector<std::string> PartsFixture::ToWorker(const control::PeerName& worker) {
-  Collect();
   std::vector<std::string> lines;
-  std::erase_if(sent_, [&](const Outbox::Item& item) {
+  TakeItems([&](const Outbox::Item& item) {
     if (item.to != Outbox::Item::To::kWorker || item.peer != worker) return false;
     lines.push_back(DescribeEnvelope(item.message));
     return true;
@@ -370,9 +384,8 @@ std::vector<std::string> PartsFixture::ToWorker(const control::PeerName& worker)
 }
 
 std::vector<std::string> PartsFixture::ToAllWorkers() {
-  Collect();
   std::vector<std::string> lines;
-  std::erase_if(sent_, [&](const Outbox::Item& item) {
+  TakeItems([&](const Outbox::Item& item) {
     if (item.to != Outbox::Item::To::kAllWorkers) return false;
     lines.push_back(DescribeEnvelope(item.message));
     return true;
@@ -381,11 +394,28 @@ std::vector<std::string> PartsFixture::ToAllWorkers() {
 }
 
 std::vector<std::string> PartsFixture::Aborts() {
+  Collect();
   std::vector<std::string> lines;
-  for (const FakeLiveness::Aborted& abort : std::exchange(liveness_.aborted, {})) {
-    lines.push_back(std::to_string(abort.session.value) + "." +
-                    std::to_string(abort.generation.value) + " from " +
-                    std::to_string(abort.from_command) + ": " + abort.cause.message);
+  std::erase_if(said_, [&](const Said& said) {
+    if (said.abort.empty()) return false;
+    lines.push_back(said.abort);
+    return true;
+  });
+  return lines;
+}
+
+std::vector<std::string> PartsFixture::Journal() {
+  Collect();
+  std::vector<std::string> lines;
+  for (const auto& [item, abort] : std::exchange(said_, {})) {
+    if (!abort.empty()) {
+      lines.push_back("abort " + abort);
+    } else if (item.to == Outbox::Item::To::kClient) {
+      lines.push_back(item.peer + ": " + Describe(item.message));
+    } else {
+      lines.push_back((item.to == Outbox::Item::To::kWorker ? item.peer : "all") + ": " +
+                      DescribeEnvelope(item.message));
+    }
   }
   return lines;
 }

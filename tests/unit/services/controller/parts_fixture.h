@@ -96,6 +96,9 @@ class PartsFixture : public testing::Test {
   std::vector<std::string> ToAllWorkers();
   // What liveness was told to abort: "session.generation from command: cause".
   std::vector<std::string> Aborts();
+  // All of it in the order in which it was said, whatever its way: "c: failed ...", "all: 3: ...",
+  // "abort 1.0 from 3: ...".
+  std::vector<std::string> Journal();
   // Forgets all of it.
   void Forget();
 
@@ -109,9 +112,16 @@ class PartsFixture : public testing::Test {
   std::unique_ptr<Dispatcher> dispatcher_;
 
  private:
+  // What was put into the outbox, or an abort.
+  struct Said {
+    Outbox::Item item;
+    std::string abort;  // empty: it is `item`
+  };
   void Collect();
+  // Takes those out of said_ for which `take` returns true.
+  void TakeItems(const std::function<bool(const Outbox::Item&)>& take);
 
-  std::vector<Outbox::Item> sent_;
+  std::vector<Said> said_;
 };
 
 }  // namespace lockstep::controller

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
 #include "runtime/base/version.h"
+#include "tests/unit/services/controller/fakes.h"
 
 namespace lockstep::controller {
 namespace {
@@ -27,7 +29,8 @@ ControllerOptions SmallWindow() {
 }
 
 TEST(MetricsTest, WorkersAreCountedByState) {
-  Metrics metrics(SmallWindow());
+  FakeClock clock;
+  Metrics metrics(SmallWindow(), clock);
   Membership members("c", 3);
   SessionTable sessions(3);
   ASSERT_TRUE(members.Admit("a", AnyCandidate()).ok());
@@ -53,7 +56,8 @@ TEST(MetricsTest, WorkersAreCountedByState) {
 }
 
 TEST(MetricsTest, WhatIsUnderWayIsSummedAndTheFullestSessionTold) {
-  Metrics metrics(SmallWindow());
+  FakeClock clock;
+  Metrics metrics(SmallWindow(), clock);
   Membership members("c", 2);
   SessionTable sessions(2);
   const FlowLimits limits{4096, 4096};
@@ -72,9 +76,12 @@ TEST(MetricsTest, WhatIsUnderWayIsSummedAndTheFullestSessionTold) {
 }
 
 TEST(MetricsTest, HealthIsThatTheThreadComesRound) {
-  Metrics metrics(SmallWindow());
+  FakeClock clock;
+  Metrics metrics(SmallWindow(), clock);
   EXPECT_EQ(metrics.Healthy(), OkStatus());
   EXPECT_EQ(metrics.Ready().code(), StatusCode::kUnavailable) << "nothing is known yet";
+  clock.now += std::chrono::seconds(11);
+  EXPECT_EQ(metrics.Healthy().code(), StatusCode::kUnavailable);
   EXPECT_THAT(metrics.Text(),
               HasSubstr(std::string("lockstep_build_info{version=\"") + kBuildVersion + "\"} 1\n"));
 }

@@ -55,6 +55,21 @@ TEST_F(SessionCommandsTest, BodyIsSentOnAsItIs) {
   EXPECT_EQ(*item.message[1].data(), std::byte{'b'});
 }
 
+TEST_F(SessionCommandsTest, TimelineShowsABatchUntilItIsSent) {
+  ASSERT_EQ(parts().tracing.Begin("viewer", 10, clock_.now), OkStatus());
+  const TimePoint arrived = clock_.now;
+  ASSERT_EQ(Batch("c", id_, 1), OkStatus());
+  clock_.now += 3ms;
+  parts().broadcaster.NoteSent(parts().outbox.items().back().batch);
+  parts().tracing.Stop();
+  const trace::Events told = parts().tracing.Events(0);
+  ASSERT_EQ(told.events.size(), 1u);
+  EXPECT_EQ(told.events[0].kind, trace::Kind::kBatch);
+  EXPECT_EQ(told.events[0].begin, trace::Nanos(arrived));
+  EXPECT_EQ(told.events[0].end, trace::Nanos(clock_.now));
+  EXPECT_EQ(told.events[0].bytes, 64u);
+}
+
 TEST_F(SessionCommandsTest, RequestIsAnsweredWhenAllRanksHave) {
   ASSERT_EQ(Batch("c", id_, 1, 9), OkStatus());
   Reply(1, id_, 9);

@@ -123,6 +123,7 @@ TEST_F(SessionEnderTest, AllSessionsEndWithTheClusterAndClientsKnowWhyBeforeTheA
   const SessionId closing = Open("d");
   Close("d", closing, 9);
   Forget();
+  dispatcher_->EndSessions("enough");
   dispatcher_->Shutdown("enough");
   EXPECT_THAT(
       ToClient("c"),

@@ -84,6 +84,15 @@ TEST_F(SessionFailuresTest, RequestsOfAFailedSessionAreAnsweredAtOnce) {
   EXPECT_THAT(ToAllWorkers(), ElementsAre(HasSubstr("command 5"))) << "its kill list counts";
 }
 
+TEST_F(SessionFailuresTest, WorkersAreToldToAbortBeforeAResetIsOrdered) {
+  ASSERT_EQ(Batch("c", id_, 5), OkStatus());
+  ASSERT_EQ(Reset("c", id_, 1, 9), OkStatus());
+  EXPECT_THAT(Journal(),
+              ElementsAre("all: 3: session 1.0 command 5", "abort 1.0 from 0: session 1 was reset",
+                          "c: failed 1.0 ABORTED: session 1 was reset",
+                          "all: 4: session 1.1 reset from 0"));
+}
+
 TEST_F(SessionFailuresTest, OtherSessionsAreNotDisturbed) {
   const SessionId other = Open("d");
   ASSERT_EQ(Batch("d", other, 1, 9), OkStatus());

@@ -100,6 +100,7 @@ TEST_F(SessionOpenerTest, ClientOfAnotherProtocolIsRefused) {
 TEST_F(SessionOpenerTest, ClientsThatWaitAreRefusedWhenTheClusterEnds) {
   Start();
   SayOpen("c");
+  dispatcher_->EndSessions("enough");
   dispatcher_->Shutdown("enough");
   EXPECT_THAT(ToClient("c"), ElementsAre("refused UNAVAILABLE: the cluster was shut down: enough"));
 }

@@ -102,7 +102,7 @@ TEST(SessionTableTest, NamesTakeUpNoMoreThanCanBeHandedOver) {
   EXPECT_LT(greedy.name_bytes(), before);
   EXPECT_EQ(table.CheckRoomForName(greedy, first), OkStatus());
   SessionTable restarted(2);
-  EXPECT_EQ(restarted.Restore(greedy, kNow).name_bytes(), greedy.name_bytes());
+  EXPECT_EQ(restarted.Restore(greedy.Record(), kNow).name_bytes(), greedy.name_bytes());
 }
 
 }  // namespace

@@ -228,6 +228,19 @@ TEST_F(WorldTest, WorkerThatHasJustBeenKilledIsNotReady) {
   EXPECT_THAT(ToClient("c"), testing::Not(Contains("answer 9 OK")));
 }
 
+TEST_F(WorldTest, OnlyAClientThatMayWaitHasLossesLookedFor) {
+  Close("c", id_, 9);
+  Reply(0, id_, SessionEntry::kEndRequest.value);
+  liveness_.losses.push_back({1, parts().membership.member(1).watch, "killed", {}});
+  const auto await = [&](const control::PeerName& client) {
+    return FromClient(client,
+                      [&](auto message) { message.initAwaitWorkers().setSession(id_.value); });
+  };
+  EXPECT_EQ(await("c").code(), StatusCode::kFailedPrecondition) << "it is being closed";
+  EXPECT_EQ(await("stranger").code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(liveness_.losses.size(), 1u) << "nothing has asked for them";
+}
+
 TEST_F(WorldTest, WorkersWaitsOfOneSessionAreBounded) {
   Lose(1, "killed");
   for (uint64_t request = 1; request <= 256; ++request) Await(request);

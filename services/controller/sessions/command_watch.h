@@ -9,6 +9,8 @@
 #include "runtime/base/ids.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/worker_report.h"
+#include "services/controller/common/liveness.h"
+#include "services/controller/common/membership.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/session_failures.h"
 #include "services/controller/sessions/session_table.h"
@@ -18,8 +20,10 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class CommandWatch {
  public:
-  CommandWatch(const Tools& tools, SessionTable& sessions, SessionFailures& failures)
+  CommandWatch(const Tools& tools, Liveness& liveness, SessionTable& sessions,
+               SessionFailures& failures)
       : tools_(tools),
+        liveness_(liveness),
         sessions_(sessions),
         failures_(failures),
         told_(static_cast<size_t>(tools.membership.size())) {}
@@ -39,6 +43,7 @@ class CommandWatch {
   };
 
   const Tools& tools_;
+  Liveness& liveness_;
   SessionTable& sessions_;
   SessionFailures& failures_;
   std::vector<Told> told_;  // by rank
@@ -48,7 +53,7 @@ class CommandWatch {
 bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after);
 
 // Why ranks have not answered `session`: what they are doing instead.
-control::RemoteError LateError(const Tools& tools, SessionId session,
-                               const std::vector<Rank>& late);
+control::RemoteError LateError(const Membership& membership, const Liveness& liveness,
+                               SessionId session, const std::vector<Rank>& late);
 
 }  // namespace lockstep::controller

@@ -1,4 +1,4 @@
-#include "services/controller/reports/command_watch.h"
+#include "services/controller/sessions/command_watch.h"
 
 #include <gmock/gmock.h>
 
@@ -65,12 +65,13 @@ TEST_F(CommandWatchTest, WorkerThatExecutesOneCommandForLongIsStuck) {
 
 TEST_F(CommandWatchTest, LateAnswerNamesTheRankThatExecutesSomethingOfItsOwn) {
   liveness_.heard[0].activity.kind = WorkerActivity::Kind::kCollective;
-  const control::RemoteError error = LateError(parts().tools, id_, {0, 1});
+  const control::RemoteError error = LateError(parts().membership, liveness_, id_, {0, 1});
   EXPECT_EQ(error.code, StatusCode::kDeadlineExceeded);
   EXPECT_EQ(error.rank, 1);
   EXPECT_EQ(error.command, 3u);
   EXPECT_EQ(error.function, "slow");
-  const control::RemoteError elsewhere = LateError(parts().tools, SessionId(9), {1});
+  const control::RemoteError elsewhere =
+      LateError(parts().membership, liveness_, SessionId(9), {1});
   EXPECT_EQ(elsewhere.rank, -1) << "another session's command is no place in this one";
 }
 

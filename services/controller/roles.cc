@@ -1,4 +1,4 @@
-#include "services/controller/access.h"
+#include "services/controller/roles.h"
 
 #include "runtime/base/log.h"
 #include "runtime/control/keys/gate.h"

@@ -1,4 +1,4 @@
-#include "services/controller/reports/command_watch.h"
+#include "services/controller/sessions/command_watch.h"
 
 #include <string>
 
@@ -15,7 +15,7 @@ void CommandWatch::Look() {
   for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
     const Membership::Member& member = tools_.membership.member(rank);
     if (member.state != Membership::State::kReady) continue;
-    const WorkerActivity activity = tools_.liveness.LastHeardOf(rank).activity;
+    const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
     FailIfOverdue(rank, activity);
     Told& told = told_[static_cast<size_t>(rank)];
     const Told command{member.watch, activity.launched};
@@ -44,13 +44,13 @@ void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
   failures_.Fail(*session, error, activity.command);
 }
 
-control::RemoteError LateError(const Tools& tools, SessionId session,
-                               const std::vector<Rank>& late) {
+control::RemoteError LateError(const Membership& membership, const Liveness& liveness,
+                               SessionId session, const std::vector<Rank>& late) {
   control::RemoteError error;
   std::string text;
   for (const Rank rank : late) {
-    const WorkerActivity activity = tools.liveness.LastHeardOf(rank).activity;
-    const Membership::Member& member = tools.membership.member(rank);
+    const WorkerActivity activity = liveness.LastHeardOf(rank).activity;
+    const Membership::Member& member = membership.member(rank);
     text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
             ProcessLabel(member.facts.host, member.facts.pid) + ") executes " + activity.Describe();
     // A rank that executes something of its own is nearer to the cause than one that waits in a

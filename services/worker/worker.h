@@ -83,9 +83,9 @@ class Worker {
   Status ServeController(Executor& executor, const Offer& offer,
                          std::chrono::milliseconds patience);
   Status Serve(Executor& executor);
-  // False when it is time to stop.
   // The controller has stopped in order, and says why.
   void OnShutdown(const std::string& why);
+  // False when it is time to stop.
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
   StatusOr<bool> HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
                              const control::Frame& body);
@@ -94,7 +94,7 @@ class Worker {
   // be another welcome, or none.
   Status Enter(Executor& executor, Membership membership);
 
-  // Which sessions hold how much memory. Threads: any.
+  // See SessionDirectory. On the executing thread.
   std::string DescribeMemoryUse();
 
   // On the liveness thread.

@@ -1,5 +1,5 @@
-// What a controller takes on its liveness socket: records, whose `sender` is the peer. Two workers are
-// watched: ranks 0 and 1, under the numbers 1 and 2, by the controller of epoch 7.
+// What a controller takes on its liveness socket: records, whose `sender` is the peer. Two workers
+// are watched: ranks 0 and 1, under the numbers 1 and 2, by the controller of epoch 7.
 #include <chrono>
 #include <cstdint>
 #include <memory>

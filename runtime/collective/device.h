@@ -1,6 +1,7 @@
 // What a worker needs of an accelerator (a GPU, say): memory and a processor for tensors, the order
 // of what is under way there, and what there is to tell of it. Collectives among accelerators are
-// in device_communicator.h.
+// in device_communicator.h: apart, because runtime/cuda implements some of this header, and depends
+// on no communicator.
 //
 // An implementation is a folder of its own (nccl/, on runtime/cuda), and is named by the list of
 // backends alone. Work is put into two streams: one computes, one communicates. A call returns when
@@ -143,15 +144,16 @@ class DeviceConnection {
   // operations that were not done have written is of no worth.
   virtual void Abort(const Status& cause) = 0;
   virtual bool is_aborted() const = 0;
-  // The other ranks do not end theirs together with this one.
-  virtual void EndAlone() = 0;
 };
 
 // One accelerator, as one worker uses it.
 //
-// Threads: allocators, Bind(), Loss() and AbortAfter() are safe; processors and monitors as they
-// say themselves; all else belongs to the executing thread. Errors: kResourceExhausted  no memory
-//         kInternal           the device refused, or is lost to this process
+// Threads: processor().allocator(), Bind(), Loss() and AbortAfter() are safe; processors and
+// monitors as they say themselves; all else belongs to the executing thread.
+//
+// Errors:
+//   kResourceExhausted  no memory
+//   kInternal           the device refused, or is lost to this process
 class Accelerator {
  public:
   virtual ~Accelerator() = default;

@@ -18,8 +18,8 @@ namespace lockstep::cuda {
 struct DeviceMemoryOptions {
   // Most bytes that tensors may have at a time; 0: as many as there are.
   size_t limit_bytes = 0;
-  // Who holds the memory, for whoever does not get any. May be empty. Called by the thread that
-  // allocates.
+  // Says what holds the memory, for the error that there is none left. May be empty. Called by the
+  // thread that allocates.
   std::function<std::string()> describe_memory_use = {};
 };
 

@@ -54,9 +54,10 @@ class MemoryPool {
 
 // Threads: safe; those that use a GPU or anything of it call Bind() first, once.
 // Ownership: streams, events, pools and kernels are used while the GPU lives.
-// Errors: kResourceExhausted  no memory
-//         kInternal           the GPU refused, or its context is lost; names the call and CUDA's
-//         reason
+//
+// Errors:
+//   kResourceExhausted  no memory
+//   kInternal           the GPU refused, or its context is lost; names the call and CUDA's reason
 class Gpu : public std::enable_shared_from_this<Gpu> {
  public:
   virtual ~Gpu() = default;

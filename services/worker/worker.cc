@@ -1,6 +1,6 @@
 #include "services/worker/worker.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/log.h"
 #include "runtime/base/random.h"
+#include "runtime/control/input_waiter.h"
 #include "runtime/control/local_address.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/module/builtins.h"
@@ -104,6 +105,7 @@ Worker::Worker(const WorkerOptions& options, control::CredentialSource credentia
       bulk_(std::move(bulk)),
       activity_(std::move(activity)),
       metrics_(*arena_, *activity_, *bulk_),
+      execution_(metrics_, options.controller_grace),
       tracer_(metrics_.recorder().spans().ring(), bulk_->ring(), options.clock_shift) {
   module::AddBuiltins(functions_);
 }
@@ -123,35 +125,9 @@ StatusOr<std::unique_ptr<control::ClientChannel>> Worker::ConnectTo(
   return control::ZmqConnect(context_, endpoint, options);
 }
 
-void Worker::RequestStop(const std::string& reason) {
-  std::lock_guard lock(state_mutex_);
-  if (stopping_) return;
-  stop_reason_ = reason;
-  stopping_ = true;
-  Interrupt("the worker stops: " + reason);
-}
-
-void Worker::Interrupt(const std::string& why) {
-  interrupted_ = true;
-  cancel_connecting_ = true;
-  wake_up_.Signal();
-  metrics_.SetReady(Unavailable(why));
-  if (executor_ != nullptr) executor_->sessions().AbortAll(control::ErrorOf(Aborted(why)));
-}
-
 Status Worker::Idle() {
-  std::lock_guard lock(state_mutex_);
-  const size_t sessions = executor_ == nullptr ? 0 : executor_->sessions().Count();
+  const size_t sessions = execution_.CountSessions();
   return sessions == 0 ? OkStatus() : Unavailable("open sessions: ", sessions);
-}
-
-std::string Worker::DescribeMemoryUse() {
-  Executor* executor = nullptr;
-  {
-    std::lock_guard lock(state_mutex_);
-    executor = executor_;
-  }
-  return executor == nullptr ? "" : executor->sessions().DescribeMemoryUse();
 }
 
 bool Worker::LeftThreadsBehind() {
@@ -159,7 +135,7 @@ bool Worker::LeftThreadsBehind() {
 }
 
 Status Worker::Wait(Deadline deadline) {
-  std::unique_lock lock(state_mutex_);
+  std::unique_lock lock(end_mutex_);
   if (ended_changed_.wait_until(lock, deadline.when(), [this] { return ended_; })) {
     return end_status_;
   }
@@ -169,11 +145,10 @@ Status Worker::Wait(Deadline deadline) {
 void Worker::Run() {
   const Status status = Work();
   if (!status.ok()) log::Error("worker ends: ", Message(status));
-  {
-    std::lock_guard lock(state_mutex_);
-    // Nobody should have to wait until the silence of a worker is noticed. A controller that has
-    // sent its workers away listens no more.
-    if (!sent_away_) (void)SendGoodbye(*controller_, status.ok() ? stop_reason_ : Message(status));
+  // Nobody should have to wait until the silence of a worker is noticed. A controller that has sent
+  // its workers away listens no more.
+  if (!sent_away_) {
+    (void)SendGoodbye(*controller_, status.ok() ? execution_.stop_reason() : Message(status));
   }
   world_.Close();
   if (!AwaitDeviceEndings(Deadline::After(kLongestEnd))) {
@@ -182,7 +157,7 @@ void Worker::Run() {
   }
   EndBackends();
   metrics_.NoteEnd(status);
-  std::lock_guard lock(state_mutex_);
+  std::lock_guard lock(end_mutex_);
   ended_ = true;
   // Wait() says kDeadlineExceeded for a worker that has not ended; one that gave up waiting has.
   end_status_ =
@@ -197,12 +172,8 @@ Status Worker::Work() {
                     options_.counts ? &metrics_.recorder() : nullptr);
   executor.ForwardOutputBy(forwarder_);
   // Other threads reach the executor from here until this function returns.
-  const auto publish = [this](Executor* current) {
-    std::lock_guard lock(state_mutex_);
-    executor_ = current;
-  };
-  publish(&executor);
-  const absl::Cleanup withdraw = [&] { publish(nullptr); };
+  execution_.SetExecutor(&executor);
+  const absl::Cleanup withdraw = [this] { execution_.SetExecutor(nullptr); };
 
   LOCKSTEP_ASSIGN_OR_RETURN(std::string bulk_endpoint, AdvertisedAs(bulk_->endpoint(), options_));
   LOCKSTEP_ASSIGN_OR_RETURN(std::string metrics_endpoint,
@@ -212,7 +183,7 @@ Status Worker::Work() {
   std::chrono::milliseconds patience = options_.join_timeout;
   while (true) {
     const Status served = ServeController(executor, offer, patience);
-    if (const std::optional<Status> why = WhyItEnds(served)) {
+    if (const std::optional<Status> why = execution_.WhyItEnds(served)) {
       // What is on a GPU that is lost may take long to end: nobody should have to wait for it.
       if (!executor.gpu_loss().ok()) {
         (void)SendGoodbye(*controller_, Message(*why));
@@ -235,33 +206,11 @@ Status Worker::Work() {
   }
 }
 
-std::optional<Status> Worker::WhyItEnds(const Status& served) {
-  std::lock_guard lock(state_mutex_);
-  if (!dismissed_.ok()) return dismissed_;
-  // A wait that was interrupted is no failure; why it was may be one.
-  const bool is_failure = !served.ok() && served.code() != StatusCode::kAborted;
-  if (is_failure || (!stopping_ && controller_lost_.ok())) return served;
-  if (stopping_) {
-    log::Info("worker stops: ", stop_reason_);
-    return OkStatus();
-  }
-  if (options_.controller_grace.count() == 0) {
-    return Annotate(controller_lost_,
-                    "what its sessions held is gone, start the worker again to join");
-  }
-  log::Warn("worker has lost its controller: ", Message(controller_lost_),
-            "; it keeps its registers for ", options_.controller_grace.count(), " ms");
-  controller_lost_ = OkStatus();
-  interrupted_ = false;
-  wake_up_.Clear();
-  return std::nullopt;
-}
-
 Status Worker::ServeController(Executor& executor, const Offer& offer,
                                std::chrono::milliseconds patience) {
   std::optional<std::string> sent_away;
-  auto joined =
-      Join(*controller_, options_, offer, wake_up_.fd(), interrupted_, patience, &sent_away);
+  auto joined = Join(*controller_, options_, offer, execution_.wake_fd(), execution_.interrupted(),
+                     patience, &sent_away);
   if (sent_away.has_value()) {
     OnShutdown(*sent_away);
     return OkStatus();
@@ -285,45 +234,17 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
        &tracer_, &executor.register_queries()},
       *activity_, pthread_self(),
       {[this](SessionId session, const AbortOrder& abort) {
-         std::lock_guard lock(state_mutex_);
-         metrics_.NoteAbort();
-         if (executor_ != nullptr) executor_->sessions().Abort(session, abort);
+         execution_.AbortSession(session, abort);
        },
-       [this](Epoch epoch) { OnWorldBroken(epoch); },
-       [this](const Status& why) { OnControllerLost(why); },
-       [this](const Status& why) {
-         std::lock_guard lock(state_mutex_);
-         dismissed_ = why;
-         Interrupt(Message(why));
-       }});
+       [this](Epoch epoch) { execution_.OnWorldBroken(epoch); },
+       [this](const Status& why) { execution_.OnControllerLost(why); },
+       [this](const Status& why) { execution_.OnDismissed(why); }});
   rendezvous_ = liveness.rendezvous();
   // From now on its aborts arrive.
-  LOCKSTEP_RETURN_IF_ERROR(
-      liveness.WaitUntilHeard(wake_up_.fd(), interrupted_, Deadline::After(patience)));
+  LOCKSTEP_RETURN_IF_ERROR(liveness.WaitUntilHeard(execution_.wake_fd(), execution_.interrupted(),
+                                                   Deadline::After(patience)));
   LOCKSTEP_RETURN_IF_ERROR(Enter(executor, std::move(membership)));
   return Serve(executor);
-}
-
-void Worker::OnControllerLost(const Status& why) {
-  std::lock_guard lock(state_mutex_);
-  controller_lost_ = why;
-  Interrupt(Message(why));
-}
-
-void Worker::OnWorldBroken(Epoch epoch) {
-  std::lock_guard lock(state_mutex_);
-  if (epoch <= broken_) return;  // said again
-  broken_ = epoch;
-  if (connecting_ > broken_) return;
-  cancel_connecting_ = true;
-  // Of any generation: a rank that is behind may be waiting for the lost one in work that the
-  // client has given up since, and that no abort of a session is about.
-  metrics_.SetReady(Unavailable("a worker of the cluster is lost"));
-  if (executor_ != nullptr) {
-    executor_->SetWorldBroken(true);
-    executor_->sessions().AbortAll(
-        control::ErrorOf(Unavailable("a worker of the cluster is lost")));
-  }
 }
 
 Status Worker::Enter(Executor& executor, Membership membership) {
@@ -335,21 +256,14 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   world_.Close();
   last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
-  {
-    std::lock_guard lock(state_mutex_);
-    connecting_ = membership_.epoch;
-    const bool broken = membership_.epoch <= broken_;
-    if (!interrupted_) metrics_.Enter(membership_.rank, membership_.epoch);
-    executor.SetWorldBroken(broken);
-    cancel_connecting_ = interrupted_ || broken;
-  }
+  execution_.BeginConnecting(membership_.rank, membership_.epoch);
   // A rank may come late: it finishes what it executes first. Nobody may give up alone meanwhile,
   // for those who have found him already would rely on what he leaves behind. When a rank is lost,
   // all are told.
   rendezvous_->Enter(membership_.epoch);
   const Status connected =
-      world_.Connect(membership_, rendezvous_, cancel_connecting_, {executor, *bulk_, metrics_},
-                     [this](const Status& why) {
+      world_.Connect(membership_, rendezvous_, execution_.cancel_connecting(),
+                     {executor, *bulk_, metrics_}, [this](const Status& why) {
                        log::Warn("worker tries to connect again: ", Message(why));
                        (void)SendTrouble(*controller_, membership_, Message(why));
                      });
@@ -361,10 +275,7 @@ Status Worker::Enter(Executor& executor, Membership membership) {
     return OkStatus();
   }
   executor.SetWorld(world_.links());
-  {
-    std::lock_guard lock(state_mutex_);
-    if (!interrupted_ && broken_ < membership_.epoch) metrics_.SetReady(OkStatus());
-  }
+  execution_.EndConnecting();
   const std::string_view backend = world_.links().cpus->backend();
   log::Info("worker ", membership_.rank, " of ", membership_.world_size(), " in cluster ",
             membership_.cluster, " is ready, backend ", backend, " (", world_.why(), ")");
@@ -375,8 +286,8 @@ Status Worker::Serve(Executor& executor) {
   control::InputWaiter waiter(options_.poll_before_sleep);
   control::Channel* const channels[] = {controller_.get()};
   control::Message message;
-  while (!interrupted_) {
-    while (!interrupted_ && controller_->Receive(&message)) {
+  while (!execution_.interrupted()) {
+    while (!execution_.interrupted() && controller_->Receive(&message)) {
       LOCKSTEP_ASSIGN_OR_RETURN(const bool go_on, Handle(executor, message));
       if (!go_on) return OkStatus();
       LOCKSTEP_RETURN_IF_ERROR(executor.gpu_loss());
@@ -386,7 +297,8 @@ Status Worker::Serve(Executor& executor) {
     LentMemoryReclaimer& lent_memory = executor.sessions().lent_memory();
     lent_memory.FreeEnded();
     executor.AnswerRegisterQueries();
-    absl::InlinedVector<int, 8> descriptors = {wake_up_.fd(), executor.register_queries().fd()};
+    absl::InlinedVector<int, 8> descriptors = {execution_.wake_fd(),
+                                               executor.register_queries().fd()};
     descriptors.insert(descriptors.end(), lent_memory.descriptors().begin(),
                        lent_memory.descriptors().end());
     // An idle GPU may be lost, too.

@@ -2,12 +2,11 @@
 // the controller is lost, it keeps what its sessions hold, and looks for another one.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -15,7 +14,6 @@
 #include "runtime/base/status.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
-#include "runtime/control/input_waiter.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/control/zmq/zmq_context.h"
@@ -24,6 +22,7 @@
 #include "services/metrics/metrics_server.h"
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/executor.h"
+#include "services/worker/execution_control.h"
 #include "services/worker/join/join.h"
 #include "services/worker/options.h"
 #include "services/worker/output/output_forwarder.h"
@@ -51,7 +50,7 @@ class Worker {
   ~Worker();
 
   // Ends the worker; a command that runs is finished, collectives are aborted.
-  void RequestStop(const std::string& reason);
+  void RequestStop(const std::string& reason) { execution_.RequestStop(reason); }
   // Returns when the worker has ended: OK after an orderly shutdown, else why (refused, controller
   // lost); kDeadlineExceeded if, and only if, it has not ended by then.
   Status Wait(Deadline deadline);
@@ -83,27 +82,16 @@ class Worker {
   Status ServeController(Executor& executor, const Offer& offer,
                          std::chrono::milliseconds patience);
   Status Serve(Executor& executor);
-  // False when it is time to stop.
   // The controller has stopped in order, and says why.
   void OnShutdown(const std::string& why);
+  // False when it is time to stop.
   StatusOr<bool> Handle(Executor& executor, const control::Message& message);
   StatusOr<bool> HandleBatch(Executor& executor, const BatchContext& batch, uint64_t sequence,
                              const control::Frame& body);
   // Takes a welcome in: gives the old world up, connects with the ranks of the new one, and says
-  // ready. OK also if that world lost somebody meanwhile, or this worker its controller: there will
+  // ready. OK also if that world lost a worker meanwhile, or this worker its controller: there will
   // be another welcome, or none.
   Status Enter(Executor& executor, Membership membership);
-
-  // Which sessions hold how much memory. Threads: any.
-  std::string DescribeMemoryUse();
-
-  // On the liveness thread.
-  void OnWorldBroken(Epoch epoch);
-  void OnControllerLost(const Status& why);
-  // With state_mutex_ held: wakes the executing thread from whatever it waits for.
-  void Interrupt(const std::string& why);
-  // Why this worker ends; none: it goes on to look for another controller, and is ready to.
-  std::optional<Status> WhyItEnds(const Status& served);
 
   const WorkerOptions options_;
   const control::CredentialSource credentials_;
@@ -117,30 +105,19 @@ class Worker {
   // The executing thread's.
   Membership membership_;
   std::shared_ptr<ControllerRendezvous> rendezvous_;
-  WorldConnection world_{options_, arena_, [this] { return DescribeMemoryUse(); }};
+  WorldConnection world_{options_, arena_, [this] { return execution_.DescribeMemoryUse(); }};
   uint64_t last_sequence_ = 0;
   Epoch worked_epoch_;      // the world in which a batch was executed last
   bool sent_away_ = false;  // by the controller's shutdown
 
-  control::WakeUp wake_up_;
-  // The worker is to stop, or its controller is lost: the executing thread serves it no more.
-  std::atomic<bool> interrupted_{false};
-  std::atomic<bool> cancel_connecting_{false};
-  std::mutex state_mutex_;
-  std::condition_variable ended_changed_;
-  bool stopping_ = false;
-  std::string stop_reason_;
-  Executor* executor_ = nullptr;  // while there is one
-  Epoch connecting_;              // the world that it connects, or has connected, with
-  Epoch broken_;                  // worlds up to this one have lost somebody
-  Status controller_lost_;        // why there is no controller any more; OK: there is
-  Status dismissed_;              // why the controller has given this worker up; OK: it has not
-  bool ended_ = false;
-  Status end_status_;
-
   WorkerMetrics metrics_;
+  ExecutionControl execution_;
   Tracer tracer_;
   std::unique_ptr<metrics::MetricsServer> metrics_server_;
+  std::mutex end_mutex_;  // guards what follows, up to the thread
+  std::condition_variable ended_changed_;
+  bool ended_ = false;
+  Status end_status_;
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// What a controller takes on its liveness socket: records, whose `who` is the peer. Two workers are
-// watched: ranks 0 and 1, under the numbers 1 and 2, by the controller of epoch 7.
+// What a controller takes on its liveness socket: records, whose `sender` is the peer. Two workers
+// are watched: ranks 0 and 1, under the numbers 1 and 2, by the controller of epoch 7.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -45,7 +45,7 @@ void TakeLivenessOfWorkers(const uint8_t* data, size_t size) {
     monitor.ExpectHeartbeats(rank);
   }
   for (Record& record : ReadRecords(data, size)) {
-    script.Add({0, "peer " + std::to_string(record.who % 4), std::move(record.message)});
+    script.Add({0, "peer " + std::to_string(record.sender % 4), std::move(record.message)});
   }
   script.WaitUntilDone();
   monitor.Abort(SessionId(1), Generation(0), 1, {});

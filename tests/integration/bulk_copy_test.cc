@@ -23,7 +23,7 @@ enum class Route { kSharedMemory, kSocket };
 class BulkCopyTest : public ::testing::TestWithParam<std::tuple<ClusterKind, Route>> {
  protected:
   void SetUp() override {
-    const auto [kind, way] = GetParam();
+    const auto [kind, route] = GetParam();
     const std::string why_not = WhyNot(kind);
     if (!why_not.empty()) GTEST_SKIP() << why_not;
     ClusterOptions options;

@@ -88,10 +88,10 @@ StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Libra
 
 class NcclWorld final : public DeviceWorld {
  public:
-  // `device` is null if this rank has no GPU, `handle` if not all have one.
-  NcclWorld(std::shared_ptr<Device> device, std::unique_ptr<Handle> handle,
+  // `resources` are null if this rank has no GPU, `handle` if not all have one.
+  NcclWorld(std::shared_ptr<CommunicatorResources> resources, std::unique_ptr<Handle> handle,
             std::vector<Rank> members, std::vector<Rank> without_gpu)
-      : device_(std::move(device)),
+      : resources_(std::move(resources)),
         handle_(std::move(handle)),
         members_(std::move(members)),
         without_gpu_(std::move(without_gpu)) {}
@@ -104,15 +104,15 @@ class NcclWorld final : public DeviceWorld {
     const bool is_whole = std::equal(ranks.begin(), ranks.end(), members_.begin(), members_.end());
     LOCKSTEP_ASSIGN_OR_RETURN(
         std::unique_ptr<DeviceCommunicator> made,
-        NcclCommunicator::Make(device_, host, is_whole ? handle_.get() : nullptr, deadline,
+        NcclCommunicator::Make(resources_, host, is_whole ? handle_.get() : nullptr, deadline,
                                cancelled));
-    if (device_->registered == nullptr) return made;
+    if (resources_->registered == nullptr) return made;
     return std::unique_ptr<DeviceCommunicator>(
-        std::make_unique<StagingCommunicator>(device_, std::move(host), std::move(made)));
+        std::make_unique<StagingCommunicator>(resources_, std::move(host), std::move(made)));
   }
 
   void Abandon() override {
-    if (device_ != nullptr) device_->is_abandoned = true;
+    if (resources_ != nullptr) resources_->is_abandoned = true;
     if (handle_ != nullptr) handle_->Abort(Unavailable("a rank of the world was lost"));
   }
 
@@ -123,7 +123,7 @@ class NcclWorld final : public DeviceWorld {
   }
 
  private:
-  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<CommunicatorResources> resources_;
   const std::unique_ptr<Handle> handle_;
   const std::vector<Rank> members_;
   const std::vector<Rank> without_gpu_;
@@ -162,20 +162,21 @@ StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline 
   for (size_t i = 0; i < gpus.size(); ++i) {
     if (gpus[i].id.empty()) without_gpu.push_back(members[i]);
   }
-  std::shared_ptr<Device> device;
+  std::shared_ptr<CommunicatorResources> resources;
   std::unique_ptr<Handle> handle;
   if (has_gpu) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Library* const nccl, LoadLibrary(options.library));
     const auto gpu = options.streams->gpu().shared_from_this();
-    device.reset(new Device{*nccl, options.streams, options.allocator, options.registered,
-                            options.make_room, false, cuda::Elements(gpu)});
+    resources.reset(new CommunicatorResources{*nccl, options.streams, options.allocator,
+                                              options.registered, options.make_room, false,
+                                              cuda::Elements(gpu)});
     if (options.make_room) options.make_room();
     if (without_gpu.empty()) {
       LOCKSTEP_ASSIGN_OR_RETURN(handle, ConnectAll(options, *nccl, deadline, cancelled));
       if (options.host->rank() == 0) TellTopology(*nccl, members, gpus);
     }
   }
-  return std::make_unique<NcclWorld>(std::move(device), std::move(handle),
+  return std::make_unique<NcclWorld>(std::move(resources), std::move(handle),
                                      std::vector<Rank>(members.begin(), members.end()),
                                      std::move(without_gpu));
 }

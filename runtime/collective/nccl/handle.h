@@ -55,11 +55,13 @@ class Handle final : public DeviceConnection {
   // The GPU is through with all that was put in when it comes to `end`.
   void NoteEnd(std::shared_ptr<cuda::Event> end) { last_ = std::move(end); }
 
+  // The other ranks do not end theirs together with this one.
+  void EndAlone() { in_order_ = false; }
+
   Status Health() override;
   // Returns at once, also while another thread is in NCCL: that one ends it when it comes back.
   void Abort(const Status& cause) override;
   bool is_aborted() const override { return aborted_; }
-  void EndAlone() override { in_order_ = false; }
 
  private:
   // Where NCCL writes the communicator that it makes, at the end of making it: that may be long

@@ -67,11 +67,11 @@ std::string HostName(const std::string& otherwise);
 // Connects this rank's GPU with those of all others in `options.host`. Ranks without one call it,
 // too.
 //
-// Errors: kUnavailable       see Available(); a network or GPU that does not work; names what and
-// whose
-//         kFailedPrecondition two ranks have the same GPU
-//         kDeadlineExceeded  names the ranks that did not come
-//         kAborted           `cancelled`
+// Errors:
+//   kUnavailable         see Available(); a network or GPU that does not work; names what and whose
+//   kFailedPrecondition  two ranks have the same GPU
+//   kDeadlineExceeded    names the ranks that did not come
+//   kAborted             `cancelled`
 StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline deadline,
                                                const std::atomic<bool>* cancelled = nullptr);
 

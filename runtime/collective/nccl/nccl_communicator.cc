@@ -41,7 +41,7 @@ const std::byte* At(const void* memory, int64_t elements, DType dtype) {
 }  // namespace
 
 NcclCommunicator::~NcclCommunicator() {
-  if (device_->is_abandoned) handle_->EndAlone();
+  if (resources_->is_abandoned) handle_->EndAlone();
 }
 
 Status NcclCommunicator::Usable() {
@@ -82,12 +82,12 @@ Status NcclCommunicator::DoBarrier(Deadline deadline) {
 }
 
 StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Make(
-    std::shared_ptr<Device> device, std::shared_ptr<Communicator> host, Handle* whole,
-    Deadline deadline, const std::atomic<bool>* cancelled) {
+    std::shared_ptr<CommunicatorResources> resources, std::shared_ptr<Communicator> host,
+    Handle* whole, Deadline deadline, const std::atomic<bool>* cancelled) {
   const std::string who = "the GPUs of " + ListRanks(host->members()) + " are not connected";
   const auto connect = [&]() -> StatusOr<std::unique_ptr<Handle>> {
     // NCCL allocates by itself.
-    if (device->make_room) device->make_room();
+    if (resources->make_room) resources->make_room();
     // A rank whose last split was given up cannot split again, and the others do not know.
     int32_t can_split = whole != nullptr && whole->CanSplit() ? 1 : 0;
     const Buffer asked{&can_split, 1, DType::kInt32};
@@ -95,24 +95,25 @@ StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Make(
     if (can_split != 0) return whole->SplitAll(host->rank(), deadline, cancelled);
     ncclUniqueId id{};
     if (host->rank() == 0) {
-      LOCKSTEP_RETURN_IF_ERROR(ToStatus(device->library, device->library.ncclGetUniqueId(&id),
+      LOCKSTEP_RETURN_IF_ERROR(ToStatus(resources->library, resources->library.ncclGetUniqueId(&id),
                                         "ncclGetUniqueId", nullptr));
     }
     const Buffer bytes{&id, sizeof id, DType::kUInt8};
     LOCKSTEP_RETURN_IF_ERROR(host->Broadcast(bytes, bytes, 0, deadline));
-    return Handle::Init(device->library, device->streams->gpu().shared_from_this(), id,
+    return Handle::Init(resources->library, resources->streams->gpu().shared_from_this(), id,
                         host->rank(), host->size(), deadline, cancelled);
   };
   StatusOr<std::unique_ptr<Handle>> handle = connect();
   if (!handle.ok()) return Annotate(handle.status(), who);
-  (*handle)->Register(device->registered, deadline);
-  return std::make_unique<NcclCommunicator>(std::move(device), std::move(host), *std::move(handle));
+  (*handle)->Register(resources->registered, deadline);
+  return std::make_unique<NcclCommunicator>(std::move(resources), std::move(host),
+                                            *std::move(handle));
 }
 
 Status NcclCommunicator::Post(const char* what, absl::Span<const MemoryRange> memory,
                               Deadline deadline, const Calls& calls) {
   const auto post = [&]() -> Status {
-    cuda::StreamPair& streams = *device_->streams;
+    cuda::StreamPair& streams = *resources_->streams;
     LOCKSTEP_RETURN_IF_ERROR(streams.BeginCommunication());
     const NativeStream stream = ToNative(streams.communication().handle());
     const Status posted = handle_->Run(
@@ -132,15 +133,15 @@ StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::DoSplit(
     const std::atomic<bool>* cancelled) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
                             host_->Split(group_ranks, tag, deadline, cancelled));
-  return NcclCommunicator::Make(device_, std::move(host), nullptr, deadline, cancelled);
+  return NcclCommunicator::Make(resources_, std::move(host), nullptr, deadline, cancelled);
 }
 
 // Operations that combine data.
 
 Status NcclCommunicator::CheckReducible(ReduceOp op, DType dtype) const {
   const bool is_float8 = dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
-  if (is_float8 && device_->library.version >= kFirstWithFloat8 &&
-      device_->streams->gpu().facts().major >= kFirstGpuWithFloat8) {
+  if (is_float8 && resources_->library.version >= kFirstWithFloat8 &&
+      resources_->streams->gpu().facts().major >= kFirstGpuWithFloat8) {
     return CheckReduction(op, DType::kFloat32);
   }
   return CheckReduction(op, dtype);
@@ -153,13 +154,13 @@ Status NcclCommunicator::PostReduction(const char* what, const ReductionPlan& pl
   const ConstBuffer from =
       widens ? ConstBuffer{plan.wide_send->data(), send.count, plan.wide} : send;
   const Buffer to = widens ? Buffer{plan.wide_recv->data(), recv.count, plan.wide} : recv;
-  cuda::Stream& stream = device_->streams->communication();
+  cuda::Stream& stream = resources_->streams->communication();
   // In the communication stream from the first to the last step: nobody uses the wide copies beside
   // it.
   const auto on_lane = [&](const Status& status) { return status.ok() ? status : Fail(status); };
   if (widens) {
-    LOCKSTEP_RETURN_IF_ERROR(on_lane(device_->streams->BeginCommunication()));
-    LOCKSTEP_RETURN_IF_ERROR(on_lane(device_->elements.Cast(
+    LOCKSTEP_RETURN_IF_ERROR(on_lane(resources_->streams->BeginCommunication()));
+    LOCKSTEP_RETURN_IF_ERROR(on_lane(resources_->elements.Cast(
         stream, send, Buffer{plan.wide_send->data(), send.count, plan.wide})));
   }
   const MemoryRange memory[] = {RangeOf(send), RangeOf(recv), RangeOf(from), RangeOf(to)};
@@ -170,15 +171,15 @@ Status NcclCommunicator::PostReduction(const char* what, const ReductionPlan& pl
   if (recv.count == 0 || (!widens && !plan.makes_bools)) return OkStatus();
   const ConstBuffer result =
       widens ? ConstBuffer(to) : ConstBuffer{recv.data, recv.count, DType::kUInt8};
-  LOCKSTEP_RETURN_IF_ERROR(on_lane(device_->elements.Cast(stream, result, recv)));
-  return on_lane(device_->streams->EndCommunication(memory));
+  LOCKSTEP_RETURN_IF_ERROR(on_lane(resources_->elements.Cast(stream, result, recv)));
+  return on_lane(resources_->streams->EndCommunication(memory));
 }
 
 Status NcclCommunicator::DoAllReduce(ConstBuffer send, Buffer recv, ReduceOp op,
                                      Deadline deadline) {
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const ReductionPlan plan,
-                            ReductionPlan::For(op, send, recv, *device_->allocator));
+                            ReductionPlan::For(op, send, recv, *resources_->allocator));
   LOCKSTEP_RETURN_IF_ERROR(
       Agree({.kind = Kind::kAllReduce, .dtype = send.dtype, .op = op}, send.count, {}, deadline));
   if (send.count == 0) return OkStatus();
@@ -193,7 +194,7 @@ Status NcclCommunicator::DoReduce(ConstBuffer send, Buffer recv, ReduceOp op, Ra
                                   Deadline deadline) {
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const ReductionPlan plan,
-                            ReductionPlan::For(op, send, recv, *device_->allocator));
+                            ReductionPlan::For(op, send, recv, *resources_->allocator));
   LOCKSTEP_RETURN_IF_ERROR(Agree(
       {.kind = Kind::kReduce, .dtype = send.dtype, .op = op, .root = static_cast<uint16_t>(root)},
       send.count, {}, deadline));
@@ -210,7 +211,7 @@ Status NcclCommunicator::DoReduceScatter(ConstBuffer send, Buffer recv, Counts c
   const auto mine = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
   // Before the ranks agree: who has no memory for it keeps the others from beginning.
   LOCKSTEP_ASSIGN_OR_RETURN(const ReductionPlan plan,
-                            ReductionPlan::For(op, send, recv, *device_->allocator));
+                            ReductionPlan::For(op, send, recv, *resources_->allocator));
   LOCKSTEP_RETURN_IF_ERROR(Agree({.kind = Kind::kReduceScatter, .dtype = send.dtype, .op = op},
                                  send.count, counts, deadline));
   if (send.count == 0) return OkStatus();

@@ -23,7 +23,7 @@
 namespace lockstep::collective::nccl {
 
 // What all communicators of a rank's GPU share.
-struct Device {
+struct CommunicatorResources {
   const Library& library;
   std::shared_ptr<cuda::StreamPair> streams;
   std::shared_ptr<tensor::Allocator> allocator;
@@ -37,17 +37,16 @@ struct Device {
 class NcclCommunicator final : public DeviceCommunicator {
  public:
   // Both connect the same ranks in the same order.
-  NcclCommunicator(std::shared_ptr<Device> device, std::shared_ptr<Communicator> host,
-                   std::shared_ptr<Handle> handle)
-      : device_(std::move(device)), host_(std::move(host)), handle_(std::move(handle)) {}
+  NcclCommunicator(std::shared_ptr<CommunicatorResources> resources,
+                   std::shared_ptr<Communicator> host, std::shared_ptr<Handle> handle)
+      : resources_(std::move(resources)), host_(std::move(host)), handle_(std::move(handle)) {}
 
   ~NcclCommunicator() override;
 
   // Connects the GPUs of `host`'s ranks: by `whole`, if it is not null and connects the same ones.
-  static StatusOr<std::unique_ptr<NcclCommunicator>> Make(std::shared_ptr<Device> device,
-                                                          std::shared_ptr<Communicator> host,
-                                                          Handle* whole, Deadline deadline,
-                                                          const std::atomic<bool>* cancelled);
+  static StatusOr<std::unique_ptr<NcclCommunicator>> Make(
+      std::shared_ptr<CommunicatorResources> resources, std::shared_ptr<Communicator> host,
+      Handle* whole, Deadline deadline, const std::atomic<bool>* cancelled);
 
   Rank rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -121,7 +120,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   Status PostReduction(const char* what, const ReductionPlan& plan, ConstBuffer send, Buffer recv,
                        Deadline deadline, const Reduction& calls);
 
-  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<CommunicatorResources> resources_;
   const std::shared_ptr<Communicator> host_;
   const std::shared_ptr<Handle> handle_;
   CallAgreement agreement_{*host_};

@@ -24,7 +24,8 @@ struct DeviceOptions {
   std::string library = {};
 };
 
-// The GPUs that this process sees. Errors as Available().
+// The GPUs that this process sees; without NCCL, too: then it says no version of it. Errors:
+// kUnavailable if there is no GPU to be used, see cuda::Available(); those of the driver.
 StatusOr<std::vector<DeviceFacts>> ListDevices(const std::string& library);
 
 // The errors of cuda::OpenGpu() and of RegisteredMemory::Allocate().

@@ -18,7 +18,7 @@ constexpr uint64_t kFirstPlace = 2;
 }  // namespace
 
 bool StagingCommunicator::IsRegistered(ConstBuffer buffer) const {
-  const MemoryRange all{device_->registered->data(), device_->registered->size_bytes()};
+  const MemoryRange all{resources_->registered->data(), resources_->registered->size_bytes()};
   return buffer.count > 0 && all.Meets(RangeOf(buffer));
 }
 
@@ -28,8 +28,9 @@ StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, Const
   uint64_t mine = kElsewhere;
   bool any_elsewhere = false;
   for (const ConstBuffer& buffer : {send, recv}) {
-    const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(buffer.data) -
-                                              static_cast<std::byte*>(device_->registered->data()));
+    const auto offset =
+        static_cast<uint64_t>(static_cast<const std::byte*>(buffer.data) -
+                              static_cast<std::byte*>(resources_->registered->data()));
     if (IsRegistered(buffer)) mine = std::max(Mix(mine, offset), kFirstPlace);
     any_elsewhere |= buffer.count > 0 && !IsRegistered(buffer);
   }
@@ -42,7 +43,7 @@ StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, Const
 }
 
 Status StagingCommunicator::Copy(void* to, const void* from, size_t size_bytes) {
-  cuda::StreamPair& streams = *device_->streams;
+  cuda::StreamPair& streams = *resources_->streams;
   LOCKSTEP_RETURN_IF_ERROR(streams.BeginCommunication());
   LOCKSTEP_RETURN_IF_ERROR(streams.communication().Copy(to, from, size_bytes));
   const MemoryRange used[] = {{to, size_bytes}, {from, size_bytes}};
@@ -57,7 +58,7 @@ Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Work
   std::shared_ptr<tensor::Storage> send_copy;
   std::shared_ptr<tensor::Storage> recv_copy;
   const auto copy_of = [&](const MemoryRange& range) {
-    return device_->allocator->Allocate(range.size_bytes);
+    return resources_->allocator->Allocate(range.size_bytes);
   };
   if (IsRegistered(send) && IsRegistered(recv) && out.Meets(in)) {
     // Done in place, or in a part of it: the larger holds the other, and so does its copy.
@@ -109,8 +110,8 @@ StatusOr<std::unique_ptr<Communicator>> StagingCommunicator::DoSplit(
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
                             host_->Split(group_ranks, tag, deadline, cancelled));
   LOCKSTEP_ASSIGN_OR_RETURN(auto inner,
-                            NcclCommunicator::Make(device_, host, nullptr, deadline, cancelled));
-  return std::make_unique<StagingCommunicator>(device_, std::move(host), std::move(inner));
+                            NcclCommunicator::Make(resources_, host, nullptr, deadline, cancelled));
+  return std::make_unique<StagingCommunicator>(resources_, std::move(host), std::move(inner));
 }
 
 }  // namespace lockstep::collective::nccl

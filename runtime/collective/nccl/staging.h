@@ -16,10 +16,10 @@ namespace lockstep::collective::nccl {
 // always are.
 class StagingCommunicator final : public DeviceCommunicator {
  public:
-  // `device->allocator` hands out memory that is not registered.
-  StagingCommunicator(std::shared_ptr<Device> device, std::shared_ptr<Communicator> host,
-                      std::unique_ptr<DeviceCommunicator> inner)
-      : device_(std::move(device)), host_(std::move(host)), inner_(std::move(inner)) {}
+  // `resources->allocator` hands out memory that is not registered.
+  StagingCommunicator(std::shared_ptr<CommunicatorResources> resources,
+                      std::shared_ptr<Communicator> host, std::unique_ptr<DeviceCommunicator> inner)
+      : resources_(std::move(resources)), host_(std::move(host)), inner_(std::move(inner)) {}
 
   Rank rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -65,7 +65,7 @@ class StagingCommunicator final : public DeviceCommunicator {
   // In the communication stream.
   Status Copy(void* to, const void* from, size_t size_bytes);
 
-  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<CommunicatorResources> resources_;
   const std::shared_ptr<Communicator> host_;
   const std::unique_ptr<DeviceCommunicator> inner_;
   std::string whole_;

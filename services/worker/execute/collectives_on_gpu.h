@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"

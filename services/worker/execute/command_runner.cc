@@ -1,5 +1,6 @@
 #include "services/worker/execute/command_runner.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -44,11 +45,6 @@ void CommandRunner::UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work) {
   gpu_ = &work;
   call_context_.gpu = &gpu.processor();
   call_context_.gpu_stream = gpu.compute_stream();
-}
-
-void CommandRunner::NameRunning(const char* what) {
-  running_.function = what;
-  activity_.Name(what, WorkerActivity::Kind::kCommand);
 }
 
 Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
@@ -150,14 +146,14 @@ Status CommandRunner::CallFunction(SessionState& session, module::Function& func
 }
 
 Status CommandRunner::Sync(SessionState& session) {
-  NameRunning("sync");
+  running_.Name("sync");
   LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
-  Reply(control::RemoteError(), control::Frame());
+  Reply(control::Frame());
   return OkStatus();
 }
 
 Status CommandRunner::GetFunction(SessionState& session, wire::Command::GetFunction::Reader get) {
-  NameRunning("get function");
+  running_.Name("get function");
   const std::string name = control::ToString(get.getName());
   std::shared_ptr<module::Function> function;
   if (get.getModule() == 0) {
@@ -178,7 +174,7 @@ Status CommandRunner::GetFunction(SessionState& session, wire::Command::GetFunct
 }
 
 Status CommandRunner::LoadModule(SessionState& session, wire::Command::LoadModule::Reader load) {
-  NameRunning("load module");
+  running_.Name("load module");
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string file,
       module::FindModule(control::ToString(load.getPath()), options_.module_path));
@@ -191,7 +187,7 @@ Status CommandRunner::LoadModule(SessionState& session, wire::Command::LoadModul
 }
 
 Status CommandRunner::Empty(SessionState& session, wire::Command::Empty::Reader empty) {
-  NameRunning("empty");
+  running_.Name("empty");
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, control::FromWire(empty.getDtype()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Shape shape, control::ReadShape(empty.getShape(), SizeOf(dtype)));
   LOCKSTEP_RETURN_IF_ERROR(
@@ -241,7 +237,7 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {
-  NameRunning("fetch");
+  running_.Name("fetch");
   LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
   constexpr size_t kMaxValueBytes = size_t{64} << 20;
   LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value,
@@ -253,12 +249,12 @@ Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader 
       });
   LOCKSTEP_RETURN_IF_ERROR(status);
   LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
-  Reply(control::RemoteError(), body);
+  Reply(body);
   return OkStatus();
 }
 
 Status CommandRunner::Store(SessionState& session, wire::Command::Store::Reader store) {
-  NameRunning("store");
+  running_.Name("store");
   LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
                             FromWire(store.getValue(), session.registers(), call_context_));
   sessions_.WithdrawTicket(session, store.getRegister());
@@ -269,12 +265,12 @@ Status CommandRunner::Store(SessionState& session, wire::Command::Store::Reader 
   }
   // Who has this answer takes all before it for done, and may copy without asking again.
   LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
-  Reply(control::RemoteError(), control::Frame());
+  Reply(control::Frame());
   return OkStatus();
 }
 
 Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reader locate) {
-  NameRunning("locate");
+  running_.Name("locate");
   // Else the copy, which has less patience, would wait for what the session's functions do.
   LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
   const RegisterId id = RegisterId::FromPacked(locate.getRegister());
@@ -303,7 +299,7 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
                            tensor->shape());
         location.setTicket(ticket);
       });
-  Reply(control::RemoteError(), body);
+  Reply(body);
   return OkStatus();
 }
 

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/error_codec.h"
 #include "runtime/module/function.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/arena.h"
@@ -19,21 +19,14 @@
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/gpu_work_tracker.h"
+#include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_directory.h"
 #include "services/worker/execute/session_state.h"
-#include "services/worker/join/envelope.h"
 #include "services/worker/join/membership.h"
 #include "services/worker/options.h"
 #include "services/worker/report/recorder.h"
 
 namespace lockstep::worker {
-
-// What is executed now: for answers, and for what errors are attributed to.
-struct RunningCommand {
-  const BatchContext* batch = nullptr;
-  uint64_t number = 0;
-  std::string function;  // empty: none
-};
 
 // Threads: SetWorldBroken() is safe from any; all else belongs to the executing thread.
 class CommandRunner {
@@ -64,13 +57,6 @@ class CommandRunner {
   // Tensors are made there from now on. Both are borrowed.
   void UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work);
 
-  // Names what is executed now, for errors and for who asks what this worker does.
-  void NameRunning(const char* what);
-  // Answers the request of the batch that is executed.
-  void Reply(const control::RemoteError& error, const control::Frame& body) {
-    reports_.Reply(*running_.batch, error, body);
-  }
-
   // Runs a command of the session's client, which the session does not skip.
   Status Run(const std::shared_ptr<SessionState>& session, wire::Command::Reader command);
   // Frees registers: also in sessions that have failed.
@@ -88,6 +74,10 @@ class CommandRunner {
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
 
+  // Answers the request of the batch that is executed.
+  void Reply(const control::Frame& body) {
+    reports_.Reply(*running_.batch, control::RemoteError(), body);
+  }
   // Calls `function` with arguments_, where a GPU may have something to do for it.
   Status CallFunction(SessionState& session, module::Function& function, registers::Value* result);
   // Returns when the GPU, if there is one, has done all of the session's commands.

@@ -54,6 +54,7 @@ void Executor::AdoptWelcome(const Membership& membership, control::ClientChannel
 
 void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& body) {
   log::ThisThread().session = batch.session.value;
+  const absl::Cleanup let_go = [this] { session_.reset(); };
   const absl::Cleanup no_session = [] { log::ThisThread().session.reset(); };
   BeginBatch(batch);
   control::BatchReader reader(body);
@@ -106,7 +107,6 @@ void Executor::EndBatch(size_t body_bytes) {
   TellHoldings();
   // A client's window counts what the client sent.
   if (session_ != nullptr && !IsOfController()) reports_.ReportConsumed(*session_, body_bytes);
-  session_.reset();
 }
 
 Status Executor::ExecuteWithoutSession(wire::Command::Reader command) {
@@ -122,11 +122,11 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
   Record(command);
   switch (command.which()) {
     case wire::Command::RESET:
-      runner_.NameRunning("reset of the session");
+      running_.Name("reset of the session");
       Reset(session, command.getReset());
       break;
     case wire::Command::CLOSE_SESSION:
-      runner_.NameRunning("close of the session");
+      running_.Name("close of the session");
       sessions_.Close(session, command.getCloseSession().getClientLost());
       break;
     case wire::Command::NAME_REGISTER:
@@ -135,19 +135,19 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
                            command.getNameRegister().getNamedBy());
       break;
     case wire::Command::ADOPT:
-      runner_.NameRunning("attaching of a client");
+      running_.Name("attaching of a client");
       sessions_.Adopt(session, control::ReadSessionRecord(command.getAdopt()));
       break;
     default:
       return Internal("the controller sent command kind ", static_cast<int>(command.which()));
   }
-  runner_.Reply(control::RemoteError(), control::Frame());
+  reports_.Reply(*running_.batch, control::RemoteError(), control::Frame());
   return OkStatus();
 }
 
 void Executor::Reset(SessionState& session, wire::Command::Reset::Reader reset) {
   const uint64_t failed_from = session.SkipsFrom(reset.getFailedFrom());
-  if (gpu_ != nullptr) gpu_->CutOff(session, session.generation(), failed_from);
+  if (gpu_ != nullptr) gpu_->CutOffCollectives(session, session.generation(), failed_from);
   session.Reset(Generation(reset.getGeneration()), failed_from);
 }
 
@@ -162,7 +162,7 @@ Status Executor::Skip(SessionState& session, wire::Command::Reader command) {
   const bool asks =
       command.isSync() || command.isFetch() || command.isStore() || command.isLocate();
   if (asks && (command.getOnlyRank() < 0 || command.getOnlyRank() == membership_->rank)) {
-    runner_.Reply(session.failure(), control::Frame());
+    reports_.Reply(*running_.batch, session.failure(), control::Frame());
   }
   return OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "services/worker/execute/command_runner.h"
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/gpu_work_tracker.h"
+#include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_directory.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/join/envelope.h"
@@ -53,7 +54,7 @@ class Executor {
   // What functions print goes through it; null: to this process's log alone.
   void ForwardOutputBy(OutputForwarder* forwarder) { reports_.ForwardOutputBy(forwarder); }
 
-  // Tensors are made there from now on.
+  // Tensors are made there from now on. Once: what waits on the device asks this executor.
   void UseGpu(const std::shared_ptr<collective::Accelerator>& gpu);
   // True while the GPU has something to do: then LookAtGpu() is to be called now and then.
   bool IsGpuBusy() const { return gpu_ != nullptr && gpu_->IsBusy(); }
@@ -108,7 +109,7 @@ class Executor {
   control::ActivityPage& activity_;
   Recorder* const recorder_;
   const Membership* membership_ = nullptr;
-  RunningCommand running_;
+  RunningCommand running_{activity_};
   std::shared_ptr<SessionState> session_;  // of the batch that is executed; null: it is not here
 
   SessionDirectory sessions_;

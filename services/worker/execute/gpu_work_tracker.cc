@@ -117,7 +117,7 @@ void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session
   }
   work.first = facts.first;
   work.last = facts.first + facts.ranks - 1;
-  work.patience = timeout;
+  work.time_limit = timeout;
   work.connection = outcome.connection;
   work.done = [this, session, kind = collective.getKind(), facts, generation = work.generation,
                command](std::chrono::nanoseconds took) {
@@ -185,10 +185,10 @@ void GpuWorkTracker::GiveUp() {
   in_flight_.ForEach([](const GpuWork& work) {
     if (work.give_up) work.give_up();
   });
-  for (const auto& session : sessions_.All()) CutOff(*session, std::nullopt, 0);
+  for (const auto& session : sessions_.All()) CutOffCollectives(*session, std::nullopt, 0);
 }
 
-void GpuWorkTracker::Spoil(SessionState& session, const worker::CutOff& cut_off) {
+void GpuWorkTracker::Spoil(SessionState& session, const CutOff& cut_off) {
   // Of a closed one there are no registers.
   if (sessions_.Find(session.id()).get() != &session) return;
   DropValues(session, in_flight_.SpoiltBy(session.id(), cut_off));

@@ -3,6 +3,7 @@
 // value once it is cut off.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -100,7 +101,8 @@ class GpuWorkTracker {
 
   // The session's collectives of that generation (none: of any) from a command on are cut off:
   // registers that hold what they were to write, or what was made of it, hold no value any more.
-  void CutOff(SessionState& session, std::optional<Generation> generation, uint64_t from_command) {
+  void CutOffCollectives(SessionState& session, std::optional<Generation> generation,
+                         uint64_t from_command) {
     Spoil(session, {generation, from_command, session.failed_at() - kAbortsApart});
   }
   // The ranks are not connected any more: what their GPUs do together is cut off.
@@ -116,7 +118,7 @@ class GpuWorkTracker {
   Status Await(const SessionState& session, uint64_t command, size_t most);
   // An error of the GPU: the oldest command's session fails.
   void FailOldest(const Status& status);
-  void Spoil(SessionState& session, const worker::CutOff& cut_off);
+  void Spoil(SessionState& session, const CutOff& cut_off);
   // Registers that hold any of this memory hold no value any more.
   void DropValues(SessionState& session, const TensorMemory& memory);
   // So many commands that went on on the GPU are completed.

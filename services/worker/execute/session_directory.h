@@ -21,8 +21,8 @@
 
 namespace lockstep::worker {
 
-// Threads: Count(), DescribeMemoryUse(), Abort() and AbortAll() are safe from any; all else belongs
-// to the executing thread.
+// Threads: Count(), Abort() and AbortAll() are safe from any; all else belongs to the executing
+// thread.
 class SessionDirectory {
  public:
   // `limits` are those of each session's registers. Lends memory of `arena` to clients of this
@@ -45,7 +45,8 @@ class SessionDirectory {
   size_t Count();
   // What another controller must know of each session.
   std::vector<control::SessionRecord> Inventory();
-  // Which sessions hold how much memory, for the error that there is none left.
+  // Which sessions hold how much memory, for the error that there is none left. The thread that
+  // allocates asks, which is the executing one: registers are counted by it, and without a lock.
   std::string DescribeMemoryUse();
   // Of all sessions.
   const registers::RegisterTotals& totals() const { return registers_.totals(); }

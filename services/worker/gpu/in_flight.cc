@@ -49,10 +49,10 @@ Status InFlight::Collect(int* collected) {
     LOCKSTEP_ASSIGN_OR_RETURN(const bool done, oldest.ended->IsDone());
     const auto now = Deadline::Clock::now();
     if (!done) {
-      if (oldest.work.patience.count() > 0 && now - oldest.since > oldest.work.patience) {
+      if (oldest.work.time_limit.count() > 0 && now - oldest.since > oldest.work.time_limit) {
         return DeadlineExceeded("all ranks have begun the ", oldest.work.what,
                                 ", and it has not ended on this rank's GPU after ",
-                                oldest.work.patience.count(), " ms");
+                                oldest.work.time_limit.count(), " ms");
       }
       break;
     }

@@ -33,8 +33,8 @@ struct GpuWork {
   WorkerActivity::Kind kind = WorkerActivity::Kind::kCommand;
   Rank first = 0;  // of a collective
   Rank last = 0;
-  // How long it may take from when it is the oldest; 0: as long as it likes.
-  std::chrono::milliseconds patience{0};
+  // How long it may take from when it is the oldest; 0: any time.
+  std::chrono::milliseconds time_limit{0};
   // What it works on, where that may not go back before.
   std::vector<tensor::Tensor> held = {};
   // The tensors that it reads, and those that it writes, and may read.
@@ -73,7 +73,7 @@ class InFlight {
 
   // Forgets what is done, oldest first, up to one that is not; adds to `collected` how many that
   // were, also after an error. Errors: what the GPU tells of any of it; kDeadlineExceeded: the
-  // oldest has lost its patience. Then the oldest is the one to blame: see Blame().
+  // oldest has taken longer than its limit. Then the oldest is the one to blame: see Blame().
   Status Collect(int* collected);
 
   bool empty() const { return works_.empty(); }

@@ -1,4 +1,4 @@
-// How a worker joins a cluster: it says who it is, and waits until it is told its membership.
+// How a worker joins a cluster: it says who it is, and waits until it is told its place.
 #pragma once
 
 #include <atomic>

@@ -106,7 +106,7 @@ void WorkerMetrics::TellRegisters(metrics::Families& families) const {
 void WorkerMetrics::TellProgress(metrics::Families& families) const {
   const WorkerActivity activity = activity_.Now();
   families.Counter("lockstep_received_batches_total",
-                   "Membership in the controller's order of the last batch that was taken.",
+                   "Place in the controller's order of the last batch that was taken.",
                    static_cast<double>(activity.received));
   families.Counter("lockstep_launched_commands_total", "Commands begun.",
                    static_cast<double>(activity.launched));

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/status.h"
 #include "runtime/collective/device.h"
 #include "runtime/tensor/storage.h"
 
@@ -14,6 +17,7 @@ namespace lockstep::worker {
 class FakeEvent final : public collective::DeviceEvent {
  public:
   StatusOr<bool> IsDone() const override {
+    if (when_asked) when_asked();
     if (!error.ok()) return error;
     return is_done;
   }
@@ -23,13 +27,36 @@ class FakeEvent final : public collective::DeviceEvent {
 
   bool is_done = false;
   Status error;
+  std::function<void()> when_asked = {};  // may be empty
+};
+
+// Memory that can be read all the same.
+class FakeDeviceAllocator final : public tensor::Allocator {
+ public:
+  StatusOr<std::shared_ptr<tensor::Storage>> Allocate(size_t size_bytes) override {
+    LOCKSTEP_ASSIGN_OR_RETURN(auto memory, heap_->Allocate(size_bytes));
+    return std::shared_ptr<tensor::Storage>(std::make_shared<OnDevice>(std::move(memory)));
+  }
+  tensor::AllocatorStats Stats() const override { return heap_->Stats(); }
+
+ private:
+  class OnDevice final : public tensor::Storage {
+   public:
+    explicit OnDevice(std::shared_ptr<tensor::Storage> memory)
+        : Storage(memory->data(), memory->size_bytes(), Device{DeviceType::kCuda, 0}),
+          memory_(std::move(memory)) {}
+
+   private:
+    const std::shared_ptr<tensor::Storage> memory_;
+  };
+  const std::shared_ptr<tensor::Allocator> heap_ = tensor::NewHeapAllocator();
 };
 
 // Does nothing, but counts as used when it is asked to fill a tensor.
 class FakeDeviceProcessor final : public collective::DeviceProcessor {
  public:
   Device device() const override { return {DeviceType::kCuda, 0}; }
-  tensor::Allocator& allocator() override { return *allocator_; }
+  tensor::Allocator& allocator() override { return allocator_; }
   Status Fill(const tensor::Tensor&, uint64_t) override {
     was_used_ = true;
     return OkStatus();
@@ -47,7 +74,7 @@ class FakeDeviceProcessor final : public collective::DeviceProcessor {
   collective::WaitLimit limit{Deadline::After({})};
 
  private:
-  const std::shared_ptr<tensor::Allocator> allocator_ = tensor::NewHeapAllocator();
+  FakeDeviceAllocator allocator_;
   bool was_used_ = false;
 };
 
@@ -56,7 +83,6 @@ class FakeConnection final : public collective::DeviceConnection {
   Status Health() override { return health; }
   void Abort(const Status& cause) override { aborted = cause; }
   bool is_aborted() const override { return !aborted.ok(); }
-  void EndAlone() override {}
 
   Status health;
   Status aborted;  // OK: it is not
@@ -82,6 +108,7 @@ class FakeAccelerator final : public collective::Accelerator {
     if (*event == nullptr) *event = std::make_shared<FakeEvent>();
     auto& fake = static_cast<FakeEvent&>(**event);
     fake.is_done = false;
+    fake.when_asked = nullptr;
     marks.push_back(&fake);
     return OkStatus();
   }

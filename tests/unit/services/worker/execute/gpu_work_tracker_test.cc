@@ -201,9 +201,9 @@ TEST_F(GpuWorkTrackerTest, WhatACutOffCollectiveWasToWriteIsNoValue) {
   Make(kSource);
   Make(kResult);
   (void)NoteAllReduce(4);
-  tracker_->CutOff(*session_, session_->generation(), 5);
+  tracker_->CutOffCollectives(*session_, session_->generation(), 5);
   EXPECT_TRUE(Holds(kResult)) << "it comes before what is cut off";
-  tracker_->CutOff(*session_, session_->generation(), 4);
+  tracker_->CutOffCollectives(*session_, session_->generation(), 4);
   EXPECT_FALSE(Holds(kResult));
   EXPECT_TRUE(Holds(kSource));
 }

@@ -107,7 +107,6 @@ class NoConnection final : public collective::DeviceConnection {
   Status Health() override { return OkStatus(); }
   void Abort(const Status&) override {}
   bool is_aborted() const override { return false; }
-  void EndAlone() override {}
 };
 
 class SpoiltTest : public InFlightTest {
@@ -187,11 +186,11 @@ TEST_F(InFlightTest, WhatMayHaveFailedIsNamedFromTheOldestOn) {
   AwaitAll();
 }
 
-TEST_F(InFlightTest, ACollectiveLosesItsPatienceWhenItIsTheOldest) {
+TEST_F(InFlightTest, TheTimeOfACollectiveRunsWhenItIsTheOldest) {
   fake_cuda::Gate gate(compute_stream());
   Add(Work(1));
   GpuWork collective = Work(2, "allreduce");
-  collective.patience = 20ms;
+  collective.time_limit = 20ms;
   Add(std::move(collective));
   std::this_thread::sleep_for(40ms);
   EXPECT_EQ(Collect().value(), 0) << "it is not the oldest";
@@ -201,7 +200,7 @@ TEST_F(InFlightTest, ACollectiveLosesItsPatienceWhenItIsTheOldest) {
 
   fake_cuda::Gate second(compute_stream());
   collective = Work(3, "allreduce");
-  collective.patience = 20ms;
+  collective.time_limit = 20ms;
   Add(std::move(collective));
   std::this_thread::sleep_for(40ms);
   const Status late = Collect().status();

@@ -52,7 +52,7 @@ struct FetchedTrace {
 };
 
 // Orders reach the workers in the order in which they are given here, but beside the batches
-// (outbox.h): an order may arrive before or after a batch that was ordered before it, or after it.
+// (outbox.h): whichever of the two was given first, an order may arrive before a batch or after it.
 // So what is aborted is named by generation and command. None waits.
 class Liveness {
  public:

@@ -129,7 +129,7 @@ class FakeAccelerator final : public collective::Accelerator {
       aborted_after;
 
  private:
-  const collective::DeviceFacts facts_;
+  const collective::DeviceFacts facts_ = {};
   FakeDeviceProcessor processor_;
 };
 

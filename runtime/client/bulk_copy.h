@@ -33,7 +33,7 @@ class BulkCopier {
  public:
   // Does so only if `map_memory`.
   // `key` is shown at worker-0's socket if it asks for one (see wire::SessionRecord).
-  // `controller_endpoint`: where the controller was found (see bulk_route.h).
+  // `controller_endpoint`: where the controller was found (see BulkRoutes).
   BulkCopier(SessionCore& core, std::shared_ptr<control::ZmqContext> context,
              const control::KeyPair& key, bool map_memory, std::string controller_endpoint)
       : core_(core),

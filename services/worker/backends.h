@@ -1,4 +1,4 @@
-// The list of communicator backends: the one place that names them.
+// The list of communicator backends: the one place that connects by them.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,8 @@ struct WorldOptions {
   std::function<void(const Status& why)> on_trouble;
 };
 
-// Connects this rank with all others, by what each pair of them can do: see topology.h. Errors:
+// Connects this rank with all others, by what each pair of them can do: see join/topology.h.
+// Errors:
 //   kFailedPrecondition  the backend that the operator has chosen cannot connect these ranks
 //   kUnavailable         lists what each backend lacks, or names a rank that ended
 //   kDeadlineExceeded    names the ranks that did not come

@@ -18,8 +18,8 @@ struct WorkerOptions {
   std::string controller_endpoint;
   // The rank to ask for; -1: the lowest that is free.
   int rank = -1;
-  // Where the rank comes from instead: "hostname", "slurm" or "mpi" (see rank_source.h); empty:
-  // nowhere. `rank_offset` is added to it, or is the lowest that is taken where any will do.
+  // Where the rank comes from instead: "hostname", "slurm" or "mpi" (see join/rank_source.h);
+  // empty: nowhere. `rank_offset` is added to it, or is the lowest that is taken where any will do.
   std::string rank_from;
   int rank_offset = 0;
   // Where tensors are made: "cpu", "cuda" (a GPU of this host that no other worker has), or

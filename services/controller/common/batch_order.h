@@ -24,7 +24,8 @@ struct FlowLimits {
   uint64_t max_batch_bytes = 0;  // the largest body
 };
 
-// One session's commands: which come next, and what its workers have consumed. Bytes are FlowCosts.
+// One session's commands: which come next, and what its workers have consumed. Bytes are as
+// FlowCost() counts.
 class CommandStream {
  public:
   // Stands for what a lost worker has consumed: nothing waits for it.

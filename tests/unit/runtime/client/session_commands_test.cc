@@ -1,4 +1,4 @@
-// How a call's arguments are encoded (call_arguments.cc).
+// How a call's arguments are encoded (session_commands.cc).
 #include <capnp/message.h>
 #include <gtest/gtest.h>
 

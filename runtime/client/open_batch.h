@@ -28,6 +28,9 @@ class OpenBatch {
   // The number of the next command.
   uint64_t next_command() const { return next_command_; }
   size_t size_bytes() const { return writer_.size_bytes(); }
+  bool IsEmpty() const { return writer_.empty(); }
+  // When the first command that is here was appended, if SendIfDue() let it wait.
+  Deadline::Clock::time_point waits_since() const { return first_issued_; }
 
   // Appends the command that `fill` writes (it may be called twice), for which there is room in the
   // flow window. kInvalidArgument for one that is too large.

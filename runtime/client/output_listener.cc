@@ -42,7 +42,7 @@ void OutputListener::Push(std::vector<WorkerOutput> lines, uint64_t position) {
 }
 
 void OutputListener::AwaitHandedOver() {
-  if (std::this_thread::get_id() == thread_.get_id()) return;
+  if (std::this_thread::get_id() == thread_id_) return;
   std::unique_lock lock(mutex_);
   const uint64_t wanted = pushed_;
   if (is_slow_ || handed_over_ >= wanted) return;
@@ -51,6 +51,7 @@ void OutputListener::AwaitHandedOver() {
 }
 
 void OutputListener::Run() {
+  thread_id_ = std::this_thread::get_id();
   int next_look = kFirstLookMillis;
   while (true) {
     std::vector<Batch> batches;

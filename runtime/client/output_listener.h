@@ -1,6 +1,7 @@
 // Hands what functions print to the client's callback.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -63,6 +64,8 @@ class OutputListener {
   bool stopping_ = false;
 
   uint64_t told_position_ = 0;  // the thread's own
+  // Of thread_, which another thread may be joining.
+  std::atomic<std::thread::id> thread_id_;
   std::thread thread_;
 };
 

@@ -239,12 +239,14 @@ void SessionCore::Keep() {
   auto next_keep_alive = Deadline::Clock::now() + keep_alive_every;
   while (!stopping_) {
     if (keeper_active_) {
-      keeper_wake_.wait_for(lock, kKeeperInterval);
+      keeper_wake_.wait_until(lock, batch_.waits_since() + kKeeperInterval);
     } else {
       keeper_wake_.wait_until(lock, next_keep_alive);
     }
     if (stopping_) return;
-    if (keeper_active_) {
+    // What is younger, because others have left with a batch of their own, waits its own time.
+    const bool is_due = Deadline::Clock::now() >= batch_.waits_since() + kKeeperInterval;
+    if (keeper_active_ && (is_due || batch_.IsEmpty())) {
       keeper_active_ = false;
       // If this fails the session is lost, as the next call will say.
       (void)batch_.Send();

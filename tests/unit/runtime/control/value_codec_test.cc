@@ -1,6 +1,7 @@
 #include "runtime/control/value_codec.h"
 
 #include <capnp/message.h>
+#include <capnp/schema.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -210,6 +211,10 @@ TEST(ValueCodecTest, MapWithAKeyTwiceIsRefused) {
   });
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(lockstep::Message(status), HasSubstr("\"same\" twice"));
+}
+
+TEST(ValueCodecTest, EachOperationOfTheSchemaHasARow) {
+  EXPECT_EQ(capnp::Schema::from<wire::CollectiveKind>().getEnumerants().size(), kOperationCount);
 }
 
 TEST(ValueCodecTest, FlippedBitsNeverEscape) {

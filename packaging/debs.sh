@@ -10,7 +10,7 @@ set -euo pipefail
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 readonly ROOT
 readonly PACKAGING="$ROOT/packaging"
-readonly PRIVATE=usr/lib/lockstep # libraries that are nobody else's
+readonly PRIVATE=usr/lib/lockstep # libraries that only Lockstep uses
 readonly MPI_LIBRARY=liblockstep_mpi.so
 
 main() {
@@ -30,7 +30,7 @@ main() {
   SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -c "safe.directory=$ROOT" -C "$ROOT" log -1 --format=%ct 2>/dev/null ||
     stat -c %Y "$ROOT/CHANGELOG.md")}"
   export SOURCE_DATE_EPOCH
-  # Whoever makes packages for others says who he is, as for any Debian package.
+  # Packagers who make packages for others say who they are, as for any Debian package.
   MAINTAINER="${DEBFULLNAME:-Lockstep} <${DEBEMAIL:-packages@lockstep.invalid}>"
 
   make_controller
@@ -132,12 +132,12 @@ service_scripts() {
 #!/bin/sh
 set -e
 if [ "\$1" = configure ]; then
-  # One that the administrator has made, with a number of his own, is as good.
+  # A user that the administrator has made, with another number, is as good.
   getent passwd lockstep >/dev/null ||
     adduser --system --group --quiet --home /nonexistent --no-create-home lockstep
   chown root:lockstep /etc/lockstep
   chmod 750 /etc/lockstep
-  # One that the administrator has removed stays away; after that, whose it is, is up to him.
+  # A file that the administrator has removed stays away; on upgrades, its owner stays as it is.
   if [ -z "\$2" ] && [ -e "/etc/lockstep/$configuration" ]; then
     chown root:lockstep "/etc/lockstep/$configuration"
     chmod 640 "/etc/lockstep/$configuration"

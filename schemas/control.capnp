@@ -151,7 +151,7 @@ struct Command {
 
     adopt @31 :M.SessionRecord;
     # Another client has attached to the session. Of its registers, those with names are kept; the
-    # others, which nobody can name any more, are freed.
+    # others, which no client can name any more, are freed.
   }
 }
 
@@ -236,7 +236,7 @@ struct Output {
   # controller passes on unread.
   session @0 :UInt32;
   lines @1 :UInt64;
-  # How many that frame has or stands for, for whoever has to drop it.
+  # How many that frame has or stands for, for the process that has to drop it.
 }
 
 struct OutputLines {

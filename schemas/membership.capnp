@@ -58,13 +58,13 @@ struct Resume {
   sessions @3 :List(SessionRecord);
   # Open here, with their registers.
   workedEpoch @4 :UInt64;
-  # That under which it has executed anything last: whoever has not come as far as that holds what is out
-  # of date. (Epochs grow, also from one controller to the next.)
+  # That under which it has executed anything last: a worker that has not come as far as that holds what
+  # is out of date. (Epochs grow, also from one controller to the next.)
 }
 
 struct SessionRecord {
-  # What must be known of a session by whoever takes it over: a worker that joins while it is open, or
-  # a controller that is started again.
+  # What must be known of a session by a process that takes it over: a worker that joins while it is open,
+  # or a controller that is started again.
   session @0 :UInt32;
   token @1 :Text;
   # Proves ownership of the session when a client comes back to it. 16 random bytes, in hexadecimal.
@@ -295,7 +295,7 @@ struct AskRegisters {
 }
 
 struct HeldRegister {
-  # What one holds. What is in it is not told: whoever may look at a cluster may not read its data.
+  # What one holds. What is in it is not told: a client that may look at a cluster may not read its data.
   register @0 :UInt64;
   # Its id.
   name @1 :Text;
@@ -376,7 +376,7 @@ struct Exchanged {
   number @0 :UInt64;
   # The worker's.
   answers @1 :List(Data);
-  # What each member has offered to this one; without meaning while somebody is missing.
+  # What each member has offered to this one; without meaning while a member is missing.
   missing @2 :List(Int32);
   # Members that have not offered anything yet.
 }
@@ -391,8 +391,8 @@ struct LivenessMessage {
     dismissed @4 :Text;
     # From the controller: you are not counted on any more, for this reason; end.
     broken @5 :UInt64;
-    # From the controller: the world of this epoch, and of all before it, has lost a worker. Nobody is
-    # to wait for it any more while he connects; there will be another welcome.
+    # From the controller: the world of this epoch, and of all before it, has lost a worker. A worker
+    # must not wait for it any more while it connects; there will be another welcome.
     exchange @6 :Exchange;
     exchanged @7 :Exchanged;
     trace @8 :T.TraceOrder;

@@ -111,7 +111,7 @@ struct SessionOpened {
   record @9 :M.SessionRecord;
   # As it goes on; `consumedBytes` is what was sent on so far.
   replaced @10 :List(Replacement);
-  # See WorkersReplaced. Here as well, for whoever attaches asks at once what was lost.
+  # See WorkersReplaced. Here as well, because a client that attaches asks at once what was lost.
 }
 
 struct Batch {
@@ -121,7 +121,7 @@ struct Batch {
   firstCommand @2 :UInt64;
   # From 1; see Envelope.
   request @3 :UInt64;
-  # 0: nobody answers.
+  # 0: it is not answered.
   answerFrom @4 :Int32 = -1;
   # The rank that answers; -1: all.
   timeoutMillis @5 :UInt64;
@@ -136,7 +136,7 @@ struct Batch {
   copiedTo @9 :Copies;
   copiedFrom @10 :Copies;
   # What the client has copied into and out of worker-0's memory since its last batch, for metrics; null:
-  # nothing. Nobody else sees it. Bulk copies by socket do not count: the worker tells of them.
+  # nothing. Only the client sees it. Bulk copies by socket do not count: the worker tells of them.
 }
 
 struct Copies {
@@ -292,7 +292,7 @@ struct WorkerStatus {
 
   enum State {
     missing @0;
-    # Nobody has joined with this rank yet.
+    # No worker has joined with this rank yet.
     joining @1;
     ready @2;
     lost @3;

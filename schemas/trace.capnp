@@ -31,14 +31,15 @@ struct TraceRequest {
   # From a client. There is one trace at a time in a cluster, and it belongs to the connection that began it: when that is
   # silent for longer than a session's lease, the trace is given up.
   request @0 :UInt64;
-  # Each is answered with a TraceReply of this number, fetches by whoever is asked.
+  # Each is answered with a TraceReply of this number, fetches by the process that is asked.
   trace @1 :UInt64;
   # From the answer to `start`; 0 in `start` and `clock`.
   union {
     start @2 :UInt32;
-    # Everybody records from now on, and each thread keeps its last so many events: at most mostTraceEvents.
+    # All workers and the controller record from now on, and each thread keeps its last so many events: at most
+    # mostTraceEvents.
     stop @3 :Void;
-    # Nobody records any more. What was recorded is kept for fetching.
+    # No process records any more. What was recorded is kept for fetching.
     fetch @4 :FetchTrace;
     renew @5 :Void;
     # The client is still there.
@@ -85,7 +86,7 @@ struct TraceOrder {
 }
 
 struct ClockSample {
-  # How the clock of whoever says so compares with the controller's.
+  # How the clock of the process that says so compares with the controller's.
   at @0 :Int64;
   # By its own clock: when.
   offset @1 :Int64;

@@ -43,7 +43,7 @@ namespace fs = std::filesystem;
 constexpr int kMaxLinks = 40;
 constexpr mode_t kOthers = S_IWGRP | S_IWOTH;
 
-// Whom root's files seem to belong to; root, unless this user namespace does not know him.
+// The user that root's files seem to belong to; root, unless this user namespace does not map it.
 uid_t FindRoot() {
   std::ifstream map("/proc/self/uid_map");
   if (!map) return 0;
@@ -56,7 +56,7 @@ uid_t FindRoot() {
   return overflow;
 }
 
-// True if nobody but `user` is in the group.
+// True if no user but `user` is in the group.
 bool IsPrivateGroup(gid_t group, uid_t user) {
   std::array<char, size_t{16} << 10> user_text;
   std::array<char, size_t{16} << 10> group_text;
@@ -80,7 +80,7 @@ bool IsPrivateGroup(gid_t group, uid_t user) {
   return true;
 }
 
-// The bits of the mode by which others may write. Root's own group is nobody's private one.
+// The bits of the mode by which others may write. Root's own group does not count as private.
 mode_t WritableByOthers(const struct stat& there) {
   const mode_t others = there.st_mode & kOthers;
   const bool is_own = there.st_uid == geteuid() && there.st_uid != 0;
@@ -119,7 +119,8 @@ Status CheckStep(const std::string& here, const struct stat* next, std::optional
   if (is_shared) {
     return PermissionDenied("user ", next->st_uid, " may put another file in the place of ", path,
                             ", for what leads to it from ", here,
-                            " is his; move it to a directory that only its owner may write to");
+                            " belongs to that user; move it to a directory that only its owner may "
+                            "write to");
   }
   return PermissionDenied("others may put another file in the place of ", path, "; `chmod go-w ",
                           here, "`");

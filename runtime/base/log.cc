@@ -94,7 +94,7 @@ std::string NowInUtc() {
   return text;
 }
 
-// No more of a line than anybody reads.
+// A line, cut off where it is longer than a reader needs.
 std::string Bounded(const std::string& line) {
   if (line.size() <= kMaxLineBytes) return line;
   return line.substr(0, kMaxLineBytes) + "... (" + std::to_string(line.size() - kMaxLineBytes) +

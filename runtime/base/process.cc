@@ -87,7 +87,7 @@ bool ReadFromProc(pid_t pid, int* status) {
 }  // namespace
 
 std::string ExitStatus::Describe() const {
-  if (!known) return "ended, nobody knows how";
+  if (!known) return "ended in an unknown way";
   if (signal == 0) return "ended with exit code " + std::to_string(code);
   return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
 }

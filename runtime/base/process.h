@@ -29,7 +29,7 @@ struct ExitStatus {
   bool known = true;
 
   bool ok() const { return known && code == 0 && signal == 0; }
-  // "ended with exit code 3", "was killed by signal 9 (Killed)", "ended, nobody knows how"
+  // "ended with exit code 3", "was killed by signal 9 (Killed)", "ended in an unknown way"
   std::string Describe() const;
 
   // From the status word of wait(2), and of the places in the kernel that show the same.

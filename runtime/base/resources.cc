@@ -42,7 +42,7 @@ void LowerThreadPriority() {
   constexpr int kNice = 10;
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));
   if (getpriority(PRIO_PROCESS, thread) < kNice) (void)setpriority(PRIO_PROCESS, thread, kNice);
-  // Takes the processor from nobody when it wakes: it is not in a hurry.
+  // Takes the processor from no other thread when it wakes: it is not in a hurry.
   const sched_param none = {};
   (void)sched_setscheduler(0, SCHED_BATCH, &none);
 }

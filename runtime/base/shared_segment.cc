@@ -87,7 +87,7 @@ SharedSegment::SharedSegment(std::string name, int fd, std::byte* data, size_t c
 
 SharedSegment::~SharedSegment() {
   munmap(data_, capacity_bytes_);
-  // If somebody removed the name, it may be another segment's by now.
+  // If the name was removed before, it may be another segment's by now.
   struct stat info {};
   if (owner_ && fstat(fd_, &info) == 0 && info.st_nlink > 0) unlink(PathOf(name_).c_str());
   close(fd_);
@@ -150,7 +150,7 @@ int SharedSegment::Sweep(const std::string& prefix) {
     const std::string path = PathOf(entry->d_name);
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) continue;
-    // A file without a name was swept by somebody else; the name may be another file's by now.
+    // A file without a name was removed meanwhile; the name may be another file's by now.
     struct stat info {};
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0 &&
         unlink(path.c_str()) == 0) {

@@ -102,8 +102,8 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
             Map(control::ToString(reader.getSegment()), reader.getOffset(), location.size_bytes());
         return OkStatus();
       }));
-  // Worker-0 keeps a lost client's tensors if it sees that he maps them. Had this session been lost
-  // before it could, others would have the memory now; then it does not answer again.
+  // Worker-0 keeps a lost client's tensors if it sees that the client maps them. Had this session
+  // been lost before it could, others would have the memory now; then it does not answer again.
   if (location.memory != nullptr && segments_.size() > segments_before) return Locate(ref);
   locations_[id.index] = location;
   unfinished_.erase(id.Packed());  // not before: the old ticket is good for nothing any more
@@ -170,8 +170,8 @@ Status BulkCopier::BySocket(const DRef& ref, Location location, BulkTransfer tra
       core_.NoteCopyBySocket(location.size_bytes(), began, over.status());
     }
     if (over.ok() && *over) return OkStatus();
-    // Requests and answers may still be on their way: the answers over a connection that nobody
-    // reads, the requests under a ticket that will not be valid any more.
+    // Requests and answers may still be on their way: the answers over a connection that is
+    // not read any more, the requests under a ticket that will not be valid any more.
     bulk_channel_.reset();
     unfinished_.insert(location.id.Packed());
     LOCKSTEP_RETURN_IF_ERROR(over.status());

@@ -21,7 +21,7 @@ constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kFewChunks = 8;
 // Under way at a time: enough for a wire of 10 Gbit/s and 10 ms, few enough to bound memory.
 constexpr size_t kChunksUnderWay = 24;
-// Whoever waits for worker-0 looks this often whether the session is still well.
+// A thread that waits for worker-0 looks this often whether the session is still well.
 constexpr milliseconds kLookEvery{50};
 // Silence means that a connection is lost after this long, or twice the longest silence that was
 // followed by an answer: a narrow wire takes its time for each chunk.

@@ -22,7 +22,7 @@ using trace::Event;
 using trace::Kind;
 using Role = TraceProcess::Role;
 
-// With quotes. Names come from anybody: what is no UTF-8 in them is replaced by U+FFFD.
+// With quotes. Names may be any bytes: what is no UTF-8 in them is replaced by U+FFFD.
 std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

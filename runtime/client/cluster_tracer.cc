@@ -79,7 +79,7 @@ ClusterTracer::~ClusterTracer() {
 }
 
 void ClusterTracer::End() {
-  // Whoever records next may come by another connection, and be there sooner.
+  // The next trace may be started by another connection, whose request may be there sooner.
   constexpr std::chrono::seconds kPatience{1};
   const StatusOr<uint64_t> number =
       Send([](wire::TraceRequest::Builder request) { request.setEnd(); });
@@ -134,7 +134,7 @@ Status ClusterTracer::TakeIn(const control::Message& message, Replies& wanted) {
         Status error;
         if (answer.hasError()) error = control::ReadError(answer.getError()).ToStatus();
         const auto asked = wanted.find(answer.getRequest());
-        // Too late, and nobody waits for it; of a renewal, it says that there is nothing to renew.
+        // Too late, no call waits for it; of a renewal, it says that there is nothing to renew.
         if (asked == wanted.end()) {
           return answer.getRequest() == last_renewal_ ? error : OkStatus();
         }
@@ -160,7 +160,7 @@ Status ClusterTracer::Check() {
 
 void ClusterTracer::Renew() {
   if (trace_ == 0) return;
-  // Should it fail, whoever asks next will hear of it.
+  // Should it fail, the next request finds out.
   const StatusOr<uint64_t> request =
       Send([](wire::TraceRequest::Builder renewal) { renewal.setRenew(); });
   if (request.ok()) last_renewal_ = *request;

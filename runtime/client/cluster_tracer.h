@@ -32,8 +32,8 @@ namespace lockstep {
 class ClusterTracer {
  public:
   // Returns when all workers record that answer within options.timeout. kFailedPrecondition:
-  // another client has a trace; kPermissionDenied: a key that only looks; kUnavailable: nobody
-  // answers. `context` is needed for inproc endpoints.
+  // another client has a trace; kPermissionDenied: a key that only looks; kUnavailable: no
+  // controller answers. `context` is needed for inproc endpoints.
   static StatusOr<std::unique_ptr<ClusterTracer>> Start(
       const ControllerAddress& controller, const TraceOptions& options,
       std::shared_ptr<control::ZmqContext> context = nullptr);

@@ -35,7 +35,7 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
   while (true) {
     const bool come = waiter.Wait(channels, descriptors, Deadline::After(kLook).Earlier(deadline));
     if (come && channel.Receive(&answer)) break;
-    if (IsReadable(cancel_fd)) return MakeStatus(StatusCode::kCancelled, "nobody waits any more");
+    if (IsReadable(cancel_fd)) return MakeStatus(StatusCode::kCancelled, "the wait was cancelled");
     const Status trouble = channel.trouble();
     if (trouble.code() == StatusCode::kPermissionDenied) return trouble;
     if (!deadline.Expired()) continue;

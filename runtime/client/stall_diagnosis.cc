@@ -11,7 +11,7 @@ namespace {
 using Kind = WorkerActivity::Kind;
 
 // All workers are sent the same batches in the same order, and the commands of a batch come in
-// order: whoever waits in a collective waits for those that have not come as far.
+// order: a worker that waits in a collective waits for those that have not come as far.
 bool IsBehind(const WorkerActivity& a, const WorkerActivity& b) {
   if (a.received != b.received) return a.received < b.received;
   if (a.kind == Kind::kNone) return false;  // between two batches it is ahead of who executes one

@@ -8,7 +8,7 @@
 namespace lockstep::control {
 namespace {
 
-// What cannot be understood is somebody whom no gate lets in, not somebody who needs no key.
+// What cannot be understood is an owner whom no gate lets in, not one who needs no key.
 Identity ReadOwner(const std::string& text) {
   const StatusOr<Identity> owner = Identity::Parse(text);
   return owner.ok() ? *owner : Identity{};

@@ -23,8 +23,8 @@ struct FreeAddresses {
 
 }  // namespace
 
-// Looking up a host's name, on a thread that nobody waits for: name servers that are silent may
-// take a minute. Digits are looked up at once.
+// Looking up a host's name, on a detached thread: name servers that are silent may take a minute.
+// Digits are looked up at once.
 class TcpAttempt::Resolution {
  public:
   static std::shared_ptr<Resolution> Begin(const std::string& endpoint) {

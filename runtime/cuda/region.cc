@@ -33,10 +33,10 @@ bool Region::Contains(const void* address) const {
 Status Region::Free(void* address, Stream& stream) {
   std::lock_guard lock(mutex_);
   const auto found = live_.find(address);
-  if (found == live_.end()) return Internal("memory of a region is freed that nobody has");
+  if (found == live_.end()) return Internal("memory of a region is freed that is not in use");
   tensor::BlockPool::Block* const block = found->second;
   live_.erase(found);
-  // Whoever gets it next uses it in the compute stream, or after what is there now.
+  // Its next owner uses it in the compute stream, or after what is there now.
   if (&stream == &streams_->compute()) {
     blocks_.Free(block);
     return OkStatus();

@@ -88,7 +88,7 @@ class StreamPair {
   StandStills of_communication_;
   collective::CommunicationSpan last_;
   std::shared_ptr<Event> last_end_;
-  std::vector<std::shared_ptr<Event>> events_;  // that nobody uses
+  std::vector<std::shared_ptr<Event>> events_;  // not in use
 };
 
 }  // namespace lockstep::cuda

@@ -41,8 +41,9 @@ Status CheckWriters(const fs::path& file, const fs::path& directory) {
   for (fs::path path = file;; path = path.parent_path()) {
     const Status status = CheckTrusted(path);
     if (!status.ok()) {
-      return Annotate(status, "the module " + file.string() +
-                                  " is not loaded: whoever may change it decides what runs here");
+      return Annotate(status,
+                      "the module " + file.string() +
+                          " is not loaded: a user who may change it decides what runs here");
     }
     if (path == directory) return OkStatus();
   }
@@ -69,7 +70,7 @@ StatusOr<std::string> FindModule(const std::string& path,
     std::error_code error;
     const fs::path file = fs::weakly_canonical(candidate, error);
     if (error) continue;
-    // What is out there is nobody's business, not even whether it exists.
+    // Clients are told nothing of what is out there, not even whether it exists.
     const fs::path directory = DirectoryOf(file, directories);
     if (directory.empty()) {
       return PermissionDenied("module \"", path,

@@ -5,8 +5,8 @@
 namespace lockstep::registers {
 namespace {
 
-// Lists and maps are shared, so that a few may be reached in more ways than anybody could follow:
-// each is gone through when it is met first.
+// Lists and maps are shared, so that a few may be reached in more ways than could be followed: each
+// is gone through when it is met first.
 class Walk {
  public:
   explicit Walk(const std::function<void(const Value&)>& visit) : visit_(visit) {}

@@ -35,7 +35,7 @@ class Arena : public Allocator, public std::enable_shared_from_this<Arena> {
   virtual size_t control_bytes() const = 0;
 
   // Keeps the block that `address` lies in from being handed out again for as long as `in_use()`,
-  // also when its storage is released: for memory that somebody without a storage may still write
+  // also when its storage is released: for memory that a peer without a storage may still write
   // to. `in_use` is asked when memory is wanted and none is free, on whichever thread wants it; it
   // does not block, nor use this arena. Nothing happens if no live block is there.
   virtual void HoldBack(const void* address, std::function<bool()> in_use) = 0;

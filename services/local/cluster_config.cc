@@ -70,9 +70,9 @@ void CheckPlaintextOfRanks(const ClusterOptions& options, const std::vector<conf
     if (worker::MayUseNetworks(worker)) continue;
     problems.Add(hosts->where,
                  "worker.data_plaintext: rank " + std::to_string(worker.rank) +
-                     " may not exchange tensors with other hosts, because nobody encrypts them on "
-                     "their way; in a network that nobody else is in, set worker.data_plaintext: "
-                     "network");
+                     " may not exchange tensors with other hosts, because they are not encrypted "
+                     "on their way; in a network that only the cluster uses, set "
+                     "worker.data_plaintext: network");
     return;
   }
 }

@@ -242,7 +242,7 @@ std::string ClusterProcesses::HostSuffix(Rank rank) const {
 
 Status ClusterProcesses::Watch(std::chrono::milliseconds pause, int cancel_fd) {
   const Status status = WaitForEnd(Deadline::After(pause), cancel_fd);
-  if (status.ok()) return Aborted("somebody shut the cluster down while it was starting");
+  if (status.ok()) return Aborted("the cluster was shut down while it was starting");
   return status.code() == StatusCode::kDeadlineExceeded ? OkStatus() : status;
 }
 

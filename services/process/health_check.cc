@@ -23,7 +23,7 @@ Status Ask(const std::string& metrics_endpoint, const char* path) {
                              !std::string_view(metrics_endpoint).ends_with(":0");
   if (!port_is_known) {
     return FailedPrecondition(
-        "there is nobody to ask: set metrics_endpoint, with its port, such as "
+        "there is no endpoint to ask: set metrics_endpoint, with its port, such as "
         "http://127.0.0.1:9400");
   }
   httplib::Client client(metrics_endpoint);

@@ -159,7 +159,7 @@ std::string Explain(const std::string& wanted, const Topology& topology) {
 }
 
 // One try, which ends in the same way on all ranks. After each step that may fail on one, all meet:
-// nobody waits in the next one for a rank that will not come.
+// no rank waits in the next one for a rank that will not come.
 Connected TryToConnect(Attempt attempt, const Topology& topology, const std::string& backend) {
   LOCKSTEP_RETURN_IF_ERROR(ShareOutcome(attempt, kPrepared, Prepare(attempt, backend)));
   Attempt bounded = attempt;

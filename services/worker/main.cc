@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   RaiseDescriptorLimit();
   auto stop = process::WatchForStop(flags);
   if (!stop.ok()) return process::Fail(stop.status(), process::kFailed);
-  // What a function prints is seen line by line, also where nobody forwards it.
+  // What a function prints is seen line by line, also where it is not forwarded.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   auto forwarder = worker::OutputForwarder::Create();
   if (!forwarder.ok()) return process::Fail(forwarder.status(), process::kFailed);

@@ -145,8 +145,8 @@ Status Worker::Wait(Deadline deadline) {
 void Worker::Run() {
   const Status status = Work();
   if (!status.ok()) log::Error("worker ends: ", Message(status));
-  // Nobody should have to wait until the silence of a worker is noticed. A controller that has sent
-  // its workers away listens no more.
+  // The others should not have to wait until the silence of a worker is noticed. A controller that
+  // has sent its workers away listens no more.
   if (!sent_away_) {
     (void)SendGoodbye(*controller_, status.ok() ? execution_.stop_reason() : Message(status));
   }
@@ -184,7 +184,7 @@ Status Worker::Work() {
   while (true) {
     const Status served = ServeController(executor, offer, patience);
     if (const std::optional<Status> why = execution_.WhyItEnds(served)) {
-      // What is on a GPU that is lost may take long to end: nobody should have to wait for it.
+      // What is on a GPU that is lost may take long to end: the others should not wait for it.
       if (!executor.gpu_loss().ok()) {
         (void)SendGoodbye(*controller_, Message(*why));
         sent_away_ = true;
@@ -200,7 +200,7 @@ Status Worker::Work() {
           Inventory{membership_.rank, membership_.controller,   membership_.epoch,
                     worked_epoch_,    membership_.world_size(), executor.sessions().Inventory()};
     }
-    // A connection of its own: what is queued for the lost controller is nobody else's business.
+    // A connection of its own: what is queued for the lost controller is for no other one.
     LOCKSTEP_ASSIGN_OR_RETURN(controller_, ConnectTo(options_.controller_endpoint));
     patience = was_in_a_world ? options_.controller_grace : options_.join_timeout;
   }
@@ -257,9 +257,9 @@ Status Worker::Enter(Executor& executor, Membership membership) {
   last_sequence_ = membership_.sequence;
   activity_->Receive(last_sequence_);
   execution_.BeginConnecting(membership_.rank, membership_.epoch);
-  // A rank may come late: it finishes what it executes first. Nobody may give up alone meanwhile,
-  // for those who have found him already would rely on what he leaves behind. When a rank is lost,
-  // all are told.
+  // A rank may come late: it finishes what it executes first. No rank may give up alone
+  // meanwhile, for those that have found it already would rely on what it leaves behind. When a
+  // rank is lost, all are told.
   rendezvous_->Enter(membership_.epoch);
   const Status connected =
       world_.Connect(membership_, rendezvous_, execution_.cancel_connecting(),

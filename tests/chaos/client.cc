@@ -41,7 +41,7 @@ Status Client::AwaitRepair() {
   if (options.repaired.wait_for(6 * options.longest_call) == std::future_status::ready) {
     return OkStatus();
   }
-  return Violation("nobody has repaired what the fault broke");
+  return Violation("what the fault broke was not repaired in time");
 }
 
 Status Client::AwaitWorkers() {

@@ -76,10 +76,10 @@ Status CheckHosts(const NetnsCluster& cluster, const Plan& plan) {
 Status RunClusterOnHosts(const Plan& plan) {
   NetnsCluster cluster(OptionsOf(plan));
   LOCKSTEP_RETURN_IF_ERROR(Start(cluster, plan));
-  // Of a cluster that is not whole yet, nobody knows what it will have.
+  // Of a cluster that is not whole yet, it is not known what it will have.
   std::map<pid_t, size_t> descriptors = DescriptorsOf(
       plan.fault == Fault::kLateHost ? std::vector<pid_t>() : RunningPids(cluster, plan));
-  // It takes minutes until a connection is given up that nobody uses and nobody has ended.
+  // It takes minutes until a connection is given up that is neither used nor ended.
   if (plan.fault == Fault::kPowerCut) {
     descriptors[cluster.Pids()["controller"]] += kControllerConnections * plan.LostRanks().size();
   }

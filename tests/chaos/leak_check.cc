@@ -87,7 +87,7 @@ Status CheckAtRest(const ControllerAddress& controller, const Plan& plan) {
   const std::vector<Rank> lost = LosesForGood(plan.fault) ? plan.LostRanks() : std::vector<Rank>();
   LOCKSTEP_RETURN_IF_ERROR(Await(controller, "sessions are left",
                                  [](const ClusterStatus& now) { return now.sessions.empty(); }));
-  return Await(controller, "a worker is disturbed, or holds registers of nobody",
+  return Await(controller, "a worker is disturbed, or holds registers of no session",
                [&](const ClusterStatus& now) {
                  for (const WorkerStatus& worker : now.workers) {
                    const bool is_lost =

@@ -54,7 +54,7 @@ Status Strike(Cluster& cluster, const Plan& plan) {
       return OkStatus();
   }
   if (plan.fault == Fault::kReplace || plan.fault == Fault::kRestart) {
-    // Somebody has noticed, or nobody.
+    // Until then the loss may have been noticed, or not.
     std::this_thread::sleep_for(std::chrono::milliseconds(plan.seed % 7 * 20));
   }
   if (plan.fault == Fault::kReplace) return cluster.ReplaceWorker(plan.victim);

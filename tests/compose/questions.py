@@ -48,7 +48,7 @@ def as_asked(query, *, rank, cluster):
     ):
         query = query.replace(variable, value)
     if "$" in query:
-        raise ValueError(f"a variable that nobody sets: {query}")
+        raise ValueError(f"a variable that is not set here: {query}")
     return query
 
 

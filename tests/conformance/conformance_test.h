@@ -44,7 +44,7 @@ class ConformanceTest : public testing::TestWithParam<Case> {
   void OnEveryRank(const std::function<void(RankUnderTest&)>& body) {
     const auto begin = Deadline::Clock::now();
     GetParam().backend.run(size(), body);
-    EXPECT_LT(Deadline::Clock::now() - begin, kPatience) << "somebody slept until the deadline";
+    EXPECT_LT(Deadline::Clock::now() - begin, kPatience) << "a rank slept until the deadline";
   }
 };
 

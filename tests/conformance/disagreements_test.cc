@@ -150,7 +150,7 @@ TEST_P(DisagreementsTest, RanksThatDisagreeAboutPartsAreTold) {
 }
 
 TEST_P(DisagreementsTest, AMessageThatDoesNotFitIsRefusedOnBothSides) {
-  if (size() < 2) GTEST_SKIP() << "there is nobody to send to";
+  if (size() < 2) GTEST_SKIP() << "there is no rank to send to";
   OnEveryRank([](RankUnderTest& self) {
     auto comm = self.comm.Split(AllRanks(self), 1, Patience());
     ASSERT_TRUE(comm.ok()) << comm.status();

@@ -21,7 +21,7 @@ using FailuresTest = ConformanceTest;
 LOCKSTEP_CONFORMANCE_SUITE(FailuresTest);
 
 TEST_P(FailuresTest, AMissingRankIsNamedAtTheDeadline) {
-  if (size() < 2) GTEST_SKIP() << "there is nobody to miss";
+  if (size() < 2) GTEST_SKIP() << "there is no rank to miss";
   OnEveryRank([](RankUnderTest& self) {
     std::vector<Rank> all;
     for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
@@ -144,7 +144,7 @@ TEST_P(FailuresTest, ASplitThatNobodyJoinsLeavesNothingBehind) {
 }
 
 TEST_P(FailuresTest, ARankThatClosedIsNotWaitedFor) {
-  if (size() < 2) GTEST_SKIP() << "there is nobody to wait for";
+  if (size() < 2) GTEST_SKIP() << "there is no rank to wait for";
   OnEveryRank([](RankUnderTest& self) {
     std::vector<Rank> all;
     for (Rank r = 0; r < self.size(); ++r) all.push_back(r);
@@ -191,7 +191,7 @@ TEST_P(FailuresTest, AKilledRankIsNamedWithinTwoSeconds) {
   }
 }
 
-// Returns when the process has ended, though nobody has asked for its exit code yet.
+// Returns when the process has ended, though its exit code has not been asked for yet.
 void AwaitEnd(pid_t process) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (fd < 0 && errno == ESRCH) return;  // it has been asked for meanwhile

@@ -52,7 +52,7 @@ TEST_P(GroupsTest, TheSameTeamAgainUnderTheSameTag) {
       auto comm = self.comm.Split(all, 7, Patience());
       ASSERT_TRUE(comm.ok()) << round << ": " << comm.status();
       EXPECT_EQ(SumOfRanks(**comm, 1), self.size());
-      // The tag may be used again once nobody holds the old communicator.
+      // The tag may be used again once no rank holds the old communicator.
       const Status last = (*comm)->Barrier(Patience());
       ASSERT_TRUE(last.ok()) << round << ": " << last;
       comm->reset();
@@ -61,7 +61,7 @@ TEST_P(GroupsTest, TheSameTeamAgainUnderTheSameTag) {
   });
 }
 
-// Whoever is through with all of its operations may close, however far the others are.
+// A rank that is through with all of its operations may close, however far the others are.
 TEST_P(GroupsTest, ARankThatIsThroughLeavesBeforeTheOthersAre) {
   if (size() < 2) GTEST_SKIP() << "one rank is through when all are";
   OnEveryRank([rounds = splits()](RankUnderTest& self) {

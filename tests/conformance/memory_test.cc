@@ -173,7 +173,7 @@ TEST_P(MemoryTest, AllToAllAndAllGather) {
 }
 
 TEST_P(MemoryTest, Messages) {
-  if (size() < 2) GTEST_SKIP() << "there is nobody to send to";
+  if (size() < 2) GTEST_SKIP() << "there is no rank to send to";
   OnEveryRank([](RankUnderTest& self) {
     const Rank next = (self.rank() + 1) % self.size();
     const Rank previous = (self.rank() + self.size() - 1) % self.size();

@@ -59,7 +59,7 @@ inline std::vector<std::string> ArenaNames(int size, const std::string& world) {
   return names;
 }
 
-// Names that nobody else has: sandboxes share /dev/shm and not their process ids.
+// Names that no other process has: sandboxes share /dev/shm and not their process ids.
 inline std::vector<std::string> ArenaNames(int size) {
   std::random_device random;
   return ArenaNames(size, std::to_string(random()) + "-" + std::to_string(random()));

@@ -17,7 +17,7 @@ std::vector<Rank> AllRanks(const RankUnderTest& self) {
   return all;
 }
 
-// Nobody has this much, and nobody gets as far as touching it.
+// No machine has this much memory, and no rank gets as far as touching it.
 constexpr int64_t kTooMuch = int64_t{1} << 56;
 
 TEST_P(ResourcesTest, MemoryThatCannotBeHadIsAnErrorOnEveryRank) {

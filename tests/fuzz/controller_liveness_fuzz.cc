@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// On its way to whoever asked, as the controller sends it on.
+// On its way to the client that asked, as the controller sends it on.
 void PassOn(const controller::WorkerReport& report) {
   const control::Frame frame = control::EncodeMessage<wire::ControllerMessage>([&](auto message) {
     auto workers = message.initClusterStatus().initWorkers(1);

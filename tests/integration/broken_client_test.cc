@@ -25,7 +25,7 @@ class BrokenClientTest : public OwnClusterFixture {
     return options;
   }
   void TearDown() override {
-    EXPECT_OK(session_->SyncAll()) << "nobody else is harmed";
+    EXPECT_OK(session_->SyncAll()) << "no other client is harmed";
     SessionFixture::TearDown();
   }
   static control::Frame Sync() {

@@ -150,7 +150,7 @@ TEST_P(IntrospectionTest, CollectivesAreCountedWithWhatTheyCarry) {
     }
     // Heartbeats bring it.
     if (all && status.compared_collectives >= 10) {
-      EXPECT_EQ(last, status.compared_collectives) << "somebody comes last to each";
+      EXPECT_EQ(last, status.compared_collectives) << "a rank comes last to each";
       return;
     }
     ASSERT_FALSE(deadline.Expired());

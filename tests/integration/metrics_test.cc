@@ -105,7 +105,7 @@ TEST_F(MetricsTest, ASessionThatIsAheadIsSeenWithinItsBudget) {
   // And the command that fills it up, with what its message costs.
   EXPECT_LT(Sample(fullest), kWindow + 4096);
   EXPECT_EQ(Sample("lockstep_sessions"), 1);
-  EXPECT_EQ(Get("/readyz").status, 200) << "whoever is behind still sends heartbeats";
+  EXPECT_EQ(Get("/readyz").status, 200) << "a worker that is behind still sends heartbeats";
 
   ASSERT_TRUE(session.Reset().ok());
   EXPECT_EQ(Get("/idlez").status, 503);
@@ -125,7 +125,7 @@ TEST_F(MetricsTest, AWorkerIsReadyInAWorldWhoseRanksAreConnected) {
   };
   EXPECT_EQ(get(first, "/healthz").status, 200);
   EXPECT_EQ(get(first, "/readyz").status, 503);
-  EXPECT_EQ(get(first, "/startupz").status, 503) << "nobody has given it a rank";
+  EXPECT_EQ(get(first, "/startupz").status, 503) << "it was not given a rank";
   EXPECT_THAT(get(first, "/readyz").body, HasSubstr("has not joined"));
   EXPECT_EQ(SampleFrom(first.metrics_endpoint(), "lockstep_worker_rank"), -1);
   StartWorker(1);

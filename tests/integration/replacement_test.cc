@@ -56,7 +56,7 @@ TEST_F(ReplacementTest, OthersKeepTheirRegistersAndTheLossIsTold) {
 
   Kill(2);
   EXPECT_THAT(Message(session.SyncAll()), AllOf(HasSubstr("rank 2"), HasSubstr("is lost")));
-  EXPECT_EQ(session.Reset().code(), StatusCode::kUnavailable) << "nobody has its rank yet";
+  EXPECT_EQ(session.Reset().code(), StatusCode::kUnavailable) << "no worker has its rank yet";
   EXPECT_THAT(Message(session.AwaitWorkers(50ms)), HasSubstr("rank 2"));
   Replace(2);
   Recover(session);

@@ -110,6 +110,6 @@ mints 20260116
 must_change
 STEP="what is no generation"
 ! mint 2.0260117e+07 || fail "it is said to have succeeded"
-STEP="somebody else's Secret"
+STEP="another release's Secret"
 ! RELEASE=other mint 20260118 || fail "it is said to have succeeded"
 must_keep

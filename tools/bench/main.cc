@@ -38,7 +38,7 @@ constexpr std::array<Row, 13> kRows = {{
     {"hosts", "allreduce among hosts", MeasureHosts},
     {"copy", "from the client's memory into worker-0's tensor", MeasureCopy},
     {"bulk", "the same where they share no memory", MeasureBulk},
-    {"idle", "processor and memory of a cluster that nobody uses", MeasureIdle},
+    {"idle", "processor and memory of a cluster that is not used", MeasureIdle},
     {"start", "from nothing to a cluster that takes calls", MeasureStart},
     {kGpu, "what a GPU worker costs, beside CUDA and NCCL; only with --only gpu", MeasureGpu},
     {kFaults, "how soon faults are known and mended; only with --faults", MeasureFaults},

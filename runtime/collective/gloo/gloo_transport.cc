@@ -27,7 +27,7 @@ constexpr uint64_t kLeaveReasonTag = ~uint64_t{0};
 constexpr uint64_t kNoTag = kLeaveReasonTag - 1;
 // How often to ask again before giving up (see WaitFor).
 constexpr int kDoubts = 5;
-// Whoever takes longer to hear it learns from the connection's end alone.
+// A peer that takes longer to hear it learns from the connection's end alone.
 constexpr milliseconds kLeaveReasonTime{50};
 
 }  // namespace
@@ -103,7 +103,7 @@ bool GlooTransport::IsLost(Rank peer) const {
   return end->Wait() == PendingMessage::State::kLost;
 }
 
-// Of one who is lost: his leave_reason has come, or is lost, too.
+// None before `peer` is lost: then the reason that it gave for leaving has come, or is lost, too.
 std::optional<Status> GlooTransport::LeaveReasonOf(Rank peer) {
   const LeaveReason& leave_reason = leave_reasons_[static_cast<size_t>(peer)];
   if (leave_reason.pending == nullptr || !IsLost(peer)) return std::nullopt;

@@ -174,7 +174,8 @@ Status RoundRunner::Compare(Deadline deadline) {
   // All ranks have seen it, so all take part in telling each other the rest.
   const StatusOr<std::vector<std::string>> descriptions = ShareTexts(what_, deadline);
   if (!descriptions.ok()) return descriptions.status();
-  // Nobody leaves before all have read the rest; if that goes wrong, the disagreement is the cause.
+  // No rank leaves before all have read the rest. If that goes wrong, the disagreement is the
+  // cause.
   (void)ShareTexts(what_, deadline);
   failure_ = OkStatus();
   return Fail(InvalidArgument(DescribeDisagreement(*descriptions, members_)));

@@ -14,7 +14,7 @@ constexpr size_t kReceives = 16;
 constexpr size_t kMostLongSends = 8;
 // Buffers of shorter frames are not kept.
 constexpr size_t kLongBytes = size_t{4} << 10;
-// Taken before anybody looks at the clock again.
+// Frames that are taken before the caller looks at the clock again.
 constexpr int kAtOnce = 64;
 
 }  // namespace

@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 // MPI_Init takes a second where many ranks share few processors.
 constexpr std::chrono::seconds kLongestBeginning{60};
 constexpr milliseconds kLookAfter{2};
-// While nobody waits for frames, they are looked after this often: what a rank has sent last should
-// arrive, and what comes be taken, though it is busy with something else.
+// While no operation waits for frames, they are looked after this often: what a rank has sent last
+// should arrive, and what comes be taken, though it is busy with something else.
 constexpr milliseconds kBusyPause{1};
 constexpr milliseconds kIdlePause{20};
 // For others to take what is on its way to them.
@@ -115,7 +115,7 @@ void Job::KeepGoing(State& state) {
   milliseconds pause = kBusyPause;
   std::unique_lock lock(state.mutex);
   while (!state.changed.wait_for(lock, pause, [&] { return state.stage == State::Stage::kEnds; })) {
-    // Whoever has it does the same.
+    // The thread that holds it does the same.
     std::unique_lock frames_lock(frames_->mutex(), std::try_to_lock);
     if (!frames_lock.owns_lock()) continue;
     const bool busy = frames_->Progress() || !frames_->IsQuiet();

@@ -30,7 +30,8 @@ std::string ObstacleHere(int size) {
          std::to_string(size) + " workers: start all workers, and nothing else, with one mpirun";
 }
 
-// MPI waits for all processes of a job to begin, so nobody begins before it is known that all will.
+// MPI waits for all processes of a job to begin, so no rank begins before it is known that all
+// will.
 Status ShareObstacles(const Options& options, const message::Team& world,
                       const std::atomic<bool>* cancelled, Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(

@@ -25,7 +25,7 @@ struct Address {
 
 bool NeedsPermission(size_t size_bytes) { return size_bytes > Frames::kPayloadBytes; }
 
-// Between two looks: MPI has no wait that ends when somebody cancels it.
+// Between two looks: MPI has no wait that ends when it is cancelled.
 class Pause {
  public:
   void After(bool progress) {
@@ -116,7 +116,7 @@ void MpiTransport::Leave(const Status& why) {
 
 std::optional<Status> MpiTransport::LeaveReasonOf(Rank peer) {
   std::lock_guard lock(frames_.mutex());
-  // It need not have ended: nothing comes from anybody any more.
+  // The peer need not have ended: nothing comes from any rank any more.
   if (!frames_.failure().ok()) return frames_.failure();
   return peers_[static_cast<size_t>(peer)].leave_reason;
 }
@@ -242,7 +242,7 @@ Outcome MpiTransport::Run(absl::Span<const Outgoing> outgoing, absl::Span<const 
   for (const Outgoing& out : outgoing) leaving.push_back({out});
   std::unique_lock lock(frames_.mutex());
   for (const Incoming& in : incoming) Await(in);
-  // Nobody writes to their memory from then on.
+  // No frame is written to their memory from then on.
   const absl::Cleanup forget = [&] { awaited_.clear(); };
   for (Pause pause;;) {
     bool progress = Push(leaving);

@@ -18,7 +18,7 @@ typedef struct {
 } lockstep_mpi_request;
 
 /* Functions return 0, one of these, or an error code of MPI, which explain() explains.
- * Threads: any, one at a time. All messages are of one communicator, which nobody else has. */
+ * Threads: any, one at a time. All messages are of one communicator, which no other code has. */
 enum {
   LOCKSTEP_MPI_IN_USE = -1,  /* something else in this process has initialized MPI */
   LOCKSTEP_MPI_THREADS = -2, /* this MPI is for programs of one thread only */
@@ -36,7 +36,7 @@ typedef struct {
   int (*share)(void* data, int size_bytes);
   /* `data` is borrowed until the request is done. */
   int (*send)(const void* data, int size_bytes, int to, lockstep_mpi_request* request);
-  /* Takes a message from anybody, in the order in which each has sent. */
+  /* Takes a message from any process, in the order in which each has sent. */
   int (*receive)(void* data, int capacity_bytes, lockstep_mpi_request* request);
   /* The last two are those of a received message. */
   int (*test)(lockstep_mpi_request* request, int* done, int* from, int* size_bytes);

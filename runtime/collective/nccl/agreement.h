@@ -20,7 +20,7 @@ Buffer BytesOf(T* data, size_t count) {
   return {data, count * sizeof(T), DType::kUInt8};
 }
 
-// Everybody's `mine`, as many each, in rank order; as part of `what`, which errors tell of.
+// Every rank's `mine`, as many each, in rank order; as part of `what`, which errors tell of.
 template <typename T>
 StatusOr<std::vector<T>> ShareAmongAll(Communicator& host, absl::Span<const T> mine,
                                        const std::string& what, Deadline deadline) {

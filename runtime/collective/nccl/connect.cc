@@ -48,7 +48,7 @@ Status CheckThatAllDiffer(const std::vector<GpuName>& gpus, absl::Span<const Ran
   return OkStatus();
 }
 
-// Which GPU is whose, once for the whole world, for whoever reads the log.
+// Which GPU is whose, once for the whole world, for readers of the log.
 void TellTopology(const Library& nccl, absl::Span<const Rank> members,
                   const std::vector<GpuName>& gpus) {
   constexpr size_t kMost = 64;

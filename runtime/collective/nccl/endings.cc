@@ -31,7 +31,7 @@ struct Endings {
   std::vector<std::shared_ptr<void>> left_behind;
 
   static Endings& OfThisProcess() {
-    static auto* const endings = new Endings;  // outlives those that nobody waits for
+    static auto* const endings = new Endings;  // outlives the endings that are not awaited
     return *endings;
   }
   // With the mutex held. Those threads do nothing any more but end.

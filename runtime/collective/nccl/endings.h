@@ -1,5 +1,5 @@
-// How communicators end: NCCL takes its time for that, for ever if the GPU is stuck, so nobody
-// waits for it.
+// How communicators end: NCCL takes its time for that, for ever if the GPU is stuck, so operations
+// do not wait for it.
 #pragma once
 
 #include <functional>

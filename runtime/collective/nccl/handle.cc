@@ -13,8 +13,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// As long as others may be behind when one closes: what they have yet to get is not lost. Nobody
-// waits for it.
+// As long as others may be behind when one closes: what they have yet to get is not lost. No
+// caller waits for it.
 constexpr std::chrono::seconds kClosingTime{30};
 constexpr Backoff::Pace kPace{microseconds(50), microseconds(20), microseconds(1000)};
 

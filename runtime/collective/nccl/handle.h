@@ -19,8 +19,8 @@ namespace lockstep::collective::nccl {
 
 // Every call is made in NCCL's non-blocking mode: what it begins goes on after it returned, and is
 // waited for by asking, until a deadline, or an abort. Its end, in order or by an abort, waits for
-// the GPU, whose stream may be stuck in somebody's kernel: it is made on a thread of its own, for
-// which nobody waits (endings.h).
+// the GPU, whose stream may be stuck in any kernel: it is made on a thread of its own, for which
+// no caller waits (endings.h).
 //
 // Threads: Abort() and is_aborted() from any; the rest one at a time.
 class Handle final : public DeviceConnection {
@@ -77,7 +77,7 @@ class Handle final : public DeviceConnection {
   // Until NCCL is through with what it was asked for.
   Status AwaitNccl(const char* what, Deadline deadline, const std::atomic<bool>* cancelled);
   // Ends it on a thread of its own: in order if all ranks do so within a moment, else by an abort.
-  // With mutex_ held, while nobody uses it, or by the destructor.
+  // With mutex_ held, while no call uses it, or by the destructor.
   void EndLater(bool in_order);
   Status cause();
 

@@ -155,8 +155,8 @@ Status NcclCommunicator::PostReduction(const char* what, const ReductionPlan& pl
       widens ? ConstBuffer{plan.wide_send->data(), send.count, plan.wide} : send;
   const Buffer to = widens ? Buffer{plan.wide_recv->data(), recv.count, plan.wide} : recv;
   cuda::Stream& stream = resources_->streams->communication();
-  // In the communication stream from the first to the last step: nobody uses the wide copies beside
-  // it.
+  // In the communication stream from the first to the last step: no other work uses the wide copies
+  // beside it.
   const auto on_lane = [&](const Status& status) { return status.ok() ? status : Fail(status); };
   if (widens) {
     LOCKSTEP_RETURN_IF_ERROR(on_lane(resources_->streams->BeginCommunication()));

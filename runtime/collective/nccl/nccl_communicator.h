@@ -29,7 +29,7 @@ struct CommunicatorResources {
   std::shared_ptr<tensor::Allocator> allocator;
   std::shared_ptr<RegisteredMemory> registered;  // may be null
   std::function<void()> make_room;               // gives free memory back to the GPU
-  // Set once a rank of the world was lost: nobody closes anything together any more.
+  // Set once a rank of the world was lost: the ranks close nothing together any more.
   std::atomic<bool> is_abandoned{false};
   cuda::Elements elements;
 };

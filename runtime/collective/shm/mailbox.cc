@@ -207,7 +207,7 @@ Status Mailbox::SendRecv(ConstBuffer send, int to, Buffer recv, int from, Deadli
   while (!out.done() || !in.done()) {
     const auto out_can = [&] { return !out.done() && out.CanStep(); };
     const auto in_can = [&] { return !in.done() && in.CanStep(); };
-    // Whoever has done its part may leave: only the other one is waited for.
+    // A peer that has done its part may leave: only the other one is waited for.
     const int awaited[] = {out.done() ? from : to, in.done() ? to : from};
     LOCKSTEP_RETURN_IF_ERROR(
         team_.WaitFor([&] { return out_can() || in_can(); },

@@ -115,7 +115,7 @@ StatusOr<Peer> Peer::Map(const std::string& arena_name, bool must_exist,
       return DeadlineExceeded(arena_name, " did not appear in /dev/shm, or is not in use");
     }
     if (segment != nullptr && !segment->OwnerLives()) {
-      return Unavailable("ended: nobody holds ", arena_name, " any more");
+      return Unavailable("ended: no process holds ", arena_name, " any more");
     }
   }
   LOCKSTEP_RETURN_IF_ERROR(failure);

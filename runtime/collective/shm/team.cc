@@ -107,7 +107,7 @@ Status Team::Assemble(Came came, Cancelled cancelled, Deadline deadline) {
   };
   while (!Poll(is_over, deadline.Earlier(Deadline::After(world_->wait().look_after)))) {
     if (deadline.Expired()) return Explain(Outcome::kExpired, missing, kWhat);
-    // Whoever came and left since the last look has not failed: it was through before this rank.
+    // A rank that came and left since the last look has not failed: it was through before this one.
     const auto is_lost = [&](int r) { return IsAnyLost({r}, Look::kClosely) && !came(r); };
     if (std::any_of(missing.begin(), missing.end(), is_lost)) {
       return Explain(Outcome::kLost, missing, kWhat);
@@ -209,7 +209,7 @@ Status Team::FailTouching() {
 Status Team::FinishPhase(Deadline deadline) {
   const uint64_t phase = ++phase_;
   Progress& mine = own().progress();
-  // Whoever abandons us says so before it uses its tensors for something else. The fence: if we
+  // A rank that abandons us says so before it uses its tensors for something else. The fence: if we
   // read that, we see this.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (mine.abandoned.load(std::memory_order_relaxed) != 0) [[unlikely]]

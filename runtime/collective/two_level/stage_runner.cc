@@ -21,7 +21,7 @@ Deadline Later(Deadline deadline) {
   return kForever - deadline.when() < kToHear ? deadline : Deadline::At(deadline.when() + kToHear);
 }
 
-// Everybody's `own`, by rank.
+// Every rank's `own`, by rank.
 StatusOr<std::vector<uint64_t>> Share(Communicator& node, uint64_t own, Deadline deadline) {
   const auto size = static_cast<size_t>(node.size());
   std::vector<uint64_t> all(size);

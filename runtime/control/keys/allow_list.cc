@@ -61,7 +61,7 @@ std::string Identity::Text() const { return control::Name(role) + " " + key.Text
 
 StatusOr<Identity> Identity::Parse(const std::string& text) {
   const std::vector<std::string> words = Words(text);
-  if (words.size() != 3) return InvalidArgument("\"", HideSecrets(text), "\" is nobody");
+  if (words.size() != 3) return InvalidArgument("\"", HideSecrets(text), "\" is no identity");
   Identity identity;
   LOCKSTEP_ASSIGN_OR_RETURN(identity.role, ParseRole(words[0]));
   LOCKSTEP_ASSIGN_OR_RETURN(identity.key, ParsePublicKey(words[1]));
@@ -199,7 +199,7 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kLookAgain = 20ms;
 
-// Whoever may open the file may keep it locked.
+// A user who may open the file may keep it locked.
 Status CheckLockFile(int fd, const std::string& path) {
   struct stat file {};
   if (fstat(fd, &file) != 0) return FileError("cannot look at", path, errno);

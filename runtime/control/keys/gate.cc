@@ -42,7 +42,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whoever is not known may just have been added; but nobody is to keep us looking.
+// A key that is not known may just have been added; but no peer is to keep us looking.
 constexpr std::chrono::milliseconds kSoon = 50ms;
 // A failure that lasts is told this often.
 constexpr std::chrono::seconds kTellAgain = 60s;
@@ -80,7 +80,7 @@ Status AllowListFile::Read(const FileState& state) {
 
 StatusOr<std::string> AllowListFile::ReadText() {
   StatusOr<std::string> text = ReadTrustedFile(path_);
-  // Who may write is looked up in files, too: without a descriptor for them, nobody is trusted.
+  // Who may write is looked up in files, too: without a descriptor for them, no user is trusted.
   const bool may_want_descriptors = text.status().code() == StatusCode::kResourceExhausted ||
                                     text.status().code() == StatusCode::kPermissionDenied;
   if (!may_want_descriptors || !spare_.Release()) return text;
@@ -145,8 +145,7 @@ StatusOr<Identity> FileGate::Admit(const PublicKey& key) {
   }
   if (!identity.has_value()) {
     return PermissionDenied("the key ", key.Text(), " is not in ", file_->path(),
-                            "; whoever it belongs to may come in after `lockstep keys allow "
-                            "--file ",
+                            "; its owner may come in after `lockstep keys allow --file ",
                             file_->path(), " ROLE NAME ", key.Text(), "`");
   }
   if (Includes(identity->role, needed_)) return *identity;

@@ -89,7 +89,7 @@ Status CheckNoSecrets(int argc, const char* const* argv) {
     if (!HasSecret(argv[i])) continue;
     return InvalidArgument(
         "a secret key (", kSecretPrefix, "...) on the command line, argument ", i,
-        ": everybody on this host can read it there. Put it into a file with mode 600, give the "
+        ": every user of this host can read it there. Put it into a file with mode 600, give the "
         "file's name, and make a new key: this one may have been seen");
   }
   return OkStatus();

@@ -89,7 +89,7 @@ std::vector<std::string> Lines(const std::string& text) {
 }
 
 std::string KeyFileText(const KeyPair& pair, const std::string& name) {
-  return "# The secret key of \"" + name + "\": whoever has it is \"" + name +
+  return "# The secret key of \"" + name + "\": any program that has it is \"" + name +
          "\". Its public key:\n# " + pair.public_key.Text() + "\n" + pair.secret_key.SecretText() +
          "\n";
 }

@@ -10,13 +10,13 @@ bool StartsWith(const std::string& text, const char* prefix) { return text.rfind
 }  // namespace
 
 StatusOr<std::string> WhereToListen(const std::string& endpoint, bool has_gate) {
-  // Such a name has no mode: whoever is on this host gets in.
+  // Such a name has no mode: any user of this host gets in.
   if (StartsWith(endpoint, "ipc://@")) {
     return InvalidArgument(
         "will not listen on \"", endpoint,
         "\", which every user of this host can reach; give a path: ", kExpectedEndpoint);
   }
-  // ZeroMQ knows more transports than ours, and nobody has thought about who can reach those.
+  // ZeroMQ knows more transports than ours; who can reach those has not been considered.
   if (StartsWith(endpoint, "inproc://") || StartsWith(endpoint, "ipc://")) return endpoint;
   if (!StartsWith(endpoint, "tcp://") || endpoint.find(':', 6) == std::string::npos) {
     return InvalidArgument("cannot listen on \"", endpoint, "\"; ", kExpectedEndpoint);

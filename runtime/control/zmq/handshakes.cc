@@ -60,7 +60,7 @@ StatusOr<Handshakes> Handshakes::Watch(const std::shared_ptr<ZmqContext>& contex
   Handshakes handshakes(context, socket.handle(), events);
   const int none = 0;
   zmq_setsockopt(events, ZMQ_LINGER, &none, sizeof none);
-  // Else whoever does not ask would stop ZeroMQ's own thread, which waits for room.
+  // Else a caller that does not read events would stop ZeroMQ's own thread, which waits for room.
   zmq_setsockopt(events, ZMQ_RCVHWM, &none, sizeof none);
   if (zmq_connect(events, endpoint.c_str()) != 0) return ZmqError("cannot watch connections");
   return handshakes;

@@ -50,7 +50,7 @@ long OwnerOf(int lock_fd) {
 }
 
 // True if `fd` is still what its path names: the last owner removes the file while it holds the
-// lock, so whoever waited for that owner has locked a file that nobody else will ever see.
+// lock, so a process that waited for that owner has locked a file that no other will ever see.
 bool IsAt(int fd, const std::string& path) {
   struct stat open_file {};
   struct stat named {};

@@ -80,8 +80,8 @@ class RouterChannel final : public ServerChannel {
 StatusOr<IpcClaim> Bind(const Socket& socket, const std::string& wanted, bool has_gate) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string endpoint, WhereToListen(wanted, has_gate));
   LOCKSTEP_ASSIGN_OR_RETURN(IpcClaim claim, IpcClaim::Take(endpoint));
-  // Whoever may write to the socket's file gets in. A mode that is set later would come too late;
-  // files that other threads make at this moment are only more private than they need be.
+  // Any user who may write to the socket's file gets in. A mode that is set later would come too
+  // late; files that other threads make at this moment are only more private than they need be.
   const mode_t before = umask(0077);
   const absl::Cleanup restore = [before] { umask(before); };
   if (zmq_bind(socket.handle(), endpoint.c_str()) != 0) {

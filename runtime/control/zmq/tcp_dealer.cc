@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whoever is turned away asks again this often: somebody may be adding his key at this moment.
+// A peer that is turned away asks again this often: an operator may be adding its key now.
 constexpr std::chrono::milliseconds kPause = 1s;
 // Of several keys that the listener may have, the next one is tried at once.
 constexpr std::chrono::milliseconds kNextKeyPause = 1ms;
@@ -29,7 +29,7 @@ constexpr size_t kMostNotTakenBytes = size_t{64} << 20;
 constexpr unsigned kLookEvery = 16;
 
 // ThreadSanitizer does not see ZeroMQ close a descriptor, so it must not see us use one either: it
-// would take whoever gets the number next for its user.
+// would take the code that gets the number next for its user.
 int AddUnseen(int all_fd, int fd, epoll_event* event) {
 #ifdef __SANITIZE_THREAD__
   return static_cast<int>(syscall(SYS_epoll_ctl, all_fd, EPOLL_CTL_ADD, fd, event));
@@ -123,7 +123,7 @@ bool TcpDealer::HasInput() {
 bool TcpDealer::Receive(Message* message) {
   LookSometimes();
   const bool received = DealerChannel::Receive(message);
-  // Somebody has let us in, then.
+  // The listener has let us in, then.
   if (received && !connected_) Look();
   return received;
 }
@@ -196,12 +196,12 @@ void TcpDealer::Note(Handshake handshake) {
       break;
     case Handshake::kOtherListener:
       trouble_ =
-          Unavailable("whoever listens at ", endpoint_, " does not have the key ", expected_.Text(),
-                      ", by which it is known here: it has a new one, or somebody has taken its "
-                      "place");
+          Unavailable("the listener at ", endpoint_, " does not have the key ", expected_.Text(),
+                      ", by which it is known here: it has a new one, or another program has taken "
+                      "its place");
       break;
     case Handshake::kBrokenOff:
-      trouble_ = Unavailable("whoever listens at ", endpoint_,
+      trouble_ = Unavailable("the listener at ", endpoint_,
                              " has ended the connection while it was made: it was stopping or had "
                              "no time, or it does not have the key ",
                              expected_.Text(), ", by which it is known here");
@@ -209,7 +209,7 @@ void TcpDealer::Note(Handshake handshake) {
     case Handshake::kMismatch:
       trouble_ =
           options_.credentials
-              ? PermissionDenied("whoever listens at ", endpoint_,
+              ? PermissionDenied("the listener at ", endpoint_,
                                  " uses no keys: nothing is said to it without (leave the keys out "
                                  "to do so all the same)")
               : PermissionDenied(endpoint_,

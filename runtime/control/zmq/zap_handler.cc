@@ -93,7 +93,7 @@ bool ZapHandler::Receive(std::vector<std::string>* request) {
     } else if (zmq_errno() == ETERM) {
       return false;
     } else if (zmq_errno() == EAGAIN && request->empty()) {
-      return true;  // nobody has asked
+      return true;  // no request has come
     } else if (zmq_errno() != EINTR) {
       EndProcess();
     }
@@ -142,7 +142,7 @@ StatusOr<Identity> ZapHandler::Admit(const std::string& domain, const std::strin
     const auto found = gates_.find(domain);
     if (found != gates_.end()) gate = found->second.lock();
   }
-  if (gate == nullptr) return PermissionDenied("nobody is let in here any more");
+  if (gate == nullptr) return PermissionDenied("no peer is let in here any more");
   if (mechanism != "CURVE" || credentials.size() != kKeyBytes) {
     return PermissionDenied("no key was shown");
   }

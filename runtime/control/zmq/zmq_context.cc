@@ -46,8 +46,8 @@ std::shared_ptr<ZmqContext> ZmqContext::CreateInBackground() {
 namespace {
 
 // Has the allocator keep memory that large messages were in, up to 32 MiB of it: else it is given
-// back to the kernel and zeroed anew for message after message. (glibc: whoever frees a block that
-// was mapped for it alone shows that such blocks come and go; see M_MMAP_THRESHOLD in mallopt(3).)
+// back to the kernel and zeroed anew for message after message. (glibc: freeing a block that was
+// mapped for it alone shows that such blocks come and go; see M_MMAP_THRESHOLD in mallopt(3).)
 void KeepMemoryOfMessages() {
   constexpr size_t kBytes = size_t{16} << 20;
   void* volatile block = std::malloc(kBytes);  // volatile: it must not be optimised away

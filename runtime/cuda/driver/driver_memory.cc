@@ -14,7 +14,7 @@ StatusOr<std::unique_ptr<MemoryPool>> DriverPool::Create(const std::shared_ptr<D
   LOCKSTEP_RETURN_IF_ERROR(
       gpu->Check(gpu->cuda().cuMemPoolCreate(&pool, &properties), "cuMemPoolCreate"));
   auto result = std::make_unique<DriverPool>(gpu, pool);
-  // Without this everything free would be given back whenever somebody waits for the stream.
+  // Without this everything free would be given back whenever a thread waits for the stream.
   cuuint64_t keep = UINT64_MAX;
   LOCKSTEP_RETURN_IF_ERROR(
       gpu->Check(gpu->cuda().cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),

@@ -9,7 +9,7 @@ namespace {
 
 using nvml::Library;
 
-// At most so many in one answer: a GPU that reports without end is not to keep anybody.
+// At most so many in one answer: a GPU that reports without end must not hold the caller up.
 constexpr size_t kMostXids = 1000;
 
 class NvmlMonitor final : public Monitor {

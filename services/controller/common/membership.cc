@@ -13,7 +13,7 @@ using control::ToString;
 
 namespace {
 
-constexpr char kReplacementGone[] = "; whoever was to replace it (";
+constexpr char kReplacementGone[] = "; the worker that was to replace it (";
 
 Inventory ReadInventory(wire::Resume::Reader resume) {
   Inventory inventory;

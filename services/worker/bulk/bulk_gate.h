@@ -13,12 +13,12 @@
 namespace lockstep::worker {
 
 // The keys are made for it alone: the worker's when it starts, a client's for one session. Each
-// learns the other's through the controller, so nobody has to hand out any.
+// learns the other's through the controller, so no operator has to hand out any.
 //
 // Threads: safe.
 class BulkGate final : public control::Gate {
  public:
-  // `key`: "lpk_...". One that is none lets nobody in.
+  // `key`: "lpk_...". One that is none lets no client in.
   void LetIn(SessionId session, const std::string& key);
   void ShutOut(SessionId session);
 

@@ -43,7 +43,7 @@ class BulkServer {
   const std::string& endpoint() const { return endpoint_; }
   // By which they know it; empty: it asks for no keys.
   std::string key() const { return gate_ == nullptr ? "" : gate_->own().public_key.Text(); }
-  // Null: everybody who can connect may.
+  // Null: any program that can connect may use it.
   BulkGate* gate() { return gate_.get(); }
   // What was moved, chunk by chunk.
   const TransferCounts& written() const { return written_; }
@@ -52,8 +52,8 @@ class BulkServer {
   // What is recorded of them for a timeline.
   trace::Ring& ring() { return ring_; }
 
-  // Lets whoever has the ticket read and write `tensor`, which is kept alive until the ticket is
-  // withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
+  // Lets a client that has the ticket read and write `tensor`, which is kept alive until the ticket
+  // is withdrawn. Tickets cannot be guessed: a session has those of its own registers only.
   uint64_t Publish(const tensor::Tensor& tensor);
   // Once it returns, nothing is written under the ticket. Waits for the chunk that is being copied,
   // which a GPU gives up.
@@ -80,7 +80,7 @@ class BulkServer {
   // The tensor, which is in use until Finish(); null if the ticket is not valid.
   tensor::Tensor Begin(uint64_t ticket);
   void Finish();
-  // Who works on the tensor; null: nobody here.
+  // What works on the tensor; an error: nothing here does.
   StatusOr<tensor::Processor*> PlaceOf(const tensor::Tensor& tensor);
 
   const std::unique_ptr<control::ServerChannel> channel_;

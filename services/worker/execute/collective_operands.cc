@@ -53,7 +53,7 @@ StatusOr<Communicator*> CollectiveOperands::DataBy(DeviceType place) {
 }
 
 StatusOr<Communicator*> CollectiveOperands::DataByAgreement(const Tensor& tensor) {
-  // GPUs agree by themselves. Where there are none, nobody can mean one.
+  // GPUs agree by themselves. Where there are none, no rank can mean one.
   if (team_->gpus != nullptr && tensor.device().type == DeviceType::kCpu) {
     LOCKSTEP_RETURN_IF_ERROR(
         team_->gpus->AgreeOnHostMemory(Name(command_.getKind()), context_.deadline));

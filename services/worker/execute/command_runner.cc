@@ -210,7 +210,7 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
                                   activity_,
                                   Deadline::After(membership_->collective_timeout)};
   if (!session.BeginCollective(running_.number)) return OkStatus();
-  // Looked at after it has begun: whoever breaks the world later ends it.
+  // Looked at after it has begun: if the world is broken later, that ends it.
   if (world_broken_) {
     session.EndCollective();
     running_.function = Name(collective.getKind());

@@ -12,7 +12,7 @@ CommunicatorCache::Entry& CommunicatorCache::Use(const TeamName& name, Evicted* 
     entries_.splice(entries_.begin(), entries_, found->second);
     return entries_.front();
   }
-  // Only teams have ranks: world and groups make nobody go, and are found by nobody who does.
+  // Only teams have ranks: world and groups evict nothing, and are never evicted.
   for (const Rank rank : name.ranks) MakeRoomFor(rank, evicted);
   for (const Rank rank : name.ranks) ++teams_of_[rank];
   entries_.push_front(Entry{name, ++made_, {}});

@@ -110,7 +110,7 @@ void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session
     const auto value = session->registers().Read(RegisterId::FromPacked(packed));
     if (!value.ok()) continue;
     AddMemoryOf(**value, is_destination ? &work.writes : &work.reads);
-    // Tensors of modules go back to whoever made them.
+    // Tensors of modules go back to the module that made them.
     const auto* const tensor = (*value)->As<tensor::Tensor>();
     if (tensor == nullptr || tensor->device().type == DeviceType::kCpu) continue;
     if (!tensor->storage()->GoesBackInOrder()) work.held.push_back(*tensor);

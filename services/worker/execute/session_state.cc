@@ -205,7 +205,7 @@ StatusOr<const Communicators*> SessionState::CommunicatorsOf(const TeamName& nam
   if (world.gpus == nullptr) return &entry->communicators;
   auto gpus = world.gpus->Over(cpus, deadline, &cancelled_);
   if (!gpus.ok()) {
-    // Whoever asks again makes both again.
+    // The next call makes both again.
     Communicators given_up;
     std::lock_guard lock(mutex_);
     std::swap(given_up, entry->communicators);

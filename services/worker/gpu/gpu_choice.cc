@@ -40,14 +40,14 @@ GpuOffer Decode(const std::string& text) {
 }  // namespace
 
 StatusOr<std::vector<int>> ChooseGpus(const std::vector<GpuOffer>& offers) {
-  // The rank that has each GPU. Where a rank finds all of its own taken, whoever has one of them
-  // takes another, if he can: augmenting paths, as in Kuhn's algorithm for assignments.
+  // The rank that has each GPU. Where a rank finds all of its own taken, the rank that has one of
+  // them takes another, if it can: augmenting paths, as in Kuhn's algorithm for assignments.
   std::map<std::pair<std::string, std::string>, size_t> taken;
   std::vector<int> chosen(offers.size(), -1);
   std::function<bool(size_t, std::set<std::string>&)> find = [&](size_t rank,
                                                                  std::set<std::string>& asked) {
     const GpuOffer& offer = offers[rank];
-    // Those that nobody has first: who has one keeps it if that is possible.
+    // Those that no rank has first: a rank that has one keeps it if that is possible.
     for (const bool may_move_others : {false, true}) {
       for (size_t i = 0; i < offer.gpus.size(); ++i) {
         const auto holder = taken.find({offer.host, offer.gpus[i]});

@@ -20,7 +20,7 @@ struct GpuOffer {
 };
 
 // The number, in each rank's own list, of the GPU that it takes; -1: it uses none. In the order of
-// the ranks, each takes the first of its list that nobody before it has, or makes room by moving
+// the ranks, each takes the first of its list that no rank before it has, or makes room by moving
 // those who can use another: so the workers of a host use different ones, also where containers see
 // different ones. kFailedPrecondition names a rank for whom none is left.
 StatusOr<std::vector<int>> ChooseGpus(const std::vector<GpuOffer>& offers);

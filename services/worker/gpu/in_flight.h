@@ -44,7 +44,7 @@ struct GpuWork {
   std::shared_ptr<collective::DeviceConnection> connection = nullptr;
   // Called when it is done, with the time that the GPU took; may be empty.
   std::function<void(std::chrono::nanoseconds)> done = {};
-  // Called when nobody waits for it any more, perhaps more than once; may be empty.
+  // Called when it is given up, perhaps more than once; may be empty.
   std::function<void()> give_up = {};
 };
 

@@ -33,8 +33,8 @@ StatusOr<std::string> DataAddress(const WorkerOptions& options) {
   if (options.data_plaintext == "network" || control::IsLoopbackAddress(address)) return address;
   return PermissionDenied(
       "will not listen at ", address,
-      " for other ranks: tensors are not encrypted between hosts, and nobody has to show a key; in "
-      "a network that nobody else is in, set data_plaintext: network");
+      " for other ranks: tensors are not encrypted between hosts, and no peer has to show a key; "
+      "in a network that only the cluster uses, set data_plaintext: network");
 }
 
 StatusOr<std::string> AdvertisedAs(const std::string& endpoint, const WorkerOptions& options) {

@@ -90,7 +90,7 @@ StatusOr<Membership> Join(control::ClientChannel& channel, const WorkerOptions& 
   std::string told;
   do {
     const Status sent = channel.Send({hello});
-    // Where nobody lets it in there is nowhere to send it to yet.
+    // Where no controller lets it in there is nowhere to send it to yet.
     if (!sent.ok() && channel.trouble().ok()) return sent;
     const Deadline next_hello = Deadline::After(kHelloInterval).Earlier(deadline);
     if (const std::string trouble = Message(channel.trouble()); !trouble.empty()) {
@@ -105,7 +105,7 @@ StatusOr<Membership> Join(control::ClientChannel& channel, const WorkerOptions& 
       if (sent_away->has_value()) return Aborted("the cluster was shut down: ", **sent_away);
       if (membership.has_value()) return std::move(*membership);
       if (!out_of_reach.empty() && out_of_reach != told) log::Warn(told = out_of_reach);
-      // What it keeps is worth waiting for, as long as there is somebody to wait with.
+      // What it keeps is worth waiting for, as long as a controller answers.
       if (offer.inventory.has_value()) deadline = Deadline::After(patience);
     }
   } while (!deadline.Expired());

@@ -1,4 +1,4 @@
-// Where a worker's rank comes from when nobody writes it into a file.
+// Where a worker's rank comes from when no setting gives its number.
 #pragma once
 
 #include <functional>

@@ -38,7 +38,7 @@ std::atomic<bool> is_armed{false};
 std::atomic<int> on_the_way{0};
 struct sigaction earlier_actions[std::size(kFatalSignals)];
 
-// A descriptor that does not wait (somebody may have made it so) is given a moment.
+// A descriptor that does not wait (other code may have made it so) is given a moment.
 void WriteAll(int fd, std::string_view bytes) {
   constexpr int kPatienceMillis = 1000;
   while (!bytes.empty()) {
@@ -50,7 +50,7 @@ void WriteAll(int fd, std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     pollfd room = {fd, POLLOUT, 0};
     const bool may_wait = written < 0 && errno == EAGAIN;
-    if (!may_wait || poll(&room, 1, kPatienceMillis) <= 0) return;  // nobody takes it
+    if (!may_wait || poll(&room, 1, kPatienceMillis) <= 0) return;  // it is not taken
   }
 }
 
@@ -81,7 +81,7 @@ void OnFatalSignal(int signal, siginfo_t* info, void* /*context*/) {
     if (kFatalSignals[i] == signal) sigaction(signal, &earlier_actions[i], nullptr);
   }
   errno = error;
-  // What the processor has objected to happens again now; what somebody has sent, would not.
+  // What the processor has objected to happens again now; a signal that was sent would not.
   if (info->si_code <= 0) raise(signal);
 }
 
@@ -130,7 +130,7 @@ Status OutputRedirect::Open() {
       stream.original = open("/dev/null", O_WRONLY | O_CLOEXEC);
     }
     if (stream.original < 0 || pipe2(stream.pipe.data(), O_CLOEXEC) != 0) return NoDescriptor();
-    // The end that is read; whoever prints waits for room.
+    // The end that is read; a thread that prints waits for room.
     fcntl(stream.pipe[0], F_SETFL, O_NONBLOCK);
   }
   return OkStatus();
@@ -161,7 +161,8 @@ size_t OutputRedirect::Available(OutputStream stream) const {
 std::string_view OutputRedirect::Read(OutputStream stream, absl::Span<char> buffer) {
   on_the_way.fetch_add(1);
   const absl::Cleanup over = [] { on_the_way.fetch_sub(1); };
-  // The process dies: whatever is in the pipe is Rescue()'s, which waits for nobody who comes now.
+  // The process dies: whatever is in the pipe is Rescue()'s, which does not wait for readers that
+  // come now.
   if (!is_armed.load()) return {};
   const ssize_t size = read(wait_fd(stream), buffer.data(), buffer.size());
   if (size <= 0) return {};

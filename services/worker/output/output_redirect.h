@@ -13,7 +13,7 @@
 namespace lockstep::worker {
 
 // What is read from the pipes is written to where it would have gone anyhow, so that the process's
-// log has everything. Where that does not take it, readers wait, as whoever prints would.
+// log has everything. Where that does not take it, readers wait, as a thread that prints would.
 //
 // When the process dies of a signal (abort() is one), what is still in the pipes is written there
 // first. What SIGKILL or _exit() leaves in them is lost.

@@ -39,7 +39,7 @@ void CommandSpans::Fail(SessionId session, uint64_t command, StatusCode code) {
 
 void CommandSpans::Describe(const CollectiveFacts& facts) {
   if (!is_open_) return;
-  // Without a part in it, there was nobody to wait for.
+  // Without a part in it, there was no rank to wait for.
   if (facts.backend.empty()) event_.kind = trace::Kind::kCommand;
   event_.SetBackend(facts.backend);
   event_.ranks = static_cast<uint16_t>(facts.ranks);

@@ -13,7 +13,7 @@
 
 namespace lockstep::worker {
 
-// While nobody asks for a timeline, all that is done here is looking at is_on() and is_open().
+// While no client asks for a timeline, all that is done here is looking at is_on() and is_open().
 //
 // Threads: ring() as it says itself; all else belongs to the executing thread.
 class CommandSpans {

@@ -52,7 +52,7 @@ class LivenessClient {
   };
   struct Callbacks {
     std::function<void(SessionId, const AbortOrder&)> abort;
-    // The world of this epoch has lost a worker: nobody is to wait for its ranks any more.
+    // The world of this epoch has lost a worker: this worker must not wait for its ranks any more.
     std::function<void(Epoch)> world_broken;
     // The controller has been silent for controller_timeout, or another one has taken its place.
     // Called once, or the next instead.

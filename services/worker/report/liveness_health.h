@@ -1,4 +1,4 @@
-// Signs of life of a worker's liveness thread, for whoever asks about its health.
+// Signs of life of a worker's liveness thread, for checks of its health.
 #pragma once
 
 #include <atomic>

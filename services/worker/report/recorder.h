@@ -1,7 +1,7 @@
 // What a worker counts while it executes: commands, collectives, errors.
 //
-// The numbers are made by the executing thread and read by whoever serves them. There is a place
-// for each kind, operation, backend and code, so that nothing is looked up by name. Times of
+// The numbers are made by the executing thread and read by the threads that serve them. There is a
+// place for each kind, operation, backend and code, so that nothing is looked up by name. Times of
 // commands are samples: reading the clock costs as much as some commands do.
 #pragma once
 
@@ -72,10 +72,10 @@ class Recorder {
   std::chrono::nanoseconds GpuWait() const {
     return std::chrono::nanoseconds(gpu_wait_nanos_.value());
   }
-  // A command has failed here; to be said before anybody is told.
+  // A command has failed here; to be said before it is told to others.
   void AddError(SessionId session, uint64_t command, StatusCode code);
 
-  // `command` of `session`, which has begun, is recorded for a timeline if somebody asks for one.
+  // `command` of `session`, which has begun, is recorded for a timeline if a client asks for one.
   void Trace(SessionId session, uint64_t command) {
     if (spans_.is_on()) [[unlikely]]
       spans_.Begin(session, command, NameOfKind());

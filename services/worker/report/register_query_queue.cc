@@ -20,7 +20,7 @@ StatusOr<RegisterQueryQueue::Holdings> RegisterQueryQueue::Ask(const Question& q
 
 void RegisterQueryQueue::Answer(const std::function<Holdings(const Question&)>& look) {
   std::lock_guard lock(mutex_);
-  if (!asked_) return;  // he has given up
+  if (!asked_) return;  // Ask() has given up
   answer_ = look(question_);
   asked_ = false;
   wake_up_.Clear();

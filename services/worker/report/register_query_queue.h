@@ -18,8 +18,8 @@
 
 namespace lockstep::worker {
 
-// Threads: Ask() is one thread's, the rest the executing thread's. While nobody asks, that pays for
-// one relaxed load.
+// Threads: Ask() is one thread's, the rest the executing thread's. While nothing is asked, that
+// pays for one relaxed load.
 class RegisterQueryQueue {
  public:
   struct Question {
@@ -32,9 +32,9 @@ class RegisterQueryQueue {
   StatusOr<Holdings> Ask(const Question& question, Deadline deadline);
 
   bool IsAsked() const { return asked_.load(std::memory_order_relaxed); }
-  // Readable while somebody asks.
+  // Readable while an Ask() waits.
   int fd() const { return wake_up_.fd(); }
-  // Tells whoever asks, if he still does, what `look` finds.
+  // Tells the Ask() that waits, if there still is one, what `look` finds.
   void Answer(const std::function<Holdings(const Question&)>& look);
 
  private:

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kPatience{200};
 // ... and to tell what its registers hold: less than the controller waits for.
 constexpr std::chrono::milliseconds kRegisterPatience{300};
 
-// Whoever asks more often than he can be answered waits for the latest answers.
+// If questions come faster than they can be answered, the oldest are dropped.
 template <typename Question>
 void Queue(std::vector<Question>& questions, Question question) {
   constexpr size_t kMostAtOnce = 64;

@@ -20,7 +20,7 @@
 namespace lockstep::worker {
 namespace {
 
-// Its default action is to be ignored: one that arrives late harms nobody.
+// Its default action is to be ignored: one that arrives late does no harm.
 constexpr int kSignal = SIGURG;
 constexpr int kMaxFrames = 64;
 // The handler's own frame, and the kernel's trampoline into it.

@@ -12,11 +12,11 @@
 
 namespace lockstep::worker {
 
-// What SampleStack() needs before: the unwinder is a library, and loading it would wait for whoever
-// loads another one. kFailedPrecondition as below. Thread-safe; may be called again.
+// What SampleStack() needs before: the unwinder is a library, and loading it would wait for a
+// thread that loads another one. kFailedPrecondition as below. Thread-safe; may be called again.
 Status PrepareStackSampling();
 
-// Interrupts `thread` by a signal (SIGURG, which nobody minds), has it note down its return
+// Interrupts `thread` by a signal (SIGURG, which is ignored otherwise), has it note down its return
 // addresses, and names them; the innermost frame first. A thread in a system call that cannot be
 // restarted sees EINTR. `thread` is one of this process that has not ended.
 //

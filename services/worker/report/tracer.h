@@ -42,7 +42,7 @@ class Tracer {
   // What is to be sent because `order` has come. `activity`: what the executing thread does.
   std::vector<control::Message> Take(wire::TraceOrder::Reader order,
                                      const WorkerActivity& activity);
-  // What is to be sent because somebody has waited long enough.
+  // What is to be sent because a request has waited long enough.
   std::vector<control::Message> Look();
   // The trace is over: its memory is given back.
   void End();

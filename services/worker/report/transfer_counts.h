@@ -19,7 +19,7 @@
 
 namespace lockstep::worker {
 
-// What a collective was, for whoever counts.
+// What a collective was, for counting it.
 struct CollectiveFacts {
   std::string_view backend = {};  // empty: this rank had no part in it
   int ranks = 0;                  // that took part, ...

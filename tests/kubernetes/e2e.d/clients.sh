@@ -40,7 +40,7 @@ lets_others_in() {
   "$LOCKSTEP_BINARIES/tools/cli/lockstep" keys new ada --out "$WORK/ada.key" >/dev/null
   own="$("$LOCKSTEP_BINARIES/tools/cli/lockstep" keys show "$WORK/ada.key")"
   forward
-  ! answers_to "$WORK/ada.key" || fail "a key that nobody has allowed is let in"
+  ! answers_to "$WORK/ada.key" || fail "a key that was not allowed is let in"
   upgrade --set-json "keys.allowed=[{\"role\": \"client\", \"name\": \"ada\", \"key\": \"$own\"}]"
   wait_for "answer to the key that was allowed" 150 answers_to "$WORK/ada.key"
   upgrade --set-json "keys.allowed=[]"

@@ -63,7 +63,7 @@ Status New(const KeysCommand& command) {
     return OkStatus();
   }
   Line("secret    ",
-       path + " (whoever has it is \"" + command.name + "\": keep it where it is used)");
+       path + " (any program that has it is \"" + command.name + "\": keep it where it is used)");
   Line("public    ", public_key);
   Line("to allow  ",
        "lockstep keys allow ROLE " + command.name + " " + public_key + " --file ALLOWED_KEYS");
@@ -215,7 +215,7 @@ void AddAllow(Command keys, const std::shared_ptr<KeysCommand>& options) {
 
 void AddRevoke(Command keys, const std::shared_ptr<KeysCommand>& options) {
   Command command =
-      keys.AddCommand("revoke", "Let the owner of a key come in no more, and cut him off");
+      keys.AddCommand("revoke", "Let the owner of a key come in no more, and cut them off");
   command.Add("KEY", options->key, "the public key, or its key file").Required().Placeholder("");
   AddListFile(command, *options);
   command.Examples("  lockstep keys revoke trainer.key --file allowed_keys\n");

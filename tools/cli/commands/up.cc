@@ -290,10 +290,10 @@ void AddUp(Command lockstep) {
   auto options = std::make_shared<UpCommand>();
   command.Add("CLUSTER", options->file, "YAML file; `lockstep config show` lists its keys")
       .Placeholder("");
-  command.Add("-w,--workers", options->workers, "how many workers; 4 if nobody says")
+  command.Add("-w,--workers", options->workers, "how many workers; 4 if not given")
       .Between(1, config::kMaxWorkers)
       .Placeholder("N");
-  command.Add("-n,--name", options->name, "the cluster's name; \"lockstep\" if nobody says")
+  command.Add("-n,--name", options->name, "the cluster's name; \"lockstep\" if not given")
       .Placeholder("NAME");
   command.AddFlag("-d,--detach", options->detach,
                   "return when the cluster is ready and leave it running");

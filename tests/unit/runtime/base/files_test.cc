@@ -121,7 +121,7 @@ TEST_F(TrustedPathTest, DirectoryOfAStrangerIsNotTrusted) {
   ExpectDenied(Way("/a/b/file"), "do this as that user");
   ExpectDenied(CheckTrusted(root_ + "/a"), "`chown 0 ");
   EXPECT_EQ(CheckDirectoriesTo(root_ + "/a/b/file", kStranger), OkStatus());
-  // Whoever is trusted with his own has nothing to say in what is everybody's.
+  // A user who is trusted with their own directory has no say in one that every user may write to.
   Mode("", 01777);
   EXPECT_EQ(CheckDirectoriesTo(root_ + "/a/b/file", kStranger).code(),
             StatusCode::kPermissionDenied);
@@ -144,7 +144,7 @@ TEST_F(TrustedPathTest, PrivateGroupIsTheUserHimself) {
   const struct group* const group = getgrnam("daemon");
   if (geteuid() != 0 || daemon == nullptr || group == nullptr || group->gr_gid != daemon->pw_gid ||
       *group->gr_mem != nullptr) {
-    GTEST_SKIP() << "needs root, and a user \"daemon\" with a group of his own";
+    GTEST_SKIP() << "needs root, and a user \"daemon\" with a group of its own";
   }
   if (chown((root_ + "/a").c_str(), daemon->pw_uid, group->gr_gid) != 0 ||
       chown((root_ + "/a/b").c_str(), daemon->pw_uid, 0) != 0) {

@@ -148,7 +148,7 @@ __attribute__((target("f16c"))) uint16_t HardwareFloat16(float value) {
 }
 
 TEST(FloatConvertTest, Float16AgreesWithTheHardware) {
-  // Whoever has AVX2 has F16C, whose name clang-14 does not know here.
+  // A CPU that has AVX2 has F16C, whose name clang-14 does not know here.
   if (!__builtin_cpu_supports("avx2"))
     GTEST_SKIP() << "this CPU has no AVX2, by which F16C is known";
   // Every 251st float: coprime to 2^32, so that all low bits and all exponents come up.

@@ -112,7 +112,7 @@ TEST(SharedSegmentTest, ContainsItsOwnAddressesOnly) {
   EXPECT_FALSE((*segment)->Contains(&on_the_stack));
 }
 
-// What a process that was killed leaves behind: a file that nobody holds a lock on.
+// What a process that was killed leaves behind: a file that no process holds a lock on.
 TEST(SharedSegmentTest, SweepRemovesWhatDeadOwnersLeftAndNothingElse) {
   const std::string prefix = UniqueName();
   const std::string dead = prefix + "-dead";

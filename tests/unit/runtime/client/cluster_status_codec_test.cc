@@ -23,7 +23,7 @@ TEST(ClusterStatusCodecTest, WorkersAreReadInTheOrderOfTheirRanks) {
   EXPECT_EQ(status->workers.at(1).reason, "killed");
 }
 
-// Whoever shows it looks workers up by their ranks.
+// Code that shows it looks workers up by their ranks.
 TEST(ClusterStatusCodecTest, WorkerInThePlaceOfAnotherRankIsRefused) {
   const auto status = Read(
       [](auto message) { message.initClusterStatus().initWorkers(1)[0].getPeer().setRank(1000); });

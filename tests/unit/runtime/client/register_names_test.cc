@@ -160,7 +160,7 @@ TEST_F(RegisterNamesTest, CopiesOfOneNameMayBeDroppedByManyThreads) {
   }
 }
 
-// Another client has used the session before: its names stay, and nobody meets them.
+// Another client has used the session before: its names stay, and no new name equals one.
 TEST(ContinuedNamesTest, NewNamesAreAboveTheOldOnes) {
   RegisterNames* const names = RegisterNames::Continue(SessionId(3), 9);
   {

@@ -25,7 +25,7 @@ class StreamPairTest : public GpuTest {
 };
 
 TEST_F(StreamPairTest, CommunicationComesAfterWhatWasComputedAndBeforeWhatUsesIt) {
-  // Large enough for the GPU to be late if nobody waits.
+  // Large enough for the GPU to be late if it is not waited for.
   const size_t count = size_t{1} << 20;
   const auto target = Put(std::vector<int>(count, 0));
   for (int round = 1; round <= 5; ++round) {

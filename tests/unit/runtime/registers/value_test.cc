@@ -78,7 +78,7 @@ TEST(HeldBytesTest, CountsWhatListsAndMapsHold) {
   EXPECT_EQ(HeldBytes(Value(map)), 3 + sizeof(Map::value_type) + 70 + 2 * sizeof(Value));
 }
 
-// Whoever followed every way through it would never come to an end.
+// A walk that followed every way through it would never come to an end.
 TEST(HeldBytesTest, CountsSharedListsOnce) {
   Value value(std::make_shared<const List>(List{Value(std::string(10, 'x'))}));
   for (int i = 0; i < 64; ++i) value = Value(std::make_shared<const List>(List{value, value}));

@@ -82,7 +82,7 @@ TEST_F(MetricsServerTest, NothingElseIsServed) {
       httplib::Client(server->endpoint()).Post("/metrics", std::string(1 << 20, 'x'), "text/plain");
   ASSERT_TRUE(posted);
   EXPECT_GE(posted->status, 400);
-  EXPECT_EQ(Get(*server, "/metrics").status, 200) << "and whoever asks next is answered";
+  EXPECT_EQ(Get(*server, "/metrics").status, 200) << "and the next request is answered";
 }
 
 TEST_F(MetricsServerTest, APortIsNeverSharedAndIsFreeAgainAfterwards) {

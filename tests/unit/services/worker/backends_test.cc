@@ -78,7 +78,7 @@ TEST_F(BackendsTest, RanksOfOneHostAreConnectedBySharedMemory) {
   }
 }
 
-// Here it is a name that nobody has; elsewhere it is another host's memory.
+// Here it is a name that no segment has; elsewhere it is another host's memory.
 TEST_F(BackendsTest, RanksThatShareNoMemoryAreConnectedByTheNetwork) {
   std::vector<std::string> segments = Segments();
   segments[1] += "-elsewhere";

@@ -44,7 +44,7 @@ class FakeCommunicator : public collective::Communicator {
     log_.in_split = true;
     while (log_.let_split != nullptr && !*log_.let_split) {
       if (cancelled != nullptr && *cancelled) return Aborted("cancelled");
-      if (deadline.Expired()) return DeadlineExceeded("nobody came");
+      if (deadline.Expired()) return DeadlineExceeded("no rank came");
       std::this_thread::yield();
     }
     return std::make_unique<FakeCommunicator>(log_);

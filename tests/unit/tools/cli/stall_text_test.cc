@@ -45,7 +45,7 @@ std::string Text(const ClusterStatus& status) {
   return out.str();
 }
 
-TEST(StallTextTest, CulpritWhoWaitsForItAndItsStack) {
+TEST(StallTextTest, ShowsTheBlockerTheRanksThatWaitAndTheStack) {
   EXPECT_EQ(
       Text(Stuck()),
       "rank 1 is stuck\n"

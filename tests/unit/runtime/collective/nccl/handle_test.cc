@@ -106,7 +106,7 @@ TEST_F(HandleTest, ASplitThatIsGivenUpLeavesNothingBehind) {
   EXPECT_TRUE(members_[1].handle->CanSplit()) << "it has not been asked";
 }
 
-// The other rank comes when nobody waits for it any more: the new communicator is made all the
+// The other rank comes when it is not waited for any more: the new communicator is made all the
 // same.
 TEST_F(HandleTest, ASplitThatIsMadeAfterItWasGivenUpIsEndedToo) {
   EXPECT_FALSE(members_[0].handle->SplitAll(0, Deadline::After(50ms), nullptr).ok());

@@ -97,7 +97,7 @@ TEST_F(DirectoryTest, ABlockIsUsedAgainWhenAllThatFoundItHaveClosedIt) {
   ASSERT_TRUE(directory_.Find(7).has_value());
   Fill();
   directory_.Close(opened->entry);
-  // Hidden from whoever comes now, and kept for the member that found it.
+  // Hidden from members that come now, and kept for the member that found it.
   EXPECT_FALSE(directory_.Find(7).has_value());
   EXPECT_FALSE(directory_.Open(8, kBlockBytes).ok());
   directory_.Close(opened->entry);

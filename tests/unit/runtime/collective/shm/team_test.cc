@@ -129,7 +129,7 @@ TEST(TeamTest, WhoIsAbandonedWhileTouchingFails) {
   const Status status = teams[1].FinishPhase(Patience());
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
   EXPECT_NE(Message(status).find("rank 0 gave up"), std::string::npos) << status;
-  EXPECT_FALSE(teams[0].WasAbandonedWriting()) << "nobody was to write to its memory";
+  EXPECT_FALSE(teams[0].WasAbandonedWriting()) << "no rank was to write to its memory";
 }
 
 // A rank in a process of its own, which stops in the middle of touching the tensors of rank 0.
@@ -205,7 +205,8 @@ class StoppedPeerTest : public testing::Test {
     const auto begin = Deadline::Clock::now();
     const Status status = seat.team->FinishPhase(Deadline::After(milliseconds(1)));
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-    EXPECT_LT(Deadline::Clock::now() - begin, seconds(5)) << "whoever is stopped holds nobody up";
+    EXPECT_LT(Deadline::Clock::now() - begin, seconds(5))
+        << "a rank that is stopped holds no other up";
     EXPECT_TRUE(seat.team->WasAbandonedWriting());
     // Team and tensor go; the memory stays.
   }

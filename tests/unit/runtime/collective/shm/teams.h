@@ -110,7 +110,7 @@ inline void ExpectWoken(Teams& teams, const std::function<Status()>& sleeper,
   waker();
   thread.join();
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_LT(Deadline::Clock::now() - begin, kPatience) << "nobody woke it";
+  EXPECT_LT(Deadline::Clock::now() - begin, kPatience) << "it was not woken";
 }
 
 }  // namespace lockstep::collective::shm

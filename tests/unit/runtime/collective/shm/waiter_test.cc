@@ -121,7 +121,7 @@ TEST_F(WaiterTest, APeerThatIsLostIsLookedForBeforeTheDeadlineEndsTheWait) {
   EXPECT_EQ(yields.Sleep(Never, kPeer, Deadline::After(milliseconds(5)), ended), Outcome::kLost);
 }
 
-// A peer that did its part and then left has not left anybody waiting.
+// A peer that did its part and then left has not left other ranks waiting.
 TEST_F(WaiterTest, APeerThatCameBeforeItLeftDidCome) {
   const auto outcome_of = [&](Look looked, Deadline deadline) {
     Waiter waiter(LooksOften(), 2, attention_);

@@ -72,7 +72,7 @@ TEST(AllowListTest, WhoeverCameInStaysWhileHisNameHasAnyKey) {
                    .Holds(identity));
   EXPECT_FALSE(
       ListOf("worker " + kOne.Text() + " other\nworker " + kTwo.Text() + " rack1").Holds(identity))
-      << "the key is somebody else's now";
+      << "the key has another name now";
 }
 
 TEST(AllowListTest, RevokedKeyIsNotFound) {

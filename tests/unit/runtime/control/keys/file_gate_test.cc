@@ -28,7 +28,7 @@ class FileGateTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
   void Write(const std::string& text) { ASSERT_EQ(WriteFileWhole(path_, text, 0644), OkStatus()); }
-  // As somebody does who writes into the file that is there.
+  // As a user does who writes into the file that is there.
   void WriteInPlace(const std::string& text) { std::ofstream(path_) << text; }
   // So often that a change which stands still has been seen twice.
   static void Look(FileGate& gate) {

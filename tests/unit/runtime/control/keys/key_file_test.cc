@@ -87,7 +87,7 @@ TEST_F(KeyFileTest, FilesWithoutOneKeyAreRefused) {
 TEST_F(KeyFileTest, WhatIsNoFileIsRefused) {
   EXPECT_EQ(ReadKeyFile(Path("none")).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(ReadKeyFile(directory_).status().code(), StatusCode::kInvalidArgument);
-  // Whoever opened it in the ordinary way would wait for a writer.
+  // A process that opened it in the ordinary way would wait for a writer.
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(ReadKeyFile(Path("pipe")).status().code(), StatusCode::kInvalidArgument);
   Write("large.key", "", 0600);
@@ -124,7 +124,7 @@ TEST_F(KeyFileTest, FileThatOthersMayReplaceIsRefused) {
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(Message(status),
               HasSubstr("chmod go-w " + std::filesystem::canonical(directory_).string()));
-  // As /tmp is: everybody may make files there, and only his own may he replace.
+  // As /tmp is: all users may make files there, and each may replace only their own.
   ASSERT_EQ(chmod(directory_.c_str(), 01777), 0);
   EXPECT_EQ(ReadTrustedFile(path).status(), OkStatus());
 }

@@ -77,7 +77,7 @@ TEST_F(IpcClaimTest, FileOfSomebodyElseInTheSocketsPlaceStays) {
     ASSERT_TRUE(claim.ok()) << claim.status();
     BindSocket();
     claim->Bound();
-    // Somebody who does not know of claims. Ours is kept aside, so that its inode is not used
+    // A program that does not know of claims. Ours is kept aside, so that its inode is not used
     // again.
     std::filesystem::rename(path_, path_ + ".ours");
     BindSocket();

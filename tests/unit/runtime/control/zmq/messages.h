@@ -48,7 +48,7 @@ inline Message ReceiveFrom(ServerChannel& channel, PeerName* from) {
   return message;
 }
 
-// An endpoint of each kind, not yet used by anybody.
+// An endpoint of each kind, not yet used.
 inline std::string NewEndpoint(const std::string& transport) {
   static int counter = 0;
   const std::string unique =

@@ -209,11 +209,11 @@ TEST(ZmqLimitsTest, MessageOfTooManyFramesIsDroppedAndOthersGoOn) {
   EXPECT_EQ(TextOf(ReceiveFrom(**client)[0]), "yes");
 }
 
-// Whoever asks and never reads the answers costs a bounded amount of memory.
+// A client that asks and never reads the answers costs a bounded amount of memory.
 TEST(ZmqLimitsTest, PeerThatDoesNotReadLosesMessagesAndOthersDoNot) {
   auto server = ZmqListen(ZmqContext::Create(), "tcp://127.0.0.1:*", {.max_unread = 10});
   ASSERT_TRUE(server.ok());
-  // Unlike ours, it takes nothing from the wire that nobody reads.
+  // Unlike ours, it takes nothing from the wire that is not read.
   const auto context = ZmqContext::Create();
   void* lazy = zmq_socket(context->handle(), ZMQ_DEALER);
   const int one = 1;

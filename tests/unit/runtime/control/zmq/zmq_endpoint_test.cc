@@ -83,7 +83,7 @@ TEST(ZmqListenTest, SecondListenerOfASocketHarmsNobody) {
 TEST(ZmqListenTest, SocketThatADeadListenerLeftIsReplaced) {
   const std::string endpoint = NewEndpoint("ipc");
   const std::string path = endpoint.substr(6);
-  // What a killed process leaves: a socket that nobody reads, and an unlocked lock.
+  // What a killed process leaves: a socket that no process reads, and an unlocked lock.
   auto server = ZmqListen(ZmqContext::Create(), endpoint);
   ASSERT_TRUE(server.ok()) << server.status();
   std::filesystem::rename(path, path + ".kept");

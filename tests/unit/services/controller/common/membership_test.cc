@@ -36,7 +36,7 @@ TEST(MembershipTest, RanksAreGivenAsWantedOrLowestFree) {
   EXPECT_FALSE(members.AllPresent());
   EXPECT_EQ(*members.Admit("d", MakeCandidate(3)), 3);
   EXPECT_TRUE(members.AllPresent());
-  EXPECT_THAT(members.peers(), IsEmpty()) << "nobody is welcome yet";
+  EXPECT_THAT(members.peers(), IsEmpty()) << "no worker is welcome yet";
   members.WelcomeAll();
   EXPECT_FALSE(members.AllReady());
   EXPECT_THAT(members.peers(), ElementsAre("b", "a", "c", "d"));

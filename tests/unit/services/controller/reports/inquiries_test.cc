@@ -21,7 +21,7 @@ class InquiriesTest : public testing::Test {
 TEST_F(InquiriesTest, EndsWhenAllHaveReported) {
   const uint64_t probe = inquiries_.Begin({"client", 5}, {true, false, true}, Deadline::After(1h));
   inquiries_.Add(probe, 2, Report("c"));
-  inquiries_.Add(probe + 1, 0, Report("x"));  // nobody asked for it
+  inquiries_.Add(probe + 1, 0, Report("x"));  // it was not asked for
   EXPECT_TRUE(done_.empty());
   inquiries_.Add(probe, 0, Report("a"));
   ASSERT_EQ(done_.size(), 1u);

@@ -52,7 +52,7 @@ TEST(UnreadAnswersTest, AllTogetherHaveALimit) {
     unread.push_back(unread_answers.Charge("client " + std::to_string(unread.size()), shared));
   }
   EXPECT_EQ(unread_answers.CheckRoom("client 3").code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(unread_answers.CheckRoom("one more"), OkStatus()) << "he has nothing to read";
+  EXPECT_EQ(unread_answers.CheckRoom("one more"), OkStatus()) << "it has nothing to read";
   unread.resize(4);
   EXPECT_EQ(unread_answers.CheckRoom("client 3"), OkStatus());
 }

@@ -56,7 +56,7 @@ TEST(RestoredSessionsTest, RanksThatAreNotEquallyFarAreNamed) {
   const Inventory far_behind = Of({Session(3, 40)});
   const auto restored = RestoreSessions({&behind, &ahead, &far_behind});
   ASSERT_EQ(restored.size(), 1u);
-  EXPECT_EQ(restored[0].record.next_command, 50u) << "nobody has seen it";
+  EXPECT_EQ(restored[0].record.next_command, 50u) << "no worker has seen it";
   EXPECT_EQ(restored[0].record.failure.code, StatusCode::kDataLoss);
   EXPECT_THAT(
       restored[0].record.failure.message,

@@ -302,7 +302,7 @@ TEST_F(LivenessTest, ProcessThatHadEndedBeforeItWasWatchedIsLost) {
   EXPECT_THAT(monitor_->TakeEnded(), IsEmpty()) << "it was reported";
 }
 
-// Whoever asks does not wait for the report, and it is told once.
+// A caller that asks does not wait for the report, and the loss is told once.
 TEST_F(LivenessTest, LossIsTakenOrReported) {
   Start(1, kNever, kNever);
   auto child =
@@ -347,7 +347,7 @@ TEST_F(LivenessTest, ReportsOfWorkersAnswerProbes) {
           body.setWatch(watches_[rank].value);
         }));
   };
-  report(0, kEpoch);  // nobody watches it
+  report(0, kEpoch);  // it is not watched
   report(7, kEpoch);
   report(1, Epoch(kEpoch.value - 1));
   report(1, kEpoch);

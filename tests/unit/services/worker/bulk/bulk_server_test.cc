@@ -156,7 +156,7 @@ TEST_F(BulkServerTest, TensorsOutsideOfHostMemoryAreNotTouched) {
   EXPECT_THAT(Message(Write(ticket, 0, {"abcd"}).error), HasSubstr("cuda:3"));
 }
 
-// A GPU that gives its bytes after a wait for whoever lets it wait.
+// A GPU that gives its bytes after a wait, for tests that let it wait.
 class SlowGpu final : public tensor::Processor {
  public:
   Device device() const override { return {DeviceType::kCuda, 3}; }

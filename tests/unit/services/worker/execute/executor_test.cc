@@ -75,7 +75,8 @@ TEST_F(ExecutorTest, WhatALostClientDidNotLocateIsFreed) {
   EXPECT_EQ(live(), 0u);
 }
 
-// Nobody could tell when such a client has ended, so it is not let at the memory; nothing is kept.
+// The worker could not tell when such a client has ended, so the client is not let at the memory;
+// nothing is kept.
 TEST_F(ExecutorTest, ClientThatCannotBeWatchedCopiesBySocket) {
   for (int pid : {0, -1}) {
     OpenSession(pid);

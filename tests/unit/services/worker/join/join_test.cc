@@ -174,7 +174,7 @@ TEST_F(JoinTest, WhoIsOutOfReachLearnsWhatWasTried) {
   EXPECT_THAT(Message(status), HasSubstr("tcp://10.0.0.1:7 does not answer"));
 }
 
-// One that brings nothing gives up, and somebody starts it again ...
+// One that brings nothing gives up, and is started again ...
 TEST_F(JoinTest, WhoKeepsNothingGivesUpInTime) {
   std::thread controller([&] {
     Answer([](wire::Hello::Reader) {}, [](wire::Envelope::Builder e) { e.setWaiting(); });

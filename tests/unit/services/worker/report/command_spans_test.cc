@@ -65,7 +65,7 @@ TEST_F(CommandSpansTest, CollectivesSayWhatTheyWere) {
   spans_.Fail(SessionId(4), 7, StatusCode::kInternal);
   EXPECT_TRUE(spans_.is_open()) << "others have failed";
   spans_.Fail(SessionId(3), 7, StatusCode::kAborted);
-  EXPECT_FALSE(spans_.is_open()) << "recorded before anybody is told";
+  EXPECT_FALSE(spans_.is_open()) << "recorded before others are told";
   // This rank has no part in it.
   spans_.Begin(SessionId(3), 8, "collective");
   spans_.Name("transfer", Kind::kCollective);

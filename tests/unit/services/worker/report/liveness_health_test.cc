@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 TEST(LivenessHealthTest, SilenceCountsFromTheLastBeat) {
   LivenessHealth liveness_health;
-  EXPECT_EQ(liveness_health.SinceRound(), 0s) << "nobody is expected";
+  EXPECT_EQ(liveness_health.SinceRound(), 0s) << "no round is expected";
   liveness_health.NoteRound(Deadline::Clock::now() - 1h, 250ms);
   EXPECT_GE(liveness_health.SinceRound(), 1h);
   EXPECT_EQ(liveness_health.interval(), 250ms);

@@ -34,7 +34,8 @@ TEST(RegisterQueryQueueTest, TheExecutingThreadIsWokenAndTells) {
   EXPECT_EQ((*told)[0].session, SessionId(3));
   EXPECT_EQ((*told)[0].registers, 20u);
   EXPECT_FALSE(register_queries.IsAsked());
-  EXPECT_FALSE(IsReadable(register_queries.fd())) << "or whoever waits for it would turn and turn";
+  EXPECT_FALSE(IsReadable(register_queries.fd()))
+      << "or the thread that waits for it would turn and turn";
 }
 
 TEST(RegisterQueryQueueTest, WhoeverAsksGivesUpAndLeavesNothing) {
@@ -44,7 +45,7 @@ TEST(RegisterQueryQueueTest, WhoeverAsksGivesUpAndLeavesNothing) {
   EXPECT_FALSE(register_queries.IsAsked());
   EXPECT_FALSE(IsReadable(register_queries.fd()));
   register_queries.Answer([](const RegisterQueryQueue::Question&) -> RegisterQueryQueue::Holdings {
-    ADD_FAILURE() << "nobody asks any more";
+    ADD_FAILURE() << "no Ask() waits any more";
     return {};
   });
 }

@@ -152,7 +152,7 @@ TEST_F(TracerTest, ComparesClocksWhenItBeginsAndWhenItEnds) {
 }
 
 TEST_F(TracerTest, AnswersThatNeedTheClockWaitForItButNotForEver) {
-  (void)Say([](Order order) { order.setStart(10); });  // and nobody tells the time
+  (void)Say([](Order order) { order.setStart(10); });  // and the time is not told
   EXPECT_TRUE(Ask(0, 0).empty());
   const Deadline patience = Deadline::After(20s);
   std::vector<control::Message> late;

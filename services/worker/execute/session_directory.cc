@@ -12,6 +12,7 @@ namespace lockstep::worker {
 void SessionDirectory::SetController(const Membership& membership) {
   std::lock_guard lock(mutex_);
   early_aborts_.clear();
+  for (const auto& [id, session] : sessions_) session->ForgetEarlyAborts();
   last_session_ = SessionId();
   for (const control::SessionRecord& record : membership.sessions) {
     last_session_ = std::max(last_session_, record.id);

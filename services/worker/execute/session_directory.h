@@ -31,8 +31,8 @@ class SessionDirectory {
                    BulkServer& bulk)
       : arena_(arena), bulk_(bulk), registers_(limits) {}
 
-  // The aborts that come from now on are this controller's: those of sessions that an earlier one
-  // was yet to open are forgotten. Before its first abort can come.
+  // The aborts that come from now on are this controller's: those of sessions and generations that
+  // an earlier one was yet to begin are forgotten. Before its first abort can come.
   void SetController(const Membership& membership);
   // The sessions are those of the welcome from now on. Those that it does not have, or that went on
   // without this worker, are closed; those that are not here are opened.

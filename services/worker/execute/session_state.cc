@@ -149,6 +149,11 @@ bool SessionState::EndOnGpu() {
   return on_gpu_.End(&ended);
 }
 
+void SessionState::ForgetEarlyAborts() {
+  std::lock_guard lock(mutex_);
+  early_aborts_.clear();
+}
+
 void SessionState::GiveUpOnGpu(Generation generation, uint64_t from_command) {
   std::lock_guard lock(mutex_);
   on_gpu_.GiveUp(generation, from_command);

@@ -85,6 +85,9 @@ class SessionState {
   // A collective goes on on the GPU. An abort ends it there, if it ends its command, once the GPU
   // is through with those before.
   void BeginOnGpu(CollectiveOnGpu collective);
+  // Aborts of later generations are forgotten: another controller decides what begins those.
+  void ForgetEarlyAborts();
+
   // The oldest one is over. False: it was cut off.
   bool EndOnGpu();
   // Those of that generation from a command on are to end, also if the session has gone on since.

@@ -132,6 +132,34 @@ TEST_F(SessionDirectoryTest, AnotherControllersSessionsAreNotEndedByEarlierAbort
   EXPECT_FALSE(sessions_->Find(SessionId(4))->has_failed());
 }
 
+// That controller goes on with a generation that the lost one may have reached, and gives it work
+// of its own: this rank alone would skip it, and its peers would wait for it in their collectives.
+TEST_F(SessionDirectoryTest, AnotherControllersGenerationsAreNotFailedByEarlierAborts) {
+  sessions_->Open(Record(3));
+  AbortOrder later = From(2);
+  later.generation = Generation(1);
+  sessions_->Abort(SessionId(3), later);
+  sessions_->SetController(membership_);
+  membership_.sessions = {Record(3)};
+  sessions_->AdoptWelcome(membership_);
+  const auto session = sessions_->Find(SessionId(3));
+  session->Reset(Generation(1));
+  EXPECT_FALSE(session->has_failed());
+}
+
+// A new world under the same controller: what it has said before holds.
+TEST_F(SessionDirectoryTest, TheSameControllersEarlierAbortsSurviveAWelcome) {
+  sessions_->Open(Record(3));
+  AbortOrder later = From(2);
+  later.generation = Generation(1);
+  sessions_->Abort(SessionId(3), later);
+  membership_.sessions = {Record(3)};
+  sessions_->AdoptWelcome(membership_);
+  const auto session = sessions_->Find(SessionId(3));
+  session->Reset(Generation(1));
+  EXPECT_TRUE(session->Skips(2));
+}
+
 TEST_F(SessionDirectoryTest, AbortOfAllReachesEverySessionFromOtherThreads) {
   sessions_->Open(Record(3));
   sessions_->Open(Record(5));

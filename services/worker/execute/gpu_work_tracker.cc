@@ -210,8 +210,7 @@ void GpuWorkTracker::DropValues(SessionState& session, const TensorMemory& memor
         log::OfSession(session.id().value), "register ", id.Packed(),
         " holds no value any more: it was written, or what it is made of, while the session's "
         "collectives were cut off on the GPU");
-    sessions_.WithdrawTicket(session, id.Packed());
-    (void)session.registers().Kill(id);
+    (void)session.Kill(id);
   }
 }
 

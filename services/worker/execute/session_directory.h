@@ -57,8 +57,6 @@ class SessionDirectory {
   void Close(SessionState& session, bool client_lost);
   // Another client has the session now, or the same one shows another key.
   void Adopt(SessionState& session, const control::SessionRecord& record);
-  // The register, by its packed id, does not hold any more what was located.
-  void WithdrawTicket(SessionState& session, uint64_t packed);
 
   // Ends the session's work of that generation from a command on, for the cause that another rank
   // gave. That of a session which is yet to be opened is kept for it.

@@ -59,7 +59,7 @@ class GpuWorkTrackerTest : public testing::Test {
   tensor::Tensor Make(RegisterId id) {
     auto tensor = tensor::Tensor::Empty(*arena_, DType::kFloat32, Shape{4});
     EXPECT_TRUE(tensor.ok()) << tensor.status();
-    EXPECT_TRUE(session_->registers().Write(id, *tensor).ok());
+    EXPECT_TRUE(session_->Write(id, *tensor).ok());
     return *tensor;
   }
   bool Holds(RegisterId id) { return session_->registers().Read(id).ok(); }

@@ -208,7 +208,8 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
                                   session,
                                   activity_,
                                   Deadline::After(membership_->collective_timeout)};
-  if (!session.BeginCollective(running_.number)) return OkStatus();
+  // An abort has come since it was looked whether the session skips this command.
+  if (!session.BeginCollective(running_.number)) return Aborted("the session's work is given up");
   // Looked at after it has begun: if the world is broken later, that ends it.
   if (world_broken_) {
     session.EndCollective();

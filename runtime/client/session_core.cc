@@ -177,9 +177,14 @@ void SessionCore::NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point b
   recorder_.Record(event, "copy by socket", trace::Kind::kCopy, began, status);
 }
 
-bool SessionCore::WorkerZeroIsIdle() {
+Generation SessionCore::generation() {
   std::lock_guard lock(mutex_);
-  if (idle_after_ != batch_.next_command()) return false;
+  return link_->generation();
+}
+
+bool SessionCore::WorkerZeroIsIdle(Generation generation) {
+  std::lock_guard lock(mutex_);
+  if (idle_after_ != batch_.next_command() || generation != link_->generation()) return false;
   // A failure or a loss that has arrived is news for whoever copies.
   link_->Drain();
   return Usable().ok();

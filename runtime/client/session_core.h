@@ -115,8 +115,11 @@ class SessionCore {
   // A copy by socket that is over: the worker counts it.
   void NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point began, const Status& status);
 
-  // True if worker-0 has executed every command issued so far.
-  bool WorkerZeroIsIdle();
+  // How often the session was reset, its last reset included if it is not acknowledged yet.
+  Generation generation();
+  // True if worker-0 has executed every command issued so far, and the session is still in that
+  // generation.
+  bool WorkerZeroIsIdle(Generation generation);
   // Takes in what has arrived. The session's error, if it has one.
   Status Look();
 

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "runtime/client/controller_query.h"
@@ -68,6 +70,7 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
       replaced_(ReadReplaced(opened.getReplaced())),
       flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes()),
       generation_(start_.generation),
+      acknowledged_(start_.generation),
       next_command_(start_.next_command) {}
 
 Status Link::Send(const control::Message& message) {
@@ -146,7 +149,18 @@ Status Link::Lost() const {
 void Link::StartGeneration(Generation generation) {
   generation_ = generation;
   failure_ = control::RemoteError();
+  unacknowledged_ = Aborted("session ", facts_.id, " is being reset");
   WakeRoomSleepers();
+}
+
+void Link::EndReset(Generation generation, const Status& answered) {
+  if (answered.ok()) acknowledged_ = std::max(acknowledged_, generation);
+  // Another thread has begun one since, which decides.
+  if (generation != generation_) return;
+  unacknowledged_ = answered.ok() ? OkStatus()
+                                  : Annotate(answered, "the last Reset() of session " +
+                                                           std::to_string(facts_.id.value) +
+                                                           " was not acknowledged; call it again");
 }
 
 void Link::Handle(const control::Message& message) {

@@ -112,11 +112,19 @@ class Link {
   Status Lost() const;
   // Why nothing can ever be asked again, else OK.
   Status Over() const { return gone_; }
-  // The first cause if the session's work of this generation has failed, else OK.
-  Status Failed() const { return failure_.ToStatus(); }
+  // The first cause if the session's work of this generation has failed, else OK. Of a generation
+  // that is not acknowledged: why not.
+  Status Failed() const { return failure_.ok() ? unacknowledged_ : failure_.ToStatus(); }
+  // The last that was begun here.
   Generation generation() const { return generation_; }
-  // Forgets the failure; messages of older generations are ignored from now on.
+  // The last that is known to have begun on the other side: what is sent belongs to it.
+  Generation acknowledged_generation() const { return acknowledged_; }
+  // Forgets the failure; messages of older generations are ignored from now on. A reset is sent
+  // next: until it is acknowledged, the session counts as failed.
   void StartGeneration(Generation generation);
+  // The reset that was to begin `generation` was answered, or could not be. The session counts as
+  // failed until one is answered with OK.
+  void EndReset(Generation generation, const Status& answered);
 
   Status SendKeepAlive();
 
@@ -150,6 +158,8 @@ class Link {
   std::map<Rank, uint64_t> replaced_;
   FlowWindow flow_;
   Generation generation_;
+  Generation acknowledged_;
+  Status unacknowledged_;  // OK: generation_ is acknowledged
   uint64_t next_command_ = 1;
   // Messages of this session, as KeepAlive counts them.
   uint64_t sent_ = 0;

@@ -313,16 +313,19 @@ Status SessionCore::Reset() {
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   const Generation generation(link_->generation().value + 1);
   link_->StartGeneration(generation);
-  return AskController(lock, timeout_,
-                       [&](wire::ClientMessage::Builder message, RequestId request) {
-                         auto reset = message.initResetSession();
-                         reset.setSession(facts().id.value);
-                         reset.setGeneration(generation.value);
-                         reset.setNextCommand(batch_.next_command());
-                         reset.setSentBytes(link_->flow().sent());
-                         reset.setRequest(request.value);
-                         reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
-                       });
+  const Status answered =
+      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
+        auto reset = message.initResetSession();
+        reset.setSession(facts().id.value);
+        reset.setGeneration(generation.value);
+        reset.setNextCommand(batch_.next_command());
+        reset.setSentBytes(link_->flow().sent());
+        reset.setRequest(request.value);
+        reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+      });
+  // It may have been lost, or refused: then the workers skip what comes in that generation.
+  link_->EndReset(generation, answered);
+  return answered;
 }
 
 Status SessionCore::Name(const DRef& ref, const std::string& name) {

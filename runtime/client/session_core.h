@@ -85,7 +85,7 @@ class SessionCore {
 
   // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the
   // session's time-out. Returns the body of the answer. After OK from rank 0, WorkerZeroIsIdle()
-  // holds until the next command.
+  // holds until the next command or reset.
   template <typename Fill>
   StatusOr<control::Frame> Ask(Rank from, Fill&& fill) {
     const Deadline deadline = Deadline::After(timeout_);

@@ -71,7 +71,8 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
       flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes()),
       generation_(start_.generation),
       acknowledged_(start_.generation),
-      next_command_(start_.next_command) {}
+      next_command_(start_.next_command),
+      silence_(longest_round(), Deadline::Clock::now()) {}
 
 Status Link::Send(const control::Message& message) {
   ++sent_;
@@ -124,7 +125,7 @@ void Link::Drain() {
     heard = true;
     Handle(message);
   }
-  if (heard) last_heard_ = Deadline::Clock::now();
+  if (heard) silence_.Hear(Deadline::Clock::now());
   draining_ = false;
 }
 
@@ -134,16 +135,15 @@ Status Link::Lost() const {
     return Unavailable("the controller was restarted; session ", facts_.id,
                        " waits for its workers to come back (AwaitWorkers)");
   }
-  const auto silence = Deadline::Clock::now() - last_heard_;
+  const auto silence = silence_.Length(Deadline::Clock::now());
   if (silence < facts_.lease) return OkStatus();
   // It may be silent towards us alone.
   const Status trouble = channel_->trouble();
   if (!trouble.ok()) return Annotate(trouble, "the controller is silent");
-  return Unavailable(
-      "the controller has been silent for ",
-      std::chrono::duration_cast<std::chrono::milliseconds>(silence).count(),
-      " ms; it is lost, or this process was stopped for longer than the session's lease of ",
-      facts_.lease.count(), " ms");
+  return Unavailable("the controller has been silent for ",
+                     std::chrono::duration_cast<std::chrono::milliseconds>(silence).count(),
+                     " ms, longer than the session's lease of ", facts_.lease.count(),
+                     " ms: it is lost");
 }
 
 void Link::StartGeneration(Generation generation) {

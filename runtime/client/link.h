@@ -14,6 +14,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/silence.h"
 #include "runtime/base/status.h"
 #include "runtime/client/session_messages.h"
 #include "runtime/control/channel.h"
@@ -127,6 +128,10 @@ class Link {
   void EndReset(Generation generation, const Status& answered);
 
   Status SendKeepAlive();
+  // A loop comes round at least so often, and says so: time in which this process was stopped is
+  // not the controller's silence.
+  std::chrono::milliseconds longest_round() const { return facts_.lease / 4; }
+  void NoteRound() { silence_.Round(Deadline::Clock::now()); }
 
   // The number of the first command that has not been sent: where a session is resumed.
   void SetNextCommand(uint64_t number) { next_command_ = number; }
@@ -171,7 +176,7 @@ class Link {
   Epoch resuming_;  // the controller that was asked to resume; none: the session has its controller
   control::RemoteError failure_;
   Status gone_;
-  Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();
+  Silence silence_;  // of the controller
   std::map<RequestId, PendingAnswer*> pending_;
   std::vector<Sleeper*> room_sleepers_;
   OnOutput on_output_;

@@ -240,7 +240,7 @@ std::vector<Rank> SessionCore::RanksThatLost(const DRef& ref) {
 
 void SessionCore::Keep() {
   std::unique_lock lock(mutex_);
-  const auto keep_alive_every = link_->facts().lease / 4;
+  const auto keep_alive_every = link_->longest_round();
   auto next_keep_alive = Deadline::Clock::now() + keep_alive_every;
   while (!stopping_) {
     if (keeper_active_) {
@@ -248,6 +248,7 @@ void SessionCore::Keep() {
     } else {
       keeper_wake_.wait_until(lock, next_keep_alive);
     }
+    link_->NoteRound();
     if (stopping_) return;
     // What is younger, because others have left with a batch of their own, waits its own time.
     const bool is_due = Deadline::Clock::now() >= batch_.waits_since() + kKeeperInterval;

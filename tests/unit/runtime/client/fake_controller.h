@@ -30,10 +30,10 @@ class FakeController {
   std::unique_ptr<Link> Connect() {
     auto channel = std::make_unique<support::FakeChannel>();
     channel_ = channel.get();
-    Say([](wire::ControllerMessage::Builder message) {
+    Say([&](wire::ControllerMessage::Builder message) {
       auto opened = message.initSessionOpened();
       opened.setSession(1);
-      opened.setLeaseMillis(60'000);
+      opened.setLeaseMillis(static_cast<uint32_t>(lease.count()));
       opened.setFlowWindowBytes(1 << 20);
       opened.setMaxBatchBytes(1 << 20);
       opened.initWorkers(1)[0].setPid(17);
@@ -62,6 +62,11 @@ class FakeController {
     });
   }
 
+  // Of the session, when it is opened.
+  std::chrono::milliseconds lease{60'000};
+  // Called with each message of the client that keeps the lease, on the thread that sends it. None
+  // is answered: the controller is silent unless it is asked.
+  std::function<void()> on_keep_alive;
   // What the next resets are answered with.
   Status reset_answer;
   // Called before a reset of that generation is answered.
@@ -86,6 +91,7 @@ class FakeController {
                     message[0],
                     [&](wire::ClientMessage::Reader reader) {
                       if (reader.isBatch()) TakeBatch(reader.getBatch(), message[1]);
+                      if (reader.isKeepAlive() && on_keep_alive) on_keep_alive();
                       if (reader.isResetSession()) TakeReset(reader.getResetSession());
                       if (reader.isCloseSession()) {
                         Answer(reader.getCloseSession().getRequest(), OkStatus());

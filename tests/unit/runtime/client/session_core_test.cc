@@ -17,6 +17,7 @@
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
 #include "tests/support/fake_channel.h"
+#include "tests/support/patience.h"
 #include "tests/unit/runtime/client/fake_controller.h"
 
 namespace lockstep::client {
@@ -125,6 +126,31 @@ TEST(SessionCoreTest, AFailureOfTheNewGenerationIsNotForgottenWithTheReset) {
   controller.on_reset = nullptr;
   EXPECT_EQ(core->Reset(), OkStatus());
   EXPECT_EQ(Sync(*core), OkStatus());
+}
+
+TEST(SessionCoreTest, AControllerThatIsSilentForALeaseIsLost) {
+  FakeController controller;
+  controller.lease = 100ms;
+  const auto core = controller.Open();
+  const Deadline late = Deadline::After(support::kLong);
+  while (core->Look().ok() && !late.Expired()) std::this_thread::yield();
+  EXPECT_THAT(Message(core->Look()), HasSubstr("silent"));
+}
+
+// A cluster that is paused as a whole, its client included: a call that comes before the controller
+// has answered failed.
+TEST(SessionCoreTest, TimeInWhichTheClientWasStoppedIsNotTheControllersSilence) {
+  FakeController controller;
+  controller.lease = 100ms;
+  std::atomic<bool> is_stopped{false};
+  controller.on_keep_alive = [&] {  // holds the session's lock: no thread of it goes on
+    if (is_stopped.exchange(true)) return;
+    const Deadline stopped = Deadline::After(2 * controller.lease);
+    while (!stopped.Expired()) std::this_thread::yield();
+  };
+  const auto core = controller.Open();
+  while (!is_stopped) std::this_thread::yield();
+  EXPECT_EQ(core->Look(), OkStatus());
 }
 
 }  // namespace

@@ -118,8 +118,7 @@ struct Batch {
   # Followed by a frame with the body (see control.capnp).
   session @0 :UInt32;
   generation @1 :UInt32;
-  # The last whose reset was answered without an error. One that has not begun fails the session: the
-  # client takes a reset for done that was lost or refused.
+  # One that has not begun fails the session: the client takes a reset for done that was lost or refused.
   firstCommand @2 :UInt64;
   # From 1; see Envelope.
   request @3 :UInt64;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/client/controller_query.h"
+#include "runtime/client/failure.h"
 #include "runtime/client/session_messages.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -70,7 +71,7 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
       replaced_(ReadReplaced(opened.getReplaced())),
       flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes()),
       generation_(start_.generation),
-      acknowledged_(start_.generation),
+      begun_(start_.generation),
       next_command_(start_.next_command),
       silence_(longest_round(), Deadline::Clock::now()) {}
 
@@ -149,18 +150,22 @@ Status Link::Lost() const {
 void Link::StartGeneration(Generation generation) {
   generation_ = generation;
   failure_ = control::RemoteError();
-  unacknowledged_ = Aborted("session ", facts_.id, " is being reset");
+  not_begun_ = OkStatus();
   WakeRoomSleepers();
 }
 
 void Link::EndReset(Generation generation, const Status& answered) {
-  if (answered.ok()) acknowledged_ = std::max(acknowledged_, generation);
+  // The controller's deadline, not this process's own: it has sent the reset on.
+  const bool is_late =
+      answered.code() == StatusCode::kDeadlineExceeded && FailureOf(answered).has_value();
+  const bool has_begun = answered.ok() || is_late;
+  if (has_begun) begun_ = std::max(begun_, generation);
   // Another thread has begun one since, which decides.
   if (generation != generation_) return;
-  unacknowledged_ = answered.ok() ? OkStatus()
-                                  : Annotate(answered, "the last Reset() of session " +
-                                                           std::to_string(facts_.id.value) +
-                                                           " was not acknowledged; call it again");
+  not_begun_ = has_begun ? OkStatus()
+                         : Annotate(answered, "the last Reset() of session " +
+                                                  std::to_string(facts_.id.value) +
+                                                  " was not acknowledged; call it again");
 }
 
 void Link::Handle(const control::Message& message) {

@@ -114,17 +114,19 @@ class Link {
   // Why nothing can ever be asked again, else OK.
   Status Over() const { return gone_; }
   // The first cause if the session's work of this generation has failed, else OK. Of a generation
-  // that is not acknowledged: why not.
-  Status Failed() const { return failure_.ok() ? unacknowledged_ : failure_.ToStatus(); }
+  // that may not have begun: why.
+  Status Failed() const { return failure_.ok() ? not_begun_ : failure_.ToStatus(); }
   // The last that was begun here.
   Generation generation() const { return generation_; }
-  // The last that is known to have begun on the other side: what is sent belongs to it.
-  Generation acknowledged_generation() const { return acknowledged_; }
-  // Forgets the failure; messages of older generations are ignored from now on. A reset is sent
-  // next: until it is acknowledged, the session counts as failed.
+  // That batches are sent in: this one, or, where its reset may not have been done, the last that
+  // is known to have begun on the other side.
+  Generation sent_generation() const { return not_begun_.ok() ? generation_ : begun_; }
+  // Forgets the failure; messages of older generations are ignored from now on. Its reset is sent
+  // next, and what other threads issue meanwhile follows it.
   void StartGeneration(Generation generation);
   // The reset that was to begin `generation` was answered, or could not be. The session counts as
-  // failed until one is answered with OK.
+  // failed from then on unless it has begun: unless the controller has said OK, or that ranks have
+  // not come to it in time.
   void EndReset(Generation generation, const Status& answered);
 
   Status SendKeepAlive();
@@ -163,8 +165,8 @@ class Link {
   std::map<Rank, uint64_t> replaced_;
   FlowWindow flow_;
   Generation generation_;
-  Generation acknowledged_;
-  Status unacknowledged_;  // OK: generation_ is acknowledged
+  Generation begun_;  // the last whose reset was acknowledged
+  Status not_begun_;  // why generation_ may not have begun; OK: it has, or it is about to
   uint64_t next_command_ = 1;
   // Messages of this session, as KeepAlive counts them.
   uint64_t sent_ = 0;

@@ -115,7 +115,7 @@ class SessionCore {
   // A copy by socket that is over: the worker counts it.
   void NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point began, const Status& status);
 
-  // How often the session was reset, its last reset included if it is not acknowledged yet.
+  // The last that was begun here, whether its reset is acknowledged or not.
   Generation generation();
   // True if worker-0 has executed every command issued so far, and the session is still in that
   // generation.

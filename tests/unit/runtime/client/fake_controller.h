@@ -67,8 +67,10 @@ class FakeController {
   // Called with each message of the client that keeps the lease, on the thread that sends it. None
   // is answered: the controller is silent unless it is asked.
   std::function<void()> on_keep_alive;
-  // What the next resets are answered with.
+  // What the next resets are answered with, and whether they are: else they wait for the next one
+  // that is.
   Status reset_answer;
+  bool answers_resets = true;
   // Called before a reset of that generation is answered.
   std::function<void(uint32_t generation)> on_reset;
   // Where worker-0 says that every register is.
@@ -125,7 +127,9 @@ class FakeController {
   void TakeReset(wire::ResetSession::Reader reset) {
     resets.push_back(reset.getGeneration());
     if (on_reset) on_reset(reset.getGeneration());
-    Answer(reset.getRequest(), reset_answer);
+    waiting_resets_.push_back(reset.getRequest());
+    if (!answers_resets) return;
+    for (const uint64_t request : std::exchange(waiting_resets_, {})) Answer(request, reset_answer);
   }
   void Answer(uint64_t request, const Status& status,
               const std::optional<control::Frame>& body = std::nullopt) {
@@ -140,6 +144,7 @@ class FakeController {
   }
 
   support::FakeChannel* channel_ = nullptr;  // the link's
+  std::vector<uint64_t> waiting_resets_;     // by request
 };
 
 }  // namespace lockstep::client

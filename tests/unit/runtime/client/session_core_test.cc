@@ -94,6 +94,34 @@ TEST(SessionCoreTest, AResetThatIsNotAcknowledgedLeavesTheSessionFailed) {
   EXPECT_EQ(controller.batches.back().generation, 2u);
 }
 
+// They follow the reset on its way.
+TEST(SessionCoreTest, WhatOtherThreadsIssueWhileAResetIsUnderWayBelongsToTheNewGeneration) {
+  FakeController controller;
+  const auto core = controller.Open();
+  controller.answers_resets = false;
+  std::atomic<bool> is_under_way{false};
+  controller.on_reset = [&](uint32_t) { is_under_way = true; };
+  std::thread other([&] { EXPECT_EQ(core->Reset(), OkStatus()); });
+  while (!is_under_way) std::this_thread::yield();
+  EXPECT_EQ(Sync(*core), OkStatus());
+  EXPECT_EQ(controller.batches.back().generation, 1u);
+  controller.answers_resets = true;
+  EXPECT_EQ(core->Reset(), OkStatus());
+  other.join();
+  EXPECT_EQ(Sync(*core), OkStatus());
+  EXPECT_EQ(controller.batches.back().generation, 2u);
+}
+
+// The controller has begun the generation, and sends on what belongs to it.
+TEST(SessionCoreTest, AResetThatARankIsLateForHasBegun) {
+  FakeController controller;
+  const auto core = controller.Open();
+  controller.reset_answer = DeadlineExceeded("no answer in time: rank 0 executes a long function");
+  EXPECT_EQ(core->Reset().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Sync(*core), OkStatus());
+  EXPECT_EQ(controller.batches.back().generation, 1u);
+}
+
 // The controller does not take batches of a generation that it has not begun.
 TEST(SessionCoreTest, NamesThatAreGivenBackBelongToTheLastGenerationThatWasAcknowledged) {
   FakeController controller;

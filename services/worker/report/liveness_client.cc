@@ -67,6 +67,8 @@ Status LivenessClient::WaitUntilHeard(int wake_fd, const std::atomic<bool>& stop
 
 void LivenessClient::Run() {
   log::ThisThread().rank = options_.rank;
+  // Another controller may count its sessions from 1 again, as the one before did.
+  if (options_.arrivals != nullptr) (void)options_.arrivals->Take();
   if (options_.tracer != nullptr) {
     options_.tracer->SetController({options_.rank, options_.controller, options_.watch});
   }

@@ -43,8 +43,8 @@ class LivenessClient {
     uint64_t watch = 0;  // the same
     std::chrono::milliseconds heartbeat_interval{500};
     std::chrono::milliseconds controller_timeout{10'000};
-    // What heartbeats tell, where signs of life are noted, and who takes part in timelines; all
-    // outlive this object, and may be null.
+    // What heartbeats tell (but for what was noted before), where signs of life are noted, and who
+    // takes part in timelines; all outlive this object, and may be null.
     ArrivalLog* arrivals = nullptr;
     LivenessHealth* liveness_health = nullptr;
     Tracer* tracer = nullptr;

@@ -52,8 +52,8 @@ int SafeCall(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result
   }
   if (status.ok()) return 0;
   const bool is_argument = status.code() == StatusCode::kInvalidArgument;
-  TVMFFIErrorSetRaisedFromCStr(is_argument ? "ValueError" : "RuntimeError",
-                               (function.name() + ": " + std::string(Message(status))).c_str());
+  RaiseFfi(is_argument ? "ValueError" : "RuntimeError",
+           function.name() + ": " + std::string(Message(status)));
   return -1;
 }
 

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "runtime/module/ffi_object.h"
@@ -104,6 +106,15 @@ const StatusOr<std::set<std::string>>& NamesBeforeModules() {
   return names;
 }
 
+// tvm-ffi gives an error the stack of where it was raised. For the first one it reads the symbols
+// of the whole process, which takes up to seconds: better now, beside other work. An error that
+// comes meanwhile waits for the rest of it.
+void PrepareStacks() {
+  static std::once_flag once;
+  std::call_once(
+      once, [] { std::thread([] { (void)TVMFFIBacktrace(nullptr, 0, nullptr, 0); }).detach(); });
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<Function>> FindGlobalFunction(std::string_view name) {
@@ -138,6 +149,7 @@ StatusOr<std::shared_ptr<Module>> LoadModule(const std::string& path,
     dlclose(library);
     return InvalidArgument("module ", file, " cannot be loaded: ", Message(object.status()));
   }
+  PrepareStacks();
   return std::shared_ptr<Module>(
       std::make_shared<FfiModule>(file, FfiRef::Share(object->get().v_obj), library));
 }

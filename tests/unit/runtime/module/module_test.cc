@@ -329,6 +329,13 @@ TEST_F(ModuleTest, ErrorsKeepKindAndMessage) {
   ExpectError("throw_std", {}, StatusCode::kInternal, "raised RuntimeError: out of luck");
 }
 
+// The stack of what was thrown is gone; to look for it took as long as to read all symbols.
+TEST_F(ModuleTest, ErrorsOfTheKitHaveNoStack) {
+  const Status status = Call("throw_std", {}).status();
+  EXPECT_EQ(Message(status), "raised RuntimeError: out of luck");
+  EXPECT_EQ(Backtrace(status), "");
+}
+
 TEST_F(ModuleTest, BacktraceTravelsBesideTheMessage) {
   const Status status = Call("raise_with_backtrace", {}).status();
   EXPECT_EQ(Message(status), "raised ValueError: bad");

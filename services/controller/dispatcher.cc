@@ -77,6 +77,9 @@ Status Dispatcher::Dispatch(const control::PeerName& client, const control::Iden
     case wire::ClientMessage::CLOSE_SESSION:
       parts_.ender.HandleClose(client, reader.getCloseSession());
       return OkStatus();
+    case wire::ClientMessage::END_SESSION:
+      parts_.ender.HandleEnd(client, sender, reader.getEndSession());
+      return OkStatus();
     case wire::ClientMessage::RESET_SESSION:
       return parts_.commands.HandleReset(client, reader.getResetSession());
     case wire::ClientMessage::KEEP_ALIVE:

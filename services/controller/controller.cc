@@ -107,7 +107,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
           std::move(channels.liveness), options.workers,
           LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
                                    std::max(kJoiningTimeout, options.worker_timeout),
-                                   options.worker_timeout},
+                                   options.worker_timeout, client_endpoint_},
           [this](const WorkerLoss&) {
             std::lock_guard lock(events_mutex_);
             WakeLoop();
@@ -137,7 +137,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
                        *reach_back_,
                        *metrics_,
                        std::move(channels.client_gate),
-                       {liveness_endpoint_, incarnation_}},
+                       {liveness_endpoint_, incarnation_, client_endpoint_, worker_endpoint_}},
           [this](const std::string& reason) { RequestStop(reason); })) {
   dispatcher_->parts().outbox.SendWhenFull([this] { Flush(); });
   log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",

@@ -33,7 +33,8 @@ Parts::Parts(const Surroundings& outside)
         if (inquiry.about_registers) return registers.Send(inquiry);
         status.Send(inquiry.client, inquiry.request, inquiry.reports);
       }),
-      status(tools, outbox, outside.liveness, sessions, order, inquiries, unread, outside.metrics),
+      status(tools, outbox, outside.liveness, sessions, order, inquiries, unread, outside.metrics,
+             command_watch),
       registers(tools, outbox, outside.liveness, sessions, inquiries, unread),
       traces(tools, tracing, outbox, outside.liveness, unread) {}
 

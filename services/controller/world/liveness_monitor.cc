@@ -162,6 +162,13 @@ void LivenessMonitor::ReceiveAll() {
   while (channel_->Receive(&from, &message)) {
     if (message.empty()) continue;
     const int64_t received = trace::Now();
+    if (!control::HasTag(message[0], control::Protocol::kLiveness)) {
+      std::optional<control::Frame> answer = control::AnswerToStranger(
+          message[0], control::Protocol::kLiveness, control::Protocol::kLiveness,
+          "the controller's client port is " + options_.client_endpoint);
+      if (answer.has_value()) (void)channel_->Send({&from, 1}, {*std::move(answer)});
+      continue;
+    }
     // What cannot be read is dropped: a worker that only sends such is lost soon enough.
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {

@@ -40,6 +40,8 @@ class LivenessMonitor final : public Liveness {
     // As in WatchedWorkers::Patience.
     std::chrono::milliseconds joining_timeout{5000};
     std::chrono::milliseconds worker_timeout{2000};
+    // What a client that takes this socket for the controller's is told.
+    std::string client_endpoint{};
   };
   using OnLost = std::function<void(const WorkerLoss&)>;
   using OnReport = std::function<void(const WorkerReport&)>;

@@ -127,6 +127,7 @@ control::Frame World::WelcomeFor(Rank rank, bool forget) const {
     welcome.setSequence(order_.last());
     welcome.setForget(forget);
     welcome.setCommunicator(tools_.options.communicator);
+    welcome.setClientEndpoint(address_.client_endpoint);
     auto host = welcome.initControllerHost();
     host.setName(ThisHost().name);
     host.setId(ThisHost().id);

@@ -32,10 +32,12 @@
 
 namespace lockstep::controller {
 
-// Where workers send heartbeats to, and the epoch in which this controller was started.
+// Where others connect to, and the epoch in which this controller was started.
 struct ControllerAddress {
   std::string liveness_endpoint;
   Epoch incarnation;
+  std::string client_endpoint{};
+  std::string worker_endpoint{};
 };
 
 // Threads: one at a time. What it is made of must outlive it.

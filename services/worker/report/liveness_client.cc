@@ -130,7 +130,14 @@ void LivenessClient::SendPosted() {
 void LivenessClient::Receive() {
   control::Message message;
   while (channel_->Receive(&message)) {
+    // Only a controller's words are a sign that it lives.
     if (message.empty()) continue;
+    if (const Status from_controller =
+            control::CheckProtocol(message[0], control::Protocol::kLiveness);
+        !from_controller.ok()) {
+      dropped_.Warn("a message on the liveness socket was dropped: ", Message(from_controller));
+      continue;
+    }
     last_heard_ = Deadline::Clock::now();
     if (options_.liveness_health != nullptr)
       options_.liveness_health->NoteControllerHeard(last_heard_);

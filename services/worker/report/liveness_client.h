@@ -15,6 +15,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
@@ -92,6 +93,7 @@ class LivenessClient {
   std::atomic<bool> stopping_{false};
   Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
   bool ended_ = false;                                               // the thread's own
+  log::Limit dropped_;                                               // the thread's own
 
   std::mutex posted_mutex_;
   std::vector<control::Frame> posted_;

@@ -70,10 +70,11 @@ std::string Describe(wire::ControllerMessage::Reader reader) {
 
 std::string Describe(const control::Message& message) {
   std::string text;
-  (void)control::DecodeMessage<wire::ControllerMessage>(message[0], [&](auto reader) {
+  const Status read = control::DecodeMessage<wire::ControllerMessage>(message[0], [&](auto reader) {
     text = Describe(reader);
     return OkStatus();
   });
+  if (!read.ok()) text = Message(read);
   return message.size() > 1 ? text + " with a body" : text;
 }
 
@@ -107,42 +108,45 @@ std::string DescribeBody(const control::Frame& body) {
 
 std::string DescribeEnvelope(const control::Message& message) {
   std::string text;
-  (void)control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader reader) {
-    switch (reader.which()) {
-      case wire::Envelope::WELCOME: {
-        auto welcome = reader.getWelcome();
-        text = "welcome rank " + std::to_string(welcome.getRank()) + " epoch " +
-               std::to_string(reader.getEpoch());
-        for (auto session : welcome.getSessions()) {
-          text += " session " + std::to_string(session.getSession()) + "." +
-                  std::to_string(session.getGeneration()) + " at " +
-                  std::to_string(session.getNextCommand());
+  const Status read =
+      control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader reader) {
+        switch (reader.which()) {
+          case wire::Envelope::WELCOME: {
+            auto welcome = reader.getWelcome();
+            text = "welcome rank " + std::to_string(welcome.getRank()) + " epoch " +
+                   std::to_string(reader.getEpoch());
+            for (auto session : welcome.getSessions()) {
+              text += " session " + std::to_string(session.getSession()) + "." +
+                      std::to_string(session.getGeneration()) + " at " +
+                      std::to_string(session.getNextCommand());
+            }
+            if (welcome.getForget()) text += " forget";
+            break;
+          }
+          case wire::Envelope::REFUSED:
+            text = "refused " + Describe(reader.getRefused().getError());
+            break;
+          case wire::Envelope::SHUTDOWN:
+            text = "shutdown: " + control::ToString(reader.getShutdown());
+            break;
+          case wire::Envelope::WAITING:
+            text = "wait";
+            break;
+          case wire::Envelope::OUT_OF_REACH:
+            text = "out of reach: " + control::ToString(reader.getOutOfReach());
+            break;
+          case wire::Envelope::BATCH:
+            text = std::to_string(reader.getSequence()) + ": session " +
+                   std::to_string(reader.getSession()) + "." +
+                   std::to_string(reader.getGeneration()) +
+                   (reader.getFirstCommand() == 0
+                        ? " " + DescribeBody(message[1])
+                        : " command " + std::to_string(reader.getFirstCommand()));
+            break;
         }
-        if (welcome.getForget()) text += " forget";
-        break;
-      }
-      case wire::Envelope::REFUSED:
-        text = "refused " + Describe(reader.getRefused().getError());
-        break;
-      case wire::Envelope::SHUTDOWN:
-        text = "shutdown: " + control::ToString(reader.getShutdown());
-        break;
-      case wire::Envelope::WAITING:
-        text = "wait";
-        break;
-      case wire::Envelope::OUT_OF_REACH:
-        text = "out of reach: " + control::ToString(reader.getOutOfReach());
-        break;
-      case wire::Envelope::BATCH:
-        text = std::to_string(reader.getSequence()) + ": session " +
-               std::to_string(reader.getSession()) + "." + std::to_string(reader.getGeneration()) +
-               (reader.getFirstCommand() == 0
-                    ? " " + DescribeBody(message[1])
-                    : " command " + std::to_string(reader.getFirstCommand()));
-        break;
-    }
-    return OkStatus();
-  });
+        return OkStatus();
+      });
+  if (!read.ok()) text = Message(read);
   return text;
 }
 
@@ -170,7 +174,7 @@ void PartsFixture::Start(Epoch incarnation) {
                    reachability_,
                    *metrics_,
                    gate_,
-                   {"tcp://liveness", incarnation}},
+                   {"tcp://liveness", incarnation, "tcp://controller:1", "tcp://controller:2"}},
       [this](const std::string& reason) { shutdowns_.push_back(reason); });
   dispatcher_->HandleTimers();
 }

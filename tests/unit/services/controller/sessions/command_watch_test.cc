@@ -63,6 +63,36 @@ TEST_F(CommandWatchTest, WorkerThatExecutesOneCommandForLongIsStuck) {
   EXPECT_FALSE(IsStuck(activity, 1s)) << "it may be waiting for others";
 }
 
+TEST_F(CommandWatchTest, AFunctionThatIsAlwaysSlowIsNotStuck) {
+  WorkerActivity& activity = liveness_.heard[1].activity;
+  activity.launched = 7;
+  activity.since = 1500ms;
+  parts().command_watch.Look();
+  EXPECT_TRUE(parts().command_watch.IsStuck(activity)) << "nothing is known of it yet";
+  activity.launched = 8;  // the first has ended, and the function is called again
+  activity.since = 10ms;
+  parts().command_watch.Look();
+  EXPECT_EQ(parts().command_watch.LongestBefore(activity), 1500ms);
+  activity.since = 2900ms;
+  EXPECT_FALSE(parts().command_watch.IsStuck(activity));
+  activity.since = 3100ms;
+  EXPECT_TRUE(parts().command_watch.IsStuck(activity)) << "that is longer than ever";
+  activity.what = "another";
+  activity.since = 1100ms;
+  EXPECT_TRUE(parts().command_watch.IsStuck(activity));
+}
+
+TEST_F(CommandWatchTest, WhatWasAbortedSaysNothingAboutHowLongAFunctionTakes) {
+  WorkerActivity& activity = liveness_.heard[1].activity;
+  activity.launched = 7;
+  activity.since = 2100ms;
+  parts().command_watch.Look();  // longer than the session allows
+  ASSERT_FALSE(session(id_).failure.ok());
+  activity.launched = 8;
+  parts().command_watch.Look();
+  EXPECT_EQ(parts().command_watch.LongestBefore(activity), 0ms);
+}
+
 TEST_F(CommandWatchTest, LateAnswerNamesTheRankThatExecutesSomethingOfItsOwn) {
   liveness_.heard[0].activity.kind = WorkerActivity::Kind::kCollective;
   const control::RemoteError error = LateError(parts().membership, liveness_, id_, {0, 1});

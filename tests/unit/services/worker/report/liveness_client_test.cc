@@ -18,6 +18,7 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/control/worker_report_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/bulk.capnp.h"
 #include "schemas/membership.capnp.h"
 #include "tests/support/patience.h"
 
@@ -180,6 +181,23 @@ TEST_F(LivenessClientTest, ItsThreadsPulseIsFelt) {
   EXPECT_EQ(liveness_health_.interval(), 5ms);
   client_.reset();
   EXPECT_EQ(liveness_health_.SinceRound(), 0s) << "it rests";
+}
+
+// Its port may be another process's by now.
+TEST_F(LivenessClientTest, OnlyAControllersWordsAreASignOfLife) {
+  Start(50ms);
+  const Deadline deadline = Deadline::After(support::kLong);
+  const auto is_lost = [&] {
+    std::lock_guard lock(mutex_);
+    return times_lost_ > 0;
+  };
+  while (!is_lost() && !deadline.Expired()) {
+    NextHeartbeat();
+    Send(control::EncodeMessage<wire::BulkReply>(
+        [](wire::BulkReply::Builder reply) { reply.setTicket(73); }));
+  }
+  EXPECT_TRUE(is_lost());
+  EXPECT_EQ(Wait(Deadline::After(0s)).code(), StatusCode::kDeadlineExceeded);
 }
 
 // The test's own thread is the one that executes: it is in this function meanwhile.

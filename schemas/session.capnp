@@ -118,6 +118,7 @@ struct Batch {
   # Followed by a frame with the body (see control.capnp).
   session @0 :UInt32;
   generation @1 :UInt32;
+  # One that has not begun fails the session: the client takes a reset for done that was lost or refused.
   firstCommand @2 :UInt64;
   # From 1; see Envelope.
   request @3 :UInt64;
@@ -159,7 +160,7 @@ struct CloseSession {
 struct ResetSession {
   session @0 :UInt32;
   generation @1 :UInt32;
-  # The new generation: the old one + 1.
+  # The new generation: the old one + 1, or some more where resets before it were not answered.
   request @2 :UInt64;
   timeoutMillis @3 :UInt64;
   nextCommand @4 :UInt64;

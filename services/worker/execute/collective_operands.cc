@@ -16,7 +16,7 @@ using tensor::Tensor;
 void CollectiveOperands::DropDestination() {
   if (data_ == nullptr || !data_->RecvMayStillChange() || command_.getMakeDestination()) return;
   const RegisterId id = RegisterId::FromPacked(command_.getDestination());
-  const Status killed = context_.session.registers().Kill(id);
+  const Status killed = context_.session.Kill(id);
   log::Warn("register ", id.Packed(),
             " holds no value any more: a rank that was stopped may still write to it",
             killed.ok() ? "" : "; " + Message(killed));
@@ -91,8 +91,8 @@ StatusOr<std::optional<int64_t>> CollectiveOperands::DestinationElements() const
 
 Status CollectiveOperands::Keep() {
   if (destination_.IsNull()) return OkStatus();
-  return context_.session.registers().Write(RegisterId::FromPacked(command_.getDestination()),
-                                            std::move(destination_));
+  return context_.session.Write(RegisterId::FromPacked(command_.getDestination()),
+                                std::move(destination_));
 }
 
 }  // namespace lockstep::worker

@@ -260,15 +260,14 @@ SessionId PartsFixture::Open(const control::PeerName& client,
   return ids.empty() ? SessionId() : ids.back();
 }
 
-Status PartsFixture::Batch(const control::PeerName& client, SessionId id, uint64_t first,
-                           uint64_t request, uint32_t count, size_t body_bytes) {
+Status PartsFixture::Batch(const control::PeerName& client, SessionId id, Generation generation,
+                           uint64_t first, uint64_t request, uint32_t count, size_t body_bytes) {
   const std::string body(body_bytes, 'b');
   const control::Message message = {
       control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
         auto batch = builder.initBatch();
         batch.setSession(id.value);
-        batch.setGeneration(parts().sessions.Find(id) == nullptr ? 0
-                                                                 : session(id).generation.value);
+        batch.setGeneration(generation.value);
         batch.setFirstCommand(first);
         batch.setCommandCount(count);
         batch.setRequest(request);

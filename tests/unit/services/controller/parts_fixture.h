@@ -76,7 +76,12 @@ class PartsFixture : public testing::Test {
                  const std::function<void(wire::OpenSession::Builder)>& fill = {});
   // Of one command; `request` 0: nothing answers.
   Status Batch(const control::PeerName& client, SessionId id, uint64_t first, uint64_t request = 0,
-               uint32_t count = 1, size_t body_bytes = 64);
+               uint32_t count = 1, size_t body_bytes = 64) {
+    return Batch(client, id, GenerationOf(id), first, request, count, body_bytes);
+  }
+  // The same in a generation that need not be the session's.
+  Status Batch(const control::PeerName& client, SessionId id, Generation generation, uint64_t first,
+               uint64_t request = 0, uint32_t count = 1, size_t body_bytes = 64);
   Status Reset(const control::PeerName& client, SessionId id, uint32_t generation, uint64_t request,
                uint64_t next_command = 0, uint64_t sent_bytes = 0);
   void Close(const control::PeerName& client, SessionId id, uint64_t request,
@@ -112,6 +117,10 @@ class PartsFixture : public testing::Test {
   std::unique_ptr<Dispatcher> dispatcher_;
 
  private:
+  // 0 if there is no such session.
+  Generation GenerationOf(SessionId id) {
+    return parts().sessions.Find(id) == nullptr ? Generation() : session(id).generation;
+  }
   // What was put into the outbox, or an abort.
   struct Said {
     Outbox::Item item;

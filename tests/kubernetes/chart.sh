@@ -64,7 +64,7 @@ refuses() {
   local helm
   printf '%s\n' "$1" >"$WORK/values.yaml"
   for helm in "${HELMS[@]}"; do
-    ! "$helm" template demo "$CHART" --values "$WORK/values.yaml" >/dev/null 2>"$WORK/log" || fail "$helm takes $1"
+    ! "$helm" template demo "$CHART" --set image.repository=registry.example/lockstep --values "$WORK/values.yaml" >/dev/null 2>"$WORK/log" || fail "$helm takes $1"
     grep -qF "$2" "$WORK/log" || fail "$helm refuses $1, and does not say: $2"
   done
 }

@@ -35,6 +35,7 @@ main() {
   has_a_true_readme
   promtool check rules "$CHART/alerts/lockstep.yaml" >"$WORK/log" 2>&1 || fail "the alerts"
   promtool test rules "$ROOT"/tests/kubernetes/alerts/*.yaml >"$WORK/log" 2>&1 || fail "tests of the alerts"
+  /usr/bin/python3 -B "$ROOT/tests/kubernetes/clusters_apart_test.py" >"$WORK/log" 2>&1 || fail "dashboards of several clusters"
   echo "The chart can be read."
 }
 

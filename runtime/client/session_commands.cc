@@ -135,10 +135,17 @@ Status CheckValue(const SessionCore& core, const Value& value) {
   return CheckParts(core, value);
 }
 
+// Kinds before kShape need no look.
+static_assert(std::min({Argument::Kind::kShape, Argument::Kind::kDRef, Argument::Kind::kTensor,
+                        Argument::Kind::kValue, Argument::Kind::kTooLarge}) ==
+              Argument::Kind::kShape);
+
 Status CheckArguments(const SessionCore& core, absl::Span<const Argument> arguments) {
   size_t payload_bytes = 0;
   for (const Argument& argument : arguments) {
     payload_bytes += PayloadBytes(argument);
+    if (argument.kind() < Argument::Kind::kShape) [[likely]]
+      continue;
     if (argument.kind() == Argument::Kind::kDRef) {
       LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(argument.object<DRef>(), "an argument"));
       continue;

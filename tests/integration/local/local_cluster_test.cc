@@ -86,6 +86,19 @@ TEST_P(LocalClusterTest, TwoClustersLiveSideBySideAndOneAfterTheOther) {
   EXPECT_TRUE(tmp_.IsEmpty());
 }
 
+TEST_P(LocalClusterTest, ASessionHasNoMoreBytesThanTheOptionsSay) {
+  LocalClusterOptions options = Options(GetParam(), 1);
+  options.max_session_bytes = 1000;
+  auto cluster = LocalCluster::Start(options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto session = (*cluster)->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto fits = session->Empty({1000}, DType::kUInt8);
+  EXPECT_TRUE(session->SyncAll().ok());
+  const auto too_much = session->Empty({1}, DType::kUInt8);
+  EXPECT_NE(Message(session->SyncAll()).find("max_session_bytes"), std::string::npos);
+}
+
 TEST_P(LocalClusterTest, DestructionStopsIt) {
   std::vector<pid_t> pids;
   {

@@ -109,9 +109,12 @@ struct SessionOpened {
   maxBatchBytes @8 :UInt64;
   # Largest body that is accepted.
   record @9 :M.SessionRecord;
-  # As it goes on; `consumedBytes` is what was sent on so far.
+  # As it goes on; `consumedBytes` is what was sent on so far, consumed or not (see underWayBytes).
   replaced @10 :List(Replacement);
   # See WorkersReplaced. Here as well, because a client that attaches asks at once what was lost.
+  underWayBytes @11 :UInt64;
+  # Of the record's `consumedBytes`: what the slowest worker has yet to consume. It takes room in the
+  # window of a client that attaches, until Credit says that it is consumed.
 }
 
 struct Batch {

@@ -72,7 +72,8 @@ struct SessionOptions {
   // Noticed within a second. 0: a command may take as long as it likes.
   std::chrono::milliseconds command_timeout{0};
   // The registers outlive this client for so long, if it detaches or vanishes, for another to
-  // attach. 0: what a vanished client held is freed when its lease is over.
+  // attach. 0: what a vanished client held is freed when its lease is over, or its process is seen
+  // to have ended.
   std::chrono::milliseconds keep_for{0};
   // Copies to and from worker-0 are made in its memory where this process can map that; false: they
   // go through its bulk socket all the same.

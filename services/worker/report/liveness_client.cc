@@ -151,6 +151,7 @@ void LivenessClient::Receive() {
                 Unavailable("the controller was restarted: the one of epoch ",
                             reader.getHeartbeat().getController(), " answers where that of epoch ",
                             options_.controller, " welcomed this worker"));
+            return OkStatus();  // the rest is about worlds of its own
           }
           if (reader.isDismissed()) {
             End(callbacks_.dismissed,

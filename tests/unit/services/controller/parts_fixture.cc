@@ -20,7 +20,11 @@ std::string Describe(wire::Error::Reader reader) {
 std::string Describe(wire::ControllerMessage::Reader reader) {
   switch (reader.which()) {
     case wire::ControllerMessage::SESSION_OPENED:
-      return "opened " + std::to_string(reader.getSessionOpened().getSession());
+      return "opened " + std::to_string(reader.getSessionOpened().getSession()) +
+             (reader.getSessionOpened().getUnderWayBytes() == 0
+                  ? ""
+                  : ", " + std::to_string(reader.getSessionOpened().getUnderWayBytes()) +
+                        " bytes under way");
     case wire::ControllerMessage::REFUSED:
       return std::string(reader.getRefused().getResume() ? "refused to resume " : "refused ") +
              Describe(reader.getRefused().getError());
@@ -157,10 +161,11 @@ PartsFixture::PartsFixture() {
   options_.workers = 2;
   liveness_.on_abort = [this](const FakeLiveness::Aborted& abort) {
     Collect();
-    said_.push_back({{},
-                     std::to_string(abort.session.value) + "." +
-                         std::to_string(abort.generation.value) + " from " +
-                         std::to_string(abort.from_command) + ": " + abort.cause.message});
+    said_.push_back(
+        {{},
+         std::to_string(abort.session.value) + "." + std::to_string(abort.generation.value) +
+             " from " + std::to_string(abort.from_command) + ": " + abort.cause.message +
+             (abort.only.has_value() ? " (rank " + std::to_string(*abort.only) + ")" : "")});
   };
 }
 
@@ -170,6 +175,7 @@ void PartsFixture::Start(Epoch incarnation) {
   dispatcher_ = std::make_unique<Dispatcher>(
       Surroundings{options_,
                    clock_,
+                   processes_,
                    liveness_,
                    reachability_,
                    *metrics_,

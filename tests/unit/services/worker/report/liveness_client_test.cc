@@ -356,6 +356,24 @@ TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced
               AllOf(HasSubstr("restarted"), HasSubstr("epoch 7"), HasSubstr("epoch 6")));
 }
 
+TEST_F(LivenessClientTest, BrokenWorldsOfAnotherControllerAreNotTold) {
+  Start(kNever);
+  NextHeartbeat();
+  const auto tell = [&](uint64_t controller, uint64_t broken) {
+    Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+      auto beacon = message.initHeartbeat();
+      beacon.setRank(-1);
+      beacon.setController(controller);
+      beacon.setBroken(broken);
+    }));
+  };
+  tell(7, 99);
+  tell(6, 66);
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return broken_ != Epoch(); }));
+  EXPECT_EQ(broken_, Epoch(66));
+}
+
 TEST_F(LivenessClientTest, BrokenWorldsAreTold) {
   Start(kNever);
   NextHeartbeat();

@@ -69,7 +69,8 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
       start_(ReadStart(opened.getRecord())),
       workers_(ReadPeers(opened.getWorkers())),
       replaced_(ReadReplaced(opened.getReplaced())),
-      flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes()),
+      flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes(),
+            opened.getUnderWayBytes()),
       generation_(start_.generation),
       begun_(start_.generation),
       next_command_(start_.next_command),
@@ -267,7 +268,8 @@ void Link::HandleResumed(wire::SessionOpened::Reader opened) {
   facts_.controller = Epoch(opened.getController());
   workers_ = ReadPeers(opened.getWorkers());
   replaced_ = ReadReplaced(opened.getReplaced());
-  flow_ = FlowWindow(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes());
+  flow_ = FlowWindow(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes(),
+                     opened.getUnderWayBytes());
   resuming_ = Epoch();
   sent_ = 0;
   received_ = 1;

@@ -31,9 +31,9 @@ namespace lockstep::client {
 // Threads: one at a time.
 class FlowWindow {
  public:
-  // `sent` bytes were sent before, by another client, and are taken for consumed.
-  explicit FlowWindow(uint64_t window_bytes, uint64_t sent = 0)
-      : window_(window_bytes), sent_(sent), consumed_(sent) {}
+  // `sent` bytes were sent before, by another client, of which `under_way` are yet to be consumed.
+  explicit FlowWindow(uint64_t window_bytes, uint64_t sent = 0, uint64_t under_way = 0)
+      : window_(window_bytes), sent_(sent), consumed_(sent - std::min(under_way, sent)) {}
 
   // True if another command may join the `open` bytes that are yet to be sent. What is on its way
   // thus exceeds the window by less than one batch, and a batch larger than the window can be sent.

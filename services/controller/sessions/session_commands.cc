@@ -154,7 +154,7 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
     return OkStatus();
   }
   if (session->failure.ok()) {
-    failures_.Fail(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
+    failures_.GiveUp(*session);
   } else {
     // Workers that have not heard it would not hear of it after the reset.
     failures_.AbortOnWorkers(*session);
@@ -164,11 +164,13 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
                    tools_.timers.After(reset.getTimeoutMillis()), now);
   tools_.counts.resets.Add();
   tools_.tracing.Mark("session reset", session->id);
+  const Generation before = session->generation;
   session->generation = Generation(reset.getGeneration());
   if (session->commands.Reset(reset.getNextCommand(), reset.getSentBytes())) {
     messenger_.TellCredit(*session);
   }
   session->failure = control::RemoteError();
+  failures_.KeepPast(*session, before, failed_from);
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     auto reset_order = command.initReset();
     reset_order.setGeneration(session->generation.value);

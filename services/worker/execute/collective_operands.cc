@@ -82,6 +82,13 @@ StatusOr<Tensor> CollectiveOperands::Destination(DType dtype, const Shape& shape
   return tensor;
 }
 
+StatusOr<std::optional<int64_t>> CollectiveOperands::DestinationElements() const {
+  if (command_.getMakeDestination()) return std::optional<int64_t>();
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor tensor,
+                            TensorIn(command_.getDestination(), "destination"));
+  return std::optional<int64_t>(tensor.NumElements());
+}
+
 Status CollectiveOperands::Keep() {
   if (destination_.IsNull()) return OkStatus();
   return context_.session.Write(RegisterId::FromPacked(command_.getDestination()),

@@ -151,12 +151,22 @@ Status CommandRunner::Sync(SessionState& session) {
   return OkStatus();
 }
 
+// A built-in one, or what a module has registered for the whole process.
+StatusOr<std::shared_ptr<module::Function>> CommandRunner::FindFunction(
+    const std::string& name) const {
+  StatusOr<std::shared_ptr<module::Function>> builtin = functions_.Find(name);
+  if (builtin.ok()) return builtin;
+  StatusOr<std::shared_ptr<module::Function>> registered = module::FindGlobalFunction(name);
+  // The names that are near are told by the table.
+  return registered.status().code() == StatusCode::kNotFound ? builtin : registered;
+}
+
 Status CommandRunner::GetFunction(SessionState& session, wire::Command::GetFunction::Reader get) {
   running_.Name("get function");
   const std::string name = control::ToString(get.getName());
   std::shared_ptr<module::Function> function;
   if (get.getModule() == 0) {
-    LOCKSTEP_ASSIGN_OR_RETURN(function, functions_.Find(name));
+    LOCKSTEP_ASSIGN_OR_RETURN(function, FindFunction(name));
   } else {
     const RegisterId id = RegisterId::FromPacked(get.getModule());
     LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value* const value, session.registers().Read(id));

@@ -63,6 +63,7 @@ class CommandRunner {
  private:
   Status Call(SessionState& session, wire::Command::Call::Reader call);
   Status Sync(SessionState& session);
+  StatusOr<std::shared_ptr<module::Function>> FindFunction(const std::string& name) const;
   Status GetFunction(SessionState& session, wire::Command::GetFunction::Reader get);
   Status LoadModule(SessionState& session, wire::Command::LoadModule::Reader load);
   Status Empty(SessionState& session, wire::Command::Empty::Reader empty);

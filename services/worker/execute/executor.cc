@@ -17,10 +17,16 @@ namespace {
 
 // Of one session's registers.
 registers::RegisterFile::Limits LimitsOf(const WorkerOptions& options) {
-  size_t bytes = options.max_session_bytes;
-  // What a GPU has is known to its allocator.
-  if (bytes == 0) bytes = options.device == kCpuDevice ? options.arena_bytes : SIZE_MAX;
-  return {static_cast<uint32_t>(options.max_registers), bytes};
+  registers::RegisterFile::Limits limits;
+  limits.registers = static_cast<uint32_t>(options.max_registers);
+  if (options.max_session_bytes > 0) {
+    limits.bytes = options.max_session_bytes;
+  } else if (options.device == kCpuDevice) {
+    // One session may fill the arena; what a GPU has is known to its allocator.
+    limits.bytes = options.arena_bytes;
+    limits.bytes_setting = tensor::kArenaSetting;
+  }
+  return limits;
 }
 
 }  // namespace

@@ -134,7 +134,14 @@ void LivenessClient::SendPosted() {
 void LivenessClient::Receive() {
   control::Message message;
   while (channel_->Receive(&message)) {
+    // Only a controller's words are a sign that it lives.
     if (message.empty()) continue;
+    if (const Status from_controller =
+            control::CheckProtocol(message[0], control::Protocol::kLiveness);
+        !from_controller.ok()) {
+      dropped_.Warn("a message on the liveness socket was dropped: ", Message(from_controller));
+      continue;
+    }
     const auto heard = Deadline::Clock::now();
     silence_.Hear(heard);
     if (options_.liveness_health != nullptr) options_.liveness_health->NoteControllerHeard(heard);
@@ -146,6 +153,7 @@ void LivenessClient::Receive() {
                 Unavailable("the controller was restarted: the one of epoch ",
                             reader.getHeartbeat().getController(), " answers where that of epoch ",
                             options_.controller, " welcomed this worker"));
+            return OkStatus();  // the rest is about worlds of its own
           }
           if (reader.isDismissed()) {
             End(callbacks_.dismissed,

@@ -15,6 +15,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/log.h"
 #include "runtime/base/silence.h"
 #include "runtime/base/status.h"
 #include "runtime/control/activity_page.h"
@@ -94,6 +95,7 @@ class LivenessClient {
   std::atomic<bool> stopping_{false};
   Silence silence_;     // of the controller; the thread's own
   bool ended_ = false;  // the thread's own
+  log::Limit dropped_;  // the thread's own
 
   std::mutex posted_mutex_;
   std::vector<control::Frame> posted_;

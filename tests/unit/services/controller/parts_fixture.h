@@ -99,7 +99,8 @@ class PartsFixture : public testing::Test {
   std::vector<std::string> ToClient(const control::PeerName& client);
   std::vector<std::string> ToWorker(const control::PeerName& worker);
   std::vector<std::string> ToAllWorkers();
-  // What liveness was told to abort: "session.generation from command: cause".
+  // What liveness was told to abort: "session.generation from command: cause", and " (rank N)"
+  // where it was to tell one alone.
   std::vector<std::string> Aborts();
   // All of it in the order in which it was said, whatever its way: "c: failed ...", "all: 3: ...",
   // "abort 1.0 from 3: ...".
@@ -108,6 +109,7 @@ class PartsFixture : public testing::Test {
   void Forget();
 
   FakeClock clock_;
+  FakeProcesses processes_;
   FakeLiveness liveness_;
   FakeReachability reachability_;
   std::shared_ptr<FakeGate> gate_;           // null: no client is asked for a key

@@ -32,6 +32,20 @@ TEST_F(ExecutorTest, ArgumentsAreNotKeptWhenACallCannotBeMade) {
   EXPECT_EQ(live(), 0u);
 }
 
+// Without max_session_bytes a session may have the whole arena: that is the setting to raise.
+TEST_F(ExecutorTest, ATensorLargerThanTheArenaIsToldWhichSettingLimitsIt) {
+  OpenSession();
+  Run([&](auto command) {
+    auto empty = command.initEmpty();
+    empty.setDtype(wire::DType::UINT8);
+    empty.initShape(1).set(0, static_cast<int64_t>(options_.arena_bytes) + 1);
+    empty.setResult(kTensor.Packed());
+  });
+  EXPECT_EQ(Failure().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(Failure()), HasSubstr("raise the limit (arena_bytes, "));
+  EXPECT_THAT(Message(Failure()), testing::Not(HasSubstr("max_session_bytes")));
+}
+
 TEST_F(ExecutorTest, ClosingASessionFreesItsTensors) {
   OpenSession();
   MakeTensor();

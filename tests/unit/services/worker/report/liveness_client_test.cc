@@ -19,6 +19,7 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/control/worker_report_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/bulk.capnp.h"
 #include "schemas/membership.capnp.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/patience.h"
@@ -206,6 +207,23 @@ TEST_F(LivenessClientTest, ItsThreadsPulseIsFelt) {
   EXPECT_EQ(liveness_health_.SinceRound(), 0s) << "it rests";
 }
 
+// Its port may be another process's by now.
+TEST_F(LivenessClientTest, OnlyAControllersWordsAreASignOfLife) {
+  Start(50ms);
+  const Deadline deadline = Deadline::After(support::kLong);
+  const auto is_lost = [&] {
+    std::lock_guard lock(mutex_);
+    return times_lost_ > 0;
+  };
+  while (!is_lost() && !deadline.Expired()) {
+    NextHeartbeat();
+    Send(control::EncodeMessage<wire::BulkReply>(
+        [](wire::BulkReply::Builder reply) { reply.setTicket(73); }));
+  }
+  EXPECT_TRUE(is_lost());
+  EXPECT_EQ(Wait(Deadline::After(0s)).code(), StatusCode::kDeadlineExceeded);
+}
+
 // The test's own thread is the one that executes: it is in this function meanwhile.
 TEST_F(LivenessClientTest, ProbesAreAnsweredWithTheStack) {
   activity_.Launch(SessionId(4), 7);
@@ -352,6 +370,24 @@ TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced
   EXPECT_EQ(why_lost_.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(why_lost_),
               AllOf(HasSubstr("restarted"), HasSubstr("epoch 7"), HasSubstr("epoch 6")));
+}
+
+TEST_F(LivenessClientTest, BrokenWorldsOfAnotherControllerAreNotTold) {
+  Start(kNever);
+  NextHeartbeat();
+  const auto tell = [&](uint64_t controller, uint64_t broken) {
+    Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+      auto beacon = message.initHeartbeat();
+      beacon.setRank(-1);
+      beacon.setController(controller);
+      beacon.setBroken(broken);
+    }));
+  };
+  tell(7, 99);
+  tell(6, 66);
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return broken_ != Epoch(); }));
+  EXPECT_EQ(broken_, Epoch(66));
 }
 
 TEST_F(LivenessClientTest, BrokenWorldsAreTold) {

@@ -57,8 +57,7 @@ class LivenessClient {
     // The world of this epoch has lost a worker: this worker must not wait for its ranks any more.
     std::function<void(Epoch)> world_broken;
     // The controller has been silent for controller_timeout while this process ran, or another one
-    // has taken its place.
-    // Called once, or the next instead.
+    // has taken its place. Called once, or the next instead.
     std::function<void(const Status& why)> controller_lost;
     // The controller has given this worker up.
     std::function<void(const Status& why)> dismissed;

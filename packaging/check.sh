@@ -20,6 +20,7 @@ main() {
   cp -r "$ROOT/packaging/client" "$DEBIAN/tmp/"
   inside 'apt-get install -y -q /tmp/*.deb >/dev/null'
   run_demo
+  follow_tutorial
   build_clients
   remove_all
   echo "The packages are good."
@@ -72,6 +73,17 @@ run_demo() {
           endpoint="$(lockstep status --output json | grep -o "\"endpoint\": *\"ipc:[^\"]*\"" | head -n 1 | cut -d\" -f4)"
           /usr/lib/lockstep/examples/digits/digits --quiet --connect "$endpoint"'
   inside 'lockstep run /usr/lib/lockstep/examples/programs/collectives.yaml --embedded'
+}
+
+# docs/tutorial.md from its first command to its last, and the README's program.
+follow_tutorial() {
+  cp "$ROOT/docs/tutorial.md" "$ROOT/packaging/tutorial.py" "$ROOT/examples/hello/hello.cc" "$DEBIAN/tmp/"
+  # shellcheck disable=SC2016 # for the shell there
+  inside 'apt-get install -y -q python3-minimal >/dev/null
+          python3 /tmp/tutorial.py /tmp/tutorial.md /tmp
+          cd /tmp
+          g++ -std=c++20 hello.cc $(pkg-config --cflags --libs lockstep-local) -o hello
+          ./hello'
 }
 
 # The same program by pkg-config and by CMake, against services that the packages configure.

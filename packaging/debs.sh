@@ -91,19 +91,25 @@ make_examples() {
 }
 
 make_library() {
-  local to="$WORK/liblockstep-dev" flags
-  flags="$(cat "$BINARIES/packaging/liblockstep.flags")"
-  install -Dm644 -t "$to/usr/lib/$TRIPLET" "$BINARIES/packaging/liblockstep.a"
-  chmod u+w "$to/usr/lib/$TRIPLET/liblockstep.a"
-  strip --strip-debug --enable-deterministic-archives "$to/usr/lib/$TRIPLET/liblockstep.a"
-  python3 "$PACKAGING/headers.py" "$ROOT" "$BINARIES" "$to/usr/include/lockstep" \
-    runtime/client/session.h runtime/client/admin.h runtime/client/failure.h >/dev/null
-  fill "$PACKAGING/lockstep.pc.in" "$to/usr/lib/$TRIPLET/pkgconfig/lockstep.pc" "$flags"
-  fill "$PACKAGING/LockstepConfig.cmake.in" \
-    "$to/usr/lib/$TRIPLET/cmake/Lockstep/LockstepConfig.cmake" "$flags"
-  pack liblockstep-dev "client library of Lockstep, headers and archive" \
-    "libabsl-dev, libcapnp-dev, libfmt-dev, libspdlog-dev, libxxhash-dev, libzmq3-dev" "libdevel" \
-    "For programs of one's own that drive a Lockstep cluster."
+  local to="$WORK/liblockstep-dev" archives archive template
+  archives="$to/usr/lib/$TRIPLET"
+  for archive in liblockstep.a liblockstep_local.a; do
+    install -Dm644 -t "$archives" "$BINARIES/packaging/$archive"
+    chmod u+w "$archives/$archive"
+    strip --strip-debug --enable-deterministic-archives "$archives/$archive"
+  done
+  # Clients, clusters inside a program, and modules; tvm-ffi's headers beside them, which modules are written with.
+  python3 "$PACKAGING/headers.py" "$ROOT:$BINARIES:$(dirname "$(ffi_library)")/../include" "$to/usr/include/lockstep" \
+    runtime/client/session.h runtime/client/admin.h runtime/client/failure.h \
+    services/local/local_cluster.h runtime/module/kit/ffi_export.h >/dev/null
+  for template in lockstep lockstep-local lockstep-module; do
+    fill "$PACKAGING/$template.pc.in" "$archives/pkgconfig/$template.pc"
+  done
+  fill "$PACKAGING/LockstepConfig.cmake.in" "$archives/cmake/Lockstep/LockstepConfig.cmake"
+  pack liblockstep-dev "client library of Lockstep, headers and archives" \
+    "lockstep-worker (= $VERSION), libabsl-dev, libcapnp-dev, libcpp-httplib-dev, libfmt-dev, libgloo-dev, \
+libsodium-dev, libspdlog-dev, libxxhash-dev, libyaml-cpp-dev, libzmq3-dev, prometheus-cpp-dev" "libdevel" \
+    "For programs of one's own that drive a Lockstep cluster or start one, and for modules with functions of one's own."
 }
 
 # program STAGE PATH: a program, which finds the private libraries. Its symbols stay: the stacks that
@@ -165,10 +171,15 @@ SCRIPT
   chmod 755 "$to/postinst" "$to/prerm" "$to/postrm"
 }
 
-# fill TEMPLATE FILE FLAGS
+# fill TEMPLATE FILE
 fill() {
+  local client local_cluster
+  client="$(cat "$BINARIES/packaging/liblockstep.flags")"
+  # Its library is in no place that linkers know.
+  local_cluster="$(cat "$BINARIES/packaging/liblockstep_local.flags") -L/$PRIVATE -ltvm_ffi -Wl,-rpath,/$PRIVATE"
   install -d "$(dirname "$2")"
-  sed -e "s|@TRIPLET@|$TRIPLET|; s|@VERSION@|$VERSION|; s|@FLAGS@|$3|; s|@CMAKE_FLAGS@|${3// /;}|" "$1" >"$2"
+  sed -e "s|@TRIPLET@|$TRIPLET|; s|@VERSION@|$VERSION|; s|@FLAGS@|$client|; s|@CMAKE_FLAGS@|${client// /;}|" \
+    -e "s|@LOCAL_FLAGS@|$local_cluster|; s|@CMAKE_LOCAL_FLAGS@|${local_cluster// /;}|" "$1" >"$2"
 }
 
 # pack NAME SUMMARY DEPENDS SECTION DESCRIPTION: makes the package of the stage of that name, which recommends

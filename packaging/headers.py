@@ -1,9 +1,9 @@
-"""Copies the headers that some headers include, and themselves, from this repository to a folder.
+"""Copies the headers that some headers include, and themselves, to a folder.
 
-usage: headers.py ROOT GENERATED TARGET HEADER...
+usage: headers.py FOLDER:FOLDER... TARGET HEADER...
 
-Paths in the target are those that the sources write in their includes. GENERATED is where headers lie that the
-build makes.
+Paths in the target are those that the sources write in their includes. They are looked for in the folders: this
+repository, where the build puts what it makes, and other projects whose headers are to go with ours.
 """
 
 import os
@@ -11,21 +11,21 @@ import re
 import shutil
 import sys
 
-INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include ["<]([^">]+)[">]', re.MULTILINE)
 
 
-def main(root: str, generated: str, target: str, *wanted: str) -> None:
+def main(folders: str, target: str, *wanted: str) -> None:
     todo = list(wanted)
     copied = set()
     while todo:
         header = todo.pop()
         if header in copied:
             continue
-        found = [path for folder in (root, generated) if os.path.isfile(path := os.path.join(folder, header))]
+        found = [path for folder in folders.split(":") if os.path.isfile(path := os.path.join(folder, header))]
         if not found:
             if header.startswith(("runtime/", "services/", "schemas/")):
-                sys.exit(f"headers.py: {header} is neither in {root} nor in {generated}")
-            continue  # of another project, whose package the library's depends on
+                sys.exit(f"headers.py: {header} is in none of {folders}")
+            continue  # of the compiler, or of a project whose package ours depends on
         copied.add(header)
         destination = os.path.join(target, header)
         os.makedirs(os.path.dirname(destination), exist_ok=True)

@@ -109,15 +109,19 @@ struct SessionOpened {
   maxBatchBytes @8 :UInt64;
   # Largest body that is accepted.
   record @9 :M.SessionRecord;
-  # As it goes on; `consumedBytes` is what was sent on so far.
+  # As it goes on; `consumedBytes` is what was sent on so far, consumed or not (see underWayBytes).
   replaced @10 :List(Replacement);
   # See WorkersReplaced. Here as well, because a client that attaches asks at once what was lost.
+  underWayBytes @11 :UInt64;
+  # Of the record's `consumedBytes`: what the slowest worker has yet to consume. It takes room in the
+  # window of a client that attaches, until Credit says that it is consumed.
 }
 
 struct Batch {
   # Followed by a frame with the body (see control.capnp).
   session @0 :UInt32;
   generation @1 :UInt32;
+  # One that has not begun fails the session: the client takes a reset for done that was lost or refused.
   firstCommand @2 :UInt64;
   # From 1; see Envelope.
   request @3 :UInt64;
@@ -159,7 +163,7 @@ struct CloseSession {
 struct ResetSession {
   session @0 :UInt32;
   generation @1 :UInt32;
-  # The new generation: the old one + 1.
+  # The new generation: the old one + 1, or some more where resets before it were not answered.
   request @2 :UInt64;
   timeoutMillis @3 :UInt64;
   nextCommand @4 :UInt64;

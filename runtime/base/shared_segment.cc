@@ -24,7 +24,8 @@ Status SystemError(const std::string& what, int error) {
     case ENOSPC:
     case ENOMEM:
     case EFBIG:
-      return ResourceExhausted(text, "; enlarge /dev/shm or lower the arena size");
+      return ResourceExhausted(text,
+                               "; enlarge /dev/shm, or lower what arenas may take (arena_bytes)");
     case ENOENT:
       return NotFound(text);
     case EACCES:

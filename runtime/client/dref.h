@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/ids.h"
+#include "runtime/control/value.h"
 
 namespace lockstep {
 
@@ -35,6 +36,9 @@ class DRef {
   RegisterId id() const;
   // The session it belongs to; 0 for a null DRef.
   SessionId session() const;
+  // In a list or map that a call takes: the worker puts the register's value there. The Value keeps
+  // the register as a copy of the DRef does.
+  operator Value() const;  // NOLINT(google-explicit-constructor): lists take DRefs as they are
 
  private:
   friend class client::RegisterNames;

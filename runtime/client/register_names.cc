@@ -1,8 +1,8 @@
 #include "runtime/client/register_names.h"
 
-#include <limits>
-
 #include <algorithm>
+#include <limits>
+#include <memory>
 
 namespace lockstep::client {
 
@@ -105,5 +105,9 @@ RegisterId DRef::id() const {
 }
 
 SessionId DRef::session() const { return name_ == nullptr ? SessionId{} : name_->owner->session(); }
+
+DRef::operator Value() const {
+  return Value(RegisterRef{session(), id(), std::make_shared<const DRef>(*this)});
+}
 
 }  // namespace lockstep

@@ -26,11 +26,18 @@ struct Session::Parts {
   std::shared_ptr<control::ZmqContext> context;
   std::mutex tracer_mutex;
   std::unique_ptr<ClusterTracer> tracer;  // while a timeline is recorded
+
+  // Of a session that may have been moved away.
+  static StatusOr<DRef> Issue(const std::unique_ptr<Parts>& parts,
+                              const client::CollectiveCall& call,
+                              const CollectiveOptions& options) {
+    if (parts == nullptr) [[unlikely]]
+      return MovedFrom();
+    return client::IssueCollective(*parts->core, call, options);
+  }
 };
 
 namespace {
-
-using client::IssueCollective;
 
 void SetText(capnp::Text::Builder to, std::string_view from) {
   std::copy(from.begin(), from.end(), to.begin());
@@ -82,11 +89,17 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-SessionId Session::id() const { return parts_->core->facts().id; }
-int Session::num_workers() const { return parts_->core->facts().num_workers; }
-int Session::num_groups() const { return parts_->core->facts().num_groups; }
+Status Session::MovedFrom() {
+  return FailedPrecondition(
+      "this Session was moved from: its session belongs to the Session that it was moved to");
+}
+
+SessionId Session::id() const { return IsMovedFrom() ? SessionId{} : parts_->core->facts().id; }
+int Session::num_workers() const { return IsMovedFrom() ? 0 : parts_->core->facts().num_workers; }
+int Session::num_groups() const { return IsMovedFrom() ? 0 : parts_->core->facts().num_groups; }
 std::vector<WorkerInfo> Session::workers() const {
   std::vector<WorkerInfo> workers;
+  if (IsMovedFrom()) return workers;
   for (const client::Peer& peer : parts_->core->Workers()) {
     workers.push_back({peer.rank, peer.host, peer.pid, peer.device});
   }
@@ -96,6 +109,7 @@ std::vector<WorkerInfo> Session::workers() const {
 // --- Functions ---------------------------------------------------------------------------------
 
 StatusOr<DRef> Session::LoadModule(std::string_view path) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
     auto load = command.initLoadModule();
     SetText(load.initPath(static_cast<unsigned>(path.size())), path);
@@ -106,6 +120,7 @@ StatusOr<DRef> Session::LoadModule(std::string_view path) {
 StatusOr<DRef> Session::GetFunction(std::string_view name) { return GetFunction(DRef(), name); }
 
 StatusOr<DRef> Session::GetFunction(const DRef& module, std::string_view name) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   if (!module.IsNull()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(module, "the module"));
   return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
     auto get = command.initGetFunction();
@@ -117,6 +132,7 @@ StatusOr<DRef> Session::GetFunction(const DRef& module, std::string_view name) {
 
 StatusOr<DRef> Session::CallWith(const DRef& function,
                                  absl::Span<const client::Argument> arguments) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   client::SessionCore& core = *parts_->core;
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckArguments(core, arguments));
@@ -133,6 +149,7 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
 // --- Tensors -----------------------------------------------------------------------------------
 
 StatusOr<DRef> Session::Empty(const Shape& shape, DType dtype, std::optional<Rank> only_rank) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
   if (only_rank.has_value()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(*only_rank));
   return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
@@ -145,10 +162,12 @@ StatusOr<DRef> Session::Empty(const Shape& shape, DType dtype, std::optional<Ran
 }
 
 Status Session::CopyToWorker0(const DRef& to, ConstBuffer from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return parts_->bulk->Write(to, from);
 }
 
 StatusOr<DRef> Session::CopyToWorker0(const Shape& shape, ConstBuffer from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(from.dtype)));
   if (static_cast<size_t>(shape.NumElements()) != from.count) {
     return InvalidArgument("shape ", shape, " has ", shape.NumElements(),
@@ -160,6 +179,7 @@ StatusOr<DRef> Session::CopyToWorker0(const Shape& shape, ConstBuffer from) {
 }
 
 StatusOr<DRef> Session::CopyToWorker0(const HostTensor& from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   if (from.data.size() % SizeOf(from.dtype) != 0) {
     return InvalidArgument(from.data.size(), " bytes are no whole elements of ", from.dtype);
   }
@@ -168,10 +188,12 @@ StatusOr<DRef> Session::CopyToWorker0(const HostTensor& from) {
 }
 
 Status Session::CopyFromWorker0(Buffer to, const DRef& from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return parts_->bulk->Read(to, from);
 }
 
 StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_ASSIGN_OR_RETURN(client::BulkCopier::Description description,
                             parts_->bulk->Describe(from));
   HostTensor tensor{description.dtype, description.shape, {}};
@@ -185,52 +207,49 @@ StatusOr<HostTensor> Session::CopyFromWorker0(const DRef& from) {
 
 StatusOr<DRef> Session::AllReduce(const DRef& source, Reduction op,
                                   const CollectiveOptions& options) {
-  return IssueCollective(*parts_->core,
-                         {.kind = OperationKind::kAllReduce, .source = source, .op = op}, options);
+  return Parts::Issue(parts_, {.kind = OperationKind::kAllReduce, .source = source, .op = op},
+                      options);
 }
 StatusOr<DRef> Session::Reduce(const DRef& source, Reduction op, Rank root,
                                const CollectiveOptions& options) {
-  return IssueCollective(*parts_->core,
-                         {.kind = OperationKind::kReduce, .source = source, .op = op, .root = root},
-                         options);
+  return Parts::Issue(
+      parts_, {.kind = OperationKind::kReduce, .source = source, .op = op, .root = root}, options);
 }
 StatusOr<DRef> Session::Broadcast(const DRef& source, Rank root, const CollectiveOptions& options) {
-  return IssueCollective(
-      *parts_->core, {.kind = OperationKind::kBroadcast, .source = source, .root = root}, options);
+  return Parts::Issue(parts_, {.kind = OperationKind::kBroadcast, .source = source, .root = root},
+                      options);
 }
 StatusOr<DRef> Session::BroadcastFromWorker0(const DRef& source, const CollectiveOptions& options) {
   return Broadcast(source, 0, options);
 }
 StatusOr<DRef> Session::Scatter(const DRef& source, Rank root, const CollectiveOptions& options) {
-  return IssueCollective(
-      *parts_->core, {.kind = OperationKind::kScatter, .source = source, .root = root}, options);
+  return Parts::Issue(parts_, {.kind = OperationKind::kScatter, .source = source, .root = root},
+                      options);
 }
 StatusOr<DRef> Session::ScatterFromWorker0(const DRef& source, const CollectiveOptions& options) {
   return Scatter(source, 0, options);
 }
 StatusOr<DRef> Session::Gather(const DRef& source, Rank root, const CollectiveOptions& options) {
-  return IssueCollective(*parts_->core,
-                         {.kind = OperationKind::kGather, .source = source, .root = root}, options);
+  return Parts::Issue(parts_, {.kind = OperationKind::kGather, .source = source, .root = root},
+                      options);
 }
 StatusOr<DRef> Session::GatherToWorker0(const DRef& source, const CollectiveOptions& options) {
   return Gather(source, 0, options);
 }
 StatusOr<DRef> Session::AllGather(const DRef& source, const CollectiveOptions& options) {
-  return IssueCollective(*parts_->core, {.kind = OperationKind::kAllGather, .source = source},
-                         options);
+  return Parts::Issue(parts_, {.kind = OperationKind::kAllGather, .source = source}, options);
 }
 StatusOr<DRef> Session::ReduceScatter(const DRef& source, Reduction op,
                                       const CollectiveOptions& options) {
-  return IssueCollective(
-      *parts_->core, {.kind = OperationKind::kReduceScatter, .source = source, .op = op}, options);
+  return Parts::Issue(parts_, {.kind = OperationKind::kReduceScatter, .source = source, .op = op},
+                      options);
 }
 StatusOr<DRef> Session::AllToAll(const DRef& source, const CollectiveOptions& options) {
-  return IssueCollective(*parts_->core, {.kind = OperationKind::kAllToAll, .source = source},
-                         options);
+  return Parts::Issue(parts_, {.kind = OperationKind::kAllToAll, .source = source}, options);
 }
 Status Session::Barrier(const CollectiveOptions& options) {
-  return IssueCollective(
-             *parts_->core,
+  return Parts::Issue(
+             parts_,
              {.kind = OperationKind::kBarrier, .takes_source = false, .gives_result = false},
              options)
       .status();
@@ -238,23 +257,24 @@ Status Session::Barrier(const CollectiveOptions& options) {
 
 StatusOr<DRef> Session::Transfer(const DRef& source, Rank from, Rank to,
                                  const CollectiveOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->core->CheckRank(from), "the sender"));
   LOCKSTEP_RETURN_IF_ERROR(Annotate(parts_->core->CheckRank(to), "the receiver"));
   if (from == to) return InvalidArgument("rank ", from, " cannot send to itself");
-  return IssueCollective(
-      *parts_->core, {.kind = OperationKind::kTransfer, .source = source, .root = from, .peer = to},
+  return Parts::Issue(
+      parts_, {.kind = OperationKind::kTransfer, .source = source, .root = from, .peer = to},
       {.destination = options.destination});
 }
 Status Session::SendToNextGroup(const DRef& source) {
-  return IssueCollective(
-             *parts_->core,
+  return Parts::Issue(
+             parts_,
              {.kind = OperationKind::kSendToNextGroup, .source = source, .gives_result = false}, {})
       .status();
 }
 StatusOr<DRef> Session::ReceiveFromPreviousGroup(const CollectiveOptions& options) {
-  return IssueCollective(*parts_->core,
-                         {.kind = OperationKind::kReceiveFromPreviousGroup, .takes_source = false},
-                         {.destination = options.destination});
+  return Parts::Issue(parts_,
+                      {.kind = OperationKind::kReceiveFromPreviousGroup, .takes_source = false},
+                      {.destination = options.destination});
 }
 StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
                                         const CollectiveOptions& options) {
@@ -264,6 +284,7 @@ StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
 // --- Waiting and looking -----------------------------------------------------------------------
 
 Status Session::Sync(Rank rank) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
   return parts_->core
       ->Ask(rank,
@@ -275,12 +296,17 @@ Status Session::Sync(Rank rank) {
 }
 
 Status Session::SyncAll() {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return parts_->core->Ask(-1, [](wire::Command::Builder command) { command.setSync(); }).status();
 }
 
-Status Session::Flush() { return parts_->core->Flush(); }
+Status Session::Flush() {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->core->Flush();
+}
 
 StatusOr<Value> Session::DebugGet(const DRef& ref, Rank rank) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
@@ -298,9 +324,10 @@ StatusOr<Value> Session::DebugGet(const DRef& ref, Rank rank) {
 }
 
 Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckRank(rank));
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
-  LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(value));
+  LOCKSTEP_RETURN_IF_ERROR(Annotate(client::CheckValue(*parts_->core, value), "the value"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckPayload(control::PayloadBytes(value)));
   const auto store = [&] {
     return parts_->core
@@ -316,29 +343,37 @@ Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
   return rank == 0 ? parts_->bulk->Replace(ref, store) : store();
 }
 
-Status Session::Reset() { return parts_->core->Reset(); }
+Status Session::Reset() {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return parts_->core->Reset();
+}
 
 Status Session::AwaitWorkers(std::chrono::milliseconds timeout) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return parts_->core->AwaitWorkers(timeout);
 }
 
 StatusOr<std::vector<Rank>> Session::RanksThatLost(const DRef& ref) const {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   return parts_->core->RanksThatLost(ref);
 }
 
 Status Session::Name(const DRef& ref, std::string_view name) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   if (!ref.IsNull()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   return parts_->core->Name(ref, std::string(name));
 }
 
 StatusOr<DRef> Session::Find(std::string_view name) const {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   DRef ref = parts_->core->FindNamed(std::string(name));
   if (ref.IsNull()) return NotFound("no register of session ", id(), " is named \"", name, "\"");
   return ref;
 }
 
 Status Session::StartTrace(const TraceOptions& options) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   std::lock_guard lock(parts_->tracer_mutex);
   if (parts_->tracer != nullptr) return FailedPrecondition("the session has a trace already");
   LOCKSTEP_ASSIGN_OR_RETURN(parts_->tracer,
@@ -348,6 +383,7 @@ Status Session::StartTrace(const TraceOptions& options) {
 }
 
 StatusOr<Trace> Session::StopTrace() {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   std::lock_guard lock(parts_->tracer_mutex);
   if (parts_->tracer == nullptr) return FailedPrecondition("the session has no trace");
   const std::unique_ptr<ClusterTracer> tracer = std::move(parts_->tracer);
@@ -357,7 +393,7 @@ StatusOr<Trace> Session::StopTrace() {
   return tracer->Stop(&own);
 }
 
-std::string Session::ticket() const { return parts_->core->Ticket(); }
+std::string Session::ticket() const { return IsMovedFrom() ? "" : parts_->core->Ticket(); }
 
 Status Session::Detach() {
   LOCKSTEP_RETURN_IF_ERROR(SyncAll());
@@ -365,6 +401,7 @@ Status Session::Detach() {
 }
 
 Status Session::Close() {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return parts_->bulk->Finish([&] { return parts_->core->Close(); });
 }
 

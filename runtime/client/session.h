@@ -13,8 +13,9 @@
 // aborted on all ranks, and every call and every wait returns the *first cause* (the error of the
 // rank that failed first, with its rank, command number and function in the message) until Reset().
 // Registers written before the failure keep their values. Other sessions notice nothing.
-// kFailedPrecondition: the session is closed. kDeadlineExceeded: a wait was longer than allowed.
-// kUnavailable: the controller or a worker is lost; AwaitWorkers() tells how to go on.
+// kFailedPrecondition: the session is closed, or was moved to another Session. kDeadlineExceeded: a
+// wait was longer than allowed. kUnavailable: the controller or a worker is lost; AwaitWorkers()
+// tells how to go on.
 //
 // Threads: safe; the order of commands of several threads is the order in which their calls take
 // the session's lock.
@@ -71,7 +72,8 @@ struct SessionOptions {
   // Noticed within a second. 0: a command may take as long as it likes.
   std::chrono::milliseconds command_timeout{0};
   // The registers outlive this client for so long, if it detaches or vanishes, for another to
-  // attach. 0: what a vanished client held is freed when its lease is over.
+  // attach. 0: what a vanished client held is freed when its lease is over, or its process is seen
+  // to have ended.
   std::chrono::milliseconds keep_for{0};
   // Copies to and from worker-0 are made in its memory where this process can map that; false: they
   // go through its bulk socket all the same.
@@ -116,6 +118,7 @@ class Session {
   static StatusOr<Session> Connect(const SessionOptions& options,
                                    std::shared_ptr<control::ZmqContext> context);
 
+  // One that was moved from answers kFailedPrecondition to every call; its facts are 0 or empty.
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   // Closes the session, ignoring errors.
@@ -138,7 +141,9 @@ class Session {
 
   // Calls `function` on every worker. Arguments: nullptr (none), bool, integers, floats, text,
   // Bytes, DType, Device, Shape, DRef, HostTensor, Value. The DRef names what the function returns.
-  // kInvalidArgument: a DRef of another session; an unsigned integer beyond int64; too many bytes.
+  // Lists and maps may hold DRefs: Value::List{ref, 1}. kInvalidArgument: a register of another
+  // session, or an id that does not say whose it is; a HostTensor whose data does not fit its
+  // shape; an unsigned integer beyond int64; too many bytes.
   template <typename... Args>
   StatusOr<DRef> Call(const DRef& function, const Args&... args) {
     client::ArgumentList<sizeof...(Args)> list{client::Argument(args)...};
@@ -203,11 +208,13 @@ class Session {
   Status Flush();
   // The register's value on one rank; tensors by value (small ones: at most 64 MiB).
   StatusOr<Value> DebugGet(const DRef& ref, Rank rank);
-  // Replaces the register's value on one rank.
+  // Replaces the register's value on one rank. `value` is what a call takes as an argument.
   Status DebugSet(const DRef& ref, Rank rank, const Value& value);
 
   // Makes a failed session usable again. DRefs of commands that were skipped hold no value.
-  // kUnavailable while a worker is lost: another one has to take its rank first.
+  // kUnavailable while a worker is lost: another one has to take its rank first. kDeadlineExceeded:
+  // ranks have not come to it yet, and what is issued waits for them. After any other error the
+  // reset may have been done or not: the session stays failed until one returns OK.
   Status Reset();
   // Waits until there is a controller and every rank has a worker that is ready: what to do before
   // a Reset() after a loss. A worker that replaces a lost one has none of its registers; the others
@@ -259,6 +266,15 @@ class Session {
   // Attaches if there is a ticket.
   static StatusOr<Session> Open(const SessionOptions& options, std::string_view ticket,
                                 std::shared_ptr<control::ZmqContext> context);
+
+  bool IsMovedFrom() const { return parts_ == nullptr; }
+  // kFailedPrecondition if it was moved from.
+  Status CheckHeld() const {
+    if (!IsMovedFrom()) [[likely]]
+      return OkStatus();
+    return MovedFrom();
+  }
+  static Status MovedFrom();
 
   std::unique_ptr<Parts> parts_;
 };

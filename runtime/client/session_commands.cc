@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "runtime/client/session_core.h"
@@ -78,20 +79,87 @@ Status CheckPayload(size_t bytes) {
                          "; use CopyToWorker0 and a collective");
 }
 
+namespace {
+
+// Of a value that is not nested too deeply.
+Status CheckParts(const SessionCore& core, const Value& value) {
+  if (const auto* list = value.As<Value::List>()) {
+    for (size_t i = 0; i < list->size(); ++i) {
+      const Status status = CheckParts(core, (*list)[i]);
+      if (!status.ok()) return Annotate(status, "item " + std::to_string(i + 1) + " of a list");
+    }
+  } else if (const auto* map = value.As<Value::Map>()) {
+    for (const auto& [key, item] : *map) {
+      const Status status = CheckParts(core, item);
+      if (!status.ok()) return Annotate(status, "\"" + key + "\" of a map");
+    }
+  } else if (const auto* ref = value.As<RegisterRef>()) {
+    if (ref->name != nullptr) return core.CheckOwn(*ref->name, "a register");
+    if (ref->session != core.facts().id) {
+      return InvalidArgument("a register (", ref->id, ") belongs to session ", ref->session,
+                             ", not to this session ", core.facts().id);
+    }
+  } else if (const auto* id = value.As<RegisterId>()) {
+    return InvalidArgument("the id ", *id,
+                           " does not say of which session its register is; put the DRef itself "
+                           "there");
+  } else if (const auto* tensor = value.As<HostTensor>()) {
+    return control::CheckHostTensor(*tensor);
+  } else if (const auto* shape = value.As<Shape>()) {
+    return shape->Validate();
+  } else if (const auto* object = value.As<RemoteObject>()) {
+    return InvalidArgument("<", object->description,
+                           "> is only a description of what stays on its worker; put the DRef of "
+                           "its register there");
+  }
+  return OkStatus();
+}
+
+Status CheckArgument(const SessionCore& core, const Argument& argument) {
+  switch (argument.kind()) {
+    case Argument::Kind::kTensor:
+      return control::CheckHostTensor(argument.object<HostTensor>());
+    case Argument::Kind::kShape:
+      return argument.object<Shape>().Validate();
+    case Argument::Kind::kValue:
+      return CheckValue(core, argument.object<Value>());
+    default:
+      return OkStatus();
+  }
+}
+
+}  // namespace
+
+Status CheckValue(const SessionCore& core, const Value& value) {
+  LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(value));
+  return CheckParts(core, value);
+}
+
+// Kinds before kShape need no look.
+static_assert(std::min({Argument::Kind::kShape, Argument::Kind::kDRef, Argument::Kind::kTensor,
+                        Argument::Kind::kValue, Argument::Kind::kTooLarge}) ==
+              Argument::Kind::kShape);
+
 Status CheckArguments(const SessionCore& core, absl::Span<const Argument> arguments) {
   size_t payload_bytes = 0;
   for (const Argument& argument : arguments) {
     payload_bytes += PayloadBytes(argument);
+    if (argument.kind() < Argument::Kind::kShape) [[likely]]
+      continue;
     if (argument.kind() == Argument::Kind::kDRef) {
       LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(argument.object<DRef>(), "an argument"));
-    } else if (argument.kind() == Argument::Kind::kValue) {
-      LOCKSTEP_RETURN_IF_ERROR(control::CheckDepth(argument.object<Value>()));
-    } else if (argument.kind() == Argument::Kind::kTooLarge) {
+      continue;
+    }
+    if (argument.kind() == Argument::Kind::kTooLarge) {
       return InvalidArgument(
           "argument ", &argument - arguments.data() + 1, " is ",
           static_cast<uint64_t>(argument.integer()), ", but integers travel as int64, at most ",
           std::numeric_limits<int64_t>::max(), "; pass a double, or a uint64 tensor");
     }
+    const Status status = CheckArgument(core, argument);
+    if (status.ok()) [[likely]]
+      continue;
+    return Annotate(status, "argument " + std::to_string(&argument - arguments.data() + 1));
   }
   return CheckPayload(payload_bytes);
 }

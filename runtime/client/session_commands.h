@@ -18,8 +18,13 @@ namespace lockstep::client {
 // kInvalidArgument if more bytes would travel by value in one command than may.
 Status CheckPayload(size_t bytes);
 
-// kInvalidArgument for arguments that cannot travel: DRefs of other sessions, values that are
-// nested too deeply, integers beyond int64, more bytes than CheckPayload() allows.
+// kInvalidArgument for what no worker of this session could read: registers of other sessions and
+// ids that do not say whose they are, tensors whose data does not fit, shapes that cannot be,
+// objects that stay on their worker; nesting that is too deep.
+Status CheckValue(const SessionCore& core, const Value& value);
+
+// kInvalidArgument for arguments that cannot travel: DRefs of other sessions, what CheckValue()
+// refuses, integers beyond int64, more bytes than CheckPayload() allows.
 Status CheckArguments(const SessionCore& core, absl::Span<const Argument> arguments);
 
 // Writes `arguments` as a command's argument list.

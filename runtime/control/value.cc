@@ -70,6 +70,7 @@ struct Printer {
   void operator()(Device v) { out << v; }
   void operator()(const Shape& v) { out << v; }
   void operator()(RegisterId v) { out << v; }
+  void operator()(const RegisterRef& v) { out << v.id; }
   void operator()(const HostTensor& v) {
     out << v.dtype << ' ' << v.shape << " {";
     const size_t count = v.data.size() / SizeOf(v.dtype);
@@ -101,7 +102,7 @@ struct Printer {
 std::string_view TypeName(const Value& value) {
   static constexpr std::string_view kNames[] = {"none",   "bool",  "int64",  "float64", "text",
                                                 "bytes",  "dtype", "device", "shape",   "register",
-                                                "tensor", "list",  "map",    "object"};
+                                                "tensor", "list",  "map",    "object",  "register"};
   static_assert(std::size(kNames) == std::variant_size_v<Value::Variant>);
   return kNames[value.variant.index()];
 }

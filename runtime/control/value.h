@@ -6,6 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -64,12 +65,25 @@ struct RemoteObject {
   bool operator==(const RemoteObject&) const = default;
 };
 
+class DRef;  // of the client library
+
+// A register, as a list or map that a client sends names it: made of a DRef, which it keeps. The
+// worker puts the register's value in its place. Only the session that it belongs to takes it.
+struct RegisterRef {
+  SessionId session;
+  RegisterId id;
+  std::shared_ptr<const DRef> name = nullptr;
+  bool operator==(const RegisterRef& other) const {
+    return session == other.session && id == other.id;
+  }
+};
+
 // Threads: a plain value. Ownership: deep copies.
 struct Value {
   using List = std::vector<Value>;
   using Map = std::map<std::string, Value>;
   using Variant = std::variant<None, bool, int64_t, double, std::string, Bytes, DType, Device,
-                               Shape, RegisterId, HostTensor, List, Map, RemoteObject>;
+                               Shape, RegisterId, HostTensor, List, Map, RemoteObject, RegisterRef>;
 
   Value() = default;
   // Exactly bool: a pointer converts to one, but is no value. Pass what it points to.
@@ -91,7 +105,7 @@ struct Value {
   requires(std::is_same_v<T, None> || std::is_same_v<T, Bytes> || std::is_same_v<T, DType> ||
            std::is_same_v<T, Device> || std::is_same_v<T, Shape> || std::is_same_v<T, RegisterId> ||
            std::is_same_v<T, HostTensor> || std::is_same_v<T, List> || std::is_same_v<T, Map> ||
-           std::is_same_v<T, RemoteObject>) Value(T v)
+           std::is_same_v<T, RemoteObject> || std::is_same_v<T, RegisterRef>) Value(T v)
       : variant(std::move(v)) {}  // NOLINT
 
   template <typename T>
@@ -108,7 +122,7 @@ struct Value {
 };
 
 // "none", "bool", "int64", "float64", "text", "bytes", "dtype", "device", "shape", "register",
-// "tensor", "list", "map", "object".
+// "tensor", "list", "map", "object"; a RegisterRef is a "register", too.
 std::string_view TypeName(const Value& value);
 
 // A rendering for people; tensors show their first `max_elements` elements.

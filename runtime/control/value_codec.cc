@@ -44,6 +44,7 @@ struct Writer {
   }
   void operator()(const Shape& v) { WriteDims(out.initShape(static_cast<unsigned>(v.ndim())), v); }
   void operator()(RegisterId v) { out.setRegister(v.Packed()); }
+  void operator()(const RegisterRef& v) { out.setRegister(v.id.Packed()); }
   void operator()(const HostTensor& v) { WriteHostTensor(out.initTensor(), v); }
   void operator()(const Value::List& v) {
     auto list = out.initList(static_cast<unsigned>(v.size()));
@@ -132,6 +133,14 @@ void WriteHostTensor(wire::HostTensor::Builder builder, const HostTensor& tensor
   builder.setDtype(ToWire(tensor.dtype));
   WriteDims(builder.initShape(static_cast<unsigned>(tensor.shape.ndim())), tensor.shape);
   builder.setData(DataOf(tensor.data));
+}
+
+Status CheckHostTensor(const HostTensor& tensor) {
+  LOCKSTEP_RETURN_IF_ERROR(tensor.shape.Validate(SizeOf(tensor.dtype)));
+  const auto expected = static_cast<uint64_t>(tensor.shape.NumElements()) * SizeOf(tensor.dtype);
+  if (tensor.data.size() == expected) return OkStatus();
+  return InvalidArgument("a tensor ", tensor.dtype, " ", tensor.shape, " has ", expected,
+                         " bytes, its data has ", tensor.data.size());
 }
 
 StatusOr<HostTensor> ReadHostTensor(wire::HostTensor::Reader reader) {

@@ -21,6 +21,8 @@ void WriteDims(ListBuilder list, const Shape& shape) {
 // kInvalidArgument for too many dimensions, negative extents, or an absurd size.
 StatusOr<Shape> ReadShape(capnp::List<int64_t>::Reader dims, size_t element_size_bytes = 1);
 
+// kInvalidArgument if the bytes do not fit shape and dtype: the reader would refuse it.
+Status CheckHostTensor(const HostTensor& tensor);
 void WriteHostTensor(wire::HostTensor::Builder builder, const HostTensor& tensor);
 // kInvalidArgument if the bytes do not fit shape and dtype.
 StatusOr<HostTensor> ReadHostTensor(wire::HostTensor::Reader reader);

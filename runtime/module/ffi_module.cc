@@ -2,6 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <utility>
 
 #include "runtime/module/ffi_object.h"
@@ -17,7 +21,7 @@ Status FfiFunction::Call(const CallContext& context, absl::Span<const registers:
   LOCKSTEP_RETURN_IF_ERROR(arguments.Convert(args, &context.host->allocator()));
   FfiAny returned;
   {
-    const FfiEnvironment environment(context);
+    const FfiEnvironment environment(context, arguments);
     const Status status = CallFfi(call_, object_.get(), arguments.anys(), &returned);
     arguments.BringBack();
     LOCKSTEP_RETURN_IF_ERROR(status);
@@ -69,11 +73,70 @@ StatusOr<std::shared_ptr<Function>> FfiModule::GetFunction(std::string_view name
       std::make_shared<FfiFunction>(own_name, FfiRef::Share(found.get().v_obj)));
 }
 
+namespace {
+
+// The names under which the process's libraries have registered functions
+// (TVMFFIFunctionSetGlobal).
+StatusOr<std::set<std::string>> GlobalNames() {
+  LOCKSTEP_ASSIGN_OR_RETURN(const FfiAny names,
+                            CallFfiGlobal("ffi.FunctionListGlobalNamesFunctor", {}));
+  const auto ask = [&](int64_t what) -> StatusOr<FfiAny> {
+    TVMFFIAny arg = MakeFfiAny(kTVMFFIInt);
+    arg.v_int64 = what;
+    FfiAny answer;
+    TVMFFIObject* const functor = names.get().v_obj;
+    LOCKSTEP_RETURN_IF_ERROR(
+        CallFfi(TVMFFIFunctionGetCellPtr(functor)->safe_call, functor, {&arg, 1}, &answer));
+    return answer;
+  };
+  LOCKSTEP_ASSIGN_OR_RETURN(const FfiAny count, ask(-1));
+  std::set<std::string> all;
+  for (int64_t i = 0; i < count.get().v_int64; ++i) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const FfiAny name, ask(i));
+    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value text, FromFfi(name.get(), FfiArguments()));
+    if (const auto* known = text.As<std::string>()) all.insert(*known);
+  }
+  return all;
+}
+
+// Those that were there before the first module was loaded: tvm-ffi's own. They are not for
+// clients, because some of them open any file.
+const StatusOr<std::set<std::string>>& NamesBeforeModules() {
+  static const StatusOr<std::set<std::string>> names = GlobalNames();
+  return names;
+}
+
+// tvm-ffi gives an error the stack of where it was raised. For the first one it reads the symbols
+// of the whole process, which takes up to seconds: better now, beside other work. An error that
+// comes meanwhile waits for the rest of it.
+void PrepareStacks() {
+  static std::once_flag once;
+  std::call_once(
+      once, [] { std::thread([] { (void)TVMFFIBacktrace(nullptr, 0, nullptr, 0); }).detach(); });
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<Function>> FindGlobalFunction(std::string_view name) {
+  const auto& reserved = NamesBeforeModules();
+  LOCKSTEP_RETURN_IF_ERROR(reserved.status());
+  const TVMFFIByteArray bytes{name.data(), name.size()};
+  TVMFFIObjectHandle found = nullptr;
+  LOCKSTEP_RETURN_IF_ERROR(CheckFfi(TVMFFIFunctionGetGlobal(&bytes, &found)));
+  FfiRef object = FfiRef::Adopt(found);
+  if (!object || reserved->contains(std::string(name))) {
+    return NotFound("no loaded module has registered a function \"", name, "\"");
+  }
+  return std::shared_ptr<Function>(
+      std::make_shared<FfiFunction>(std::string(name), std::move(object)));
+}
+
 StatusOr<std::shared_ptr<Module>> LoadModule(const std::string& path,
                                              const std::vector<std::string>& directories,
                                              const std::vector<std::string>& sha256) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string file, FindModule(path, directories));
   LOCKSTEP_RETURN_IF_ERROR(CheckDigest(file, sha256));
+  LOCKSTEP_RETURN_IF_ERROR(NamesBeforeModules().status());
   // Undefined symbols are found now, with a message, and not in the middle of a call.
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
@@ -86,6 +149,7 @@ StatusOr<std::shared_ptr<Module>> LoadModule(const std::string& path,
     dlclose(library);
     return InvalidArgument("module ", file, " cannot be loaded: ", Message(object.status()));
   }
+  PrepareStacks();
   return std::shared_ptr<Module>(
       std::make_shared<FfiModule>(file, FfiRef::Share(object->get().v_obj), library));
 }

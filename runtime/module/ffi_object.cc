@@ -45,6 +45,16 @@ Status CheckFfi(int code) {
                        ToString(cell->backtrace));
 }
 
+void RaiseFfi(std::string_view kind, std::string_view message) {
+  const TVMFFIByteArray kind_bytes{kind.data(), kind.size()};
+  const TVMFFIByteArray message_bytes{message.data(), message.size()};
+  const TVMFFIByteArray no_stack{"", 0};
+  TVMFFIObjectHandle error = nullptr;
+  if (TVMFFIErrorCreate(&kind_bytes, &message_bytes, &no_stack, &error) != 0) return;
+  TVMFFIErrorSetRaised(error);
+  TVMFFIObjectDecRef(error);
+}
+
 Status CallFfi(TVMFFISafeCallType function, void* self, absl::Span<const TVMFFIAny> args,
                FfiAny* result) {
   try {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -111,6 +112,9 @@ std::string FfiTypeKey(int32_t type_index);
 //         which the convention forbids.
 Status CallFfi(TVMFFISafeCallType function, void* self, absl::Span<const TVMFFIAny> args,
                FfiAny* result);
+
+// Makes `message` this thread's error, without a stack: for functions that return -1 then.
+void RaiseFfi(std::string_view kind, std::string_view message);
 
 // Turns a return code of the C API itself into a Status, in the same way.
 Status CheckFfi(int code);

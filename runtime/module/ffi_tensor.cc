@@ -32,16 +32,17 @@ struct Managed {
   DLManagedTensorVersioned dlpack{};
 };
 
-thread_local const CallContext* current_context = nullptr;
+thread_local const FfiEnvironment* current = nullptr;
 
 StatusOr<Tensor> AllocateLike(const DLTensor& prototype) {
-  if (current_context == nullptr) {
+  if (current == nullptr) {
     return FailedPrecondition("a module allocates tensors only during a call");
   }
+  const CallContext& context = current->context();
   LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype, tensor::FromDLPack(prototype.dtype));
   const Shape shape(
       absl::Span<const int64_t>(prototype.shape, static_cast<size_t>(prototype.ndim)));
-  for (tensor::Processor* place : {current_context->host, current_context->gpu}) {
+  for (tensor::Processor* place : {context.host, context.gpu}) {
     if (place == nullptr) continue;
     const DLDevice device = ToDLPack(place->device());
     if (prototype.device.device_type == device.device_type &&
@@ -49,12 +50,11 @@ StatusOr<Tensor> AllocateLike(const DLTensor& prototype) {
       return Tensor::Empty(place->allocator(), dtype, shape);
     }
   }
-  const std::string gpu = current_context->gpu != nullptr
-                              ? " and " + ToString(current_context->gpu->device())
-                              : std::string();
-  return InvalidArgument("this worker's tensors are on ", ToString(current_context->host->device()),
-                         gpu, ", not on DLPack's device type ", prototype.device.device_type,
-                         " index ", prototype.device.device_id);
+  const std::string gpu =
+      context.gpu != nullptr ? " and " + ToString(context.gpu->device()) : std::string();
+  return InvalidArgument("this worker's tensors are on ", ToString(context.host->device()), gpu,
+                         ", not on DLPack's device type ", prototype.device.device_type, " index ",
+                         prototype.device.device_id);
 }
 
 // A DLPackManagedTensorAllocator.
@@ -122,8 +122,8 @@ StatusOr<Tensor> FromFfiTensor(FfiRef object) {
   return Tensor::FromStorage(std::move(storage), 0, dtype, shape);
 }
 
-FfiEnvironment::FfiEnvironment(const CallContext& context)
-    : context_(context), previous_(std::exchange(current_context, &context)) {
+FfiEnvironment::FfiEnvironment(const CallContext& context, const FfiArguments& arguments)
+    : context_(context), arguments_(arguments), previous_(std::exchange(current, this)) {
   thread_local const int installed = TVMFFIEnvSetDLPackManagedTensorAllocator(
       AllocateForModule, /*write_to_global_context=*/0, /*opt_out_original_allocator=*/nullptr);
   (void)installed;  // it only stores a pointer
@@ -133,8 +133,10 @@ FfiEnvironment::FfiEnvironment(const CallContext& context)
   }
 }
 
+const FfiEnvironment* FfiEnvironment::Current() { return current; }
+
 FfiEnvironment::~FfiEnvironment() {
-  current_context = previous_;
+  current = previous_;
   if (context_.gpu != nullptr) {
     (void)TVMFFIEnvSetStream(kDLCUDA, context_.gpu->device().index, previous_stream_,
                              /*opt_out_original_stream=*/nullptr);

@@ -13,6 +13,8 @@
 
 namespace lockstep::module {
 
+class FfiArguments;
+
 // A tvm-ffi tensor object that shares, and keeps alive, the memory of `tensor`.
 StatusOr<FfiRef> ToFfiTensor(const tensor::Tensor& tensor);
 
@@ -26,15 +28,22 @@ StatusOr<tensor::Tensor> FromFfiTensor(FfiRef object);
 // directly; the current stream of the worker's GPU is its stream for what functions compute.
 class FfiEnvironment {
  public:
-  // `context` is borrowed.
-  explicit FfiEnvironment(const CallContext& context);
+  // Both are borrowed: where the call runs, and what it is given.
+  FfiEnvironment(const CallContext& context, const FfiArguments& arguments);
   ~FfiEnvironment();
   FfiEnvironment(const FfiEnvironment&) = delete;
   FfiEnvironment& operator=(const FfiEnvironment&) = delete;
 
+  // This thread's innermost one; null outside of a module's function.
+  static const FfiEnvironment* Current();
+
+  const CallContext& context() const { return context_; }
+  const FfiArguments& arguments() const { return arguments_; }
+
  private:
   const CallContext& context_;
-  const CallContext* const previous_;
+  const FfiArguments& arguments_;
+  const FfiEnvironment* const previous_;
   void* previous_stream_ = nullptr;
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/module/ffi_callable.h"
 #include "runtime/module/ffi_module.h"
 #include "runtime/module/ffi_object.h"
 #include "runtime/module/ffi_tensor.h"
@@ -65,7 +66,7 @@ StatusOr<TVMFFIAny> FfiArguments::ConvertOne(const Value& value, Tensors tensors
         } else if constexpr (std::is_same_v<T, tensor::Tensor>) {
           return ConvertTensor(held, tensors);
         } else if constexpr (std::is_same_v<T, std::shared_ptr<Object>>) {
-          return ConvertObject(held.get());
+          return ConvertObject(held);
         } else if constexpr (std::is_same_v<T, std::shared_ptr<const List>>) {
           return ConvertList(*held);
         } else {
@@ -107,21 +108,26 @@ StatusOr<TVMFFIAny> FfiArguments::ConvertTensor(const tensor::Tensor& tensor, Te
   }
   // It may be kept and changed later, so a copy would not do.
   if (!IsAlignedForModules(tensor)) {
-    return InvalidArgument("a view that does not begin at a multiple of ",
-                           tensor::Allocator::kAlignment,
-                           " bytes cannot be passed to a module inside a list or map; pass ",
-                           "lockstep.copy of it, or the tensor by itself");
+    return InvalidArgument(
+        "a view that does not begin at a multiple of ", tensor::Allocator::kAlignment,
+        " bytes cannot be passed to a module inside a list or map, nor returned to it; pass ",
+        "lockstep.copy of it, or the tensor by itself");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiRef shared, ToFfiTensor(tensor));
   return Keep(std::move(shared));
 }
 
-StatusOr<TVMFFIAny> FfiArguments::ConvertObject(const Object* object) {
-  const auto* ffi = dynamic_cast<const HasFfiObject*>(object);
+StatusOr<TVMFFIAny> FfiArguments::ConvertObject(const std::shared_ptr<Object>& object) {
+  const auto* ffi = dynamic_cast<const HasFfiObject*>(object.get());
+  if (ffi == nullptr && object != nullptr && object->kind() == Object::Kind::kFunction) {
+    LOCKSTEP_ASSIGN_OR_RETURN(FfiRef made,
+                              ToFfiCallable(std::static_pointer_cast<Function>(object)));
+    return Keep(std::move(made));
+  }
   if (ffi == nullptr) {
     return InvalidArgument(object == nullptr ? "a null object" : object->Describe(),
-                           " cannot be passed to a module's function: only what came from a ",
-                           "module can");
+                           " cannot be passed to a module's function: only functions, and what ",
+                           "came from a module, can");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(FfiRef shared, ffi->ffi_object());
   return Keep(std::move(shared));
@@ -327,6 +333,13 @@ StatusOr<Value> Convert(const TVMFFIAny& any, Args args, int depth) {
 
 StatusOr<Value> FromFfi(const TVMFFIAny& any, const FfiArguments& arguments) {
   return Convert(any, arguments, 0);
+}
+
+Status ToFfi(const Value& value, TVMFFIAny* result) {
+  FfiArguments kept;
+  LOCKSTEP_ASSIGN_OR_RETURN(const TVMFFIAny borrowed,
+                            kept.ConvertOne(value, FfiArguments::Tensors::kShare));
+  return CheckFfi(TVMFFIAnyViewToOwnedAny(&borrowed, result));
 }
 
 }  // namespace lockstep::module

@@ -13,12 +13,14 @@
 //     tensor           DLTensorPtr (in a list or   Tensor; DLTensorPtr if it is one of the
 //                      map: Tensor)                arguments
 //     list, map        Array, Map                  Array, List; Map, Dict with text keys
-//     function         Function                    Function
+//     function, also a Function                    Function
+//     built-in one
 //     module, object   the object itself           Module, any other object
 #pragma once
 
 #include <cstddef>
 #include <forward_list>
+#include <memory>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -51,15 +53,19 @@ class FfiArguments {
 
   // The argument that was lent as `dl`; null if none was.
   const registers::Value* FindLent(const void* dl) const;
+  // True of a tensor whose changes are still to be brought back.
+  bool IsLentAsCopy(const void* dl) const { return lent_.OriginalOf(dl) != nullptr; }
 
  private:
+  friend Status ToFfi(const registers::Value& value, TVMFFIAny* result);
+
   // Tensors at the top are lent for the call; those inside a list or map may be kept by it.
   enum class Tensors { kLend, kShare };
   StatusOr<TVMFFIAny> ConvertOne(const registers::Value& value, Tensors tensors);
   StatusOr<TVMFFIAny> ConvertText(const std::string& text);
   StatusOr<TVMFFIAny> ConvertShape(const Shape& shape);
   StatusOr<TVMFFIAny> ConvertTensor(const tensor::Tensor& tensor, Tensors tensors);
-  StatusOr<TVMFFIAny> ConvertObject(const registers::Object* object);
+  StatusOr<TVMFFIAny> ConvertObject(const std::shared_ptr<registers::Object>& object);
   StatusOr<TVMFFIAny> ConvertList(const registers::List& list);
   StatusOr<TVMFFIAny> ConvertMap(const registers::Map& map);
   // Keeps `any` or `object` alive and returns what borrows it.
@@ -78,5 +84,9 @@ class FfiArguments {
 // What a function returned, as a Value. `arguments` are the call's, of which a returned DLTensorPtr
 // must be one. kInternal names a result that no register can hold.
 StatusOr<registers::Value> FromFfi(const TVMFFIAny& any, const FfiArguments& arguments);
+
+// The other way: sets `*result`, which was none, to what a module may keep. kInvalidArgument for a
+// value that has no form in tvm-ffi, or is a misaligned view.
+Status ToFfi(const registers::Value& value, TVMFFIAny* result);
 
 }  // namespace lockstep::module

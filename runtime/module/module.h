@@ -34,4 +34,9 @@ StatusOr<std::shared_ptr<Module>> LoadModule(const std::string& path,
                                              const std::vector<std::string>& directories,
                                              const std::vector<std::string>& sha256 = {});
 
+// The function that a loaded module has registered for its whole process under a global name
+// (TVMFFIFunctionSetGlobal). tvm-ffi's own ("ffi.Module.load_from_file.so") are not among them.
+// kNotFound if there is none.
+StatusOr<std::shared_ptr<Function>> FindGlobalFunction(std::string_view name);
+
 }  // namespace lockstep::module

@@ -61,7 +61,8 @@ Status RegisterFile::CheckRoom(size_t more) const {
     return OkStatus();
   return ResourceExhausted("the session's registers hold ", held_bytes_,
                            " bytes on this rank, and ", more, " more are beyond its limit of ",
-                           limits_.bytes, "; free some, or raise the limit (max_session_bytes)");
+                           limits_.bytes, "; free some, or raise the limit (",
+                           limits_.bytes_setting, ")");
 }
 
 Status RegisterFile::Kill(RegisterId id) {

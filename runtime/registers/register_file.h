@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -44,6 +45,8 @@ class RegisterFile {
     uint32_t registers = kDefaultMaxRegisters;  // indices below it may be used
     // Of all values together, in HeldBytes().
     size_t bytes = std::numeric_limits<size_t>::max();
+    // What an error tells to raise: the setting that `bytes` comes from, and where it is.
+    std::string_view bytes_setting = "max_session_bytes";
   };
 
   // `totals`, which outlives the file, counts along.

@@ -16,6 +16,10 @@
 
 namespace lockstep::tensor {
 
+// What errors tell to raise when an arena is full.
+inline constexpr char kArenaSetting[] =
+    "arena_bytes, in the workers' configuration or LocalClusterOptions";
+
 struct ArenaOptions {
   std::string name;                          // SharedSegment name, unique on the host
   size_t capacity_bytes = size_t{16} << 30;  // address space and upper bound, not memory

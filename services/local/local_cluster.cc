@@ -94,6 +94,7 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     ranks[rank].rank = rank;
     ranks[rank].module_path = options.module_path;
     ranks[rank].arena_bytes = options.arena_bytes;
+    ranks[rank].max_session_bytes = options.max_session_bytes;
     ranks[rank].device = options.device;
     ranks[rank].device_memory_bytes = options.device_memory_bytes;
     ranks[rank].registered_memory_bytes = options.registered_memory_bytes;

@@ -27,7 +27,11 @@ struct LocalClusterOptions {
   std::string cluster;
   // Directories that modules may be loaded from.
   std::vector<std::string> module_path;
+  // Most memory that each worker's tensors take.
   size_t arena_bytes = size_t{16} << 30;
+  // Most bytes that the values in one session's registers take on each worker; 0: as many as
+  // arena_bytes.
+  size_t max_session_bytes = 0;
   // Where workers make tensors: "cpu", or "cuda": each on a GPU of its own.
   std::string device = "cpu";
   // Most bytes that tensors on each GPU have; 0: as many as there are.

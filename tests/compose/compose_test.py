@@ -1,6 +1,7 @@
 """docker/compose.yaml on a real engine, as one uses it after cloning the repository."""
 
 import os
+import re
 import shutil
 import signal
 import stat
@@ -217,6 +218,20 @@ class ComposeTest(Cluster):
         self.assertIn("linked.so is a link, and passed over", self.compose("run", "--rm", "modules"))
         there = self.engine.docker("exec", self.container("worker-0"), "ls", "-a", "/modules").split()
         self.assertEqual(sorted(there), [".", "..", "digits_module.so"])
+
+    def test_no_image_of_ours_is_one_that_a_public_registry_may_have(self):
+        images = re.findall(r"^ +image: \"?(\S*lockstep\S*?)\"?$", self.compose("config"), re.M)
+        self.assertTrue(images)
+        for image in images:
+            self.assertTrue(image.startswith("localhost/lockstep/"), image)
+
+    def test_workers_on_gpus_may_pin_memory_and_have_room_for_cuda(self):
+        said = self.compose("--env-file", f"{self.folder}/docker/gpu.env", "config")
+        workers = re.findall(r"^  (worker-gpu\S*):\n((?:    .*\n|\n)*)", said, re.M)
+        self.assertEqual([name for name, _ in workers], ["worker-gpu", "worker-gpu-0"])
+        for name, service in workers:
+            self.assertRegex(service, r"memlock:\n +hard: -1\n +soft: -1\n", name)
+            self.assertRegex(service, r"mem_limit: \"?(6g|6442450944)", name)
 
     def test_wrong_settings_end_with_a_sentence(self):
         result = subprocess.run(

@@ -9,7 +9,7 @@ import sys
 from engine import BASE, CACHE, ROOT, Engine, check, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROMETHEUS = "lockstep-test/prometheus"
+PROMETHEUS = "localhost/lockstep-test/prometheus"
 
 
 @contextlib.contextmanager

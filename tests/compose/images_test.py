@@ -19,7 +19,7 @@ class ImagesTest(unittest.TestCase):
     version = None
 
     def image(self, name):
-        return f"lockstep/{name}:{self.version}"
+        return f"localhost/lockstep/{name}:{self.version}"
 
     def start(self, *arguments):
         container = self.engine.docker("run", "--detach", *arguments).strip().splitlines()[-1]

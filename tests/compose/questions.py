@@ -38,12 +38,13 @@ def queries(names):
     ]
 
 
-def as_asked(query, *, rank, cluster):
+def as_asked(query, *, rank, cluster, namespace=".*"):
     """The query as Grafana sends it, with what its user has chosen. A text, for there is no Grafana to be had."""
     for variable, value in (
         ("$__rate_interval", "1m"),
         ("$__range", "5m"),
         ("$cluster", cluster),
+        ("$namespace", namespace),
         ("$rank", str(rank)),
     ):
         query = query.replace(variable, value)

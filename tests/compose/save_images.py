@@ -30,7 +30,7 @@ def save(folder):
     with Engine(network=False) as engine:
         engine.docker("save", "--output", f"{folder}/prometheus.tar", PROMETHEUS)
         for name in ("controller", "worker", "cli"):
-            image = f"lockstep/{name}:{version()}"
+            image = f"localhost/lockstep/{name}:{version()}"
             engine.docker("tag", image, f"{image}-again")
             engine.docker("save", "--output", f"{folder}/{name}.tar", image, f"{image}-again")
 

@@ -2,8 +2,10 @@
 // is looked at. Two ranks with one tensor each, about 7 GiB at most.
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "tests/conformance/conformance_test.h"
+#include "tests/support/shared_memory.h"
 
 namespace lockstep::collective {
 namespace {
@@ -125,6 +127,7 @@ class LargeOperations {
 };
 
 TEST(LargeTest, OperationsBeyondTwoGiB) {
+  if (const std::string reason = LacksSharedMemory(7); !reason.empty()) GTEST_SKIP() << reason;
   // By threads: sizes are computed with processes as with threads.
   const BackendUnderTest& backend = Backends().front();
   backend.run(2, [](RankUnderTest& self) {

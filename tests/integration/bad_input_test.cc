@@ -256,8 +256,38 @@ TEST_P(BadInputTest, HostTensorWhoseDataDoesNotFitItsShape) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(session_->CopyToWorker0(HostTensor{DType::kFloat32, {1}, "12345"}).status().code(),
             StatusCode::kInvalidArgument);
-  ExpectCallFailure("lockstep.identity", {HostTensor{DType::kFloat32, {2}, "12345"}},
-                    HasSubstr("argument 1"));
+  const DRef function = Function("lockstep.identity");
+  const HostTensor wrong{DType::kFloat32, {2}, "12345"};
+  for (const Status& status :
+       {session_->Call(function, wrong).status(),
+        session_->Call(function, Value(Value::List{1, wrong})).status(),
+        session_->Call(function, Shape{-1}).status(), session_->DebugSet(function, 0, wrong),
+        session_->DebugSet(function, 1, Value(Value::Map{{"key", wrong}}))}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  }
+  EXPECT_THAT(Message(session_->Call(function, 1, wrong).status()),
+              AllOf(HasSubstr("argument 2"), HasSubstr("float32 [2] has 8 bytes"), HasSubstr("5")));
+  EXPECT_OK(session_->SyncAll()) << "nothing was sent";
+}
+
+// A worker would read this session's own register of that number.
+TEST_P(BadInputTest, RegisterOfAnotherSessionInAValue) {
+  const DRef function = Function("lockstep.identity");
+  const auto refused = [&](const Status& status, const std::string& message) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(Message(status), HasSubstr(message));
+  };
+  for (const Value& value : {Value(bystander_value_), Value(Value::List{1, bystander_value_}),
+                             Value(Value::Map{{"key", Value::List{bystander_value_}}}),
+                             Value(RegisterRef{bystander_->id(), bystander_value_.id()})}) {
+    refused(session_->Call(function, value).status(), "belongs to session");
+    refused(session_->DebugSet(function, 0, value), "belongs to session");
+  }
+  const RegisterId id = function.id();
+  refused(session_->Call(function, Value(id)).status(), "put the DRef itself there");
+  refused(session_->Call(function, Value(Value::List{id})).status(), "item 1 of a list");
+  refused(session_->DebugSet(function, 0, Value(id)), "put the DRef itself there");
+  EXPECT_OK(session_->SyncAll()) << "nothing was sent";
 }
 
 TEST_P(BadInputTest, ArgumentThatIsTooLargeForAMessage) {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/client/session.h"
 #include "services/local/local_cluster.h"
+#include "tests/support/shared_memory.h"
 
 namespace lockstep {
 namespace {
@@ -19,6 +21,7 @@ constexpr size_t kCount = (size_t{1} << 29) + 12'345;
 uint64_t ElementAt(size_t i) { return i * 0x9E3779B97F4A7C15u; }
 
 TEST(BulkLargeTest, MoreThanFourGibibytesArriveWhole) {
+  if (const std::string reason = LacksSharedMemory(5); !reason.empty()) GTEST_SKIP() << reason;
   local::LocalClusterOptions options;
   options.workers = 1;
   options.mode = local::LocalClusterOptions::Mode::kProcesses;

@@ -42,6 +42,7 @@ class OwnLocalCluster final : public Cluster {
     local.mode = mode;
     local.module_path = options.worker.module_path;
     local.arena_bytes = options.worker.arena_bytes;
+    local.max_session_bytes = options.worker.max_session_bytes;
     local.device = options.worker.device;
     local.device_memory_bytes = options.worker.device_memory_bytes;
     local.collective_timeout = options.controller.collective_timeout;

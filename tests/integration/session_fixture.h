@@ -103,7 +103,7 @@ class SessionFixture : public ::testing::TestWithParam<ClusterKind> {
     }
   }
   // A register with this name, which may be stale: as a hostile client would use it.
-  static Value Named(RegisterId id) { return Value(id); }
+  Value Named(RegisterId id) const { return RegisterRef{session_->id(), id}; }
 
   std::unique_ptr<Session> session_;
 };

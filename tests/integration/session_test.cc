@@ -114,8 +114,19 @@ TEST_P(SessionTest, TypedArgumentsArriveAsTheirTypes) {
 
 TEST_P(SessionTest, ValuesMayHoldRegisters) {
   const DRef rank = Call("lockstep.worker_rank");
-  const DRef list = Call("lockstep.identity", Value(Value::List{rank.id(), "x"}));
+  const DRef list = Call("lockstep.identity", Value(Value::List{rank, "x"}));
   EXPECT_EQ(Get(list, 3), Value(Value::List{3, "x"}));
+  const DRef map = Call("lockstep.identity", Value(Value::Map{{"ranks", Value::List{rank, rank}}}));
+  EXPECT_EQ(Get(map, 2), Value(Value::Map{{"ranks", Value::List{2, 2}}}));
+  EXPECT_OK(session_->DebugSet(map, 1, rank));
+  EXPECT_EQ(Get(map, 1), Value(1));
+}
+
+TEST_P(SessionTest, AValueKeepsTheRegisterThatItHolds) {
+  const Value list(Value::List{Call("lockstep.worker_rank")});
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_EQ(Get(Call("lockstep.identity", list), 3), Value(Value::List{3}));
 }
 
 TEST_P(SessionTest, FunctionsAndModulesAreDescribed) {
@@ -251,6 +262,65 @@ TEST_P(SessionTest, SessionsCanBeMovedAndReplaced) {
   moved = std::move(*session_);
   EXPECT_OK(moved.SyncAll());
   session_.reset();
+}
+
+TEST_P(SessionTest, ASessionThatWasMovedFromSaysSo) {
+  const DRef ref = Call("lockstep.identity", 1);
+  Session owner = std::move(*session_);
+  Session& gone = *session_;
+  float number = 0;
+  const HostTensor tensor = HostTensor::Of<float>({1}, {{1}});
+  for (const Status& status : {gone.LoadModule("a.so").status(),
+                               gone.GetFunction("lockstep.nop").status(),
+                               gone.GetFunction(ref, "f").status(),
+                               gone.Call(ref, 1).status(),
+                               gone.CallWith(ref, {}).status(),
+                               gone.Empty({1}, DType::kInt8).status(),
+                               gone.CopyToWorker0(ref, ViewOf(&number, 1)),
+                               gone.CopyToWorker0(tensor).status(),
+                               gone.CopyToWorker0({1}, ViewOf(&number, 1)).status(),
+                               gone.CopyFromWorker0(ViewOf(&number, 1), ref),
+                               gone.CopyFromWorker0(ref).status(),
+                               gone.AllReduce(ref, Reduction::kSum).status(),
+                               gone.Reduce(ref, Reduction::kSum).status(),
+                               gone.Broadcast(ref, 0).status(),
+                               gone.BroadcastFromWorker0(ref).status(),
+                               gone.Scatter(ref, 0).status(),
+                               gone.ScatterFromWorker0(ref).status(),
+                               gone.Gather(ref, 0).status(),
+                               gone.GatherToWorker0(ref).status(),
+                               gone.AllGather(ref).status(),
+                               gone.ReduceScatter(ref, Reduction::kSum).status(),
+                               gone.AllToAll(ref).status(),
+                               gone.Barrier(),
+                               gone.Transfer(ref, 0, 1).status(),
+                               gone.SendToNextGroup(ref),
+                               gone.ReceiveFromPreviousGroup().status(),
+                               gone.SendFromWorker0(ref, 1).status(),
+                               gone.Sync(0),
+                               gone.SyncAll(),
+                               gone.Flush(),
+                               gone.DebugGet(ref, 0).status(),
+                               gone.DebugSet(ref, 0, 1),
+                               gone.Reset(),
+                               gone.AwaitWorkers(std::chrono::milliseconds(1)),
+                               gone.RanksThatLost(ref).status(),
+                               gone.StartTrace(),
+                               gone.StopTrace().status(),
+                               gone.Name(ref, "a"),
+                               gone.Find("a").status(),
+                               gone.Detach(),
+                               gone.Close()}) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(Message(status), HasSubstr("was moved from"));
+  }
+  EXPECT_EQ(gone.id(), SessionId{});
+  EXPECT_EQ(gone.num_workers(), 0);
+  EXPECT_EQ(gone.num_groups(), 0);
+  EXPECT_TRUE(gone.workers().empty());
+  EXPECT_EQ(gone.ticket(), "");
+  EXPECT_OK(owner.SyncAll()) << "the session goes on";
+  EXPECT_OK(owner.Close());
 }
 
 TEST_P(SessionTest, DRefsMayOutliveTheirSession) {

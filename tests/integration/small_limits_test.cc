@@ -119,6 +119,7 @@ TEST_P(SmallLimitsTest, BytesOfASessionAreLimitedAndOthersHaveTheirOwn) {
   const lockstep::Status full = session_->SyncAll();
   EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
   EXPECT_THAT(Message(full), HasSubstr("max_session_bytes"));
+  EXPECT_THAT(Message(full), ::testing::Not(HasSubstr("arena_bytes")));
   const DRef theirs = Unwrap(other.Empty({kSessionBytes}, DType::kUInt8));
   EXPECT_OK(other.SyncAll());
   EXPECT_OK(session_->Reset());

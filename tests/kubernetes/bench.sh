@@ -16,7 +16,7 @@ readonly NAMESPACE=lockstep-bench
 readonly RELEASE=benchmark
 readonly WORKERS=4
 readonly IDLE_SECONDS=30
-REPOSITORY=lockstep TAG="" ROUNDS=5
+REPOSITORY=localhost/lockstep TAG="" ROUNDS=5
 
 # shellcheck source=tests/kubernetes/e2e.d/release.sh
 source "$ROOT/tests/kubernetes/e2e.d/release.sh"

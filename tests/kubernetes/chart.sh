@@ -26,13 +26,16 @@ main() {
   refuses "keys: {allowed: [{role: admin, name: ada, key: lpk_A}]}" role
   refuses "commonLabels: {app.kubernetes.io/name: x}" app.kubernetes.io/name
   refuses "worker: {arena: 1GB}" 'worker.arena: "1GB" is no amount of memory'
+  refuses "keys: {allowed: [{role: client, name: ada, key: lpk_A}]}" key
   refuses "gpu: {nccl: {NCCL_DEBUG: INFO}}" "gpu.enabled is false"
+  /usr/bin/python3 -B "$ROOT/tests/kubernetes/null_values_test.py" "$CHART" "${HELMS[@]}" >"$WORK/log" 2>&1 || fail "defaults that are taken out"
   knows_all_settings
   helm-unittest --file 'tests/*_test.yaml' "$CHART" >"$WORK/log" 2>&1 || fail "tests of the templates"
   sh "$ROOT/tests/kubernetes/mint_test.sh" >"$WORK/log" 2>&1 || fail "what mints keys"
   has_a_true_readme
   promtool check rules "$CHART/alerts/lockstep.yaml" >"$WORK/log" 2>&1 || fail "the alerts"
   promtool test rules "$ROOT"/tests/kubernetes/alerts/*.yaml >"$WORK/log" 2>&1 || fail "tests of the alerts"
+  /usr/bin/python3 -B "$ROOT/tests/kubernetes/clusters_apart_test.py" >"$WORK/log" 2>&1 || fail "dashboards of several clusters"
   echo "The chart can be read."
 }
 
@@ -64,19 +67,21 @@ refuses() {
   local helm
   printf '%s\n' "$1" >"$WORK/values.yaml"
   for helm in "${HELMS[@]}"; do
-    ! "$helm" template demo "$CHART" --values "$WORK/values.yaml" >/dev/null 2>"$WORK/log" || fail "$helm takes $1"
+    ! "$helm" template demo "$CHART" --set image.repository=registry.example/lockstep --values "$WORK/values.yaml" >/dev/null 2>"$WORK/log" || fail "$helm takes $1"
     grep -qF "$2" "$WORK/log" || fail "$helm refuses $1, and does not say: $2"
   done
 }
 
-# Those of the services are in the schema, but for the ones that the chart makes.
+# Those of the services are in the schema, but for the ones that the chart makes; and what each may be.
 knows_all_settings() {
   /usr/bin/python3 - "$ROOT/docs/configuration.md" "$CHART" >"$WORK/log" 2>&1 <<'PY' || fail "the schema's settings"
 import json, re, sys
+import yaml
 document, chart = open(sys.argv[1], encoding="utf-8").read(), sys.argv[2]
 schema = json.load(open(chart + "/values.schema.json", encoding="utf-8"))["properties"]
 template = open(chart + "/templates/_config.tpl", encoding="utf-8").read()
 made = set(re.findall(r'"([a-z_0-9]+)" \(', template)) | set(re.findall(r'^ +"([a-z_0-9]+)" "', template, re.M))
+limits = yaml.safe_load(open(chart + "/files/settings.yaml", encoding="utf-8"))
 by_rank = {"rank", "rank_from", "rank_offset", "bulk_endpoint", "module_path"}
 for title, part in (("Controller", "head"), ("Worker", "worker")):
     section = document.split(f"\n## {title}\n")[1].split("\n## ")[0]
@@ -84,6 +89,14 @@ for title, part in (("Controller", "head"), ("Worker", "worker")):
     given = set(schema[part]["properties"]["config"]["properties"])
     missing, unknown = known - given - made - by_rank, given - known
     assert not missing and not unknown, f"{part}.config: missing {missing}, unknown to the service {unknown}"
+    wanted = {}
+    for name, kind, allowed in re.findall(r"^\| `([a-z_0-9]+)` \| ([a-z ]+) \| .*? \| (.*?) \|", section, re.M):
+        if name in given and kind in ("duration", "size", "integer"):
+            least, most = (int(end) if kind == "integer" else end for end in allowed.split(" to "))
+            wanted[name] = {"type": kind, "min": least, "max": most}
+        elif name in given and kind == "text" and re.fullmatch(r"[a-z+]+(, [a-z+]+)+", allowed):
+            wanted[name] = {"type": "text", "allowed": allowed.split(", ")}
+    assert limits[part] == wanted, f"files/settings.yaml: {part}: {limits[part]} is not {wanted}"
 PY
 }
 

@@ -16,7 +16,7 @@ readonly NAMESPACE=lockstep-e2e
 # A name that no other release has: pods of this release are evicted, wherever they are.
 readonly RELEASE=end-to-end
 readonly WORKERS=4
-REPOSITORY=lockstep TAG="" OTHER_TAG="" PROMETHEUS="" ONLY=()
+REPOSITORY=localhost/lockstep TAG="" OTHER_TAG="" PROMETHEUS="" ONLY=()
 
 # shellcheck source=tests/kubernetes/e2e.d/release.sh
 source "$ROOT/tests/kubernetes/e2e.d/release.sh"

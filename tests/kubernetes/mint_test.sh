@@ -30,7 +30,8 @@ api() {
         cp "$3" "$secret" && printf 200
       fi
       ;;
-    POST) cp "$3" "$WORK/store/$(jq -r .metadata.name "$3")" && printf 201 ;;
+    # It has no right to do anything else.
+    *) printf 403 ;;
   esac
 }
 refuse() { exit 1; }
@@ -49,6 +50,9 @@ mint() {
   mkdir job
   (cd job && GENERATION="$1" RELEASE="${RELEASE:-demo}" WORK="$WORK" sh -euc ". ../stubs.sh; . '$MINT'") >log 2>&1
 }
+
+# helm_makes SECRET: as the chart has it made before the Job, unless it is there.
+helm_makes() { [ -e "store/$1" ] || echo '{"metadata": {"labels": {"app.kubernetes.io/instance": "demo"}}}' >"store/$1"; }
 
 # of SECRET NAME: a file of a Secret.
 of() { jq -j --arg name "$2" '.data[$name] | @base64d' "store/$1"; }
@@ -82,6 +86,8 @@ fail() {
 }
 
 STEP="the first time"
+helm_makes services-secret
+helm_makes client-secret
 mints 1
 keys >last
 STEP="an upgrade"
@@ -101,6 +107,9 @@ mints 1 3
 must_keep
 STEP="without the services' Secret"
 rm store/services-secret
+! mint 4 || fail "it is said to have succeeded"
+grep -q "There is no Secret services-secret, .* run helm upgrade" log || fail "it does not say what to do"
+helm_makes services-secret
 mints 4
 must_change
 STEP="a generation as YAML writes large numbers"

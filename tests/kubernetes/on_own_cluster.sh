@@ -26,7 +26,7 @@ main() {
   trap '"$CLUSTER/down.sh"; rm -rf "$FOLDER"' EXIT
   "$CLUSTER/load_image.sh" "$FOLDER"/*.tar
   local -a arguments=(--tag "$version")
-  [[ "$script" != e2e.sh ]] || arguments+=(--other-tag "$version-again" --prometheus lockstep-test/prometheus)
+  [[ "$script" != e2e.sh ]] || arguments+=(--other-tag "$version-again" --prometheus localhost/lockstep-test/prometheus)
   NODE_LINK="$CLUSTER/link.sh" "$CLUSTER/run.sh" "$ROOT/tests/kubernetes/$script" "${arguments[@]}" "${@:3}"
 }
 

@@ -22,9 +22,11 @@ cc_import(
     shared_library = "lib/libtvm_ffi.so",
 )
 
-# Headers and libtvm_ffi.so: for the processes that load modules.
+# Headers and libtvm_ffi.so: for the processes that load modules. A program that is copied away finds the library beside
+# itself, or where the packages have it.
 cc_library(
     name = "tvm_ffi",
+    linkopts = ["-Wl,-rpath,$$ORIGIN", "-Wl,-rpath,/usr/lib/lockstep"],
     deps = [
         ":headers",
         ":shared",

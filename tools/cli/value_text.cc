@@ -93,6 +93,7 @@ struct JsonMaker {
     text << v;
     return {{"register", text.str()}};
   }
+  Json operator()(const RegisterRef& v) const { return (*this)(v.id); }
   Json operator()(const HostTensor& v) const {
     Json data = Json::array();
     for (int64_t i = 0; i < v.shape.NumElements(); ++i) data.push_back(ToJson(ElementAt(v, i)));

@@ -1,20 +1,24 @@
 """What Grafana wants to read: panels, and dashboards of them.
 
-In queries, every metric is one of the chosen cluster's: the selector is put in here. `[$rate]` stands for an interval
-with enough samples for a rate, `[$shown]` for the time that the dashboard shows.
+In queries, every metric is one of the chosen cluster's, and what is added up or joined is of one cluster: selectors and
+labels are put in here. `[$rate]` stands for an interval with enough samples for a rate, `[$shown]` for the time that
+the dashboard shows.
 """
 
 import re
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-CLUSTER = 'lockstep_cluster=~"$cluster"'
+# The labels by which one Prometheus tells clusters apart: what scrapes them sets the first, and an operator the second.
+APART = ("lockstep_cluster", "namespace")
+CLUSTER = 'lockstep_cluster=~"$cluster", namespace=~"$namespace"'
+AGGREGATION = re.compile(r"\b(sum|min|max|avg|count|count_values)\b(?: by \(([^)]*)\))? ?\(")
 # Half-transparent, without points: many ranks are lines on top of each other.
 LINE = {"lineWidth": 1, "fillOpacity": 8, "showPoints": "never", "spanNulls": False}
 LATEST = {"values": False, "calcs": ["lastNotNull"], "fields": ""}
 TO_WORKER = {
     "title": "Worker of rank ${__field.labels.rank}",
     "url": "/d/lockstep-worker?var-rank=${__field.labels.rank}&${datasource:queryparam}&${cluster:queryparam}"
-    "&${__url_time_range}",
+    "&${namespace:queryparam}&${__url_time_range}",
 }
 
 
@@ -41,6 +45,11 @@ def of_this_rank(expression):
     return f"{expression} and on (instance) (lockstep_worker_rank == $rank)"
 
 
+def apart(labels):
+    """These labels, and those that tell clusters apart."""
+    return f"({', '.join((*APART, *filter(None, labels.split(', '))))})"
+
+
 def query_text(expression):
     def select(found):
         name, labels = found.group(1), found.group(2) or ""
@@ -48,7 +57,9 @@ def query_text(expression):
             return name
         return f"{name}{{{', '.join(filter(None, (CLUSTER, labels)))}}}"
 
-    text = re.sub(r"\b(lockstep_[a-z0-9_]+)(?:\{([^}]*)\})?", select, expression)
+    text = AGGREGATION.sub(lambda found: f"{found.group(1)} by {apart(found.group(2) or '')} (", expression)
+    text = re.sub(r"\bon \(([^)]*)\)", lambda found: f"on {apart(found.group(1))}", text)
+    text = re.sub(r"\b(lockstep_[a-z0-9_]+)(?:\{([^}]*)\})?", select, text)
     return text.replace("[$rate]", "[$__rate_interval]").replace("[$shown", "[$__range")
 
 
@@ -193,7 +204,7 @@ def table(title, description, columns, *, width=24, hide=()):
             {
                 "id": "organize",
                 "options": {
-                    "excludeByName": {name: True for name in ("Time", *hide)},
+                    "excludeByName": {name: True for name in ("Time", *APART, *hide)},
                     "renameByName": {"Value": columns[0][0]} if one else rename,
                 },
             },
@@ -226,13 +237,18 @@ def variable(name, label, query, **more):
     }
 
 
-# A scrape configuration that tells no clusters apart sets no such label, and there is nothing to choose.
+# One at a time: panels of all clusters would be lines without a name. A scrape configuration that sets no such labels has
+# one cluster, and there is nothing to choose. docker/compose.yaml calls its cluster "lockstep"; the chart puts the names
+# of its release in the place of both.
 CHOOSE_CLUSTER = variable(
     *("cluster", "Cluster", "label_values(lockstep_epoch, lockstep_cluster)"),
     sort=1,
-    includeAll=True,
-    allValue=".*",
-    current={"text": "All", "value": "$__all"},
+    current={"text": "lockstep", "value": "lockstep"},
+)
+CHOOSE_NAMESPACE = variable(
+    *("namespace", "Namespace", 'label_values(lockstep_epoch{lockstep_cluster=~"$cluster"}, namespace)'),
+    sort=1,
+    current={"text": "", "value": ""},
 )
 CHOOSE_RANK = variable(
     *("rank", "Rank", "query_result(" + query_text('count_values("rank", lockstep_worker_rank >= 0)') + ")"),
@@ -268,6 +284,7 @@ def dashboard(name, title, description, panels, *, variables=()):
             "list": [
                 {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
                 CHOOSE_CLUSTER,
+                CHOOSE_NAMESPACE,
                 *variables,
             ]
         },

@@ -3,8 +3,9 @@
 
 IMAGES=(controller worker cli worker-cuda)
 readonly IMAGES
-# How the images are called: PREFIX/controller:VERSION.
-IMAGE_PREFIX="${LOCKSTEP_IMAGE_PREFIX:-lockstep}"
+# How the images are called: PREFIX/controller:VERSION. A name without a registry would be one of a public registry's,
+# where it may be a stranger's.
+IMAGE_PREFIX="${LOCKSTEP_IMAGE_PREFIX:-localhost/lockstep}"
 readonly IMAGE_PREFIX
 
 cmd_image() {

@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154 # api.sh is in front of it
-# Makes the keys of this release, unless they are there; and the list of who may come in, at every install, upgrade and
+# Makes the keys of this release, unless they are in its two Secrets, which helm has made; and the list of who may come in, at every install, upgrade and
 # rollback.
 main() {
   case "$GENERATION" in
@@ -39,7 +39,10 @@ fetch() {
   echo 0 >"$2.generation"
   status="$(api GET "$SECRETS/$1")"
   case "$status" in
-    404) return 0 ;;
+    404)
+      echo "There is no Secret $1, which helm makes, empty, before this Job fills it: run helm upgrade." >&2
+      exit 1
+      ;;
     200) ;;
     *) refuse "cannot read the Secret $1" "$status" ;;
   esac
@@ -76,8 +79,7 @@ store() {
     apiVersion: "v1", kind: "Secret", type: "Opaque", data: .,
     metadata: {name: $secret, labels: $labels, annotations: {"lockstep.dev/generation": $generation}}}' data.json >secret.json
   status="$(api PUT "$SECRETS/$1" secret.json)"
-  [ "$status" != 404 ] || status="$(api POST "$SECRETS" secret.json)"
-  case "$status" in 200 | 201) ;; *) refuse "cannot write the Secret $1" "$status" ;; esac
+  case "$status" in 200) ;; *) refuse "cannot write the Secret $1" "$status" ;; esac
 }
 
 main

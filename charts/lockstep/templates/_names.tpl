@@ -37,10 +37,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- .Values.serviceAccount.create | ternary (default (include "lockstep.fullname" .) .Values.serviceAccount.name) (default "default" .Values.serviceAccount.name) -}}
 {{- end -}}
 
-{{/* dict "root" $ "name" "controller" */}}
+{{/* A name without a registry would be one of a public registry's, where it may be a stranger's.
+     dict "root" $ "name" "controller" */}}
 {{- define "lockstep.image" -}}
 {{- $image := .root.Values.image -}}
+{{- if not $image.repository -}}
+{{- fail "image.repository: is required, for there are no public images of Lockstep: build them with `tools/dev image`, push them to a registry of yours, and say where they are, such as --set image.repository=registry.example/team/lockstep (or localhost/lockstep, if they were loaded into every node)" -}}
+{{- else if not (regexMatch "^(localhost|[A-Za-z0-9.-]+[.][A-Za-z0-9-]+|[A-Za-z0-9.-]+:[0-9]+|[[][0-9a-fA-F:]+[]])(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$" $image.repository) -}}
+{{- fail (printf "image.repository: %q names no registry, so a public one would be asked, where that name may be a stranger's; write a registry and a path, such as registry.example/team/lockstep" $image.repository) -}}
+{{- end -}}
+{{- with get $image.digests .name -}}
+{{- printf "%s/%s@%s" $image.repository $.name . -}}
+{{- else -}}
 {{- printf "%s/%s:%s" $image.repository .name (default .root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "lockstep.workerImage" -}}

@@ -13,6 +13,20 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* Of workers, and of what copies their modules. A capability that is added to a container counts for user 0 alone:
+     another user's process loses it when it is started. */}}
+{{- define "lockstep.workerSecurity" -}}
+{{- if .Values.gpu.ipcLock -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: false
+runAsUser: 0
+capabilities: {drop: [ALL], add: [IPC_LOCK]}
+{{- else -}}
+{{ include "lockstep.containerSecurity" . }}
+{{- end -}}
+{{- end -}}
+
 {{/* What the head pod and the workers' pods share. dict "root" $ "part" "head": whose `drain` counts */}}
 {{- define "lockstep.podSettings" -}}
 {{- with .root.Values.image.pullSecrets }}
@@ -36,6 +50,9 @@ schedulerName: {{ .root.Values.gang.schedulerName | quote }}
 runtimeClassName: {{ .root.Values.gpu.runtimeClassName | quote }}
 {{- end }}
 securityContext: {{- include "lockstep.podSecurity" .root | nindent 2 }}
+{{- with .root.Values.worker.resourceClaims }}
+resourceClaims: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Where this release's pods go. dict "root" $ "affinity" {} */}}

@@ -20,10 +20,14 @@
 {{- div (add (include "lockstep.arena" . | int64) 67108864 1048575) 1048576 -}}
 {{- end -}}
 
-{{/* Tensors in /dev/shm count as their worker's memory: the limit has room for both. */}}
+{{/* Tensors in /dev/shm, and what CUDA and NCCL take, count as their worker's memory: the limit has room for all. */}}
 {{- define "lockstep.workerResources" -}}
 {{- $resources := deepCopy .Values.worker.resources -}}
 {{- $process := include "lockstep.bytes" (dict "what" "worker.resources.limits.memory" "amount" $resources.limits.memory) | int64 -}}
+{{- $ofGpus := include "lockstep.bytes" (dict "what" "gpu.hostMemory" "amount" .Values.gpu.hostMemory) | int64 -}}
+{{- if .Values.gpu.enabled -}}
+{{- $process = add $process $ofGpus -}}
+{{- end -}}
 {{- $_ := set $resources.limits "memory" (printf "%dMi" (add (div (add $process 1048575) 1048576) (include "lockstep.shm" . | int64))) -}}
 {{- if .Values.gpu.enabled -}}
 {{- $_ := set $resources.limits .Values.gpu.resource 1 -}}
@@ -32,6 +36,38 @@
 {{- $_ := set $resources.limits $name $count -}}
 {{- end -}}
 {{- toYaml $resources -}}
+{{- end -}}
+
+{{/* An amount of Kubernetes' as a number in thousandths, which is what CPUs are counted in.
+     dict "what" "head.resources.limits.cpu" "amount" "250m" */}}
+{{- define "lockstep.thousandths" -}}
+{{- $units := dict "m" 1.0 "" 1e3 "k" 1e6 "M" 1e9 "G" 1e12 "T" 1e15 "P" 1e18 "E" 1e21 "Ki" 1024e3 "Mi" 1048576e3 "Gi" 1073741824e3 "Ti" 1099511627776e3 "Pi" 1125899906842624e3 "Ei" 1152921504606846976e3 -}}
+{{- $amount := toString .amount -}}
+{{- if not (regexMatch "^([0-9]+([.][0-9]*)?|[.][0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$" $amount) -}}
+{{- fail (printf "%s: %q is no amount of a resource; write a number, with a unit such as m, Mi or Gi where it has one" .what $amount) -}}
+{{- end -}}
+{{- mulf (regexFind "^[0-9.]+" $amount | float64) (get $units (regexFind "[A-Za-z]*$" $amount)) -}}
+{{- end -}}
+
+{{/* Kubernetes refuses pods that ask for more than they may take; a StatefulSet would be made all the same, and have no
+     pods. `given`: as the values have it; `limits`: with what the chart adds.
+     dict "what" "head.resources" "given" {} "limits" {} */}}
+{{- define "lockstep.checkResources" -}}
+{{- $what := .what -}}
+{{- $limits := .limits -}}
+{{- range $name, $amount := $limits -}}
+{{- $_ := include "lockstep.thousandths" (dict "what" (printf "%s.limits.%s" $what $name) "amount" $amount) -}}
+{{- end -}}
+{{- range $name, $amount := .given.requests -}}
+{{- $key := printf "%s.requests.%s" $what $name -}}
+{{- $asked := include "lockstep.thousandths" (dict "what" $key "amount" $amount) | float64 -}}
+{{- if hasKey $limits $name -}}
+{{- $limit := get $limits $name -}}
+{{- if gt $asked (include "lockstep.thousandths" (dict "what" (printf "%s.limits.%s" $what $name) "amount" $limit) | float64) -}}
+{{- fail (printf "%s: %v is more than the limit, which is %v; raise %s.limits.%s, or ask for less" $key $amount $limit $what $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Of what runs for a moment: keys are made, modules are copied. */}}

@@ -17,15 +17,34 @@
 {{- fail "worker.config.device: GPUs are what gpu.enabled is for; the image of the others has no CUDA" -}}
 {{- end -}}
 {{- $_ := include "lockstep.arena" . -}}
-{{- $_ = include "lockstep.workerResources" . -}}
+{{- $_ = include "lockstep.checkResources" (dict "what" "head.resources" "given" .Values.head.resources "limits" .Values.head.resources.limits) -}}
+{{- $_ = include "lockstep.checkResources" (dict "what" "worker.resources" "given" .Values.worker.resources "limits" (include "lockstep.workerResources" . | fromYaml).limits) -}}
+{{- $_ = include "lockstep.checkResources" (dict "what" "program.resources" "given" .Values.program.resources "limits" .Values.program.resources.limits) -}}
+{{- $claims := list -}}
+{{- range .Values.worker.resourceClaims -}}
+{{- $claims = append $claims .name -}}
+{{- end -}}
+{{- range .Values.worker.resources.claims -}}
+{{- if not (has .name $claims) -}}
+{{- fail (printf "worker.resources.claims: %s is none of worker.resourceClaims; say there what it stands for, such as {name: %s, resourceClaimTemplateName: %s}" .name .name .name) -}}
+{{- end -}}
+{{- end -}}
 {{- if eq "0" (include "lockstep.seconds" (dict "what" "worker.config.join_timeout" "time" (include "lockstep.joinTimeout" .))) -}}
 {{- fail "worker.config.join_timeout: a worker needs some time to find its controller" -}}
 {{- end -}}
 {{- range $part := list "head" "worker" -}}
+{{- $_ = include "lockstep.checkSettings" (dict "root" $ "part" $part) -}}
 {{- $_ = include "lockstep.seconds" (dict "what" (printf "%s.drain" $part) "time" (get $.Values $part).drain) -}}
 {{- end -}}
 {{- if and .Values.keys.existingSecret .Values.keys.allowed -}}
 {{- fail "keys.allowed: with keys.existingSecret, who may come in is said by the Secret's own allowed_keys" -}}
+{{- end -}}
+{{- $known := dict -}}
+{{- range .Values.keys.allowed -}}
+{{- if hasKey $known .key -}}
+{{- fail (printf "keys.allowed: %s and %s have the same key, %s; a key has one name and one role" (get $known .key) .name .key) -}}
+{{- end -}}
+{{- $_ = set $known .key .name -}}
 {{- end -}}
 {{- if and (not .Values.keys.existingSecret) .Values.keys.existingClientSecret -}}
 {{- fail "keys.existingClientSecret: belongs to keys.existingSecret, which is not set; the keys that the chart makes are in Secrets of its own" -}}
@@ -39,7 +58,7 @@
 {{- if and .Values.modules.initContainer (or .Values.modules.image .Values.modules.claim) -}}
 {{- fail "modules.initContainer: puts the modules where they belong itself; image and claim must be empty then" -}}
 {{- end -}}
-{{- if and (not .Values.gpu.enabled) (or .Values.gpu.nccl .Values.gpu.extraResources .Values.gpu.runtimeClassName) -}}
+{{- if and (not .Values.gpu.enabled) (or .Values.gpu.nccl .Values.gpu.extraResources .Values.gpu.runtimeClassName .Values.gpu.ipcLock) -}}
 {{- fail "gpu: settings of GPUs are given, but gpu.enabled is false" -}}
 {{- end -}}
 {{- if and .Values.program.enabled (not .Values.program.files) (not .Values.program.image) -}}

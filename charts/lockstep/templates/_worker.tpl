@@ -30,7 +30,7 @@ lifecycle:
     exec:
       command: [lockstep-worker, --config=/etc/lockstep/worker.yaml, --await-idle={{ .drain }}]
 resources: {{- include "lockstep.workerResources" $root | nindent 2 }}
-securityContext: {{- include "lockstep.containerSecurity" $root | nindent 2 }}
+securityContext: {{- include "lockstep.workerSecurity" $root | nindent 2 }}
 volumeMounts:
   - {name: config, mountPath: /etc/lockstep, readOnly: true}
   - {name: worker-keys, mountPath: /keys, readOnly: true}
@@ -85,7 +85,8 @@ initContainers:
         cp -RL {{ .Values.modules.path }}/. /target/modules/
         chmod -R go-w /target/modules
     resources: {{- include "lockstep.smallResources" . | nindent 6 }}
-    securityContext: {{- include "lockstep.containerSecurity" . | nindent 6 }}
+    # The worker's own user: it loads no other user's modules.
+    securityContext: {{- include "lockstep.workerSecurity" . | nindent 6 }}
     volumeMounts:
       - {name: modules, mountPath: /target}
       {{- if .Values.modules.claim }}

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/module/kit/tensor_view.h"
 #include "tvm/ffi/c_api.h"
@@ -47,6 +48,14 @@ class Args {
     if (arg.type_index != kTVMFFIStr) Mismatch(index, name, "text");
     const auto* bytes = reinterpret_cast<const TVMFFIByteArray*>(arg.v_obj + 1);
     return {bytes->data, bytes->size};
+  }
+
+  // The extents of a shape, outermost first.
+  std::vector<int64_t> Shape(int index, const char* name) const {
+    const TVMFFIAny& arg = At(index, name);
+    if (arg.type_index != kTVMFFIShape) Mismatch(index, name, "a shape");
+    const auto* shape = reinterpret_cast<const TVMFFIShapeCell*>(arg.v_obj + 1);
+    return {shape->data, shape->data + shape->size};
   }
 
   // Any tensor at all, as DLPack describes it.

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <string_view>
 
 #include "runtime/module/kit/args.h"
 #include "runtime/module/kit/result.h"
@@ -41,6 +42,18 @@
 
 namespace lockstep::ffi {
 
+// Makes `message` the error of the call. Without a stack: what was thrown has left it, and tvm-ffi
+// would read the symbols of the whole process for it, which takes up to seconds.
+inline void Raise(std::string_view kind, std::string_view message) {
+  const TVMFFIByteArray kind_bytes{kind.data(), kind.size()};
+  const TVMFFIByteArray message_bytes{message.data(), message.size()};
+  const TVMFFIByteArray no_stack{"", 0};
+  TVMFFIObjectHandle error = nullptr;
+  if (TVMFFIErrorCreate(&kind_bytes, &message_bytes, &no_stack, &error) != 0) return;
+  TVMFFIErrorSetRaised(error);
+  TVMFFIObjectDecRef(error);
+}
+
 // Runs the body of one call and turns what it throws into the ABI's error. The macro's business.
 template <typename Body>
 int RunBody(Body body, const TVMFFIAny* args, int32_t count, TVMFFIAny* raw_result) {
@@ -50,11 +63,11 @@ int RunBody(Body body, const TVMFFIAny* args, int32_t count, TVMFFIAny* raw_resu
     return 0;
   } catch (const AlreadyRaised&) {  // nothing to add
   } catch (const Error& error) {
-    TVMFFIErrorSetRaisedFromCStr(error.kind().c_str(), error.what());
+    Raise(error.kind(), error.what());
   } catch (const std::exception& error) {
-    TVMFFIErrorSetRaisedFromCStr("RuntimeError", error.what());
+    Raise("RuntimeError", error.what());
   } catch (...) {
-    TVMFFIErrorSetRaisedFromCStr("RuntimeError", "threw something that is no std::exception");
+    Raise("RuntimeError", "threw something that is no std::exception");
   }
   result.Release();
   return -1;

@@ -33,6 +33,7 @@ void CommandWatch::Look() {
     const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
     NoteTime(rank, member, activity);
     FailIfOverdue(rank, activity);
+    RepeatAbort(rank, activity);
     Told& told = told_[static_cast<size_t>(rank)];
     const Told command{member.watch, activity.launched};
     if (!IsStuck(activity) || told == command) continue;
@@ -63,6 +64,15 @@ void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
   error.command = activity.command;
   error.function = activity.what;
   failures_.Fail(*session, error, activity.command);
+}
+
+void CommandWatch::RepeatAbort(Rank rank, const WorkerActivity& activity) {
+  // A rank that has heard the abort leaves its collective at once.
+  const bool may_wait = activity.kind == WorkerActivity::Kind::kCollective &&
+                        activity.since >= tools_.options.heartbeat_interval;
+  if (!may_wait) return;
+  const SessionEntry* const session = sessions_.Find(activity.session);
+  if (session != nullptr) failures_.RepeatAbort(*session, rank, activity.command);
 }
 
 control::RemoteError LateError(const Membership& membership, const Liveness& liveness,

@@ -1,5 +1,5 @@
-// Workers that take long over one command: they are logged, fail sessions that set a limit, and
-// explain answers that are late.
+// Workers that take long over one command: they are logged, fail sessions that set a limit, are
+// told again of aborts, and explain answers that are late.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ class CommandWatch {
         told_(static_cast<size_t>(tools.membership.size())),
         times_(tools.membership.size()) {}
 
-  // Says in the log which workers are stuck, once per command, and fails sessions whose
-  // command_timeout has passed.
+  // Says in the log which workers are stuck, once per command; fails sessions whose command_timeout
+  // has passed; and repeats aborts to ranks that stay in a collective that is aborted.
   void Look();
 
   // The longest that the function which a worker executes is known to have taken before; 0: it is
@@ -46,6 +46,7 @@ class CommandWatch {
  private:
   void NoteTime(Rank rank, const Membership::Member& member, const WorkerActivity& activity);
   void FailIfOverdue(Rank rank, const WorkerActivity& activity);
+  void RepeatAbort(Rank rank, const WorkerActivity& activity);
 
   // The command, counted from its worker's start, that was told to be stuck.
   struct Told {

@@ -27,8 +27,11 @@ void SessionEnder::HandleClose(const control::PeerName& client, wire::CloseSessi
 
 void SessionEnder::EndWithoutClient(SessionEntry& session, const control::RemoteError& cause) {
   liveness_.Abort(session.id, session.generation, 0, cause);
+  const SessionId id = session.id;
   End(session, std::nullopt, Deadline::At(tools_.clock.Now()), /*client_lost=*/true,
       control::RemoteError());
+  // It may be gone at once.
+  if (SessionEntry* const ending = sessions_.Find(id)) ending->ending->abort_cause = cause;
 }
 
 void SessionEnder::HandleEnd(const control::PeerName& client, const control::Identity* sender,
@@ -133,6 +136,7 @@ void SessionEnder::Abort(SessionEntry& session, const control::RemoteError& caus
   log::Warn(log::OfSession(session.id.value),
             "session is aborted while it is closed: ", cause.message);
   tools_.counts.aborts.Add();
+  ending.abort_cause = cause;
   liveness_.Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) messenger_.Answer(session.client, session.id, *request, cause);

@@ -80,7 +80,7 @@ WorkerLoss LivenessMonitor::GiveUp(Rank rank, const std::string& reason) {
 }
 
 void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t from_command,
-                            const control::RemoteError& cause) {
+                            const control::RemoteError& cause, std::optional<Rank> only) {
   control::Frame frame =
       control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
         auto abort = message.initAbort();
@@ -89,7 +89,7 @@ void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t f
         abort.setFromCommand(from_command);
         control::WriteError(abort.initCause(), cause);
       });
-  Tell(std::move(frame));
+  Tell(std::move(frame), only);
 }
 
 void LivenessMonitor::BreakWorld(Epoch epoch) {

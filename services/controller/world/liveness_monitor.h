@@ -67,7 +67,7 @@ class LivenessMonitor final : public Liveness {
   LastHeard LastHeardOf(Rank rank) const override;
 
   void Abort(SessionId session, Generation generation, uint64_t from_command,
-             const control::RemoteError& cause) override;
+             const control::RemoteError& cause, std::optional<Rank> only = {}) override;
   void BreakWorld(Epoch epoch) override;
   void Probe(uint64_t probe) override;
   void AskRegisters(uint64_t probe, Rank rank, SessionId session, uint32_t most) override;

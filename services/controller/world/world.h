@@ -79,6 +79,9 @@ class World {
   void Shutdown(const std::string& reason);
 
  private:
+  // Greater than any that a worker has been in that has come from another controller, whose clock
+  // may have been ahead of this one's.
+  Epoch EpochAfterInventories() const;
   // Returns the ranks that have come with nothing that counts.
   std::vector<Rank> RestoreSessions();
   // They have nothing of the sessions that are open.

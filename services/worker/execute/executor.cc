@@ -17,10 +17,16 @@ namespace {
 
 // Of one session's registers.
 registers::RegisterFile::Limits LimitsOf(const WorkerOptions& options) {
-  size_t bytes = options.max_session_bytes;
-  // What a GPU has is known to its allocator.
-  if (bytes == 0) bytes = options.device == kCpuDevice ? options.arena_bytes : SIZE_MAX;
-  return {static_cast<uint32_t>(options.max_registers), bytes};
+  registers::RegisterFile::Limits limits;
+  limits.registers = static_cast<uint32_t>(options.max_registers);
+  if (options.max_session_bytes > 0) {
+    limits.bytes = options.max_session_bytes;
+  } else if (options.device == kCpuDevice) {
+    // One session may fill the arena; what a GPU has is known to its allocator.
+    limits.bytes = options.arena_bytes;
+    limits.bytes_setting = tensor::kArenaSetting;
+  }
+  return limits;
 }
 
 }  // namespace
@@ -34,11 +40,10 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
       recorder_(recorder),
       sessions_(LimitsOf(options), *arena, bulk),
       reports_(recorder),
-      runner_(
-          {options, *arena, functions, bulk, sessions_, reports_, activity, recorder, running_}) {}
+      runner_({options, *arena, functions, bulk, reports_, activity, recorder, running_}) {}
 
 void Executor::UseGpu(const std::shared_ptr<collective::Accelerator>& gpu) {
-  gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_,
+  gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_, running_,
                                           [this] { AnswerRegisterQueries(); });
   runner_.UseGpu(*gpu, *gpu_);
 }

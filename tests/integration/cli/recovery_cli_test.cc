@@ -153,7 +153,7 @@ TEST_F(RecoveryCliTest, AnEndpointOfAWorkerIsNoController) {
 
 TEST_F(RecoveryCliTest, KeysThatCannotBeReadAreWrongFiles) {
   const std::string key = scratch_ + "/my.key";
-  ASSERT_EQ(Run({"keys", "new", key}).code, 0);
+  ASSERT_EQ(Run({"keys", "new", "me", "--out", key}).code, 0);
   const std::string open = scratch_ + "/open.key";
   fs::copy_file(key, open);
   fs::permissions(open, fs::perms::owner_read | fs::perms::others_read);

@@ -86,6 +86,19 @@ TEST_P(LocalClusterTest, TwoClustersLiveSideBySideAndOneAfterTheOther) {
   EXPECT_TRUE(tmp_.IsEmpty());
 }
 
+TEST_P(LocalClusterTest, ASessionHasNoMoreBytesThanTheOptionsSay) {
+  LocalClusterOptions options = Options(GetParam(), 1);
+  options.max_session_bytes = 1000;
+  auto cluster = LocalCluster::Start(options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto session = (*cluster)->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto fits = session->Empty({1000}, DType::kUInt8);
+  EXPECT_TRUE(session->SyncAll().ok());
+  const auto too_much = session->Empty({1}, DType::kUInt8);
+  EXPECT_NE(Message(session->SyncAll()).find("max_session_bytes"), std::string::npos);
+}
+
 TEST_P(LocalClusterTest, DestructionStopsIt) {
   std::vector<pid_t> pids;
   {
@@ -101,6 +114,22 @@ TEST_P(LocalClusterTest, WorkersThatCannotBeAreRefused) {
   for (int workers : {0, -1, 5000}) {
     const Status status = LocalCluster::Start(Options(GetParam(), workers)).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << workers;
+  }
+}
+
+TEST_P(LocalClusterTest, HealthyWorkerIsReplaced) {
+  auto cluster = LocalCluster::Start(Options(GetParam(), 2));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto session = (*cluster)->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int round = 0; round < 5; ++round) {
+    const Status replaced = (*cluster)->ReplaceWorker(1);
+    ASSERT_TRUE(replaced.ok()) << "round " << round << ": " << replaced;
+    const Status ready = session->AwaitWorkers(20s);
+    ASSERT_TRUE(ready.ok()) << ready;
+    const Status reset = session->Reset();
+    ASSERT_TRUE(reset.ok()) << reset;
+    EXPECT_TRUE(session->SyncAll().ok());
   }
 }
 

@@ -9,9 +9,28 @@ annotations:
   helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded{{ .failed }}
 {{- end -}}
 
-{{/* Who may make this release's Secrets, while a Job runs. "create" cannot be limited to names: whoever gets hold of that
-     Job's token meanwhile can make others.
-     dict "root" $ "hook" "..." "suffix" "mint" */}}
+{{/* An empty Secret, for the Job to fill: so the Job needs no right to create Secrets, which RBAC cannot limit to names.
+     One that is there is left alone. Its policy is one that never deletes it: keys outlive the hooks of every release.
+     dict "root" $ "name" "..." */}}
+{{- define "lockstep.emptySecret" -}}
+{{- if not (lookup "v1" "Secret" .root.Release.Namespace .name) -}}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ .name | quote }}
+  namespace: {{ .root.Release.Namespace | quote }}
+  labels: {{- include "lockstep.labels" .root | nindent 4 }}
+  annotations:
+    helm.sh/hook: pre-install,pre-upgrade
+    helm.sh/hook-weight: "-20"
+    helm.sh/hook-delete-policy: hook-failed
+type: Opaque
+{{- end -}}
+{{- end -}}
+
+{{/* The rights of a Job: these verbs, and this release's two Secrets.
+     dict "root" $ "hook" "..." "suffix" "mint" "verbs" "[get, update]" */}}
 {{- define "lockstep.keysAccess" -}}
 {{- $root := .root -}}
 {{- $name := printf "%s-%s" (include "lockstep.servicesSecret" $root) .suffix -}}
@@ -29,11 +48,6 @@ rules:
     resources: [secrets]
     resourceNames: [{{ include "lockstep.servicesSecret" $root | quote }}, {{ include "lockstep.clientSecret" $root | quote }}]
     verbs: {{ .verbs }}
-  {{- if .creates }}
-  - apiGroups: [""]
-    resources: [secrets]
-    verbs: [create]
-  {{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

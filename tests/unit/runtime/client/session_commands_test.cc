@@ -87,6 +87,21 @@ TEST(WriteArgumentsTest, DRefsTravelAsTheirIds) {
   names->Unref();
 }
 
+TEST(WriteArgumentsTest, DRefsInListsTravelAsTheirIdsAndAreKept) {
+  RegisterNames* names = RegisterNames::Create(SessionId(1));
+  {
+    DRef ref = names->Acquire(1);
+    const RegisterId id = ref.id();
+    const Value list(Value::List{1, ref});
+    ref = DRef();
+    std::vector<uint64_t> kills;
+    names->TakeKills(&kills, 10);
+    EXPECT_TRUE(kills.empty());
+    EXPECT_EQ(Encode(list), (std::vector<Value>{Value(Value::List{1, id})}));
+  }
+  names->Unref();
+}
+
 TEST(WriteArgumentsTest, ArgumentsBorrowWhatTheyAreGiven) {
   std::string text = "before";
   const Argument argument(text);

@@ -36,6 +36,7 @@ TEST(ValueTest, EveryKindHasItsName) {
   EXPECT_EQ(TypeName(Value(Device{})), "device");
   EXPECT_EQ(TypeName(Value(Shape{1})), "shape");
   EXPECT_EQ(TypeName(Value(RegisterId{1, 2})), "register");
+  EXPECT_EQ(TypeName(Value(RegisterRef{SessionId(1), {1, 2}})), "register");
   EXPECT_EQ(TypeName(Value(HostTensor{})), "tensor");
   EXPECT_EQ(TypeName(Value(Value::List{})), "list");
   EXPECT_EQ(TypeName(Value(Value::Map{})), "map");

@@ -148,10 +148,10 @@ TEST_F(ModuleTest, MisalignedViewInAListIsRefused) {
     return Value(std::shared_ptr<const List>(std::make_shared<List>(List{tensor})));
   };
   EXPECT_TRUE(Call("echo", {list(*whole.Rows(0, 2))}).ok());
-  ExpectError(
-      "echo", {list(*whole.Rows(1, 3))}, StatusCode::kInvalidArgument,
-      "argument 1: a view that does not begin at a multiple of 64 bytes cannot be passed "
-      "to a module inside a list or map; pass lockstep.copy of it, or the tensor by itself");
+  ExpectError("echo", {list(*whole.Rows(1, 3))}, StatusCode::kInvalidArgument,
+              "argument 1: a view that does not begin at a multiple of 64 bytes cannot be passed "
+              "to a module inside a list or map, nor returned to it; pass lockstep.copy of it, or "
+              "the tensor by itself");
 }
 
 TEST_F(ModuleTest, TensorOnAnotherDeviceComesAndGoesUnread) {
@@ -252,13 +252,57 @@ TEST_F(ModuleTest, ModulesAndOpaqueObjectsAreKeptAndPassedBack) {
   EXPECT_EQ(TypeName(*Call("echo", {module})), "module");
 }
 
-TEST_F(ModuleTest, BuiltinsCannotBePassedToAModule) {
+Value Builtin(const char* name) {
   FunctionTable table;
   AddBuiltins(table);
-  const Value nop = std::shared_ptr<Object>(*table.Find("lockstep.nop"));
-  ExpectError("echo", {int64_t{1}, nop}, StatusCode::kInvalidArgument,
-              "argument 2: function lockstep.nop cannot be passed to a module's function: only "
-              "what came from a module can");
+  return std::shared_ptr<Object>(*table.Find(name));
+}
+
+TEST_F(ModuleTest, ShapesCrossInBothDirections) {
+  EXPECT_EQ(Get<Shape>("reverse_shape", {Shape({2, 3, 4})}), Shape({4, 3, 2}));
+  EXPECT_EQ(Get<Shape>("reverse_shape", {Shape()}), Shape());
+  EXPECT_EQ(Get<Tensor>("zeros", {Shape({2, 3})}).shape(), Shape({2, 3}));
+  ExpectError("reverse_shape", {int64_t{3}}, StatusCode::kInvalidArgument,
+              "raised TypeError: argument 1 (shape) is not a shape but of type index 1");
+}
+
+TEST_F(ModuleTest, BuiltinsCanBeCalledByAModulesFunction) {
+  EXPECT_EQ(Get<int64_t>("call", {Builtin("lockstep.identity"), int64_t{7}}), 7);
+  EXPECT_EQ(Get<std::string>("call", {Builtin("lockstep.identity"), "some text"}), "some text");
+  const Tensor tensor = NewTensor<float>({3}, {1, 2, 3});
+  EXPECT_EQ(Get<Tensor>("call", {Builtin("lockstep.identity"), tensor}).data(), tensor.data());
+  const auto copy = Get<Tensor>("call", {Builtin("lockstep.copy"), tensor});
+  EXPECT_NE(copy.data(), tensor.data());
+  EXPECT_EQ(ElementsOf(copy), ElementsOf(tensor));
+  // It comes back as a function, which can be called.
+  const Value returned = *Call("echo", {Builtin("lockstep.identity")});
+  EXPECT_EQ(Get<double>("call", {returned, 2.5}), 2.5);
+}
+
+TEST_F(ModuleTest, ErrorsOfABuiltinAreTheCallers) {
+  ExpectError(
+      "call", {Builtin("lockstep.copy"), int64_t{3}}, StatusCode::kInvalidArgument,
+      "raised ValueError: lockstep.copy: argument 1 (\"source\") must be a tensor, not int64");
+  const Tensor whole = NewTensor<float>({3}, {1, 2, 3});
+  ExpectError("call", {Builtin("lockstep.identity"), *whole.Rows(1, 3)},
+              StatusCode::kInvalidArgument,
+              "raised ValueError: lockstep.identity: argument 1 is a view that does not begin at a "
+              "multiple of 64 bytes, which a module cannot pass on; pass it lockstep.copy of it");
+}
+
+TEST_F(ModuleTest, FunctionsThatAModuleRegistersAreFoundByName) {
+  const auto twice = FindGlobalFunction("lockstep_test.twice");
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  Value result;
+  ASSERT_TRUE((*twice)->Call(context_, {{Value(int64_t{21})}}, &result).ok());
+  EXPECT_EQ(*result.As<int64_t>(), 42);
+  EXPECT_EQ(FindGlobalFunction("lockstep_test.thrice").status().code(), StatusCode::kNotFound);
+}
+
+// They open any file, wherever it is.
+TEST_F(ModuleTest, FunctionsOfTheRuntimeItselfAreNotForClients) {
+  EXPECT_EQ(FindGlobalFunction("ffi.Module.load_from_file.so").status().code(),
+            StatusCode::kNotFound);
 }
 
 TEST_F(ModuleTest, WrongArgumentsAreInvalid) {
@@ -283,6 +327,13 @@ TEST_F(ModuleTest, ErrorsKeepKindAndMessage) {
   ExpectError("raise", {"KernelError", "no good"}, StatusCode::kInternal,
               "raised KernelError: no good");
   ExpectError("throw_std", {}, StatusCode::kInternal, "raised RuntimeError: out of luck");
+}
+
+// The stack of what was thrown is gone; to look for it took as long as to read all symbols.
+TEST_F(ModuleTest, ErrorsOfTheKitHaveNoStack) {
+  const Status status = Call("throw_std", {}).status();
+  EXPECT_EQ(Message(status), "raised RuntimeError: out of luck");
+  EXPECT_EQ(Backtrace(status), "");
 }
 
 TEST_F(ModuleTest, BacktraceTravelsBesideTheMessage) {

@@ -191,6 +191,13 @@ TEST(KeptRegistersTest, AllButSomeAreFreed) {
   EXPECT_EQ(totals.live_registers, 0);
 }
 
+TEST_F(RegisterFileTest, ALimitNamesTheSettingThatItComesFrom) {
+  const RegisterFile file(&totals_, {.bytes = 10, .bytes_setting = "arena_bytes"});
+  ExpectError(file.CheckRoom(11), StatusCode::kResourceExhausted,
+              "the session's registers hold 0 bytes on this rank, and 11 more are beyond its "
+              "limit of 10; free some, or raise the limit (arena_bytes)");
+}
+
 TEST_F(RegisterFileTest, BytesOfAllValuesTogetherAreLimited) {
   RegisterFile file(&totals_, {.registers = 1000, .bytes = 1000});
   EXPECT_EQ(file.CheckRoom(1000), OkStatus());

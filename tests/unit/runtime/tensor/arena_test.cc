@@ -138,6 +138,10 @@ TEST(ArenaTest, ExhaustionNamesTheSizes) {
       << message;
   EXPECT_NE(message.find(std::to_string(7 * kMegabyte) + " is the capacity"), std::string::npos)
       << message;
+  EXPECT_NE(message.find("; free some registers, or raise the limit (arena_bytes, in the workers' "
+                         "configuration or LocalClusterOptions)"),
+            std::string::npos)
+      << message;
   EXPECT_TRUE(arena->Allocate(kMegabyte).ok()) << "a refusal breaks nothing";
 }
 

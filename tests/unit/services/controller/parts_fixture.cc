@@ -20,7 +20,11 @@ std::string Describe(wire::Error::Reader reader) {
 std::string Describe(wire::ControllerMessage::Reader reader) {
   switch (reader.which()) {
     case wire::ControllerMessage::SESSION_OPENED:
-      return "opened " + std::to_string(reader.getSessionOpened().getSession());
+      return "opened " + std::to_string(reader.getSessionOpened().getSession()) +
+             (reader.getSessionOpened().getUnderWayBytes() == 0
+                  ? ""
+                  : ", " + std::to_string(reader.getSessionOpened().getUnderWayBytes()) +
+                        " bytes under way");
     case wire::ControllerMessage::REFUSED:
       return std::string(reader.getRefused().getResume() ? "refused to resume " : "refused ") +
              Describe(reader.getRefused().getError());
@@ -157,10 +161,11 @@ PartsFixture::PartsFixture() {
   options_.workers = 2;
   liveness_.on_abort = [this](const FakeLiveness::Aborted& abort) {
     Collect();
-    said_.push_back({{},
-                     std::to_string(abort.session.value) + "." +
-                         std::to_string(abort.generation.value) + " from " +
-                         std::to_string(abort.from_command) + ": " + abort.cause.message});
+    said_.push_back(
+        {{},
+         std::to_string(abort.session.value) + "." + std::to_string(abort.generation.value) +
+             " from " + std::to_string(abort.from_command) + ": " + abort.cause.message +
+             (abort.only.has_value() ? " (rank " + std::to_string(*abort.only) + ")" : "")});
   };
 }
 
@@ -170,6 +175,7 @@ void PartsFixture::Start(Epoch incarnation) {
   dispatcher_ = std::make_unique<Dispatcher>(
       Surroundings{options_,
                    clock_,
+                   processes_,
                    liveness_,
                    reachability_,
                    *metrics_,
@@ -260,15 +266,14 @@ SessionId PartsFixture::Open(const control::PeerName& client,
   return ids.empty() ? SessionId() : ids.back();
 }
 
-Status PartsFixture::Batch(const control::PeerName& client, SessionId id, uint64_t first,
-                           uint64_t request, uint32_t count, size_t body_bytes) {
+Status PartsFixture::Batch(const control::PeerName& client, SessionId id, Generation generation,
+                           uint64_t first, uint64_t request, uint32_t count, size_t body_bytes) {
   const std::string body(body_bytes, 'b');
   const control::Message message = {
       control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
         auto batch = builder.initBatch();
         batch.setSession(id.value);
-        batch.setGeneration(parts().sessions.Find(id) == nullptr ? 0
-                                                                 : session(id).generation.value);
+        batch.setGeneration(generation.value);
         batch.setFirstCommand(first);
         batch.setCommandCount(count);
         batch.setRequest(request);

@@ -2,8 +2,10 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/module/kit/ffi_export.h"
 
@@ -90,7 +92,27 @@ int Twice(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
 
 }  // namespace
 
+// The extents in the opposite order, and a tensor of that shape.
+LOCKSTEP_FFI_EXPORT(reverse_shape, args, result) {
+  const std::vector<int64_t> extents = args.Shape(0, "shape");
+  result.SetShape({extents.rbegin(), extents.rend()});
+}
+LOCKSTEP_FFI_EXPORT(zeros, args, result) {
+  for (float& element : result.NewTensor<float>(args.Shape(0, "shape"))) element = 0;
+}
+
 // The rest is written against the bare C convention.
+
+// Registered for the whole process, as compiled libraries do.
+[[maybe_unused]] static const bool is_registered = [] {
+  constexpr std::string_view kName = "lockstep_test.twice";
+  const TVMFFIByteArray name{kName.data(), kName.size()};
+  TVMFFIObjectHandle function = nullptr;
+  const bool made = TVMFFIFunctionCreate(nullptr, Twice, nullptr, &function) == 0 &&
+                    TVMFFIFunctionSetGlobal(&name, function, /*override=*/1) == 0;
+  TVMFFIObjectDecRef(function);
+  return made;
+}();
 
 // Returns its argument. Borrowed text and bytes become owned, as the convention wants.
 extern "C" int __tvm_ffi_echo(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Puts the worker that is installed here together with the libraries that it needs, so that it runs on another
-# distribution, whose C and C++ libraries are as new or newer.
+# Puts the worker and the command line that are installed here together with the libraries that they need, so that they
+# run on another distribution, whose C and C++ libraries are as new or newer.
 #
 # usage: bundle.sh FOLDER
 set -euo pipefail
 
 readonly FOLDER="$1"
-readonly LIBRARIES=/usr/lib/lockstep # where the worker looks first
+readonly PROGRAMS=(/usr/bin/lockstep-worker /usr/bin/lockstep)
+readonly LIBRARIES=/usr/lib/lockstep # where they look first
 # These are used where the distribution has none: its own fit its drivers for InfiniBand, which NCCL asks for, too.
 readonly FALLBACK="$LIBRARIES/fallback"
 readonly RATHER_THEIRS='^lib(ibverbs|nl-3|nl-route-3)\.so'
@@ -14,21 +15,22 @@ readonly RATHER_THEIRS='^lib(ibverbs|nl-3|nl-route-3)\.so'
 readonly OF_THE_SYSTEM='^(linux-vdso|ld-linux-.*|lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+))\.so'
 
 main() {
-  install -D -t "$FOLDER/usr/bin" /usr/bin/lockstep-worker
+  install -D -t "$FOLDER/usr/bin" "${PROGRAMS[@]}"
   install -D -m644 -t "$FOLDER$LIBRARIES" "$LIBRARIES/libtvm_ffi.so"
-  local name path folder
+  local name path folder program
   # MPI is not among them: a job of MPI's brings its own.
-  ldd /usr/bin/lockstep-worker | awk '$2 == "=>" { print $1, $3 }' | while read -r name path; do
-    ! [[ $name =~ $OF_THE_SYSTEM ]] || continue
-    folder="$LIBRARIES"
-    ! [[ $name =~ $RATHER_THEIRS ]] || folder="$FALLBACK"
-    install -D -m644 "$path" "$FOLDER$folder/$name"
-  done
+  for program in "${PROGRAMS[@]}"; do ldd "$program"; done | awk '$2 == "=>" { print $1, $3 }' | sort -u |
+    while read -r name path; do
+      ! [[ $name =~ $OF_THE_SYSTEM ]] || continue
+      folder="$LIBRARIES"
+      ! [[ $name =~ $RATHER_THEIRS ]] || folder="$FALLBACK"
+      install -D -m644 "$path" "$FOLDER$folder/$name"
+    done
   # The last that the linker is told of: ldconfig reads these files in the order of their names.
   install -d "$FOLDER/etc/ld.so.conf.d"
   echo "$FALLBACK" >"$FOLDER/etc/ld.so.conf.d/zz-lockstep.conf"
   # RPATH, which also counts where one of these libraries looks for another (RUNPATH would not).
-  patchelf --force-rpath --set-rpath "$LIBRARIES" "$FOLDER/usr/bin/lockstep-worker"
+  for program in "${PROGRAMS[@]}"; do patchelf --force-rpath --set-rpath "$LIBRARIES" "$FOLDER$program"; done
   install -D -m644 -t "$FOLDER/usr/share/doc/lockstep-worker" /usr/share/doc/lockstep-worker/copyright
   # Which packages they are from, and their licences.
   {

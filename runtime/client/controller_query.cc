@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/deadline.h"
+#include "runtime/client/endpoint_check.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/keys/gate.h"
@@ -17,6 +18,10 @@ namespace {
 
 // How often it is looked whether we were turned away, of which no message tells.
 constexpr std::chrono::milliseconds kLook{20};
+
+// Without an answer for so long, the endpoint is looked at: a controller that is starting now has
+// its socket by then.
+constexpr std::chrono::milliseconds kStarting{800};
 
 bool IsReadable(int fd) {
   pollfd set = {fd, POLLIN, 0};
@@ -31,6 +36,8 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {&channel};
   const Deadline deadline = Deadline::After(timeout);
+  const Deadline started = Deadline::After(kStarting).Earlier(deadline);
+  bool checked = false;
   control::Message answer;
   const absl::Span<const int> descriptors(&cancel_fd, cancel_fd < 0 ? 0 : 1);
   while (true) {
@@ -39,6 +46,10 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
     if (IsReadable(cancel_fd)) return MakeStatus(StatusCode::kCancelled, "the wait was cancelled");
     const Status trouble = channel.trouble();
     if (trouble.code() == StatusCode::kPermissionDenied) return trouble;
+    if (!checked && started.Expired()) {
+      checked = true;
+      LOCKSTEP_RETURN_IF_ERROR(CheckEndpoint(endpoint));
+    }
     if (!deadline.Expired()) continue;
     if (!trouble.ok()) return trouble;
     return Unavailable("no controller answers at ", endpoint, " within ", timeout.count(),

@@ -59,25 +59,60 @@ std::optional<Blocker> BlockerOf(const WorkerStatus& worker, const ClusterStatus
   return blocker;
 }
 
+// The ranks of which there is as much to say in one line as of the first blocker.
+std::vector<Rank> RanksLikeTheFirst(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
+  const Blocker& first = diagnosis.blockers.front();
+  const auto activity_of = [&](Rank rank) -> const WorkerActivity& {
+    return status.workers[static_cast<size_t>(rank)].activity;
+  };
+  std::vector<Rank> ranks;
+  for (const Blocker& blocker : diagnosis.blockers) {
+    if (blocker.kind != first.kind || blocker.stuck != first.stuck) continue;
+    if (blocker.waiting.empty() != first.waiting.empty()) continue;
+    const bool is_busy = blocker.kind == Blocker::Kind::kBusy;
+    if (is_busy && activity_of(blocker.rank).what != activity_of(first.rank).what) continue;
+    ranks.push_back(blocker.rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+// Whether it is stuck is told by what its function took before, where that is known.
+std::string SummaryOfBusy(const std::string& ranks, const std::string& are, const Blocker& first,
+                          const WorkerStatus& worker) {
+  const std::string in =
+      worker.activity.what.empty() ? " in a command" : " in " + worker.activity.what;
+  if (first.stuck) {
+    const bool has_history = worker.longest_before.count() > 0;
+    return ranks + are + (has_history ? "stuck" : "stuck, or slow,") + in;
+  }
+  if (first.waiting.empty()) return "no rank is stuck: " + ranks + are + "busy" + in;
+  return "no rank is stuck: the others wait for " + ranks + ", busy" + in;
+}
+
 std::string Summary(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
   if (!diagnosis.blockers.empty()) {
     const Blocker& first = diagnosis.blockers.front();
-    const std::string rank = ListRanksWithAnd({first.rank});
+    const std::vector<Rank> like = RanksLikeTheFirst(status, diagnosis);
+    const std::string ranks = ListRankRanges(like);
+    const std::string are = like.size() == 1 ? " is " : " are ";
     switch (first.kind) {
       case Blocker::Kind::kLost:
-        return rank + " is lost";
+        return ranks + are + "lost";
       case Blocker::Kind::kSilent:
-        return rank + " does not answer";
+        return ranks + (like.size() == 1 ? " does not answer" : " do not answer");
       case Blocker::Kind::kBusy:
-        return rank + (first.stuck ? " is stuck" : " is busy");
+        return SummaryOfBusy(ranks, are, first, status.workers[static_cast<size_t>(first.rank)]);
       case Blocker::Kind::kBehind:
-        return rank + " is behind";
+        return ranks + are + "behind";
     }
   }
-  if (!diagnosis.together.empty())
-    return ListRanksWithAnd(diagnosis.together) + " are in a collective, nobody is late";
+  if (!diagnosis.together.empty()) {
+    return "no rank is stuck: " + ListRankRanges(diagnosis.together) +
+           " are in a collective, and none is late";
+  }
   if (!status.IsReady()) return "the cluster is not complete";
-  return "nothing is executed: the workers wait for commands";
+  return "no rank is stuck: nothing is executed, the workers wait for commands";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Blocker {
   };
   Kind kind = Kind::kBusy;
   Rank rank = 0;
-  bool stuck = false;         // busy for longer than `stuck_after`
+  bool stuck = false;         // busy for longer than it should be: WorkerStatus::stuck
   std::vector<Rank> waiting;  // who is in a collective meanwhile that it has not come to
 };
 
@@ -29,7 +29,8 @@ struct StallDiagnosis {
   // In one collective although there is no blocker: they work.
   std::vector<Rank> together;
 
-  // What to tell people in one line: "rank 2 is stuck", "nothing is executed", ...
+  // What to tell people in one line: it names the ranks that hold the others up, or says that no
+  // rank is stuck. "rank 2 is stuck in solve", "no rank is stuck: ranks 0-63 are busy in solve"
   std::string summary;
 };
 

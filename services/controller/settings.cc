@@ -52,7 +52,8 @@ config::Settings ControllerSettings(ControllerOptions& options) {
       Duration("worker_timeout", options.worker_timeout, 50ms, 10min,
                "A worker is lost after this long without a heartbeat; at least two intervals."),
       Duration("stuck_after", options.stuck_after, 50ms, 24h,
-               "A worker that executes one command of its own for longer is reported as stuck."),
+               "A worker that executes one command of its own for longer, and for longer than its "
+               "function takes, is stuck."),
       Duration("session_lease", options.session_lease, 500ms, 24h,
                "A session ends when its client is silent for this long."),
       Duration("collective_timeout", options.collective_timeout, 100ms, 24h,

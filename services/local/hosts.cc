@@ -60,6 +60,10 @@ HostItem NewItem(size_t index, const std::string& where) {
   return {std::string(kHosts) + "[" + std::to_string(index) + "]", where, {}};
 }
 
+bool IsNumber(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
 void AddName(HostItem& item, const config::Entry& entry) {
   item.entries.push_back({item.section + ".host", entry.value, entry.where});
 }
@@ -94,6 +98,15 @@ std::vector<HostItem> SplitHosts(const std::vector<config::Entry>& entries,
   for (const config::Entry& entry : entries) {
     if (entry.key == kHosts) {
       items.clear();
+      const auto number =
+          std::find_if(entry.value.items.begin(), entry.value.items.end(), IsNumber);
+      if (number != entry.value.items.end()) {
+        problems.Add(entry.where,
+                     "hosts: \"" + *number +
+                         "\" is a number; hosts are names, or {host: NAME, workers: N}, as in "
+                         "hosts: [localhost, node1] (workers: N alone starts N on this host)");
+        continue;
+      }
       for (const std::string& name : entry.value.items) {
         items.push_back(NewItem(items.size(), entry.where));
         config::Entry plain = entry;

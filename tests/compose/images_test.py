@@ -67,6 +67,13 @@ class ImagesTest(unittest.TestCase):
             )
             self.assertEqual(found, "", name)
 
+    def test_all_have_the_command_line(self):
+        for name in (*SERVICES, "cli"):
+            said = self.engine.docker(
+                "run", "--rm", "--network=none", "--entrypoint=lockstep", self.image(name), "version"
+            )
+            self.assertIn(self.version, said, name)
+
     def test_nothing_of_ours_can_be_written_to(self):
         for name in (*SERVICES, "cli"):
             found = self.engine.docker(

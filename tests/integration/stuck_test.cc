@@ -72,7 +72,7 @@ TEST_P(StuckTest, TheDiagnosisTellsWhoWaitsForWhomAndWhere) {
   });
   const ClusterStatus status = Unwrap(ExplainCluster(cluster_->address(), support::kLong));
   const StallDiagnosis diagnosis = DiagnoseStall(status);
-  EXPECT_EQ(diagnosis.summary, "rank 2 is stuck");
+  EXPECT_EQ(diagnosis.summary, "rank 2 is stuck, or slow, in lockstep.sleep");
   ASSERT_EQ(diagnosis.blockers.size(), 1u);
   EXPECT_EQ(diagnosis.blockers[0].rank, 2);
   EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0, 1, 3));

@@ -25,6 +25,15 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+// `help COMMAND...` is `COMMAND... --help`. Both with the last word first.
+std::vector<std::string> HelpAsked(const std::vector<std::string>& words) {
+  std::vector<std::string> asked = {"--help"};
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] != "--help" && words[i] != "-h") asked.push_back(words[i]);
+  }
+  return asked;
+}
+
 // The command line as CLI11 wants it: last argument first. CLI11 would take "[2, 3]" apart as a
 // list of its own, and refuses a "--" that stands behind the first of the arguments of `call`.
 // There a blank in front, which means nothing in YAML, tells it what is a value.
@@ -135,12 +144,31 @@ Option Command::AddFlag(const std::string& names, bool& field, const std::string
 
 Option Command::Get(const std::string& name) const { return Option(app_->get_option(name)); }
 
+Words Command::Describe() const {
+  const auto first_line = [](const std::string& doc) { return doc.substr(0, doc.find('\n')); };
+  Words words{app_->get_name(), first_line(app_->get_description()), {}, {}};
+  for (const CLI::Option* option : app_->get_options()) {
+    if (!option->nonpositional()) continue;
+    Words::Flag flag{{}, first_line(option->get_description()), option->get_items_expected() > 0};
+    for (const std::string& name : option->get_snames()) flag.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) flag.names.push_back("--" + name);
+    words.flags.push_back(std::move(flag));
+  }
+  for (CLI::App* command : app_->get_subcommands([](CLI::App*) { return true; })) {
+    words.commands.push_back(Command(command, chosen_).Describe());
+  }
+  return words;
+}
+
 void Command::Examples(const std::string& examples) {
   app_->footer("Examples:\n" + examples + "\n" + kExitCodesHelp);
 }
 
 void Command::Do(Action action) {
-  app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
+  // Those of a command's own commands come first, and hold.
+  app_->callback([chosen = chosen_, action = std::move(action)] {
+    if (!*chosen) *chosen = action;
+  });
 }
 
 CommandLine::CommandLine(const std::string& name, const std::string& version,
@@ -170,9 +198,12 @@ Status CommandLine::CheckCommand(const std::string& word) const {
 }
 
 StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckCommand(argv[1]));
+  const bool asks_for_help = argc > 2 && std::string_view(argv[1]) == "help";
+  LOCKSTEP_RETURN_IF_ERROR(CheckCommand(argv[asks_for_help ? 2 : 1]));
   try {
-    app_->parse(ReversedArguments(argc, argv));
+    std::vector<std::string> words = ReversedArguments(argc, argv);
+    if (words.back() == "help") words = HelpAsked(words);
+    app_->parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     // --help and --version end here too.
     if (error.get_exit_code() == 0) {

@@ -44,6 +44,19 @@ class Option {
   CLI::Option* option_;
 };
 
+// What may be said, for programs that complete it.
+struct Words {
+  struct Flag {
+    std::vector<std::string> names;  // "-c", "--connect"
+    std::string doc;                 // its first line
+    bool takes_value = false;
+  };
+  std::string name;
+  std::string doc;
+  std::vector<Flag> flags;
+  std::vector<Words> commands;
+};
+
 // What a command does when it is chosen. Executed after parsing, so that CLI11 is out of the way.
 using Action = std::function<Status()>;
 
@@ -67,6 +80,9 @@ class Command {
   Option AddFlag(const std::string& names, bool& field, const std::string& doc);
   // One that was added before.
   Option Get(const std::string& name) const;
+
+  // All that may be said from here on.
+  Words Describe() const;
 
   // The help's last lines: examples (each indented by two spaces), then the exit codes.
   void Examples(const std::string& examples);
@@ -103,13 +119,14 @@ enum class ExitCode : int {
   kUsage = 2,              // wrong arguments, or a wrong file: nothing was executed
   kUnreachable = 3,        // no cluster answers
   kExpectationFailed = 4,  // a program ran to its end, but not every `expect` held
+  kNotInOrder = 5,         // --exit-code: the cluster answers, and something is wrong with it
   kInterrupted = 130,      // ^C ended the command before it was done, as shells count it
 };
 
 // What every --help ends with.
 inline constexpr char kExitCodesHelp[] =
     "Exit codes: 0 ok, 1 failed, 2 wrong arguments or file, 3 no cluster answers,\n"
-    "            4 an expectation failed, 130 interrupted";
+    "            4 an expectation failed, 5 not in order (--exit-code), 130 interrupted";
 
 // `status` with the exit code that it shall lead to; OK stays OK.
 Status WithExitCode(Status status, ExitCode code);

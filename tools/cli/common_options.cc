@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/control/keys/gate.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -46,6 +48,14 @@ ControllerAddress WithKeys(ControllerAddress address, const KeyOptions& options)
   address.controller_key =
       FirstOf(options.controller_key, address.controller_key, "LOCKSTEP_CONTROLLER_KEY");
   return address;
+}
+
+StatusOr<ControllerAddress> WithCheckedKeys(ControllerAddress address, const KeyOptions& options) {
+  ControllerAddress with_keys = WithKeys(std::move(address), options);
+  const Status readable =
+      control::CredentialsFrom(with_keys.key, with_keys.controller_key).status();
+  if (!readable.ok()) return WithExitCode(readable, ExitCode::kUsage);
+  return with_keys;
 }
 
 }  // namespace lockstep::cli

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "runtime/base/status.h"
 #include "runtime/client/address.h"
 #include "tools/cli/command_line.h"
 
@@ -25,5 +26,8 @@ void AddKeyOptions(Command command, KeyOptions& options);
 // `address` with the keys of the options; else those that it has; else those of $LOCKSTEP_KEY and
 // $LOCKSTEP_CONTROLLER_KEY.
 ControllerAddress WithKeys(ControllerAddress address, const KeyOptions& options);
+// The same, of which it is known that the keys can be read. Exit code 2 whatever is wrong with
+// them.
+StatusOr<ControllerAddress> WithCheckedKeys(ControllerAddress address, const KeyOptions& options);
 
 }  // namespace lockstep::cli

@@ -1,6 +1,7 @@
 #include "tools/cli/doctor_checks.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -209,6 +211,55 @@ Finding CheckMemoryLimit(const std::string& root, uint64_t wanted_bytes) {
             "worker.arena_bytes"};
   }
   return {"memory limit", Verdict::kGood, "none that this process can see", ""};
+}
+
+StatusOr<int> CountGpus() {
+  // By the driver's own library, as the worker does it; nothing here is linked with CUDA.
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return Unavailable("there is no NVIDIA driver here (", dlerror(), ")");
+  using Init = int (*)(unsigned);
+  using Count = int (*)(int*);
+  const auto init = reinterpret_cast<Init>(dlsym(library, "cuInit"));
+  const auto count = reinterpret_cast<Count>(dlsym(library, "cuDeviceGetCount"));
+  if (init == nullptr || count == nullptr) return Unavailable("libcuda.so.1 is no NVIDIA driver");
+  int gpus = 0;
+  if (const int error = init(0); error != 0) {
+    return Unavailable("the NVIDIA driver does not start: cuInit failed with ", error);
+  }
+  if (const int error = count(&gpus); error != 0) {
+    return Unavailable("the NVIDIA driver tells of no GPU: cuDeviceGetCount failed with ", error);
+  }
+  return gpus;
+}
+
+std::vector<Finding> CheckGpus(const std::vector<std::string>& devices, const StatusOr<int>& gpus) {
+  constexpr std::string_view kCuda = "cuda";
+  int wanted = 0;
+  int highest = -1;
+  for (const std::string& device : devices) {
+    if (!device.starts_with(kCuda)) continue;
+    ++wanted;
+    const size_t colon = device.find(':');
+    if (colon != std::string::npos) highest = std::max(highest, std::atoi(&device[colon + 1]));
+  }
+  if (wanted == 0) return {};
+  const std::string asked = text::Plural(static_cast<uint64_t>(wanted), "worker") + " here " +
+                            (wanted == 1 ? "asks" : "ask") + " for a GPU each";
+  if (!gpus.ok()) {
+    return {{"GPUs", Verdict::kBad, asked + ", but " + std::string(Message(gpus.status())),
+             "install NVIDIA's driver, give the container its GPUs (--gpus all), or "
+             "worker.device: cpu"}};
+  }
+  const std::string fact =
+      "this host has " + text::Plural(static_cast<uint64_t>(*gpus), "GPU") + "; " + asked;
+  if (highest >= *gpus) {
+    return {{"GPUs", Verdict::kBad, fact + ", one of them for number " + std::to_string(highest),
+             "GPUs are counted from 0; CUDA_VISIBLE_DEVICES may hide some"}};
+  }
+  if (wanted > *gpus) {
+    return {{"GPUs", Verdict::kBad, fact, "fewer workers on this host, or worker.device: cpu"}};
+  }
+  return {{"GPUs", Verdict::kGood, fact, ""}};
 }
 
 Finding CheckInterfaces(const std::vector<Interface>& interfaces) {

@@ -37,6 +37,10 @@ InterruptGuard::InterruptGuard(InterruptGuard&& other) noexcept
 InterruptGuard::~InterruptGuard() {
   if (fd_ < 0) return;
   close(fd_);
+  LetThrough();
+}
+
+void InterruptGuard::LetThrough() {
   const sigset_t set = InterruptSet();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }

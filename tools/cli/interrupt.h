@@ -19,6 +19,9 @@ class InterruptGuard {
   int fd() const { return fd_; }
   // True if signals have come since the last call.
   bool Take();
+  // The signals that come from now on end the process, as they would without this object. For the
+  // thread that calls this: one is enough.
+  static void LetThrough();
 
  private:
   explicit InterruptGuard(int fd) : fd_(fd) {}

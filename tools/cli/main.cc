@@ -50,6 +50,8 @@ int Main(int argc, char** argv) {
   AddKeys(lockstep);
   AddDoctor(lockstep);
   AddVersion(lockstep);
+  AddCompletion(lockstep);
+  AddHelp(lockstep);
 
   if (argc == 1) {
     std::cout << command_line.Help();

@@ -20,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
+#include "tools/cli/command_line.h"
 
 namespace lockstep::cli {
 namespace {
@@ -139,6 +140,35 @@ StatusOr<ProcessRecord> RecordProcess(const std::string& role, pid_t pid) {
 bool ClusterRecord::IsAlive() const {
   return std::any_of(processes.begin(), processes.end(),
                      [](const ProcessRecord& process) { return process.IsAlive(); });
+}
+
+bool ClusterRecord::HasController() const {
+  return !processes.empty() && processes.front().IsAlive();
+}
+
+int ClusterRecord::CountAliveWorkers() const {
+  if (processes.empty()) return 0;
+  return static_cast<int>(std::count_if(processes.begin() + 1, processes.end(),
+                                        [](const auto& process) { return process.IsAlive(); }));
+}
+
+Status ClusterRecord::CheckController() const {
+  if (HasController()) return OkStatus();
+  const std::string pid =
+      processes.empty() ? "" : " (process " + std::to_string(processes.front().pid) + ")";
+  const int left = CountAliveWorkers();
+  if (left == 0) {
+    return WithExitCode(
+        Unavailable("the cluster \"", name, "\" is dead; its logs are in ", directory,
+                    " until `lockstep down ", name, "` or the next `up` removes them"),
+        ExitCode::kUnreachable);
+  }
+  return WithExitCode(
+      Unavailable("the controller of the cluster \"", name, "\"", pid, " has ended, and ", left,
+                  " of its ", workers, " workers still ", left == 1 ? "runs" : "run",
+                  ": `lockstep up --name ", name,
+                  "` starts it again and takes them over, `lockstep down ", name, "` stops them"),
+      ExitCode::kUnreachable);
 }
 
 std::string RecordDirectory() { return Home() + "/records"; }

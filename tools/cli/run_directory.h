@@ -43,6 +43,11 @@ struct ClusterRecord {
   std::vector<ProcessRecord> processes;  // the controller first
 
   bool IsAlive() const;  // any of its processes is
+  bool HasController() const;
+  // Its processes on this host that are alive, without the controller.
+  int CountAliveWorkers() const;
+  // OK if the controller lives. Else that it has ended, and what to do about that: exit code 3.
+  Status CheckController() const;
 };
 
 // The directory of all records. Not made by this call.

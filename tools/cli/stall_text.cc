@@ -1,6 +1,8 @@
 #include "tools/cli/stall_text.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "runtime/base/host_identity.h"
 #include "runtime/base/quantity.h"
@@ -14,25 +16,113 @@ const WorkerStatus& Find(const ClusterStatus& status, Rank rank) {
   return status.workers.at(static_cast<size_t>(rank));
 }
 
-std::string Label(const WorkerStatus& worker) {
-  return ListRanksWithAnd({worker.rank}) + " (" + ProcessLabel(worker.host, worker.pid) + ")";
+// "rank 3 (node7:4711)", "ranks 0-63 (node7, node8)"
+std::string Label(const ClusterStatus& status, const std::vector<Rank>& ranks) {
+  const WorkerStatus& first = Find(status, ranks.front());
+  if (ranks.size() == 1) {
+    return ListRanks(ranks) + " (" + ProcessLabel(first.host, first.pid) + ")";
+  }
+  std::vector<std::string> hosts;
+  for (const Rank rank : ranks) hosts.push_back(Find(status, rank).host);
+  std::sort(hosts.begin(), hosts.end());
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  constexpr size_t kMostHosts = 4;
+  std::string names;
+  for (size_t i = 0; i < hosts.size() && i < kMostHosts; ++i) {
+    names += (i == 0 ? "" : ", ") + hosts[i];
+  }
+  if (hosts.size() > kMostHosts) {
+    names += " and " + std::to_string(hosts.size() - kMostHosts) + " more hosts";
+  }
+  return ListRankRanges(ranks) + " (" + names + ")";
 }
 
-// What is the matter with a blocker, after its name.
-std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker) {
+bool IsSameWork(const WorkerStatus& a, const WorkerStatus& b) {
+  return a.activity.kind == b.activity.kind && a.activity.session == b.activity.session &&
+         a.activity.command == b.activity.command && a.activity.what == b.activity.what &&
+         a.stack == b.stack && a.no_stack == b.no_stack;
+}
+
+// Blockers of which there is the same to say.
+struct BlockerGroup {
+  const Blocker* blocker;  // the one that has been at it for longest
+  std::vector<Rank> ranks;
+};
+
+bool IsSame(const ClusterStatus& status, const Blocker& a, const Blocker& b) {
+  const WorkerStatus& x = Find(status, a.rank);
+  const WorkerStatus& y = Find(status, b.rank);
+  return a.kind == b.kind && a.stuck == b.stuck && a.waiting == b.waiting && x.reason == y.reason &&
+         IsSameWork(x, y);
+}
+
+// In the order of the diagnosis.
+std::vector<BlockerGroup> Group(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
+  std::vector<BlockerGroup> groups;
+  for (const Blocker& blocker : diagnosis.blockers) {
+    const auto found = std::find_if(groups.begin(), groups.end(), [&](const BlockerGroup& group) {
+      return IsSame(status, *group.blocker, blocker);
+    });
+    if (found == groups.end()) {
+      groups.push_back({&blocker, {blocker.rank}});
+      continue;
+    }
+    found->ranks.push_back(blocker.rank);
+    const auto since = [&](Rank rank) { return Find(status, rank).activity.since; };
+    if (since(blocker.rank) > since(found->blocker->rank)) found->blocker = &blocker;
+  }
+  for (BlockerGroup& group : groups) std::sort(group.ranks.begin(), group.ranks.end());
+  return groups;
+}
+
+std::vector<std::vector<Rank>> GroupTogether(const ClusterStatus& status,
+                                             const std::vector<Rank>& ranks) {
+  std::vector<std::vector<Rank>> groups;
+  for (const Rank rank : ranks) {
+    const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+      return IsSameWork(Find(status, group.front()), Find(status, rank));
+    });
+    if (found == groups.end()) {
+      groups.push_back({rank});
+    } else {
+      found->push_back(rank);
+    }
+  }
+  return groups;
+}
+
+// What is known of how long the function takes, after what the worker executes.
+std::string DescribeHistory(const Blocker& blocker, const WorkerStatus& worker) {
+  const std::string longest = RoundedDuration(worker.longest_before);
+  if (worker.longest_before.count() > 0) {
+    return blocker.stuck ? "; before, this function took " + longest + " at most"
+                         : "; it has taken up to " + longest + " before";
+  }
+  return blocker.stuck ? "; no earlier call of it was long enough to be seen" : "";
+}
+
+// What is the matter with blockers, after their name.
+std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker, bool is_one) {
   const std::string doing = worker.activity.Describe();
   const bool idle = worker.activity.kind == WorkerActivity::Kind::kNone;
   switch (blocker.kind) {
     case Blocker::Kind::kLost:
-      return "is lost: " + worker.reason + (idle ? "" : "; it was last seen executing " + doing);
+      return (is_one ? "is lost: " : "are lost: ") + worker.reason +
+             (idle ? "" : "; it was last seen executing " + doing);
     case Blocker::Kind::kSilent:
-      return "does not answer; its last heartbeat came " + RoundedDuration(worker.heartbeat_age) +
-             " ago" + (idle ? "" : "; it was last seen executing " + doing);
+      return (is_one ? "does not answer; its" : "do not answer; the oldest") +
+             std::string(" last heartbeat came ") + RoundedDuration(worker.heartbeat_age) + " ago" +
+             (idle ? "" : "; it was last seen executing " + doing);
     case Blocker::Kind::kBusy:
-      return (blocker.stuck ? "is stuck, or slow: it executes " : "executes ") + doing;
+      if (!blocker.stuck)
+        return (is_one ? "executes " : "execute ") + doing + DescribeHistory(blocker, worker);
+      return (is_one ? "is " : "are ") +
+             std::string(worker.longest_before.count() > 0 ? "stuck" : "stuck, or slow") +
+             (is_one ? ": it executes " : ": they execute ") + doing +
+             DescribeHistory(blocker, worker);
     case Blocker::Kind::kBehind:
-      return "is behind: it executes " + doing + ", batch " +
-             std::to_string(worker.activity.received) + " was the last that it took";
+      return (is_one ? "is behind: it executes " : "are behind: they execute ") + doing +
+             ", batch " + std::to_string(worker.activity.received) + " was the last that it took";
   }
   return "";
 }
@@ -75,22 +165,25 @@ Json ActivityToJson(const WorkerActivity& activity) {
 void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                     const StallDiagnosis& diagnosis) {
   out << style.Paint(text::Tint::kBold, diagnosis.summary) << '\n';
-  for (const Blocker& blocker : diagnosis.blockers) {
+  for (const BlockerGroup& group : Group(status, diagnosis)) {
+    const Blocker& blocker = *group.blocker;
     const WorkerStatus& worker = Find(status, blocker.rank);
     const bool grave = blocker.stuck || blocker.kind != Blocker::Kind::kBusy;
     out << '\n'
-        << style.Paint(grave ? text::Tint::kRed : text::Tint::kYellow, Label(worker)) << ' '
-        << DescribeBlocker(blocker, worker) << '\n';
+        << style.Paint(grave ? text::Tint::kRed : text::Tint::kYellow, Label(status, group.ranks))
+        << ' ' << DescribeBlocker(blocker, worker, group.ranks.size() == 1) << '\n';
     if (!blocker.waiting.empty()) {
       const WorkerActivity& theirs = Find(status, blocker.waiting.front()).activity;
-      out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRanksWithAnd(blocker.waiting)
+      out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRankRanges(blocker.waiting)
           << " in " << theirs.Describe() << '\n';
     }
     PrintStack(out, style, worker);
   }
-  for (const Rank rank : diagnosis.together) {
-    const WorkerStatus& worker = Find(status, rank);
-    out << '\n' << Label(worker) << " executes " << worker.activity.Describe() << '\n';
+  for (const std::vector<Rank>& ranks : GroupTogether(status, diagnosis.together)) {
+    const WorkerStatus& worker = Find(status, ranks.front());
+    out << '\n'
+        << Label(status, ranks) << (ranks.size() == 1 ? " executes " : " execute ")
+        << worker.activity.Describe() << '\n';
     PrintStack(out, style, worker);
   }
   for (const SessionStatus& session : status.sessions) {
@@ -106,16 +199,19 @@ Json DiagnosisToJson(const ClusterStatus& status, const StallDiagnosis& diagnosi
   Json blockers = Json::array();
   for (const Blocker& blocker : diagnosis.blockers) {
     const WorkerStatus& worker = Find(status, blocker.rank);
-    blockers.push_back({{"rank", blocker.rank},
-                        {"kind", Name(blocker.kind)},
-                        {"stuck", blocker.stuck},
-                        {"host", worker.host},
-                        {"pid", worker.pid},
-                        {"reason", worker.reason.empty() ? Json() : Json(worker.reason)},
-                        {"doing", ActivityToJson(worker.activity)},
-                        {"waiting", blocker.waiting},
-                        {"stack", worker.stack},
-                        {"no_stack", worker.no_stack.empty() ? Json() : Json(worker.no_stack)}});
+    blockers.push_back(
+        {{"rank", blocker.rank},
+         {"kind", Name(blocker.kind)},
+         {"stuck", blocker.stuck},
+         {"longest_before_ms",
+          worker.longest_before.count() > 0 ? Json(worker.longest_before.count()) : Json()},
+         {"host", worker.host},
+         {"pid", worker.pid},
+         {"reason", worker.reason.empty() ? Json() : Json(worker.reason)},
+         {"doing", ActivityToJson(worker.activity)},
+         {"waiting", blocker.waiting},
+         {"stack", worker.stack},
+         {"no_stack", worker.no_stack.empty() ? Json() : Json(worker.no_stack)}});
   }
   Json failed = Json::array();
   for (const SessionStatus& session : status.sessions) {

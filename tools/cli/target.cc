@@ -30,6 +30,7 @@ Status ConnectError(const Status& status) {
   switch (status.code()) {
     case StatusCode::kUnavailable:
     case StatusCode::kPermissionDenied:
+    case StatusCode::kFailedPrecondition:  // another program, or another version, answers
       return WithExitCode(status, ExitCode::kUnreachable);
     case StatusCode::kInvalidArgument:
       return WithExitCode(status, ExitCode::kUsage);
@@ -45,11 +46,7 @@ StatusOr<ControllerAddress> ControllerOf(const std::string& name) {
   if (!record.has_value()) {
     return Unreachable("no cluster \"" + name + "\" runs on this host; " + kHowToStart);
   }
-  if (!record->IsAlive()) {
-    return Unreachable("the cluster \"" + name + "\" is dead; its logs are in " +
-                       record->directory + " until `lockstep down " + name +
-                       "` or the next `up` removes them");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(record->CheckController());
   return record->controller;
 }
 
@@ -63,9 +60,9 @@ StatusOr<ControllerAddress> OnlyController() {
     if (!record.IsAlive()) continue;
     alive.push_back(&record);
     names += (names.empty() ? "" : ", ") + record.name;
-    if (record.name == kDefaultName) return record.controller;
+    if (record.name == kDefaultName) return ControllerOf(record.name);
   }
-  if (alive.size() == 1) return alive.front()->controller;
+  if (alive.size() == 1) return ControllerOf(alive.front()->name);
   if (!alive.empty()) {
     return UsageError("several clusters run on this host; choose one with --name: ", names);
   }
@@ -102,7 +99,7 @@ void AddTargetOptions(Command command, TargetOptions& options) {
 
 StatusOr<ControllerAddress> ResolveController(const TargetOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(ControllerAddress controller, ChooseController(options));
-  return WithKeys(std::move(controller), options.keys);
+  return WithCheckedKeys(std::move(controller), options.keys);
 }
 
 StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
@@ -125,6 +122,12 @@ StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& con
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
   auto ranks = ListRegisters(controller, question, options.timeout() + kForReports);
   return ranks.ok() ? ranks : ConnectError(ranks.status());
+}
+
+Status QueryEnd(const ControllerAddress& controller, SessionId session, const std::string& reason,
+                const TargetOptions& options) {
+  const Status ended = EndSession(controller, session, reason, options.timeout());
+  return ended.ok() ? ended : ConnectError(ended);
 }
 
 void AddSessionOptions(Command command, SessionTarget& target) {
@@ -163,6 +166,7 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
     return open;
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(target.cluster));
+  open.controller = controller;
   // A controller that does not answer this at once is not there; a session would wait for long.
   LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, target.cluster).status());
   options.Reach(controller);
@@ -171,6 +175,11 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
   if (!session.ok()) return ConnectError(session.status());
   open.session.emplace(*std::move(session));
   return open;
+}
+
+Status EndInterruptedSession(const ControllerAddress& controller, SessionId session) {
+  constexpr std::chrono::seconds kPatience{2};
+  return EndSession(controller, session, "its client was interrupted (^C)", kPatience);
 }
 
 void AddWorkerOutputOption(Command command, WorkerOutputChoice& choice) {

@@ -47,6 +47,10 @@ StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& con
                                                     const RegisterQuestion& question,
                                                     const TargetOptions& options);
 
+// Ends a session. The same errors, and those of EndSession().
+Status QueryEnd(const ControllerAddress& controller, SessionId session, const std::string& reason,
+                const TargetOptions& options);
+
 // Where `call` and `run` execute: on a cluster, or on one inside this process.
 struct SessionTarget {
   TargetOptions cluster;
@@ -62,7 +66,11 @@ void AddSessionOptions(Command command, SessionTarget& target);
 struct OpenSession {
   std::unique_ptr<local::LocalCluster> cluster;
   std::optional<Session> session;
+  std::optional<ControllerAddress> controller;  // none: the cluster is embedded
 };
+
+// Ends the session of a command that ^C has interrupted.
+Status EndInterruptedSession(const ControllerAddress& controller, SessionId session);
 
 // `options.endpoint` is filled in. Exit code 3 if no controller answers.
 StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options);

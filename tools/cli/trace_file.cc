@@ -62,15 +62,19 @@ Status WriteTraceFile(const Trace& trace, const std::string& path) {
 }
 
 StatusOr<std::unique_ptr<RunTrace>> RunTrace::Start(Session& session, std::string file,
-                                                    InterruptGuard interrupt) {
+                                                    InterruptGuard interrupt,
+                                                    std::function<void()> end_session) {
   LOCKSTEP_RETURN_IF_ERROR(session.StartTrace());
-  return std::unique_ptr<RunTrace>(new RunTrace(session, std::move(file), std::move(interrupt)));
+  return std::unique_ptr<RunTrace>(
+      new RunTrace(session, std::move(file), std::move(interrupt), std::move(end_session)));
 }
 
-RunTrace::RunTrace(Session& session, std::string file, InterruptGuard interrupt)
+RunTrace::RunTrace(Session& session, std::string file, InterruptGuard interrupt,
+                   std::function<void()> end_session)
     : session_(session),
       file_(std::move(file)),
       interrupt_(std::move(interrupt)),
+      end_session_(std::move(end_session)),
       thread_([this] { AwaitInterrupt(); }) {}
 
 RunTrace::~RunTrace() {
@@ -89,9 +93,12 @@ void RunTrace::AwaitInterrupt() {
   while (poll(set, 2, -1) < 0) {
   }
   if (set[1].revents != 0) return;
+  interrupt_.Take();
+  InterruptGuard::LetThrough();
   std::cerr << "interrupted; what there is of the timeline is written\n";
   const Status written = Write();
   if (!written.ok()) std::cerr << "lockstep: " << Message(written) << '\n';
+  if (end_session_) end_session_();
   // What the program was doing may never end: nothing is waited for.
   std::_Exit(static_cast<int>(ExitCode::kInterrupted));
 }

@@ -1,6 +1,7 @@
 // Timelines: written into a file, which is summed up, when a run is over, or when ^C ends it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,26 +27,30 @@ Status CheckTraceFile(const std::string& path);
 Status WriteTraceFile(const Trace& trace, const std::string& path);
 
 // A program that hangs is what one wants a timeline of, and ^C how it ends: a thread waits for
-// that, writes the file, and ends the process with ExitCode::kInterrupted.
+// that, writes the file, ends the session, and ends the process with ExitCode::kInterrupted. ^C
+// once more ends it at once.
 //
 // Threads: one, beside its own. The session outlives it.
 class RunTrace {
  public:
   // `interrupt` was made before other threads were started.
   static StatusOr<std::unique_ptr<RunTrace>> Start(Session& session, std::string file,
-                                                   InterruptGuard interrupt);
+                                                   InterruptGuard interrupt,
+                                                   std::function<void()> end_session);
   ~RunTrace();
 
   // Ends the recording and writes the file.
   Status Write();
 
  private:
-  RunTrace(Session& session, std::string file, InterruptGuard interrupt);
+  RunTrace(Session& session, std::string file, InterruptGuard interrupt,
+           std::function<void()> end_session);
   void AwaitInterrupt();
 
   Session& session_;
   const std::string file_;
   InterruptGuard interrupt_;
+  const std::function<void()> end_session_;
   control::WakeUp over_;
   std::mutex writing_;  // held by the thread that writes the file
   std::thread thread_;

@@ -51,7 +51,7 @@ namespace {
 
 constexpr int kGap = 2;
 // Of the last column, which is cut: less says nothing.
-constexpr int kLeastLast = 16;
+constexpr int kLeastLast = 40;
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "tests/integration/cli/cli_fixture.h"
@@ -117,6 +118,14 @@ class HelpExamplesTest : public CliTest {
     EXPECT_EQ(terminal.Wait(deadline), 0) << terminal.output();
   }
 
+  // One that the example can end, with the number that it names: the first of the cluster.
+  StatusOr<ChildProcess> OpenSession() {
+    StatusOr<ChildProcess> call = Spawn({"call", "lockstep.sleep", "60.0"}, NewLog());
+    const Deadline deadline = Deadline::After(kPatience);
+    while (RunJson({"sessions"}).empty() && !deadline.Expired()) std::this_thread::yield();
+    return call;
+  }
+
   // What goes on until ^C.
   void RunUntilInterrupt(const std::string& example) {
     const std::string log = NewLog();
@@ -159,6 +168,8 @@ TEST_F(HelpExamplesTest, Work) {
       const size_t at = example.find(some_endpoint);
       if (at != std::string::npos) example.replace(at, some_endpoint.size(), endpoint);
     }
+    std::optional<StatusOr<ChildProcess>> session;
+    if (example.starts_with("lockstep sessions end")) session = OpenSession();
     if (example == "lockstep top") {
       RunInTerminal(example);
     } else if (example.find("--follow") != std::string::npos) {

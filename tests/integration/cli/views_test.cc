@@ -262,7 +262,7 @@ TEST_F(ViewsTest, LogsOfAllServicesAreMergedByTimeInEitherFormat) {
               AllOf(HasSubstr(" I worker-1  rank=1 epoch="), Not(HasSubstr("worker-0 "))));
   EXPECT_THAT(Run({"logs", "--controller"}).output,
               AllOf(HasSubstr("all 2 workers are ready"), Not(HasSubstr("worker-0 "))));
-  EXPECT_EQ(Objects(Run({"logs", "-n", "2", "--output", "json"}).output).size(), 2u);
+  EXPECT_EQ(Objects(Run({"logs", "--lines", "2", "--output", "json"}).output).size(), 2u);
   EXPECT_EQ(Run({"logs", "--level", "warn"}).output, "");
   EXPECT_EQ(Run({"logs", "--rank", "2"}).code, 2);
   EXPECT_EQ(Run({"logs", "--connect", up_["endpoint"]}).output, Run({"logs"}).output);
@@ -283,7 +283,7 @@ TEST_F(ViewsTest, LogsOfAClusterThatHasEndedBadlyAreThere) {
   EXPECT_EQ(logs.code, 0) << logs.output;
   EXPECT_THAT(logs.output, HasSubstr("worker-1    terminate called\\x1b[2J\n"))
       << "a crash's last words are shown from every level on";
-  const Result follow = Run({"logs", "--follow", "-n", "1"});
+  const Result follow = Run({"logs", "--follow", "--lines", "1"});
   EXPECT_EQ(follow.code, 0);
   EXPECT_THAT(follow.output, HasSubstr("the cluster \"lockstep\" has ended\n"));
 }
@@ -291,7 +291,7 @@ TEST_F(ViewsTest, LogsOfAClusterThatHasEndedBadlyAreThere) {
 TEST_F(ViewsTest, LogsAreFollowedUntilAnInterrupt) {
   Up();
   const std::string log = NewLog();
-  StatusOr<ChildProcess> follow = Spawn({"logs", "--follow", "-n", "0"}, log);
+  StatusOr<ChildProcess> follow = Spawn({"logs", "--follow", "--lines", "0"}, log);
   ASSERT_TRUE(follow.ok()) << follow.status();
   const Deadline deadline = Patience();
   // Again and again: a reader that follows from the end may have come later than the first.

@@ -11,6 +11,7 @@
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
+#include "tools/cli/session_interrupt.h"
 #include "tools/cli/target.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/table.h"
@@ -81,14 +82,25 @@ Status RunCall(const CallCommand& command) {
   SessionOptions options;
   options.name = "lockstep call " + command.function;
   options.on_output = WorkerOutputPrinter(command.worker_output, command.format);
+  std::unique_ptr<SessionInterrupt> interrupt;
+  if (!command.target.embedded) {
+    LOCKSTEP_ASSIGN_OR_RETURN(interrupt, SessionInterrupt::Make());
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
+  if (interrupt != nullptr) {
+    interrupt->Protect([controller = *open.controller, id = open.session->id()] {
+      return EndInterruptedSession(controller, id);
+    });
+  }
   if (command.rank.value_or(0) >= open.session->num_workers()) {
     return UsageError("there is no rank ", *command.rank, "; the cluster has ranks 0-",
                       open.session->num_workers() - 1);
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<RankValue> values,
-                            Call(*open.session, command, arguments));
-  Print(values, command.format);
+  const StatusOr<std::vector<RankValue>> values = Call(*open.session, command, arguments);
+  if (!values.ok()) {
+    return interrupt == nullptr ? values.status() : interrupt->Explain(values.status());
+  }
+  Print(*values, command.format);
   return open.session->Close();
 }
 

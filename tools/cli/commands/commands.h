@@ -22,5 +22,7 @@ void AddConfig(Command lockstep);
 void AddKeys(Command lockstep);
 void AddDoctor(Command lockstep);
 void AddVersion(Command lockstep);
+void AddCompletion(Command lockstep);
+void AddHelp(Command lockstep);
 
 }  // namespace lockstep::cli

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -13,7 +14,6 @@
 #include "tools/cli/common_options.h"
 #include "tools/cli/value_text.h"
 #include "tools/text/format.h"
-#include "tools/text/table.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
@@ -83,6 +83,29 @@ Status Validate(const ConfigOptions& options) {
                     wrong == 1 ? " is wrong" : " are wrong");
 }
 
+// A paragraph: what it is, and below what it means, in lines that fit.
+std::string SettingText(const config::Setting& setting, const std::string& fallback,
+                        const text::Style& style) {
+  constexpr int kIndent = 6;
+  constexpr int kUsualWidth = 100;
+  const int width = style.width() > 0 ? style.width() : kUsualWidth;
+  std::string facts = setting.type;
+  if (setting.required) {
+    facts += ", required";
+  } else if (!fallback.empty()) {
+    facts += ", default " + fallback;
+  }
+  if (!setting.allowed.empty()) facts += "; " + setting.allowed;
+  std::string text = "  " + style.Paint(text::Tint::kBold, setting.key) + "\n";
+  for (const std::string& part : {facts, setting.doc}) {
+    for (const std::string& line : text::Wrap(part, std::max(width - kIndent, 40))) {
+      text += std::string(kIndent, ' ') +
+              (part == facts ? style.Paint(text::Tint::kDim, line) : line) + "\n";
+    }
+  }
+  return text;
+}
+
 Status Show(const ConfigOptions& options) {
   const local::FileKind kinds[] = {local::FileKind::kCluster, local::FileKind::kController,
                                    local::FileKind::kWorker};
@@ -92,13 +115,12 @@ Status Show(const ConfigOptions& options) {
   for (local::FileKind kind : kinds) {
     const std::string name(local::Name(kind));
     if (options.kind != "auto" && options.kind != name) continue;
-    text::Table table({{"KEY"}, {"TYPE"}, {"DEFAULT"}, {"ALLOWED"}, {"MEANING"}});
+    std::string lines;
     Json rows = Json::array();
     for (const config::Setting& setting : local::Describe(kind)) {
       if (setting.refused) continue;
       const std::string fallback = setting.required ? "(required)" : setting.fallback;
-      table.AddRow(
-          {{setting.key, text::Tint::kBold}, setting.type, fallback, setting.allowed, setting.doc});
+      lines += SettingText(setting, fallback, style);
       rows.push_back({{"key", setting.key},
                       {"type", setting.type},
                       {"default", setting.required ? Json() : Json(setting.fallback)},
@@ -109,7 +131,7 @@ Status Show(const ConfigOptions& options) {
     all[name] = std::move(rows);
     if (options.format == OutputFormat::kJson) continue;
     std::cout << (first ? "" : "\n") << style.Paint(text::Tint::kBold, name) << " file\n";
-    table.Print(std::cout, style, 2);
+    std::cout << lines;
     first = false;
   }
   if (options.format == OutputFormat::kJson) std::cout << ToText(all) << '\n';

@@ -50,6 +50,11 @@ std::vector<Finding> Examine(const DoctorCommand& command, const local::ClusterO
       CheckClock(),
       CheckInterfaces(),
   };
+  std::vector<std::string> devices;
+  for (const worker::WorkerOptions& worker : cluster.ranks) {
+    if (cluster.HostOf(worker.rank).IsThisHost()) devices.push_back(worker.device);
+  }
+  for (Finding& finding : CheckGpus(devices, CountGpus())) findings.push_back(std::move(finding));
   if (cluster.HasOtherHosts()) {
     findings.push_back(
         CheckProgram("lockstep-remote-worker", "LOCKSTEP_REMOTE_WORKER", "services/remote"));

@@ -70,6 +70,7 @@ StatusOr<ClusterRecord> Choose(const DownCommand& command) {
 Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(record.name));
   const bool was_alive = record.IsAlive();
+  const int workers = record.CountAliveWorkers();
   const auto start = std::chrono::steady_clock::now();
   std::string forced;
   {
@@ -80,6 +81,7 @@ Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& re
       std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
   report.push_back({{"cluster", record.name},
                     {"was_alive", was_alive},
+                    {"workers", workers},
                     {"forced", forced.empty() ? Json() : Json(forced)},
                     {"milliseconds", duration.count()}});
   if (command.format == OutputFormat::kJson) return OkStatus();
@@ -91,8 +93,12 @@ Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& re
   }
   std::cout << style.Paint(text::Tint::kGreen, "stopped") << "   "
             << style.Paint(text::Tint::kBold, record.name) << ": "
-            << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
-            << RoundedDuration(duration) << '\n';
+            << text::Plural(static_cast<uint64_t>(workers), "worker") << " in "
+            << RoundedDuration(duration);
+  if (workers < record.workers) {
+    std::cout << "; " << record.workers - workers << " had ended before";
+  }
+  std::cout << '\n';
   if (!forced.empty()) {
     std::cout << style.Paint(text::Tint::kYellow, "by signal") << " " << forced << '\n';
   }
@@ -102,7 +108,8 @@ Status StopOne(const DownCommand& command, const ClusterRecord& record, Json& re
 // A cluster that need not be of this host: asked, and watched until no controller answers any more.
 Status StopByEndpoint(const DownCommand& command) {
   const Deadline deadline = Deadline::After(command.timeout());
-  const ControllerAddress controller = WithKeys(command.endpoint, command.keys);
+  LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller,
+                            WithCheckedKeys(command.endpoint, command.keys));
   const Status asked = ShutdownCluster(controller, "lockstep down", command.timeout());
   if (asked.code() == StatusCode::kUnavailable || asked.code() == StatusCode::kPermissionDenied) {
     return WithExitCode(asked, ExitCode::kUnreachable);
@@ -165,11 +172,16 @@ void AddDown(Command lockstep) {
   auto options = std::make_shared<DownCommand>();
   Option name = command.Add("NAME", options->name, "the cluster; not needed if there is only one")
                     .Placeholder("");
+  Option name_again = command.Add("-n,--name", options->name, "the same, as other commands name it")
+                          .Placeholder("NAME")
+                          .Excludes(name);
   command.AddFlag("-a,--all", options->all, "all clusters that `lockstep up` started on this host")
-      .Excludes(name);
+      .Excludes(name)
+      .Excludes(name_again);
   command
       .Add("-c,--connect", options->endpoint, "a cluster by its controller's endpoint for clients")
       .Excludes(name)
+      .Excludes(name_again)
       .Excludes(command.Get("--all"))
       .Placeholder("ENDPOINT");
   command
@@ -182,7 +194,7 @@ void AddDown(Command lockstep) {
   AddOutputOption(command, options->format);
   command.Examples(
       "  lockstep down\n"
-      "  lockstep down demo\n"
+      "  lockstep down demo                  or: lockstep down --name demo\n"
       "  lockstep down --all\n");
   command.Do([options] { return Down(*options); });
 }

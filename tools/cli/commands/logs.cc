@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/host_identity.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/client/admin.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
@@ -145,6 +147,29 @@ StatusOr<std::vector<LogSource>> SourcesOf(const ClusterRecord& cluster, std::op
   return sources;
 }
 
+// A rank may be another process's by now, which `up` has not started: its log is elsewhere.
+void TellOfOtherProcesses(const ClusterRecord& cluster, std::optional<Rank> only) {
+  if (!cluster.HasController()) return;
+  constexpr std::chrono::milliseconds kPatience{500};
+  const StatusOr<ClusterStatus> status = GetClusterStatus(cluster.controller, kPatience);
+  if (!status.ok()) return;
+  for (const WorkerStatus& worker : status->workers) {
+    if (only.value_or(worker.rank) != worker.rank || worker.state != WorkerState::kReady) continue;
+    // The controller comes first. What stands for a worker of another host has another id.
+    const auto place = static_cast<size_t>(worker.rank) + 1;
+    if (place >= cluster.processes.size()) continue;
+    const ProcessRecord& first = cluster.processes[place];
+    const bool is_here = first.role.find(' ') == std::string::npos;
+    if (!is_here || first.pid == worker.pid) continue;
+    text::Warn(
+        "rank " + std::to_string(worker.rank) + " is now the process " +
+        ProcessLabel(worker.host, worker.pid) +
+        ", which `lockstep up` has not started: it logs to wherever who has started it says. "
+        "Below are the lines of process " +
+        std::to_string(first.pid));
+  }
+}
+
 class Printer {
  public:
   Printer(const LogsCommand& command, const std::vector<LogFile>& files)
@@ -187,6 +212,7 @@ Status ShowLogs(const LogsCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterRecord cluster, FindLogs(command.endpoint, command.name));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<LogSource> sources,
                             SourcesOf(cluster, command.rank, command.controller));
+  if (!command.controller) TellOfOtherProcesses(cluster, command.rank);
   std::vector<LogFile> files;
   for (const LogSource& source : sources) files.emplace_back(source.name, source.path);
   const LogFilter filter{LevelNamed(command.level).value_or(log::Level::kDebug)};
@@ -232,14 +258,15 @@ void AddLogs(Command lockstep) {
       command.Add("-c,--connect", options->endpoint, "the cluster with this endpoint for clients")
           .Placeholder("ENDPOINT");
   command
-      .Add("--name", options->name, "the cluster of this name; without both: the only one there is")
+      .Add("-n,--name", options->name,
+           "the cluster of this name; without both: the only one there is")
       .Placeholder("NAME")
       .Excludes(connect);
   Option rank = command.Add("-r,--rank", options->rank, "of this worker alone")
                     .Between(0, 2'147'483'647)
                     .Placeholder("R");
   command.AddFlag("--controller", options->controller, "of the controller alone").Excludes(rank);
-  command.Add("-n,--lines", options->lines, "the last N lines, of all together (100)")
+  command.Add("--lines", options->lines, "the last N lines, of all together (100)")
       .Between(0, 2'147'483'647)
       .Placeholder("N");
   command
@@ -253,7 +280,7 @@ void AddLogs(Command lockstep) {
   AddOutputOption(command, options->format);
   command.Examples(
       "  lockstep logs\n"
-      "  lockstep logs --rank 1 -n 20\n"
+      "  lockstep logs --rank 1 --lines 20\n"
       "  lockstep logs --level warn\n"
       "  lockstep logs --follow\n"
       "  lockstep logs --output json | jq 'select(.session == 3)'\n\n"

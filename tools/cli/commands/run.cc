@@ -16,6 +16,7 @@
 #include "tools/cli/program/runner.h"
 #include "tools/cli/program/vocabulary.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/session_interrupt.h"
 #include "tools/cli/target.h"
 #include "tools/cli/trace_file.h"
 #include "tools/text/format.h"
@@ -194,10 +195,13 @@ Status RunProgram(RunCommand& command) {
   }
   const bool is_traced = !command.trace_file.empty();
   std::optional<InterruptGuard> interrupt;
+  std::unique_ptr<SessionInterrupt> session_interrupt;
   if (is_traced) {
     LOCKSTEP_RETURN_IF_ERROR(CheckTraceFile(command.trace_file));
     LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard guard, InterruptGuard::Make());
     interrupt.emplace(std::move(guard));
+  } else if (!command.target.embedded) {
+    LOCKSTEP_ASSIGN_OR_RETURN(session_interrupt, SessionInterrupt::Make());
   }
   // An embedded cluster has as many workers as the program is written for.
   if (!command.target.workers.has_value()) command.target.workers = program.workers;
@@ -208,6 +212,10 @@ Status RunProgram(RunCommand& command) {
   options.on_output = WorkerOutputPrinter(command.worker_output, command.format);
   LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
   Session& session = *open.session;
+  const auto end_session = [controller = open.controller, id = session.id()]() -> Status {
+    return controller.has_value() ? EndInterruptedSession(*controller, id) : OkStatus();
+  };
+  if (session_interrupt != nullptr) session_interrupt->Protect(end_session);
   LOCKSTEP_RETURN_IF_ERROR(
       WithExitCode(program::CheckProgram(program, session.num_workers()), ExitCode::kUsage));
 
@@ -220,7 +228,8 @@ Status RunProgram(RunCommand& command) {
   std::unique_ptr<RunTrace> trace;
   if (is_traced) {
     LOCKSTEP_ASSIGN_OR_RETURN(trace,
-                              RunTrace::Start(session, command.trace_file, *std::move(interrupt)));
+                              RunTrace::Start(session, command.trace_file, *std::move(interrupt),
+                                              [end_session] { (void)end_session(); }));
   }
   const auto start = std::chrono::steady_clock::now();
   Status status = program::Runner(session, program, *report).Run();
@@ -231,6 +240,8 @@ Status RunProgram(RunCommand& command) {
   if (trace != nullptr) status.Update(trace->Write());
   trace.reset();
   if (status.ok()) status = session.Close();
+  if (session_interrupt != nullptr) status = session_interrupt->Explain(status);
+  session_interrupt.reset();
   report->Finish(program, session.num_workers(), duration, status);
   LOCKSTEP_RETURN_IF_ERROR(status);
   if (report->failed() == 0) return OkStatus();

@@ -6,14 +6,17 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
 #include "runtime/client/admin.h"
 #include "services/config/service_settings.h"
 #include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
+#include "services/local/start_again.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
@@ -57,11 +60,16 @@ StatusOr<local::ClusterOptions> LoadOptions(const UpCommand& command) {
   return options;
 }
 
-// Refuses a cluster of this name that still runs; removes what a dead one left.
-Status RemoveDeadNamesake(const std::string& name) {
+// The cluster of this name whose controller has ended while workers still run, if there is one.
+// Refuses one that still runs; removes what a dead one left.
+StatusOr<std::optional<ClusterRecord>> FindOrphans(const std::string& name) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> old, ReadRecord(name));
-  if (!old.has_value()) return OkStatus();
-  if (!old->IsAlive()) return RemoveCluster(*old);
+  if (!old.has_value()) return old;
+  if (!old->IsAlive()) {
+    LOCKSTEP_RETURN_IF_ERROR(RemoveCluster(*old));
+    return std::optional<ClusterRecord>();
+  }
+  if (!old->HasController()) return old;
   return AlreadyExists("a cluster \"", name, "\" already runs (", old->workers,
                        " workers, controller pid ", old->processes.front().pid,
                        "); stop it with `lockstep down ", name, "`, or choose another --name");
@@ -128,7 +136,7 @@ std::string DescribeHosts(const local::ClusterOptions& cluster) {
 }
 
 void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
-              const ClusterRecord& record, std::chrono::milliseconds duration) {
+              const ClusterRecord& record, bool taken_over, std::chrono::milliseconds duration) {
   if (command.format == OutputFormat::kJson) {
     Json pids = Json::array();
     for (size_t i = 1; i < record.processes.size(); ++i) pids.push_back(record.processes[i].pid);
@@ -144,6 +152,7 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
                       {"controller_pid", record.processes.front().pid},
                       {"worker_pids", pids},
                       {"hosts", hosts},
+                      {"taken_over", taken_over},
                       {"milliseconds", duration.count()}}
                      .dump(2)
               << '\n'
@@ -154,8 +163,8 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
   const auto line = [&](const char* label, const std::string& text) {
     std::cout << style.Paint(text::Tint::kDim, label) << text << '\n';
   };
-  std::cout << style.Paint(text::Tint::kGreen, "ready") << "     "
-            << style.Paint(text::Tint::kBold, record.name) << ": "
+  std::cout << style.Paint(text::Tint::kGreen, taken_over ? "taken over" : "ready     ")
+            << (taken_over ? " " : "") << style.Paint(text::Tint::kBold, record.name) << ": "
             << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
             << RoundedDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
@@ -166,7 +175,12 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
   }
   line("logs      ", record.directory);
   line("look      ", "lockstep status --name " + record.name);
-  line("stop      ", command.detach ? "lockstep down " + record.name : "press ^C");
+  if (taken_over) {
+    line("          ", "its controller had ended; it was started again (process " +
+                           std::to_string(record.processes.front().pid) +
+                           ") with the configuration that it had");
+  }
+  line("stop      ", command.detach || taken_over ? "lockstep down " + record.name : "press ^C");
   std::cout.flush();
 }
 
@@ -226,16 +240,56 @@ Status Interrupted(StatusOr<std::unique_ptr<local::ClusterProcesses>> processes,
                       ExitCode::kInterrupted);
 }
 
+// The controller of `record` is started again where it was, with its configuration, and so are
+// workers that have ended; those that still run come back to it by themselves.
+StatusOr<ClusterRecord> TakeOver(const UpCommand& command, ClusterRecord record) {
+  const Spinner spinner("taking over " + record.name, CanShowProgress());
+  const Deadline deadline = Deadline::After(
+      std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000)));
+  std::vector<local::ServiceProcess> started;
+  for (size_t i = 0; i < record.processes.size(); ++i) {
+    ProcessRecord& process = record.processes[i];
+    if (process.IsAlive()) continue;
+    StatusOr<local::ServiceProcess> again = local::StartAgain(record.directory, process.role);
+    if (!again.ok()) {
+      return Annotate(again.status(), "the cluster \"" + record.name + "\" cannot be taken over");
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(process, RecordProcess(process.role, again->pid()));
+    again->child().Release();
+  }
+  LOCKSTEP_RETURN_IF_ERROR(WriteRecord(record));
+  constexpr std::chrono::milliseconds kAnswer{200};
+  constexpr std::chrono::milliseconds kPause{20};
+  while (true) {
+    const StatusOr<ClusterStatus> status = GetClusterStatus(record.controller, kAnswer);
+    if (status.ok() && status->IsReady()) return record;
+    if (deadline.Expired()) {
+      return DeadlineExceeded(
+          "the controller of \"", record.name, "\" runs again (process ",
+          record.processes.front().pid, "), but not all workers have come back to it: ",
+          status.ok() ? "`lockstep status --name " + record.name + "` shows which"
+                      : Message(status.status()),
+          "; their logs are in ", record.directory);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 struct Started {
   ClusterRecord record;
-  std::unique_ptr<local::ClusterProcesses> processes;
+  std::unique_ptr<local::ClusterProcesses> processes;  // null: the cluster was taken over
 };
 
 StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& cluster,
                         InterruptGuard& interrupt) {
   const std::string name = cluster.cluster;
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
-  LOCKSTEP_RETURN_IF_ERROR(RemoveDeadNamesake(name));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> orphans, FindOrphans(name));
+  if (orphans.has_value()) {
+    Started taken_over;
+    LOCKSTEP_ASSIGN_OR_RETURN(taken_over.record, TakeOver(command, *orphans));
+    return taken_over;
+  }
   local::ClusterProcessesOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
   options.cluster = cluster;
@@ -271,9 +325,11 @@ Status Up(const UpCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   const auto start = std::chrono::steady_clock::now();
   LOCKSTEP_ASSIGN_OR_RETURN(const Started started, Start(command, cluster, interrupt));
-  Announce(command, cluster, started.record,
+  Announce(command, cluster, started.record, started.processes == nullptr,
            std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                  start));
+  // One that was taken over was detached before, and is again.
+  if (started.processes == nullptr) return OkStatus();
   if (command.detach) {
     started.processes->Release();
     return OkStatus();

@@ -4,15 +4,18 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/rank_text.h"
 #include "tools/cli/cluster_text.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/register_text.h"
 #include "tools/cli/stall_text.h"
 #include "tools/cli/target.h"
+#include "tools/text/format.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli {
@@ -21,6 +24,7 @@ namespace {
 struct ViewOptions {
   TargetOptions target;
   OutputFormat format = OutputFormat::kTable;
+  bool exit_code = false;  // --exit-code: of those that have it
 };
 
 // Prints the answer as JSON, or calls `print` with the style of standard output.
@@ -34,18 +38,55 @@ Status Show(OutputFormat format, const Json& json, Print print) {
   return OkStatus();
 }
 
+// What --exit-code tells of a cluster that answers.
+Status InOrder(const ViewOptions& options, const std::string& trouble) {
+  if (!options.exit_code || trouble.empty()) return OkStatus();
+  return WithExitCode(FailedPrecondition(trouble), ExitCode::kNotInOrder);
+}
+
+// What is wrong with a cluster; empty: nothing.
+std::string TroubleOf(const ClusterStatus& status) {
+  std::string trouble;
+  const auto add = [&](const std::string& what) {
+    trouble += (trouble.empty() ? "" : "; ") + what;
+  };
+  if (!status.IsReady()) {
+    add(std::to_string(CountReady(status)) + " of " +
+        text::Plural(status.workers.size(), "worker") + " ready");
+  }
+  std::vector<Rank> stuck;
+  for (const WorkerStatus& worker : status.workers) {
+    if (worker.stuck) stuck.push_back(worker.rank);
+  }
+  if (!stuck.empty()) add(ListRankRanges(stuck) + (stuck.size() == 1 ? " is" : " are") + " stuck");
+  for (const SessionStatus& session : status.sessions) {
+    if (session.error.empty()) continue;
+    add("session " + std::to_string(session.session.value) + " has failed");
+  }
+  return trouble;
+}
+
+// What keeps a cluster from going on; empty: nothing. A function that is only slow does not.
+std::string TroubleOf(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
+  for (const Blocker& blocker : diagnosis.blockers) {
+    if (blocker.stuck || blocker.kind != Blocker::Kind::kBusy) return diagnosis.summary;
+  }
+  return TroubleOf(status);
+}
+
 Status ShowStatus(const ViewOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(options.target));
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, options.target));
-  return Show(options.format, ClusterToJson(status, controller.endpoint),
-              [&](const text::Style& style) {
-                PrintCluster(std::cout, style, status, controller.endpoint);
-                std::cout << '\n';
-                PrintWorkers(std::cout, style, status.workers);
-                if (status.sessions.empty()) return;
-                std::cout << '\n';
-                PrintSessions(std::cout, style, status.sessions);
-              });
+  LOCKSTEP_RETURN_IF_ERROR(Show(options.format, ClusterToJson(status, controller.endpoint),
+                                [&](const text::Style& style) {
+                                  PrintCluster(std::cout, style, status, controller.endpoint);
+                                  std::cout << '\n';
+                                  PrintWorkers(std::cout, style, status.workers);
+                                  if (status.sessions.empty()) return;
+                                  std::cout << '\n';
+                                  PrintSessions(std::cout, style, status.sessions);
+                                }));
+  return InOrder(options, TroubleOf(status));
 }
 
 Status ShowWorkers(const ViewOptions& options) {
@@ -59,9 +100,10 @@ Status ShowWhy(const ViewOptions& options) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(options.target));
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryWhy(controller, options.target));
   const StallDiagnosis diagnosis = DiagnoseStall(status);
-  return Show(options.format, DiagnosisToJson(status, diagnosis), [&](const text::Style& style) {
-    PrintDiagnosis(std::cout, style, status, diagnosis);
-  });
+  LOCKSTEP_RETURN_IF_ERROR(
+      Show(options.format, DiagnosisToJson(status, diagnosis),
+           [&](const text::Style& style) { PrintDiagnosis(std::cout, style, status, diagnosis); }));
+  return InOrder(options, TroubleOf(status, diagnosis));
 }
 
 Status ShowSessions(const ViewOptions& options) {
@@ -80,6 +122,22 @@ Status ShowSessions(const ViewOptions& options) {
               [&](const text::Style& style) {
                 PrintSessionDetails(std::cout, style, status.sessions, ranks);
               });
+}
+
+struct EndOptions {
+  TargetOptions target;
+  std::optional<int> session;
+  std::string reason;
+};
+
+Status End(const EndOptions& options) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(options.target));
+  const SessionId session(static_cast<uint32_t>(*options.session));
+  const std::string reason = options.reason.empty() ? "`lockstep sessions end`" : options.reason;
+  LOCKSTEP_RETURN_IF_ERROR(QueryEnd(controller, session, reason, options.target));
+  std::cout << text::Style::For(STDOUT_FILENO).Paint(text::Tint::kGreen, "ended") << "     session "
+            << session << ": its work is aborted, and its client told\n";
+  return OkStatus();
 }
 
 struct RegistersOptions {
@@ -102,15 +160,19 @@ Status ShowRegisters(const RegistersOptions& options) {
               [&](const text::Style& style) { PrintRegisters(std::cout, style, ranks); });
 }
 
-// A command without options of its own.
-void AddView(Command lockstep, const char* name, const char* doc, const char* examples,
-             Status (*show)(const ViewOptions&)) {
+// A command without options of its own but --exit-code, if `exit_code_doc` is not null.
+Command AddView(Command lockstep, const char* name, const char* doc, const char* examples,
+                Status (*show)(const ViewOptions&), const char* exit_code_doc = nullptr) {
   Command command = lockstep.AddCommand(name, doc);
   auto options = std::make_shared<ViewOptions>();
   AddTargetOptions(command, options->target);
   AddOutputOption(command, options->format);
+  if (exit_code_doc != nullptr) {
+    command.AddFlag("--exit-code", options->exit_code, exit_code_doc);
+  }
   command.Examples(examples);
   command.Do([options, show] { return show(*options); });
+  return command;
 }
 
 }  // namespace
@@ -119,8 +181,11 @@ void AddStatus(Command lockstep) {
   AddView(lockstep, "status", "Show a cluster, its workers and its sessions",
           "  lockstep status\n"
           "  lockstep status --name demo\n"
-          "  lockstep status --connect tcp://127.0.0.1:7000 --output json\n",
-          ShowStatus);
+          "  lockstep status --connect tcp://127.0.0.1:7000 --output json\n"
+          "  lockstep status --exit-code > /dev/null || echo 'look at it'\n",
+          ShowStatus,
+          "exit with 5 unless all workers are ready, none is stuck, and no\n"
+          "session has failed");
 }
 
 void AddWorkers(Command lockstep) {
@@ -140,11 +205,13 @@ void AddWhy(Command lockstep) {
       "  lockstep why --output json | jq -r .summary\n\n"
       "Asks every worker what it is doing at this moment, and for the stack of the thread that\n"
       "does it (which is interrupted by a signal for that). Tells who holds the others up.\n",
-      ShowWhy);
+      ShowWhy,
+      "exit with 5 if a rank is stuck, behind, silent or lost, or a session\n"
+      "has failed");
 }
 
 void AddSessions(Command lockstep) {
-  AddView(
+  Command sessions = AddView(
       lockstep, "sessions", "List a cluster's sessions and what they hold",
       "  lockstep sessions\n"
       "  lockstep sessions --output json | jq '.[] | select(.error)'\n\n"
@@ -152,6 +219,20 @@ void AddSessions(Command lockstep) {
       "REGISTERS is for each rank, BYTES for all ranks together. A session that is detached has\n"
       "no client, but another may attach; it is orphaned if its client fell silent.\n",
       ShowSessions);
+  Command end = sessions.AddCommand("end", "End a session, whatever its client does");
+  auto options = std::make_shared<EndOptions>();
+  end.Add("ID", options->session, "the session's number, as `lockstep sessions` lists it")
+      .Required()
+      .Between(1, 2'147'483'647)
+      .Placeholder("");
+  end.Add("--reason", options->reason, "what its client is told").Placeholder("TEXT");
+  AddTargetOptions(end, options->target);
+  end.Examples(
+      "  lockstep sessions end 1\n"
+      "  lockstep sessions end 1 --reason 'it blocks the nightly run'\n\n"
+      "Its work is aborted on all ranks, its registers are freed, and its client gets an error.\n"
+      "With keys: an operator may end any session, a client those of its own key.\n");
+  end.Do([options] { return End(*options); });
 }
 
 void AddRegisters(Command lockstep) {

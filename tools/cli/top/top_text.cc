@@ -158,7 +158,7 @@ text::FittedTable Workers(const TopView& view) {
 }
 
 text::FittedTable Sessions(const TopView& view) {
-  constexpr int kNameWidth = 24;
+  constexpr int kNameWidth = 40;
   text::FittedTable table({{"SESSION", Align::kRight, 100},
                            {"NAME", Align::kLeft, 90},
                            {"CLIENT", Align::kLeft, 20},

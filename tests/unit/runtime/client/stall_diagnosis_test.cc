@@ -34,7 +34,8 @@ TEST(StallDiagnosisTest, AnIdleClusterHasNoBlocker) {
   const StallDiagnosis diagnosis = DiagnoseStall(Idle());
   EXPECT_THAT(diagnosis.blockers, IsEmpty());
   EXPECT_THAT(diagnosis.together, IsEmpty());
-  EXPECT_EQ(diagnosis.summary, "nothing is executed: the workers wait for commands");
+  EXPECT_EQ(diagnosis.summary,
+            "no rank is stuck: nothing is executed, the workers wait for commands");
 }
 
 TEST(StallDiagnosisTest, WhoeverIsBehindHoldsUpThoseInTheCollective) {
@@ -48,7 +49,25 @@ TEST(StallDiagnosisTest, WhoeverIsBehindHoldsUpThoseInTheCollective) {
   EXPECT_EQ(diagnosis.blockers[0].rank, 2);
   EXPECT_EQ(diagnosis.blockers[0].kind, Blocker::Kind::kBusy);
   EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0, 1, 3));
-  EXPECT_EQ(diagnosis.summary, "rank 2 is stuck");
+  EXPECT_EQ(diagnosis.summary, "rank 2 is stuck, or slow, in a command");
+  // Where it is known how long the function takes, that decides.
+  status.workers[2].activity.what = "solve";
+  status.workers[2].longest_before = std::chrono::seconds(1);
+  EXPECT_EQ(DiagnoseStall(status).summary, "rank 2 is stuck in solve");
+  status.workers[2].stuck = false;
+  EXPECT_EQ(DiagnoseStall(status).summary,
+            "no rank is stuck: the others wait for rank 2, busy in solve");
+}
+
+TEST(StallDiagnosisTest, RanksThatAllExecuteOneFunctionAreNamedTogether) {
+  ClusterStatus status = Idle();
+  for (WorkerStatus& worker : status.workers) {
+    Execute(worker, WorkerActivity::Kind::kCommand, 17);
+    worker.activity.what = "solve";
+  }
+  EXPECT_EQ(DiagnoseStall(status).summary, "no rank is stuck: ranks 0-3 are busy in solve");
+  for (WorkerStatus& worker : status.workers) worker.stuck = true;
+  EXPECT_EQ(DiagnoseStall(status).summary, "ranks 0-3 are stuck, or slow, in solve");
 }
 
 // A rank may be in a later batch than its peers, and have nothing to do with what they wait for.
@@ -88,7 +107,7 @@ TEST(StallDiagnosisTest, RanksMayWorkTogether) {
     Execute(worker, WorkerActivity::Kind::kCollective, 18);
   const StallDiagnosis diagnosis = DiagnoseStall(status);
   EXPECT_THAT(diagnosis.blockers, IsEmpty());
-  EXPECT_EQ(diagnosis.summary, "ranks 0, 1, 2 and 3 are in a collective, nobody is late");
+  EXPECT_EQ(diagnosis.summary, "no rank is stuck: ranks 0-3 are in a collective, and none is late");
 }
 
 // Its connection is gone, or it is held up outside of any command.

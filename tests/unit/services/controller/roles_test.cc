@@ -48,6 +48,7 @@ std::vector<Question> Questions() {
       {"attachSession", [](auto m) { m.initAttachSession(); }, clients},
       {"outputTaken", [](auto m) { m.initOutputTaken(); }, clients},
       {"trace", [](auto m) { m.initTrace(); }, clients},
+      {"endSession", [](auto m) { m.initEndSession(); }, clients},
       {"shutdown", [](auto m) { m.setShutdown("enough"); }, operators},
   };
 }

@@ -103,6 +103,14 @@ TEST(HostsTest, TheSectionIsAList) {
               HasSubstr(":1: worker.module_path: the items of a list must be plain values"));
 }
 
+// A number was taken for the name of another host, and only what that needs was missed.
+TEST(HostsTest, ANumberInPlaceOfHostsIsTheOnlyProblemThatIsTold) {
+  for (const char* text : {"hosts: 3\n", "hosts: [3]\n"}) {
+    EXPECT_THAT(ProblemsOf(text), testing::AllOf(HasSubstr(":1: hosts: \"3\" is a number"),
+                                                 testing::Not(HasSubstr("worker_endpoint"))));
+  }
+}
+
 TEST(HostsTest, TheNumberOfWorkersFollowsFromTheHosts) {
   EXPECT_EQ(ProblemsOf(std::string("workers: 2\n") + kNetwork + "  - a\n  - b\n"), "");
   EXPECT_THAT(ProblemsOf(std::string(kNetwork) + "  - a\n  - b\n", {"workers=3"}),

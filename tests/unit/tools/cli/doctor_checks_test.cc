@@ -28,6 +28,17 @@ TEST(MachineTest, SharedMemoryMustBeThereAndSuffice) {
   EXPECT_THAT(none.remedy, HasSubstr("mount"));
 }
 
+TEST(MachineTest, GpusAreCountedWhereWorkersAskForThem) {
+  EXPECT_THAT(CheckGpus({"cpu", "cpu"}, Unavailable("no driver")), testing::IsEmpty());
+  const auto none = CheckGpus({"cuda", "cuda"}, Unavailable("there is no NVIDIA driver here"));
+  ASSERT_EQ(none.size(), 1u);
+  EXPECT_EQ(none[0].verdict, Verdict::kBad);
+  EXPECT_THAT(none[0].fact, HasSubstr("2 workers here ask for a GPU each, but there is no NVIDIA"));
+  EXPECT_EQ(CheckGpus({"cuda", "cuda"}, 1)[0].verdict, Verdict::kBad);
+  EXPECT_EQ(CheckGpus({"cuda:2"}, 2)[0].verdict, Verdict::kBad);
+  EXPECT_EQ(CheckGpus({"cuda:1", "cuda"}, 2)[0].verdict, Verdict::kGood);
+}
+
 TEST(MachineTest, OpenFilesAreComparedWithWhatWorkersWant) {
   EXPECT_EQ(CheckOpenFiles(1024, 4096, 4).verdict, Verdict::kGood);
   EXPECT_EQ(CheckOpenFiles(kNoLimit, kNoLimit, 1000).verdict, Verdict::kGood);

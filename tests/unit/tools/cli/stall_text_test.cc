@@ -1,5 +1,6 @@
 #include "tools/cli/stall_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -10,6 +11,7 @@ namespace lockstep::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::HasSubstr;
 
 // Rank 1 sleeps, rank 0 waits for it.
 ClusterStatus Stuck() {
@@ -48,13 +50,47 @@ std::string Text(const ClusterStatus& status) {
 TEST(StallTextTest, ShowsTheBlockerTheRanksThatWaitAndTheStack) {
   EXPECT_EQ(
       Text(Stuck()),
-      "rank 1 is stuck\n"
+      "rank 1 is stuck, or slow, in lockstep.sleep\n"
       "\n"
       "rank 1 (box:101) is stuck, or slow: it executes command 17 (lockstep.sleep) of session "
-      "3 for 12.3 s\n"
+      "3 for 12.3 s; no earlier call of it was long enough to be seen\n"
       "  waiting  rank 0 in command 18 (allreduce) of session 3 for 12.1 s\n"
       "  stack    clock_nanosleep\n"
       "           lockstep::Sleep()\n");
+}
+
+TEST(StallTextTest, WhatTheFunctionTookBeforeTellsStuckFromSlow) {
+  ClusterStatus status = Stuck();
+  status.workers[1].longest_before = 2'100ms;
+  EXPECT_THAT(Text(status), HasSubstr("rank 1 is stuck in lockstep.sleep\n"));
+  EXPECT_THAT(Text(status), HasSubstr("for 12.3 s; before, this function took 2.1 s at most\n"));
+  status.workers[1].longest_before = 9'000ms;
+  status.workers[1].stuck = false;
+  EXPECT_THAT(Text(status), HasSubstr("no rank is stuck: the others wait for rank 1, busy in "
+                                      "lockstep.sleep\n"));
+  EXPECT_THAT(Text(status), HasSubstr("for 12.3 s; it has taken up to 9.0 s before\n"));
+}
+
+TEST(StallTextTest, RanksWithTheSameStateAndStackAreOneEntry) {
+  ClusterStatus status;
+  for (Rank rank = 0; rank < 64; ++rank) {
+    WorkerStatus worker = Stuck().workers[1];
+    worker.rank = rank;
+    worker.pid = 100 + rank;
+    worker.host = rank < 32 ? "box" : "crate";
+    worker.activity.since = 12'000ms + std::chrono::milliseconds(rank);
+    status.workers.push_back(worker);
+  }
+  EXPECT_EQ(Text(status),
+            "ranks 0-63 are stuck, or slow, in lockstep.sleep\n"
+            "\n"
+            "ranks 0-63 (box, crate) are stuck, or slow: they execute command 17 (lockstep.sleep) "
+            "of session 3 for 12.1 s; no earlier call of it was long enough to be seen\n"
+            "  stack    clock_nanosleep\n"
+            "           lockstep::Sleep()\n");
+  status.workers[5].stack = {"another"};
+  EXPECT_THAT(Text(status), HasSubstr("\nranks 0-4, 6-63 (box, crate) are"));
+  EXPECT_THAT(Text(status), HasSubstr("\nrank 5 (box:105) is"));
 }
 
 TEST(StallTextTest, LostWorkersTellWhatTheyDidLast) {
@@ -83,7 +119,7 @@ TEST(StallTextTest, LostWorkersTellWhatTheyDidLast) {
 TEST(StallTextTest, JsonHasAllOfIt) {
   const ClusterStatus status = Stuck();
   const Json json = DiagnosisToJson(status, DiagnoseStall(status));
-  EXPECT_EQ(json["summary"], "rank 1 is stuck");
+  EXPECT_EQ(json["summary"], "rank 1 is stuck, or slow, in lockstep.sleep");
   ASSERT_EQ(json["culprits"].size(), 1u);
   const Json& culprit = json["culprits"][0];
   EXPECT_EQ(culprit["rank"], 1);

@@ -6,9 +6,10 @@ using E = import "errors.capnp";
 using T = import "trace.capnp";
 $Cxx.namespace("lockstep::wire");
 
-const protocolVersion :UInt32 = 1;
+const protocolVersion :UInt32 = 2;
 # Version of everything in schemas/. Peers name the range they speak in their first message; without
-# a common version the newcomer is refused.
+# a common version the newcomer is refused. Since version 2 every message begins with a tag
+# (protocol.capnp).
 
 struct Host {
   name @0 :Text;
@@ -161,6 +162,8 @@ struct Welcome {
   # Which backend connects the ranks: "auto" (what each pair can do), or the name of one.
   controllerHost @14 :Host;
   # Of the controller: a worker of the same host reads the same clock.
+  clientEndpoint @15 :Text;
+  # Where the controller takes clients: what a client that connects to a worker is told.
 }
 
 struct Refusal {

@@ -109,15 +109,19 @@ struct SessionOpened {
   maxBatchBytes @8 :UInt64;
   # Largest body that is accepted.
   record @9 :M.SessionRecord;
-  # As it goes on; `consumedBytes` is what was sent on so far.
+  # As it goes on; `consumedBytes` is what was sent on so far, consumed or not (see underWayBytes).
   replaced @10 :List(Replacement);
   # See WorkersReplaced. Here as well, because a client that attaches asks at once what was lost.
+  underWayBytes @11 :UInt64;
+  # Of the record's `consumedBytes`: what the slowest worker has yet to consume. It takes room in the
+  # window of a client that attaches, until Credit says that it is consumed.
 }
 
 struct Batch {
   # Followed by a frame with the body (see control.capnp).
   session @0 :UInt32;
   generation @1 :UInt32;
+  # One that has not begun fails the session: the client takes a reset for done that was lost or refused.
   firstCommand @2 :UInt64;
   # From 1; see Envelope.
   request @3 :UInt64;
@@ -159,7 +163,7 @@ struct CloseSession {
 struct ResetSession {
   session @0 :UInt32;
   generation @1 :UInt32;
-  # The new generation: the old one + 1.
+  # The new generation: the old one + 1, or some more where resets before it were not answered.
   request @2 :UInt64;
   timeoutMillis @3 :UInt64;
   nextCommand @4 :UInt64;
@@ -208,6 +212,15 @@ struct ListRegisters {
   # Registers that each rank tells of, over all sessions. The controller may lower it.
 }
 
+struct EndSession {
+  # Ends a session, whose client and work may be anything: its work is aborted, and its client told. From an
+  # operator, or a client with the key that the session was opened with. Answered at once with an Answer.
+  session @0 :UInt32;
+  request @1 :UInt64;
+  reason @2 :Text;
+  # For the session's client, at most 255 bytes.
+}
+
 struct ClientMessage {
   union {
     openSession @0 :OpenSession;
@@ -231,6 +244,8 @@ struct ClientMessage {
     # Needs no session.
     listRegisters @15 :ListRegisters;
     # Answered with RegisterListing; needs no session.
+    endSession @16 :EndSession;
+    # Needs no session of the sender's.
   }
 }
 
@@ -280,7 +295,8 @@ struct WorkerStatus {
   reason @5 :Text;
   # Why it is lost.
   stuck @6 :Bool;
-  # It lives, but has been executing one command of its own for longer than `stuck_after`.
+  # It lives, but has been executing one command of its own for longer than `stuck_after`, and for more than
+  # twice `longestMillis`.
   report @7 :M.Report;
   # Only in the answer to `explain`; null if it has not answered.
   connection @8 :Text;
@@ -289,6 +305,8 @@ struct WorkerStatus {
   # How often it came last to a collective whose members leave together.
   lateNanos @10 :UInt64;
   # By how much it came after the first then, added up.
+  longestMillis @11 :UInt64;
+  # The longest that the function which it executes is known to have taken before, on any rank; 0: it is not known.
 
   enum State {
     missing @0;

@@ -9,7 +9,7 @@ namespace lockstep {
 inline constexpr char kBuildVersion[] = "0.1.0";
 
 // The version of the protocol in schemas/, and the oldest that is still spoken.
-inline constexpr uint32_t kProtocolVersion = 1;
-inline constexpr uint32_t kOldestProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kOldestProtocolVersion = 2;
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include "runtime/client/controller_query.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
+#include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/worker_report_codec.h"
 #include "schemas/session.capnp.h"
@@ -80,6 +81,27 @@ Status ShutdownCluster(const ControllerAddress& controller, const std::string& r
       });
 }
 
+Status EndSession(const ControllerAddress& controller, SessionId session, const std::string& reason,
+                  std::chrono::milliseconds timeout) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Message answer,
+                            client::AskOnce(controller,
+                                            control::EncodeMessage<wire::ClientMessage>(
+                                                [&](wire::ClientMessage::Builder message) {
+                                                  auto end = message.initEndSession();
+                                                  end.setSession(session.value);
+                                                  end.setRequest(1);
+                                                  end.setReason(reason);
+                                                }),
+                                            timeout));
+  return control::DecodeMessage<wire::ControllerMessage>(
+      answer[0], [](wire::ControllerMessage::Reader reader) {
+        LOCKSTEP_RETURN_IF_ERROR(client::CheckIsAnswer(reader));
+        if (!reader.isAnswer()) return client::UnexpectedAnswer("a session's end", reader);
+        if (!reader.getAnswer().hasError()) return OkStatus();
+        return control::ReadError(reader.getAnswer().getError()).ToStatus();
+      });
+}
+
 }  // namespace lockstep
 
 namespace lockstep::client {
@@ -117,6 +139,7 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.heartbeat_age = std::chrono::milliseconds(reader.getHeartbeatAgeMillis());
   worker.reason = ToString(reader.getReason());
   worker.stuck = reader.getStuck();
+  worker.longest_before = control::Millis(reader.getLongestMillis());
   worker.times_last = reader.getTimesLast();
   constexpr uint64_t kLongest = std::numeric_limits<int64_t>::max();
   worker.late_by =

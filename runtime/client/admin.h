@@ -29,8 +29,12 @@ struct WorkerStatus {
   WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};
   std::string reason;  // why it is lost
-  // It lives, but has been executing one command of its own for longer than `stuck_after`.
+  // It lives, but has been executing one command of its own for longer than `stuck_after`, and for
+  // more than twice as long as its function is known to take.
   bool stuck = false;
+  // The longest that the function which it executes is known to have taken before, on any rank; 0:
+  // it is not known.
+  std::chrono::milliseconds longest_before{0};
   // To collectives that all members leave together.
   uint64_t times_last = 0;              // that it came last, ...
   std::chrono::nanoseconds late_by{0};  // ... and how long after the first, added up
@@ -90,6 +94,12 @@ StatusOr<ClusterStatus> ExplainCluster(const ControllerAddress& controller,
 // for a key that is no operator's.
 Status ShutdownCluster(const ControllerAddress& controller, const std::string& reason,
                        std::chrono::milliseconds timeout);
+
+// Ends a session, whatever its client does: its work is aborted, and its client told `reason`.
+// Returns when the controller has begun with it. kNotFound: there is no such session;
+// kPermissionDenied for another's session, unless with an operator's key.
+Status EndSession(const ControllerAddress& controller, SessionId session, const std::string& reason,
+                  std::chrono::milliseconds timeout);
 
 namespace client {
 

@@ -72,13 +72,17 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
   LOCKSTEP_RETURN_IF_ERROR(core_.CheckOwn(ref, "the register"));
   const RegisterId id = ref.id();
   const auto known = locations_.find(id.index);
-  // A register keeps its memory for life, so a known place stays true; but commands that were
-  // issued and not yet executed may still use what is there.
+  // In one generation a register keeps its memory for life, so a known place stays true; but
+  // commands that were issued and not yet executed may still use what is there.
   const bool renew = unfinished_.count(id.Packed()) > 0;
-  if (!renew && known != locations_.end() && known->second.id == id && core_.WorkerZeroIsIdle() &&
-      !NoticeReplacement()) {
+  if (!renew && known != locations_.end() && known->second.id == id &&
+      core_.WorkerZeroIsIdle(known->second.generation) && !NoticeReplacement()) {
     return known->second;
   }
+  Location location;
+  location.id = id;
+  // Before it asks: a reset that comes meanwhile makes the answer out of date.
+  location.generation = core_.generation();
   LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
                             core_.Ask(0, [&](wire::Command::Builder command) {
                               command.setOnlyRank(0);
@@ -89,8 +93,6 @@ StatusOr<BulkCopier::Location> BulkCopier::Locate(const DRef& ref) {
   // Before its memory is mapped: what is known of another worker-0 may have the same names.
   NoticeReplacement();
   const size_t segments_before = segments_.size();
-  Location location;
-  location.id = id;
   LOCKSTEP_RETURN_IF_ERROR(control::DecodeMessage<wire::TensorLocation>(
       body, [&](wire::TensorLocation::Reader reader) -> Status {
         LOCKSTEP_ASSIGN_OR_RETURN(location.description.dtype, control::FromWire(reader.getDtype()));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/base/status.h"
@@ -73,6 +74,8 @@ class BulkCopier {
     std::byte* memory = nullptr;  // null: only the bulk socket reaches it
     uint64_t ticket = 0;
     RegisterId id;
+    // In which it was asked for: a failure may free a register, so a reset ends what is known.
+    Generation generation;
 
     size_t size_bytes() const {
       return static_cast<size_t>(description.shape.NumElements()) * SizeOf(description.dtype);

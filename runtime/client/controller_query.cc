@@ -8,6 +8,7 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/input_waiter.h"
 #include "runtime/control/keys/gate.h"
+#include "runtime/control/protocol.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 
@@ -44,6 +45,8 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
                        " ms; is it running?");
   }
   if (answer.empty()) return Internal("the controller sent an empty message");
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::CheckProtocol(answer[0], control::Protocol::kControllerToClient, endpoint));
   return answer;
 }
 

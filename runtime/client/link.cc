@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "runtime/client/controller_query.h"
+#include "runtime/client/failure.h"
 #include "runtime/client/session_messages.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
@@ -66,9 +69,12 @@ Link::Link(std::unique_ptr<control::ClientChannel> channel, wire::SessionOpened:
       start_(ReadStart(opened.getRecord())),
       workers_(ReadPeers(opened.getWorkers())),
       replaced_(ReadReplaced(opened.getReplaced())),
-      flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes()),
+      flow_(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes(),
+            opened.getUnderWayBytes()),
       generation_(start_.generation),
-      next_command_(start_.next_command) {}
+      begun_(start_.generation),
+      next_command_(start_.next_command),
+      silence_(longest_round(), Deadline::Clock::now()) {}
 
 Status Link::Send(const control::Message& message) {
   ++sent_;
@@ -121,7 +127,7 @@ void Link::Drain() {
     heard = true;
     Handle(message);
   }
-  if (heard) last_heard_ = Deadline::Clock::now();
+  if (heard) silence_.Hear(Deadline::Clock::now());
   draining_ = false;
 }
 
@@ -131,22 +137,36 @@ Status Link::Lost() const {
     return Unavailable("the controller was restarted; session ", facts_.id,
                        " waits for its workers to come back (AwaitWorkers)");
   }
-  const auto silence = Deadline::Clock::now() - last_heard_;
+  const auto silence = silence_.Length(Deadline::Clock::now());
   if (silence < facts_.lease) return OkStatus();
   // It may be silent towards us alone.
   const Status trouble = channel_->trouble();
   if (!trouble.ok()) return Annotate(trouble, "the controller is silent");
-  return Unavailable(
-      "the controller has been silent for ",
-      std::chrono::duration_cast<std::chrono::milliseconds>(silence).count(),
-      " ms; it is lost, or this process was stopped for longer than the session's lease of ",
-      facts_.lease.count(), " ms");
+  return Unavailable("the controller has been silent for ",
+                     std::chrono::duration_cast<std::chrono::milliseconds>(silence).count(),
+                     " ms, longer than the session's lease of ", facts_.lease.count(),
+                     " ms: it is lost");
 }
 
 void Link::StartGeneration(Generation generation) {
   generation_ = generation;
   failure_ = control::RemoteError();
+  not_begun_ = OkStatus();
   WakeRoomSleepers();
+}
+
+void Link::EndReset(Generation generation, const Status& answered) {
+  // The controller's deadline, not this process's own: it has sent the reset on.
+  const bool is_late =
+      answered.code() == StatusCode::kDeadlineExceeded && FailureOf(answered).has_value();
+  const bool has_begun = answered.ok() || is_late;
+  if (has_begun) begun_ = std::max(begun_, generation);
+  // Another thread has begun one since, which decides.
+  if (generation != generation_) return;
+  not_begun_ = has_begun ? OkStatus()
+                         : Annotate(answered, "the last Reset() of session " +
+                                                  std::to_string(facts_.id.value) +
+                                                  " was not acknowledged; call it again");
 }
 
 void Link::Handle(const control::Message& message) {
@@ -248,7 +268,8 @@ void Link::HandleResumed(wire::SessionOpened::Reader opened) {
   facts_.controller = Epoch(opened.getController());
   workers_ = ReadPeers(opened.getWorkers());
   replaced_ = ReadReplaced(opened.getReplaced());
-  flow_ = FlowWindow(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes());
+  flow_ = FlowWindow(facts_.flow_window_bytes, opened.getRecord().getConsumedBytes(),
+                     opened.getUnderWayBytes());
   resuming_ = Epoch();
   sent_ = 0;
   received_ = 1;

@@ -14,6 +14,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/silence.h"
 #include "runtime/base/status.h"
 #include "runtime/client/session_messages.h"
 #include "runtime/control/channel.h"
@@ -30,9 +31,9 @@ namespace lockstep::client {
 // Threads: one at a time.
 class FlowWindow {
  public:
-  // `sent` bytes were sent before, by another client, and are taken for consumed.
-  explicit FlowWindow(uint64_t window_bytes, uint64_t sent = 0)
-      : window_(window_bytes), sent_(sent), consumed_(sent) {}
+  // `sent` bytes were sent before, by another client, of which `under_way` are yet to be consumed.
+  explicit FlowWindow(uint64_t window_bytes, uint64_t sent = 0, uint64_t under_way = 0)
+      : window_(window_bytes), sent_(sent), consumed_(sent - std::min(under_way, sent)) {}
 
   // True if another command may join the `open` bytes that are yet to be sent. What is on its way
   // thus exceeds the window by less than one batch, and a batch larger than the window can be sent.
@@ -112,13 +113,27 @@ class Link {
   Status Lost() const;
   // Why nothing can ever be asked again, else OK.
   Status Over() const { return gone_; }
-  // The first cause if the session's work of this generation has failed, else OK.
-  Status Failed() const { return failure_.ToStatus(); }
+  // The first cause if the session's work of this generation has failed, else OK. Of a generation
+  // that may not have begun: why.
+  Status Failed() const { return failure_.ok() ? not_begun_ : failure_.ToStatus(); }
+  // The last that was begun here.
   Generation generation() const { return generation_; }
-  // Forgets the failure; messages of older generations are ignored from now on.
+  // That batches are sent in: this one, or, where its reset may not have been done, the last that
+  // is known to have begun on the other side.
+  Generation sent_generation() const { return not_begun_.ok() ? generation_ : begun_; }
+  // Forgets the failure; messages of older generations are ignored from now on. Its reset is sent
+  // next, and what other threads issue meanwhile follows it.
   void StartGeneration(Generation generation);
+  // The reset that was to begin `generation` was answered, or could not be. The session counts as
+  // failed from then on unless it has begun: unless the controller has said OK, or that ranks have
+  // not come to it in time.
+  void EndReset(Generation generation, const Status& answered);
 
   Status SendKeepAlive();
+  // A loop comes round at least so often, and says so: time in which this process was stopped is
+  // not the controller's silence.
+  std::chrono::milliseconds longest_round() const { return facts_.lease / 4; }
+  void NoteRound() { silence_.Round(Deadline::Clock::now()); }
 
   // The number of the first command that has not been sent: where a session is resumed.
   void SetNextCommand(uint64_t number) { next_command_ = number; }
@@ -150,6 +165,8 @@ class Link {
   std::map<Rank, uint64_t> replaced_;
   FlowWindow flow_;
   Generation generation_;
+  Generation begun_;  // the last whose reset was acknowledged
+  Status not_begun_;  // why generation_ may not have begun; OK: it has, or it is about to
   uint64_t next_command_ = 1;
   // Messages of this session, as KeepAlive counts them.
   uint64_t sent_ = 0;
@@ -161,7 +178,7 @@ class Link {
   Epoch resuming_;  // the controller that was asked to resume; none: the session has its controller
   control::RemoteError failure_;
   Status gone_;
-  Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();
+  Silence silence_;  // of the controller
   std::map<RequestId, PendingAnswer*> pending_;
   std::vector<Sleeper*> room_sleepers_;
   OnOutput on_output_;

@@ -89,7 +89,7 @@ Status OpenBatch::Send(RequestId request, Rank answer_from, milliseconds timeout
       control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder message) {
         auto batch = message.initBatch();
         batch.setSession(link_.facts().id.value);
-        batch.setGeneration(link_.generation().value);
+        batch.setGeneration(link_.sent_generation().value);
         batch.setFirstCommand(first_command_);
         batch.setCommandCount(writer_.commands());
         batch.setRegisterGenerations(names_.generations());

@@ -72,7 +72,8 @@ struct SessionOptions {
   // Noticed within a second. 0: a command may take as long as it likes.
   std::chrono::milliseconds command_timeout{0};
   // The registers outlive this client for so long, if it detaches or vanishes, for another to
-  // attach. 0: what a vanished client held is freed when its lease is over.
+  // attach. 0: what a vanished client held is freed when its lease is over, or its process is seen
+  // to have ended.
   std::chrono::milliseconds keep_for{0};
   // Copies to and from worker-0 are made in its memory where this process can map that; false: they
   // go through its bulk socket all the same.
@@ -211,7 +212,9 @@ class Session {
   Status DebugSet(const DRef& ref, Rank rank, const Value& value);
 
   // Makes a failed session usable again. DRefs of commands that were skipped hold no value.
-  // kUnavailable while a worker is lost: another one has to take its rank first.
+  // kUnavailable while a worker is lost: another one has to take its rank first. kDeadlineExceeded:
+  // ranks have not come to it yet, and what is issued waits for them. After any other error the
+  // reset may have been done or not: the session stays failed until one returns OK.
   Status Reset();
   // Waits until there is a controller and every rank has a worker that is ready: what to do before
   // a Reset() after a loss. A worker that replaces a lost one has none of its registers; the others

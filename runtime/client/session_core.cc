@@ -177,9 +177,14 @@ void SessionCore::NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point b
   recorder_.Record(event, "copy by socket", trace::Kind::kCopy, began, status);
 }
 
-bool SessionCore::WorkerZeroIsIdle() {
+Generation SessionCore::generation() {
   std::lock_guard lock(mutex_);
-  if (idle_after_ != batch_.next_command()) return false;
+  return link_->generation();
+}
+
+bool SessionCore::WorkerZeroIsIdle(Generation generation) {
+  std::lock_guard lock(mutex_);
+  if (idle_after_ != batch_.next_command() || generation != link_->generation()) return false;
   // A failure or a loss that has arrived is news for whoever copies.
   link_->Drain();
   return Usable().ok();
@@ -235,7 +240,7 @@ std::vector<Rank> SessionCore::RanksThatLost(const DRef& ref) {
 
 void SessionCore::Keep() {
   std::unique_lock lock(mutex_);
-  const auto keep_alive_every = link_->facts().lease / 4;
+  const auto keep_alive_every = link_->longest_round();
   auto next_keep_alive = Deadline::Clock::now() + keep_alive_every;
   while (!stopping_) {
     if (keeper_active_) {
@@ -243,6 +248,7 @@ void SessionCore::Keep() {
     } else {
       keeper_wake_.wait_until(lock, next_keep_alive);
     }
+    link_->NoteRound();
     if (stopping_) return;
     // What is younger, because others have left with a batch of their own, waits its own time.
     const bool is_due = Deadline::Clock::now() >= batch_.waits_since() + kKeeperInterval;
@@ -308,16 +314,19 @@ Status SessionCore::Reset() {
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   const Generation generation(link_->generation().value + 1);
   link_->StartGeneration(generation);
-  return AskController(lock, timeout_,
-                       [&](wire::ClientMessage::Builder message, RequestId request) {
-                         auto reset = message.initResetSession();
-                         reset.setSession(facts().id.value);
-                         reset.setGeneration(generation.value);
-                         reset.setNextCommand(batch_.next_command());
-                         reset.setSentBytes(link_->flow().sent());
-                         reset.setRequest(request.value);
-                         reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
-                       });
+  const Status answered =
+      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
+        auto reset = message.initResetSession();
+        reset.setSession(facts().id.value);
+        reset.setGeneration(generation.value);
+        reset.setNextCommand(batch_.next_command());
+        reset.setSentBytes(link_->flow().sent());
+        reset.setRequest(request.value);
+        reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+      });
+  // It may have been lost, or refused: then the workers skip what comes in that generation.
+  link_->EndReset(generation, answered);
+  return answered;
 }
 
 Status SessionCore::Name(const DRef& ref, const std::string& name) {

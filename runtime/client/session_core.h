@@ -85,7 +85,7 @@ class SessionCore {
 
   // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the
   // session's time-out. Returns the body of the answer. After OK from rank 0, WorkerZeroIsIdle()
-  // holds until the next command.
+  // holds until the next command or reset.
   template <typename Fill>
   StatusOr<control::Frame> Ask(Rank from, Fill&& fill) {
     const Deadline deadline = Deadline::After(timeout_);
@@ -115,8 +115,11 @@ class SessionCore {
   // A copy by socket that is over: the worker counts it.
   void NoteCopyBySocket(uint64_t bytes, Deadline::Clock::time_point began, const Status& status);
 
-  // True if worker-0 has executed every command issued so far.
-  bool WorkerZeroIsIdle();
+  // The last that was begun here, whether its reset is acknowledged or not.
+  Generation generation();
+  // True if worker-0 has executed every command issued so far, and the session is still in that
+  // generation.
+  bool WorkerZeroIsIdle(Generation generation);
   // Takes in what has arrived. The session's error, if it has one.
   Status Look();
 

@@ -1,4 +1,5 @@
-// One Cap'n Proto message in one frame: building it, and reading it within limits.
+// One Cap'n Proto message in one frame: building it, and reading it within limits. What is the
+// first frame of a message begins with its protocol's tag (protocol.h).
 //
 // Every exception of the library ends here. What comes from outside is never trusted: a reader may
 // look at a bounded number of words and follow pointers to a bounded depth.
@@ -14,6 +15,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
+#include "runtime/control/protocol.h"
 
 namespace lockstep::control {
 
@@ -42,10 +44,12 @@ Frame EncodeMessage(Fill&& fill) {
   std::memset(scratch, 0, sizeof scratch);
   capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, kScratchWords));
   fill(builder.template initRoot<Schema>());
-  const size_t words = capnp::computeSerializedSizeInWords(builder);
+  constexpr size_t kTagWords = kProtocolOf<Schema> == Protocol::kNone ? 0 : 1;
+  const size_t words = kTagWords + capnp::computeSerializedSizeInWords(builder);
   auto bytes = std::make_shared_for_overwrite<uint64_t[]>(words);
-  kj::ArrayOutputStream out(
-      kj::arrayPtr(reinterpret_cast<kj::byte*>(bytes.get()), words * sizeof(uint64_t)));
+  if constexpr (kTagWords > 0) bytes[0] = TagOf(kProtocolOf<Schema>);
+  kj::ArrayOutputStream out(kj::arrayPtr(reinterpret_cast<kj::byte*>(bytes.get() + kTagWords),
+                                         (words - kTagWords) * sizeof(uint64_t)));
   capnp::writeMessage(out, builder);
   const void* start = bytes.get();
   return Frame(std::move(bytes), start, words * sizeof(uint64_t));
@@ -67,15 +71,23 @@ class AlignedWords {
 };
 
 // Reads the message in `frame` and calls `use` with its root, which is valid only inside. `use`
-// returns a Status. kInvalidArgument if the bytes are no such message.
+// returns a Status. kInvalidArgument if the bytes are no such message; the errors of
+// CheckProtocol().
 template <typename Schema, typename Use>
 Status DecodeMessage(const Frame& frame, Use&& use, const ReadLimits& limits = {}) {
+  constexpr Protocol kProtocol = kProtocolOf<Schema>;
+  constexpr size_t kTagWords = kProtocol == Protocol::kNone ? 0 : 1;
+  if constexpr (kTagWords > 0) {
+    if (!HasTag(frame, kProtocol)) [[unlikely]]
+      return CheckProtocol(frame, kProtocol);
+  }
   const AlignedWords aligned(frame);
-  if (!aligned.ok()) {
+  if (!aligned.ok() || aligned.words().size() == kTagWords) {
     return InvalidArgument("a message of ", frame.size(), " bytes is cut off");
   }
   try {
-    capnp::FlatArrayMessageReader reader(aligned.words(), limits.For(aligned.words().size()));
+    const auto words = aligned.words().slice(kTagWords, aligned.words().size());
+    capnp::FlatArrayMessageReader reader(words, limits.For(words.size()));
     return use(reader.getRoot<Schema>());
   } catch (const kj::Exception& exception) {
     return FromKjException(exception);

@@ -13,6 +13,7 @@
 #include "services/controller/dispatcher.h"
 #include "services/controller/reports/metrics.h"
 #include "services/controller/roles.h"
+#include "services/controller/sessions/watched_clients.h"
 #include "services/controller/world/liveness_monitor.h"
 #include "services/controller/world/reach_back.h"
 #include "services/metrics/metrics_server.h"
@@ -95,6 +96,7 @@ Status Controller::ServeMetrics() {
 
 Controller::Controller(const ControllerOptions& options, Channels channels)
     : options_(options),
+      client_processes_(std::make_unique<WatchedClients>()),
       incarnation_(NewEpoch()),
       client_endpoint_(control::Advertise(channels.clients->endpoint(), options.advertise_address)),
       worker_endpoint_(control::Advertise(channels.workers->endpoint(), options.advertise_address)),
@@ -107,7 +109,7 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
           std::move(channels.liveness), options.workers,
           LivenessMonitor::Options{incarnation_, options.heartbeat_interval,
                                    std::max(kJoiningTimeout, options.worker_timeout),
-                                   options.worker_timeout},
+                                   options.worker_timeout, client_endpoint_},
           [this](const WorkerLoss&) {
             std::lock_guard lock(events_mutex_);
             WakeLoop();
@@ -133,11 +135,12 @@ Controller::Controller(const ControllerOptions& options, Channels channels)
       dispatcher_(std::make_unique<Dispatcher>(
           Surroundings{options_,
                        clock_,
+                       *client_processes_,
                        *liveness_,
                        *reach_back_,
                        *metrics_,
                        std::move(channels.client_gate),
-                       {liveness_endpoint_, incarnation_}},
+                       {liveness_endpoint_, incarnation_, client_endpoint_, worker_endpoint_}},
           [this](const std::string& reason) { RequestStop(reason); })) {
   dispatcher_->parts().outbox.SendWhenFull([this] { Flush(); });
   log::Info("cluster ", options_.cluster, ": clients at ", client_endpoint_, ", workers at ",

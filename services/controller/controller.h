@@ -16,6 +16,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
+#include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/options.h"
@@ -84,6 +85,7 @@ class Controller {
 
   const ControllerOptions options_;
   const SystemClock clock_;
+  const std::unique_ptr<ClientProcesses> client_processes_;
   const Epoch incarnation_;  // in which it was started
   const std::string client_endpoint_;
   const std::string worker_endpoint_;

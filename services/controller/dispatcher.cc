@@ -48,7 +48,11 @@ Status Dispatcher::HandleClient(const control::PeerName& client, const control::
         });
   };
   const Status status = dispatch();
-  if (!status.ok()) parts_.messenger.Refuse(client, status);
+  if (status.ok()) return status;
+  // A refusal is for clients: another process could not read it.
+  if (message.empty() || !AnswerStranger(client, message[0])) {
+    parts_.messenger.Refuse(client, status);
+  }
   return status;
 }
 
@@ -72,6 +76,9 @@ Status Dispatcher::Dispatch(const control::PeerName& client, const control::Iden
       return parts_.leases.HandleDetach(client, reader.getDetachSession());
     case wire::ClientMessage::CLOSE_SESSION:
       parts_.ender.HandleClose(client, reader.getCloseSession());
+      return OkStatus();
+    case wire::ClientMessage::END_SESSION:
+      parts_.ender.HandleEnd(client, sender, reader.getEndSession());
       return OkStatus();
     case wire::ClientMessage::RESET_SESSION:
       return parts_.commands.HandleReset(client, reader.getResetSession());
@@ -102,8 +109,22 @@ Status Dispatcher::Dispatch(const control::PeerName& client, const control::Iden
                        "; this controller is Lockstep ", kBuildVersion);
 }
 
+bool Dispatcher::AnswerStranger(const control::PeerName& client, const control::Frame& frame) {
+  std::optional<control::Frame> answer = control::AnswerToStranger(
+      frame, control::Protocol::kClientToController, control::Protocol::kControllerToClient,
+      "the controller's worker port is " + address_.worker_endpoint);
+  if (answer.has_value()) parts_.outbox.ToClient(client, {*std::move(answer)});
+  return answer.has_value();
+}
+
 Status Dispatcher::HandleWorker(const control::PeerName& worker, const control::Message& message) {
   if (message.empty()) return InvalidArgument("an empty message");
+  if (!control::HasTag(message[0], control::Protocol::kWorkerToController)) [[unlikely]] {
+    std::optional<control::Frame> answer = control::AnswerToStranger(
+        message[0], control::Protocol::kWorkerToController, control::Protocol::kControllerToWorker,
+        "the controller's client port is " + address_.client_endpoint);
+    if (answer.has_value()) parts_.outbox.ToWorker(worker, *std::move(answer));
+  }
   return control::DecodeMessage<wire::WorkerMessage>(
       message[0], [&](wire::WorkerMessage::Reader reader) -> Status {
         if (reader.isHello()) {

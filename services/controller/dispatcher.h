@@ -24,7 +24,10 @@ class Dispatcher {
  public:
   // `on_shutdown` is called when a client asks for the cluster's end, with its reason.
   Dispatcher(const Surroundings& outside, std::function<void(const std::string&)> on_shutdown)
-      : clock_(outside.clock), parts_(outside), on_shutdown_(std::move(on_shutdown)) {}
+      : clock_(outside.clock),
+        address_(outside.address),
+        parts_(outside),
+        on_shutdown_(std::move(on_shutdown)) {}
 
   // A client's message. `sender`: as its key has shown; null: it needs none. One that is not OK is
   // refused, and told so.
@@ -58,7 +61,11 @@ class Dispatcher {
                   const control::Message& message, wire::ClientMessage::Reader reader);
   Status Dispatch(Rank rank, const control::Message& message, wire::WorkerMessage::Reader reader);
 
+  // False: it is not a message of another protocol. Else its sender has been told who listens here.
+  bool AnswerStranger(const control::PeerName& client, const control::Frame& frame);
+
   const Clock& clock_;
+  const ControllerAddress address_;
   Parts parts_;
   const std::function<void(const std::string&)> on_shutdown_;
 };

@@ -21,8 +21,8 @@ Parts::Parts(const Surroundings& outside)
       access(outside.client_gate, outside.options.max_sessions_per_key, sessions),
       ender(tools, broadcaster, outside.liveness, sessions, gatherer, messenger, failures, access),
       leases(tools, sessions, messenger, failures, ender),
-      takeover(tools, broadcaster, sessions, messenger, access),
-      opener(tools, broadcaster, sessions, messenger, access, takeover),
+      takeover(tools, outside.processes, broadcaster, sessions, messenger, access),
+      opener(tools, outside.processes, broadcaster, sessions, messenger, access, takeover),
       commands(tools, broadcaster, sessions, gatherer, messenger, failures, ender),
       output(tools, sessions, messenger),
       waiters(tools, messenger),
@@ -33,7 +33,8 @@ Parts::Parts(const Surroundings& outside)
         if (inquiry.about_registers) return registers.Send(inquiry);
         status.Send(inquiry.client, inquiry.request, inquiry.reports);
       }),
-      status(tools, outbox, outside.liveness, sessions, order, inquiries, unread, outside.metrics),
+      status(tools, outbox, outside.liveness, sessions, order, inquiries, unread, outside.metrics,
+             command_watch),
       registers(tools, outbox, outside.liveness, sessions, inquiries, unread),
       traces(tools, tracing, outbox, outside.liveness, unread) {}
 

@@ -10,6 +10,7 @@
 #include "runtime/control/keys/gate.h"
 #include "services/controller/common/batch_order.h"
 #include "services/controller/common/broadcaster.h"
+#include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/membership.h"
@@ -45,6 +46,7 @@ namespace lockstep::controller {
 struct Surroundings {
   const ControllerOptions& options;
   const Clock& clock;
+  ClientProcesses& processes;
   Liveness& liveness;
   Reachability& reachability;
   Metrics& metrics;

@@ -26,6 +26,8 @@ const char* What(wire::ClientMessage::Which message) {
       return "stop the cluster";
     case wire::ClientMessage::TRACE:
       return "have traces recorded";
+    case wire::ClientMessage::END_SESSION:
+      return "end sessions";
     default:
       return "have sessions";
   }

@@ -101,6 +101,8 @@ std::optional<Status> ExecutionControl::WhyItEnds(const Status& served) {
   log::Warn("worker has lost its controller: ", Message(controller_lost_),
             "; it keeps its registers for ", controller_grace_.count(), " ms");
   controller_lost_ = OkStatus();
+  // Another controller gives its worlds numbers of its own: smaller ones, if its clock is behind.
+  connecting_ = broken_ = Epoch();
   interrupted_ = false;
   wake_up_.Clear();
   return std::nullopt;

@@ -72,7 +72,7 @@ class ExecutionControl {
   bool stopping_ = false;
   std::string stop_reason_;
   Epoch connecting_;        // the world that it connects, or has connected, with
-  Epoch broken_;            // worlds up to this one have lost a worker
+  Epoch broken_;            // worlds of this controller up to this one have lost a worker
   Status controller_lost_;  // OK: there is one
   Status dismissed_;        // OK: it is not
 };

@@ -218,6 +218,7 @@ Status Worker::ServeController(Executor& executor, const Offer& offer,
   LOCKSTEP_RETURN_IF_ERROR(joined.status());
   Membership membership = *std::move(joined);
   executor.sessions().SetController(membership);
+  bulk_->SetClientEndpoint(membership.client_endpoint);
   metrics_.NoteJoined();
   // A controller that listens at all of its addresses is reached at the one that led here.
   if (control::IsAnyAddress(control::HostOf(membership.liveness_endpoint))) {

@@ -46,7 +46,7 @@ void ExecuteBatches(const uint8_t* data, size_t size) {
   if (data[0] == 0) {
     Execute(control::Frame::Copy(data + 1, size - 1), /*of_controller=*/false);
   } else {
-    for (const Record& record : ReadRecords(data + 1, size - 1)) {
+    for (const Record& record : ReadRecords(data + 1, size - 1, control::Protocol::kNone)) {
       for (const control::Frame& frame : record.message) {
         Execute(frame, /*of_controller=*/record.sender == 1);
       }

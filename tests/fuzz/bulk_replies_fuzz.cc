@@ -20,7 +20,7 @@ void TakeBulkReplies(const uint8_t* data, size_t size) {
   if (size == 0) return;
   const uint8_t choice = data[0];
   Script script;
-  for (const Record& record : ReadRecords(data + 1, size - 1)) {
+  for (const Record& record : ReadRecords(data + 1, size - 1, control::Protocol::kBulkReply)) {
     Placeholders known;
     if (record.message.size() > 1) {
       known["CHECKSUM"] = Checksum(record.message[1].data(), record.message[1].size());

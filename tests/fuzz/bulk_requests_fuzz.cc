@@ -18,6 +18,8 @@ namespace lockstep::fuzz {
 namespace {
 
 void HearAnswer(const control::Message& answer) {
+  // Messages of other protocols are answered with who listens.
+  if (control::HasTag(answer[0], control::Protocol::kWrongProtocol)) return;
   const Status read = control::DecodeMessage<wire::BulkReply>(
       answer[0], [](wire::BulkReply::Reader) { return OkStatus(); });
   if (!read.ok()) std::abort();
@@ -37,7 +39,7 @@ class Bulk {
   }
 
   void Take(const uint8_t* data, size_t size) {
-    const std::vector<Record> records = ReadRecords(data, size);
+    const std::vector<Record> records = ReadRecords(data, size, control::Protocol::kBulkRequest);
     if (records.empty()) return;
     for (const Record& record : records) {
       Placeholders known = {{"TICKET--", ticket_}};

@@ -13,7 +13,7 @@ void TakeClientMessages(const uint8_t* data, size_t size) {
   ControllerRun run;
   run.JoinWorkers();
   run.OpenSession(0);
-  for (Record& record : ReadRecords(data, size)) {
+  for (Record& record : ReadRecords(data, size, control::Protocol::kClientToController)) {
     run.FromClient(record.sender % 4, std::move(record.message));
   }
   run.Run();

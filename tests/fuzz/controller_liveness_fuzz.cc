@@ -44,7 +44,7 @@ void TakeLivenessOfWorkers(const uint8_t* data, size_t size) {
     monitor.Watch(rank, "elsewhere", 1);
     monitor.ExpectHeartbeats(rank);
   }
-  for (Record& record : ReadRecords(data, size)) {
+  for (Record& record : ReadRecords(data, size, control::Protocol::kLiveness)) {
     script.Add({0, "peer " + std::to_string(record.sender % 4), std::move(record.message)});
   }
   script.WaitUntilDone();

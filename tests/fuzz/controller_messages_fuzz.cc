@@ -60,7 +60,8 @@ void ReadRegisters(const control::Message& message) {
 
 void TakeControllerMessages(const uint8_t* data, size_t size) {
   using namespace std::chrono_literals;
-  const std::vector<Record> records = ReadRecords(data, size);
+  const std::vector<Record> records =
+      ReadRecords(data, size, control::Protocol::kControllerToClient);
   if (records.empty()) return;
   ReadStatus(records[0].message);
   ReadRegisters(records[0].message);

@@ -33,7 +33,8 @@ void Take(const control::Message& message) {
 void TakeEnvelopes(const uint8_t* data, size_t size) {
   WorkerParts& worker = SharedWorker();
   worker.Enter(worker.AloneWithSession());
-  for (const Record& record : ReadRecords(data, size)) Take(record.message);
+  for (const Record& record : ReadRecords(data, size, control::Protocol::kControllerToWorker))
+    Take(record.message);
   worker.Clear();
 }
 

@@ -35,7 +35,7 @@ class Bytes {
 
 }  // namespace
 
-std::vector<Record> ReadRecords(const uint8_t* data, size_t size) {
+std::vector<Record> ReadRecords(const uint8_t* data, size_t size, control::Protocol protocol) {
   std::vector<Record> records;
   Bytes rest(data, size);
   while (!rest.empty()) {
@@ -46,7 +46,7 @@ std::vector<Record> ReadRecords(const uint8_t* data, size_t size) {
       const size_t low = rest.Byte();
       const Bytes frame = rest.Take(low | size_t{rest.Byte()} << 8);
       const bool needs_table = i == 0 && (sender & kNeedsTable) != 0;
-      record.message.push_back(needs_table ? WithTable(frame.data(), frame.size())
+      record.message.push_back(needs_table ? WithTable(frame.data(), frame.size(), protocol)
                                            : control::Frame::Copy(frame.data(), frame.size()));
     }
     records.push_back(std::move(record));
@@ -54,11 +54,15 @@ std::vector<Record> ReadRecords(const uint8_t* data, size_t size) {
   return records;
 }
 
-control::Frame WithTable(const uint8_t* segment, size_t size) {
+control::Frame WithTable(const uint8_t* segment, size_t size, control::Protocol protocol) {
   const size_t words = (size + kWord - 1) / kWord;
-  std::vector<uint64_t> message(1 + words);
-  message[0] = uint64_t{words} << 32;
-  if (size > 0) std::memcpy(message.data() + 1, segment, size);
+  std::vector<uint64_t> message;
+  message.reserve(2 + words);
+  if (protocol != control::Protocol::kNone) message.push_back(control::TagOf(protocol));
+  message.push_back(uint64_t{words} << 32);
+  const size_t head = message.size();
+  message.resize(head + words);
+  if (size > 0) std::memcpy(message.data() + head, segment, size);
   return control::Frame::Copy(message.data(), message.size() * kWord);
 }
 

@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "runtime/control/channel.h"
+#include "runtime/control/protocol.h"
 
 namespace lockstep::fuzz {
 
-// In `sender`: the first frame is one Cap'n Proto segment, without the table that stands in front
-// of it on the wire; the harness puts one there. A fuzzer that adds or drops bytes would hardly
-// ever get the table right.
+// In `sender`: the first frame is one Cap'n Proto segment, without the tag of its protocol and the
+// table that stand in front of it on the wire; the harness puts them there. A fuzzer that adds or
+// drops bytes would hardly ever get them right.
 inline constexpr uint8_t kNeedsTable = 0x80;
 
 struct Record {
@@ -32,10 +33,13 @@ struct Record {
 // wherever a word of a frame begins: "SEQUENCE".
 using Placeholders = std::map<std::string, uint64_t>;
 
-std::vector<Record> ReadRecords(const uint8_t* data, size_t size);
+// `protocol` is that of the messages.
+std::vector<Record> ReadRecords(const uint8_t* data, size_t size, control::Protocol protocol);
 
-// `segment`, filled up to whole words, as the one segment of a message.
-control::Frame WithTable(const uint8_t* segment, size_t size);
+// `segment`, filled up to whole words, as the one segment of a message of `protocol` (kNone:
+// without a tag).
+control::Frame WithTable(const uint8_t* segment, size_t size,
+                         control::Protocol protocol = control::Protocol::kNone);
 
 // `message` with every word that is a placeholder's name replaced.
 control::Message Fill(const control::Message& message, const Placeholders& placeholders);

@@ -12,11 +12,19 @@ namespace {
 
 constexpr size_t kTableBytes = 8;
 
-bool IsOneSegment(const control::Frame& frame) {
+// Of a first frame: the tag that is in front of the table, if there is one.
+size_t TagBytes(const control::Frame& frame) {
+  uint64_t tag = 0;
+  if (frame.size() < control::kTagBytes) return 0;
+  std::memcpy(&tag, frame.data(), sizeof tag);
+  return (tag & 0xffffff) == control::TagStart(control::Protocol::kNone) ? control::kTagBytes : 0;
+}
+
+bool IsOneSegment(const control::Frame& frame, size_t tag_bytes) {
   uint64_t table = 0;
-  if (frame.size() < kTableBytes) return false;
-  std::memcpy(&table, frame.data(), kTableBytes);
-  return table == uint64_t{(frame.size() - kTableBytes) / 8} << 32;
+  if (frame.size() < tag_bytes + kTableBytes) return false;
+  std::memcpy(&table, frame.data() + tag_bytes, kTableBytes);
+  return table == uint64_t{(frame.size() - tag_bytes - kTableBytes) / 8} << 32;
 }
 
 void AppendFrame(std::string* record, const std::string& bytes) {
@@ -42,13 +50,14 @@ std::string BytesOf(const control::Frame& frame) {
 }
 
 std::string RecordOf(uint8_t sender, const control::Message& message, bool raw) {
-  const bool strips = !raw && !message.empty() && IsOneSegment(message[0]);
+  const size_t tag_bytes = message.empty() ? 0 : TagBytes(message[0]);
+  const bool strips = !raw && !message.empty() && IsOneSegment(message[0], tag_bytes);
   std::string record;
   record += static_cast<char>(strips ? sender | kNeedsTable : sender);
   record += static_cast<char>(message.size());
   for (size_t i = 0; i < message.size(); ++i) {
     const std::string bytes = BytesOf(message[i]);
-    AppendFrame(&record, i == 0 && strips ? bytes.substr(kTableBytes) : bytes);
+    AppendFrame(&record, i == 0 && strips ? bytes.substr(tag_bytes + kTableBytes) : bytes);
   }
   return record;
 }

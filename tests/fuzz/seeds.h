@@ -31,7 +31,8 @@ inline uint64_t Placeholder(const char* name) {
 }
 
 std::string BytesOf(const control::Frame& frame);
-// One record. Of a first frame that is one segment the table is left out, unless `raw`.
+// One record. Of a first frame that is one segment the tag and the table are left out, unless
+// `raw`.
 std::string RecordOf(uint8_t sender, const control::Message& message, bool raw = false);
 
 // A record with one message of one frame, and perhaps another frame.

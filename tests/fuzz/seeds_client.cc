@@ -1,4 +1,5 @@
 // What a client takes: from its controller, and from worker-0 on the bulk socket; and .npy files.
+#include "runtime/base/version.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/worker_report_codec.h"
@@ -16,7 +17,7 @@ std::string Opened() {
     auto opened = message.initSessionOpened();
     opened.setSession(1);
     opened.setToken("token");
-    opened.setVersion(1);
+    opened.setVersion(kProtocolVersion);
     opened.initWorkers(2)[1].setBulkEndpoint("inproc://bulk");
     opened.setController(7);
     opened.setLeaseMillis(10'000);
@@ -171,6 +172,11 @@ void AddBulkSeeds(SeedFolder& folder) {
   const control::Frame chunk = control::Frame::Copy(kilobyte.data(), kilobyte.size());
   folder.Add("bulk_replies", "read", "\2" + reply(chunk, false));
   folder.Add("bulk_replies", "read_damaged", "\2" + reply(chunk, true) + reply(chunk, false));
+  folder.Add("bulk_replies", "of_a_controller",
+             "\3" + RecordOf(0, {control::EncodeMessage<wire::ControllerMessage>([](auto message) {
+                               message.initClusterStatus();
+                             })},
+                             /*raw=*/true));
   folder.Add("bulk_replies", "written", "\3" + reply({}, false));
   folder.Add("bulk_replies", "error", "\3" + Say<wire::BulkReply>(0, [](auto reply) {
                                         reply.setTicket(kTicket);

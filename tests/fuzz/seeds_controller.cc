@@ -1,4 +1,5 @@
 // What a controller takes: from clients, and from workers on their command socket.
+#include "runtime/base/version.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
@@ -91,16 +92,16 @@ void AddClientMessages(SeedFolder& folder) {
   const auto detach = [](Client message) { message.initDetachSession().setSession(kSession); };
   const auto attach = [](Client message) {
     auto attach = message.initAttachSession();
-    attach.setMinVersion(1);
-    attach.setMaxVersion(1);
+    attach.setMinVersion(kOldestProtocolVersion);
+    attach.setMaxVersion(kProtocolVersion);
     attach.setSession(kSession);
     attach.setToken(kToken);
     attach.setName("another");
   };
   const auto resume = [](Client message) {
     auto resume = message.initResumeSession();
-    resume.setMinVersion(1);
-    resume.setMaxVersion(1);
+    resume.setMinVersion(kOldestProtocolVersion);
+    resume.setMaxVersion(kProtocolVersion);
     resume.setSession(kSession);
     resume.setToken(kToken);
     resume.setNextCommand(5);
@@ -111,8 +112,8 @@ void AddClientMessages(SeedFolder& folder) {
   all += AddClient(folder, "resume", resume);
   const auto open = [](Client message) {
     auto open = message.initOpenSession();
-    open.setMinVersion(1);
-    open.setMaxVersion(1);
+    open.setMinVersion(kOldestProtocolVersion);
+    open.setMaxVersion(kProtocolVersion);
     open.setName("second");
     open.setNumGroups(2);
     open.setTimeoutMillis(kTimeoutMillis);
@@ -132,13 +133,18 @@ void AddClientMessages(SeedFolder& folder) {
                         message.setStatus(1);
                       })},
                       /*raw=*/true));
+  folder.Add("client_messages", "of_a_worker",
+             RecordOf(0, {control::EncodeMessage<wire::WorkerMessage>([](Worker message) {
+                        message.initHello();
+                      })},
+                      /*raw=*/true));
 }
 
 std::string Hello(uint8_t sender, bool with_inventory) {
   return Say<wire::WorkerMessage>(sender, [&](Worker message) {
     auto hello = message.initHello();
-    hello.setMinVersion(1);
-    hello.setMaxVersion(1);
+    hello.setMinVersion(kOldestProtocolVersion);
+    hello.setMaxVersion(kProtocolVersion);
     hello.setBuild("0.1.0");
     hello.setRank(sender);
     hello.initHost().setName("host");

@@ -1,6 +1,7 @@
 // What a worker takes from its controller: envelopes, and the commands of batches.
 #include <vector>
 
+#include "runtime/base/version.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
@@ -148,7 +149,7 @@ void AddBatchSeeds(SeedFolder& folder) {
 void WriteWelcome(wire::Envelope::Builder envelope, uint64_t epoch, int workers, uint32_t session) {
   envelope.setEpoch(epoch);
   auto welcome = envelope.initWelcome();
-  welcome.setVersion(1);
+  welcome.setVersion(kProtocolVersion);
   auto peers = welcome.initPeers(static_cast<unsigned>(workers));
   for (unsigned i = 0; i < peers.size(); ++i) {
     peers[i].setRank(static_cast<Rank>(i));

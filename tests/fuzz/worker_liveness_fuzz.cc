@@ -21,7 +21,7 @@ void TakeLivenessOfController(const uint8_t* data, size_t size) {
   static const control::ActivityPage activity;
   parts.Enter(parts.AloneWithSession());
   Script script;
-  for (Record& record : ReadRecords(data, size)) {
+  for (Record& record : ReadRecords(data, size, control::Protocol::kLiveness)) {
     script.Add({0, "", std::move(record.message)});
   }
   trace::Ring executing;

@@ -12,7 +12,7 @@ namespace lockstep::fuzz {
 void TakeWorkerMessages(const uint8_t* data, size_t size) {
   ControllerRun run;
   run.OpenSession(0);
-  for (Record& record : ReadRecords(data, size)) {
+  for (Record& record : ReadRecords(data, size, control::Protocol::kWorkerToController)) {
     run.FromWorker(record.sender % 4, std::move(record.message));
   }
   run.Run();

@@ -304,6 +304,27 @@ TEST_P(CollectivesTest, SourceMayBeTheDestination) {
 }
 
 // Ranks that receive nothing have no register.
+// As users of TVM Disco do: its scatter deals out elements, not rows.
+TEST_P(CollectivesTest, ScatterIntoEqualPartsOfAnotherShape) {
+  std::vector<float> elements(36);
+  std::iota(elements.begin(), elements.end(), 0);
+  const HostTensor whole = HostTensor::Of<float>({3, 4, 3}, elements);
+  const DRef source = PerRank({whole, whole, whole, whole});
+  const HostTensor target = HostTensor::Of<float>({3, 3}, std::vector<float>(9));
+  CollectiveOptions options;
+  options.destination = PerRank({target, target, target, target});
+  ASSERT_TRUE(session_->ScatterFromWorker0(source, options).ok());
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    const std::vector<float> part(elements.begin() + 9 * rank, elements.begin() + 9 * (rank + 1));
+    EXPECT_EQ(Get(options.destination, rank), Value(HostTensor::Of<float>({3, 3}, part)));
+  }
+  // What is joined again may have any shape, too.
+  CollectiveOptions joined;
+  joined.destination = PerRank({whole, whole, whole, whole});
+  ASSERT_TRUE(session_->AllGather(options.destination, joined).ok());
+  EXPECT_EQ(Get(joined.destination, 3), Value(whole));
+}
+
 TEST_P(CollectivesTest, OnlyTheRootOfAReduceHasTheResult) {
   const DRef sum = Unwrap(session_->Reduce(FullOfRank({2}), Reduction::kSum, 2));
   EXPECT_EQ(Elements<float>(sum, 2), (std::vector<float>{6, 6}));

@@ -1,5 +1,7 @@
 // Processes that are killed, stopped, or vanish.
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/client/admin.h"
 #include "tests/integration/process_watch.h"
 #include "tests/integration/session_fixture.h"
@@ -129,6 +132,36 @@ TEST_P(LostProcessesTest, ClientWithAFullWindowDoesNotWaitForTheDead) {
   EXPECT_THAT(Message(status), HasSubstr("rank 2"));
   (void)session_->Reset();
   EXPECT_LT(Deadline::Clock::now() - begin, support::kLong);
+}
+
+// Long before its lease is over: its process is seen to have ended.
+TEST_P(LostProcessesTest, WorkOfAKilledClientHoldsNoOtherUp) {
+  const pid_t process = fork();
+  while (process == 0) pause();
+  WireClient client(cluster_->address());
+  client.Send([&](wire::ClientMessage::Builder message) {
+    auto open = message.initOpenSession();
+    open.setMinVersion(kOldestProtocolVersion);
+    open.setMaxVersion(kProtocolVersion);
+    open.setTimeoutMillis(20'000);
+    open.initHost().setId(ThisHost().id);
+    open.setPid(process);
+  });
+  SessionId id;
+  ASSERT_TRUE(client.WaitFor([&](wire::ControllerMessage::Reader reader) {
+    if (!reader.isSessionOpened()) return false;
+    id = SessionId(reader.getSessionOpened().getSession());
+    return true;
+  }));
+  client.SendBatch(id, StuckBody(), 1, 0, -1, kStuckCommands);
+  StatusOnce(*cluster_, [](const ClusterStatus& now) {
+    return now.workers[0].activity.launched > now.workers[0].activity.completed;
+  });
+  const auto begin = Deadline::Clock::now();
+  ASSERT_EQ(kill(process, SIGKILL), 0);
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_LT(Deadline::Clock::now() - begin, 5s) << "its lease is 10 s";
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
 }
 
 TEST_P(LostProcessesTest, MemoryOfAKilledWorkerIsRemoved) {

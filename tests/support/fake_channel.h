@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,12 @@ class FakeChannel final : public control::ClientChannel {
   // In the order in which they were sent.
   const std::vector<control::Message>& sent() const { return sent_; }
 
+  // Called with what is sent, by the thread that sends it: what answers at once, arrives here.
+  std::function<void(const control::Message&)> on_sent;
+
   Status Send(const control::Message& message) override {
     sent_.push_back(message);
+    if (on_sent) on_sent(message);
     return OkStatus();
   }
   bool Receive(control::Message* message) override {

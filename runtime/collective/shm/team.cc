@@ -269,6 +269,9 @@ void Team::Abandon(int r) {
   Progress& progress = block(r).progress();
   if (progress.touching.load(std::memory_order_seq_cst) == 0) return;
   progress.abandoned.store(1, std::memory_order_seq_cst);
+  // What this rank writes into its tensors from now on becomes visible after that. The store alone
+  // does not see to it: on arm64 later writes may overtake it. The other half: FinishPhase().
+  std::atomic_thread_fence(std::memory_order_release);
   if (exposed_ == nullptr) return;
   abandoned_writing_ = true;
   const auto abandoned = std::make_shared<const AbandonedPeer>(

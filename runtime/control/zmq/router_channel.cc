@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,13 +19,20 @@ namespace {
 
 class RouterChannel final : public ServerChannel {
  public:
+  // `names`: those of its endpoints that are inside this process.
   RouterChannel(Socket socket, std::string endpoint, std::vector<IpcClaim> claims,
-                PeerAuthorizer authorizer)
+                std::vector<std::string> names, PeerAuthorizer authorizer)
       : claims_(std::move(claims)),
+        names_(std::move(names)),
         socket_(std::move(socket)),
         fd_(socket_.wait_fd()),
         endpoint_(std::move(endpoint)),
         authorizer_(std::move(authorizer)) {}
+  // A socket is closed by a thread of ZeroMQ's, later; until then names inside this process would
+  // stay taken.
+  ~RouterChannel() override {
+    for (const std::string& name : names_) zmq_unbind(socket_.handle(), name.c_str());
+  }
 
   bool HasInput() override { return socket_.HasInput(); }
   int wait_fd() const override { return fd_; }
@@ -71,6 +79,7 @@ class RouterChannel final : public ServerChannel {
   }
 
   const std::vector<IpcClaim> claims_;  // let go of when the socket is closed
+  const std::vector<std::string> names_;
   Socket socket_;
   const int fd_;
   const std::string endpoint_;
@@ -114,8 +123,12 @@ StatusOr<std::unique_ptr<ServerChannel>> ZmqListen(std::shared_ptr<ZmqContext> c
   if (!options.also_at.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(claims.emplace_back(), Bind(socket, options.also_at, false));
   }
+  std::vector<std::string> names;
+  for (const std::string& at : {endpoint, options.also_at}) {
+    if (at.rfind("inproc://", 0) == 0) names.push_back(at);
+  }
   return std::make_unique<RouterChannel>(std::move(socket), WithPlainIpv4(resolved),
-                                         std::move(claims),
+                                         std::move(claims), std::move(names),
                                          PeerAuthorizer(gate, !options.also_at.empty()));
 }
 

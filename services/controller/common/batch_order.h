@@ -64,11 +64,12 @@ class CommandStream {
   uint64_t reset_at() const { return reset_at_; }
   // Of the bodies sent on.
   uint64_t sent_bytes() const { return sent_bytes_; }
+  // Of those that are not lost; kConsumesNothing if all are.
   uint64_t SlowestConsumed() const;
   // What was sent and the slowest worker has not consumed; lost workers do not count.
   uint64_t UnderWay() const { return sent_bytes_ - std::min(SlowestConsumed(), sent_bytes_); }
-  // Up to where the client may forget what it has sent.
-  uint64_t credit() const { return SlowestConsumed() + lost_bytes_; }
+  // Up to where the client may forget what it has sent. Without any worker that is all of it.
+  uint64_t credit() const { return sent_bytes_ - UnderWay() + lost_bytes_; }
 
  private:
   SessionId session_;

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "runtime/base/random.h"
+
 namespace lockstep::controller {
 namespace {
 
@@ -12,11 +14,19 @@ constexpr uint64_t kLongestWaitMillis = uint64_t{24} * 3600 * 1000;
 
 }  // namespace
 
+Epoch EpochAt(std::chrono::milliseconds time_of_day, uint64_t random) {
+  // A metric shows epochs as floating-point numbers, which are exact up to 53 bits: until 2039.
+  constexpr int kRandomBits = 12;
+  return Epoch(static_cast<uint64_t>(time_of_day.count()) << kRandomBits |
+               (random & ((uint64_t{1} << kRandomBits) - 1)));
+}
+
 Epoch NewEpoch() {
   static std::atomic<uint64_t> last{0};
-  const auto now = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                             std::chrono::system_clock::now().time_since_epoch())
-                                             .count());
+  const uint64_t now = EpochAt(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch()),
+                               RandomNumber())
+                           .value;
   uint64_t before = last.load();
   uint64_t next = 0;
   do {

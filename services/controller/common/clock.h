@@ -15,16 +15,20 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint Now() const = 0;
-  // An epoch greater than all that any controller had before: see controller::NewEpoch().
+  // One that no controller had before: see controller::NewEpoch().
   virtual Epoch NewEpoch() const = 0;
 };
 
-// An epoch that no controller had before, greater than all of theirs: the time of day in
-// milliseconds, and at least one more than any that this process has used. Workers of an earlier
-// controller are known by it, although they speak to the same endpoints.
+// An epoch that no controller had before: workers of an earlier controller are known by it,
+// although they speak to the same endpoints. At least one more than any that this process has used.
+// Greater than those of earlier processes, too, unless the clock was set back: where that matters,
+// what workers tell of epochs that they were in counts as well (world.h).
 //
 // Threads: safe.
 Epoch NewEpoch();
+// One of this time of day, with some bits of `random`, so that two processes that read the same
+// time have different ones. All of a later millisecond are greater.
+Epoch EpochAt(std::chrono::milliseconds time_of_day, uint64_t random);
 
 // The system's.
 class SystemClock final : public Clock {

@@ -76,10 +76,10 @@ class Liveness {
   virtual std::vector<WorkerLoss> TakeLosses() = 0;
   virtual LastHeard LastHeardOf(Rank rank) const = 0;
 
-  // Tells all workers that the session's work of this generation is aborted, from a command on (0:
-  // all of it).
+  // Tells all workers, or that of `only`, that the session's work of this generation is aborted,
+  // from a command on (0: all of it).
   virtual void Abort(SessionId session, Generation generation, uint64_t from_command,
-                     const control::RemoteError& cause) = 0;
+                     const control::RemoteError& cause, std::optional<Rank> only = {}) = 0;
   // Tells all workers that none is to wait for the world of `epoch`, which has lost a worker.
   virtual void BreakWorld(Epoch epoch) = 0;
   // Asks all workers what they are doing.

@@ -11,7 +11,6 @@
 #include "runtime/control/worker_report_codec.h"
 #include "schemas/membership.capnp.h"
 #include "schemas/session.capnp.h"
-#include "services/controller/sessions/command_watch.h"
 
 namespace lockstep::controller {
 namespace {
@@ -57,7 +56,7 @@ void WriteReport(const control::Frame& frame, wire::WorkerStatus::Builder worker
 
 bool StatusReport::IsStuck(Rank rank, const LastHeard& heard) const {
   return tools_.membership.member(rank).state == Membership::State::kReady &&
-         controller::IsStuck(heard.activity, tools_.options.stuck_after);
+         command_watch_.IsStuck(heard.activity);
 }
 
 void StatusReport::UpdateMetrics() {
@@ -119,6 +118,8 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
     worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
     worker.setReason(member.lost_because);
     worker.setStuck(IsStuck(rank, heard));
+    worker.setLongestMillis(
+        static_cast<uint64_t>(command_watch_.LongestBefore(heard.activity).count()));
     const Skew::Late& late = lateness.ranks[static_cast<size_t>(rank)];
     worker.setTimesLast(late.times);
     worker.setLateNanos(static_cast<uint64_t>(late.by.count()));

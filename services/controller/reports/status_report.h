@@ -16,6 +16,7 @@
 #include "services/controller/reports/metrics.h"
 #include "services/controller/reports/skew.h"
 #include "services/controller/reports/unread_answers.h"
+#include "services/controller/sessions/command_watch.h"
 #include "services/controller/sessions/session_table.h"
 
 namespace lockstep::controller {
@@ -25,7 +26,7 @@ class StatusReport {
  public:
   StatusReport(const Tools& tools, Outbox& outbox, Liveness& liveness, const SessionTable& sessions,
                const BatchOrder& order, Inquiries& inquiries, UnreadAnswers& unread,
-               Metrics& metrics)
+               Metrics& metrics, const CommandWatch& command_watch)
       : tools_(tools),
         outbox_(outbox),
         liveness_(liveness),
@@ -34,6 +35,7 @@ class StatusReport {
         inquiries_(inquiries),
         unread_(unread),
         metrics_(metrics),
+        command_watch_(command_watch),
         started_(tools.clock.Now()) {}
 
   // Where metrics are served, once that is known.
@@ -63,6 +65,7 @@ class StatusReport {
   Inquiries& inquiries_;
   UnreadAnswers& unread_;
   Metrics& metrics_;
+  const CommandWatch& command_watch_;
   const TimePoint started_;
   std::string metrics_endpoint_;
 };

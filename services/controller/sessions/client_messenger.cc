@@ -42,6 +42,7 @@ void ClientMessenger::TellOpened(SessionEntry& session) {
          control::SessionRecord record = session.Record();
          record.consumed_bytes = session.commands.sent_bytes();
          control::WriteSessionRecord(opened.initRecord(), record);
+         opened.setUnderWayBytes(session.commands.UnderWay());
          WriteReplaced(opened.initReplaced(static_cast<unsigned>(session.replaced.size())),
                        session);
        })});

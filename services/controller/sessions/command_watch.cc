@@ -1,14 +1,29 @@
 #include "services/controller/sessions/command_watch.h"
 
+#include <algorithm>
 #include <string>
 
 #include "runtime/base/host_identity.h"
 #include "runtime/base/log.h"
+#include "runtime/base/quantity.h"
 
 namespace lockstep::controller {
 
-bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after) {
-  return activity.kind == WorkerActivity::Kind::kCommand && activity.since >= stuck_after;
+bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after,
+             std::chrono::milliseconds longest_before) {
+  return activity.kind == WorkerActivity::Kind::kCommand &&
+         activity.since >= std::max(stuck_after, 2 * longest_before);
+}
+
+bool CommandWatch::IsStuck(const WorkerActivity& activity) const {
+  return controller::IsStuck(activity, tools_.options.stuck_after, LongestBefore(activity));
+}
+
+// What failed, or was aborted, says nothing about how long its function takes.
+void CommandWatch::NoteTime(Rank rank, const Membership::Member& member,
+                            const WorkerActivity& activity) {
+  const SessionEntry* const session = sessions_.Find(times_.SessionOf(rank));
+  times_.Note(rank, member.watch, activity, session != nullptr && session->failure.ok());
 }
 
 void CommandWatch::Look() {
@@ -16,13 +31,20 @@ void CommandWatch::Look() {
     const Membership::Member& member = tools_.membership.member(rank);
     if (member.state != Membership::State::kReady) continue;
     const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
+    NoteTime(rank, member, activity);
     FailIfOverdue(rank, activity);
+    RepeatAbort(rank, activity);
     Told& told = told_[static_cast<size_t>(rank)];
     const Told command{member.watch, activity.launched};
-    if (!IsStuck(activity, tools_.options.stuck_after) || told == command) continue;
+    if (!IsStuck(activity) || told == command) continue;
     told = command;
-    log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
-              ") is stuck, or slow: it executes ", activity.Describe());
+    const std::chrono::milliseconds longest = LongestBefore(activity);
+    log::Warn(
+        log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
+        longest.count() > 0 ? ") is stuck: it executes " : ") is stuck, or slow: it executes ",
+        activity.Describe(),
+        longest.count() > 0 ? "; this function took " + RoundedDuration(longest) + " at most before"
+                            : "");
   }
 }
 
@@ -42,6 +64,15 @@ void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
   error.command = activity.command;
   error.function = activity.what;
   failures_.Fail(*session, error, activity.command);
+}
+
+void CommandWatch::RepeatAbort(Rank rank, const WorkerActivity& activity) {
+  // A rank that has heard the abort leaves its collective at once.
+  const bool may_wait = activity.kind == WorkerActivity::Kind::kCollective &&
+                        activity.since >= tools_.options.heartbeat_interval;
+  if (!may_wait) return;
+  const SessionEntry* const session = sessions_.Find(activity.session);
+  if (session != nullptr) failures_.RepeatAbort(*session, rank, activity.command);
 }
 
 control::RemoteError LateError(const Membership& membership, const Liveness& liveness,

@@ -1,5 +1,5 @@
-// Workers that take long over one command: they are logged, fail sessions that set a limit, and
-// explain answers that are late.
+// Workers that take long over one command: they are logged, fail sessions that set a limit, are
+// told again of aborts, and explain answers that are late.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "services/controller/common/liveness.h"
 #include "services/controller/common/membership.h"
 #include "services/controller/common/tools.h"
+#include "services/controller/sessions/function_times.h"
 #include "services/controller/sessions/session_failures.h"
 #include "services/controller/sessions/session_table.h"
 
@@ -26,14 +27,26 @@ class CommandWatch {
         liveness_(liveness),
         sessions_(sessions),
         failures_(failures),
-        told_(static_cast<size_t>(tools.membership.size())) {}
+        told_(static_cast<size_t>(tools.membership.size())),
+        times_(tools.membership.size()) {}
 
-  // Says in the log which workers are stuck, once per command, and fails sessions whose
-  // command_timeout has passed.
+  // Says in the log which workers are stuck, once per command; fails sessions whose command_timeout
+  // has passed; and repeats aborts to ranks that stay in a collective that is aborted.
   void Look();
 
+  // The longest that the function which a worker executes is known to have taken before; 0: it is
+  // not known.
+  std::chrono::milliseconds LongestBefore(const WorkerActivity& activity) const {
+    return times_.Longest(activity.what);
+  }
+  // True if a worker has executed one command of its own for longer than stuck_after, and for
+  // longer than its function is known to take.
+  bool IsStuck(const WorkerActivity& activity) const;
+
  private:
+  void NoteTime(Rank rank, const Membership::Member& member, const WorkerActivity& activity);
   void FailIfOverdue(Rank rank, const WorkerActivity& activity);
+  void RepeatAbort(Rank rank, const WorkerActivity& activity);
 
   // The command, counted from its worker's start, that was told to be stuck.
   struct Told {
@@ -47,10 +60,13 @@ class CommandWatch {
   SessionTable& sessions_;
   SessionFailures& failures_;
   std::vector<Told> told_;  // by rank
+  FunctionTimes times_;
 };
 
-// True if a worker has executed one command of its own for longer than that.
-bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after);
+// True if a worker has executed one command of its own for longer than that, and for more than
+// twice as long as `longest_before` (0: it is not known).
+bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after,
+             std::chrono::milliseconds longest_before = std::chrono::milliseconds(0));
 
 // Why ranks have not answered `session`: what they are doing instead.
 control::RemoteError LateError(const Membership& membership, const Liveness& liveness,

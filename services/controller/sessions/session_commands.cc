@@ -107,14 +107,24 @@ Status SessionCommands::HandleBatch(const control::PeerName& client, wire::Batch
 
 Status SessionCommands::Admit(SessionEntry& session, wire::Batch::Reader batch, size_t body_bytes) {
   if (!session.broken.ok()) return session.broken.ToStatus();
+  if (IsAhead(session, batch)) {
+    return MakeStatus(StatusCode::kDataLoss, "session ", session.id, " sent a batch of generation ",
+                      batch.getGeneration(), ", but is in generation ", session.generation,
+                      ": the reset between was lost on its way, or refused; reset the session "
+                      "again");
+  }
   return session.commands.Admit(limits_, batch.getFirstCommand(), batch.getCommandCount(),
                                 control::FlowCost(body_bytes));
+}
+
+bool SessionCommands::IsAhead(const SessionEntry& session, wire::Batch::Reader batch) {
+  return Generation(batch.getGeneration()) > session.generation;
 }
 
 // What was lost on its way a reset can mend, which says where the client is. One that sends what it
 // has sent before, or more than it may, is none of ours.
 void SessionCommands::Reject(SessionEntry& session, wire::Batch::Reader batch, const Status& why) {
-  if (batch.getFirstCommand() > session.commands.next_command()) {
+  if (IsAhead(session, batch) || batch.getFirstCommand() > session.commands.next_command()) {
     failures_.Fail(session, control::ErrorOf(why));
   } else if (session.broken.ok()) {
     failures_.Break(session, why);
@@ -144,7 +154,7 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
     return OkStatus();
   }
   if (session->failure.ok()) {
-    failures_.Fail(*session, control::ErrorOf(Aborted("session ", session->id, " was reset")));
+    failures_.GiveUp(*session);
   } else {
     // Workers that have not heard it would not hear of it after the reset.
     failures_.AbortOnWorkers(*session);
@@ -154,11 +164,13 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
                    tools_.timers.After(reset.getTimeoutMillis()), now);
   tools_.counts.resets.Add();
   tools_.tracing.Mark("session reset", session->id);
+  const Generation before = session->generation;
   session->generation = Generation(reset.getGeneration());
   if (session->commands.Reset(reset.getNextCommand(), reset.getSentBytes())) {
     messenger_.TellCredit(*session);
   }
   session->failure = control::RemoteError();
+  failures_.KeepPast(*session, before, failed_from);
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     auto reset_order = command.initReset();
     reset_order.setGeneration(session->generation.value);

@@ -58,6 +58,9 @@ class SessionCommands {
   Status CheckRoomForRequest(const SessionEntry& session) const;
   Status CheckRoomForReset(const SessionEntry& session, Generation generation) const;
   Status CheckBatch(wire::Batch::Reader batch, const control::Message& message) const;
+  // It is of a generation that the session has not come to: its client takes a reset for done that
+  // was lost or refused.
+  static bool IsAhead(const SessionEntry& session, wire::Batch::Reader batch);
   // OK, or why the batch is not sent on.
   Status Admit(SessionEntry& session, wire::Batch::Reader batch, size_t body_bytes);
   void Reject(SessionEntry& session, wire::Batch::Reader batch, const Status& why);

@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/control/batch.h"
+#include "runtime/control/value_codec.h"
 
 namespace lockstep::controller {
 
@@ -26,8 +27,46 @@ void SessionEnder::HandleClose(const control::PeerName& client, wire::CloseSessi
 
 void SessionEnder::EndWithoutClient(SessionEntry& session, const control::RemoteError& cause) {
   liveness_.Abort(session.id, session.generation, 0, cause);
+  const SessionId id = session.id;
   End(session, std::nullopt, Deadline::At(tools_.clock.Now()), /*client_lost=*/true,
       control::RemoteError());
+  // It may be gone at once.
+  if (SessionEntry* const ending = sessions_.Find(id)) ending->ending->abort_cause = cause;
+}
+
+void SessionEnder::HandleEnd(const control::PeerName& client, const control::Identity* sender,
+                             wire::EndSession::Reader end) {
+  constexpr size_t kMostReasonBytes = 255;
+  const SessionId id(end.getSession());
+  const std::string reason = control::ToString(end.getReason()).substr(0, kMostReasonBytes);
+  messenger_.Answer(client, id, RequestId(end.getRequest()),
+                    control::ErrorOf(EndFor(sender, id, reason)));
+}
+
+Status SessionEnder::EndFor(const control::Identity* sender, SessionId id,
+                            const std::string& reason) {
+  SessionEntry* const session = sessions_.Find(id);
+  if (session == nullptr) {
+    return NotFound("there is no session ", id, "; `lockstep sessions` lists those that there are");
+  }
+  const bool is_own =
+      sender != nullptr && session->owner.has_value() && session->owner->key == sender->key;
+  if (sender != nullptr && !is_own && !control::Includes(sender->role, control::Role::kOperator)) {
+    return PermissionDenied("session ", id, " was opened with another key than that of \"",
+                            sender->name, "\" (a ", control::Name(sender->role),
+                            "), and only an operator may end sessions of others");
+  }
+  const std::string who = sender == nullptr ? "" : " by \"" + sender->name + "\"";
+  const Status why = Aborted("session ", id, " was ended", who, ": ",
+                             reason.empty() ? "no reason was given" : reason);
+  log::Warn(log::OfSession(id.value), Message(why));
+  if (session->ending.has_value()) {
+    Abort(*session, control::ErrorOf(why));
+    return OkStatus();
+  }
+  if (!session->client.empty()) messenger_.Refuse(session->client, why);
+  EndWithoutClient(*session, control::ErrorOf(why));
+  return OkStatus();
 }
 
 void SessionEnder::EndRevoked() {
@@ -97,6 +136,7 @@ void SessionEnder::Abort(SessionEntry& session, const control::RemoteError& caus
   log::Warn(log::OfSession(session.id.value),
             "session is aborted while it is closed: ", cause.message);
   tools_.counts.aborts.Add();
+  ending.abort_cause = cause;
   liveness_.Abort(session.id, session.generation, 0, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) messenger_.Answer(session.client, session.id, *request, cause);

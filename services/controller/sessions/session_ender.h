@@ -13,6 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/error_codec.h"
+#include "runtime/control/keys/allow_list.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/broadcaster.h"
 #include "services/controller/common/liveness.h"
@@ -44,6 +45,11 @@ class SessionEnder {
 
   // The client closes it: what was sent before is executed, then all is freed and it is answered.
   void HandleClose(const control::PeerName& client, wire::CloseSession::Reader close);
+  // Another client (`sender`: as its key has shown; null: it needs none) asks for a session's end:
+  // an operator for any, others for those of their own key. Its work is aborted, and its client
+  // told.
+  void HandleEnd(const control::PeerName& client, const control::Identity* sender,
+                 wire::EndSession::Reader end);
   // No client cares for its work any more, which is aborted.
   void EndWithoutClient(SessionEntry& session, const control::RemoteError& cause);
   // Those of clients whose keys were revoked.
@@ -64,6 +70,8 @@ class SessionEnder {
   void End(SessionEntry& session, std::optional<RequestId> request, Deadline deadline,
            bool client_lost, const control::RemoteError& lost);
   void FinishIfClosed(SessionEntry& session);
+  // Ends the session of this number; an error: there is none, or `sender` may not.
+  Status EndFor(const control::Identity* sender, SessionId id, const std::string& reason);
 
   const Tools& tools_;
   Broadcaster& broadcaster_;

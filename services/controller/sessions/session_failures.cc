@@ -1,5 +1,7 @@
 #include "services/controller/sessions/session_failures.h"
 
+#include <algorithm>
+
 #include "runtime/base/log.h"
 #include "services/metrics/counters.h"
 
@@ -12,13 +14,23 @@ void SessionFailures::Fail(SessionEntry& session, const control::RemoteError& ca
     session.failed_from = from_command;
     return AbortOnWorkers(session);
   }
+  log::Warn(log::OfSession(session.id.value), "session failed: ", Message(cause.ToStatus()));
+  FailFirst(session, cause, from_command);
+}
+
+void SessionFailures::GiveUp(SessionEntry& session) {
+  log::Info(log::OfSession(session.id.value), "session is reset by its client");
+  FailFirst(session, control::ErrorOf(Aborted("session ", session.id, " was reset")), 0);
+}
+
+void SessionFailures::FailFirst(SessionEntry& session, const control::RemoteError& cause,
+                                uint64_t from_command) {
   tools_.counts.errors[metrics::IndexOf(cause.code)].Add();
   tools_.counts.aborts.Add();
   tools_.tracing.Mark("session aborted", session.id, cause.command, cause.code);
   session.failure = cause;
   session.failed_from = from_command;
   session.failure.session = session.id;
-  log::Warn(log::OfSession(session.id.value), "session failed: ", Message(cause.ToStatus()));
   AbortOnWorkers(session);
   messenger_.TellFailure(session);
   gatherer_.FailAll(session.id, session.failure);
@@ -26,6 +38,31 @@ void SessionFailures::Fail(SessionEntry& session, const control::RemoteError& ca
 
 void SessionFailures::AbortOnWorkers(const SessionEntry& session) {
   liveness_.Abort(session.id, session.generation, session.failed_from, session.failure);
+}
+
+void SessionFailures::RepeatAbort(const SessionEntry& session, Rank rank, uint64_t command) {
+  for (const SessionEntry::PastFailure& past : session.past_failures) {
+    if (command >= past.end) continue;
+    if (command < past.failed_from) return;
+    const control::RemoteError cause =
+        control::ErrorOf(Aborted("session ", session.id, " was reset"));
+    return liveness_.Abort(session.id, past.generation, past.failed_from, cause, rank);
+  }
+  if (session.ending.has_value() && session.ending->aborted) {
+    return liveness_.Abort(session.id, session.generation, 0, session.ending->abort_cause, rank);
+  }
+  if (session.failure.ok() || command < session.failed_from) return;
+  liveness_.Abort(session.id, session.generation, session.failed_from, session.failure, rank);
+}
+
+void SessionFailures::KeepPast(SessionEntry& session, Generation before, uint64_t failed_from) {
+  session.past_failures.push_back({before, failed_from, session.commands.reset_at()});
+  Generation least = session.generation;
+  for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
+    if (!tools_.membership.IsWelcome(rank)) continue;
+    least = std::min(least, session.come_to[static_cast<size_t>(rank)]);
+  }
+  std::erase_if(session.past_failures, [&](const auto& past) { return past.generation < least; });
 }
 
 void SessionFailures::Break(SessionEntry& session, const Status& why) {
@@ -51,6 +88,10 @@ void SessionFailures::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   // A rank that was behind has failed earlier than the one that the client has read of. Nothing is
   // to be told any more, but its peers may be waiting for it in a command of that time.
   liveness_.Abort(session->id, generation, error.command, error);
+  for (SessionEntry::PastFailure& past : session->past_failures) {
+    if (past.generation != generation) continue;
+    past.failed_from = std::min(past.failed_from, error.command);
+  }
 }
 
 }  // namespace lockstep::controller

@@ -30,14 +30,27 @@ class SessionFailures {
   // and client learn the cause, and all requests are answered with it. If it has failed before, its
   // first cause stays; but a worker that was behind may have failed at an earlier command.
   void Fail(SessionEntry& session, const control::RemoteError& cause, uint64_t from_command = 0);
+  // The client resets the session, which has not failed: all of its work of this generation ends.
+  void GiveUp(SessionEntry& session);
   // It fails, and goes on failing after every reset.
   void Break(SessionEntry& session, const Status& why);
   // It fails if the client has sent commands before `next_command` that have not come.
   void NoticeLostBatches(SessionEntry& session, uint64_t next_command);
   // Tells the workers of its failure; again where one may not have heard it.
   void AbortOnWorkers(const SessionEntry& session);
+  // `rank` is still in the session's collective `command`. Is that aborted, it is told once more:
+  // the liveness connection may have been broken when it was told, and without an abort it would
+  // wait until the collective's deadline.
+  void RepeatAbort(const SessionEntry& session, Rank rank, uint64_t command);
+  // `failed_from` is of the generation before this one, which a reset has just begun: for ranks
+  // that have yet to come to it.
+  void KeepPast(SessionEntry& session, Generation before, uint64_t failed_from);
   // A command of the session has failed on a worker.
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
+
+ private:
+  // The session has not failed before.
+  void FailFirst(SessionEntry& session, const control::RemoteError& cause, uint64_t from_command);
 
   const Tools& tools_;
   Liveness& liveness_;

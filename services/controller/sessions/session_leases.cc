@@ -1,11 +1,18 @@
 #include "services/controller/sessions/session_leases.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "runtime/base/log.h"
 
 namespace lockstep::controller {
+namespace {
+
+// How long after a client's end what it has sent may take to come.
+constexpr std::chrono::milliseconds kLastWords{200};
+
+}  // namespace
 
 Status SessionLeases::HandleKeepAlive(const control::PeerName& client,
                                       wire::KeepAlive::Reader keep_alive) {
@@ -70,27 +77,41 @@ Deadline SessionLeases::Expire(TimePoint now, Deadline next) {
     } else if (may_end_late) {
       ender_.AbortLate(session);
     }
-    const bool has_client = !session.client.empty();
-    // No client can come back while the world is not whole.
-    const bool is_over = has_client
-                             ? now - session.last_heard > tools_.options.session_lease
-                             : session.kept_until.when() <= now && tools_.membership.AllReady();
-    if (is_over) EndOfLease(session);
+    if (session.client.empty()) {
+      // No client can come back while the world is not whole.
+      const bool is_over = session.kept_until.when() <= now && tools_.membership.AllReady();
+      if (is_over) EndOfLease(session, "no client came back to it");
+    } else if (const std::string why = WhyClientIsGone(session, now); !why.empty()) {
+      EndOfLease(session, why);
+    }
   }
   return next;
 }
 
-void SessionLeases::EndOfLease(SessionEntry& session) {
+std::string SessionLeases::WhyClientIsGone(SessionEntry& session, TimePoint now) const {
+  if (now - session.last_heard > tools_.options.session_lease) {
+    return "which was silent for " + std::to_string(tools_.options.session_lease.count()) + " ms";
+  }
+  // One that has closed its session wants what it sent before to be executed, and need not wait.
+  const bool is_watched = session.process != nullptr && !session.ending.has_value();
+  if (!is_watched) return "";
+  if (!session.ended_at.has_value() && session.process->HasEnded()) session.ended_at = now;
+  // What it said before its end, a close or a leave-taking perhaps, is read first.
+  const bool is_read = session.ended_at.has_value() &&
+                       now - std::max(*session.ended_at, session.last_heard) >= kLastWords;
+  return is_read ? "whose process has ended" : "";
+}
+
+void SessionLeases::EndOfLease(SessionEntry& session, const std::string& why) {
   const control::RemoteError cause = control::ErrorOf(Aborted("its client is gone"));
   if (session.ending.has_value()) return ender_.Abort(session, cause);
   if (session.client.empty()) {
     log::Warn(log::OfSession(session.id.value), "session of ", session.host, " (pid ", session.pid,
-              ") ends: no client came back to it");
+              ") ends: ", why);
     return ender_.EndWithoutClient(session, cause);
   }
   log::Warn(log::OfSession(session.id.value), "session of ", session.host, " (pid ", session.pid,
-            ") has lost its client, which was silent for ", tools_.options.session_lease.count(),
-            " ms");
+            ") has lost its client, ", why);
   if (session.keep_for.count() == 0) return ender_.EndWithoutClient(session, cause);
   failures_.Fail(session, cause);
   session.client_lost = true;

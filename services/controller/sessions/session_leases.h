@@ -1,5 +1,8 @@
-// How long sessions live without a word of their clients, and without clients at all.
+// How long sessions live without a word of their clients, after the end of their clients'
+// processes, and without clients at all.
 #pragma once
+
+#include <string>
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
@@ -37,8 +40,10 @@ class SessionLeases {
   Deadline Expire(TimePoint now, Deadline next);
 
  private:
+  // The session's client is not heard any more. Why, for people; empty: it may be.
+  std::string WhyClientIsGone(SessionEntry& session, TimePoint now) const;
   // May take it out of the table.
-  void EndOfLease(SessionEntry& session);
+  void EndOfLease(SessionEntry& session, const std::string& why);
 
   const Tools& tools_;
   SessionTable& sessions_;

@@ -72,6 +72,7 @@ Status SessionOpener::Open(const Applicant& applicant, wire::OpenSession::Reader
   session.owner = applicant.sender;
   tools_.tracing.Mark("session opened", session.id);
   SetClientProcess(session, control::ToString(open.getName()), open.getHost(), open.getPid());
+  session.SetProcess(processes_.Watch(session.host_id, session.pid));
   session.num_groups = static_cast<int>(groups);
   session.command_timeout = control::Millis(open.getCommandTimeoutMillis());
   session.keep_for = control::Millis(open.getKeepMillis());

@@ -9,6 +9,7 @@
 #include "runtime/control/channel.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/broadcaster.h"
+#include "services/controller/common/client_processes.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_identity.h"
 #include "services/controller/sessions/client_messenger.h"
@@ -21,9 +22,11 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionOpener {
  public:
-  SessionOpener(const Tools& tools, Broadcaster& broadcaster, SessionTable& sessions,
-                ClientMessenger& messenger, KeyAccess& access, SessionTakeover& takeover)
+  SessionOpener(const Tools& tools, ClientProcesses& processes, Broadcaster& broadcaster,
+                SessionTable& sessions, ClientMessenger& messenger, KeyAccess& access,
+                SessionTakeover& takeover)
       : tools_(tools),
+        processes_(processes),
         broadcaster_(broadcaster),
         sessions_(sessions),
         messenger_(messenger),
@@ -51,6 +54,7 @@ class SessionOpener {
   Status Open(const Applicant& applicant, wire::OpenSession::Reader open);
 
   const Tools& tools_;
+  ClientProcesses& processes_;
   Broadcaster& broadcaster_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;

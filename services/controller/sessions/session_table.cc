@@ -1,6 +1,7 @@
 #include "services/controller/sessions/session_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/random.h"
 
@@ -27,7 +28,13 @@ void SessionEntry::TakeOver(const control::SessionRecord& record) {
 
 void SessionEntry::KeepWithoutClient(Deadline until) {
   client.clear();
+  SetProcess(nullptr);
   kept_until = until;
+}
+
+void SessionEntry::SetProcess(std::shared_ptr<const ClientProcess> process) {
+  this->process = std::move(process);
+  ended_at.reset();
 }
 
 SessionEntry& SessionTable::Add(SessionId id, uint64_t next_command, TimePoint now) {
@@ -51,6 +58,8 @@ SessionEntry& SessionTable::Restore(const control::SessionRecord& record, TimePo
   last_id_ = std::max(last_id_, record.id.value);
   SessionEntry& session = Add(record.id, record.next_command, now);
   session.TakeOver(record);
+  // What workers did in those before has ended with their controller.
+  session.come_to.assign(session.come_to.size(), session.generation);
   return session;
 }
 

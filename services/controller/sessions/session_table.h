@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
 #include "services/controller/common/batch_order.h"
+#include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
 #include "services/controller/sessions/output_window.h"
 
@@ -49,15 +52,25 @@ struct SessionEntry : private control::SessionRecord {
   struct Ending {
     std::optional<RequestId> request;      // of the client that closed it; none: nothing waits
     Deadline deadline = Deadline::At({});  // when the work that is left is aborted ...
-    bool aborted = false;                  // ... which happens once
+    bool aborted = false;                  // ... which happens once, ...
+    control::RemoteError abort_cause;      // ... for this reason
     std::vector<bool> waiting;             // by rank: has not closed it yet
     control::RemoteError error;            // the first that a rank answered with
+  };
+
+  // A generation that was reset.
+  struct PastFailure {
+    Generation generation;
+    uint64_t failed_from = 0;  // as in SessionEntry
+    uint64_t end = 0;          // the first command of the next generation
   };
 
   control::PeerName client;         // empty: it has none, but may come back, or another attach
   std::vector<Generation> come_to;  // by rank: the generation that its worker was heard in last
   uint64_t failed_from = 0;         // with `failure`: the first command that is not executed
-  control::RemoteError broken;      // why no reset can mend it; OK: a reset can
+  // Of generations that some rank may still be in, the oldest first.
+  std::deque<PastFailure> past_failures;
+  control::RemoteError broken;  // why no reset can mend it; OK: a reset can
   CommandStream commands;
   // Ranks whose worker was replaced since the session was opened: the first command that the
   // present one was sent.
@@ -65,6 +78,9 @@ struct SessionEntry : private control::SessionRecord {
   uint64_t heard_messages = 0;  // of the client, and ...
   uint64_t told_messages = 0;   // ... to it, as KeepAlive counts them
   TimePoint last_heard;
+  // Its client's; null: it has none, or its end cannot be seen from here.
+  std::shared_ptr<const ClientProcess> process;
+  std::optional<TimePoint> ended_at;  // when that was found to have ended
   TimePoint known_since;
   Deadline kept_until = Deadline::At({});   // while it has no client ...
   bool was_restored = false;                // and its client could not have come back yet
@@ -78,6 +94,8 @@ struct SessionEntry : private control::SessionRecord {
   void TakeOver(const control::SessionRecord& record);
   // It has no client for now, and ends if it has none by then.
   void KeepWithoutClient(Deadline until);
+  // `process`: its client's from now on.
+  void SetProcess(std::shared_ptr<const ClientProcess> process);
 
   void Name(const std::string& text, const control::NamedRegister& named);
   void Unname(const std::string& text);

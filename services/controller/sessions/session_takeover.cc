@@ -59,7 +59,6 @@ Status SessionTakeover::Attach(const Applicant& applicant, wire::AttachSession::
   session->forward_output = attach.getForwardOutput();
   session->owner = applicant.sender;
   AdoptClient(*session, control::ToString(attach.getName()), attach.getHost(), attach.getPid());
-  session->commands.ForgetLostBytes();
   tools_.counts.sessions_attached.Add();
   HandOver(*session, applicant);
   return OkStatus();
@@ -92,7 +91,11 @@ void SessionTakeover::Resume(const Applicant& applicant, wire::ResumeSession::Re
   if (!status.ok()) return messenger_.Refuse(applicant.client, status, /*resume=*/true);
   SessionEntry& session = *sessions_.Find(SessionId(resume.getSession()));
   log::Info(log::OfSession(session.id.value), "session is resumed by its client");
-  session.generation = std::max(session.generation, Generation(resume.getGeneration()));
+  if (Generation(resume.getGeneration()) > session.generation) {
+    session.generation = Generation(resume.getGeneration());
+    // Its resets were lost with their controller; the workers will not come to them.
+    session.come_to.assign(session.come_to.size(), session.generation);
+  }
   if (resume.getClientNumber() > session.client_number) {
     // It had attached a moment before, and no worker has been told.
     session.client_number = resume.getClientNumber();
@@ -139,13 +142,14 @@ void SessionTakeover::BroadcastClient(const SessionEntry& session) {
 
 void SessionTakeover::HandOver(SessionEntry& session, const Applicant& applicant) {
   session.client = applicant.client;
+  session.SetProcess(processes_.Watch(session.host_id, session.pid));
   session.client_lost = false;
   session.was_restored = false;
   session.last_heard = tools_.clock.Now();
   session.owner_until = Deadline::At(session.last_heard);
   session.heard_messages = 0;
-  // Its client counts generations from here; those before are behind it.
-  session.come_to.assign(session.come_to.size(), session.generation);
+  // Its client counts from what was sent on.
+  session.commands.ForgetLostBytes();
   session.told_messages = 0;
   session.output = OutputWindow();
   messenger_.TellOpened(session);

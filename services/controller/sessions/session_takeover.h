@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/common/broadcaster.h"
+#include "services/controller/common/client_processes.h"
 #include "services/controller/common/tools.h"
 #include "services/controller/sessions/client_identity.h"
 #include "services/controller/sessions/client_messenger.h"
@@ -21,9 +22,10 @@ namespace lockstep::controller {
 // Threads: one at a time. What it is made of must outlive it.
 class SessionTakeover {
  public:
-  SessionTakeover(const Tools& tools, Broadcaster& broadcaster, SessionTable& sessions,
-                  ClientMessenger& messenger, KeyAccess& access)
+  SessionTakeover(const Tools& tools, ClientProcesses& processes, Broadcaster& broadcaster,
+                  SessionTable& sessions, ClientMessenger& messenger, KeyAccess& access)
       : tools_(tools),
+        processes_(processes),
         broadcaster_(broadcaster),
         sessions_(sessions),
         messenger_(messenger),
@@ -54,6 +56,7 @@ class SessionTakeover {
   void HandOver(SessionEntry& session, const Applicant& applicant);
 
   const Tools& tools_;
+  ClientProcesses& processes_;
   Broadcaster& broadcaster_;
   SessionTable& sessions_;
   ClientMessenger& messenger_;

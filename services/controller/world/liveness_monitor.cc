@@ -80,7 +80,7 @@ WorkerLoss LivenessMonitor::GiveUp(Rank rank, const std::string& reason) {
 }
 
 void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t from_command,
-                            const control::RemoteError& cause) {
+                            const control::RemoteError& cause, std::optional<Rank> only) {
   control::Frame frame =
       control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
         auto abort = message.initAbort();
@@ -89,7 +89,7 @@ void LivenessMonitor::Abort(SessionId session, Generation generation, uint64_t f
         abort.setFromCommand(from_command);
         control::WriteError(abort.initCause(), cause);
       });
-  Tell(std::move(frame));
+  Tell(std::move(frame), only);
 }
 
 void LivenessMonitor::BreakWorld(Epoch epoch) {
@@ -162,6 +162,13 @@ void LivenessMonitor::ReceiveAll() {
   while (channel_->Receive(&from, &message)) {
     if (message.empty()) continue;
     const int64_t received = trace::Now();
+    if (!control::HasTag(message[0], control::Protocol::kLiveness)) {
+      std::optional<control::Frame> answer = control::AnswerToStranger(
+          message[0], control::Protocol::kLiveness, control::Protocol::kLiveness,
+          "the controller's client port is " + options_.client_endpoint);
+      if (answer.has_value()) (void)channel_->Send({&from, 1}, {*std::move(answer)});
+      continue;
+    }
     // What cannot be read is dropped: a worker that only sends such is lost soon enough.
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {

@@ -40,6 +40,8 @@ class LivenessMonitor final : public Liveness {
     // As in WatchedWorkers::Patience.
     std::chrono::milliseconds joining_timeout{5000};
     std::chrono::milliseconds worker_timeout{2000};
+    // What a client that takes this socket for the controller's is told.
+    std::string client_endpoint{};
   };
   using OnLost = std::function<void(const WorkerLoss&)>;
   using OnReport = std::function<void(const WorkerReport&)>;
@@ -65,7 +67,7 @@ class LivenessMonitor final : public Liveness {
   LastHeard LastHeardOf(Rank rank) const override;
 
   void Abort(SessionId session, Generation generation, uint64_t from_command,
-             const control::RemoteError& cause) override;
+             const control::RemoteError& cause, std::optional<Rank> only = {}) override;
   void BreakWorld(Epoch epoch) override;
   void Probe(uint64_t probe) override;
   void AskRegisters(uint64_t probe, Rank rank, SessionId session, uint32_t most) override;

@@ -60,9 +60,11 @@ void World::StartIfComplete() {
   // nothing.
   std::vector<Rank> forgetful = newcomers;
   if (std::exchange(is_first_, false)) {
+    membership_.SetEpoch(std::max(address_.incarnation, EpochAfterInventories()));
     forgetful = RestoreSessions();
   } else {
-    membership_.SetEpoch(std::max(tools_.clock.NewEpoch(), Epoch(membership_.epoch().value + 1)));
+    membership_.SetEpoch(std::max(
+        {tools_.clock.NewEpoch(), Epoch(membership_.epoch().value + 1), EpochAfterInventories()}));
     NoteNewcomers(newcomers);
     tools_.counts.workers_replaced.Add(newcomers.size());
   }
@@ -74,15 +76,21 @@ void World::StartIfComplete() {
   }
 }
 
+Epoch World::EpochAfterInventories() const {
+  Epoch last;
+  for (Rank rank = 0; rank < membership_.size(); ++rank) {
+    const std::optional<Inventory>& kept = membership_.member(rank).facts.inventory;
+    if (!kept.has_value()) continue;
+    last = std::max({last, kept->epoch, kept->worked_epoch, kept->controller});
+  }
+  return Epoch(last.value + 1);
+}
+
 std::vector<Rank> World::RestoreSessions() {
   std::vector<const Inventory*> inventories;
   for (Rank rank = 0; rank < membership_.size(); ++rank) {
     const std::optional<Inventory>& inventory = membership_.member(rank).facts.inventory;
     inventories.push_back(inventory.has_value() ? &*inventory : nullptr);
-    // The clock may have been set back meanwhile.
-    if (inventory.has_value()) {
-      membership_.SetEpoch(std::max(membership_.epoch(), Epoch(inventory->epoch.value + 1)));
-    }
   }
   inventories = CountingInventories(std::move(inventories));
   sessions_.takeover.Restore(inventories);
@@ -127,6 +135,7 @@ control::Frame World::WelcomeFor(Rank rank, bool forget) const {
     welcome.setSequence(order_.last());
     welcome.setForget(forget);
     welcome.setCommunicator(tools_.options.communicator);
+    welcome.setClientEndpoint(address_.client_endpoint);
     auto host = welcome.initControllerHost();
     host.setName(ThisHost().name);
     host.setId(ThisHost().id);

@@ -32,10 +32,12 @@
 
 namespace lockstep::controller {
 
-// Where workers send heartbeats to, and the epoch in which this controller was started.
+// Where others connect to, and the epoch in which this controller was started.
 struct ControllerAddress {
   std::string liveness_endpoint;
   Epoch incarnation;
+  std::string client_endpoint{};
+  std::string worker_endpoint{};
 };
 
 // Threads: one at a time. What it is made of must outlive it.
@@ -77,6 +79,9 @@ class World {
   void Shutdown(const std::string& reason);
 
  private:
+  // Greater than any that a worker has been in that has come from another controller, whose clock
+  // may have been ahead of this one's.
+  Epoch EpochAfterInventories() const;
   // Returns the ranks that have come with nothing that counts.
   std::vector<Rank> RestoreSessions();
   // They have nothing of the sessions that are open.

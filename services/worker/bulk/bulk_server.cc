@@ -101,7 +101,7 @@ void BulkServer::Run() {
 }
 
 void BulkServer::Handle(const control::PeerName& client, const control::Message& message) {
-  if (message.empty()) return;
+  if (message.empty() || AnswerStranger(client, message)) return;
   const auto began = Deadline::Clock::now();
   Synchronise();
   control::Message answer = {control::Frame()};
@@ -128,6 +128,25 @@ void BulkServer::Handle(const control::PeerName& client, const control::Message&
   if (ring_.is_on()) Record(began, is_read, bytes, status.code());
   if (!status.ok()) answer.resize(1);
   (void)channel_->Send({&client, 1}, answer);
+}
+
+bool BulkServer::AnswerStranger(const control::PeerName& client, const control::Message& message) {
+  if (control::HasTag(message[0], control::Protocol::kBulkRequest)) [[likely]]
+    return false;
+  std::string hint;
+  {
+    std::lock_guard lock(mutex_);
+    if (!client_endpoint_.empty()) hint = "the controller's client port is " + client_endpoint_;
+  }
+  std::optional<control::Frame> answer = control::AnswerToStranger(
+      message[0], control::Protocol::kBulkRequest, control::Protocol::kBulkReply, hint);
+  if (answer.has_value()) (void)channel_->Send({&client, 1}, {*std::move(answer)});
+  return answer.has_value();
+}
+
+void BulkServer::SetClientEndpoint(const std::string& endpoint) {
+  std::lock_guard lock(mutex_);
+  client_endpoint_ = endpoint;
 }
 
 void BulkServer::Record(Deadline::Clock::time_point began, bool is_read, size_t bytes,

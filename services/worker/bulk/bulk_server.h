@@ -65,6 +65,10 @@ class BulkServer {
   using Prepare = std::function<Status(std::function<Status()> interrupted)>;
   void UseGpu(std::unique_ptr<tensor::Processor> gpu, Prepare prepare);
 
+  // Where the controller takes clients: what a client that takes this socket for the controller's
+  // is told. Empty: it is not known.
+  void SetClientEndpoint(const std::string& endpoint);
+
   // Orders the bulk thread's copies with what the calling thread does to the same memory. The
   // client sees to the order itself, by waiting for one before it asks for the other, but it does
   // so over two sockets, and memory knows nothing of those.
@@ -74,6 +78,8 @@ class BulkServer {
   void Run();
   void Record(Deadline::Clock::time_point began, bool is_read, size_t bytes, StatusCode code);
   void Handle(const control::PeerName& client, const control::Message& message);
+  // True: `message` is of another protocol, and its sender was told what listens here.
+  bool AnswerStranger(const control::PeerName& client, const control::Message& message);
   // Does what `request` asks for; `answer` gets the frame that a read returns.
   Status Serve(wire::BulkRequest::Reader request, const control::Message& message,
                control::Message* answer);
@@ -96,6 +102,7 @@ class BulkServer {
   std::unordered_map<uint64_t, tensor::Tensor> tensors_;
   std::unique_ptr<tensor::Processor> gpu_;
   Prepare prepare_gpu_;
+  std::string client_endpoint_;
   std::atomic<bool> is_withdrawn_{false};  // what is in use
   TransferCounts written_;
   TransferCounts read_;

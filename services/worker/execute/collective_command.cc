@@ -1,6 +1,8 @@
 #include "services/worker/execute/collective_command.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -249,8 +251,15 @@ Status CollectiveCall::Scatter() {
   if (whole.ndim() == 0) return InvalidArgument("a scalar has no rows to deal out");
   facts_.bytes = SizeInBytes(header.dtype(), whole);
   const int size = comm_->size();
-  const std::vector<int64_t> counts = EvenCounts(whole[0], whole.RowElements(), size);
-  const Shape shape = WithRows(whole, EvenPart(whole[0], size, comm_->rank()).count);
+  std::vector<int64_t> counts = EvenCounts(whole[0], whole.RowElements(), size);
+  Shape shape = WithRows(whole, EvenPart(whole[0], size, comm_->rank()).count);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<int64_t> wanted, operands_.DestinationElements());
+  if (wanted.has_value() && *wanted != shape.NumElements() &&
+      *wanted * size == whole.NumElements()) {
+    // Destinations that hold equal parts, though rows cannot be dealt out equally.
+    counts.assign(static_cast<size_t>(size), *wanted);
+    shape = Shape({*wanted});
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(Communicator* const data, operands_.DataBy(header.place()));
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor result,
                             operands_.Destination(header.dtype(), shape, header.place()));

@@ -16,7 +16,7 @@ using tensor::Tensor;
 void CollectiveOperands::DropDestination() {
   if (data_ == nullptr || !data_->RecvMayStillChange() || command_.getMakeDestination()) return;
   const RegisterId id = RegisterId::FromPacked(command_.getDestination());
-  const Status killed = context_.session.registers().Kill(id);
+  const Status killed = context_.session.Kill(id);
   log::Warn("register ", id.Packed(),
             " holds no value any more: a rank that was stopped may still write to it",
             killed.ok() ? "" : "; " + Message(killed));
@@ -82,10 +82,17 @@ StatusOr<Tensor> CollectiveOperands::Destination(DType dtype, const Shape& shape
   return tensor;
 }
 
+StatusOr<std::optional<int64_t>> CollectiveOperands::DestinationElements() const {
+  if (command_.getMakeDestination()) return std::optional<int64_t>();
+  LOCKSTEP_ASSIGN_OR_RETURN(const Tensor tensor,
+                            TensorIn(command_.getDestination(), "destination"));
+  return std::optional<int64_t>(tensor.NumElements());
+}
+
 Status CollectiveOperands::Keep() {
   if (destination_.IsNull()) return OkStatus();
-  return context_.session.registers().Write(RegisterId::FromPacked(command_.getDestination()),
-                                            std::move(destination_));
+  return context_.session.Write(RegisterId::FromPacked(command_.getDestination()),
+                                std::move(destination_));
 }
 
 }  // namespace lockstep::worker

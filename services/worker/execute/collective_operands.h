@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "runtime/base/device.h"
 #include "runtime/base/dtype.h"
@@ -35,6 +36,8 @@ class CollectiveOperands {
   // The tensor that receives: a new one, or the one in the destination register, which must have
   // that dtype and number of elements. A new one is held for Keep().
   StatusOr<tensor::Tensor> Destination(DType dtype, const Shape& shape, DeviceType place);
+  // How many elements the tensor in the destination register has; none if a new one is to be made.
+  StatusOr<std::optional<int64_t>> DestinationElements() const;
   // Puts a new destination into its register, now that it holds the result.
   Status Keep();
   // After a failure: what a peer may still write to does not become a value again by a reset.

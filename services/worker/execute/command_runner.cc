@@ -23,7 +23,6 @@ CommandRunner::CommandRunner(const Parts& parts)
       host_(tensor::NewHostProcessor(parts.arena)),
       functions_(parts.functions),
       bulk_(parts.bulk),
-      sessions_(parts.sessions),
       reports_(parts.reports),
       activity_(parts.activity),
       recorder_(parts.recorder),
@@ -114,7 +113,7 @@ Status CommandRunner::Call(SessionState& session, wire::Command::Call::Reader ca
   registers::Value result;
   Status status = CallFunction(session, function, &result);
   if (status.ok() && call.getResult() != 0) {
-    status = session.registers().Write(RegisterId::FromPacked(call.getResult()), std::move(result));
+    status = session.Write(RegisterId::FromPacked(call.getResult()), std::move(result));
   }
   if (!status.ok()) running_.function = function.name();
   return status;
@@ -179,8 +178,8 @@ Status CommandRunner::GetFunction(SessionState& session, wire::Command::GetFunct
     LOCKSTEP_ASSIGN_OR_RETURN(function,
                               static_cast<const module::Module&>(**object).GetFunction(name));
   }
-  return session.registers().Write(RegisterId::FromPacked(get.getResult()),
-                                   std::shared_ptr<registers::Object>(std::move(function)));
+  return session.Write(RegisterId::FromPacked(get.getResult()),
+                       std::shared_ptr<registers::Object>(std::move(function)));
 }
 
 Status CommandRunner::LoadModule(SessionState& session, wire::Command::LoadModule::Reader load) {
@@ -192,8 +191,8 @@ Status CommandRunner::LoadModule(SessionState& session, wire::Command::LoadModul
   reports_.BeginForwarding(session);  // constructors print, too
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<module::Module> loaded,
                             module::LoadModule(file, options_.module_path, options_.module_sha256));
-  return session.registers().Write(RegisterId::FromPacked(load.getResult()),
-                                   std::shared_ptr<registers::Object>(std::move(loaded)));
+  return session.Write(RegisterId::FromPacked(load.getResult()),
+                       std::shared_ptr<registers::Object>(std::move(loaded)));
 }
 
 Status CommandRunner::Empty(SessionState& session, wire::Command::Empty::Reader empty) {
@@ -204,7 +203,7 @@ Status CommandRunner::Empty(SessionState& session, wire::Command::Empty::Reader 
       session.registers().CheckRoom(static_cast<size_t>(shape.NumElements()) * SizeOf(dtype)));
   LOCKSTEP_ASSIGN_OR_RETURN(tensor::Tensor tensor,
                             tensor::Tensor::Empty(call_context_.Home().allocator(), dtype, shape));
-  return session.registers().Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
+  return session.Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
 }
 
 Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
@@ -219,7 +218,8 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
                                   session,
                                   activity_,
                                   Deadline::After(membership_->collective_timeout)};
-  if (!session.BeginCollective(running_.number)) return OkStatus();
+  // An abort has come since it was looked whether the session skips this command.
+  if (!session.BeginCollective(running_.number)) return Aborted("the session's work is given up");
   // Looked at after it has begun: if the world is broken later, that ends it.
   if (world_broken_) {
     session.EndCollective();
@@ -267,9 +267,8 @@ Status CommandRunner::Store(SessionState& session, wire::Command::Store::Reader 
   running_.Name("store");
   LOCKSTEP_ASSIGN_OR_RETURN(registers::Value value,
                             FromWire(store.getValue(), session.registers(), call_context_));
-  sessions_.WithdrawTicket(session, store.getRegister());
   LOCKSTEP_RETURN_IF_ERROR(
-      session.registers().Write(RegisterId::FromPacked(store.getRegister()), std::move(value)));
+      session.Write(RegisterId::FromPacked(store.getRegister()), std::move(value)));
   if (gpu_ != nullptr) {
     LOCKSTEP_RETURN_IF_ERROR(gpu_->Note(session, {.command = running_.number, .what = "store"}));
   }
@@ -291,10 +290,8 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
                            "; only tensors can be copied");
   }
   LOCKSTEP_RETURN_IF_ERROR(RequireReachable(call_context_, *tensor, "the tensor to copy"));
-  if (locate.getRenew()) sessions_.WithdrawTicket(session, id.Packed());
-  const auto [found, is_new] = session.tickets().try_emplace(id.Packed(), 0);
-  uint64_t& ticket = found->second;
-  if (is_new) ticket = bulk_.Publish(*tensor);
+  if (locate.getRenew()) session.WithdrawTicket(id);
+  const uint64_t ticket = session.Publish(id, *tensor);
   bulk_.Synchronise();
   const control::Frame body =
       control::EncodeMessage<wire::TensorLocation>([&](wire::TensorLocation::Builder location) {
@@ -315,8 +312,7 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
 
 void CommandRunner::Release(SessionState& session, wire::Command::Release::Reader release) {
   for (const uint64_t packed : release.getRegisters()) {
-    sessions_.WithdrawTicket(session, packed);
-    const Status status = session.registers().Kill(RegisterId::FromPacked(packed));
+    const Status status = session.Kill(RegisterId::FromPacked(packed));
     if (!status.ok()) log::Debug(log::OfSession(session.id().value), Message(status));
   }
 }

@@ -20,7 +20,6 @@
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/gpu_work_tracker.h"
 #include "services/worker/execute/running_command.h"
-#include "services/worker/execute/session_directory.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/join/membership.h"
 #include "services/worker/options.h"
@@ -37,7 +36,6 @@ class CommandRunner {
     tensor::Arena& arena;
     const module::FunctionTable& functions;
     BulkServer& bulk;
-    SessionDirectory& sessions;
     ControllerReports& reports;
     control::ActivityPage& activity;
     Recorder* recorder;
@@ -95,7 +93,6 @@ class CommandRunner {
   const std::unique_ptr<tensor::Processor> host_;
   const module::FunctionTable& functions_;
   BulkServer& bulk_;
-  SessionDirectory& sessions_;
   ControllerReports& reports_;
   control::ActivityPage& activity_;
   Recorder* const recorder_;

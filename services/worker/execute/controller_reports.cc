@@ -23,8 +23,9 @@ control::RemoteError LocateError(const Status& status, Rank rank, SessionId sess
 
 void ControllerReports::Fail(SessionState& session, uint64_t command, const std::string& function,
                              const Status& status) {
-  // Work that was given up because of a failure is no failure of its own.
-  if (status.code() == StatusCode::kAborted && session.has_failed()) return;
+  // Work that was given up because of a failure is no failure of its own. Of a command before the
+  // failing one it is: the other ranks have executed that, and this one goes no further.
+  if (status.code() == StatusCode::kAborted && session.Skips(command)) return;
   control::RemoteError error =
       LocateError(status, membership_->rank, session.id(), command, function);
   if (status.code() == StatusCode::kNotFound && session.first_command() > 1) {

@@ -40,11 +40,10 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
       recorder_(recorder),
       sessions_(LimitsOf(options), *arena, bulk),
       reports_(recorder),
-      runner_(
-          {options, *arena, functions, bulk, sessions_, reports_, activity, recorder, running_}) {}
+      runner_({options, *arena, functions, bulk, reports_, activity, recorder, running_}) {}
 
 void Executor::UseGpu(const std::shared_ptr<collective::Accelerator>& gpu) {
-  gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_,
+  gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_, running_,
                                           [this] { AnswerRegisterQueries(); });
   runner_.UseGpu(*gpu, *gpu_);
 }

@@ -33,22 +33,23 @@ void AddMemoryOf(const registers::Value& value, TensorMemory* memory) {
 GpuWorkTracker::GpuWorkTracker(std::shared_ptr<collective::Accelerator> gpu,
                                SessionDirectory& sessions, ControllerReports& reports,
                                control::ActivityPage& activity, Recorder* recorder,
-                               std::function<void()> while_waiting)
+                               const RunningCommand& running, std::function<void()> while_waiting)
     : gpu_(std::move(gpu)),
       in_flight_(*gpu_),
       sessions_(sessions),
       reports_(reports),
       activity_(activity),
       recorder_(recorder),
+      running_(running),
       while_waiting_(std::move(while_waiting)) {
   gpu_->processor().SetWaitLimit({Deadline::After(kAsLongAsItTakes), [this]() -> Status {
                                     Look();
                                     if (!loss_.ok()) return loss_;
                                     while_waiting_();
                                     const auto session = executing_for_.lock();
-                                    return session != nullptr && session->has_failed()
-                                               ? Aborted("the session's work is given up")
-                                               : OkStatus();
+                                    return session == nullptr
+                                               ? OkStatus()
+                                               : StillWanted(*session, running_.number);
                                   }});
 }
 
@@ -171,7 +172,7 @@ Status GpuWorkTracker::Await(const SessionState& session, uint64_t command, size
       if (all_are_done) in_flight_.Confirm(session.id());
       return OkStatus();
     }
-    if (session.has_failed()) return Aborted("the session's work is given up");
+    LOCKSTEP_RETURN_IF_ERROR(StillWanted(session, command));
     while_waiting_();
     backoff.Pause();
   }
@@ -210,8 +211,7 @@ void GpuWorkTracker::DropValues(SessionState& session, const TensorMemory& memor
         log::OfSession(session.id().value), "register ", id.Packed(),
         " holds no value any more: it was written, or what it is made of, while the session's "
         "collectives were cut off on the GPU");
-    sessions_.WithdrawTicket(session, id.Packed());
-    (void)session.registers().Kill(id);
+    (void)session.Kill(id);
   }
 }
 

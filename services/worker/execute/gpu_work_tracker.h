@@ -23,6 +23,7 @@
 #include "schemas/control.capnp.h"
 #include "services/worker/execute/collective_command.h"
 #include "services/worker/execute/controller_reports.h"
+#include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_directory.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/gpu/in_flight.h"
@@ -40,16 +41,18 @@ class GpuWorkTracker {
   // By so much earlier than this rank another one may have been told to abort.
   static constexpr std::chrono::seconds kAbortsApart{1};
 
-  // All but `gpu` are borrowed; `recorder` may be null: then nothing is counted. `while_waiting` is
-  // called now and then while the executing thread waits for the GPU.
+  // All but `gpu` are borrowed; `recorder` may be null: then nothing is counted. `running` is what
+  // the executing thread executes. `while_waiting` is called now and then while that thread waits
+  // for the GPU.
   GpuWorkTracker(std::shared_ptr<collective::Accelerator> gpu, SessionDirectory& sessions,
                  ControllerReports& reports, control::ActivityPage& activity, Recorder* recorder,
-                 std::function<void()> while_waiting);
+                 const RunningCommand& running, std::function<void()> while_waiting);
   ~GpuWorkTracker();
   GpuWorkTracker(const GpuWorkTracker&) = delete;
   GpuWorkTracker& operator=(const GpuWorkTracker&) = delete;
 
-  // A batch of `session` begins: what waits for the GPU from now on ends when that session fails.
+  // A batch of `session` begins: what waits for the GPU from now on ends when that session fails at
+  // the running command, or at an earlier one.
   void BeginBatch(const std::shared_ptr<SessionState>& session) {
     executing_for_ = session;
     Look();
@@ -91,7 +94,8 @@ class GpuWorkTracker {
   // OK unless the session skips `command` by now: what the GPU has waited for may have been cut
   // off, and what it has given is right only if not.
   Status StillWanted(const SessionState& session, uint64_t command) const;
-  // Returns when the GPU has done all of the session's commands.
+  // Returns when the GPU has done all of the session's commands. kAborted once the session skips
+  // `command`, which waits.
   Status Await(const SessionState& session, uint64_t command) { return Await(session, command, 0); }
   // Returns when the GPU has room for further commands.
   Status MakeRoom(const SessionState& session, uint64_t command) {
@@ -132,6 +136,7 @@ class GpuWorkTracker {
   ControllerReports& reports_;
   control::ActivityPage& activity_;
   Recorder* const recorder_;
+  const RunningCommand& running_;
   const std::function<void()> while_waiting_;
 
   std::weak_ptr<SessionState> executing_for_;  // the last batch's; it may be closed meanwhile

@@ -12,6 +12,7 @@ namespace lockstep::worker {
 void SessionDirectory::SetController(const Membership& membership) {
   std::lock_guard lock(mutex_);
   early_aborts_.clear();
+  for (const auto& [id, session] : sessions_) session->ForgetEarlyAborts();
   last_session_ = SessionId();
   for (const control::SessionRecord& record : membership.sessions) {
     last_session_ = std::max(last_session_, record.id);
@@ -93,7 +94,7 @@ void SessionDirectory::Open(const control::SessionRecord& record) {
                "session cannot be opened: ", Message(file.status()));
     return;
   }
-  const auto session = std::make_shared<SessionState>(record, *file);
+  const auto session = std::make_shared<SessionState>(record, *file, &bulk_);
   if (bulk_.gate() != nullptr) bulk_.gate()->LetIn(record.id, record.bulk_key);
   std::lock_guard lock(mutex_);
   sessions_[record.id] = session;
@@ -126,13 +127,7 @@ void SessionDirectory::Adopt(SessionState& session, const control::SessionRecord
 }
 
 void SessionDirectory::TakeFromClient(SessionState& session, bool client_lost) {
-  std::vector<registers::Value> located;
-  for (const auto& [packed, ticket] : session.tickets()) {
-    bulk_.Withdraw(ticket);
-    const auto value = session.registers().Read(RegisterId::FromPacked(packed));
-    if (value.ok()) located.push_back(**value);
-  }
-  session.tickets().clear();
+  std::vector<registers::Value> located = session.WithdrawTickets();
   std::optional<WatchedProcess> client = session.TakeClientProcess();
   if (!client_lost || located.empty() || !client.has_value()) return;
   // Whatever it has said of itself: a process that does not map the memory does not write to it.
@@ -141,14 +136,6 @@ void SessionDirectory::TakeFromClient(SessionState& session, bool client_lost) {
   if (maps.ok() ? *maps : maps.status().code() != StatusCode::kNotFound) {
     lent_memory_.Keep(*std::move(client), std::move(located));
   }
-}
-
-void SessionDirectory::WithdrawTicket(SessionState& session, uint64_t packed) {
-  if (session.tickets().empty()) return;
-  const auto ticket = session.tickets().find(packed);
-  if (ticket == session.tickets().end()) return;
-  bulk_.Withdraw(ticket->second);
-  session.tickets().erase(ticket);
 }
 
 void SessionDirectory::Abort(SessionId session, const AbortOrder& abort) {

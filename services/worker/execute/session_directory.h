@@ -31,8 +31,8 @@ class SessionDirectory {
                    BulkServer& bulk)
       : arena_(arena), bulk_(bulk), registers_(limits) {}
 
-  // The aborts that come from now on are this controller's: those of sessions that an earlier one
-  // was yet to open are forgotten. Before its first abort can come.
+  // The aborts that come from now on are this controller's: those of sessions and generations that
+  // an earlier one was yet to begin are forgotten. Before its first abort can come.
   void SetController(const Membership& membership);
   // The sessions are those of the welcome from now on. Those that it does not have, or that went on
   // without this worker, are closed; those that are not here are opened.
@@ -57,8 +57,6 @@ class SessionDirectory {
   void Close(SessionState& session, bool client_lost);
   // Another client has the session now, or the same one shows another key.
   void Adopt(SessionState& session, const control::SessionRecord& record);
-  // The register, by its packed id, does not hold any more what was located.
-  void WithdrawTicket(SessionState& session, uint64_t packed);
 
   // Ends the session's work of that generation from a command on, for the cause that another rank
   // gave. That of a session which is yet to be opened is kept for it.

@@ -21,12 +21,14 @@ uint64_t TagOf(SessionId session, uint32_t generation, uint32_t serial) {
 
 }  // namespace
 
-SessionState::SessionState(const control::SessionRecord& record, registers::RegisterFile* registers)
+SessionState::SessionState(const control::SessionRecord& record, registers::RegisterFile* registers,
+                           BulkServer* bulk)
     : next_command(record.next_command),
       consumed_bytes(record.consumed_bytes),
       reported_bytes(record.consumed_bytes),
       record_(record),
       registers_(registers),
+      bulk_(bulk),
       generation_(record.generation.value) {
   if (!record.failure.ok()) FailFrom(0, record.failure);
 }
@@ -81,6 +83,30 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   registers_->KillAllBut(kept);
 }
 
+uint64_t SessionState::Publish(RegisterId id, const tensor::Tensor& tensor) {
+  const auto [found, is_new] = tickets_.try_emplace(id.Packed(), 0);
+  if (is_new) found->second = bulk_->Publish(tensor);
+  return found->second;
+}
+
+void SessionState::WithdrawTicket(RegisterId id) {
+  const auto ticket = tickets_.find(id.Packed());
+  if (ticket == tickets_.end()) return;
+  bulk_->Withdraw(ticket->second);
+  tickets_.erase(ticket);
+}
+
+std::vector<registers::Value> SessionState::WithdrawTickets() {
+  std::vector<registers::Value> located;
+  for (const auto& [packed, ticket] : tickets_) {
+    bulk_->Withdraw(ticket);
+    const auto value = registers_->Read(RegisterId::FromPacked(packed));
+    if (value.ok()) located.push_back(**value);
+  }
+  tickets_.clear();
+  return located;
+}
+
 Deadline::Clock::time_point SessionState::failed_at() const {
   std::lock_guard lock(mutex_);
   return has_failed() ? failed_at_ : Deadline::Clock::now();
@@ -121,6 +147,11 @@ void SessionState::Abort(const AbortOrder& abort) {
   if (collective_ == 0 || !Skips(collective_)) return;
   cancelled_.store(true, std::memory_order_release);
   AbortHosts();
+}
+
+void SessionState::ForgetEarlyAborts() {
+  std::lock_guard lock(mutex_);
+  early_aborts_.clear();
 }
 
 bool SessionState::BeginCollective(uint64_t command) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -25,6 +26,9 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/registers/register_file.h"
+#include "runtime/registers/value.h"
+#include "runtime/tensor/tensor.h"
+#include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/collectives_on_gpu.h"
 #include "services/worker/execute/communicator_cache.h"
 #include "services/worker/join/envelope.h"
@@ -45,7 +49,10 @@ struct WorldLinks {
 // Threads: the executing thread owns it; Abort() and the failure are safe from any thread.
 class SessionState {
  public:
-  SessionState(const control::SessionRecord& record, registers::RegisterFile* registers);
+  // `registers` are borrowed, and so is `bulk`, where tensors are published that the client
+  // locates; null: none are.
+  SessionState(const control::SessionRecord& record, registers::RegisterFile* registers,
+               BulkServer* bulk = nullptr);
 
   SessionId id() const { return record_.id; }
   int num_groups() const { return record_.num_groups; }
@@ -54,7 +61,7 @@ class SessionState {
   uint32_t client_number() const { return record_.client_number; }
   // The first command that this worker has seen: later than 1 if it took the place of another.
   uint64_t first_command() const { return record_.next_command; }
-  registers::RegisterFile& registers() { return *registers_; }
+  const registers::RegisterFile& registers() const { return *registers_; }
   Generation generation() const { return Generation(generation_.load(std::memory_order_acquire)); }
 
   bool has_failed() const { return fail_from_.load(std::memory_order_acquire) != kNever; }
@@ -77,6 +84,9 @@ class SessionState {
   // number or a later one. Ignored for an older generation. One for a later generation has
   // overtaken the reset, which travels on another socket: it waits for it.
   void Abort(const AbortOrder& abort);
+
+  // Aborts of later generations are forgotten: another controller decides what begins those.
+  void ForgetEarlyAborts();
 
   // Around the execution of a collective, which an abort is to end. Begin: false if the session
   // skips it by now.
@@ -129,8 +139,26 @@ class SessionState {
   WatchedProcess* client_process();
   std::optional<WatchedProcess> TakeClientProcess() { return std::move(client_process_); }
 
-  // Bulk tickets of registers that the client has located.
-  std::unordered_map<uint64_t, uint64_t>& tickets() { return tickets_; }
+  // A register's value goes, or is replaced: the client cannot reach the old one any more once they
+  // return. The errors of RegisterFile.
+  Status Write(RegisterId id, registers::Value value) {
+    if (!tickets_.empty()) [[unlikely]]
+      WithdrawTicket(id);
+    return registers_->Write(id, std::move(value));
+  }
+  Status Kill(RegisterId id) {
+    if (!tickets_.empty()) [[unlikely]]
+      WithdrawTicket(id);
+    return registers_->Kill(id);
+  }
+
+  // The bulk ticket of the register, which holds `tensor`: it has one from now on.
+  uint64_t Publish(RegisterId id, const tensor::Tensor& tensor);
+  // It has none any more.
+  void WithdrawTicket(RegisterId id);
+  // None has. Returns the values that had.
+  std::vector<registers::Value> WithdrawTickets();
+  size_t num_tickets() const { return tickets_.size(); }
 
   // Number of the first command that was not executed well: the one after the last that was.
   uint64_t next_command = 1;
@@ -141,8 +169,9 @@ class SessionState {
  private:
   control::SessionRecord record_;  // as it was when it was opened here; client and names as now
   registers::RegisterFile* const registers_;
-  std::unordered_map<uint64_t, uint64_t> tickets_;
-  std::set<std::string> modules_;  // that it has loaded
+  BulkServer* const bulk_;
+  std::unordered_map<uint64_t, uint64_t> tickets_;  // by packed id: what the client has located
+  std::set<std::string> modules_;                   // that it has loaded
   bool looked_for_client_ = false;
   std::optional<WatchedProcess> client_process_;
 

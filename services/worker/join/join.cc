@@ -100,6 +100,10 @@ StatusOr<Membership> Join(control::ClientChannel& channel, const WorkerOptions& 
       if (stopping) return Aborted("the worker was stopped while it joined");
       control::Message message;
       if (!channel.Receive(&message)) continue;
+      if (!message.empty()) {
+        LOCKSTEP_RETURN_IF_ERROR(control::CheckProtocol(
+            message[0], control::Protocol::kControllerToWorker, options.controller_endpoint));
+      }
       LOCKSTEP_ASSIGN_OR_RETURN(std::optional<Membership> membership,
                                 ReadAnswer(message, sent_away, &out_of_reach));
       if (sent_away->has_value()) return Aborted("the cluster was shut down: ", **sent_away);

@@ -20,6 +20,7 @@ StatusOr<Membership> ReadWelcome(Epoch epoch, wire::Welcome::Reader welcome) {
     membership.segments.push_back(control::ToString(peer.getSegment()));
   }
   membership.liveness_endpoint = control::ToString(welcome.getLivenessEndpoint());
+  membership.client_endpoint = control::ToString(welcome.getClientEndpoint());
   membership.watch = welcome.getWatch();
   // Cut to what clocks can count; and never all the time.
   membership.heartbeat_interval =

@@ -21,6 +21,7 @@ struct Membership {
   std::string cluster;
   std::vector<std::string> segments;  // the arenas' names, by rank; empty: none
   std::string liveness_endpoint;
+  std::string client_endpoint;  // where the controller takes clients
   std::chrono::milliseconds heartbeat_interval{0};
   std::chrono::milliseconds collective_timeout{0};
   uint64_t flow_window_bytes = 0;

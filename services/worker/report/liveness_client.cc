@@ -36,6 +36,7 @@ LivenessClient::LivenessClient(std::unique_ptr<control::ClientChannel> channel, 
       activity_(activity),
       callbacks_(std::move(callbacks)),
       channel_(std::move(channel)),
+      silence_(options.heartbeat_interval, Deadline::Clock::now()),
       rendezvous_(std::make_shared<ControllerRendezvous>(
           ControllerRendezvous::Identity{options.rank, options.controller, options.watch},
           [this](control::Frame frame) { Post(std::move(frame)); })),
@@ -75,6 +76,7 @@ void LivenessClient::Run() {
   auto next_heartbeat = Deadline::Clock::now();
   while (!stopping_) {
     const auto now = Deadline::Clock::now();
+    silence_.Round(now);
     if (options_.liveness_health != nullptr)
       options_.liveness_health->NoteRound(now, options_.heartbeat_interval);
     if (now >= next_heartbeat) {
@@ -82,7 +84,7 @@ void LivenessClient::Run() {
       next_heartbeat = now + options_.heartbeat_interval;
     }
     Receive();
-    if (now - last_heard_ > options_.controller_timeout) {
+    if (silence_.Length(now) > options_.controller_timeout) {
       End(callbacks_.controller_lost, Unavailable("the controller has been silent for ",
                                                   options_.controller_timeout.count(), " ms"));
     }
@@ -130,10 +132,17 @@ void LivenessClient::SendPosted() {
 void LivenessClient::Receive() {
   control::Message message;
   while (channel_->Receive(&message)) {
+    // Only a controller's words are a sign that it lives.
     if (message.empty()) continue;
-    last_heard_ = Deadline::Clock::now();
-    if (options_.liveness_health != nullptr)
-      options_.liveness_health->NoteControllerHeard(last_heard_);
+    if (const Status from_controller =
+            control::CheckProtocol(message[0], control::Protocol::kLiveness);
+        !from_controller.ok()) {
+      dropped_.Warn("a message on the liveness socket was dropped: ", Message(from_controller));
+      continue;
+    }
+    const auto heard = Deadline::Clock::now();
+    silence_.Hear(heard);
+    if (options_.liveness_health != nullptr) options_.liveness_health->NoteControllerHeard(heard);
     (void)control::DecodeMessage<wire::LivenessMessage>(
         message[0], [&](wire::LivenessMessage::Reader reader) {
           if (reader.isHeartbeat() &&
@@ -142,6 +151,7 @@ void LivenessClient::Receive() {
                 Unavailable("the controller was restarted: the one of epoch ",
                             reader.getHeartbeat().getController(), " answers where that of epoch ",
                             options_.controller, " welcomed this worker"));
+            return OkStatus();  // the rest is about worlds of its own
           }
           if (reader.isDismissed()) {
             End(callbacks_.dismissed,

@@ -15,6 +15,8 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/log.h"
+#include "runtime/base/silence.h"
 #include "runtime/base/status.h"
 #include "runtime/control/activity_page.h"
 #include "runtime/control/channel.h"
@@ -54,7 +56,8 @@ class LivenessClient {
     std::function<void(SessionId, const AbortOrder&)> abort;
     // The world of this epoch has lost a worker: this worker must not wait for its ranks any more.
     std::function<void(Epoch)> world_broken;
-    // The controller has been silent for controller_timeout, or another one has taken its place.
+    // The controller has been silent for controller_timeout while this process ran, or another one
+    // has taken its place.
     // Called once, or the next instead.
     std::function<void(const Status& why)> controller_lost;
     // The controller has given this worker up.
@@ -90,8 +93,9 @@ class LivenessClient {
   const std::unique_ptr<control::ClientChannel> channel_;
   control::WakeUp wake_up_;
   std::atomic<bool> stopping_{false};
-  Deadline::Clock::time_point last_heard_ = Deadline::Clock::now();  // the thread's own
-  bool ended_ = false;                                               // the thread's own
+  Silence silence_;     // of the controller; the thread's own
+  bool ended_ = false;  // the thread's own
+  log::Limit dropped_;  // the thread's own
 
   std::mutex posted_mutex_;
   std::vector<control::Frame> posted_;

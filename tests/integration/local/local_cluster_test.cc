@@ -117,6 +117,22 @@ TEST_P(LocalClusterTest, WorkersThatCannotBeAreRefused) {
   }
 }
 
+TEST_P(LocalClusterTest, HealthyWorkerIsReplaced) {
+  auto cluster = LocalCluster::Start(Options(GetParam(), 2));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto session = (*cluster)->Connect();
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int round = 0; round < 5; ++round) {
+    const Status replaced = (*cluster)->ReplaceWorker(1);
+    ASSERT_TRUE(replaced.ok()) << "round " << round << ": " << replaced;
+    const Status ready = session->AwaitWorkers(20s);
+    ASSERT_TRUE(ready.ok()) << ready;
+    const Status reset = session->Reset();
+    ASSERT_TRUE(reset.ok()) << reset;
+    EXPECT_TRUE(session->SyncAll().ok());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, LocalClusterTest,
                          ::testing::Values(Mode::kThreads, Mode::kProcesses), [](const auto& info) {
                            return info.param == Mode::kThreads ? "Threads" : "Processes";

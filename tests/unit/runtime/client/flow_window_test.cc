@@ -27,6 +27,16 @@ TEST(FlowWindowTest, OneBatchMayOvershoot) {
   EXPECT_TRUE(window.HasRoom(0)) << "999 bytes are under way";
 }
 
+TEST(FlowWindowTest, WhatAnotherClientHasUnderWayTakesRoom) {
+  FlowWindow window(1000, 5000, 600);
+  EXPECT_EQ(window.sent(), 5000u);
+  EXPECT_TRUE(window.HasRoom(399));
+  EXPECT_FALSE(window.HasRoom(400));
+  window.Consumed(4900);
+  EXPECT_TRUE(window.HasRoom(899));
+  EXPECT_FALSE(window.HasRoom(900));
+}
+
 TEST(FlowWindowTest, ReportsOnlyEverGrow) {
   FlowWindow window(1000);
   window.Sent(1000);

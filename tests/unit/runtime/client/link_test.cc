@@ -5,9 +5,13 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
+#include "schemas/bulk.capnp.h"
+#include "schemas/protocol.capnp.h"
 #include "schemas/session.capnp.h"
 #include "tests/support/fake_channel.h"
 
@@ -32,6 +36,35 @@ TEST(LinkTest, AnythingButASessionIsNoAnswerToItsQuestion) {
   auto channel = std::make_unique<FakeChannel>();
   Add(*channel, [](auto message) { message.initCredit(); });
   EXPECT_EQ(Link::Open(Request(), std::move(channel)).status().code(), StatusCode::kInternal);
+}
+
+// Read as a controller's, it would open a session with 73 workers.
+TEST(LinkTest, TheAnswerOfAWorkersBulkSocketOpensNoSession) {
+  auto channel = std::make_unique<FakeChannel>();
+  channel->Arrive({control::EncodeMessage<wire::BulkReply>([](wire::BulkReply::Builder reply) {
+    reply.setTicket(73);
+    reply.setOffset(uint64_t{1} << 40);
+  })});
+  OpenRequest request = Request();
+  request.endpoint = "tcp://10.0.0.1:7003";
+  const Status opened = Link::Open(request, std::move(channel)).status();
+  EXPECT_EQ(opened.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Message(opened), std::string("a worker's bulk socket of Lockstep ") + kBuildVersion +
+                                 " answers at tcp://10.0.0.1:7003, not a controller's client port");
+}
+
+TEST(LinkTest, AListenerThatSaysWhoItIsAndWhereToGoIsQuoted) {
+  auto channel = std::make_unique<FakeChannel>();
+  channel->Arrive(
+      {control::EncodeMessage<wire::WrongProtocol>([](wire::WrongProtocol::Builder answer) {
+        answer.setSpeaker("a controller's worker port of Lockstep 9.9.9");
+        answer.setHint("the controller's client port is tcp://10.0.0.1:7000");
+      })});
+  OpenRequest request = Request();
+  request.endpoint = "tcp://10.0.0.1:7001";
+  EXPECT_EQ(Message(Link::Open(request, std::move(channel)).status()),
+            "a controller's worker port of Lockstep 9.9.9 answers at tcp://10.0.0.1:7001, not a "
+            "controller's client port; the controller's client port is tcp://10.0.0.1:7000");
 }
 
 // Each of them is answered; the next one was taken in inside of that, and so on, until there was no

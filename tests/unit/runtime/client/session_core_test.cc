@@ -1,9 +1,12 @@
 #include "runtime/client/session_core.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -14,11 +17,16 @@
 #include "schemas/control.capnp.h"
 #include "schemas/session.capnp.h"
 #include "tests/support/fake_channel.h"
+#include "tests/support/patience.h"
+#include "tests/unit/runtime/client/fake_controller.h"
 
 namespace lockstep::client {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 template <typename Fill>
 control::Frame Encode(Fill fill) {
@@ -53,6 +61,124 @@ TEST(SessionCoreTest, WhatWasPrintedBeforeAnErrorIsHandedOverBeforeACallReturnsI
   });
   while (core.Flush().ok()) std::this_thread::yield();
   EXPECT_TRUE(is_handed_over);
+}
+
+Status Sync(SessionCore& core) {
+  return core.Ask(-1, [](wire::Command::Builder command) { command.setSync(); }).status();
+}
+StatusOr<DRef> MakeTensor(SessionCore& core) {
+  return core.IssueNaming([](wire::Command::Builder command, RegisterId result) {
+    command.initEmpty().setResult(result.Packed());
+  });
+}
+
+// The client was one generation ahead: the workers skipped its calls in silence, and its waits ran
+// into their deadlines.
+TEST(SessionCoreTest, AResetThatIsNotAcknowledgedLeavesTheSessionFailed) {
+  FakeController controller;
+  const auto core = controller.Open();
+  controller.reset_answer = Unavailable("the connection was lost for a moment");
+  EXPECT_EQ(core->Reset().code(), StatusCode::kUnavailable);
+  const size_t sent = controller.batches.size();
+  for (const Status& status : {MakeTensor(*core).status(), Sync(*core), core->Flush()}) {
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+    EXPECT_THAT(Message(status), AllOf(HasSubstr("Reset() of session 1 was not acknowledged"),
+                                       HasSubstr("lost for a moment")));
+  }
+  EXPECT_EQ(controller.batches.size(), sent) << "nothing was sent";
+
+  controller.reset_answer = OkStatus();
+  ASSERT_EQ(core->Reset(), OkStatus());
+  EXPECT_THAT(controller.resets, ElementsAre(1, 2));
+  EXPECT_EQ(Sync(*core), OkStatus());
+  EXPECT_EQ(controller.batches.back().generation, 2u);
+}
+
+// They follow the reset on its way.
+TEST(SessionCoreTest, WhatOtherThreadsIssueWhileAResetIsUnderWayBelongsToTheNewGeneration) {
+  FakeController controller;
+  const auto core = controller.Open();
+  controller.answers_resets = false;
+  std::atomic<bool> is_under_way{false};
+  controller.on_reset = [&](uint32_t) { is_under_way = true; };
+  std::thread other([&] { EXPECT_EQ(core->Reset(), OkStatus()); });
+  while (!is_under_way) std::this_thread::yield();
+  EXPECT_EQ(Sync(*core), OkStatus());
+  EXPECT_EQ(controller.batches.back().generation, 1u);
+  controller.answers_resets = true;
+  EXPECT_EQ(core->Reset(), OkStatus());
+  other.join();
+  EXPECT_EQ(Sync(*core), OkStatus());
+  EXPECT_EQ(controller.batches.back().generation, 2u);
+}
+
+// The controller has begun the generation, and sends on what belongs to it.
+TEST(SessionCoreTest, AResetThatARankIsLateForHasBegun) {
+  FakeController controller;
+  const auto core = controller.Open();
+  controller.reset_answer = DeadlineExceeded("no answer in time: rank 0 executes a long function");
+  EXPECT_EQ(core->Reset().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Sync(*core), OkStatus());
+  EXPECT_EQ(controller.batches.back().generation, 1u);
+}
+
+// The controller does not take batches of a generation that it has not begun.
+TEST(SessionCoreTest, NamesThatAreGivenBackBelongToTheLastGenerationThatWasAcknowledged) {
+  FakeController controller;
+  const auto core = controller.Open();
+  ASSERT_EQ(core->Reset(), OkStatus());
+  StatusOr<DRef> tensor = MakeTensor(*core);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  ASSERT_EQ(Sync(*core), OkStatus());
+  controller.reset_answer = Unavailable("the connection was lost for a moment");
+  EXPECT_FALSE(core->Reset().ok());
+  *tensor = DRef();
+  controller.batches.clear();
+  EXPECT_FALSE(core->Reset().ok());
+  ASSERT_EQ(controller.batches.size(), 1u);
+  EXPECT_THAT(controller.batches[0].commands, ElementsAre(wire::Command::RELEASE));
+  EXPECT_EQ(controller.batches[0].generation, 1u);
+}
+
+// It may be known before the answer to the reset.
+TEST(SessionCoreTest, AFailureOfTheNewGenerationIsNotForgottenWithTheReset) {
+  FakeController controller;
+  const auto core = controller.Open();
+  controller.SayFailed(0, Internal("rank 2 failed"));
+  EXPECT_EQ(core->Look().code(), StatusCode::kInternal);
+  controller.on_reset = [&](uint32_t generation) {
+    controller.SayFailed(generation, Unavailable("rank 1 is lost"));
+  };
+  EXPECT_EQ(core->Reset(), OkStatus());
+  EXPECT_THAT(Message(Sync(*core)), HasSubstr("rank 1 is lost"));
+  controller.on_reset = nullptr;
+  EXPECT_EQ(core->Reset(), OkStatus());
+  EXPECT_EQ(Sync(*core), OkStatus());
+}
+
+TEST(SessionCoreTest, AControllerThatIsSilentForALeaseIsLost) {
+  FakeController controller;
+  controller.lease = 100ms;
+  const auto core = controller.Open();
+  const Deadline late = Deadline::After(support::kLong);
+  while (core->Look().ok() && !late.Expired()) std::this_thread::yield();
+  EXPECT_THAT(Message(core->Look()), HasSubstr("silent"));
+}
+
+// A cluster that is paused as a whole, its client included: a call that comes before the controller
+// has answered failed.
+TEST(SessionCoreTest, TimeInWhichTheClientWasStoppedIsNotTheControllersSilence) {
+  FakeController controller;
+  controller.lease = 100ms;
+  std::atomic<bool> is_stopped{false};
+  controller.on_keep_alive = [&] {  // holds the session's lock: no thread of it goes on
+    if (is_stopped.exchange(true)) return;
+    const Deadline stopped = Deadline::After(2 * controller.lease);
+    while (!stopped.Expired()) std::this_thread::yield();
+  };
+  const auto core = controller.Open();
+  while (!is_stopped) std::this_thread::yield();
+  EXPECT_EQ(core->Look(), OkStatus());
 }
 
 }  // namespace

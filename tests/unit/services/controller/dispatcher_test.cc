@@ -4,11 +4,15 @@
 
 #include <string>
 
+#include "runtime/control/message_codec.h"
+#include "schemas/control.capnp.h"
+#include "schemas/protocol.capnp.h"
 #include "tests/unit/services/controller/parts_fixture.h"
 
 namespace lockstep::controller {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -30,6 +34,35 @@ TEST_F(DispatcherTest, WhatCannotBeReadIsRefused) {
   EXPECT_THAT(ToClient("c"), ElementsAre(StartsWith("refused"), StartsWith("refused"),
                                          HasSubstr("a message's first frame has at most")));
   EXPECT_FALSE(dispatcher_->HandleWorker("w0", {}).ok());
+}
+
+TEST_F(DispatcherTest, MessagesOfOtherProtocolsAreAnsweredWithWhoListens) {
+  StartReady();
+  EXPECT_EQ(dispatcher_
+                ->HandleClient("w9", nullptr,
+                               {control::EncodeMessage<wire::WorkerMessage>(
+                                   [](auto message) { message.initHello(); })})
+                .code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(dispatcher_
+                ->HandleWorker("c", {control::EncodeMessage<wire::ClientMessage>(
+                                        [](auto message) { message.setStatus(1); })})
+                .code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Journal(),
+              ElementsAre(AllOf(StartsWith("w9: a controller's client port of Lockstep "),
+                                HasSubstr("the controller's worker port is tcp://controller:2")),
+                          AllOf(StartsWith("c: a controller's worker port of Lockstep "),
+                                HasSubstr("the controller's client port is tcp://controller:1"))));
+}
+
+// Two listeners would answer each other for ever.
+TEST_F(DispatcherTest, WhatAnswersAMessageOfAnotherProtocolIsNotAnswered) {
+  StartReady();
+  const control::Frame answer = control::EncodeMessage<wire::WrongProtocol>(
+      [](auto message) { message.setSpeaker("another listener"); });
+  EXPECT_FALSE(dispatcher_->HandleWorker("x", {answer}).ok());
+  EXPECT_THAT(Journal(), testing::IsEmpty());
 }
 
 TEST_F(DispatcherTest, ShutdownIsAnsweredAndAskedFor) {

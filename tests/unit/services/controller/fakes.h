@@ -4,13 +4,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/ids.h"
 #include "runtime/control/error_codec.h"
+#include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
 #include "services/controller/common/liveness.h"
 
@@ -26,6 +29,28 @@ class FakeClock final : public Clock {
   Epoch next_epoch{1000};
 };
 
+// All are alive, but those that have ended; those of "elsewhere" cannot be watched.
+class FakeProcesses final : public ClientProcesses {
+ public:
+  std::shared_ptr<const ClientProcess> Watch(const std::string& host_id, int pid) override {
+    if (host_id == "elsewhere") return nullptr;
+    return std::make_shared<Process>(ended, pid);
+  }
+
+  std::set<int> ended;
+
+ private:
+  class Process final : public ClientProcess {
+   public:
+    Process(const std::set<int>& ended, int pid) : ended_(ended), pid_(pid) {}
+    bool HasEnded() const override { return ended_.contains(pid_); }
+
+   private:
+    const std::set<int>& ended_;
+    const int pid_;
+  };
+};
+
 // Records what it is told, and hears what it is given.
 class FakeLiveness final : public Liveness {
  public:
@@ -34,6 +59,7 @@ class FakeLiveness final : public Liveness {
     Generation generation;
     uint64_t from_command = 0;
     control::RemoteError cause;
+    std::optional<Rank> only;
   };
 
   WatchId Watch(Rank, const std::string&, int, const std::string&) override {
@@ -52,8 +78,8 @@ class FakeLiveness final : public Liveness {
     return found == heard.end() ? LastHeard() : found->second;
   }
   void Abort(SessionId session, Generation generation, uint64_t from_command,
-             const control::RemoteError& cause) override {
-    if (on_abort) on_abort({session, generation, from_command, cause});
+             const control::RemoteError& cause, std::optional<Rank> only) override {
+    if (on_abort) on_abort({session, generation, from_command, cause, only});
   }
   void BreakWorld(Epoch epoch) override { broken.push_back(epoch); }
   void Probe(uint64_t probe) override { probes.push_back(probe); }

@@ -20,7 +20,11 @@ std::string Describe(wire::Error::Reader reader) {
 std::string Describe(wire::ControllerMessage::Reader reader) {
   switch (reader.which()) {
     case wire::ControllerMessage::SESSION_OPENED:
-      return "opened " + std::to_string(reader.getSessionOpened().getSession());
+      return "opened " + std::to_string(reader.getSessionOpened().getSession()) +
+             (reader.getSessionOpened().getUnderWayBytes() == 0
+                  ? ""
+                  : ", " + std::to_string(reader.getSessionOpened().getUnderWayBytes()) +
+                        " bytes under way");
     case wire::ControllerMessage::REFUSED:
       return std::string(reader.getRefused().getResume() ? "refused to resume " : "refused ") +
              Describe(reader.getRefused().getError());
@@ -70,10 +74,11 @@ std::string Describe(wire::ControllerMessage::Reader reader) {
 
 std::string Describe(const control::Message& message) {
   std::string text;
-  (void)control::DecodeMessage<wire::ControllerMessage>(message[0], [&](auto reader) {
+  const Status read = control::DecodeMessage<wire::ControllerMessage>(message[0], [&](auto reader) {
     text = Describe(reader);
     return OkStatus();
   });
+  if (!read.ok()) text = Message(read);
   return message.size() > 1 ? text + " with a body" : text;
 }
 
@@ -107,42 +112,45 @@ std::string DescribeBody(const control::Frame& body) {
 
 std::string DescribeEnvelope(const control::Message& message) {
   std::string text;
-  (void)control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader reader) {
-    switch (reader.which()) {
-      case wire::Envelope::WELCOME: {
-        auto welcome = reader.getWelcome();
-        text = "welcome rank " + std::to_string(welcome.getRank()) + " epoch " +
-               std::to_string(reader.getEpoch());
-        for (auto session : welcome.getSessions()) {
-          text += " session " + std::to_string(session.getSession()) + "." +
-                  std::to_string(session.getGeneration()) + " at " +
-                  std::to_string(session.getNextCommand());
+  const Status read =
+      control::DecodeMessage<wire::Envelope>(message[0], [&](wire::Envelope::Reader reader) {
+        switch (reader.which()) {
+          case wire::Envelope::WELCOME: {
+            auto welcome = reader.getWelcome();
+            text = "welcome rank " + std::to_string(welcome.getRank()) + " epoch " +
+                   std::to_string(reader.getEpoch());
+            for (auto session : welcome.getSessions()) {
+              text += " session " + std::to_string(session.getSession()) + "." +
+                      std::to_string(session.getGeneration()) + " at " +
+                      std::to_string(session.getNextCommand());
+            }
+            if (welcome.getForget()) text += " forget";
+            break;
+          }
+          case wire::Envelope::REFUSED:
+            text = "refused " + Describe(reader.getRefused().getError());
+            break;
+          case wire::Envelope::SHUTDOWN:
+            text = "shutdown: " + control::ToString(reader.getShutdown());
+            break;
+          case wire::Envelope::WAITING:
+            text = "wait";
+            break;
+          case wire::Envelope::OUT_OF_REACH:
+            text = "out of reach: " + control::ToString(reader.getOutOfReach());
+            break;
+          case wire::Envelope::BATCH:
+            text = std::to_string(reader.getSequence()) + ": session " +
+                   std::to_string(reader.getSession()) + "." +
+                   std::to_string(reader.getGeneration()) +
+                   (reader.getFirstCommand() == 0
+                        ? " " + DescribeBody(message[1])
+                        : " command " + std::to_string(reader.getFirstCommand()));
+            break;
         }
-        if (welcome.getForget()) text += " forget";
-        break;
-      }
-      case wire::Envelope::REFUSED:
-        text = "refused " + Describe(reader.getRefused().getError());
-        break;
-      case wire::Envelope::SHUTDOWN:
-        text = "shutdown: " + control::ToString(reader.getShutdown());
-        break;
-      case wire::Envelope::WAITING:
-        text = "wait";
-        break;
-      case wire::Envelope::OUT_OF_REACH:
-        text = "out of reach: " + control::ToString(reader.getOutOfReach());
-        break;
-      case wire::Envelope::BATCH:
-        text = std::to_string(reader.getSequence()) + ": session " +
-               std::to_string(reader.getSession()) + "." + std::to_string(reader.getGeneration()) +
-               (reader.getFirstCommand() == 0
-                    ? " " + DescribeBody(message[1])
-                    : " command " + std::to_string(reader.getFirstCommand()));
-        break;
-    }
-    return OkStatus();
-  });
+        return OkStatus();
+      });
+  if (!read.ok()) text = Message(read);
   return text;
 }
 
@@ -153,10 +161,11 @@ PartsFixture::PartsFixture() {
   options_.workers = 2;
   liveness_.on_abort = [this](const FakeLiveness::Aborted& abort) {
     Collect();
-    said_.push_back({{},
-                     std::to_string(abort.session.value) + "." +
-                         std::to_string(abort.generation.value) + " from " +
-                         std::to_string(abort.from_command) + ": " + abort.cause.message});
+    said_.push_back(
+        {{},
+         std::to_string(abort.session.value) + "." + std::to_string(abort.generation.value) +
+             " from " + std::to_string(abort.from_command) + ": " + abort.cause.message +
+             (abort.only.has_value() ? " (rank " + std::to_string(*abort.only) + ")" : "")});
   };
 }
 
@@ -166,11 +175,12 @@ void PartsFixture::Start(Epoch incarnation) {
   dispatcher_ = std::make_unique<Dispatcher>(
       Surroundings{options_,
                    clock_,
+                   processes_,
                    liveness_,
                    reachability_,
                    *metrics_,
                    gate_,
-                   {"tcp://liveness", incarnation}},
+                   {"tcp://liveness", incarnation, "tcp://controller:1", "tcp://controller:2"}},
       [this](const std::string& reason) { shutdowns_.push_back(reason); });
   dispatcher_->HandleTimers();
 }
@@ -256,15 +266,14 @@ SessionId PartsFixture::Open(const control::PeerName& client,
   return ids.empty() ? SessionId() : ids.back();
 }
 
-Status PartsFixture::Batch(const control::PeerName& client, SessionId id, uint64_t first,
-                           uint64_t request, uint32_t count, size_t body_bytes) {
+Status PartsFixture::Batch(const control::PeerName& client, SessionId id, Generation generation,
+                           uint64_t first, uint64_t request, uint32_t count, size_t body_bytes) {
   const std::string body(body_bytes, 'b');
   const control::Message message = {
       control::EncodeMessage<wire::ClientMessage>([&](wire::ClientMessage::Builder builder) {
         auto batch = builder.initBatch();
         batch.setSession(id.value);
-        batch.setGeneration(parts().sessions.Find(id) == nullptr ? 0
-                                                                 : session(id).generation.value);
+        batch.setGeneration(generation.value);
         batch.setFirstCommand(first);
         batch.setCommandCount(count);
         batch.setRequest(request);

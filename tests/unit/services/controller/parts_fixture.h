@@ -76,7 +76,12 @@ class PartsFixture : public testing::Test {
                  const std::function<void(wire::OpenSession::Builder)>& fill = {});
   // Of one command; `request` 0: nothing answers.
   Status Batch(const control::PeerName& client, SessionId id, uint64_t first, uint64_t request = 0,
-               uint32_t count = 1, size_t body_bytes = 64);
+               uint32_t count = 1, size_t body_bytes = 64) {
+    return Batch(client, id, GenerationOf(id), first, request, count, body_bytes);
+  }
+  // The same in a generation that need not be the session's.
+  Status Batch(const control::PeerName& client, SessionId id, Generation generation, uint64_t first,
+               uint64_t request = 0, uint32_t count = 1, size_t body_bytes = 64);
   Status Reset(const control::PeerName& client, SessionId id, uint32_t generation, uint64_t request,
                uint64_t next_command = 0, uint64_t sent_bytes = 0);
   void Close(const control::PeerName& client, SessionId id, uint64_t request,
@@ -94,7 +99,8 @@ class PartsFixture : public testing::Test {
   std::vector<std::string> ToClient(const control::PeerName& client);
   std::vector<std::string> ToWorker(const control::PeerName& worker);
   std::vector<std::string> ToAllWorkers();
-  // What liveness was told to abort: "session.generation from command: cause".
+  // What liveness was told to abort: "session.generation from command: cause", and " (rank N)"
+  // where it was to tell one alone.
   std::vector<std::string> Aborts();
   // All of it in the order in which it was said, whatever its way: "c: failed ...", "all: 3: ...",
   // "abort 1.0 from 3: ...".
@@ -103,6 +109,7 @@ class PartsFixture : public testing::Test {
   void Forget();
 
   FakeClock clock_;
+  FakeProcesses processes_;
   FakeLiveness liveness_;
   FakeReachability reachability_;
   std::shared_ptr<FakeGate> gate_;           // null: no client is asked for a key
@@ -112,6 +119,10 @@ class PartsFixture : public testing::Test {
   std::unique_ptr<Dispatcher> dispatcher_;
 
  private:
+  // 0 if there is no such session.
+  Generation GenerationOf(SessionId id) {
+    return parts().sessions.Find(id) == nullptr ? Generation() : session(id).generation;
+  }
   // What was put into the outbox, or an abort.
   struct Said {
     Outbox::Item item;

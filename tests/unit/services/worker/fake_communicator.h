@@ -22,6 +22,8 @@ class FakeCommunicator : public collective::Communicator {
     std::atomic<bool> in_split{false};
     // If set, Split returns when this is, or it was cancelled.
     std::atomic<bool>* let_split = nullptr;
+    Status outcome;                 // of every operation
+    bool may_still_change = false;  // a peer may go on writing to what was to be received
   };
   explicit FakeCommunicator(Log& log) : log_(log) { ++log_.live; }
   ~FakeCommunicator() override { --log_.live; }
@@ -30,13 +32,13 @@ class FakeCommunicator : public collective::Communicator {
   int size() const override { return 1; }
   absl::Span<const Rank> members() const override { return {}; }
   std::string_view backend() const override { return "fake"; }
-  bool RecvMayStillChange() const override { return false; }
+  bool RecvMayStillChange() const override { return log_.may_still_change; }
   void ReportAs(std::string) override {}
   void Leave(const Status&) override {}
   void Abort(const Status&) override { ++log_.aborts; }
 
  protected:
-  Status DoRun(const collective::Operation&, Deadline) override { return OkStatus(); }
+  Status DoRun(const collective::Operation&, Deadline) override { return log_.outcome; }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank>, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override {

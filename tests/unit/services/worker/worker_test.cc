@@ -82,12 +82,13 @@ class WorkerTest : public testing::Test {
     }
   }
   // Welcomes the worker as rank 0; the arenas of the other ranks are `others`.
-  void Welcome(const std::vector<std::string>& others, uint64_t epoch = 1) {
+  void Welcome(const std::vector<std::string>& others, uint64_t epoch = 1,
+               uint64_t controller = 1) {
     const control::Frame frame =
         control::EncodeMessage<wire::Envelope>([&](wire::Envelope::Builder envelope) {
           envelope.setEpoch(epoch);
           auto welcome = envelope.initWelcome();
-          welcome.setController(1);
+          welcome.setController(controller);
           auto peers = welcome.initPeers(static_cast<unsigned>(others.size() + 1));
           peers[0].setSegment(own_);
           for (unsigned i = 0; i < others.size(); ++i) peers[i + 1].setSegment(others[i]);
@@ -105,9 +106,9 @@ class WorkerTest : public testing::Test {
             .ok());
   }
   // Answers its first heartbeat: it connects now.
-  void Greet() {
+  void Greet(uint64_t controller = 1) {
     AwaitHeartbeat();
-    SayOnLiveness([](auto message) { message.initHeartbeat().setController(1); });
+    SayOnLiveness([&](auto message) { message.initHeartbeat().setController(controller); });
   }
   // The ranks' first exchange, of two of them, in which they tell who reaches whom.
   uint64_t AwaitExchange() {
@@ -205,6 +206,37 @@ TEST_F(WorkerTest, WorldThatWasBrokenBeforeItsWelcomeCameIsNotConnected) {
   Welcome({(*peer)->name()}, 2);
   Welcome({}, 3);
   ExpectReady(3);
+}
+
+// The clock was set back before it was started: its epochs are smaller.
+TEST_F(WorkerTest, WorldsThatAnotherControllerHasBrokenDoNotCount) {
+  auto peer = tensor::Arena::Create({.name = NewName(), .capacity_bytes = 16 << 20});
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  AwaitHello();
+  Welcome({}, 7);
+  Greet();
+  ExpectReady(7);
+  SayOnLiveness([](auto message) { message.setBroken(9); });
+  AwaitHeartbeat();
+  SayOnLiveness([](auto message) { message.initHeartbeat().setController(2); });
+  AwaitHello();
+  Welcome({(*peer)->name()}, 8, 2);
+  // It greets the other controller, and goes on to ask how its peer is getting on.
+  bool is_greeted = false;
+  int asked = 0;
+  const Deadline deadline = Deadline::After(support::kLong);
+  while (asked < 3 && !deadline.Expired()) {
+    (void)control::DecodeMessage<wire::LivenessMessage>(
+        Next(*liveness_, &liveness_name_).at(0), [&](wire::LivenessMessage::Reader reader) {
+          // One that has given up says so with an exchange without members.
+          if (reader.isExchange() && reader.getExchange().getMembers().size() > 0) ++asked;
+          const bool is_new = reader.isHeartbeat() && reader.getHeartbeat().getController() == 2;
+          if (!is_new || std::exchange(is_greeted, true)) return OkStatus();
+          SayOnLiveness([](auto message) { message.initHeartbeat().setController(2); });
+          return OkStatus();
+        });
+  }
+  EXPECT_EQ(asked, 3) << "it has given up";
 }
 
 TEST_F(WorkerTest, WelcomeOfAnEpochThatIsOverEndsTheWorker) {

@@ -75,6 +75,17 @@ TEST(AllowListTest, WhoeverCameInStaysWhileHisNameHasAnyKey) {
       << "the key has another name now";
 }
 
+// Its owner comes in again, and is what the list says now.
+TEST(AllowListTest, KeyWhoseRoleWasChangedDoesNotKeepTheOldOne) {
+  const Identity was_operator{Role::kOperator, "ops", kOne};
+  EXPECT_TRUE(ListOf("operator " + kOne.Text() + " ops").Holds(was_operator));
+  for (const std::string role : {"reader", "client", "worker"}) {
+    EXPECT_FALSE(ListOf(role + " " + kOne.Text() + " ops").Holds(was_operator)) << role;
+  }
+  const Identity was_reader{Role::kReader, "ops", kOne};
+  EXPECT_FALSE(ListOf("operator " + kOne.Text() + " ops").Holds(was_reader));
+}
+
 TEST(AllowListTest, RevokedKeyIsNotFound) {
   EXPECT_FALSE(ListOf("revoked " + kOne.Text() + " trainer").Find(kOne).has_value());
 }

@@ -176,6 +176,23 @@ TEST_P(ZmqChannelTest, EndpointIsWhereItReallyListens) {
   }
 }
 
+// A worker that is a thread is replaced by another one at the same endpoint.
+TEST(ZmqInprocTest, EndpointIsFreeAsSoonAsItsListenerIsGone) {
+  const auto context = ZmqContext::Create();
+  const std::string endpoint = NewEndpoint("inproc");
+  const std::string other = NewEndpoint("inproc");
+  for (int round = 0; round < 200; ++round) {
+    const auto listening =
+        ZmqListen(context, endpoint, {.max_message_bytes = 1000, .also_at = other});
+    ASSERT_TRUE(listening.ok()) << "round " << round << ": " << listening.status();
+    auto client = ZmqConnect(context, endpoint);
+    ASSERT_TRUE(client.ok()) << client.status();
+    ASSERT_TRUE((*client)->Send({FrameOf("hello")}).ok());
+    PeerName peer;
+    EXPECT_EQ(TextOf(ReceiveFrom(**listening, &peer)[0]), "hello");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest, testing::Values("inproc", "ipc", "tcp"),
                          [](const auto& info) { return info.param; });
 

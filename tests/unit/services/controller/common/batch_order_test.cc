@@ -124,6 +124,20 @@ TEST(CommandStreamTest, ClientThatReportsFewerBytesThanCameHasLostNone) {
   EXPECT_EQ(commands.credit(), 0u);
 }
 
+TEST(CommandStreamTest, CreditOfASessionWithoutWorkersIsAllThatItsClientHasSent) {
+  CommandStream commands(SessionId(1), 2);
+  ASSERT_EQ(commands.Admit(kLimits, 1, 2, 500), OkStatus());
+  ASSERT_TRUE(commands.Reset(10, 1700)) << "1200 bytes were lost on their way";
+  ASSERT_EQ(commands.Admit(kLimits, 10, 1, 4096), OkStatus());
+  commands.Leave(0);
+  EXPECT_EQ(commands.credit(), 1200u) << "rank 1 has consumed nothing";
+  commands.Leave(1);
+  EXPECT_EQ(commands.credit(), 1700u + 4096u);
+  commands.Join(0);
+  commands.Join(1);
+  EXPECT_EQ(commands.credit(), 1700u + 4096u) << "it never shrinks";
+}
+
 TEST(BatchOrderTest, NumbersAreGivenOneByOneWhateverTheSession) {
   BatchOrder order;
   EXPECT_EQ(order.last(), 0u);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 
 #include "tests/unit/services/controller/fakes.h"
 
@@ -26,6 +27,23 @@ TEST(EpochTest, EpochsFollowTheTimeOfDay) {
   EXPECT_GE(
       NewEpoch().value,
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+}
+
+// The clock may be set back, or be the same on two hosts.
+TEST(EpochTest, ControllersThatAreStartedAtTheSameTimeOfDayHaveDifferentOnes) {
+  constexpr auto kTime = 1'764'038'000'123ms;
+  std::set<uint64_t> different;
+  for (uint64_t random = 0; random < 4096; ++random) {
+    const Epoch epoch = EpochAt(kTime, random << 40 | random);
+    EXPECT_LT(epoch, EpochAt(kTime + 1ms, 0));
+    different.insert(epoch.value);
+  }
+  EXPECT_EQ(different.size(), 4096u);
+}
+
+TEST(EpochTest, IsExactAsANumberInAMetric) {
+  const uint64_t epoch = EpochAt(std::chrono::hours(24 * 365 * 68), ~uint64_t{0}).value;
+  EXPECT_EQ(static_cast<uint64_t>(static_cast<double>(epoch)), epoch);
 }
 
 TEST(TimersTest, AreDueWhenTheFirstDeadlineHasPassed) {

@@ -2,12 +2,16 @@
 
 #include <gmock/gmock.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/unit/services/controller/parts_fixture.h"
 
 namespace lockstep::controller {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -53,6 +57,105 @@ TEST_F(CommandWatchTest, CollectivesAndCommandsFromBeforeAResetAreNotOverdue) {
   EXPECT_TRUE(session(id_).failure.ok());
 }
 
+// Aborts travel on the liveness connection, which may have been broken when one was sent.
+class RepeatedAbortsTest : public CommandWatchTest {
+ protected:
+  void SetUp() override {
+    CommandWatchTest::SetUp();
+    liveness_.heard[1].activity = WorkerActivity();
+    ASSERT_EQ(Batch("c", id_, 1, 0, 6, 640), OkStatus());
+  }
+  // Rank 0 has been in a collective for so long.
+  void StayIn(uint64_t command, std::chrono::milliseconds since = 500ms) {
+    WorkerActivity& activity = liveness_.heard[0].activity;
+    activity.kind = WorkerActivity::Kind::kCollective;
+    activity.session = id_;
+    activity.command = command;
+    activity.since = since;
+  }
+  std::vector<std::string> Repeated() {
+    Forget();
+    Pass(Timers::kInterval);
+    return Aborts();
+  }
+};
+
+TEST_F(RepeatedAbortsTest, RankThatStaysInAnAbortedCollectiveIsToldAgain) {
+  Fail(1, id_, 3, "boom");
+  StayIn(4);
+  EXPECT_THAT(Repeated(), ElementsAre("1.0 from 3: boom (rank 0)"));
+  EXPECT_THAT(Repeated(), ElementsAre("1.0 from 3: boom (rank 0)")) << "until it is heard";
+  EXPECT_THAT(ToClient("c"), IsEmpty());
+  EXPECT_EQ(metrics_->counts().aborts.value(), 1u);
+  liveness_.heard[0].activity = WorkerActivity();
+  EXPECT_THAT(Repeated(), IsEmpty());
+}
+
+TEST_F(RepeatedAbortsTest, WhatIsNotAbortedOrHasJustBegunIsNot) {
+  StayIn(4);
+  EXPECT_THAT(Repeated(), IsEmpty()) << "it has not failed";
+  Fail(1, id_, 3, "boom");
+  StayIn(2);
+  EXPECT_THAT(Repeated(), IsEmpty()) << "what comes before a failure is executed";
+  StayIn(4, 499ms);
+  EXPECT_THAT(Repeated(), IsEmpty()) << "it may have heard the abort and be about to end";
+  StayIn(4);
+  liveness_.heard[0].activity.kind = WorkerActivity::Kind::kCommand;
+  EXPECT_THAT(Repeated(), IsEmpty()) << "no abort ends it";
+  StayIn(4);
+  liveness_.heard[0].activity.session = SessionId(9);
+  EXPECT_THAT(Repeated(), IsEmpty());
+}
+
+TEST_F(RepeatedAbortsTest, RankIsToldOfTheGenerationThatItIsStillIn) {
+  Fail(1, id_, 3, "boom");
+  ASSERT_EQ(Reset("c", id_, 1, 9), OkStatus());
+  ASSERT_EQ(Batch("c", id_, 7, 0, 2, 640), OkStatus());
+  ASSERT_EQ(Reset("c", id_, 2, 10), OkStatus());
+  StayIn(4);
+  EXPECT_THAT(Repeated(), ElementsAre(HasSubstr("1.0 from 3: ")));
+  StayIn(2);
+  EXPECT_THAT(Repeated(), IsEmpty());
+  StayIn(8);
+  EXPECT_THAT(Repeated(), ElementsAre(HasSubstr("1.1 from 0: ")));
+  StayIn(9);
+  EXPECT_THAT(Repeated(), IsEmpty()) << "this generation has not failed";
+}
+
+TEST_F(RepeatedAbortsTest, EarlierFailureOfAPastGenerationIsRepeatedFromThere) {
+  Fail(1, id_, 5, "boom");
+  ASSERT_EQ(Reset("c", id_, 1, 9), OkStatus());
+  StayIn(4);
+  EXPECT_THAT(Repeated(), IsEmpty());
+  Fail(1, id_, 4, "of a rank behind", 0);
+  EXPECT_THAT(Repeated(), ElementsAre(HasSubstr("1.0 from 4: ")));
+}
+
+TEST_F(RepeatedAbortsTest, GenerationsThatAllRanksHaveLeftAreForgotten) {
+  for (uint32_t generation = 1; generation <= 3; ++generation) {
+    ASSERT_EQ(Reset("c", id_, generation, 8 + generation), OkStatus());
+  }
+  EXPECT_EQ(session(id_).past_failures.size(), 3u);
+  Reply(0, id_, 11, StatusCode::kOk, 3);
+  Reply(1, id_, 11, StatusCode::kOk, 2);
+  ASSERT_EQ(Reset("c", id_, 4, 12), OkStatus());
+  EXPECT_EQ(session(id_).past_failures.size(), 2u) << "rank 1 may be in 2 or 3 still";
+}
+
+TEST_F(RepeatedAbortsTest, WorkOfASessionThatIsAbortedWhileItIsClosedIsAbortedAgain) {
+  Close("c", id_, 9, 100);
+  Pass(Timers::kInterval);
+  StayIn(4);
+  EXPECT_THAT(Repeated(), ElementsAre(AllOf(HasSubstr("1.0 from 0: session 1 was not closed in"),
+                                            HasSubstr("(rank 0)"))));
+}
+
+TEST_F(RepeatedAbortsTest, WorkOfALostClientIsAbortedAgain) {
+  Pass(10'500ms);
+  StayIn(4);
+  EXPECT_THAT(Repeated(), ElementsAre("1.0 from 0: its client is gone (rank 0)"));
+}
+
 TEST_F(CommandWatchTest, WorkerThatExecutesOneCommandForLongIsStuck) {
   WorkerActivity activity = liveness_.heard[1].activity;
   activity.since = 900ms;
@@ -61,6 +164,36 @@ TEST_F(CommandWatchTest, WorkerThatExecutesOneCommandForLongIsStuck) {
   EXPECT_TRUE(IsStuck(activity, 1s));
   activity.kind = WorkerActivity::Kind::kCollective;
   EXPECT_FALSE(IsStuck(activity, 1s)) << "it may be waiting for others";
+}
+
+TEST_F(CommandWatchTest, AFunctionThatIsAlwaysSlowIsNotStuck) {
+  WorkerActivity& activity = liveness_.heard[1].activity;
+  activity.launched = 7;
+  activity.since = 1500ms;
+  parts().command_watch.Look();
+  EXPECT_TRUE(parts().command_watch.IsStuck(activity)) << "nothing is known of it yet";
+  activity.launched = 8;  // the first has ended, and the function is called again
+  activity.since = 10ms;
+  parts().command_watch.Look();
+  EXPECT_EQ(parts().command_watch.LongestBefore(activity), 1500ms);
+  activity.since = 2900ms;
+  EXPECT_FALSE(parts().command_watch.IsStuck(activity));
+  activity.since = 3100ms;
+  EXPECT_TRUE(parts().command_watch.IsStuck(activity)) << "that is longer than ever";
+  activity.what = "another";
+  activity.since = 1100ms;
+  EXPECT_TRUE(parts().command_watch.IsStuck(activity));
+}
+
+TEST_F(CommandWatchTest, WhatWasAbortedSaysNothingAboutHowLongAFunctionTakes) {
+  WorkerActivity& activity = liveness_.heard[1].activity;
+  activity.launched = 7;
+  activity.since = 2100ms;
+  parts().command_watch.Look();  // longer than the session allows
+  ASSERT_FALSE(session(id_).failure.ok());
+  activity.launched = 8;
+  parts().command_watch.Look();
+  EXPECT_EQ(parts().command_watch.LongestBefore(activity), 0ms);
 }
 
 TEST_F(CommandWatchTest, LateAnswerNamesTheRankThatExecutesSomethingOfItsOwn) {

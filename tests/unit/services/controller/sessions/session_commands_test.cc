@@ -11,6 +11,7 @@ namespace lockstep::controller {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -119,6 +120,29 @@ TEST_F(SessionCommandsTest, GapFailsTheSessionUntilAResetSaysWhereItGoesOn) {
   EXPECT_THAT(ToAllWorkers(), ElementsAre("3: session 1.1 reset from 0"));
   ASSERT_EQ(Batch("c", id_, 4), OkStatus());
   EXPECT_THAT(ToAllWorkers(), ElementsAre("4: session 1.1 command 4"));
+}
+
+// The workers would skip its commands in silence, and none of them would answer.
+TEST_F(SessionCommandsTest, BatchOfAGenerationThatHasNotBegunFailsTheSession) {
+  ASSERT_EQ(Batch("c", id_, 1), OkStatus());
+  ASSERT_EQ(Batch("c", id_, Generation(1), 2, 9), OkStatus());
+  EXPECT_THAT(ToAllWorkers(), ElementsAre("2: session 1.0 command 1"));
+  EXPECT_THAT(ToClient("c"),
+              ElementsAre(HasSubstr("failed 1.0 DATA_LOSS"),
+                          AllOf(HasSubstr("answer 9 DATA_LOSS"), HasSubstr("generation 1"))));
+  // A reset mends it, though the one before was lost.
+  ASSERT_EQ(Reset("c", id_, 2, 10, 3, 2 * control::FlowCost(64)), OkStatus());
+  EXPECT_THAT(ToAllWorkers(), ElementsAre("3: session 1.2 reset from 0"));
+  ASSERT_EQ(Batch("c", id_, Generation(2), 3), OkStatus());
+  EXPECT_THAT(ToAllWorkers(), ElementsAre("4: session 1.2 command 3"));
+}
+
+// Names that are given back are freed whatever the generation.
+TEST_F(SessionCommandsTest, BatchOfAnEarlierGenerationIsSentOn) {
+  ASSERT_EQ(Reset("c", id_, 1, 10), OkStatus());
+  ASSERT_EQ(Batch("c", id_, Generation(0), 1), OkStatus());
+  EXPECT_THAT(ToAllWorkers(),
+              ElementsAre("2: session 1.1 reset from 0", "3: session 1.0 command 1"));
 }
 
 TEST_F(SessionCommandsTest, RepetitionBreaksTheSessionForGood) {

@@ -35,6 +35,62 @@ TEST_F(SessionEnderTest, CloseIsAnsweredWhenAllRanksHaveExecutedIt) {
   EXPECT_EQ(parts().sessions.Find(id_), nullptr);
 }
 
+class EndByOthersTest : public SessionEnderTest {
+ protected:
+  Status End(SessionId id) {
+    return FromClient("other", [&](auto message) {
+      auto end = message.initEndSession();
+      end.setSession(id.value);
+      end.setRequest(5);
+      end.setReason("it hangs");
+    });
+  }
+  static control::Identity Of(control::Role role, const std::string& name, uint8_t key) {
+    control::Identity identity{role, name, {}};
+    identity.key = control::PublicKey{{key}};
+    return identity;
+  }
+};
+
+TEST_F(EndByOthersTest, WorkIsAbortedAndTheClientToldWhy) {
+  ASSERT_EQ(End(id_), OkStatus());
+  EXPECT_THAT(Aborts(), ElementsAre("1.0 from 0: session 1 was ended: it hangs"));
+  EXPECT_THAT(ToClient("c"), ElementsAre(HasSubstr("session 1 was ended: it hangs")));
+  EXPECT_THAT(ToClient("other"), ElementsAre("answer 5 OK"));
+  Reply(0, id_, kEnd);
+  Reply(1, id_, kEnd);
+  EXPECT_EQ(parts().sessions.Find(id_), nullptr);
+}
+
+TEST_F(EndByOthersTest, ASessionThatIsNotThereIsNotFound) {
+  ASSERT_EQ(End(SessionId(9)), OkStatus());
+  EXPECT_THAT(ToClient("other"), ElementsAre(StartsWith("answer 5 NOT_FOUND")));
+}
+
+TEST_F(EndByOthersTest, OneThatIsBeingClosedIsAborted) {
+  Close("c", id_, 9);
+  ASSERT_EQ(End(id_), OkStatus());
+  EXPECT_THAT(Aborts(), ElementsAre(HasSubstr("it hangs")));
+  EXPECT_THAT(ToClient("c"), ElementsAre(StartsWith("answer 9 ABORTED")));
+}
+
+TEST_F(EndByOthersTest, OnlyTheOwnerAndAnOperatorMay) {
+  session(id_).owner = Of(control::Role::kClient, "trainer", 1);
+  sender_ = Of(control::Role::kReader, "viewer", 2);
+  EXPECT_EQ(End(id_).code(), StatusCode::kPermissionDenied);
+  sender_ = Of(control::Role::kClient, "stranger", 3);
+  ASSERT_EQ(End(id_), OkStatus());
+  EXPECT_THAT(ToClient("other"), testing::Contains(StartsWith("answer 5 PERMISSION_DENIED")));
+  EXPECT_FALSE(session(id_).ending.has_value());
+  sender_ = Of(control::Role::kClient, "trainer", 1);
+  ASSERT_EQ(End(id_), OkStatus());
+  EXPECT_TRUE(session(id_).ending.has_value());
+  const SessionId second = Open("d");
+  sender_ = Of(control::Role::kOperator, "operator", 4);
+  ASSERT_EQ(End(second), OkStatus());
+  EXPECT_TRUE(session(second).ending.has_value());
+}
+
 TEST_F(SessionEnderTest, CloseTellsTheFirstErrorOfARank) {
   Close("c", id_, 9);
   Reply(1, id_, kEnd, StatusCode::kInternal);

@@ -10,6 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class SessionFailuresTest : public PartsFixture {
  protected:
@@ -47,6 +48,25 @@ TEST_F(SessionFailuresTest, EarlierFailureOfARankBehindAbortsFromThereWithTheFir
   EXPECT_THAT(Aborts(), ElementsAre("1.0 from 2: boom"));
   EXPECT_THAT(ToClient("c"), IsEmpty()) << "the user reads the first cause";
   EXPECT_EQ(session(id_).failed_from, 2u);
+}
+
+TEST_F(SessionFailuresTest, FirstCauseIsWhatIsToldAlsoAfterAnEarlierFailure) {
+  Fail(1, id_, 3, "boom");
+  Fail(0, id_, 2, "of a rank behind");
+  Forget();
+  ASSERT_EQ(Batch("c", id_, 5, 9), OkStatus());
+  ASSERT_EQ(FromClient("c",
+                       [&](auto message) {
+                         auto alive = message.initKeepAlive();
+                         alive.setSession(id_.value);
+                         alive.setTellAgain(true);
+                       }),
+            OkStatus());
+  EXPECT_THAT(ToClient("c"), ElementsAre("answer 9 INTERNAL rank 1 command 3: boom",
+                                         "failed 1.0 INTERNAL rank 1 command 3: boom", "credit 0",
+                                         HasSubstr("alive")));
+  ASSERT_EQ(Reset("c", id_, 1, 10), OkStatus());
+  EXPECT_THAT(Aborts(), ElementsAre("1.0 from 2: boom"));
 }
 
 TEST_F(SessionFailuresTest, FailureOfAGenerationThatIsOverReachesRanksThatAreStillInIt) {
@@ -91,6 +111,18 @@ TEST_F(SessionFailuresTest, WorkersAreToldToAbortBeforeAResetIsOrdered) {
               ElementsAre("all: 3: session 1.0 command 5", "abort 1.0 from 0: session 1 was reset",
                           "c: failed 1.0 ABORTED: session 1 was reset",
                           "all: 4: session 1.1 reset from 0"));
+}
+
+TEST_F(SessionFailuresTest, ResetOfAHealthySessionIsNoFailureInTheLog) {
+  testing::internal::CaptureStdout();
+  ASSERT_EQ(Reset("c", id_, 1, 9), OkStatus());
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("session is reset by its client"), Not(HasSubstr("failed"))));
+  testing::internal::CaptureStdout();
+  Fail(1, id_, 3, "boom", 1);
+  ASSERT_EQ(Reset("c", id_, 2, 10), OkStatus());
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              HasSubstr("session failed: rank 1, command 3: boom"));
 }
 
 TEST_F(SessionFailuresTest, OtherSessionsAreNotDisturbed) {

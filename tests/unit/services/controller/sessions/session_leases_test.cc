@@ -81,6 +81,59 @@ TEST_F(SessionLeasesTest, SessionOfASilentClientIsAbortedAndClosed) {
   EXPECT_EQ(parts().sessions.Find(id), nullptr);
 }
 
+TEST_F(SessionLeasesTest, WorkOfAClientWhoseProcessHasEndedIsAbortedSoon) {
+  const SessionId id = Open("c");
+  const SessionId other = Open("d", [](auto open) { open.setPid(8); });
+  ASSERT_EQ(Batch("c", id, 1), OkStatus());
+  processes_.ended = {7};
+  Forget();
+  Pass(1s);
+  EXPECT_THAT(Aborts(), ElementsAre("1.0 from 0: its client is gone"));
+  EXPECT_THAT(ToAllWorkers(), ElementsAre("4: session 1.0 close, client lost"));
+  EXPECT_TRUE(session(other).failure.ok());
+  EXPECT_FALSE(session(other).ending.has_value());
+}
+
+TEST_F(SessionLeasesTest, LastWordsOfAnEndedProcessAreHeard) {
+  const SessionId id = OpenKept(60s);
+  processes_.ended = {7};
+  Pass(Timers::kInterval);
+  ASSERT_EQ(Batch("c", id, 1), OkStatus());
+  Pass(100ms);
+  ASSERT_EQ(Detach(id, 9), OkStatus());
+  Forget();
+  Pass(30s);
+  EXPECT_THAT(Journal(), IsEmpty()) << "it has left the session on purpose";
+  EXPECT_TRUE(session(id).failure.ok());
+}
+
+TEST_F(SessionLeasesTest, ClientThatHasClosedItsSessionNeedNotWaitForTheEndOfItsWork) {
+  const SessionId id = Open("c");
+  Close("c", id, 9, 60'000);
+  processes_.ended = {7};
+  Forget();
+  Pass(5s);
+  EXPECT_THAT(Journal(), IsEmpty());
+}
+
+TEST_F(SessionLeasesTest, SessionThatIsKeptOutlivesTheProcessOfItsClientButFails) {
+  const SessionId id = OpenKept(60s);
+  processes_.ended = {7};
+  Pass(1s);
+  EXPECT_THAT(Aborts(), ElementsAre("1.0 from 0: its client is gone"));
+  EXPECT_THAT(ToAllWorkers(), IsEmpty());
+  EXPECT_TRUE(session(id).client.empty());
+  EXPECT_TRUE(session(id).client_lost);
+}
+
+// Of another host, or another container.
+TEST_F(SessionLeasesTest, ProcessThatCannotBeWatchedIsSilentForItsLease) {
+  const SessionId id = Open("c", [](auto open) { open.initHost().setId("elsewhere"); });
+  processes_.ended = {7};
+  Pass(9900ms);
+  EXPECT_FALSE(session(id).ending.has_value());
+}
+
 TEST_F(SessionLeasesTest, TimeInWhichNothingCouldBeHeardIsNoSilence) {
   const SessionId id = Open("c");
   clock_.now += 1h;  // the process was stopped
@@ -136,6 +189,22 @@ TEST_F(SessionLeasesTest, SessionWithoutAClientWaitsForAWorldThatIsNotWhole) {
   EXPECT_THAT(ToAllWorkers(), IsEmpty()) << "it has a lease from when all are ready";
   Pass(2s);
   EXPECT_THAT(ToAllWorkers(), ElementsAre(HasSubstr("close, client lost")));
+}
+
+TEST_F(SessionLeasesTest, TimeForWhichASessionIsKeptDoesNotEndItWhileTheWorldIsNotWhole) {
+  const SessionId id = OpenKept(20s);
+  ASSERT_EQ(Detach(id, 9), OkStatus());
+  Lose(1, "killed");
+  Forget();
+  Pass(60s);
+  EXPECT_THAT(Journal(), IsEmpty()) << "no client could have come back";
+  EXPECT_FALSE(session(id).ending.has_value());
+  Hello("w2", 1);
+  Ready("w0");
+  Forget();
+  Pass(60s);
+  EXPECT_THAT(Journal(), IsEmpty()) << "one has yet to connect";
+  EXPECT_FALSE(session(id).ending.has_value());
 }
 
 TEST_F(SessionLeasesTest, SilenceWhileItIsClosedAbortsWhatIsLeft) {

@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <string>
+#include <vector>
 
 #include "runtime/base/version.h"
+#include "runtime/control/batch.h"
 #include "tests/unit/services/controller/parts_fixture.h"
 
 namespace lockstep::controller {
@@ -48,12 +52,15 @@ class SessionTakeoverTest : public PartsFixture {
                          }),
               OkStatus());
   }
-  SessionId OpenDetached() {
-    const SessionId id = Open("c", [](auto open) { open.setKeepMillis(60'000); });
+  void Detach(const control::PeerName& client, SessionId id) {
     EXPECT_EQ(
-        FromClient("c", [&](auto message) { message.initDetachSession().setSession(id.value); }),
+        FromClient(client, [&](auto message) { message.initDetachSession().setSession(id.value); }),
         OkStatus());
     Forget();
+  }
+  SessionId OpenDetached() {
+    const SessionId id = Open("c", [](auto open) { open.setKeepMillis(60'000); });
+    Detach("c", id);
     return id;
   }
 };
@@ -75,6 +82,58 @@ TEST_F(SessionTakeoverTest, ClientThatAttachesLearnsThatTheSessionHasFailed) {
   Fail(1, id, 1, "boom");
   Attach("d", id, session(id).token);
   EXPECT_THAT(ToClient("d"), ElementsAre("opened 1", "failed 1.0 INTERNAL rank 1 command 1: boom"));
+}
+
+TEST_F(SessionTakeoverTest, ProcessOfTheClientThatAttachedIsTheOneThatCounts) {
+  StartReady();
+  const SessionId id = OpenDetached();
+  processes_.ended = {7};
+  Attach("d", id, session(id).token);
+  Forget();
+  Pass(5s);
+  EXPECT_EQ(session(id).client, "d");
+  processes_.ended = {8};
+  Pass(1s);
+  EXPECT_THAT(Aborts(), ElementsAre("1.0 from 0: its client is gone"));
+}
+
+TEST_F(SessionTakeoverTest, WhatIsUnderWayTakesRoomInTheWindowOfTheClientThatAttaches) {
+  StartReady();
+  const SessionId id = Open("c", [](auto open) { open.setKeepMillis(60'000); });
+  ASSERT_EQ(Batch("c", id, 1, 0, 1, 1000), OkStatus());
+  ASSERT_EQ(Batch("c", id, 2, 0, 1, 1000), OkStatus());
+  Consume(0, id, 2 * control::FlowCost(1000));
+  Consume(1, id, control::FlowCost(1000));
+  Detach("c", id);
+  Attach("d", id, session(id).token);
+  EXPECT_THAT(ToClient("d"), ElementsAre("opened 1, " + std::to_string(control::FlowCost(1000)) +
+                                         " bytes under way"));
+}
+
+// Each keeps to its window; the workers are busy with the first one's work.
+TEST_F(SessionTakeoverTest, HonestClientsThatAttachOneAfterAnotherAreNotBroken) {
+  options_.flow_window_bytes = size_t{1} << 20;
+  options_.max_batch_bytes = size_t{64} << 10;
+  StartReady();
+  const SessionId id = Open("c0", [](auto open) { open.setKeepMillis(60'000); });
+  uint64_t under_way = 0;
+  for (int i = 0; i < 30; ++i) {
+    const control::PeerName client = "c" + std::to_string(i);
+    while (under_way < options_.flow_window_bytes) {
+      ASSERT_EQ(Batch(client, id, session(id).commands.next_command(), 0, 1, 64'000), OkStatus());
+      under_way += control::FlowCost(64'000);
+    }
+    ASSERT_TRUE(session(id).broken.ok()) << "client " << i << ": " << session(id).broken.message;
+    Detach(client, id);
+    const control::PeerName next = "c" + std::to_string(i + 1);
+    Attach(next, id, session(id).token);
+    const std::vector<std::string> told = ToClient(next);
+    ASSERT_EQ(told.size(), 1u);
+    under_way = 0;
+    (void)std::sscanf(told[0].c_str(), "opened 1, %" SCNu64 " bytes", &under_way);
+  }
+  EXPECT_LE(session(id).commands.UnderWay(),
+            options_.flow_window_bytes + control::FlowCost(64'000));
 }
 
 TEST_F(SessionTakeoverTest, WrongTokenIsRefused) {

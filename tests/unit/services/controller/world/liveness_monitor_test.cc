@@ -20,6 +20,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/session.capnp.h"
 #include "services/local/child_process.h"
 
 namespace lockstep::controller {
@@ -102,7 +103,7 @@ class LivenessTest : public testing::Test {
     endpoint_ = channel->endpoint();
     monitor_ = std::make_unique<LivenessMonitor>(
         std::move(channel), workers,
-        LivenessMonitor::Options{kEpoch, interval, joining_timeout_, timeout},
+        LivenessMonitor::Options{kEpoch, interval, joining_timeout_, timeout, "tcp://controller:1"},
         [this](const WorkerLoss& loss) {
           std::lock_guard lock(mutex_);
           lost_.push_back(loss);
@@ -152,6 +153,25 @@ TEST_F(LivenessTest, FirstHeartbeatIsAnsweredAtOnce) {
   FakeWorker worker = Connect();
   worker.SendHeartbeat(0);
   EXPECT_TRUE(worker.WaitForBeacon());
+}
+
+TEST_F(LivenessTest, AMessageOfAnotherProtocolIsAnsweredWithWhoListens) {
+  Start(1, kNever, kNever);
+  const auto stranger = std::move(*control::ZmqConnect(context_, endpoint_));
+  ASSERT_TRUE(stranger
+                  ->Send({control::EncodeMessage<wire::ClientMessage>(
+                      [](wire::ClientMessage::Builder message) { message.setStatus(1); })})
+                  .ok());
+  control::InputWaiter waiter(0us);
+  control::Channel* const channels[] = {stranger.get()};
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(kLong)));
+  control::Message message;
+  ASSERT_TRUE(stranger->Receive(&message));
+  EXPECT_THAT(lockstep::Message(control::CheckProtocol(
+                  message[0], control::Protocol::kControllerToClient, "tcp://here")),
+              testing::AllOf(testing::HasSubstr("a liveness socket of Lockstep "),
+                             testing::HasSubstr("answers at tcp://here, not a controller's client"),
+                             testing::HasSubstr("client port is tcp://controller:1")));
 }
 
 TEST_F(LivenessTest, HeartbeatsCarryProgress) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "runtime/control/batch.h"
 #include "tests/unit/services/controller/parts_fixture.h"
 
 namespace lockstep::controller {
@@ -130,6 +131,38 @@ TEST_F(WorldTest, LossWhileAWorldConnectsBreaksThatToo) {
   Hello("w3", 1);
   EXPECT_THAT(ToWorker("w3"), ElementsAre(StartsWith("welcome rank 1 epoch 1001")))
       << "greater than before, though the clock stands still";
+}
+
+// The client waits with a full window: were it told less than that, it would wait for ever, for the
+// newcomers have nothing to report.
+TEST_F(WorldTest, LossOfAllWorkersGivesAFullWindowBackAlsoAfterBytesWereLost) {
+  const uint64_t cost = control::FlowCost(64);
+  ASSERT_EQ(Batch("c", id_, 1), OkStatus());
+  ASSERT_EQ(Reset("c", id_, 1, 9, /*next_command=*/5, /*sent_bytes=*/4 * cost), OkStatus());
+  ASSERT_EQ(Batch("c", id_, 5), OkStatus());
+  Forget();
+  Lose(0, "killed");
+  Lose(1, "killed");
+  EXPECT_THAT(ToClient("c"), Contains("credit " + std::to_string(5 * cost)));
+  Hello("w2", 0);
+  Hello("w3", 1);
+  Ready("w2");
+  Ready("w3");
+  EXPECT_EQ(session(id_).commands.credit(), 5 * cost);
+}
+
+// Its controller had a clock that was ahead of this one's.
+TEST_F(WorldTest, NextEpochIsGreaterThanAnyThatANewcomerHasBeenIn) {
+  Lose(1, "killed");
+  Forget();
+  Hello("w2", 1, [](auto hello) {
+    auto resume = hello.initResume();
+    resume.setController(7000);
+    resume.setEpoch(8000);
+    resume.setWorkedEpoch(9000);
+    resume.setWorldSize(2);
+  });
+  EXPECT_THAT(ToWorker("w2"), ElementsAre(StartsWith("welcome rank 1 epoch 9001")));
 }
 
 TEST_F(WorldTest, ReadyOfAnEarlierWorldDoesNotCount) {

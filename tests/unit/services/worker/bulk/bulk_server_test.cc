@@ -18,10 +18,12 @@
 #include "runtime/base/bulk_memory.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/random.h"
+#include "runtime/base/version.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "runtime/tensor/storage.h"
+#include "schemas/session.capnp.h"
 #include "tests/support/patience.h"
 #include "tests/unit/services/worker/cuda_tensor.h"
 
@@ -119,6 +121,24 @@ TEST_F(BulkServerTest, ReadsAnyPartOfATensor) {
   EXPECT_EQ(reply.checksum, Checksum("\x0a\x0b\x0c", 3));
   EXPECT_EQ(Read(ticket_, 0, 100).data.size(), 100u);
   EXPECT_TRUE(Read(ticket_, 100, 0).error.ok());
+}
+
+TEST_F(BulkServerTest, AClientOfTheControllerIsToldWhoListensHereAndWhereToGo) {
+  server_->SetClientEndpoint("tcp://10.0.0.1:7000");
+  ASSERT_TRUE(client_
+                  ->Send({control::EncodeMessage<wire::ClientMessage>(
+                      [](wire::ClientMessage::Builder message) { message.setStatus(1); })})
+                  .ok());
+  control::InputWaiter waiter(0us);
+  control::Channel* const channels[] = {client_.get()};
+  ASSERT_TRUE(waiter.Wait(channels, {}, Deadline::After(support::kLong)));
+  control::Message message;
+  ASSERT_TRUE(client_->Receive(&message));
+  EXPECT_EQ(lockstep::Message(control::CheckProtocol(
+                message[0], control::Protocol::kControllerToClient, "tcp://10.0.0.1:7003")),
+            std::string("a worker's bulk socket of Lockstep ") + kBuildVersion +
+                " answers at tcp://10.0.0.1:7003, not a controller's client port; the "
+                "controller's client port is tcp://10.0.0.1:7000");
 }
 
 TEST_F(BulkServerTest, WritesAnyPartOfATensor) {

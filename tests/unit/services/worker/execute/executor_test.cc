@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <thread>
+
 #include "tests/support/child.h"
 #include "tests/unit/services/worker/execute/executor_under_test.h"
 
@@ -122,6 +125,79 @@ TEST_F(ExecutorTest, CommandsOfAFailedSessionAreSkippedUntilItsReset) {
   EXPECT_EQ(live(), 0u);
   Run([](auto command) { command.initReset().setGeneration(0); }, /*of_controller=*/true);
   MakeTensor();
+  EXPECT_EQ(live(), 1u);
+}
+
+// Else what comes next would be executed with what the function has left half done, while the other
+// ranks have it whole.
+TEST_F(ExecutorTest, AFunctionThatGivesUpBelowTheFailingCommandHasFailedThere) {
+  OpenSession();
+  GetFunction("lockstep.sleep");
+  executor_->sessions().Abort(
+      kSession, {Generation(), 10, control::ErrorOf(Internal("another rank has failed"))});
+  Run([](auto command) {
+    auto call = command.initCall();
+    call.setFunction(kFunction.Packed());
+    call.initArgs(1)[0].setFloat64(3600);
+  });
+  const uint64_t given_up = command_;
+  MakeTensor();
+  EXPECT_EQ(live(), 0u) << "what comes after it is skipped";
+  Release(RegisterId{99, 1});
+  EXPECT_EQ(Failure().code(), StatusCode::kAborted) << "the other ranks have to be told";
+  const auto session = executor_->sessions().Find(kSession);
+  EXPECT_EQ(session->SkipsFrom(99), given_up);
+  EXPECT_EQ(session->next_command, given_up);
+  EXPECT_THAT(session->failure().message, HasSubstr("another rank")) << "the first cause";
+}
+
+TEST_F(ExecutorTest, WorkThatIsGivenUpForAFailureIsNoFailureOfItsOwn) {
+  OpenSession();
+  GetFunction("lockstep.sleep");
+  std::thread other([this] {
+    while (activity_.Now().Describe().find("sleep") == std::string::npos) {
+      std::this_thread::yield();
+    }
+    executor_->sessions().Abort(
+        kSession, {Generation(), 2, control::ErrorOf(Internal("another rank has failed"))});
+  });
+  Run([](auto command) {
+    auto call = command.initCall();
+    call.setFunction(kFunction.Packed());
+    call.initArgs(1)[0].setFloat64(3600);
+  });
+  other.join();
+  EXPECT_TRUE(Failure().ok()) << Failure();
+  EXPECT_EQ(executor_->sessions().Find(kSession)->next_command, 2u);
+}
+
+// The ticket kept the memory, and led clients to it, though the register held no value any more.
+TEST_F(ExecutorTest, ADestinationThatIsDroppedIsTakenFromTheClientThatLocatedIt) {
+  OpenSession();
+  MakeTensor();
+  Locate();
+  ASSERT_EQ(live(), 1u);
+  log_.outcome = Unavailable("rank 1 was stopped");
+  log_.may_still_change = true;
+  Run([](auto command) {
+    auto collective = command.initCollective();
+    collective.setKind(wire::CollectiveKind::ALL_REDUCE);
+    collective.setSource(kTensor.Packed());
+    collective.setDestination(kTensor.Packed());
+  });
+  EXPECT_EQ(Failure().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(executor_->sessions().Find(kSession)->num_tickets(), 0u);
+  EXPECT_EQ(live(), 0u);
+}
+
+// What was written over is not there any more either.
+TEST_F(ExecutorTest, ARegisterThatIsWrittenAgainIsTakenFromTheClientThatLocatedIt) {
+  OpenSession();
+  MakeTensor();
+  Locate();
+  MakeTensor();
+  EXPECT_TRUE(Failure().ok()) << Failure();
+  EXPECT_EQ(executor_->sessions().Find(kSession)->num_tickets(), 0u);
   EXPECT_EQ(live(), 1u);
 }
 

@@ -49,7 +49,7 @@ class GpuWorkTrackerTest : public testing::Test {
     session_ = sessions_->Find(kSession);
     reports_.SetController(membership_, channel_);
     tracker_ = std::make_unique<GpuWorkTracker>(gpu_, *sessions_, reports_, activity_, &recorder_,
-                                                [this] { while_waiting_(); });
+                                                running_, [this] { while_waiting_(); });
     tracker_->BeginBatch(session_);
   }
 
@@ -59,7 +59,7 @@ class GpuWorkTrackerTest : public testing::Test {
   tensor::Tensor Make(RegisterId id) {
     auto tensor = tensor::Tensor::Empty(*arena_, DType::kFloat32, Shape{4});
     EXPECT_TRUE(tensor.ok()) << tensor.status();
-    EXPECT_TRUE(session_->registers().Write(id, *tensor).ok());
+    EXPECT_TRUE(session_->Write(id, *tensor).ok());
     return *tensor;
   }
   bool Holds(RegisterId id) { return session_->registers().Read(id).ok(); }
@@ -93,6 +93,7 @@ class GpuWorkTrackerTest : public testing::Test {
   ControllerReports reports_{&recorder_};
   support::FakeChannel channel_;
   control::ActivityPage activity_;
+  RunningCommand running_{activity_};
   std::shared_ptr<FakeAccelerator> gpu_ = std::make_shared<FakeAccelerator>();
   std::shared_ptr<FakeConnection> connection_ = std::make_shared<FakeConnection>();
   std::function<void()> while_waiting_ = [] {};
@@ -134,10 +135,25 @@ TEST_F(GpuWorkTrackerTest, AWaitEndsWhenTheSessionFails) {
   EXPECT_TRUE(tracker_->IsBusy()) << "the GPU goes on";
 }
 
+// Its peers have executed it, and so does this rank: a wait that ended would leave it half done.
+TEST_F(GpuWorkTrackerTest, AWaitBelowTheFailingCommandGoesOn) {
+  ASSERT_TRUE(Note(1).ok());
+  sessions_->Abort(kSession, {Generation(), 10, control::ErrorOf(Internal("another rank"))});
+  int turns = 0;
+  while_waiting_ = [&] {
+    if (++turns == 3) FinishAll();
+  };
+  EXPECT_TRUE(tracker_->Await(*session_, 2).ok());
+  EXPECT_EQ(turns, 3);
+}
+
 TEST_F(GpuWorkTrackerTest, WaitsOfTheProcessorEndWhenTheSessionFails) {
   auto& processor = static_cast<FakeDeviceProcessor&>(gpu_->processor());
   EXPECT_TRUE(processor.limit.interrupted().ok());
-  sessions_->Abort(kSession, {Generation(), 1, control::ErrorOf(Internal("another rank"))});
+  running_.number = 6;
+  sessions_->Abort(kSession, {Generation(), 7, control::ErrorOf(Internal("another rank"))});
+  EXPECT_TRUE(processor.limit.interrupted().ok()) << "this command comes before the failure";
+  running_.number = 7;
   EXPECT_EQ(processor.limit.interrupted().code(), StatusCode::kAborted);
 }
 

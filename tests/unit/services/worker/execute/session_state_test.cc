@@ -144,6 +144,22 @@ TEST_F(SessionStateTest, AbortsOfSeveralLaterGenerationsAreAllKept) {
   EXPECT_EQ(state_.failure().rank, 3);
 }
 
+// Whatever comes first: a rank that was behind may have failed at an earlier command than the one
+// that is known already.
+TEST_F(SessionStateTest, OfSeveralAbortsOfALaterGenerationTheEarliestCommandWins) {
+  std::vector<uint64_t> commands = {5, 7, 9};
+  uint32_t generation = 0;
+  do {
+    ++generation;
+    for (const uint64_t command : commands) {
+      state_.Abort({Generation(generation), command, Error(StatusCode::kInternal, 1, command)});
+    }
+    state_.Reset(Generation(generation));
+    EXPECT_EQ(state_.SkipsFrom(99), 5u) << testing::PrintToString(commands);
+    EXPECT_EQ(state_.failure().command, commands.front()) << "the first cause";
+  } while (std::next_permutation(commands.begin(), commands.end()));
+}
+
 TEST_F(SessionStateTest, CommunicatorsAreMadeOnceForEachListOfMembers) {
   const auto first = Connect({0, 1});
   const auto again = Connect({0, 1});

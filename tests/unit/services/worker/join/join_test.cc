@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -91,6 +92,29 @@ class JoinTest : public testing::Test {
                "http://127.0.0.1:9464"};
   std::atomic<bool> stopping_{false};
 };
+
+// As where the controller's client port is taken for its worker port.
+TEST_F(JoinTest, AnyOtherListenerThanAControllerIsAnErrorAtOnce) {
+  std::thread stranger([&] {
+    control::InputWaiter waiter(0us);
+    control::Channel* const channels[] = {server_.get()};
+    control::PeerName worker;
+    control::Message message;
+    if (!waiter.Wait(channels, {}, Deadline::After(support::kLong))) return;
+    if (!server_->Receive(&worker, &message)) return;
+    const std::optional<control::Frame> answer = control::AnswerToStranger(
+        message[0], control::Protocol::kClientToController, control::Protocol::kControllerToClient,
+        "the controller's worker port is tcp://controller:2");
+    if (answer.has_value()) (void)server_->Send({&worker, 1}, {*answer});
+  });
+  const Status status = RunJoin().status();
+  stranger.join();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Message(status)),
+              testing::AllOf(testing::HasSubstr("a controller's client port of Lockstep "),
+                             testing::HasSubstr(", not a controller's worker port"),
+                             testing::HasSubstr("worker port is tcp://controller:2")));
+}
 
 TEST_F(JoinTest, HelloSaysWhoTheWorkerIsAndTheWelcomeWhereItIs) {
   options_.cluster = "wanted";

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,9 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/control/worker_report_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
+#include "schemas/bulk.capnp.h"
 #include "schemas/membership.capnp.h"
+#include "tests/support/fake_channel.h"
 #include "tests/support/patience.h"
 
 namespace lockstep::worker {
@@ -39,8 +42,12 @@ class LivenessClientTest : public testing::Test {
   }
   void Start(std::chrono::milliseconds controller_timeout,
              std::chrono::milliseconds interval = 5ms) {
+    Start(*control::ZmqConnect(context_, server_->endpoint()), controller_timeout, interval);
+  }
+  void Start(std::unique_ptr<control::ClientChannel> channel,
+             std::chrono::milliseconds controller_timeout, std::chrono::milliseconds interval) {
     client_ = std::make_unique<LivenessClient>(
-        std::move(*control::ZmqConnect(context_, server_->endpoint())),
+        std::move(channel),
         LivenessClient::Options{2, Epoch(6), 8, interval, controller_timeout, &arrivals_,
                                 &liveness_health_},
         activity_, pthread_self(),
@@ -107,12 +114,14 @@ class LivenessClientTest : public testing::Test {
   void Send(const control::Frame& frame) {
     ASSERT_TRUE(server_->Send({&worker_, 1}, {frame}).ok());
   }
-  void SendBeacon(Epoch epoch = Epoch(6)) {
-    Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
-      auto heartbeat = message.initHeartbeat();
-      heartbeat.setRank(-1);
-      heartbeat.setController(epoch.value);
-    }));
+  void SendBeacon(Epoch epoch = Epoch(6)) { Send(Beacon(epoch)); }
+  static control::Frame Beacon(Epoch epoch = Epoch(6)) {
+    return control::EncodeMessage<wire::LivenessMessage>(
+        [&](wire::LivenessMessage::Builder message) {
+          auto heartbeat = message.initHeartbeat();
+          heartbeat.setRank(-1);
+          heartbeat.setController(epoch.value);
+        });
   }
 
   Status Wait(Deadline deadline) {
@@ -180,6 +189,23 @@ TEST_F(LivenessClientTest, ItsThreadsPulseIsFelt) {
   EXPECT_EQ(liveness_health_.interval(), 5ms);
   client_.reset();
   EXPECT_EQ(liveness_health_.SinceRound(), 0s) << "it rests";
+}
+
+// Its port may be another process's by now.
+TEST_F(LivenessClientTest, OnlyAControllersWordsAreASignOfLife) {
+  Start(50ms);
+  const Deadline deadline = Deadline::After(support::kLong);
+  const auto is_lost = [&] {
+    std::lock_guard lock(mutex_);
+    return times_lost_ > 0;
+  };
+  while (!is_lost() && !deadline.Expired()) {
+    NextHeartbeat();
+    Send(control::EncodeMessage<wire::BulkReply>(
+        [](wire::BulkReply::Builder reply) { reply.setTicket(73); }));
+  }
+  EXPECT_TRUE(is_lost());
+  EXPECT_EQ(Wait(Deadline::After(0s)).code(), StatusCode::kDeadlineExceeded);
 }
 
 // The test's own thread is the one that executes: it is in this function meanwhile.
@@ -276,6 +302,42 @@ TEST_F(LivenessClientTest, SilentControllerIsReportedOnce) {
   EXPECT_THAT(Message(why_lost_), HasSubstr("silent"));
 }
 
+// A cluster that is paused as a whole (docker pause, a machine that is suspended): all workers lost
+// their registers, although the controller was there as soon as they were.
+TEST_F(LivenessClientTest, TimeInWhichTheWorkerWasStoppedIsNotTheControllersSilence) {
+  constexpr auto kTimeout = 60ms;
+  auto made = std::make_unique<support::FakeChannel>();
+  support::FakeChannel& channel = *made;
+  int heartbeats = 0;
+  bool is_over = false;
+  channel.on_sent = [&](const control::Message&) {
+    switch (++heartbeats) {
+      case 2:  // the thread is stopped here, for longer than a silent controller is given
+        for (const Deadline stopped = Deadline::After(2 * kTimeout); !stopped.Expired();) {
+          std::this_thread::yield();
+        }
+        break;
+      case 4:  // the controller comes to speak later
+        channel.Arrive({Beacon()});
+        break;
+      case 6: {
+        std::lock_guard lock(mutex_);
+        is_over = true;
+        changed_.notify_all();
+        break;
+      }
+    }
+  };
+  Start(std::move(made), kTimeout, 5ms);
+  std::unique_lock lock(mutex_);
+  EXPECT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return is_over || times_lost_ > 0; }));
+  EXPECT_EQ(times_lost_, 0) << why_lost_;
+  // From here on it is silent.
+  EXPECT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return times_lost_ > 0; }));
+  lock.unlock();
+  client_.reset();
+}
+
 TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced) {
   Start(kNever);
   NextHeartbeat();
@@ -292,6 +354,24 @@ TEST_F(LivenessClientTest, BeaconOfAnotherEpochMeansThatTheControllerWasReplaced
   EXPECT_EQ(why_lost_.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(why_lost_),
               AllOf(HasSubstr("restarted"), HasSubstr("epoch 7"), HasSubstr("epoch 6")));
+}
+
+TEST_F(LivenessClientTest, BrokenWorldsOfAnotherControllerAreNotTold) {
+  Start(kNever);
+  NextHeartbeat();
+  const auto tell = [&](uint64_t controller, uint64_t broken) {
+    Send(control::EncodeMessage<wire::LivenessMessage>([&](wire::LivenessMessage::Builder message) {
+      auto beacon = message.initHeartbeat();
+      beacon.setRank(-1);
+      beacon.setController(controller);
+      beacon.setBroken(broken);
+    }));
+  };
+  tell(7, 99);
+  tell(6, 66);
+  std::unique_lock lock(mutex_);
+  ASSERT_TRUE(changed_.wait_for(lock, support::kLong, [&] { return broken_ != Epoch(); }));
+  EXPECT_EQ(broken_, Epoch(66));
 }
 
 TEST_F(LivenessClientTest, BrokenWorldsAreTold) {

@@ -1,0 +1,84 @@
+#include "services/worker/execute/command_runner.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "runtime/base/random.h"
+#include "runtime/base/shared_segment.h"
+#include "runtime/control/zmq/zmq_channel.h"
+#include "tests/support/fake_channel.h"
+#include "tests/unit/services/worker/fake_communicator.h"
+
+namespace lockstep::worker {
+namespace {
+
+// With one session, as rank 0 of two.
+class CommandRunnerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto arena = tensor::Arena::Create(
+        {.name = std::string(SharedSegment::kNamePrefix) + "runner-" + RandomHex(8),
+         .capacity_bytes = size_t{16} << 20});
+    ASSERT_TRUE(arena.ok()) << arena.status();
+    arena_ = *std::move(arena);
+    auto bulk = control::ZmqListen(context_, "inproc://runner-" + RandomHex(4));
+    ASSERT_TRUE(bulk.ok()) << bulk.status();
+    bulk_ = std::make_unique<BulkServer>(*std::move(bulk));
+    membership_.segments = {arena_->name(), "another"};
+    membership_.collective_timeout = std::chrono::seconds(20);
+    sessions_ =
+        std::make_unique<SessionDirectory>(registers::RegisterFile::Limits(), *arena_, *bulk_);
+    sessions_->AdoptWelcome(membership_);
+    sessions_->Open({.id = SessionId(3)});
+    session_ = sessions_->Find(SessionId(3));
+    reports_.SetController(membership_, channel_);
+    runner_ = std::make_unique<CommandRunner>(CommandRunner::Parts{
+        options_, *arena_, functions_, *bulk_, reports_, activity_, &recorder_, running_});
+    runner_->SetMembership(membership_);
+    runner_->SetWorld({&world_});
+    running_.batch = &batch_;
+    running_.number = 7;
+  }
+
+  template <typename Fill>
+  Status Run(Fill fill) {
+    capnp::MallocMessageBuilder message;
+    auto command = message.initRoot<wire::Command>();
+    fill(command);
+    return runner_->Run(session_, command.asReader());
+  }
+
+  const WorkerOptions options_{};
+  std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
+  std::shared_ptr<tensor::Arena> arena_;
+  std::unique_ptr<BulkServer> bulk_;
+  const module::FunctionTable functions_;
+  FakeCommunicator::Log log_;
+  FakeCommunicator world_{log_};
+  Membership membership_;
+  BatchContext batch_;
+  std::unique_ptr<SessionDirectory> sessions_;
+  std::shared_ptr<SessionState> session_;
+  control::ActivityPage activity_;
+  Recorder recorder_;
+  ControllerReports reports_{&recorder_};
+  support::FakeChannel channel_;
+  RunningCommand running_{activity_};
+  std::unique_ptr<CommandRunner> runner_;
+};
+
+// The abort has come after the executor has asked whether the command is skipped. What says OK
+// counts as executed, also to the next controller.
+TEST_F(CommandRunnerTest, ACollectiveThatAnAbortHasCaughtUpWithIsNotTakenForExecuted) {
+  session_->Abort({Generation(), 7, control::ErrorOf(Internal("another rank"))});
+  const Status status =
+      Run([](auto command) { command.initCollective().setKind(wire::CollectiveKind::BARRIER); });
+  EXPECT_EQ(status.code(), StatusCode::kAborted);
+  EXPECT_TRUE(log_.tags.empty()) << "nothing was begun";
+}
+
+}  // namespace
+}  // namespace lockstep::worker

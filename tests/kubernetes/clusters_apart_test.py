@@ -1,8 +1,8 @@
-"""Loads a real Prometheus with what three clusters export at the same time, and asks it what the dashboards' panels ask:
-all of it at once is the answers for each cluster, and nothing is added up or mixed.
+"""Loads a real Prometheus with what three clusters export at the same time, and asks it what panels
+ask: all of it at once is the answers for each cluster, and nothing is added up or mixed.
 
-The clusters differ by name or by namespace only, and their processes have the same addresses. What they export is made up
-from docs/metrics.md, which has every metric with its labels.
+The clusters differ by name or by namespace only, and their processes have the same addresses. What they export is made
+up from docs/metrics.md, which has every metric with its labels.
 
 usage: clusters_apart_test.py
 """
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -60,7 +61,7 @@ def combinations(labels, values):
 
 
 def series():
-    """(metric, its type, labels, its sample number i) of all that all clusters export."""
+    """(metric, labels, samples) of all that all clusters export."""
     for number, (cluster, namespace) in enumerate(CLUSTERS):
         # A cluster of each size, so that none is taken for another.
         ranks = range(len(RANKS) + number)
@@ -77,31 +78,32 @@ def series():
                 for suffix in suffixes:
                     named = [*labels, "le"] if suffix == "_bucket" else labels
                     for values in combinations(named, lambda label: by_label.get(label, ("a", "b"))):
-                        step = 1 + number + (process or 0) + len(values.get("rank", "")) + sum(map(ord, "".join(values.values()))) % 7
+                        # Something else for each cluster, process and label.
+                        step = 1 + number + (process or 0) + sum(map(ord, "".join(values.values()))) % 7
                         if name == "lockstep_worker_rank":
-                            sample = lambda i, rank=process: rank
+                            samples = [process] * SAMPLES
                         elif name.endswith("_info"):
-                            sample = lambda i: 1
+                            samples = [1] * SAMPLES
                         elif kind == "gauge":
                             # 60 and some percent of what has "capacity" in its name.
-                            sample = lambda i, step=step, name=name: 1000 if "capacity" in name else 600 + step
+                            samples = [1000 if "capacity" in name else 600 + step] * SAMPLES
                         else:
-                            sample = lambda i, step=step: i * step
-                        yield name + suffix, {**where, **values}, sample
+                            samples = [i * step for i in range(SAMPLES)]
+                        yield name + suffix, {**where, **values}, samples
 
 
 def write_openmetrics(path, end):
     """All samples until `end`, in the form from which promtool makes blocks."""
     by_name = {}
-    for name, labels, sample in series():
-        by_name.setdefault(name, {})[tuple(sorted(labels.items()))] = sample
+    for name, labels, samples in series():
+        by_name.setdefault(name, {})[tuple(sorted(labels.items()))] = samples
     with open(path, "w", encoding="utf-8") as file:
         for name, rows in by_name.items():
             file.write(f"# TYPE {name} unknown\n")
-            for labels, sample in rows.items():
+            for labels, samples in rows.items():
                 text = ",".join(f'{key}="{value}"' for key, value in labels)
-                for i in range(SAMPLES):
-                    file.write(f"{name}{{{text}}} {sample(i)} {end - (SAMPLES - 1 - i) * INTERVAL_S}\n")
+                for i, sample in enumerate(samples):
+                    file.write(f"{name}{{{text}}} {sample} {end - (SAMPLES - 1 - i) * INTERVAL_S}\n")
         file.write("# EOF\n")
 
 
@@ -161,9 +163,8 @@ def problems(address, at):
                 if not of_one:
                     empty += 1
                 apart.update(of_one)
-                unnamed = [
-                    labels for labels in of_one if not {("lockstep_cluster", cluster), ("namespace", namespace)} <= set(labels)
-                ]
+                whose = {("lockstep_cluster", cluster), ("namespace", namespace)}
+                unnamed = [labels for labels in of_one if not whose <= set(labels)]
                 if unnamed:
                     yield f"{where}: {title}: these do not say whose they are: {unnamed}"
         except ValueError as error:
@@ -174,7 +175,8 @@ def problems(address, at):
     if len(asked) < 80 or empty > 0:
         yield f"of {len(asked)} queries {empty} find nothing"
     # What the memory dashboard says of two arenas that are filled by about 60 % each.
-    (filled,) = {query for where, title, query in asked if where == "memory.json" and title == "How full is each rank's arena?"}
+    panel = ("memory.json", "How full is each rank's arena?")
+    (filled,) = {query for where, title, query in asked if (where, title) == panel}
     found = ask(address, as_asked(filled, rank=1, cluster=".*"), at)
     if len(found) != sum(len(RANKS) + number for number in range(len(CLUSTERS))):
         yield f"arenas: {found}"

@@ -48,6 +48,7 @@ std::vector<Question> Questions() {
       {"attachSession", [](auto m) { m.initAttachSession(); }, clients},
       {"outputTaken", [](auto m) { m.initOutputTaken(); }, clients},
       {"trace", [](auto m) { m.initTrace(); }, clients},
+      // Of its own key's; those of others are refused in the answer (session_ender.h).
       {"endSession", [](auto m) { m.initEndSession(); }, clients},
       {"shutdown", [](auto m) { m.setShutdown("enough"); }, operators},
   };

@@ -18,19 +18,18 @@ namespace {
 constexpr char kIpc[] = "ipc://";
 
 Status CheckSocket(const std::string& path) {
+  const auto no_answer = [&](const auto&... why) {
+    return Unavailable("no controller answers at ", kIpc, path, ": ", why...);
+  };
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {
-    if (errno != ENOENT && errno != ENOTDIR) {
-      return Unavailable("the controller's socket ", path,
-                         " cannot be reached: ", std::strerror(errno));
-    }
-    return Unavailable("there is no socket ", path,
-                       ": no controller listens there; is it running, and is this its endpoint for "
-                       "clients?");
+    const bool is_missing = errno == ENOENT || errno == ENOTDIR;
+    if (!is_missing) return no_answer("the socket cannot be reached: ", std::strerror(errno));
+    return no_answer("there is no socket ", path, "; is it running?");
   }
+  if (!S_ISSOCK(facts.st_mode)) return no_answer(path, " is no socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (!S_ISSOCK(facts.st_mode)) return Unavailable(path, " is no socket");
   if (path.size() >= sizeof address.sun_path) return OkStatus();
   std::memcpy(address.sun_path, path.c_str(), path.size());
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -40,8 +39,7 @@ Status CheckSocket(const std::string& path) {
       errno != ECONNREFUSED) {
     return OkStatus();
   }
-  return Unavailable("no process listens at the socket ", path,
-                     ": the controller that made it has ended");
+  return no_answer("no process listens at the socket ", path, "; the one that made it has ended");
 }
 
 Status CheckName(const std::string& host) {

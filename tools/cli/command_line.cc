@@ -28,9 +28,7 @@ class HelpFormatter : public CLI::Formatter {
 // `help COMMAND...` is `COMMAND... --help`. Both with the last word first.
 std::vector<std::string> HelpAsked(const std::vector<std::string>& words) {
   std::vector<std::string> asked = {"--help"};
-  for (size_t i = 0; i + 1 < words.size(); ++i) {
-    if (words[i] != "--help" && words[i] != "-h") asked.push_back(words[i]);
-  }
+  asked.insert(asked.end(), words.begin(), words.end() - 1);
   return asked;
 }
 
@@ -202,7 +200,9 @@ StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
   LOCKSTEP_RETURN_IF_ERROR(CheckCommand(argv[asks_for_help ? 2 : 1]));
   try {
     std::vector<std::string> words = ReversedArguments(argc, argv);
-    if (words.back() == "help") words = HelpAsked(words);
+    // `help --help` is about the command itself.
+    const bool asks = words.front() == "--help" || words.front() == "-h";
+    if (words.back() == "help" && !asks) words = HelpAsked(words);
     app_->parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     // --help and --version end here too.

@@ -169,6 +169,7 @@ TEST_F(RecoveryCliTest, HelpAndCompletionAreCommands) {
   EXPECT_EQ(Run({"help"}).output, Run({"--help"}).output);
   EXPECT_EQ(Run({"help", "keys", "new"}).output, Run({"keys", "new", "--help"}).output);
   EXPECT_EQ(Run({"help", "nonsense"}).code, 2);
+  EXPECT_THAT(Run({"help", "--help"}).output, HasSubstr("Explain a command"));
   const Result bash = Run({"completion", "bash"});
   EXPECT_EQ(bash.code, 0);
   EXPECT_THAT(bash.output, HasSubstr("commands['/sessions']='end'"));

@@ -113,8 +113,9 @@ bool Dispatcher::AnswerStranger(const control::PeerName& client, const control::
   std::optional<control::Frame> answer = control::AnswerToStranger(
       frame, control::Protocol::kClientToController, control::Protocol::kControllerToClient,
       "the controller's worker port is " + address_.worker_endpoint);
-  if (answer.has_value()) parts_.outbox.ToClient(client, {*std::move(answer)});
-  return answer.has_value();
+  if (!answer.has_value()) return false;
+  parts_.outbox.ToClient(client, {*std::move(answer)});
+  return true;
 }
 
 Status Dispatcher::HandleWorker(const control::PeerName& worker, const control::Message& message) {

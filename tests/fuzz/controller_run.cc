@@ -13,6 +13,7 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "schemas/control.capnp.h"
+#include "schemas/protocol.capnp.h"
 #include "schemas/session.capnp.h"
 #include "services/controller/controller.h"
 
@@ -100,7 +101,13 @@ void ControllerRun::HearWorkerBeingTold(const control::PeerName& to,
 }
 
 void ControllerRun::HearClientBeingTold(const control::Message& message) {
-  // What the controller says can be read.
+  // What the controller says can be read: its answer to a peer that speaks another protocol too.
+  if (control::HasTag(message[0], control::Protocol::kWrongProtocol)) {
+    const Status introduced = control::DecodeMessage<wire::WrongProtocol>(
+        message[0], [](wire::WrongProtocol::Reader) { return OkStatus(); });
+    if (!introduced.ok()) std::abort();
+    return;
+  }
   const Status read = control::DecodeMessage<wire::ControllerMessage>(
       message[0], [&](wire::ControllerMessage::Reader reader) {
         if (!reader.isSessionOpened()) return OkStatus();

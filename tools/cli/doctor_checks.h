@@ -63,10 +63,9 @@ struct Interface {
 Finding CheckInterfaces(const std::vector<Interface>& interfaces);
 Finding CheckInterfaces();
 
-// Whether this host has the GPUs that its workers ask for by `devices` ("cuda", "cuda:1", "cpu"); no
-// finding if none does.
-std::vector<Finding> CheckGpus(const std::vector<std::string>& devices,
-                               const StatusOr<int>& gpus);
+// Whether this host has the GPUs that its workers ask for by `devices` ("cuda", "cuda:1", "cpu");
+// no finding if none does.
+std::vector<Finding> CheckGpus(const std::vector<std::string>& devices, const StatusOr<int>& gpus);
 // How many the driver of this host tells of. kUnavailable: there is no driver, or it does not work.
 StatusOr<int> CountGpus();
 

@@ -11,7 +11,7 @@
 
 namespace lockstep::controller {
 LivenessMonitor::LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers,
-                                 Options options, OnLost on_lost, OnReport on_report,
+                                 const Options& options, OnLost on_lost, OnReport on_report,
                                  OnHeartbeat on_heartbeat, OnFetched on_fetched)
     : options_(options),
       on_lost_(std::move(on_lost)),

@@ -48,9 +48,9 @@ class LivenessMonitor final : public Liveness {
   using OnHeartbeat = std::function<void(Rank, wire::Heartbeat::Reader)>;
   using OnFetched = std::function<void(FetchedTrace)>;
 
-  LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers, Options options,
-                  OnLost on_lost, OnReport on_report, OnHeartbeat on_heartbeat = {},
-                  OnFetched on_fetched = {});
+  LivenessMonitor(std::unique_ptr<control::ServerChannel> channel, int workers,
+                  const Options& options, OnLost on_lost, OnReport on_report,
+                  OnHeartbeat on_heartbeat = {}, OnFetched on_fetched = {});
   ~LivenessMonitor() override;
 
   WatchId Watch(Rank rank, const std::string& host_id, int pid,

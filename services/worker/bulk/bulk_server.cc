@@ -140,8 +140,9 @@ bool BulkServer::AnswerStranger(const control::PeerName& client, const control::
   }
   std::optional<control::Frame> answer = control::AnswerToStranger(
       message[0], control::Protocol::kBulkRequest, control::Protocol::kBulkReply, hint);
-  if (answer.has_value()) (void)channel_->Send({&client, 1}, {*std::move(answer)});
-  return answer.has_value();
+  if (!answer.has_value()) return false;
+  (void)channel_->Send({&client, 1}, {*std::move(answer)});
+  return true;
 }
 
 void BulkServer::SetClientEndpoint(const std::string& endpoint) {

@@ -212,9 +212,12 @@ class Session {
   Status DebugSet(const DRef& ref, Rank rank, const Value& value);
 
   // Makes a failed session usable again. DRefs of commands that were skipped hold no value.
+  // Commands before the one that failed are executed to their end, so that all ranks have their
+  // results; if nothing has failed, everything in flight ends.
   // kUnavailable while a worker is lost: another one has to take its rank first. kDeadlineExceeded:
-  // ranks have not come to it yet, and what is issued waits for them. After any other error the
-  // reset may have been done or not: the session stays failed until one returns OK.
+  // ranks have not come to it yet, and what is issued waits for them; another Reset() ends what
+  // they execute. After any other error the reset may have been done or not: the session stays
+  // failed until one returns OK.
   Status Reset();
   // Waits until there is a controller and every rank has a worker that is ready: what to do before
   // a Reset() after a loss. A worker that replaces a lost one has none of its registers; the others

@@ -23,7 +23,9 @@ struct CallContext : tensor::Processors {
   int num_groups = 1;
   // The GPU's stream for what functions compute: a cudaStream_t.
   void* gpu_stream = nullptr;
-  // True once the session's work is being aborted; long built-in waits poll it. May be null.
+  // True once the call is one of those that its session skips: another rank has failed at this
+  // command or before it, or the session is reset or closed. What waits for long polls it. May be
+  // null.
   bool (*aborted)(void* state) = nullptr;
   void* aborted_state = nullptr;
 

@@ -214,6 +214,21 @@ TEST_P(FailuresTest, ResetEndsWorkThatHasNotFailed) {
   EXPECT_LT(Deadline::Clock::now() - begin, kQuick);
 }
 
+// The first reset leaves rank 0 to what it executes before the failing command.
+TEST_P(FailuresTest, ASecondResetEndsWhatRunsBelowTheFailingCommand) {
+  const auto begin = Deadline::Clock::now();
+  SessionOptions options = Options();
+  options.timeout = 300ms;
+  Session impatient = Open(SharedCluster(GetParam()), options);
+  (void)Unwrap(impatient.Call(Function(impatient, "lockstep.sleep"), 3600.0, 0));
+  FailOnRankTwo(impatient);
+  ExpectFirstCause(impatient.Sync(2));
+  EXPECT_EQ(impatient.Reset().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_OK(impatient.Reset());
+  ExpectWorks(impatient);
+  EXPECT_LT(Deadline::Clock::now() - begin, kQuick);
+}
+
 TEST_P(FailuresTest, OtherSessionsAreNotDisturbed) {
   Session other = Open(SharedCluster(GetParam()));
   ExpectWorks(other);

@@ -42,16 +42,15 @@ std::string FlagsOf(const Words& command, bool take_value) {
 // The tables that the functions below look in: by the words that lead to a command.
 std::string Tables(const Words& program) {
   std::string text;
-  for (const auto& [table, of] :
-       {std::pair<const char*, std::function<std::string(const Words&)>>{"commands", CommandsOf},
-        {"valued", [](const Words& command) { return FlagsOf(command, true); }},
-        {"plain", [](const Words& command) { return FlagsOf(command, false); }}}) {
-    text += "  typeset -A " + std::string(table) + "\n";
+  const auto add = [&](const std::string& table, const auto& words_of) {
+    text += "  typeset -A " + table + "\n";
     ForEach(program, "", [&](const std::string& path, const Words& command) {
-      text +=
-          "  " + std::string(table) + "[" + Quoted("/" + path) + "]=" + Quoted(of(command)) + "\n";
+      text += "  " + table + "[" + Quoted("/" + path) + "]=" + Quoted(words_of(command)) + "\n";
     });
-  }
+  };
+  add("commands", CommandsOf);
+  add("valued", [](const Words& command) { return FlagsOf(command, true); });
+  add("plain", [](const Words& command) { return FlagsOf(command, false); });
   return text;
 }
 

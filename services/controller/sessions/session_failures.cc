@@ -20,7 +20,14 @@ void SessionFailures::Fail(SessionEntry& session, const control::RemoteError& ca
 
 void SessionFailures::GiveUp(SessionEntry& session) {
   log::Info(log::OfSession(session.id.value), "session is reset by its client");
-  FailFirst(session, control::ErrorOf(Aborted("session ", session.id, " was reset")), 0);
+  const control::RemoteError cause =
+      control::ErrorOf(Aborted("session ", session.id, " was reset"));
+  FailFirst(session, cause, 0);
+  // Also what ranks that are behind still execute below a failure that has been reset since.
+  for (SessionEntry::PastFailure& past : session.past_failures) {
+    past.failed_from = 0;
+    liveness_.Abort(session.id, past.generation, 0, cause);
+  }
 }
 
 void SessionFailures::FailFirst(SessionEntry& session, const control::RemoteError& cause,

@@ -28,9 +28,11 @@ CommandRunner::CommandRunner(const Parts& parts)
       recorder_(parts.recorder),
       running_(parts.running) {
   call_context_.host = host_.get();
-  call_context_.aborted = [](void* session) {
-    return static_cast<SessionState*>(session)->has_failed();
+  call_context_.aborted = [](void* runner) {
+    const auto& self = *static_cast<const CommandRunner*>(runner);
+    return self.calling_->Skips(self.running_.number);
   };
+  call_context_.aborted_state = this;
 }
 
 void CommandRunner::SetMembership(const Membership& membership) {
@@ -122,7 +124,7 @@ Status CommandRunner::Call(SessionState& session, wire::Command::Call::Reader ca
 Status CommandRunner::CallFunction(SessionState& session, module::Function& function,
                                    registers::Value* result) {
   call_context_.num_groups = session.num_groups();
-  call_context_.aborted_state = &session;
+  calling_ = &session;
   if (recorder_ != nullptr) {
     activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
     recorder_->spans().Name(function.name(), trace::Kind::kCommand);

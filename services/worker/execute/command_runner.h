@@ -103,6 +103,7 @@ class CommandRunner {
   std::atomic<bool> world_broken_{false};
   GpuWorkTracker* gpu_ = nullptr;  // null: this worker has no GPU
   module::CallContext call_context_;
+  const SessionState* calling_ = nullptr;    // the running call's
   std::vector<registers::Value> arguments_;  // of the running call; kept for its capacity
 };
 

@@ -79,6 +79,16 @@ TEST_F(SessionFailuresTest, FailureOfAGenerationThatIsOverReachesRanksThatAreSti
   EXPECT_TRUE(session(id_).failure.ok()) << "the new generation has not failed";
 }
 
+// Else the client would wait for what a rank executes below the failing command, however long.
+TEST_F(SessionFailuresTest, ASecondResetEndsWhatRanksStillExecuteBelowTheFailingCommand) {
+  Fail(1, id_, 3, "boom");
+  ASSERT_EQ(Reset("c", id_, 1, 9), OkStatus());
+  Forget();
+  ASSERT_EQ(Reset("c", id_, 2, 10), OkStatus());
+  EXPECT_THAT(Aborts(),
+              ElementsAre("1.1 from 0: session 1 was reset", "1.0 from 0: session 1 was reset"));
+}
+
 TEST_F(SessionFailuresTest, FailureOfAGenerationThatIsYetToComeCountsForNothing) {
   Fail(1, id_, 3, "boom", 1);
   Fail(1, SessionId(99), 3, "boom");

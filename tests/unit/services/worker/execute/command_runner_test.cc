@@ -55,7 +55,7 @@ class CommandRunnerTest : public testing::Test {
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
   std::shared_ptr<tensor::Arena> arena_;
   std::unique_ptr<BulkServer> bulk_;
-  const module::FunctionTable functions_;
+  const module::FunctionTable functions_{};
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
   Membership membership_;

@@ -15,6 +15,19 @@ namespace {
 using support::Child;
 using testing::HasSubstr;
 
+// Returns kAborted, though its session asks for nothing of the kind.
+class GivesUp final : public module::Function {
+ public:
+  const std::string& name() const override { return name_; }
+  Status Call(const module::CallContext& /*context*/, absl::Span<const registers::Value> /*args*/,
+              registers::Value* /*result*/) override {
+    return Aborted("given up");
+  }
+
+ private:
+  const std::string name_ = "test.give_up";
+};
+
 TEST_F(ExecutorTest, ArgumentsAreNotKeptWhenACallCannotBeMade) {
   OpenSession();
   MakeTensor();
@@ -131,15 +144,12 @@ TEST_F(ExecutorTest, CommandsOfAFailedSessionAreSkippedUntilItsReset) {
 // Else what comes next would be executed with what the function has left half done, while the other
 // ranks have it whole.
 TEST_F(ExecutorTest, AFunctionThatGivesUpBelowTheFailingCommandHasFailedThere) {
+  ASSERT_TRUE(functions_.Add(std::make_shared<GivesUp>()).ok());
   OpenSession();
-  GetFunction("lockstep.sleep");
+  GetFunction("test.give_up");
   executor_->sessions().Abort(
       kSession, {Generation(), 10, control::ErrorOf(Internal("another rank has failed"))});
-  Run([](auto command) {
-    auto call = command.initCall();
-    call.setFunction(kFunction.Packed());
-    call.initArgs(1)[0].setFloat64(3600);
-  });
+  Run([](auto command) { command.initCall().setFunction(kFunction.Packed()); });
   const uint64_t given_up = command_;
   MakeTensor();
   EXPECT_EQ(live(), 0u) << "what comes after it is skipped";
@@ -149,6 +159,22 @@ TEST_F(ExecutorTest, AFunctionThatGivesUpBelowTheFailingCommandHasFailedThere) {
   EXPECT_EQ(session->SkipsFrom(99), given_up);
   EXPECT_EQ(session->next_command, given_up);
   EXPECT_THAT(session->failure().message, HasSubstr("another rank")) << "the first cause";
+}
+
+// The other ranks have executed it, and what follows up to the failing command: so must this one.
+TEST_F(ExecutorTest, AWaitBelowTheFailingCommandIsNotGivenUp) {
+  OpenSession();
+  GetFunction("lockstep.sleep");
+  executor_->sessions().Abort(
+      kSession, {Generation(), 10, control::ErrorOf(Internal("another rank has failed"))});
+  Run([](auto command) {
+    auto call = command.initCall();
+    call.setFunction(kFunction.Packed());
+    call.initArgs(1)[0].setFloat64(0.003);
+  });
+  MakeTensor();
+  EXPECT_EQ(live(), 1u);
+  EXPECT_TRUE(Failure().ok()) << Failure();
 }
 
 TEST_F(ExecutorTest, WorkThatIsGivenUpForAFailureIsNoFailureOfItsOwn) {

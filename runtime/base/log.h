@@ -10,6 +10,8 @@
 // Threads: safe.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -112,26 +114,27 @@ class Limit {
   template <typename... Parts>
   void Warn(const Parts&... parts) {
     int left_out = 0;
-    if (!Take(&left_out)) return;
+    if (!Take(Deadline::Clock::now(), &left_out)) return;
     if (left_out > 0) log::Warn("and ", left_out, " more like the next one, in the last minute");
     log::Warn(parts...);
   }
 
- private:
-  // `left_out`: those of the minute that has just ended.
-  bool Take(int* left_out) {
+  // Whether a line may be written now. `left_out` is set by the first of a minute: how many of the
+  // last one were not written. For Warn(), and for tests.
+  bool Take(Deadline::Clock::time_point now, int* left_out) {
     std::lock_guard lock(mutex_);
-    if (minute_.Expired()) {
-      minute_ = Deadline::After(std::chrono::minutes(1));
-      *left_out = count_ > per_minute_ ? count_ - per_minute_ : 0;
+    if (now >= minute_ends_) {
+      minute_ends_ = now + std::chrono::minutes(1);
+      *left_out = std::max(0, count_ - per_minute_);
       count_ = 0;
     }
     return ++count_ <= per_minute_;
   }
 
+ private:
   const int per_minute_;
   std::mutex mutex_;
-  Deadline minute_ = Deadline::After({});
+  Deadline::Clock::time_point minute_ends_ = Deadline::Clock::time_point::min();
   int count_ = 0;
 };
 

@@ -28,6 +28,9 @@ class UnreadAnswers {
   // The same frames, which count as long as any of their copies lives.
   control::Message Charge(const control::PeerName& client, const control::Message& message);
 
+  // Clients that memory is kept for: never many more than twice those that have something unread.
+  size_t clients() const { return counts_.size(); }
+
  private:
   using Count = std::shared_ptr<std::atomic<size_t>>;
 

@@ -57,6 +57,35 @@ TEST(UnreadAnswersTest, AllTogetherHaveALimit) {
   EXPECT_EQ(unread_answers.CheckRoom("client 3"), OkStatus());
 }
 
+// Names are not used again, so a controller that remembered them all would grow for ever.
+TEST(UnreadAnswersTest, ClientsThatHaveReadAllAreForgotten) {
+  UnreadAnswers unread_answers;
+  const control::Message shared = MessageOf(UnreadAnswers::kMostOfOne + 1);
+  std::vector<control::Message> unread;
+  for (int i = 0; i < 1000; ++i) {
+    const control::Message read = unread_answers.Charge("reads " + std::to_string(i), shared);
+    if (i % 100 == 0) unread.push_back(unread_answers.Charge(std::to_string(i), shared));
+  }
+  EXPECT_LE(unread_answers.clients(), 64u);
+  for (int i = 0; i < 1000; i += 100) {
+    EXPECT_FALSE(unread_answers.CheckRoom(std::to_string(i)).ok()) << "it has not read: " << i;
+  }
+}
+
+// What is still unread is looked through again only when there is twice as much of it.
+TEST(UnreadAnswersTest, ManyThatDoNotReadAreAllRemembered) {
+  UnreadAnswers unread_answers;
+  const control::Message message = MessageOf(1);
+  std::vector<control::Message> unread;
+  for (int i = 0; i < 200; ++i) {
+    unread.push_back(unread_answers.Charge(std::to_string(i), message));
+  }
+  EXPECT_EQ(unread_answers.clients(), 200u);
+  unread.clear();
+  for (int i = 0; i < 200; ++i) unread_answers.Charge("reads " + std::to_string(i), message);
+  EXPECT_LT(unread_answers.clients(), 260u);
+}
+
 TEST(UnreadAnswersTest, FramesMayOutliveIt) {
   control::Message unread;
   {

@@ -148,6 +148,8 @@ std::string DescribeEnvelope(const control::Message& message) {
                         : " command " + std::to_string(reader.getFirstCommand()));
             break;
         }
+        // A worker that has joined takes a message of another epoch than its own for an error.
+        if (reader.getEpoch() == 0) text += " without an epoch";
         return OkStatus();
       });
   if (!read.ok()) text = Message(read);

@@ -16,6 +16,9 @@ NOT_ASKED = {"local", "gpu", "manual"}
 # They take minutes, or the machine for themselves.
 SLOW = {"slow", "exclusive"}
 
+# Without a mutation, everything may have to be built first.
+UNCHANGED_LIMIT_S = 3600.0
+
 KILLED, SURVIVED, NOT_COMPILED, NOT_ANSWERED, UNTESTED = "killed", "SURVIVED", "not compiled", "no answer", "no tests"
 
 
@@ -152,7 +155,7 @@ class Judge:
 
     def _is_sound(self, label: str) -> bool:
         if label not in self._sound:
-            verdict = self._bazel.test([label], self._limit_s)
+            verdict = self._bazel.test([label], UNCHANGED_LIMIT_S)
             if verdict.status == NOT_BUILT:
                 raise Broken(f"{label} is not built from the unchanged sources: {self._bazel.end_of_log()}")
             self._sound[label] = verdict.status == PASSED

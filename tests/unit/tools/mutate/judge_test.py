@@ -58,13 +58,16 @@ class FakeBazel:
         self._with_mutation = with_mutation or {}
         self._without = without or {}
         self.asked = []
+        self.limits = []
+        self.limits_without = []
 
     def tests_of(self, _path):
         return self._tests
 
-    def test(self, labels, _limit_s):
+    def test(self, labels, limit_s):
         with open(self._file, encoding="utf-8") as file:
             is_mutated = file.read() != TEXT
+        (self.limits if is_mutated else self.limits_without).append(limit_s)
         if is_mutated:
             self.asked += labels
         for label in labels:
@@ -123,6 +126,11 @@ class JudgeTest(unittest.TestCase):
         outcome = self.judge(with_mutation={OTHER.label: [Verdict(LATE)]})
         self.assertEqual(outcome.kind, SURVIVED)
         self.assertEqual(outcome.by, f"1 programs of tests passed; the time was over at {OTHER.label}")
+
+    def test_the_limit_is_the_mutations_and_not_that_of_the_first_build(self):
+        self.judge()
+        self.assertLessEqual(max(self.bazel.limits), 60)
+        self.assertGreaterEqual(min(self.bazel.limits_without), 3600)
 
     def test_what_no_test_has_answered_has_not_survived(self):
         self.assertEqual(self.judge(with_mutation={UNIT.label: [Verdict(LATE)]}).kind, NOT_ANSWERED)

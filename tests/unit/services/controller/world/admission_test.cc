@@ -113,16 +113,31 @@ TEST_F(AdmissionTest, WorkerThatLostSightOfTheControllerIsLostAndComesBackLikeAn
 }
 
 TEST_F(AdmissionTest, WorkerThatHasKeptMoreGetsTheRankOfOneThatWaits) {
-  Start();
-  Hello("new", 1);
-  Forget();
-  Hello("old", 1, [](wire::Hello::Builder hello) {
+  for (const Rank rank : {0, 1}) {
+    Start();
+    Hello("new", rank);
+    Forget();
+    Hello("old", rank, [](wire::Hello::Builder hello) {
+      hello.initResume().setWorldSize(2);
+      hello.getResume().setEpoch(400);
+    });
+    EXPECT_THAT(ToWorker("new"), ElementsAre(HasSubstr("refused ALREADY_EXISTS: rank " +
+                                                       std::to_string(rank) + " was given to")));
+    EXPECT_THAT(ToWorker("old"), ElementsAre("wait"));
+  }
+}
+
+TEST_F(AdmissionTest, WorkerThatHasKeptNoMoreThanOneThatWaitsDoesNotGetItsRank) {
+  const auto of_epoch_400 = [](wire::Hello::Builder hello) {
     hello.initResume().setWorldSize(2);
     hello.getResume().setEpoch(400);
-  });
-  EXPECT_THAT(ToWorker("new"),
-              ElementsAre(HasSubstr("refused ALREADY_EXISTS: rank 1 was given to")));
-  EXPECT_THAT(ToWorker("old"), ElementsAre("wait"));
+  };
+  Start();
+  Hello("first", 1, of_epoch_400);
+  Forget();
+  Hello("second", 1, of_epoch_400);
+  EXPECT_THAT(ToWorker("first"), IsEmpty());
+  EXPECT_THAT(ToWorker("second"), ElementsAre(HasSubstr("refused ALREADY_EXISTS: rank 1")));
 }
 
 TEST_F(AdmissionTest, WorkerMayFollowOneThatIsSilentUntilItIsKnownWhetherThatLives) {

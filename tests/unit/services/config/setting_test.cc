@@ -6,6 +6,9 @@
 #include <chrono>
 #include <string>
 
+#include "services/config/problems.h"
+#include "services/config/settings.h"
+
 namespace lockstep::config {
 namespace {
 
@@ -57,6 +60,37 @@ TEST(SettingTest, BoundsOfNumbersAreAllowed) {
   EXPECT_EQ(count, 10u);
   ExpectOutOfBounds(counted, "0", "1 to 10");
   ExpectOutOfBounds(counted, "11", "1 to 10");
+}
+
+TEST(SettingTest, NamesHaveSixtyThreeLettersAtMost) {
+  std::string field;
+  const Setting row = Name("name", field, "doc");
+  EXPECT_EQ(Store(row, std::string(63, 'a')), OkStatus());
+  EXPECT_EQ(Store(row, std::string(64, 'a')).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(field, std::string(63, 'a'));
+}
+
+// A public key may have the letters in it that secret ones begin with.
+TEST(SettingTest, APublicKeyThatLooksAsIfASecretOneWereInItIsTaken) {
+  const std::string key = "lpk_lsk_" + std::string(39, 'A');
+  std::string field;
+  Entry entry;
+  entry.key = "public_key";
+  entry.value.form = RawValue::Form::kScalar;
+  entry.value.items = {key};
+  Problems problems;
+  Apply({entry}, {PublicKeys("public_key", field, "doc")}, "test", problems);
+  EXPECT_EQ(problems.ToStatus(), OkStatus());
+  EXPECT_EQ(field, key);
+}
+
+// Wherever they stand, two letters in each other's place are one mistake, which is all that a word
+// of four may have.
+TEST(SettingTest, LettersInEachOthersPlaceAreOneMistake) {
+  for (const std::string word : {"anme", "nmae", "naem"}) {
+    EXPECT_EQ(Nearest(word, {"jobs", "name"}), "name") << word;
+  }
+  EXPECT_EQ(Nearest("mane", {"jobs", "name"}), "") << "two other letters are two mistakes";
 }
 
 TEST(SettingTest, BoundsOfADurationAreAllowed) {

@@ -122,6 +122,7 @@ bool SessionState::FailFrom(uint64_t command, const control::RemoteError& cause)
   if (failure_.ok()) failure_ = cause;  // the first cause wins
   if (!has_failed()) failed_at_ = Deadline::Clock::now();
   fail_from_.store(command, std::memory_order_release);
+  failed_.notify_all();
   return true;
 }
 
@@ -131,6 +132,11 @@ bool SessionState::Fail(const control::RemoteError& cause) {
   // It may have been a collective, some of which is there.
   AbortOnGpu();
   return is_first;
+}
+
+void SessionState::AwaitFailure(uint64_t command, std::chrono::milliseconds longest) {
+  std::unique_lock lock(mutex_);
+  (void)failed_.wait_for(lock, longest, [&] { return Skips(command); });
 }
 
 void SessionState::Abort(const AbortOrder& abort) {

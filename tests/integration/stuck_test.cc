@@ -139,6 +139,21 @@ TEST_P(StuckTest, CommandsOfOtherSessionsAreNotTakenForOnesOwn) {
   EXPECT_OK(other.SyncAll());
 }
 
+// The receive comes after what failed, and is skipped. The sender hears of that when its receiver
+// is reset, and need not wait for its own deadline.
+TEST_P(StuckTest, AMessageWhoseOtherHalfIsSkippedDoesNotHoldUpAReset) {
+  const DRef tensor = Unwrap(session_->Empty({16}, DType::kFloat32));
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->SendToNextGroup(tensor));
+  (void)Unwrap(session_->Call(Function(*session_, "lockstep.fail"), "on rank 2", 2));
+  const StatusOr<DRef> received = session_->ReceiveFromPreviousGroup();
+  EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("on rank"));
+  const auto began = Deadline::Clock::now();
+  EXPECT_OK(session_->Reset());
+  EXPECT_LT(Deadline::Clock::now() - began, 20s);
+  EXPECT_OK(session_->SyncAll());
+}
+
 class HalfAMessageTest : public StuckTest {
  protected:
   ClusterOptions OwnOptions() override {

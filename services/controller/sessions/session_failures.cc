@@ -87,9 +87,8 @@ void SessionFailures::NoticeLostBatches(SessionEntry& session, uint64_t next_com
                                " were lost on their way: the connection was broken for a moment")));
 }
 
-// A collective ends for want of a rank that waits itself, and begins no command before its own
-// deadline. Where that one waits for the other half of a message, no other rank will tell it of a
-// failure: that half comes after the collective that has failed, and is not executed any more.
+// A collective ends for want of a rank that waits itself. Where that one waits for the other half
+// of a message, which comes after the collective, the message is why both wait in vain.
 control::RemoteError SessionFailures::CauseOf(const SessionEntry& session,
                                               const control::RemoteError& error) const {
   const bool is_for_want =

@@ -163,7 +163,7 @@ class WantOfARankTest : public PartsFixture {
   SessionId id_;
 };
 
-// It said that rank 0 had not come to the allreduce, and a reset waited for rank 0's own deadline.
+// It said that rank 0 had not come to the allreduce.
 TEST_F(WantOfARankTest, TheMessageThatTheOtherRankWaitsInIsTheCause) {
   FailForWant();
   EXPECT_THAT(ToClient("c"),

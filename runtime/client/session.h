@@ -14,8 +14,9 @@
 // rank that failed first, with its rank, command number and function in the message) until Reset().
 // Registers written before the failure keep their values. Other sessions notice nothing.
 // kFailedPrecondition: the session is closed, or was moved to another Session; or a send has no
-// receive yet, or a receive no send (see SendToNextGroup). kDeadlineExceeded: a wait was longer than
-// allowed. kUnavailable: the controller or a worker is lost; AwaitWorkers() tells how to go on.
+// receive yet, or a receive no send (see SendToNextGroup). kDeadlineExceeded: a wait was longer
+// than allowed. kUnavailable: the controller or a worker is lost; AwaitWorkers() tells how to go
+// on.
 //
 // Threads: safe; the order of commands of several threads is the order in which their calls take
 // the session's lock.

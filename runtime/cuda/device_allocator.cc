@@ -32,7 +32,7 @@ class DeviceAllocator::DeviceStorage final : public tensor::Storage {
 
 StatusOr<std::shared_ptr<DeviceAllocator>> DeviceAllocator::Create(
     std::shared_ptr<StreamPair> streams, DeviceMemoryOptions options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(auto pool, streams->gpu().NewPool());
+  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<MemoryPool> pool, streams->gpu().NewPool());
   return std::shared_ptr<DeviceAllocator>(
       new DeviceAllocator(std::move(streams), std::move(pool), std::move(options)));
 }

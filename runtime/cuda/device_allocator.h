@@ -43,6 +43,9 @@ class DeviceAllocator final : public tensor::Allocator,
   // Hands out the same memory, but none of the region.
   std::shared_ptr<tensor::Allocator> BesideRegion();
 
+  // Where the memory comes from, for what works beside tensors: it counts as none of theirs.
+  const std::shared_ptr<MemoryPool>& pool() const { return pool_; }
+
   // Gives back to the GPU what is free now, for others.
   void Trim();
 
@@ -54,7 +57,7 @@ class DeviceAllocator final : public tensor::Allocator,
  private:
   class DeviceStorage;
 
-  DeviceAllocator(std::shared_ptr<StreamPair> streams, std::unique_ptr<MemoryPool> pool,
+  DeviceAllocator(std::shared_ptr<StreamPair> streams, std::shared_ptr<MemoryPool> pool,
                   DeviceMemoryOptions options)
       : streams_(std::move(streams)), pool_(std::move(pool)), options_(std::move(options)) {}
   class Beside;
@@ -69,7 +72,7 @@ class DeviceAllocator final : public tensor::Allocator,
   void Count(size_t size_bytes);
 
   const std::shared_ptr<StreamPair> streams_;
-  const std::unique_ptr<MemoryPool> pool_;
+  const std::shared_ptr<MemoryPool> pool_;
   const DeviceMemoryOptions options_;
   std::shared_ptr<Region> region_;
   mutable std::mutex mutex_;  // guards what follows

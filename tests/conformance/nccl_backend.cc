@@ -75,7 +75,7 @@ StatusOr<GpuRank> ConnectGpu(int rank, int gpu_index, const std::vector<std::str
   LOCKSTEP_ASSIGN_OR_RETURN(self.streams, cuda::StreamPair::Create(gpu));
   LOCKSTEP_ASSIGN_OR_RETURN(auto allocator, cuda::DeviceAllocator::Create(self.streams));
   self.allocator = std::make_shared<KnowingAllocator>(allocator);
-  LOCKSTEP_ASSIGN_OR_RETURN(auto copier, cuda::HostCopier::Create(gpu));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto copier, cuda::HostCopier::Create(gpu, allocator->pool()));
   self.copies = std::make_unique<GpuCopies>(*self.streams, std::move(copier));
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
                             ConnectCpus(rank, names, &self.arena));

@@ -27,6 +27,7 @@ namespace lockstep::cuda {
   X(cuCtxSetCurrent)               \
   X(cuStreamCreateWithPriority)    \
   X(cuStreamDestroy)               \
+  X(cuStreamQuery)                 \
   X(cuStreamWaitEvent)             \
   X(cuEventCreate)                 \
   X(cuEventDestroy)                \

@@ -243,6 +243,11 @@ CUresult cuStreamDestroy(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamQuery(CUstream stream) {
+  RETURN_IF_STICKY();
+  return stream->work.IsIdle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   RETURN_IF_STICKY();
   stream->work.Add(

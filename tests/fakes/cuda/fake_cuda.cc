@@ -19,9 +19,11 @@
 
 // What CUDA only declares.
 struct CUstream_st {
+  const int device;
   lockstep::fake_cuda::Stream work;
 };
 struct CUevent_st {
+  const int device;
   // Streams may still come to one that was destroyed.
   std::shared_ptr<lockstep::fake_cuda::Event> event =
       std::make_shared<lockstep::fake_cuda::Event>();
@@ -128,6 +130,10 @@ using namespace lockstep::fake_cuda;
 
 #define RETURN_IF_STICKY() \
   if (Sticky() != CUDA_SUCCESS) return Sticky()
+// What CUDA says to a thread for which no GPU is current.
+#define RETURN_IF_UNBOUND() \
+  RETURN_IF_STICKY();       \
+  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT
 
 extern "C" {
 
@@ -140,6 +146,11 @@ void* fake_cuda_host_view(const void* address) {
     if (gpu->memory.Contains(address)) return gpu->memory.HostView(address);
   }
   return const_cast<void*>(address);
+}
+
+int fake_cuda_current_device() { return current_context == nullptr ? -1 : current_context->device; }
+int fake_cuda_device_of_stream(const void* stream) {
+  return static_cast<const CUstream_st*>(stream)->device;
 }
 
 void* fake_cuda_allocate(size_t size_bytes) {
@@ -172,6 +183,9 @@ CUresult cuGetErrorName(CUresult error, const char** name) {
       return CUDA_SUCCESS;
     case CUDA_ERROR_ILLEGAL_ADDRESS:
       *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
+      return CUDA_SUCCESS;
+    case CUDA_ERROR_INVALID_CONTEXT:
+      *name = "CUDA_ERROR_INVALID_CONTEXT";
       return CUDA_SUCCESS;
     case CUDA_ERROR_NO_DEVICE:
       *name = "CUDA_ERROR_NO_DEVICE";
@@ -232,9 +246,8 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 }
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
-  RETURN_IF_STICKY();
-  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *stream = new CUstream_st;
+  RETURN_IF_UNBOUND();
+  *stream = new CUstream_st{current_context->device, {}};
   return CUDA_SUCCESS;
 }
 
@@ -256,8 +269,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned) {
-  RETURN_IF_STICKY();
-  *event = new CUevent_st;
+  RETURN_IF_UNBOUND();
+  *event = new CUevent_st{current_context->device};
   return CUDA_SUCCESS;
 }
 
@@ -268,6 +281,7 @@ CUresult cuEventDestroy(CUevent event) {
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   RETURN_IF_STICKY();
+  if (event->device != stream->device) return CUDA_ERROR_INVALID_HANDLE;
   stream->work.Add(
       [held = event->event, recording = event->event->Record()] { held->Happen(recording); });
   return CUDA_SUCCESS;
@@ -280,6 +294,7 @@ CUresult cuEventQuery(CUevent event) {
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   RETURN_IF_STICKY();
+  if (start->device != end->device) return CUDA_ERROR_INVALID_HANDLE;
   if (!start->event->IsDone() || !end->event->IsDone()) return CUDA_ERROR_NOT_READY;
   *milliseconds =
       std::chrono::duration<float, std::milli>(end->event->when() - start->event->when()).count();
@@ -287,8 +302,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
 }
 
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  RETURN_IF_STICKY();
-  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  RETURN_IF_UNBOUND();
   const Memory& memory = Gpus()[static_cast<size_t>(current_context->device)]->memory;
   *total_bytes = memory.size_bytes();
   *free_bytes = memory.size_bytes() - memory.allocated_bytes();
@@ -296,7 +310,7 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return *address == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -326,14 +340,14 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) { return Sticky(); }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   void* const memory = Gpus()[static_cast<size_t>(pool->device)]->memory.Allocate(bytes);
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   stream->work.Add([=] {
     for (const auto& gpu : Gpus()) gpu->memory.Free(reinterpret_cast<void*>(address));
   });
@@ -350,7 +364,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 }
 
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   CUDA_MEMCPY2D copy = *given;
   auto* const to = reinterpret_cast<void*>(copy.dstDevice);
   auto* const from = reinterpret_cast<void*>(copy.srcDevice);
@@ -363,7 +377,7 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   static CUmod_st loaded;
   *module = &loaded;
   return CUDA_SUCCESS;
@@ -393,7 +407,9 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
 
 CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
                         unsigned, unsigned, CUstream stream, void** parameters, void**) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
+  // Unlike copies, which may go into a stream of another GPU.
+  if (stream->device != current_context->device) return CUDA_ERROR_INVALID_HANDLE;
   const auto* const kernel = reinterpret_cast<const FakeKernel*>(function);
   stream->work.Add([kernel, words = Translated(parameters[0], kernel->parameter_bytes)] {
     kernel->run(words.data());

@@ -1,6 +1,7 @@
 #include "runtime/cuda/gpu.h"
 
 #include <numeric>
+#include <thread>
 
 #include "tests/unit/runtime/cuda/gpu_under_test.h"
 
@@ -68,6 +69,18 @@ TEST_F(GpuTest, EventsTellOrderAndTime) {
   const auto time = (*second)->Since(**first);
   ASSERT_TRUE(time.ok()) << time.status();
   EXPECT_GT(time->count(), 0);
+}
+
+TEST_F(GpuTest, AThreadThatIsNotBoundCannotUseIt) {
+  const auto memory = Allocate(8);
+  std::thread([&] {
+    const Status copied = streams_->compute().Copy(memory->data(), memory->data(), 4);
+    EXPECT_EQ(copied.code(), StatusCode::kInternal);
+    EXPECT_NE(Message(copied).find("CUDA_ERROR_INVALID_CONTEXT"), std::string::npos) << copied;
+    EXPECT_TRUE(gpu_->Bind().ok());
+    EXPECT_TRUE(streams_->compute().Copy(memory->data(), memory->data(), 4).ok());
+  }).join();
+  EXPECT_TRUE(gpu_->Loss().ok()) << "a call that is refused loses nothing";
 }
 
 TEST_F(GpuTest, KernelsThatAreNotThereAreErrors) {

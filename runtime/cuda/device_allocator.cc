@@ -120,9 +120,22 @@ void DeviceAllocator::Release(const tensor::Storage& storage) {
   if (!status.ok()) log::Debug("device memory is not given back: ", Message(status));
 }
 
-void DeviceAllocator::Trim() {
-  const Status trimmed = pool_->Trim(0);
-  if (!trimmed.ok()) log::Debug("free memory is not given back: ", Message(trimmed));
+void DeviceAllocator::MakeRoom(size_t wanted_bytes) {
+  const auto has_room = [&] {
+    const StatusOr<MemoryInfo> memory = streams_->gpu().Memory();
+    return memory.ok() && memory->free_bytes >= wanted_bytes;
+  };
+  if (has_room()) return;
+  Status made = pool_->Trim(0);
+  if (made.ok() && !has_room() && KeepsMore()) made = Collect();
+  if (!made.ok()) log::Debug("free memory is not given back: ", Message(made));
+}
+
+bool DeviceAllocator::KeepsMore() const {
+  const StatusOr<size_t> reserved = pool_->ReservedBytes();
+  const size_t in_region = region_ == nullptr ? 0 : region_->live_bytes();
+  std::lock_guard lock(mutex_);
+  return reserved.ok() && *reserved + in_region > live_bytes_;
 }
 
 Status DeviceAllocator::Collect() {

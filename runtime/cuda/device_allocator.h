@@ -46,8 +46,10 @@ class DeviceAllocator final : public tensor::Allocator,
   // Where the memory comes from, for what works beside tensors: it counts as none of theirs.
   const std::shared_ptr<MemoryPool>& pool() const { return pool_; }
 
-  // Gives back to the GPU what is free now, for others.
-  void Trim();
+  // For libraries that allocate by themselves: where the GPU has less than this free, gives back to
+  // it what tensors do not use. If that is not enough, waits for what is under way to free its
+  // memory, some seconds at most.
+  void MakeRoom(size_t wanted_bytes);
 
   // When there is none left, waits for what is under way to free its memory, some seconds at most,
   // before it says kResourceExhausted.
@@ -67,6 +69,8 @@ class DeviceAllocator final : public tensor::Allocator,
   void Release(const tensor::Storage& storage);
   // Waits for both streams, and gives what is free back to the GPU.
   Status Collect();
+  // True if the pool has more than tensors have: it is free, or some work has yet to let go of it.
+  bool KeepsMore() const;
   Status Exhausted(size_t size_bytes, const std::string& reason) const;
   bool IsWithinLimit(size_t size_bytes) const;
   void Count(size_t size_bytes);

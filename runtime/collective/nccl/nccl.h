@@ -36,8 +36,8 @@ struct Options {
   std::shared_ptr<cuda::StreamPair> streams;
   // Memory of that GPU, for what operations work in; none of it is registered.
   std::shared_ptr<tensor::Allocator> allocator;
-  // Called before NCCL allocates memory of its own: gives back what `allocator` keeps. May be
-  // empty.
+  // Called before NCCL may allocate memory of its own, which it does with a communicator's first
+  // uses, too: gives back what `allocator` keeps. May be empty.
   std::function<void()> make_room = {};
   // What all communicators register; may be null.
   std::shared_ptr<RegisteredMemory> registered = nullptr;

@@ -1,5 +1,7 @@
 #include "runtime/collective/nccl/nccl_communicator.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -110,8 +112,22 @@ StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Make(
                                             *std::move(handle));
 }
 
+bool NcclCommunicator::IsFirstOfItsKind(const char* what, size_t size_bytes, Rank peer) {
+  const uint64_t bit = uint64_t{1} << (peer >= 0 ? peer % 64 : std::bit_width(size_bytes) % 64);
+  auto done = std::find_if(kinds_done_.begin(), kinds_done_.end(),
+                           [&](const auto& kind) { return kind.first == what; });
+  if (done == kinds_done_.end()) done = kinds_done_.insert(done, {what, 0});
+  if ((done->second & bit) != 0) [[likely]]
+    return false;
+  done->second |= bit;
+  return true;
+}
+
 Status NcclCommunicator::Post(const char* what, absl::Span<const MemoryRange> memory,
-                              Deadline deadline, const Calls& calls) {
+                              Deadline deadline, const Calls& calls, Rank peer) {
+  if (resources_->make_room && IsFirstOfItsKind(what, memory.front().size_bytes, peer)) {
+    resources_->make_room();
+  }
   const auto post = [&]() -> Status {
     cuda::StreamPair& streams = *resources_->streams;
     LOCKSTEP_RETURN_IF_ERROR(streams.BeginCommunication());
@@ -300,14 +316,16 @@ Status NcclCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, 
       Agree({.kind = Kind::kGather, .dtype = send.dtype, .root = static_cast<uint16_t>(root)},
             total, counts, deadline));
   if (total == 0) return OkStatus();
-  return Post("ncclGather", {{RangeOf(send), RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                if (nccl.gather != nullptr && AreEven(counts)) {
-                  return nccl.gather(send.data, recv.data, RangeOf(send).size_bytes, ncclUint8,
-                                     root, comm, stream);
-                }
-                return Exchange(nccl, comm, stream, {OnlyFor(root, size(), RangeOf(send)), parts});
-              });
+  return Post(
+      "ncclGather", {{RangeOf(send), RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        if (nccl.gather != nullptr && AreEven(counts)) {
+          return nccl.gather(send.data, recv.data, RangeOf(send).size_bytes, ncclUint8, root, comm,
+                             stream);
+        }
+        return Exchange(nccl, comm, stream, {OnlyFor(root, size(), RangeOf(send)), parts});
+      },
+      root);
 }
 
 Status NcclCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
@@ -319,14 +337,16 @@ Status NcclCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts,
       Agree({.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
             total, counts, deadline));
   if (total == 0) return OkStatus();
-  return Post("ncclScatter", {{RangeOf(send), RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                if (nccl.scatter != nullptr && AreEven(counts)) {
-                  return nccl.scatter(send.data, recv.data, RangeOf(recv).size_bytes, ncclUint8,
-                                      root, comm, stream);
-                }
-                return Exchange(nccl, comm, stream, {parts, OnlyFor(root, size(), RangeOf(recv))});
-              });
+  return Post(
+      "ncclScatter", {{RangeOf(send), RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        if (nccl.scatter != nullptr && AreEven(counts)) {
+          return nccl.scatter(send.data, recv.data, RangeOf(recv).size_bytes, ncclUint8, root, comm,
+                              stream);
+        }
+        return Exchange(nccl, comm, stream, {parts, OnlyFor(root, size(), RangeOf(recv))});
+      },
+      root);
 }
 
 Status NcclCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
@@ -350,21 +370,23 @@ Status NcclCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer
 Status NcclCommunicator::DoSend(ConstBuffer send, Rank to, Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(Keep(agreement_.AgreeOnMessages(send, to, {}, -1, deadline)));
   if (send.count == 0) return OkStatus();
-  return Post("ncclSend", {{RangeOf(send)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                return nccl.ncclSend(send.data, RangeOf(send).size_bytes, ncclUint8, to, comm,
-                                     stream);
-              });
+  return Post(
+      "ncclSend", {{RangeOf(send)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        return nccl.ncclSend(send.data, RangeOf(send).size_bytes, ncclUint8, to, comm, stream);
+      },
+      to);
 }
 
 Status NcclCommunicator::DoRecv(Buffer recv, Rank from, Deadline deadline) {
   LOCKSTEP_RETURN_IF_ERROR(Keep(agreement_.AgreeOnMessages({}, -1, recv, from, deadline)));
   if (recv.count == 0) return OkStatus();
-  return Post("ncclRecv", {{RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                return nccl.ncclRecv(recv.data, RangeOf(recv).size_bytes, ncclUint8, from, comm,
-                                     stream);
-              });
+  return Post(
+      "ncclRecv", {{RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        return nccl.ncclRecv(recv.data, RangeOf(recv).size_bytes, ncclUint8, from, comm, stream);
+      },
+      from);
 }
 
 Status NcclCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
@@ -375,10 +397,12 @@ Status NcclCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank
   Parts parts{std::vector<MemoryRange>(ranks), std::vector<MemoryRange>(ranks)};
   parts.send[static_cast<size_t>(to)] = RangeOf(send);
   parts.recv[static_cast<size_t>(from)] = RangeOf(recv);
-  return Post("ncclSend and ncclRecv", {{RangeOf(send), RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                return Exchange(nccl, comm, stream, parts);
-              });
+  return Post(
+      "ncclSend and ncclRecv", {{RangeOf(send), RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        return Exchange(nccl, comm, stream, parts);
+      },
+      to);
 }
 
 }  // namespace lockstep::collective::nccl

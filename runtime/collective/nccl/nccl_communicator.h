@@ -3,11 +3,13 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -100,9 +102,14 @@ class NcclCommunicator final : public DeviceCommunicator {
   Status Fail(const Status& failure);
 
   // Puts what `calls` calls into the communication stream: it works on this memory. The ranks have
-  // agreed.
+  // agreed. `what` is a literal, of the operation's own. `peer`: the rank that it is an operation
+  // with, if with one.
   Status Post(const char* what, absl::Span<const MemoryRange> memory, Deadline deadline,
-              const Calls& calls);
+              const Calls& calls, Rank peer = -1);
+  // NCCL connects ranks, and allocates what that takes, with the first use of each of its
+  // algorithms, which it chooses by the operation and the size, and with the first message to a
+  // peer. True for what may be the first of its kind.
+  bool IsFirstOfItsKind(const char* what, size_t size_bytes, Rank peer);
 
   // Sends and receives of bytes as one group: part r goes to, or comes from, rank r; empty ones are
   // left out.
@@ -124,6 +131,8 @@ class NcclCommunicator final : public DeviceCommunicator {
   const std::shared_ptr<Communicator> host_;
   const std::shared_ptr<Handle> handle_;
   CallAgreement agreement_{*host_};
+  // What was done, by operation: a bit for each power of two of bytes, or for peers.
+  std::vector<std::pair<const char*, uint64_t>> kinds_done_;
   Status failure_;
   std::atomic<bool> is_given_up_{false};
   std::mutex mutex_;  // guards what follows

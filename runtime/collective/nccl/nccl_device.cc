@@ -17,6 +17,9 @@
 namespace lockstep::collective::nccl {
 namespace {
 
+// What NCCL may take at a time: buffers for each channel and peer, and for each algorithm.
+constexpr size_t kRoomForNccl = size_t{1} << 30;
+
 DeviceFacts FactsOf(const cuda::GpuFacts& gpu, const std::string& nccl_version) {
   DeviceFacts facts;
   facts.index = gpu.index;
@@ -128,7 +131,7 @@ class NcclDevice final : public Accelerator {
     options->streams = streams_;
     options->allocator = allocator_->BesideRegion();
     options->registered = registered_;
-    options->make_room = [allocator = allocator_] { allocator->Trim(); };
+    options->make_room = [allocator = allocator_] { allocator->MakeRoom(kRoomForNccl); };
   }
 
  private:

@@ -3,11 +3,13 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -28,8 +30,13 @@ struct CUevent_st {
   std::shared_ptr<lockstep::fake_cuda::Event> event =
       std::make_shared<lockstep::fake_cuda::Event>();
 };
+// Keeps what is freed, for its own use, until it is trimmed.
 struct CUmemPoolHandle_st {
-  int device;
+  const int device;
+  std::mutex mutex = {};  // guards what follows
+  size_t live_bytes = 0;
+  size_t reserved_bytes = 0;
+  std::map<void*, size_t> live = {};
 };
 struct CUctx_st {
   int device;
@@ -51,6 +58,30 @@ size_t Setting(const char* name, size_t otherwise) {
 struct Gpu {
   explicit Gpu(int number)
       : memory(Setting("FAKE_CUDA_MEMORY_MIB", 256) << 20), context{number}, pool{number} {}
+
+  // Bytes that nothing has: the pool's are not free, in use or not.
+  size_t FreeBytes() {
+    std::lock_guard lock(pool.mutex);
+    return memory.size_bytes() - memory.allocated_bytes() - (pool.reserved_bytes - pool.live_bytes);
+  }
+  void* AllocateFromPool(size_t size_bytes) {
+    std::lock_guard lock(pool.mutex);
+    void* const address = memory.Allocate(size_bytes);
+    if (address == nullptr) return nullptr;
+    pool.live[address] = size_bytes;
+    pool.live_bytes += size_bytes;
+    pool.reserved_bytes = std::max(pool.reserved_bytes, pool.live_bytes);
+    return address;
+  }
+  void FreeToPool(void* address) {
+    std::lock_guard lock(pool.mutex);
+    const auto found = pool.live.find(address);
+    if (found == pool.live.end()) return;
+    pool.live_bytes -= found->second;
+    pool.live.erase(found);
+    memory.Free(address);
+  }
+
   Memory memory;
   CUctx_st context;
   CUmemPoolHandle_st pool;
@@ -155,7 +186,8 @@ int fake_cuda_device_of_stream(const void* stream) {
 
 void* fake_cuda_allocate(size_t size_bytes) {
   if (current_context == nullptr) return nullptr;
-  return Gpus()[static_cast<size_t>(current_context->device)]->memory.Allocate(size_bytes);
+  Gpu& gpu = *Gpus()[static_cast<size_t>(current_context->device)];
+  return size_bytes <= gpu.FreeBytes() ? gpu.memory.Allocate(size_bytes) : nullptr;
 }
 void fake_cuda_free(void* address) {
   for (const auto& gpu : Gpus()) gpu->memory.Free(address);
@@ -303,9 +335,9 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
 
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   RETURN_IF_UNBOUND();
-  const Memory& memory = Gpus()[static_cast<size_t>(current_context->device)]->memory;
-  *total_bytes = memory.size_bytes();
-  *free_bytes = memory.size_bytes() - memory.allocated_bytes();
+  Gpu& gpu = *Gpus()[static_cast<size_t>(current_context->device)];
+  *total_bytes = gpu.memory.size_bytes();
+  *free_bytes = gpu.FreeBytes();
   return CUDA_SUCCESS;
 }
 
@@ -332,16 +364,22 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) { retur
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   RETURN_IF_STICKY();
   if (attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<cuuint64_t*>(value) =
-      Gpus()[static_cast<size_t>(pool->device)]->memory.allocated_bytes();
+  std::lock_guard lock(pool->mutex);
+  *static_cast<cuuint64_t*>(value) = pool->reserved_bytes;
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) { return Sticky(); }
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes) {
+  RETURN_IF_STICKY();
+  std::lock_guard lock(pool->mutex);
+  pool->reserved_bytes =
+      std::min(pool->reserved_bytes, std::max<size_t>(pool->live_bytes, keep_bytes));
+  return CUDA_SUCCESS;
+}
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream) {
   RETURN_IF_UNBOUND();
-  void* const memory = Gpus()[static_cast<size_t>(pool->device)]->memory.Allocate(bytes);
+  void* const memory = Gpus()[static_cast<size_t>(pool->device)]->AllocateFromPool(bytes);
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -349,7 +387,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPoo
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   RETURN_IF_UNBOUND();
   stream->work.Add([=] {
-    for (const auto& gpu : Gpus()) gpu->memory.Free(reinterpret_cast<void*>(address));
+    for (const auto& gpu : Gpus()) gpu->FreeToPool(reinterpret_cast<void*>(address));
   });
   return CUDA_SUCCESS;
 }

@@ -3,7 +3,8 @@
 //
 // It is made to find mistakes, not to be quick. What a stream is given is done later, by a thread
 // of its own. Device memory cannot be touched by the host: code that does gets a segmentation
-// fault, as with a GPU. Freed memory is overwritten when the stream comes to it. After an error
+// fault, as with a GPU. Freed memory is overwritten when the stream comes to it; the pool keeps it
+// until it is trimmed, and others do not get it. After an error
 // that loses the context every call fails. A thread for which no GPU is current cannot launch,
 // copy, allocate or make anything (CUDA_ERROR_INVALID_CONTEXT); a launch into a stream of another
 // GPU than the current one, or an event of another than the stream's, is CUDA_ERROR_INVALID_HANDLE.

@@ -34,6 +34,8 @@ void NoteRegistration(void* memory, int more) {
   registrations[memory] += more;
 }
 std::atomic<int> allreduces_of_registered{0};
+constexpr size_t kBufferBytes = size_t{1} << 20;
+thread_local std::string last_error;
 
 std::byte* View(const void* address) {
   return static_cast<std::byte*>(fake_cuda_host_view(address));
@@ -101,6 +103,9 @@ struct ncclComm {
   std::mutex begun_mutex = {};
   std::vector<Submission> begun = {};
   int questions_left = 0;
+  // What it works in: allocated with the first collective.
+  void* buffer = nullptr;
+  ncclResult_t failure = ncclSuccess;
 
   // As NCCL, which refuses every use of a communicator that is not through with the last one.
   bool IsReady() {
@@ -271,7 +276,7 @@ ncclResult_t ncclGetVersion(int* version) {
 const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclSuccess ? "no error" : "an error of the fake";
 }
-const char* ncclGetLastError(ncclComm_t) { return ""; }
+const char* ncclGetLastError(ncclComm_t) { return last_error.c_str(); }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::random_device random;
@@ -308,6 +313,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   --live;
+  if (comm->buffer != nullptr) fake_cuda_free(comm->buffer);
   delete comm;
   return ncclSuccess;
 }
@@ -333,6 +339,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = static_cast<ncclResult_t>(async_error.load());
+  if (*state == ncclSuccess) *state = comm->failure;
   const bool is_behind =
       !comm->meeting->AllAreHere() ||
       (comm->is_closing && (comm->outstanding->Any() || !comm->meeting->IsFlushed()));
@@ -342,6 +349,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     if (*state == ncclSuccess && !comm->begun.empty()) {
       if (--comm->questions_left > 0) {
         *state = ncclInProgress;
+      } else if (comm->buffer == nullptr &&
+                 (comm->buffer = fake_cuda_allocate(kBufferBytes)) == nullptr) {
+        last_error = "Failed to CUDA calloc " + std::to_string(kBufferBytes) + " bytes";
+        comm->begun.clear();
+        *state = comm->failure = ncclUnhandledCudaError;
       } else {
         Submit(std::exchange(comm->begun, {}));
       }

@@ -112,6 +112,8 @@ struct DeviceReport {
   // Memory that is registered with the library of collectives.
   size_t registered_bytes = 0;
   size_t registered_live_bytes = 0;
+  // With other devices, by the library of collectives: the world's, and those of sessions.
+  int communicators = 0;
   StreamWaits waits;
   bool is_monitored = false;   // what follows is not known without
   std::string driver_version;  // "580.65.06"

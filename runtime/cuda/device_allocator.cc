@@ -120,14 +120,14 @@ void DeviceAllocator::Release(const tensor::Storage& storage) {
   if (!status.ok()) log::Debug("device memory is not given back: ", Message(status));
 }
 
-void DeviceAllocator::MakeRoom(size_t wanted_bytes) {
-  const auto has_room = [&] {
+void DeviceAllocator::MakeRoom(size_t wanted_bytes, size_t least_bytes) {
+  const auto has = [&](size_t bytes) {
     const StatusOr<MemoryInfo> memory = streams_->gpu().Memory();
-    return memory.ok() && memory->free_bytes >= wanted_bytes;
+    return memory.ok() && memory->free_bytes >= bytes;
   };
-  if (has_room()) return;
+  if (has(wanted_bytes)) return;
   Status made = pool_->Trim(0);
-  if (made.ok() && !has_room() && KeepsMore()) made = Collect();
+  if (made.ok() && !has(least_bytes) && KeepsMore()) made = Collect();
   if (!made.ok()) log::Debug("free memory is not given back: ", Message(made));
 }
 

@@ -46,10 +46,10 @@ class DeviceAllocator final : public tensor::Allocator,
   // Where the memory comes from, for what works beside tensors: it counts as none of theirs.
   const std::shared_ptr<MemoryPool>& pool() const { return pool_; }
 
-  // For libraries that allocate by themselves: where the GPU has less than this free, gives back to
-  // it what tensors do not use. If that is not enough, waits for what is under way to free its
-  // memory, some seconds at most.
-  void MakeRoom(size_t wanted_bytes);
+  // For libraries that allocate by themselves: where the GPU has less than `wanted_bytes` free,
+  // gives back to it what tensors do not use. Where it has less than `least_bytes` even then, waits
+  // for what is under way to free its memory, some seconds at most.
+  void MakeRoom(size_t wanted_bytes, size_t least_bytes);
 
   // When there is none left, waits for what is under way to free its memory, some seconds at most,
   // before it says kResourceExhausted.

@@ -91,7 +91,8 @@ StatusOr<GpuRank> ConnectGpu(int rank, int gpu_index, const std::vector<std::str
     LOCKSTEP_RETURN_IF_ERROR(streams->communication().Record(*event));
     return cuda::Await(*event, {deadline}, "an operation");
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(auto comm, world->Over(host, Patience()));
+  auto comm = world->Over(host);
+  LOCKSTEP_RETURN_IF_ERROR(comm->Connect(Patience()));
   self.comm = std::make_unique<Finishing>(std::move(comm), self.allocator, finish);
   return self;
 }

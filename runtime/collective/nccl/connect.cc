@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -64,7 +65,7 @@ void TellTopology(const Library& nccl, absl::Span<const Rank> members,
 
 // Rank 0's unique id travels by the rendezvous, which is the controller's and keeps secrets.
 StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Library& nccl,
-                                             Deadline deadline,
+                                             std::shared_ptr<void> slot, Deadline deadline,
                                              const std::atomic<bool>* cancelled) {
   const Rank rank = options.host->rank();
   ncclUniqueId id{};
@@ -83,32 +84,27 @@ StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Libra
   std::memcpy(id.internal, ids[0].data(), sizeof id.internal);
   LOCKSTEP_RETURN_IF_ERROR(options.streams->gpu().Bind());
   return Handle::Init(nccl, options.streams->gpu().shared_from_this(), id, rank,
-                      options.host->size(), deadline, cancelled);
+                      options.host->size(), deadline, cancelled, std::move(slot));
 }
 
 class NcclWorld final : public DeviceWorld {
  public:
   // `resources` are null if this rank has no GPU, `handle` if not all have one.
-  NcclWorld(std::shared_ptr<CommunicatorResources> resources, std::unique_ptr<Handle> handle,
+  NcclWorld(std::shared_ptr<CommunicatorResources> resources, std::shared_ptr<Handle> handle,
             std::vector<Rank> members, std::vector<Rank> without_gpu)
       : resources_(std::move(resources)),
         handle_(std::move(handle)),
         members_(std::move(members)),
         without_gpu_(std::move(without_gpu)) {}
 
-  StatusOr<std::unique_ptr<DeviceCommunicator>> Over(std::shared_ptr<Communicator> host,
-                                                     Deadline deadline,
-                                                     const std::atomic<bool>* cancelled) override {
+  std::unique_ptr<DeviceCommunicator> Over(std::shared_ptr<Communicator> host) override {
     const absl::Span<const Rank> ranks = host->members();
-    if (WithoutDevice(ranks).has_value()) return std::unique_ptr<DeviceCommunicator>();
+    if (WithoutDevice(ranks).has_value()) return nullptr;
     const bool is_whole = std::equal(ranks.begin(), ranks.end(), members_.begin(), members_.end());
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        std::unique_ptr<DeviceCommunicator> made,
-        NcclCommunicator::Make(resources_, host, is_whole ? handle_.get() : nullptr, deadline,
-                               cancelled));
+    std::unique_ptr<DeviceCommunicator> made = std::make_unique<NcclCommunicator>(
+        resources_, host, is_whole ? handle_ : std::shared_ptr<Handle>());
     if (resources_->registered == nullptr) return made;
-    return std::unique_ptr<DeviceCommunicator>(
-        std::make_unique<StagingCommunicator>(resources_, std::move(host), std::move(made)));
+    return std::make_unique<StagingCommunicator>(resources_, std::move(host), std::move(made));
   }
 
   void Abandon() override {
@@ -124,7 +120,7 @@ class NcclWorld final : public DeviceWorld {
 
  private:
   const std::shared_ptr<CommunicatorResources> resources_;
-  const std::unique_ptr<Handle> handle_;
+  const std::shared_ptr<Handle> handle_;
   const std::vector<Rank> members_;
   const std::vector<Rank> without_gpu_;
 };
@@ -163,16 +159,20 @@ StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline 
     if (gpus[i].id.empty()) without_gpu.push_back(members[i]);
   }
   std::shared_ptr<CommunicatorResources> resources;
-  std::unique_ptr<Handle> handle;
+  std::shared_ptr<Handle> handle;
   if (has_gpu) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Library* const nccl, LoadLibrary(options.library));
     const auto gpu = options.streams->gpu().shared_from_this();
     resources.reset(new CommunicatorResources{*nccl, options.streams, options.allocator,
-                                              options.registered, options.make_room, false,
-                                              cuda::Elements(gpu)});
+                                              options.registered, options.make_room, options.slots,
+                                              false, cuda::Elements(gpu)});
+    if (resources->slots == nullptr) {
+      resources->slots = std::make_shared<CommunicatorSlots>(std::numeric_limits<int>::max());
+    }
     if (options.make_room) options.make_room();
     if (without_gpu.empty()) {
-      LOCKSTEP_ASSIGN_OR_RETURN(handle, ConnectAll(options, *nccl, deadline, cancelled));
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          handle, ConnectAll(options, *nccl, resources->slots->TakeAnyway(), deadline, cancelled));
       if (options.host->rank() == 0) TellTopology(*nccl, members, gpus);
     }
   }

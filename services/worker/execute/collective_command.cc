@@ -100,6 +100,9 @@ Status CollectiveCall::Execute() {
   // In a message, only who sends or receives it has a part.
   const bool is_message = command_.getKind() >= wire::CollectiveKind::TRANSFER;
   if (!is_message) facts_.backend = comm_->backend();
+  if (is_message && connected->gpus != nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(connected->gpus->Connect(deadline()));
+  }
   switch (command_.getKind()) {
     case wire::CollectiveKind::ALL_REDUCE:
       return AllReduce();

@@ -42,9 +42,6 @@ class NcclCommunicatorTest : public testing::Test {
     std::unique_ptr<DeviceWorld> world;
 
     tensor::Allocator& allocator() const { return device->processor().allocator(); }
-    StatusOr<std::unique_ptr<DeviceCommunicator>> Over() const {
-      return world->Over(host, Enough(), nullptr);
-    }
     // Of the GPU, that no allocator has.
     size_t FreeBytes() const {
       return cuda::OpenGpu(device->facts().index).value()->Memory()->free_bytes;
@@ -66,6 +63,7 @@ class NcclCommunicatorTest : public testing::Test {
       self.host = *shm::Connect(cpus, Enough());
       DeviceOptions device;
       device.index = rank;
+      device.max_communicators = MostOf(rank);
       self.device = *OpenDevice(device);
       Options options;
       UseDevice(*self.device, &options);
@@ -81,6 +79,8 @@ class NcclCommunicatorTest : public testing::Test {
     EXPECT_TRUE(AwaitEndings(Enough()));
     EXPECT_EQ(fake_nccl_live_communicators(), 0);
   }
+
+  virtual int MostOf(int) const { return 100; }
 
   // At the same time, each on a thread that uses its GPU.
   void OnEachRank(const std::function<void(int rank, Member& self)>& body) {
@@ -108,22 +108,91 @@ class NcclCommunicatorTest : public testing::Test {
   std::array<Member, kRanks> members_;
 };
 
+TEST_F(NcclCommunicatorTest, WhatNeedsNoGpuNeedsNoCommunicatorOfNccl) {
+  EXPECT_EQ(fake_nccl_live_communicators(), kRanks) << "the world's";
+  OnEachRank([&](int, Member& self) {
+    const auto communicator = self.world->Over(self.host);
+    EXPECT_TRUE(communicator->Barrier(Enough()).ok());
+    EXPECT_TRUE(communicator->AgreeOnHostMemory("allreduce", Enough()).ok());
+    EXPECT_TRUE(self.host->Barrier(Enough()).ok());
+    EXPECT_EQ(fake_nccl_live_communicators(), kRanks);
+    EXPECT_TRUE(self.host->Barrier(Enough()).ok());
+    EXPECT_TRUE(AllReduce(self, *communicator).ok());
+    EXPECT_EQ(fake_nccl_live_communicators(), 2 * kRanks);
+    EXPECT_TRUE(self.host->Barrier(Enough()).ok());
+  });
+}
+
+// Only two ranks know where a message's data lies: all connect before the first.
+TEST_F(NcclCommunicatorTest, MessagesTakeThatAllHaveConnected) {
+  OnEachRank([&](int rank, Member& self) {
+    const auto communicator = self.world->Over(self.host);
+    EXPECT_EQ(communicator->connection(), nullptr);
+    ASSERT_TRUE(communicator->Connect(Enough()).ok());
+    EXPECT_NE(communicator->connection(), nullptr);
+    const auto memory = *self.allocator().Allocate(16);
+    const Buffer numbers{memory->data(), 4, DType::kInt32};
+    const Status moved = rank == 0 ? communicator->Send(numbers, 1, Enough())
+                                   : communicator->Recv(numbers, 0, Enough());
+    EXPECT_TRUE(moved.ok()) << moved;
+    EXPECT_TRUE(self.host->Barrier(Enough()).ok());
+  });
+}
+
+class FewNcclCommunicatorsTest : public NcclCommunicatorTest {
+ protected:
+  // The world's, and one more on rank 1.
+  int MostOf(int rank) const override { return rank == 1 ? 2 : 10; }
+};
+
+TEST_F(FewNcclCommunicatorsTest, OneTooManyIsRefusedOnAllRanksAndNamesTheLimit) {
+  OnEachRank([&](int, Member& self) {
+    auto first = self.world->Over(self.host);
+    EXPECT_TRUE(AllReduce(self, *first).ok());
+    const auto second = self.world->Over(self.host);
+    const Status refused = second->Connect(Enough());
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
+    for (const char* part : {"rank 1 has as many", "max_gpu_communicators"}) {
+      EXPECT_NE(Message(refused).find(part), std::string::npos) << refused;
+    }
+    EXPECT_EQ(second->connection(), nullptr);
+    EXPECT_TRUE(AllReduce(self, *first).ok()) << "it goes on";
+    EXPECT_TRUE(self.host->Barrier(Enough()).ok());
+    // One that ends makes room for another.
+    first.reset();
+    EXPECT_TRUE(AllReduce(self, *self.world->Over(self.host)).ok());
+    EXPECT_TRUE(self.host->Barrier(Enough()).ok());
+  });
+}
+
+TEST_F(NcclCommunicatorTest, AnAbortWhileItConnectsEndsThat) {
+  OnEachRank([&](int rank, Member& self) {
+    if (rank == 1) return;
+    const auto communicator = self.world->Over(self.host);
+    std::thread aborter([&] {
+      std::this_thread::sleep_for(20ms);
+      communicator->Abort(Aborted("by the test"));
+    });
+    const Status ended = AllReduce(self, *communicator);
+    aborter.join();
+    EXPECT_NE(Message(ended).find("by the test"), std::string::npos) << ended;
+  });
+}
+
 // NCCL allocates with the first collective, long after it was connected.
 TEST_F(NcclCommunicatorTest, AFirstCollectiveFindsTheMemoryThatTensorsNoLongerUse) {
   OnEachRank([&](int, Member& self) {
-    const auto communicator = self.Over();
-    ASSERT_TRUE(communicator.ok()) << communicator.status();
+    const auto communicator = self.world->Over(self.host);
     // The pool keeps it when it is freed.
     ASSERT_TRUE(self.allocator().Allocate(self.FreeBytes() - 1000).ok());
-    const Status summed = AllReduce(self, **communicator);
+    const Status summed = AllReduce(self, *communicator);
     EXPECT_TRUE(summed.ok()) << summed;
   });
 }
 
 TEST_F(NcclCommunicatorTest, AFirstCollectiveWaitsForMemoryThatIsOnItsWayBack) {
   OnEachRank([&](int, Member& self) {
-    const auto communicator = self.Over();
-    ASSERT_TRUE(communicator.ok()) << communicator.status();
+    const auto communicator = self.world->Over(self.host);
     auto* const stream = self.device->compute_stream();
     fake_cuda::Gate kernel(stream);
     ASSERT_TRUE(self.allocator().Allocate(self.FreeBytes() - 1000).ok());
@@ -131,24 +200,42 @@ TEST_F(NcclCommunicatorTest, AFirstCollectiveWaitsForMemoryThatIsOnItsWayBack) {
       std::this_thread::sleep_for(20ms);
       kernel.Open();
     });
-    const Status summed = AllReduce(self, **communicator);
+    const Status summed = AllReduce(self, *communicator);
     opener.join();
     EXPECT_TRUE(summed.ok()) << summed;
   });
 }
 
+// A GPU that is half full is no reason to wait.
+TEST_F(NcclCommunicatorTest, AFirstCollectiveDoesNotWaitForAKernelWhereThereIsMemory) {
+  OnEachRank([&](int, Member& self) {
+    const auto communicator = self.world->Over(self.host);
+    fake_cuda::Gate kernel(self.device->compute_stream());
+    ASSERT_TRUE(self.allocator().Allocate(self.FreeBytes() / 2).ok());
+    const auto began = Deadline::Clock::now();
+    EXPECT_TRUE(AllReduce(self, *communicator).ok());
+    EXPECT_LT(Deadline::Clock::now() - began, 4s);
+    kernel.Open();
+    EXPECT_TRUE(self.host->Barrier(Enough()).ok());
+    // The gate outlives the stream's coming to it.
+    self.device->processor().SetWaitLimit({Enough()});
+    int number = 0;
+    const auto memory = *self.allocator().Allocate(4);
+    EXPECT_TRUE(self.device->processor().ToHost(&number, memory->data(), 4).ok());
+  });
+}
+
 TEST_F(NcclCommunicatorTest, NoMemoryForNcclIsResourceExhaustedAndSaysWhatToDo) {
   OnEachRank([&](int, Member& self) {
-    const auto communicator = self.Over();
-    ASSERT_TRUE(communicator.ok()) << communicator.status();
+    const auto communicator = self.world->Over(self.host);
     const auto held = self.allocator().Allocate(self.FreeBytes() - kMiB / 2);
     ASSERT_TRUE(held.ok()) << held.status();
-    const Status refused = AllReduce(self, **communicator);
+    const Status refused = AllReduce(self, *communicator);
     EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
     for (const char* part : {"ncclAllReduce", "1048576 bytes", "device_memory_bytes"}) {
       EXPECT_NE(Message(refused).find(part), std::string::npos) << refused;
     }
-    (*communicator)->Abort(refused);
+    communicator->Abort(refused);
   });
 }
 

@@ -1,13 +1,16 @@
 #include "runtime/client/endpoint_check.h"
 
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "absl/cleanup/cleanup.h"
 #include "runtime/control/local_address.h"
@@ -42,16 +45,49 @@ Status CheckSocket(const std::string& path) {
   return no_answer("no process listens at the socket ", path, "; the one that made it has ended");
 }
 
-Status CheckName(const std::string& host) {
+// Whether `fd` has `events` soon: for this host's own network and for others near it.
+bool Comes(int fd, short events) {
+  constexpr int kPatienceMillis = 300;
+  pollfd set{fd, events, 0};
+  return poll(&set, 1, kPatienceMillis) == 1;
+}
+
+// Connects to `address`, and sees whether the listener answers a request of HTTP. A listener of
+// ZeroMQ begins by itself.
+bool SpeaksHttp(const addrinfo& address) {
+  constexpr std::string_view kRequest = "HEAD / HTTP/1.0\r\n\r\n";
+  constexpr std::string_view kAnswer = "HTTP/";
+  const int fd = socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  if (connect(fd, address.ai_addr, address.ai_addrlen) != 0 &&
+      (errno != EINPROGRESS || !Comes(fd, POLLOUT))) {
+    return false;
+  }
+  if (!Comes(fd, POLLIN) && send(fd, kRequest.data(), kRequest.size(), MSG_NOSIGNAL) !=
+                                static_cast<ssize_t>(kRequest.size())) {
+    return false;
+  }
+  std::array<char, kAnswer.size()> begin{};
+  return Comes(fd, POLLIN) &&
+         recv(fd, begin.data(), begin.size(), 0) == static_cast<ssize_t>(begin.size()) &&
+         std::string_view(begin.data(), begin.size()) == kAnswer;
+}
+
+Status CheckTcp(const std::string& endpoint, const std::string& host) {
+  const std::string port = endpoint.substr(endpoint.rfind(':') + 1);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (error == 0) {
-    freeaddrinfo(found);
-    return OkStatus();
+  const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) {
+    return InvalidArgument("the host name \"", host,
+                           "\" cannot be resolved: ", gai_strerror(error));
   }
-  return InvalidArgument("the host name \"", host, "\" cannot be resolved: ", gai_strerror(error));
+  const absl::Cleanup free_them = [found] { freeaddrinfo(found); };
+  if (!SpeaksHttp(*found)) return OkStatus();
+  return InvalidArgument("an HTTP server answers at ", endpoint,
+                         ", not a controller's client port; is it where metrics are read?");
 }
 
 }  // namespace
@@ -63,7 +99,7 @@ Status CheckEndpoint(const std::string& endpoint) {
     return path.empty() || path[0] == '@' || path[0] == '*' ? OkStatus() : CheckSocket(path);
   }
   const std::string host = control::HostOf(endpoint);
-  return host.empty() ? OkStatus() : CheckName(host);
+  return host.empty() ? OkStatus() : CheckTcp(endpoint, host);
 }
 
 }  // namespace lockstep::client

@@ -9,8 +9,9 @@
 namespace lockstep::client {
 
 // kUnavailable: an ipc:// path at which there is no socket, or one on which no process listens;
-// kInvalidArgument: a tcp:// host name that cannot be resolved. OK: nothing is known to be wrong.
-// Resolving a name may take as long as the system's resolver does.
+// kInvalidArgument: a tcp:// host name that cannot be resolved, or a port at which HTTP is spoken.
+// OK: nothing is known to be wrong. Takes up to a second, and to resolve a name as long as the
+// system's resolver does.
 Status CheckEndpoint(const std::string& endpoint);
 
 }  // namespace lockstep::client

@@ -33,7 +33,12 @@ class RecoveryCliTest : public CliTest {
   size_t CountSessions() { return RunJson({"sessions"}).size(); }
   // A program that keeps all ranks busy for long, in a session that the cluster knows.
   StatusOr<ChildProcess> RunForLong(const std::string& log) {
-    StatusOr<ChildProcess> run = Spawn({"call", "lockstep.sleep", "60.0"}, log);
+    return RunForLong({"call", "lockstep.sleep", "60.0"}, log);
+  }
+  // `arguments` are such a program's.
+  StatusOr<ChildProcess> RunForLong(const std::vector<std::string>& arguments,
+                                    const std::string& log) {
+    StatusOr<ChildProcess> run = Spawn(arguments, log);
     EXPECT_TRUE(Eventually([&] {
       const json why = RunJson({"why"});
       return !why["culprits"].empty() && why["culprits"][0]["doing"]["what"] == "lockstep.sleep";
@@ -119,6 +124,25 @@ TEST_F(RecoveryCliTest, InterruptedCallLeavesNoRankBusy) {
   const Deadline soon = Deadline::After(5s);
   while (CountSessions() > 0 && !soon.Expired()) std::this_thread::sleep_for(20ms);
   EXPECT_EQ(CountSessions(), 0u);
+}
+
+TEST_F(RecoveryCliTest, SecondInterruptOfAProgramEndsItThoughTheControllerDoesNotAnswer) {
+  const json up = RunJson({"up", "--detach", "--workers", "2"});
+  const std::string program = WriteProgram("steps:\n  - {call: lockstep.sleep, args: [60.0]}\n");
+  const std::string log = NewLog();
+  StatusOr<ChildProcess> run = RunForLong({"run", program}, log);
+  ASSERT_TRUE(run.ok()) << run.status();
+  kill(up["controller_pid"], SIGSTOP);
+  run->Signal(SIGINT);
+  EXPECT_TRUE(Eventually(
+      [&] { return ReadFile(log).find("^C again leaves it to its lease") != std::string::npos; }));
+  run->Signal(SIGINT);
+  const auto ended = run->Wait(Deadline::After(5s));
+  kill(up["controller_pid"], SIGCONT);
+  ASSERT_TRUE(ended.ok()) << ended.status() << ReadFile(log);
+  EXPECT_EQ(ended->signal, SIGINT);
+  // The first one was heard in the end, or else the session's process is seen to be gone.
+  EXPECT_TRUE(Eventually([&] { return CountSessions() == 0; }));
 }
 
 TEST_F(RecoveryCliTest, OneSessionCanBeEnded) {

@@ -2,16 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/controller_query.h"
+#include "runtime/control/zmq/zmq_channel.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/files.h"
 
@@ -63,6 +68,54 @@ TEST(EndpointCheckTest, ANameThatCannotBeResolvedIsNamed) {
   EXPECT_EQ(CheckEndpoint("tcp://[::1]:7000"), OkStatus());
   EXPECT_EQ(CheckEndpoint("inproc://anything"), OkStatus());
   EXPECT_EQ(CheckEndpoint("ipc://@abstract"), OkStatus());
+}
+
+// Answers one request as the port does where metrics are read.
+class HttpServer {
+ public:
+  HttpServer() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(fd_, 1), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    endpoint_ = "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    thread_ = std::thread([this] {
+      const int client = accept(fd_, nullptr, nullptr);
+      std::array<char, 100> request{};
+      const std::string_view answer = "HTTP/1.1 404 Not Found\r\n\r\n";
+      EXPECT_GT(recv(client, request.data(), request.size(), 0), 0);
+      EXPECT_GT(send(client, answer.data(), answer.size(), MSG_NOSIGNAL), 0);
+      close(client);
+    });
+  }
+  ~HttpServer() {
+    thread_.join();
+    close(fd_);
+  }
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  const int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::string endpoint_;
+  std::thread thread_;
+};
+
+TEST(EndpointCheckTest, APortAtWhichMetricsAreReadIsNamed) {
+  const HttpServer server;
+  const Status status = CheckEndpoint(server.endpoint());
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(status)),
+              HasSubstr("an HTTP server answers at " + server.endpoint()));
+}
+
+TEST(EndpointCheckTest, AListenerOfZeroMqIsNotBlamed) {
+  const auto context = control::ZmqContext::Create();
+  const auto server = control::ZmqListen(context, "tcp://127.0.0.1:*");
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_EQ(CheckEndpoint((*server)->endpoint()), OkStatus());
 }
 
 // It took the whole patience, and only asked whether the controller runs.

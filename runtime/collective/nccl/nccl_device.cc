@@ -27,6 +27,7 @@ DeviceFacts FactsOf(const cuda::GpuFacts& gpu, const std::string& nccl_version) 
   facts.index = gpu.index;
   facts.name = gpu.name;
   facts.bus_id = gpu.bus_id;
+  facts.uuid = gpu.uuid;
   facts.capability = std::to_string(gpu.major) + "." + std::to_string(gpu.minor);
   facts.driver_api = cuda::CudaVersionText(gpu.driver_version);
   facts.collectives_library = nccl_version;

@@ -1,6 +1,8 @@
 #include "tests/fakes/cuda/fake_cuda.h"
 
 #include <cuda.h>
+// As drivers before 12.8 have it, which later headers call _v2.
+#undef cuEventElapsedTime
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -250,8 +252,14 @@ CUresult cuDeviceGetName(char* name, int size, CUdevice) {
 }
 
 CUresult cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
-  std::strncpy(id, ("0000:0" + std::to_string(device) + ":00.0").c_str(),
-               static_cast<size_t>(size));
+  const int whole = device / static_cast<int>(Setting("FAKE_CUDA_SLICES", 1));
+  std::strncpy(id, ("0000:0" + std::to_string(whole) + ":00.0").c_str(), static_cast<size_t>(size));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  std::memset(uuid->bytes, 0xab, sizeof uuid->bytes);
+  uuid->bytes[15] = static_cast<char>(device);
   return CUDA_SUCCESS;
 }
 

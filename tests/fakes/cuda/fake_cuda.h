@@ -9,7 +9,8 @@
 // copy, allocate or make anything (CUDA_ERROR_INVALID_CONTEXT); a launch into a stream of another
 // GPU than the current one, or an event of another than the stream's, is CUDA_ERROR_INVALID_HANDLE.
 //
-// It has as many GPUs as $FAKE_CUDA_DEVICES says (8), with $FAKE_CUDA_MEMORY_MIB each (256).
+// It has as many GPUs as $FAKE_CUDA_DEVICES says (8), with $FAKE_CUDA_MEMORY_MIB each (256). With
+// $FAKE_CUDA_SLICES (1) so many of them, one after the other, are slices (MIG) of one GPU.
 // Programs that load libcuda.so.1 find it by LD_LIBRARY_PATH, or because they are linked with it.
 #pragma once
 

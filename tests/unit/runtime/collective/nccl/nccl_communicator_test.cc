@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <random>
@@ -177,6 +178,32 @@ TEST_F(NcclCommunicatorTest, AnAbortWhileItConnectsEndsThat) {
     aborter.join();
     EXPECT_NE(Message(ended).find("by the test"), std::string::npos) << ended;
   });
+}
+
+// Before 2.30 NCCL takes them for one GPU.
+TEST_F(NcclCommunicatorTest, SlicesOfAGpuConnectWhereNcclTellsThemApart) {
+  setenv("FAKE_CUDA_SLICES", "2", 1);
+  for (Member& member : members_) member.device = nullptr;
+  OnEachRank([&](int rank, Member& self) {
+    DeviceOptions device;
+    device.index = rank;
+    self.device = *OpenDevice(device);
+    Options options;
+    UseDevice(*self.device, &options);
+    options.host = self.host.get();
+    options.rendezvous = std::make_shared<FolderRendezvous>(folder_.path(), rank);
+    options.key = 7;
+    const auto world = Connect(options, Enough());
+    if (Version() >= "2.30") {
+      EXPECT_TRUE(world.ok()) << world.status();
+      return;
+    }
+    EXPECT_EQ(world.status().code(), StatusCode::kFailedPrecondition) << world.status();
+    for (const char* part : {"ranks 0 and 1 have slices", "0000:00:00.0", "2.30"}) {
+      EXPECT_NE(Message(world.status()).find(part), std::string::npos) << world.status();
+    }
+  });
+  unsetenv("FAKE_CUDA_SLICES");
 }
 
 // NCCL allocates with the first collective, long after it was connected.

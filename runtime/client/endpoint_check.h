@@ -2,6 +2,7 @@
 // comes, because a controller may be starting meanwhile.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "runtime/base/status.h"
@@ -10,8 +11,9 @@ namespace lockstep::client {
 
 // kUnavailable: an ipc:// path at which there is no socket, or one on which no process listens;
 // kInvalidArgument: a tcp:// host name that cannot be resolved, or a port at which HTTP is spoken.
-// OK: nothing is known to be wrong. Takes up to a second, and to resolve a name as long as the
-// system's resolver does.
-Status CheckEndpoint(const std::string& endpoint);
+// OK: nothing is known to be wrong. A listener that is silent is waited for as long as `patience`
+// for each of two steps; to resolve a name takes as long as the system's resolver does.
+Status CheckEndpoint(const std::string& endpoint,
+                     std::chrono::milliseconds patience = std::chrono::milliseconds(500));
 
 }  // namespace lockstep::client

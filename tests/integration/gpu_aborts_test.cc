@@ -5,7 +5,9 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/client/admin.h"
 #include "tests/integration/gpu_fixture.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::testing {
 namespace {
@@ -29,6 +31,36 @@ class GpuAbortsTest : public GpuFixture {
     (void)Unwrap(session_->Call(Kernel("spin_on"), Ones({4}), rank, 2));
   }
   void LetGo() { (void)Unwrap(session_->Call(Kernel("let_go"))); }
+  WorkerActivity ActivityOf(Rank rank) {
+    return Unwrap(GetClusterStatus(cluster_->address(), support::kLong))
+        .workers[static_cast<size_t>(rank)]
+        .activity;
+  }
+  template <typename IsSo>
+  void AwaitThat(Rank rank, IsSo is_so) {
+    const Deadline deadline = Deadline::After(support::kLong);
+    while (!is_so(ActivityOf(rank))) {
+      ASSERT_FALSE(deadline.Expired()) << "rank " << rank << " is in " << ActivityOf(rank).what;
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+  // Rank 1 executes nothing of the session before this one is reset.
+  Session HoldUpRankOne() {
+    Session other = Open(*cluster_);
+    (void)Unwrap(other.Call(Function(other, "lockstep.sleep"), 3600.0, 1));
+    EXPECT_OK(other.Flush());
+    AwaitThat(1, [](const WorkerActivity& activity) { return activity.what == "lockstep.sleep"; });
+    return other;
+  }
+  // Ranks 0 and 2 have begun everything that was issued; rank 3 need not wait in any of it.
+  void AwaitThatRanksZeroAndTwoHaveBegunAll() {
+    EXPECT_OK(session_->Sync(3));
+    // All that rank 3 has executed but the sync.
+    const uint64_t all = ActivityOf(3).launched - 1;
+    for (const Rank rank : {0, 2}) {
+      AwaitThat(rank, [&](const WorkerActivity& activity) { return activity.launched >= all; });
+    }
+  }
   // Resetting waits for no GPU.
   void ResetQuickly() {
     const auto began = Deadline::Clock::now();
@@ -79,11 +111,14 @@ TEST_P(GpuAbortsTest, OnlyWhatComesAfterTheFailureIsCutOff) {
   const std::vector<Rank> without_one = {0, 2};
   const DRef before =
       Unwrap(session_->AllReduce(Ones({10}), Reduction::kSum, {.team = without_one}));
-  // While rank 1 has yet to fail.
-  (void)Unwrap(session_->Call(Function("lockstep.sleep"), 0.5, 1));
+  Session held_up = HoldUpRankOne();
   (void)Unwrap(session_->Call(Function("lockstep.fail"), "enough", 1));
   const DRef after =
       Unwrap(session_->AllReduce(Ones({10}), Reduction::kSum, {.team = without_one}));
+  // Once this has begun, the collective before it is on the GPU.
+  (void)Call("lockstep.nop");
+  AwaitThatRanksZeroAndTwoHaveBegunAll();
+  EXPECT_OK(held_up.Reset());
   EXPECT_THAT(FailureOfSync(), HasSubstr("enough"));
   ResetQuickly();
   LetGo();
@@ -161,12 +196,17 @@ TEST_P(GpuAbortsTest, HostMemoryIsNotFilledWithWhatWasCutOff) {
   const std::vector<Rank> without_one = {0, 2};
   const DRef host = Call("lockstep.full", Shape{10}, 7.0, DType::kFloat32, "cpu");
   const DRef mine = Ones({10});
-  EXPECT_OK(session_->Flush());
-  (void)Unwrap(session_->Call(Function("lockstep.sleep"), 0.5, 1));
+  Session held_up = HoldUpRankOne();
   (void)Unwrap(session_->Call(Function("lockstep.fail"), "enough", 1));
   (void)Unwrap(
       session_->AllReduce(mine, Reduction::kSum, {.team = without_one, .destination = mine}));
+  (void)Call("lockstep.nop");
+  AwaitThatRanksZeroAndTwoHaveBegunAll();
   (void)Unwrap(session_->Call(Function("lockstep.copy"), mine, host));
+  EXPECT_OK(session_->Flush());
+  // Ranks 0 and 2 wait in the copy by then, or skip it.
+  std::this_thread::sleep_for(100ms);
+  EXPECT_OK(held_up.Reset());
   EXPECT_THAT(FailureOfSync(), HasSubstr("enough"));
   ResetQuickly();
   LetGo();

@@ -19,6 +19,7 @@
 #include "runtime/control/zmq/zmq_channel.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/files.h"
+#include "tests/support/patience.h"
 
 namespace lockstep::client {
 namespace {
@@ -84,6 +85,7 @@ class HttpServer {
     endpoint_ = "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
     thread_ = std::thread([this] {
       const int client = accept(fd_, nullptr, nullptr);
+      if (client < 0) return;
       std::array<char, 100> request{};
       const std::string_view answer = "HTTP/1.1 404 Not Found\r\n\r\n";
       EXPECT_GT(recv(client, request.data(), request.size(), 0), 0);
@@ -92,6 +94,7 @@ class HttpServer {
     });
   }
   ~HttpServer() {
+    shutdown(fd_, SHUT_RDWR);
     thread_.join();
     close(fd_);
   }
@@ -105,7 +108,7 @@ class HttpServer {
 
 TEST(EndpointCheckTest, APortAtWhichMetricsAreReadIsNamed) {
   const HttpServer server;
-  const Status status = CheckEndpoint(server.endpoint());
+  const Status status = CheckEndpoint(server.endpoint(), support::kLong);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Message(status)),
               HasSubstr("an HTTP server answers at " + server.endpoint()));

@@ -101,7 +101,12 @@ Status CollectiveCall::Execute() {
     return InvalidArgument("the root ", command_.getRoot(), " is not among the ", members.size(),
                            " ranks of the collective");
   }
-  if (!IsMessage(command_.getKind())) facts_.backend = comm_->backend();
+  const bool is_message = IsMessage(command_.getKind());
+  if (!is_message) facts_.backend = comm_->backend();
+  // In a message, only who sends or receives it has a part.
+  if (is_message && connected->gpus != nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(connected->gpus->Connect(deadline()));
+  }
   switch (command_.getKind()) {
     case wire::CollectiveKind::ALL_REDUCE:
       return AllReduce();

@@ -231,24 +231,12 @@ StatusOr<const Communicators*> SessionState::CommunicatorsOf(const TeamName& nam
   const uint64_t tag = TagOf(id(), generation_.load(std::memory_order_relaxed), entry->serial);
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<collective::Communicator> cpus,
                             world.cpus->Split(members, tag, deadline, &cancelled_));
-  // From here on an abort reaches it: connecting the GPUs takes it.
-  const auto keep = [&](std::unique_ptr<collective::DeviceCommunicator> gpus) {
-    std::lock_guard lock(mutex_);
-    entry->communicators = {cpus, std::move(gpus)};
-    // One that came meanwhile has not seen them.
-    if (cancelled_.load(std::memory_order_relaxed)) AbortHosts();
-  };
-  keep(nullptr);
-  if (world.gpus == nullptr) return &entry->communicators;
-  auto gpus = world.gpus->Over(cpus, deadline, &cancelled_);
-  if (!gpus.ok()) {
-    // The next call makes both again.
-    Communicators given_up;
-    std::lock_guard lock(mutex_);
-    std::swap(given_up, entry->communicators);
-    return gpus.status();
-  }
-  keep(*std::move(gpus));
+  std::unique_ptr<collective::DeviceCommunicator> gpus;
+  if (world.gpus != nullptr) gpus = world.gpus->Over(cpus);
+  std::lock_guard lock(mutex_);
+  entry->communicators = {std::move(cpus), std::move(gpus)};
+  // An abort that came meanwhile has not seen them.
+  if (cancelled_.load(std::memory_order_relaxed)) AbortHosts();
   return &entry->communicators;
 }
 

@@ -13,9 +13,10 @@
 // aborted on all ranks, and every call and every wait returns the *first cause* (the error of the
 // rank that failed first, with its rank, command number and function in the message) until Reset().
 // Registers written before the failure keep their values. Other sessions notice nothing.
-// kFailedPrecondition: the session is closed, or was moved to another Session. kDeadlineExceeded: a
-// wait was longer than allowed. kUnavailable: the controller or a worker is lost; AwaitWorkers()
-// tells how to go on.
+// kFailedPrecondition: the session is closed, or was moved to another Session; or a send has no
+// receive yet, or a receive no send (see SendToNextGroup). kDeadlineExceeded: a wait was longer
+// than allowed. kUnavailable: the controller or a worker is lost; AwaitWorkers() tells how to go
+// on.
 //
 // Threads: safe; the order of commands of several threads is the order in which their calls take
 // the session's lock.
@@ -121,7 +122,7 @@ class Session {
   // One that was moved from answers kFailedPrecondition to every call; its facts are 0 or empty.
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
-  // Closes the session, ignoring errors.
+  // Closes the session, ignoring errors; resets it before if a send has no receive.
   ~Session();
 
   SessionId id() const;
@@ -192,7 +193,10 @@ class Session {
   StatusOr<DRef> Transfer(const DRef& source, Rank from, Rank to,
                           const CollectiveOptions& options = {});
   // Each rank sends to the same place in the next group; the last group sends nothing. To be paired
-  // with ReceiveFromPreviousGroup, in which the first group receives nothing.
+  // with ReceiveFromPreviousGroup, in which the first group receives nothing. The halves are paired
+  // in order, and each waits on its rank for the other: until both are issued, kFailedPrecondition
+  // from a collective that needs both ends of a pair, and from a call of the thread that issued the
+  // one half that would wait for such a rank. The message names the pair; nothing has failed.
   Status SendToNextGroup(const DRef& source);
   StatusOr<DRef> ReceiveFromPreviousGroup(const CollectiveOptions& options = {});
   // Worker-0 sends, `to` receives.
@@ -250,7 +254,8 @@ class Session {
   std::string ticket() const;
   // Leaves the session to a client that attaches within `keep_for`; waits for what was issued.
   // Registers without names are freed then. Every later call is kFailedPrecondition.
-  // kFailedPrecondition: the session was opened without keep_for.
+  // kFailedPrecondition: the session was opened without keep_for, or has sent what it does not
+  // receive (see SendToNextGroup).
   Status Detach();
   // Takes over a session that has no client (any more): one that was detached, or whose client is
   // silent for longer than its lease; then it has failed, and works again after Reset(). Of
@@ -261,6 +266,8 @@ class Session {
                                   std::shared_ptr<control::ZmqContext> context);
 
   // Frees all registers on all workers. Every later call is kFailedPrecondition.
+  // kFailedPrecondition: it has sent what it does not receive, or the other way round, and stays
+  // open; see SendToNextGroup.
   Status Close();
 
  private:

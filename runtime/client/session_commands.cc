@@ -221,9 +221,10 @@ StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
       for (unsigned i = 0; i < team.size(); ++i) team.set(i, options.team[i]);
     }
   };
-  if (makes) return core.IssueNaming(write);
-  LOCKSTEP_RETURN_IF_ERROR(core.Issue(
-      [&](wire::Command::Builder command) { write(command, options.destination.id()); }));
+  const OperationUse use{call.kind, options.in_group, options.team, call.root, call.peer};
+  if (makes) return core.IssueOperationNaming(use, write);
+  LOCKSTEP_RETURN_IF_ERROR(core.IssueOperation(
+      use, [&](wire::Command::Builder command) { write(command, options.destination.id()); }));
   return options.destination;
 }
 

@@ -42,7 +42,7 @@ struct CollectiveCall {
 
 // Returns the register of the result: the destination of `options`, or a new one. kInvalidArgument
 // for DRefs of other sessions, ranks that there are not, or a root that takes no part; the errors
-// of SessionCore::Issue().
+// of SessionCore::IssueOperation().
 StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
                                const CollectiveOptions& options);
 

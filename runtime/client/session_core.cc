@@ -34,6 +34,7 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout,
       names_(RegisterNames::Continue(link_->facts().id, link_->start().register_generations)),
       recorder_(link_->facts().id),
       batch_(*link_, *names_, recorder_),
+      unpaired_(link_->facts().num_workers, link_->facts().num_groups),
       input_(mutex_, *link_),
       next_request_(RandomNumber() >> 16) {
   // The latest of each place first: what is older names nothing any more.
@@ -51,6 +52,12 @@ SessionCore::SessionCore(std::unique_ptr<Link> link, milliseconds timeout,
 }
 
 SessionCore::~SessionCore() {
+  {
+    std::unique_lock lock(mutex_);
+    // Ranks that wait for the other half would hold up all sessions until the collective_timeout.
+    const bool holds_up = !closed_ && !unpaired_.IsEmpty() && Usable().ok();
+    if (holds_up) (void)ResetWithin(lock, std::min(timeout_, kLongestClose));
+  }
   (void)Close();
   named_.clear();
   names_->Unref();
@@ -192,8 +199,7 @@ bool SessionCore::WorkerZeroIsIdle(Generation generation) {
 
 Status SessionCore::Look() {
   std::unique_lock lock(mutex_);
-  link_->Drain();
-  return CheckUsable(lock);
+  return LookAgain(lock);
 }
 
 Status SessionCore::Flush() {
@@ -308,21 +314,26 @@ Status SessionCore::AwaitWorkers(milliseconds timeout) {
 
 Status SessionCore::Reset() {
   std::unique_lock lock(mutex_);
+  return ResetWithin(lock, timeout_);
+}
+
+Status SessionCore::ResetWithin(std::unique_lock<std::mutex>& lock, milliseconds timeout) {
   if (closed_) return FailedPrecondition("the session is closed");
   LOCKSTEP_RETURN_IF_ERROR(link_->Lost());
   // What was collected belongs to the work that ends, but names dropped there must still be freed.
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   const Generation generation(link_->generation().value + 1);
   link_->StartGeneration(generation);
+  unpaired_.Clear();
   const Status answered =
-      AskController(lock, timeout_, [&](wire::ClientMessage::Builder message, RequestId request) {
+      AskController(lock, timeout, [&](wire::ClientMessage::Builder message, RequestId request) {
         auto reset = message.initResetSession();
         reset.setSession(facts().id.value);
         reset.setGeneration(generation.value);
         reset.setNextCommand(batch_.next_command());
         reset.setSentBytes(link_->flow().sent());
         reset.setRequest(request.value);
-        reset.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+        reset.setTimeoutMillis(static_cast<uint64_t>(timeout.count()));
       });
   // It may have been lost, or refused: then the workers skip what comes in that generation.
   link_->EndReset(generation, answered);
@@ -332,6 +343,7 @@ Status SessionCore::Reset() {
 Status SessionCore::Name(const DRef& ref, const std::string& name) {
   std::unique_lock lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
+  LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, -1));
   // Whoever finds the name finds the register as it is now.
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   LOCKSTEP_RETURN_IF_ERROR(
@@ -367,6 +379,7 @@ std::string SessionCore::Ticket() {
 Status SessionCore::Detach() {
   std::unique_lock lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
+  LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckEnd());
   LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
   // What another thread would issue from here on could reach nobody.
   closed_ = true;
@@ -388,6 +401,8 @@ Status SessionCore::Detach() {
 Status SessionCore::Close() {
   std::unique_lock lock(mutex_);
   if (closed_) return OkStatus();
+  // A failed session's work ends without it.
+  if (!unpaired_.IsEmpty() && LookAgain(lock).ok()) LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckEnd());
   closed_ = true;
   link_->WakeRoomSleepers();
   Status status = link_->Lost();

@@ -23,6 +23,7 @@
 #include "runtime/client/register_names.h"
 #include "runtime/client/session_input.h"
 #include "runtime/client/session_recorder.h"
+#include "runtime/client/unpaired_messages.h"
 #include "runtime/control/channel.h"
 #include "runtime/trace/ring.h"
 
@@ -83,13 +84,35 @@ class SessionCore {
     return result;
   }
 
+  // Both for the operation among workers that `use` says, which is numbered as they are:
+  // kFailedPrecondition if it could never end (see UnpairedMessages).
+  template <typename Fill>
+  Status IssueOperation(const OperationUse& use, Fill&& fill) {
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(AppendOperation(use, fill));
+    return SendIfDue();
+  }
+  template <typename Fill>
+  StatusOr<DRef> IssueOperationNaming(const OperationUse& use, Fill&& fill) {
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    DRef result = names_->Acquire(batch_.next_command());
+    LOCKSTEP_RETURN_IF_ERROR(
+        AppendOperation(use, [&](wire::Command::Builder command) { fill(command, result.id()); }));
+    LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
+    return result;
+  }
+
   // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the
   // session's time-out. Returns the body of the answer. After OK from rank 0, WorkerZeroIsIdle()
-  // holds until the next command or reset.
+  // holds until the next command or reset. kFailedPrecondition, and nothing is appended, if `from`
+  // waits for a message whose other half this thread has yet to issue.
   template <typename Fill>
   StatusOr<control::Frame> Ask(Rank from, Fill&& fill) {
     const Deadline deadline = Deadline::After(timeout_);
     std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, from));
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
     LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
     return SendAndWait(lock, from, deadline);
@@ -132,7 +155,8 @@ class SessionCore {
   // The register of that name, or null.
   DRef FindNamed(const std::string& name);
   std::string Ticket();
-  // Leaves the session, which goes on without a client.
+  // Leaves the session, which goes on without a client. Neither this nor Close() is done while a
+  // message has no other half: kFailedPrecondition.
   Status Detach();
   Status Reset();
   Status Close();
@@ -144,6 +168,25 @@ class SessionCore {
   // handed over first, also if another thread has read both.
   Status CheckUsable(std::unique_lock<std::mutex>& lock);
   Status SendIfDue();
+  template <typename Fill>
+  Status AppendOperation(const OperationUse& use, Fill&& fill) {
+    LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckOperation(use));
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(fill));
+    unpaired_.Add(use, batch_.next_command() - 1);
+    return OkStatus();
+  }
+  // OK if a wait for `rank` (-1: for all) can end; else the session's error, if it has one.
+  Status CheckWait(std::unique_lock<std::mutex>& lock, Rank rank) {
+    if (unpaired_.IsEmpty()) [[likely]]
+      return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(LookAgain(lock));
+    return unpaired_.CheckWait(rank);
+  }
+  // Takes in what has arrived. The session's error, if it has one.
+  Status LookAgain(std::unique_lock<std::mutex>& lock) {
+    link_->Drain();
+    return CheckUsable(lock);
+  }
   // Returns when a command may be appended; an error if that takes too long, or if none may be.
   Status WaitForRoom(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
     if (link_->flow().HasRoom(batch_.size_bytes())) [[likely]]
@@ -159,6 +202,7 @@ class SessionCore {
                        absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)> fill);
   Status Await(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer,
                Deadline deadline);
+  Status ResetWithin(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
   // Ends the threads; nothing is appended any more.
   void StopKeeper(std::unique_lock<std::mutex>& lock);
   // The keeper thread: sends what is left over, and keeps the session's lease.
@@ -170,6 +214,7 @@ class SessionCore {
   RegisterNames* const names_;
   SessionRecorder recorder_;  // with mutex_ held
   OpenBatch batch_;
+  UnpairedMessages unpaired_;  // of this generation
   SessionInput input_;
   uint64_t idle_after_ = 0;  // worker-0 had executed all below this when it last answered
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.

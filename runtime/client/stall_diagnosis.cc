@@ -1,8 +1,12 @@
 #include "runtime/client/stall_diagnosis.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <string>
+#include <string_view>
 
+#include "runtime/base/operations.h"
 #include "runtime/base/rank_text.h"
 
 namespace lockstep {
@@ -28,9 +32,11 @@ bool WaitsFor(const WorkerStatus& other, const WorkerStatus& worker) {
   return !answers || IsBehind(worker.activity, activity);
 }
 
-// The workers answer at different moments: only who is waited for at length is behind.
+// The workers answer at different moments: what lasts no longer may be over.
+constexpr std::chrono::milliseconds kMoment{100};
+
+// Only who is waited for at length is behind.
 bool HasBeenWaitedFor(const Blocker& blocker, const ClusterStatus& status) {
-  constexpr std::chrono::milliseconds kMoment{100};
   return std::any_of(blocker.waiting.begin(), blocker.waiting.end(), [&](Rank rank) {
     return status.workers[static_cast<size_t>(rank)].activity.since >= kMoment;
   });
@@ -90,6 +96,28 @@ std::string SummaryOfBusy(const std::string& ranks, const std::string& are, cons
   return "no rank is stuck: the others wait for " + ranks + ", busy" + in;
 }
 
+// The operation between groups that all of `together` are in, while no rank is in its other half;
+// null: they work. (Before the first message all ranks are in it: they connect.)
+const OperationFacts* HalfAMessage(const ClusterStatus& status, const std::vector<Rank>& together) {
+  if (together.empty() || together.size() == status.workers.size()) return nullptr;
+  const auto activity_of = [&](Rank rank) -> const WorkerActivity& {
+    return status.workers[static_cast<size_t>(rank)].activity;
+  };
+  const std::string& what = activity_of(together.front()).what;
+  const OperationFacts* const facts = FindOperationNamed(what);
+  if (facts == nullptr || facts->flow != DataFlow::kToNextGroup) return nullptr;
+  const bool all_wait = std::all_of(together.begin(), together.end(), [&](Rank rank) {
+    return activity_of(rank).what == what && activity_of(rank).since >= kMoment;
+  });
+  return all_wait ? facts : nullptr;
+}
+
+std::string_view OtherHalfOf(const OperationFacts& half) {
+  const bool sends = half.kind == OperationKind::kSendToNextGroup;
+  return FactsOf(sends ? OperationKind::kReceiveFromPreviousGroup : OperationKind::kSendToNextGroup)
+      .name;
+}
+
 std::string Summary(const ClusterStatus& status, const StallDiagnosis& diagnosis) {
   if (!diagnosis.blockers.empty()) {
     const Blocker& first = diagnosis.blockers.front();
@@ -106,6 +134,12 @@ std::string Summary(const ClusterStatus& status, const StallDiagnosis& diagnosis
       case Blocker::Kind::kBehind:
         return ranks + are + "behind";
     }
+  }
+  if (const OperationFacts* const half = HalfAMessage(status, diagnosis.together)) {
+    return ListRankRanges(diagnosis.together) +
+           (diagnosis.together.size() == 1 ? " waits in " : " wait in ") + std::string(half->name) +
+           ", and no rank is in its other half: the program has not issued " +
+           std::string(OtherHalfOf(*half)) + " yet";
   }
   if (!diagnosis.together.empty()) {
     return "no rank is stuck: " + ListRankRanges(diagnosis.together) +

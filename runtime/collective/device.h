@@ -79,7 +79,8 @@ class DeviceProcessor : public tensor::Processor {
 struct DeviceFacts {
   int index = 0;                    // among those that this process sees
   std::string name;                 // "NVIDIA H200"
-  std::string bus_id;               // "0000:3b:00.0", unique on the host
+  std::string bus_id;               // "0000:3b:00.0"; parts of a device may share it
+  std::string uuid;                 // of this device or part of one, unique among all
   std::string capability;           // what it can do, as its maker counts: "9.0"
   std::string driver_api;           // the newest interface that its driver knows: "13.0"
   std::string collectives_library;  // the version of what connects devices: "2.28.9"
@@ -112,6 +113,8 @@ struct DeviceReport {
   // Memory that is registered with the library of collectives.
   size_t registered_bytes = 0;
   size_t registered_live_bytes = 0;
+  // With other devices, by the library of collectives: the world's, and those of sessions.
+  int communicators = 0;
   StreamWaits waits;
   bool is_monitored = false;   // what follows is not known without
   std::string driver_version;  // "580.65.06"

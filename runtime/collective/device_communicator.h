@@ -1,7 +1,6 @@
 // Collectives among accelerators, after the CPUs of their ranks have agreed on each.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,8 +16,18 @@ namespace lockstep::collective {
 
 // Connects the devices of some ranks. An operation returns when all ranks have agreed on it and it
 // is put into the communication stream; what goes wrong from then on, connection()->Health() tells.
+//
+// The devices are connected when an operation needs them first: what is done in host memory, and
+// barriers, do without.
 class DeviceCommunicator : public Communicator {
  public:
+  // Connects the devices, unless they are; all ranks call it at the same point. Operations of all
+  // ranks on device memory do so by themselves. Before a message, in whatever memory, all ranks
+  // call it: only two of them know where the data of a message lies. Errors, on all ranks alike:
+  // kResourceExhausted names a rank that has as many connections as it may have; those of the
+  // library that connects.
+  virtual Status Connect(Deadline deadline) = 0;
+  // Null: they are not connected.
   virtual std::shared_ptr<DeviceConnection> connection() const = 0;
   // Ends what the ranks tell each other by their CPUs, as Abort() does, so that nothing more
   // reaches the device. What is there goes on. Any thread, at any time.
@@ -33,11 +42,9 @@ class DeviceWorld {
  public:
   virtual ~DeviceWorld() = default;
   // A communicator for the devices of `host`'s ranks, some or all of the world's, which all call
-  // this at the same time. Calls of `host` by others come between its operations, not beside them.
-  // Null if one of the ranks has no device.
-  virtual StatusOr<std::unique_ptr<DeviceCommunicator>> Over(
-      std::shared_ptr<Communicator> host, Deadline deadline,
-      const std::atomic<bool>* cancelled = nullptr) = 0;
+  // this; no rank waits for another. Calls of `host` by others come between its operations, not
+  // beside them. Null if one of the ranks has no device.
+  virtual std::unique_ptr<DeviceCommunicator> Over(std::shared_ptr<Communicator> host) = 0;
   // A rank was lost, so the ranks do not end this together: nothing waits for the others to.
   virtual void Abandon() = 0;
   // The first of these ranks that has no device; none: all have one.

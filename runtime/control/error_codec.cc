@@ -1,6 +1,7 @@
 #include "runtime/control/error_codec.h"
 
 #include <cstring>
+#include <iterator>
 #include <sstream>
 
 #include "runtime/control/value_codec.h"
@@ -68,7 +69,10 @@ std::optional<RemoteError> RemoteErrorIn(const Status& status) {
   RemoteError error;
   std::string word;
   parts >> word >> error.session.value >> word >> word >> error.rank >> word >> word >>
-      error.command >> word >> word >> error.function;
+      error.command >> word >> word;
+  // The rest, which may be of several words, or empty.
+  parts.ignore(1);
+  error.function.assign(std::istreambuf_iterator<char>(parts), std::istreambuf_iterator<char>());
   error.code = status.code();
   // Behind what the status was annotated with, and the place.
   const std::string place = PlaceOf(error);

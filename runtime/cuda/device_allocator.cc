@@ -32,7 +32,7 @@ class DeviceAllocator::DeviceStorage final : public tensor::Storage {
 
 StatusOr<std::shared_ptr<DeviceAllocator>> DeviceAllocator::Create(
     std::shared_ptr<StreamPair> streams, DeviceMemoryOptions options) {
-  LOCKSTEP_ASSIGN_OR_RETURN(auto pool, streams->gpu().NewPool());
+  LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<MemoryPool> pool, streams->gpu().NewPool());
   return std::shared_ptr<DeviceAllocator>(
       new DeviceAllocator(std::move(streams), std::move(pool), std::move(options)));
 }
@@ -120,9 +120,22 @@ void DeviceAllocator::Release(const tensor::Storage& storage) {
   if (!status.ok()) log::Debug("device memory is not given back: ", Message(status));
 }
 
-void DeviceAllocator::Trim() {
-  const Status trimmed = pool_->Trim(0);
-  if (!trimmed.ok()) log::Debug("free memory is not given back: ", Message(trimmed));
+void DeviceAllocator::MakeRoom(size_t wanted_bytes, size_t least_bytes) {
+  const auto has = [&](size_t bytes) {
+    const StatusOr<MemoryInfo> memory = streams_->gpu().Memory();
+    return memory.ok() && memory->free_bytes >= bytes;
+  };
+  if (has(wanted_bytes)) return;
+  Status made = pool_->Trim(0);
+  if (made.ok() && !has(least_bytes) && KeepsMore()) made = Collect();
+  if (!made.ok()) log::Debug("free memory is not given back: ", Message(made));
+}
+
+bool DeviceAllocator::KeepsMore() const {
+  const StatusOr<size_t> reserved = pool_->ReservedBytes();
+  const size_t in_region = region_ == nullptr ? 0 : region_->live_bytes();
+  std::lock_guard lock(mutex_);
+  return reserved.ok() && *reserved + in_region > live_bytes_;
 }
 
 Status DeviceAllocator::Collect() {

@@ -43,8 +43,13 @@ class DeviceAllocator final : public tensor::Allocator,
   // Hands out the same memory, but none of the region.
   std::shared_ptr<tensor::Allocator> BesideRegion();
 
-  // Gives back to the GPU what is free now, for others.
-  void Trim();
+  // Where the memory comes from, for what works beside tensors: it counts as none of theirs.
+  const std::shared_ptr<MemoryPool>& pool() const { return pool_; }
+
+  // For libraries that allocate by themselves: where the GPU has less than `wanted_bytes` free,
+  // gives back to it what tensors do not use. Where it has less than `least_bytes` even then, waits
+  // for what is under way to free its memory, some seconds at most.
+  void MakeRoom(size_t wanted_bytes, size_t least_bytes);
 
   // When there is none left, waits for what is under way to free its memory, some seconds at most,
   // before it says kResourceExhausted.
@@ -54,7 +59,7 @@ class DeviceAllocator final : public tensor::Allocator,
  private:
   class DeviceStorage;
 
-  DeviceAllocator(std::shared_ptr<StreamPair> streams, std::unique_ptr<MemoryPool> pool,
+  DeviceAllocator(std::shared_ptr<StreamPair> streams, std::shared_ptr<MemoryPool> pool,
                   DeviceMemoryOptions options)
       : streams_(std::move(streams)), pool_(std::move(pool)), options_(std::move(options)) {}
   class Beside;
@@ -64,12 +69,14 @@ class DeviceAllocator final : public tensor::Allocator,
   void Release(const tensor::Storage& storage);
   // Waits for both streams, and gives what is free back to the GPU.
   Status Collect();
+  // True if the pool has more than tensors have: it is free, or some work has yet to let go of it.
+  bool KeepsMore() const;
   Status Exhausted(size_t size_bytes, const std::string& reason) const;
   bool IsWithinLimit(size_t size_bytes) const;
   void Count(size_t size_bytes);
 
   const std::shared_ptr<StreamPair> streams_;
-  const std::unique_ptr<MemoryPool> pool_;
+  const std::shared_ptr<MemoryPool> pool_;
   const DeviceMemoryOptions options_;
   std::shared_ptr<Region> region_;
   mutable std::mutex mutex_;  // guards what follows

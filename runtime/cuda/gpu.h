@@ -18,8 +18,10 @@ namespace lockstep::cuda {
 struct GpuFacts {
   int index = 0;       // among those that this process sees (CUDA_VISIBLE_DEVICES)
   std::string name;    // "NVIDIA H200"
-  std::string bus_id;  // "0000:3b:00.0", unique on the host
-  int major = 0;       // compute capability
+  std::string bus_id;  // "0000:3b:00.0"; the slices (MIG) of a GPU share it
+  // "7f86ea80-0f4c-f6d4-54ce-a2b6de09e8ba", unique among all; a slice has one of its own.
+  std::string uuid;
+  int major = 0;  // compute capability
   int minor = 0;
   size_t memory_bytes = 0;
   int driver_version = 0;  // the newest CUDA that the driver knows: 13000 is 13.0

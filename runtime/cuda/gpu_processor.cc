@@ -8,7 +8,8 @@ using tensor::Tensor;
 
 StatusOr<std::unique_ptr<GpuProcessor>> GpuProcessor::Create(
     std::shared_ptr<StreamPair> streams, std::shared_ptr<DeviceAllocator> allocator) {
-  LOCKSTEP_ASSIGN_OR_RETURN(auto copier, HostCopier::Create(streams->gpu().shared_from_this()));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      auto copier, HostCopier::Create(streams->gpu().shared_from_this(), allocator->pool()));
   std::unique_ptr<GpuProcessor> processor(
       new GpuProcessor(std::move(streams), std::move(allocator), std::move(copier)));
   LOCKSTEP_RETURN_IF_ERROR(processor->elements_.Prepare());

@@ -6,8 +6,11 @@
 
 namespace lockstep::cuda {
 
-StatusOr<std::unique_ptr<HostCopier>> HostCopier::Create(std::shared_ptr<Gpu> gpu) {
-  std::unique_ptr<HostCopier> copier(new HostCopier(std::move(gpu)));
+StatusOr<std::unique_ptr<HostCopier>> HostCopier::Create(std::shared_ptr<Gpu> gpu,
+                                                         std::shared_ptr<MemoryPool> pool) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto uploads, gpu->NewStream());
+  std::unique_ptr<HostCopier> copier(
+      new HostCopier(std::move(gpu), std::move(pool), std::move(uploads)));
   for (size_t i = 0; i < kChunks; ++i) {
     Chunk chunk;
     LOCKSTEP_ASSIGN_OR_RETURN(chunk.done, copier->gpu_->NewEvent(/*timed=*/false));
@@ -43,16 +46,45 @@ StatusOr<HostCopier::Chunk*> HostCopier::Next(const collective::WaitLimit& limit
   return &chunk;
 }
 
+Status HostCopier::UploadInOrder(Stream& stream, void* to, Chunk& chunk, size_t size_bytes) {
+  LOCKSTEP_RETURN_IF_ERROR(stream.Copy(to, chunk.memory, size_bytes));
+  chunk.is_used = true;
+  return stream.Record(*chunk.done);
+}
+
+StatusOr<bool> HostCopier::UploadBeside(Stream& stream, void* to, Chunk& chunk, size_t size_bytes) {
+  // Where memory is short, the driver gives some that a stream has yet to let go of, and has the
+  // upload wait for that.
+  const StatusOr<void*> between = pool_->Allocate(size_bytes, *uploads_);
+  if (between.status().code() == StatusCode::kResourceExhausted) return false;
+  LOCKSTEP_RETURN_IF_ERROR(between.status());
+  const auto copy = [&]() -> Status {
+    LOCKSTEP_RETURN_IF_ERROR(UploadInOrder(*uploads_, *between, chunk, size_bytes));
+    LOCKSTEP_RETURN_IF_ERROR(stream.WaitFor(*chunk.done));
+    return stream.Copy(to, *between, size_bytes);
+  };
+  const Status copied = copy();
+  const Status freed = pool_->Free(*between, stream);
+  LOCKSTEP_RETURN_IF_ERROR(copied);
+  LOCKSTEP_RETURN_IF_ERROR(freed);
+  return true;
+}
+
 Status HostCopier::ToGpu(Stream& stream, void* to, const void* from, size_t size_bytes,
                          const collective::WaitLimit& limit) {
+  if (size_bytes == 0) return OkStatus();
+  // Then nothing but these copies is before them: one copy each is enough.
+  LOCKSTEP_ASSIGN_OR_RETURN(bool in_order, stream.IsIdle());
   for (size_t offset = 0; offset < size_bytes; offset += kChunkBytes) {
     const size_t size = std::min(kChunkBytes, size_bytes - offset);
     LOCKSTEP_ASSIGN_OR_RETURN(Chunk* const chunk, Next(limit));
     std::memcpy(chunk->memory, static_cast<const std::byte*>(from) + offset, size);
-    LOCKSTEP_RETURN_IF_ERROR(
-        stream.Copy(static_cast<std::byte*>(to) + offset, chunk->memory, size));
-    LOCKSTEP_RETURN_IF_ERROR(stream.Record(*chunk->done));
-    chunk->is_used = true;
+    std::byte* const target = static_cast<std::byte*>(to) + offset;
+    if (!in_order) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const bool is_done, UploadBeside(stream, target, *chunk, size));
+      in_order = !is_done;
+    }
+    if (in_order) LOCKSTEP_RETURN_IF_ERROR(UploadInOrder(stream, target, *chunk, size));
   }
   return OkStatus();
 }

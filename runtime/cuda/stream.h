@@ -32,6 +32,9 @@ class Stream {
   virtual ~Stream() = default;
   virtual StreamHandle handle() const = 0;
 
+  // True if all that was put in is done. The error of work on this GPU that failed, as Event's.
+  virtual StatusOr<bool> IsIdle() const = 0;
+
   virtual Status Record(Event& event) = 0;
   // What is put in after this waits for what `event`, of any stream, was recorded after.
   virtual Status WaitFor(const Event& event) = 0;

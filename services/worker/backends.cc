@@ -260,9 +260,9 @@ StatusOr<std::vector<collective::DeviceFacts>> ListDevices(const WorkerOptions& 
 
 StatusOr<std::shared_ptr<collective::Accelerator>> OpenDevice(
     int index, const WorkerOptions& options, std::function<std::string()> describe_memory_use) {
-  return collective::nccl::OpenDevice({index, options.device_memory_bytes,
-                                       std::move(describe_memory_use),
-                                       options.registered_memory_bytes, options.nccl_library});
+  return collective::nccl::OpenDevice(
+      {index, options.device_memory_bytes, std::move(describe_memory_use),
+       options.registered_memory_bytes, options.max_gpu_communicators, options.nccl_library});
 }
 
 std::string HostOfDevices() { return collective::nccl::HostName(ThisHost().machine); }

@@ -36,7 +36,7 @@ StatusOr<bool> GpuSetup::Take(const Membership& membership, collective::Rendezvo
     const int only = gpu_ != nullptr ? gpu_->facts().index : device.index;
     std::erase_if(
         seen, [&](const collective::DeviceFacts& gpu) { return !may_choose && gpu.index != only; });
-    for (const collective::DeviceFacts& gpu : seen) mine.gpus.push_back(gpu.bus_id);
+    for (const collective::DeviceFacts& gpu : seen) mine.gpus.push_back(gpu.uuid);
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<GpuOffer> offers,

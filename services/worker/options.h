@@ -29,6 +29,8 @@ struct WorkerOptions {
   size_t device_memory_bytes = 0;
   // Of the GPU's memory, so much is registered with NCCL; 0: none.
   size_t registered_memory_bytes = 0;
+  // Most communicators of NCCL's at a time.
+  int max_gpu_communicators = 64;
   // The file to load NCCL from; empty: wherever the dynamic linker finds it.
   std::string nccl_library;
 

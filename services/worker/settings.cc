@@ -55,6 +55,10 @@ config::Settings WorkerSettings(WorkerOptions& options) {
       Size("registered_memory_bytes", options.registered_memory_bytes, 0, 64 * kTiB,
            "So much of the GPU's memory is registered with NCCL, and tensors have it first: what "
            "they send needs no copy on its way; 0B: none."),
+      Integer("max_gpu_communicators", options.max_gpu_communicators, 2, 65536,
+              "Most communicators of NCCL at a time: one connects the world, and a session has one "
+              "for the world, one for its groups and one for each team that exchanges tensors on "
+              "GPUs."),
       Text("nccl_library", options.nccl_library,
            "The file to load NCCL from; without one, libnccl.so.2, wherever the dynamic linker "
            "finds "

@@ -75,7 +75,7 @@ StatusOr<GpuRank> ConnectGpu(int rank, int gpu_index, const std::vector<std::str
   LOCKSTEP_ASSIGN_OR_RETURN(self.streams, cuda::StreamPair::Create(gpu));
   LOCKSTEP_ASSIGN_OR_RETURN(auto allocator, cuda::DeviceAllocator::Create(self.streams));
   self.allocator = std::make_shared<KnowingAllocator>(allocator);
-  LOCKSTEP_ASSIGN_OR_RETURN(auto copier, cuda::HostCopier::Create(gpu));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto copier, cuda::HostCopier::Create(gpu, allocator->pool()));
   self.copies = std::make_unique<GpuCopies>(*self.streams, std::move(copier));
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
                             ConnectCpus(rank, names, &self.arena));
@@ -91,7 +91,8 @@ StatusOr<GpuRank> ConnectGpu(int rank, int gpu_index, const std::vector<std::str
     LOCKSTEP_RETURN_IF_ERROR(streams->communication().Record(*event));
     return cuda::Await(*event, {deadline}, "an operation");
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(auto comm, world->Over(host, Patience()));
+  auto comm = world->Over(host);
+  LOCKSTEP_RETURN_IF_ERROR(comm->Connect(Patience()));
   self.comm = std::make_unique<Finishing>(std::move(comm), self.allocator, finish);
   return self;
 }

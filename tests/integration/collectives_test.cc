@@ -375,6 +375,36 @@ TEST_P(CollectivesTest, LargeTransfersBetweenGroupsDoNotBlock) {
   EXPECT_EQ(Elements<float>(received, 1), std::vector<float>(kElements, 1));
 }
 
+// Each wait lasted until the collective_timeout, and failed the session.
+TEST_P(CollectivesTest, WaitsForAMessageWithoutItsOtherHalfAreRefused) {
+  const DRef source = FullOfRank({2});
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->SendToNextGroup(source));
+  for (const lockstep::Status& status :
+       {session_->SyncAll(), session_->Sync(1), session_->DebugGet(source, 0).status(),
+        session_->CopyFromWorker0(source).status(), session_->Close(),
+        session_->AllReduce(source, Reduction::kSum).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(Message(status), ::testing::HasSubstr("but nothing receives it there"));
+  }
+  EXPECT_EQ(Elements<float>(source, 3), (std::vector<float>{3, 3})) << "it has nothing to send";
+  const DRef received = Unwrap(session_->ReceiveFromPreviousGroup());
+  const DRef sum = Unwrap(session_->AllReduce(source, Reduction::kSum));
+  EXPECT_EQ(Elements<float>(received, 3), (std::vector<float>{1, 1}));
+  EXPECT_EQ(Elements<float>(sum, 0), (std::vector<float>{6, 6}));
+
+  (void)Unwrap(session_->ReceiveFromPreviousGroup());
+  EXPECT_EQ(session_->Sync(2).code(), StatusCode::kFailedPrecondition);
+  EXPECT_OK(session_->Sync(0));
+  EXPECT_OK(session_->Reset());
+  EXPECT_OK(session_->SyncAll());
+  // What is left is no obstacle to the end of the session, nor to others.
+  EXPECT_OK(session_->SendToNextGroup(source));
+  session_.reset();
+  session_ = std::make_unique<Session>(Open(SharedCluster(GetParam())));
+  EXPECT_OK(session_->SyncAll());
+}
+
 TEST_P(CollectivesTest, ManyCollectivesInARow) {
   DRef value = FullOfRank({16});
   for (int i = 0; i < 300; ++i) {

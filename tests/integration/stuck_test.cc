@@ -15,6 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -136,6 +137,62 @@ TEST_P(StuckTest, CommandsOfOtherSessionsAreNotTakenForOnesOwn) {
   EXPECT_TRUE(!failure.has_value() || (failure->command == 0 && failure->rank < 0)) << status;
   EXPECT_OK(session_->Reset());
   EXPECT_OK(other.SyncAll());
+}
+
+// The receive comes after what failed, and is skipped. The sender hears of that when its receiver
+// is reset, and need not wait for its own deadline.
+TEST_P(StuckTest, AMessageWhoseOtherHalfIsSkippedDoesNotHoldUpAReset) {
+  const DRef tensor = Unwrap(session_->Empty({16}, DType::kFloat32));
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->SendToNextGroup(tensor));
+  (void)Unwrap(session_->Call(Function(*session_, "lockstep.fail"), "on rank 2", 2));
+  const StatusOr<DRef> received = session_->ReceiveFromPreviousGroup();
+  EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("on rank"));
+  const auto began = Deadline::Clock::now();
+  EXPECT_OK(session_->Reset());
+  EXPECT_LT(Deadline::Clock::now() - began, 20s);
+  EXPECT_OK(session_->SyncAll());
+}
+
+class HalfAMessageTest : public StuckTest {
+ protected:
+  ClusterOptions OwnOptions() override {
+    ClusterOptions options = StuckTest::OwnOptions();
+    options.controller.collective_timeout = 600ms;
+    return options;
+  }
+  // What a wait of a thread that may not be about to issue the other half comes to.
+  void ExpectTheSendIsBlamed() {
+    lockstep::Status status;
+    std::thread([&] { status = session_->SyncAll(); }).join();
+    // The sender's own deadline, or its receiver has given up another collective.
+    EXPECT_THAT(status.code(), AnyOf(StatusCode::kDeadlineExceeded, StatusCode::kUnavailable));
+    const auto failure = FailureOf(status);
+    ASSERT_TRUE(failure.has_value()) << status;
+    EXPECT_EQ(failure->function, "send to next group") << status;
+    EXPECT_THAT(failure->message,
+                HasSubstr(failure->rank == 0 ? "rank 0 sends to rank 2" : "rank 1 sends to rank 3"))
+        << status;
+    EXPECT_OK(session_->Reset());
+    EXPECT_OK(session_->SyncAll());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, HalfAMessageTest,
+                         ::testing::Values(ClusterKind::kTcpThreads, ClusterKind::kTcpProcesses),
+                         NameOf);
+
+// A later collective was blamed: its ranks wait for the one that sends.
+TEST_P(HalfAMessageTest, WhatWaitsForTheSenderIsNotBlamedForIt) {
+  const DRef tensor = FullOfRank({4});
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->SendToNextGroup(tensor));
+  (void)Unwrap(session_->Broadcast(tensor, 3));
+  ExpectTheSendIsBlamed();
+  // Now rank 3 waits for longer than the senders, and is not told that they give up.
+  for (Rank rank : {0, 1}) (void)Unwrap(session_->Call(Function("lockstep.sleep"), 0.4, rank));
+  EXPECT_OK(session_->SendToNextGroup(tensor));
+  EXPECT_OK(session_->Barrier({.team = {0, 3}}));
+  ExpectTheSendIsBlamed();
 }
 
 class SlowLibraryTest : public StuckTest {

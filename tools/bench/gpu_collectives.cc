@@ -62,7 +62,8 @@ class GpuRank {
     options.key = names.size();
     options.rendezvous = std::make_shared<collective::FolderRendezvous>(folder, rank);
     LOCKSTEP_ASSIGN_OR_RETURN(self->world_, nccl::Connect(options, Patience()));
-    LOCKSTEP_ASSIGN_OR_RETURN(self->ours_, self->world_->Over(self->host_, Patience()));
+    self->ours_ = self->world_->Over(self->host_);
+    LOCKSTEP_RETURN_IF_ERROR(self->ours_->Connect(Patience()));
     LOCKSTEP_RETURN_IF_ERROR(self->ConnectPlain());
     return self;
   }

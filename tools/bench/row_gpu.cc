@@ -76,8 +76,9 @@ struct CopyBench {
     LOCKSTEP_ASSIGN_OR_RETURN(bench.gpu, cuda::OpenGpu(0));
     LOCKSTEP_RETURN_IF_ERROR(bench.gpu->Bind());
     LOCKSTEP_ASSIGN_OR_RETURN(bench.streams, cuda::StreamPair::Create(bench.gpu));
-    LOCKSTEP_ASSIGN_OR_RETURN(bench.copier, cuda::HostCopier::Create(bench.gpu));
     LOCKSTEP_ASSIGN_OR_RETURN(bench.allocator, cuda::DeviceAllocator::Create(bench.streams));
+    LOCKSTEP_ASSIGN_OR_RETURN(bench.copier,
+                              cuda::HostCopier::Create(bench.gpu, bench.allocator->pool()));
     LOCKSTEP_ASSIGN_OR_RETURN(bench.there, bench.allocator->Allocate(size_bytes));
     LOCKSTEP_ASSIGN_OR_RETURN(bench.other, bench.allocator->Allocate(size_bytes));
     LOCKSTEP_ASSIGN_OR_RETURN(void* const pinned, bench.gpu->AllocateHost(size_bytes));

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "runtime/base/log.h"
 #include "runtime/collective/nccl/nccl_communicator.h"
 #include "runtime/collective/nccl/staging.h"
@@ -14,38 +17,67 @@
 namespace lockstep::collective::nccl {
 namespace {
 
-// What a rank tells the others of its GPU; both are empty if it has none.
+// The first NCCL that tells GPUs apart by their UUIDs: earlier ones take the slices (MIG) of one
+// GPU for the same GPU.
+constexpr int kFirstWithSlices = 23000;
+
+// What a rank tells the others of its GPU; all are empty if it has none.
 struct GpuName {
-  std::string id;     // differs from those of all other GPUs
+  std::string id;     // differs from those of all other GPUs, and slices of GPUs
+  std::string whole;  // the same for the slices of a GPU
   std::string shown;  // for people
 
   static GpuName Of(const Options& options) {
     if (options.streams == nullptr) return {};
     char host[256] = {};
     (void)gethostname(host, sizeof host - 1);
-    const std::string& bus_id = options.streams->gpu().facts().bus_id;
-    const std::string id = options.machine.empty() ? host : options.machine;
-    return {HostName(id) + "/" + bus_id, HostName(host) + "/" + bus_id};
+    const cuda::GpuFacts& gpu = options.streams->gpu().facts();
+    const std::string machine = HostName(options.machine.empty() ? host : options.machine);
+    return {machine + "/" + gpu.uuid, machine + "/" + gpu.bus_id,
+            HostName(host) + "/" + gpu.bus_id};
   }
-  // Neither has a line break in it.
-  std::string Encode() const { return id + "\n" + shown; }
+  // None has a line break in it.
+  std::string Encode() const { return id + "\n" + whole + "\n" + shown; }
   static GpuName Decode(const std::string& text) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    return {text.substr(0, end), end < text.size() ? text.substr(end + 1) : ""};
+    const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+    return lines.size() == 3 ? GpuName{lines[0], lines[1], lines[2]} : GpuName();
   }
 };
 
-Status CheckThatAllDiffer(const std::vector<GpuName>& gpus, absl::Span<const Rank> members) {
-  std::map<std::string, Rank> first;
+// The first two ranks of which `name` is the same; none has it if it is empty.
+std::optional<std::pair<size_t, size_t>> FirstAlike(const std::vector<GpuName>& gpus,
+                                                    std::string GpuName::*name) {
+  std::map<std::string, size_t> first;
   for (size_t i = 0; i < gpus.size(); ++i) {
-    const auto [found, is_new] = first.try_emplace(gpus[i].id, members[i]);
-    if (is_new || gpus[i].id.empty()) continue;
+    if ((gpus[i].*name).empty()) continue;
+    const auto [found, is_new] = first.try_emplace(gpus[i].*name, i);
+    if (!is_new) return std::pair(found->second, i);
+  }
+  return std::nullopt;
+}
+
+Status CheckThatAllDiffer(const std::vector<GpuName>& gpus, absl::Span<const Rank> members) {
+  if (const auto alike = FirstAlike(gpus, &GpuName::id)) {
     return FailedPrecondition(
-        "ranks ", found->second, " and ", members[i], " have the same GPU (", gpus[i].shown,
+        "ranks ", members[alike->first], " and ", members[alike->second], " have the same GPU (",
+        gpus[alike->second].shown,
         "), which NCCL does not connect with itself: start as many workers on a host "
         "as it has GPUs, or set each one's device (cuda:N)");
   }
   return OkStatus();
+}
+
+// Before an NCCL that cannot.
+Status CheckThatSlicesConnect(const std::vector<GpuName>& gpus, absl::Span<const Rank> members,
+                              const Library& nccl) {
+  if (nccl.version >= kFirstWithSlices) return OkStatus();
+  const auto alike = FirstAlike(gpus, &GpuName::whole);
+  if (!alike.has_value()) return OkStatus();
+  return FailedPrecondition("ranks ", members[alike->first], " and ", members[alike->second],
+                            " have slices (MIG) of one GPU (", gpus[alike->second].shown,
+                            "), which " LOCKSTEP_NCCL_NAME " ", nccl.VersionText(),
+                            " takes for the same GPU: install 2.30 or newer (nccl_library), or "
+                            "give each rank of a host a GPU of its own");
 }
 
 // Which GPU is whose, once for the whole world, for readers of the log.
@@ -64,7 +96,7 @@ void TellTopology(const Library& nccl, absl::Span<const Rank> members,
 
 // Rank 0's unique id travels by the rendezvous, which is the controller's and keeps secrets.
 StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Library& nccl,
-                                             Deadline deadline,
+                                             std::shared_ptr<void> slot, Deadline deadline,
                                              const std::atomic<bool>* cancelled) {
   const Rank rank = options.host->rank();
   ncclUniqueId id{};
@@ -83,32 +115,27 @@ StatusOr<std::unique_ptr<Handle>> ConnectAll(const Options& options, const Libra
   std::memcpy(id.internal, ids[0].data(), sizeof id.internal);
   LOCKSTEP_RETURN_IF_ERROR(options.streams->gpu().Bind());
   return Handle::Init(nccl, options.streams->gpu().shared_from_this(), id, rank,
-                      options.host->size(), deadline, cancelled);
+                      options.host->size(), deadline, cancelled, std::move(slot));
 }
 
 class NcclWorld final : public DeviceWorld {
  public:
   // `resources` are null if this rank has no GPU, `handle` if not all have one.
-  NcclWorld(std::shared_ptr<CommunicatorResources> resources, std::unique_ptr<Handle> handle,
+  NcclWorld(std::shared_ptr<CommunicatorResources> resources, std::shared_ptr<Handle> handle,
             std::vector<Rank> members, std::vector<Rank> without_gpu)
       : resources_(std::move(resources)),
         handle_(std::move(handle)),
         members_(std::move(members)),
         without_gpu_(std::move(without_gpu)) {}
 
-  StatusOr<std::unique_ptr<DeviceCommunicator>> Over(std::shared_ptr<Communicator> host,
-                                                     Deadline deadline,
-                                                     const std::atomic<bool>* cancelled) override {
+  std::unique_ptr<DeviceCommunicator> Over(std::shared_ptr<Communicator> host) override {
     const absl::Span<const Rank> ranks = host->members();
-    if (WithoutDevice(ranks).has_value()) return std::unique_ptr<DeviceCommunicator>();
+    if (WithoutDevice(ranks).has_value()) return nullptr;
     const bool is_whole = std::equal(ranks.begin(), ranks.end(), members_.begin(), members_.end());
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        std::unique_ptr<DeviceCommunicator> made,
-        NcclCommunicator::Make(resources_, host, is_whole ? handle_.get() : nullptr, deadline,
-                               cancelled));
+    std::unique_ptr<DeviceCommunicator> made = std::make_unique<NcclCommunicator>(
+        resources_, host, is_whole ? handle_ : std::shared_ptr<Handle>());
     if (resources_->registered == nullptr) return made;
-    return std::unique_ptr<DeviceCommunicator>(
-        std::make_unique<StagingCommunicator>(resources_, std::move(host), std::move(made)));
+    return std::make_unique<StagingCommunicator>(resources_, std::move(host), std::move(made));
   }
 
   void Abandon() override {
@@ -124,7 +151,7 @@ class NcclWorld final : public DeviceWorld {
 
  private:
   const std::shared_ptr<CommunicatorResources> resources_;
-  const std::unique_ptr<Handle> handle_;
+  const std::shared_ptr<Handle> handle_;
   const std::vector<Rank> members_;
   const std::vector<Rank> without_gpu_;
 };
@@ -163,16 +190,21 @@ StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline 
     if (gpus[i].id.empty()) without_gpu.push_back(members[i]);
   }
   std::shared_ptr<CommunicatorResources> resources;
-  std::unique_ptr<Handle> handle;
+  std::shared_ptr<Handle> handle;
   if (has_gpu) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Library* const nccl, LoadLibrary(options.library));
+    LOCKSTEP_RETURN_IF_ERROR(CheckThatSlicesConnect(gpus, members, *nccl));
     const auto gpu = options.streams->gpu().shared_from_this();
     resources.reset(new CommunicatorResources{*nccl, options.streams, options.allocator,
-                                              options.registered, options.make_room, false,
-                                              cuda::Elements(gpu)});
+                                              options.registered, options.make_room, options.slots,
+                                              false, cuda::Elements(gpu)});
+    if (resources->slots == nullptr) {
+      resources->slots = std::make_shared<CommunicatorSlots>(std::numeric_limits<int>::max());
+    }
     if (options.make_room) options.make_room();
     if (without_gpu.empty()) {
-      LOCKSTEP_ASSIGN_OR_RETURN(handle, ConnectAll(options, *nccl, deadline, cancelled));
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          handle, ConnectAll(options, *nccl, resources->slots->TakeAnyway(), deadline, cancelled));
       if (options.host->rank() == 0) TellTopology(*nccl, members, gpus);
     }
   }

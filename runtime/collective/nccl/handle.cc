@@ -37,6 +37,7 @@ struct Handle::Native {
   std::shared_ptr<RegisteredMemory> memory;
   void* registration;
   std::shared_ptr<cuda::Event> last;
+  std::shared_ptr<void> held;
 
   // False: not all ranks did so in time, or it would not be right any more.
   bool Close() {
@@ -93,12 +94,10 @@ class Handle::Use {
   ncclComm_t comm_;
 };
 
-StatusOr<std::unique_ptr<Handle>> Handle::Init(const Library& library,
-                                               std::shared_ptr<cuda::Gpu> gpu,
-                                               const ncclUniqueId& id, int rank, int size,
-                                               Deadline deadline,
-                                               const std::atomic<bool>* cancelled) {
-  std::unique_ptr<Handle> handle(new Handle(library, std::move(gpu)));
+StatusOr<std::unique_ptr<Handle>> Handle::Init(
+    const Library& library, std::shared_ptr<cuda::Gpu> gpu, const ncclUniqueId& id, int rank,
+    int size, Deadline deadline, const std::atomic<bool>* cancelled, std::shared_ptr<void> held) {
+  std::unique_ptr<Handle> handle(new Handle(library, std::move(gpu), std::move(held)));
   ncclConfig_t config = NonBlocking();
   handle->slot_ = std::make_shared<ncclComm_t>(nullptr);
   const ncclResult_t begun =
@@ -116,8 +115,9 @@ bool Handle::CanSplit() {
 }
 
 StatusOr<std::unique_ptr<Handle>> Handle::SplitAll(int rank, Deadline deadline,
-                                                   const std::atomic<bool>* cancelled) {
-  std::unique_ptr<Handle> child(new Handle(library_, gpu_));
+                                                   const std::atomic<bool>* cancelled,
+                                                   std::shared_ptr<void> held) {
+  std::unique_ptr<Handle> child(new Handle(library_, gpu_, held));
   child->slot_ = std::make_shared<ncclComm_t>(nullptr);
   ncclConfig_t config = NonBlocking();
   {
@@ -170,7 +170,7 @@ void Handle::EndLater(bool in_order) {
   // What an end in order needs is its thread's who asks for it; an abort may come from any.
   const auto native = std::make_shared<Native>(
       Native{library_, gpu_, comm, slot_, std::move(unfinished_), memory_,
-             in_order ? registration_ : nullptr, in_order ? last_ : nullptr});
+             in_order ? registration_ : nullptr, in_order ? last_ : nullptr, held_});
   // A GPU that is lost takes everything with it when the process ends.
   if (!gpu_->Loss().ok()) return LeaveBehind(native);
   EndOnThread([native, in_order] {

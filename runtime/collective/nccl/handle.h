@@ -26,19 +26,22 @@ namespace lockstep::collective::nccl {
 class Handle final : public DeviceConnection {
  public:
   // The rank `rank` of `size`, which all give the same `id`, and come before `deadline`.
-  // `cancelled` may be null. Errors: kDeadlineExceeded, kAborted; kUnavailable or kInternal with
+  // `cancelled` may be null. `held` is kept until NCCL is through with the communicator, however it
+  // ends. Errors: kDeadlineExceeded, kAborted; kUnavailable or kInternal with
   // NCCL's reason.
   static StatusOr<std::unique_ptr<Handle>> Init(const Library& library,
                                                 std::shared_ptr<cuda::Gpu> gpu,
                                                 const ncclUniqueId& id, int rank, int size,
                                                 Deadline deadline,
-                                                const std::atomic<bool>* cancelled);
+                                                const std::atomic<bool>* cancelled,
+                                                std::shared_ptr<void> held = nullptr);
   // False once a SplitAll() was given up, or the communicator aborted. Another one's ranks may see
   // it differently: they have to agree before they split.
   bool CanSplit();
   // Another one among all ranks of this one, which all call it.
   StatusOr<std::unique_ptr<Handle>> SplitAll(int rank, Deadline deadline,
-                                             const std::atomic<bool>* cancelled);
+                                             const std::atomic<bool>* cancelled,
+                                             std::shared_ptr<void> held = nullptr);
 
   // From now on what lies there needs no copy on its way. Given back with the communicator. A
   // communicator that cannot is as good as before, and the log says so.
@@ -72,8 +75,8 @@ class Handle final : public DeviceConnection {
   // Around calls with the communicator: null if it was aborted.
   class Use;
 
-  Handle(const Library& library, std::shared_ptr<cuda::Gpu> gpu)
-      : library_(library), gpu_(std::move(gpu)) {}
+  Handle(const Library& library, std::shared_ptr<cuda::Gpu> gpu, std::shared_ptr<void> held)
+      : library_(library), gpu_(std::move(gpu)), held_(std::move(held)) {}
   // Until NCCL is through with what it was asked for.
   Status AwaitNccl(const char* what, Deadline deadline, const std::atomic<bool>* cancelled);
   // Ends it on a thread of its own: in order if all ranks do so within a moment, else by an abort.
@@ -83,6 +86,7 @@ class Handle final : public DeviceConnection {
 
   const Library& library_;
   const std::shared_ptr<cuda::Gpu> gpu_;
+  const std::shared_ptr<void> held_;
   std::shared_ptr<RegisteredMemory> memory_;
   Slot slot_;
   void* registration_ = nullptr;

@@ -10,6 +10,14 @@ namespace {
 // The first with ncclCommSplit.
 constexpr int kOldest = 21800;
 
+// NCCL has one result for all errors of CUDA's. These are its words, of 2.18 to 2.28, where memory
+// is allocated.
+bool IsLackOfMemory(const std::string& detail) {
+  return detail.find("out of memory") != std::string::npos ||
+         detail.find("Failed to CUDA calloc") != std::string::npos ||
+         detail.find("Failed to CUDA malloc") != std::string::npos;
+}
+
 template <typename Function>
 void FindOptional(void* handle, const char* name, Function* function) {
   *function = reinterpret_cast<Function>(dlsym(handle, name));
@@ -71,15 +79,24 @@ Status ToStatus(const Library& library, ncclResult_t result, const char* call, n
   // Connections that cannot be made, or break; descriptors, or shared memory, that there are none
   // of.
   if (result == ncclSystemError) code = StatusCode::kUnavailable;
-  const char* const detail = library.ncclGetLastError(comm);
-  const bool has_detail = detail != nullptr && *detail != '\0';
-  return MakeStatus(
-      code, call, ": ", library.ncclGetErrorString(result),
-      has_detail ? " (" + std::string(detail) + ")" : "",
-      result == ncclSystemError
-          ? "; is /dev/shm large enough, and do the hosts reach each other? NCCL_DEBUG=INFO "
-            "says more in the worker's log"
-          : "");
+  const char* const text = library.ncclGetLastError(comm);
+  const std::string detail = text != nullptr ? text : "";
+  const char* advice = "";
+  if (result == ncclSystemError) {
+    advice =
+        "; is /dev/shm large enough, and do the hosts reach each other? NCCL_DEBUG=INFO says more "
+        "in the worker's log";
+  }
+  if (result == ncclUnhandledCudaError && IsLackOfMemory(detail)) {
+    code = StatusCode::kResourceExhausted;
+    advice =
+        "; " LOCKSTEP_NCCL_NAME
+        " allocates memory of the GPU for itself when a communicator does something for the first "
+        "time: free tensors, leave more beside them (device_memory_bytes), or use fewer teams; "
+        "then reset the session";
+  }
+  return MakeStatus(code, call, ": ", library.ncclGetErrorString(result),
+                    detail.empty() ? "" : " (" + detail + ")", advice);
 }
 
 }  // namespace lockstep::collective::nccl

@@ -23,6 +23,7 @@
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/collective/device_communicator.h"
+#include "runtime/collective/nccl/communicator_slots.h"
 #include "runtime/collective/nccl/endings.h"
 #include "runtime/collective/nccl/memory.h"
 #include "runtime/collective/rendezvous.h"
@@ -36,9 +37,12 @@ struct Options {
   std::shared_ptr<cuda::StreamPair> streams;
   // Memory of that GPU, for what operations work in; none of it is registered.
   std::shared_ptr<tensor::Allocator> allocator;
-  // Called before NCCL allocates memory of its own: gives back what `allocator` keeps. May be
-  // empty.
+  // Called before NCCL may allocate memory of its own, which it does with a communicator's first
+  // uses, too: gives back what `allocator` keeps. May be empty.
   std::function<void()> make_room = {};
+  // Counts the communicators of this rank's GPU, also of worlds that were; null: they are not
+  // counted, and there may be any number.
+  std::shared_ptr<CommunicatorSlots> slots = nullptr;
   // What all communicators register; may be null.
   std::shared_ptr<RegisteredMemory> registered = nullptr;
   // Tells the machine with this rank's GPU from others, and is the same in all of its containers;

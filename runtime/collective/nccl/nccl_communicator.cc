@@ -1,5 +1,8 @@
 #include "runtime/collective/nccl/nccl_communicator.h"
 
+#include <algorithm>
+#include <bit>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +15,8 @@ namespace lockstep::collective::nccl {
 namespace {
 
 constexpr int kFirstWithFloat8 = 22400;
+// Communicators that a session has let go of may take so long to end.
+constexpr std::chrono::seconds kForEndings{2};
 constexpr int kFirstGpuWithFloat8 = 9;
 
 // The parts of a buffer, by rank.
@@ -41,7 +46,7 @@ const std::byte* At(const void* memory, int64_t elements, DType dtype) {
 }  // namespace
 
 NcclCommunicator::~NcclCommunicator() {
-  if (resources_->is_abandoned) handle_->EndAlone();
+  if (resources_->is_abandoned && handle_ != nullptr) handle_->EndAlone();
 }
 
 Status NcclCommunicator::Usable() {
@@ -74,44 +79,93 @@ void NcclCommunicator::AbortHost(const Status& cause) {
 
 void NcclCommunicator::Abort(const Status& cause) {
   AbortHost(cause);
-  handle_->Abort(Status(StatusCode::kAborted, Message(cause)));
+  std::lock_guard lock(mutex_);
+  handle_is_aborted_ = true;
+  if (handle_ != nullptr) handle_->Abort(Status(StatusCode::kAborted, Message(cause)));
 }
 
 Status NcclCommunicator::DoBarrier(Deadline deadline) {
   return Agree({.kind = Kind::kBarrier}, 0, {}, deadline);
 }
 
-StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Make(
-    std::shared_ptr<CommunicatorResources> resources, std::shared_ptr<Communicator> host,
-    Handle* whole, Deadline deadline, const std::atomic<bool>* cancelled) {
-  const std::string who = "the GPUs of " + ListRanks(host->members()) + " are not connected";
-  const auto connect = [&]() -> StatusOr<std::unique_ptr<Handle>> {
-    // NCCL allocates by itself.
-    if (resources->make_room) resources->make_room();
-    // A rank whose last split was given up cannot split again, and the others do not know.
-    int32_t can_split = whole != nullptr && whole->CanSplit() ? 1 : 0;
-    const Buffer asked{&can_split, 1, DType::kInt32};
-    LOCKSTEP_RETURN_IF_ERROR(host->AllReduce(asked, asked, ReduceOp::kMin, deadline));
-    if (can_split != 0) return whole->SplitAll(host->rank(), deadline, cancelled);
-    ncclUniqueId id{};
-    if (host->rank() == 0) {
-      LOCKSTEP_RETURN_IF_ERROR(ToStatus(resources->library, resources->library.ncclGetUniqueId(&id),
-                                        "ncclGetUniqueId", nullptr));
-    }
-    const Buffer bytes{&id, sizeof id, DType::kUInt8};
-    LOCKSTEP_RETURN_IF_ERROR(host->Broadcast(bytes, bytes, 0, deadline));
-    return Handle::Init(resources->library, resources->streams->gpu().shared_from_this(), id,
-                        host->rank(), host->size(), deadline, cancelled);
-  };
-  StatusOr<std::unique_ptr<Handle>> handle = connect();
-  if (!handle.ok()) return Annotate(handle.status(), who);
-  (*handle)->Register(resources->registered, deadline);
-  return std::make_unique<NcclCommunicator>(std::move(resources), std::move(host),
-                                            *std::move(handle));
+StatusOr<std::shared_ptr<Handle>> NcclCommunicator::MakeHandle(Deadline deadline) {
+  CommunicatorSlots& slots = *resources_->slots;
+  std::shared_ptr<void> slot =
+      slots.Take(deadline.Earlier(Deadline::After(kForEndings)), &is_given_up_);
+  const std::shared_ptr<Handle> whole = whole_.lock();
+  // A rank whose last split was given up cannot split again, and the others do not know.
+  const bool can_split = whole != nullptr && whole->CanSplit();
+  const auto means = slot == nullptr ? Means::kNone : can_split ? Means::kSplit : Means::kUniqueId;
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::vector<Means> all,
+      ShareAmongAll<Means>(*host_, {&means, 1}, "connecting the ranks' GPUs", deadline));
+  const auto none = std::find(all.begin(), all.end(), Means::kNone);
+  if (none != all.end()) {
+    const bool is_mine = slot == nullptr;
+    return ResourceExhausted(
+        "rank ", members()[static_cast<size_t>(none - all.begin())],
+        " has as many communicators of ", LOCKSTEP_NCCL_NAME, " as it may have",
+        is_mine ? " (max_gpu_communicators: " + std::to_string(slots.most()) + ")"
+                : " (max_gpu_communicators)",
+        ": each session has one for the world, one for its groups and one for each team that "
+        "exchanges tensors on GPUs; close sessions, use fewer teams, or set more");
+  }
+  // NCCL allocates by itself.
+  if (resources_->make_room) resources_->make_room();
+  if (*std::min_element(all.begin(), all.end()) == Means::kSplit) {
+    return whole->SplitAll(rank(), deadline, &is_given_up_, std::move(slot));
+  }
+  ncclUniqueId id{};
+  if (rank() == 0) {
+    LOCKSTEP_RETURN_IF_ERROR(ToStatus(resources_->library, resources_->library.ncclGetUniqueId(&id),
+                                      "ncclGetUniqueId", nullptr));
+  }
+  const Buffer bytes{&id, sizeof id, DType::kUInt8};
+  LOCKSTEP_RETURN_IF_ERROR(host_->Broadcast(bytes, bytes, 0, deadline));
+  return Handle::Init(resources_->library, resources_->streams->gpu().shared_from_this(), id,
+                      rank(), size(), deadline, &is_given_up_, std::move(slot));
+}
+
+Status NcclCommunicator::Connect(Deadline deadline) {
+  if (handle_ != nullptr) [[likely]]
+    return OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(Usable());
+  StatusOr<std::shared_ptr<Handle>> made = MakeHandle(deadline);
+  if (!made.ok()) {
+    return Fail(
+        Annotate(made.status(), "the GPUs of " + ListRanks(members()) + " are not connected"));
+  }
+  (*made)->Register(resources_->registered, deadline);
+  std::lock_guard lock(mutex_);
+  handle_ = *std::move(made);
+  // One that came meanwhile has not seen it.
+  if (handle_is_aborted_) handle_->Abort(aborted_);
+  return OkStatus();
+}
+
+Status NcclCommunicator::RequireConnected() const {
+  if (handle_ != nullptr) [[likely]]
+    return OkStatus();
+  return FailedPrecondition("a message before the ranks have connected their GPUs");
+}
+
+bool NcclCommunicator::IsFirstOfItsKind(const char* what, size_t size_bytes, Rank peer) {
+  const uint64_t bit = uint64_t{1} << (peer >= 0 ? peer % 64 : std::bit_width(size_bytes) % 64);
+  auto done = std::find_if(kinds_done_.begin(), kinds_done_.end(),
+                           [&](const auto& kind) { return kind.first == what; });
+  if (done == kinds_done_.end()) done = kinds_done_.insert(done, {what, 0});
+  if ((done->second & bit) != 0) [[likely]]
+    return false;
+  done->second |= bit;
+  return true;
 }
 
 Status NcclCommunicator::Post(const char* what, absl::Span<const MemoryRange> memory,
-                              Deadline deadline, const Calls& calls) {
+                              Deadline deadline, const Calls& calls, Rank peer) {
+  LOCKSTEP_RETURN_IF_ERROR(Connect(deadline));
+  if (resources_->make_room && IsFirstOfItsKind(what, memory.front().size_bytes, peer)) {
+    resources_->make_room();
+  }
   const auto post = [&]() -> Status {
     cuda::StreamPair& streams = *resources_->streams;
     LOCKSTEP_RETURN_IF_ERROR(streams.BeginCommunication());
@@ -133,7 +187,9 @@ StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::DoSplit(
     const std::atomic<bool>* cancelled) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
                             host_->Split(group_ranks, tag, deadline, cancelled));
-  return NcclCommunicator::Make(resources_, std::move(host), nullptr, deadline, cancelled);
+  auto made = std::make_unique<NcclCommunicator>(resources_, std::move(host));
+  LOCKSTEP_RETURN_IF_ERROR(made->Connect(deadline));
+  return made;
 }
 
 // Operations that combine data.
@@ -150,6 +206,7 @@ Status NcclCommunicator::CheckReducible(ReduceOp op, DType dtype) const {
 Status NcclCommunicator::PostReduction(const char* what, const ReductionPlan& plan,
                                        ConstBuffer send, Buffer recv, Deadline deadline,
                                        const Reduction& calls) {
+  LOCKSTEP_RETURN_IF_ERROR(Connect(deadline));
   const bool widens = plan.wide_send != nullptr;
   const ConstBuffer from =
       widens ? ConstBuffer{plan.wide_send->data(), send.count, plan.wide} : send;
@@ -300,14 +357,16 @@ Status NcclCommunicator::DoGather(ConstBuffer send, Buffer recv, Counts counts, 
       Agree({.kind = Kind::kGather, .dtype = send.dtype, .root = static_cast<uint16_t>(root)},
             total, counts, deadline));
   if (total == 0) return OkStatus();
-  return Post("ncclGather", {{RangeOf(send), RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                if (nccl.gather != nullptr && AreEven(counts)) {
-                  return nccl.gather(send.data, recv.data, RangeOf(send).size_bytes, ncclUint8,
-                                     root, comm, stream);
-                }
-                return Exchange(nccl, comm, stream, {OnlyFor(root, size(), RangeOf(send)), parts});
-              });
+  return Post(
+      "ncclGather", {{RangeOf(send), RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        if (nccl.gather != nullptr && AreEven(counts)) {
+          return nccl.gather(send.data, recv.data, RangeOf(send).size_bytes, ncclUint8, root, comm,
+                             stream);
+        }
+        return Exchange(nccl, comm, stream, {OnlyFor(root, size(), RangeOf(send)), parts});
+      },
+      root);
 }
 
 Status NcclCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts, Rank root,
@@ -319,14 +378,16 @@ Status NcclCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts,
       Agree({.kind = Kind::kScatter, .dtype = recv.dtype, .root = static_cast<uint16_t>(root)},
             total, counts, deadline));
   if (total == 0) return OkStatus();
-  return Post("ncclScatter", {{RangeOf(send), RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                if (nccl.scatter != nullptr && AreEven(counts)) {
-                  return nccl.scatter(send.data, recv.data, RangeOf(recv).size_bytes, ncclUint8,
-                                      root, comm, stream);
-                }
-                return Exchange(nccl, comm, stream, {parts, OnlyFor(root, size(), RangeOf(recv))});
-              });
+  return Post(
+      "ncclScatter", {{RangeOf(send), RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        if (nccl.scatter != nullptr && AreEven(counts)) {
+          return nccl.scatter(send.data, recv.data, RangeOf(recv).size_bytes, ncclUint8, root, comm,
+                              stream);
+        }
+        return Exchange(nccl, comm, stream, {parts, OnlyFor(root, size(), RangeOf(recv))});
+      },
+      root);
 }
 
 Status NcclCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
@@ -334,6 +395,8 @@ Status NcclCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer
   const StatusOr<bool> all_even =
       agreement_.AgreeOnPairs(send.dtype, send_counts, recv_counts, deadline);
   if (!all_even.ok()) return Fail(all_even.status());
+  // Also where this rank has no part in what follows.
+  LOCKSTEP_RETURN_IF_ERROR(Connect(deadline));
   if (send.count == 0 && recv.count == 0) return OkStatus();
   return Post(
       "ncclAlltoAll", {{RangeOf(send), RangeOf(recv)}}, deadline,
@@ -348,37 +411,44 @@ Status NcclCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer
 }
 
 Status NcclCommunicator::DoSend(ConstBuffer send, Rank to, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(RequireConnected());
   LOCKSTEP_RETURN_IF_ERROR(Keep(agreement_.AgreeOnMessages(send, to, {}, -1, deadline)));
   if (send.count == 0) return OkStatus();
-  return Post("ncclSend", {{RangeOf(send)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                return nccl.ncclSend(send.data, RangeOf(send).size_bytes, ncclUint8, to, comm,
-                                     stream);
-              });
+  return Post(
+      "ncclSend", {{RangeOf(send)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        return nccl.ncclSend(send.data, RangeOf(send).size_bytes, ncclUint8, to, comm, stream);
+      },
+      to);
 }
 
 Status NcclCommunicator::DoRecv(Buffer recv, Rank from, Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(RequireConnected());
   LOCKSTEP_RETURN_IF_ERROR(Keep(agreement_.AgreeOnMessages({}, -1, recv, from, deadline)));
   if (recv.count == 0) return OkStatus();
-  return Post("ncclRecv", {{RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                return nccl.ncclRecv(recv.data, RangeOf(recv).size_bytes, ncclUint8, from, comm,
-                                     stream);
-              });
+  return Post(
+      "ncclRecv", {{RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        return nccl.ncclRecv(recv.data, RangeOf(recv).size_bytes, ncclUint8, from, comm, stream);
+      },
+      from);
 }
 
 Status NcclCommunicator::DoSendRecv(ConstBuffer send, Rank to, Buffer recv, Rank from,
                                     Deadline deadline) {
+  LOCKSTEP_RETURN_IF_ERROR(RequireConnected());
   LOCKSTEP_RETURN_IF_ERROR(Keep(agreement_.AgreeOnMessages(send, to, recv, from, deadline)));
   if (send.count == 0 && recv.count == 0) return OkStatus();
   const auto ranks = static_cast<size_t>(size());
   Parts parts{std::vector<MemoryRange>(ranks), std::vector<MemoryRange>(ranks)};
   parts.send[static_cast<size_t>(to)] = RangeOf(send);
   parts.recv[static_cast<size_t>(from)] = RangeOf(recv);
-  return Post("ncclSend and ncclRecv", {{RangeOf(send), RangeOf(recv)}}, deadline,
-              [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-                return Exchange(nccl, comm, stream, parts);
-              });
+  return Post(
+      "ncclSend and ncclRecv", {{RangeOf(send), RangeOf(recv)}}, deadline,
+      [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
+        return Exchange(nccl, comm, stream, parts);
+      },
+      to);
 }
 
 }  // namespace lockstep::collective::nccl

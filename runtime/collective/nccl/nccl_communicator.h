@@ -3,17 +3,20 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/collective/call.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/collective/nccl/agreement.h"
+#include "runtime/collective/nccl/communicator_slots.h"
 #include "runtime/collective/nccl/handle.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/collective/nccl/reduction_plan.h"
@@ -29,6 +32,7 @@ struct CommunicatorResources {
   std::shared_ptr<tensor::Allocator> allocator;
   std::shared_ptr<RegisteredMemory> registered;  // may be null
   std::function<void()> make_room;               // gives free memory back to the GPU
+  std::shared_ptr<CommunicatorSlots> slots;
   // Set once a rank of the world was lost: the ranks close nothing together any more.
   std::atomic<bool> is_abandoned{false};
   cuda::Elements elements;
@@ -36,17 +40,13 @@ struct CommunicatorResources {
 
 class NcclCommunicator final : public DeviceCommunicator {
  public:
-  // Both connect the same ranks in the same order.
+  // Connects the GPUs of `host`'s ranks when it is used first: by a split of `whole`, if that lives
+  // and connects the same ones.
   NcclCommunicator(std::shared_ptr<CommunicatorResources> resources,
-                   std::shared_ptr<Communicator> host, std::shared_ptr<Handle> handle)
-      : resources_(std::move(resources)), host_(std::move(host)), handle_(std::move(handle)) {}
+                   std::shared_ptr<Communicator> host, std::weak_ptr<Handle> whole = {})
+      : resources_(std::move(resources)), host_(std::move(host)), whole_(std::move(whole)) {}
 
   ~NcclCommunicator() override;
-
-  // Connects the GPUs of `host`'s ranks: by `whole`, if it is not null and connects the same ones.
-  static StatusOr<std::unique_ptr<NcclCommunicator>> Make(
-      std::shared_ptr<CommunicatorResources> resources, std::shared_ptr<Communicator> host,
-      Handle* whole, Deadline deadline, const std::atomic<bool>* cancelled);
 
   Rank rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -62,6 +62,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   void Leave(const Status& why) override { host_->Leave(why); }
   void Abort(const Status& cause) override;
   void AbortHost(const Status& cause) override;
+  Status Connect(Deadline deadline) override;
   std::shared_ptr<DeviceConnection> connection() const override { return handle_; }
 
  protected:
@@ -95,14 +96,26 @@ class NcclCommunicator final : public DeviceCommunicator {
   Status Agree(const Call& call, uint64_t count, Counts counts, Deadline deadline) {
     return Keep(agreement_.Agree(call, count, counts, deadline));
   }
+  // How this rank can connect, as all tell each other before they do.
+  enum class Means : int32_t { kNone, kUniqueId, kSplit };
+  // What Connect() does if it has yet to do it.
+  StatusOr<std::shared_ptr<Handle>> MakeHandle(Deadline deadline);
+  // Before a message.
+  Status RequireConnected() const;
+
   // Keeps a failure, after which this is of no use any more.
   Status Keep(const Status& status) { return status.ok() ? status : Fail(status); }
   Status Fail(const Status& failure);
 
   // Puts what `calls` calls into the communication stream: it works on this memory. The ranks have
-  // agreed.
+  // agreed. `what` is a literal, of the operation's own. `peer`: the rank that it is an operation
+  // with, if with one.
   Status Post(const char* what, absl::Span<const MemoryRange> memory, Deadline deadline,
-              const Calls& calls);
+              const Calls& calls, Rank peer = -1);
+  // NCCL connects ranks, and allocates what that takes, with the first use of each of its
+  // algorithms, which it chooses by the operation and the size, and with the first message to a
+  // peer. True for what may be the first of its kind.
+  bool IsFirstOfItsKind(const char* what, size_t size_bytes, Rank peer);
 
   // Sends and receives of bytes as one group: part r goes to, or comes from, rank r; empty ones are
   // left out.
@@ -122,12 +135,16 @@ class NcclCommunicator final : public DeviceCommunicator {
 
   const std::shared_ptr<CommunicatorResources> resources_;
   const std::shared_ptr<Communicator> host_;
-  const std::shared_ptr<Handle> handle_;
+  const std::weak_ptr<Handle> whole_;
   CallAgreement agreement_{*host_};
+  // What was done, by operation: a bit for each power of two of bytes, or for peers.
+  std::vector<std::pair<const char*, uint64_t>> kinds_done_;
   Status failure_;
   std::atomic<bool> is_given_up_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards what follows, but the executing thread may read handle_ without
+  std::shared_ptr<Handle> handle_;  // null: the GPUs are not connected
   Status aborted_;
+  bool handle_is_aborted_ = false;  // or will be, once it is there
 };
 
 inline MemoryRange RangeOf(ConstBuffer buffer) {

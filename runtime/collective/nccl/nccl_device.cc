@@ -17,11 +17,17 @@
 namespace lockstep::collective::nccl {
 namespace {
 
+// What NCCL may take at a time: buffers for each channel and peer, and for each algorithm.
+constexpr size_t kRoomForNccl = size_t{1} << 30;
+// With less than this it is likely to fail: only then is it worth waiting for kernels.
+constexpr size_t kLeastForNccl = size_t{64} << 20;
+
 DeviceFacts FactsOf(const cuda::GpuFacts& gpu, const std::string& nccl_version) {
   DeviceFacts facts;
   facts.index = gpu.index;
   facts.name = gpu.name;
   facts.bus_id = gpu.bus_id;
+  facts.uuid = gpu.uuid;
   facts.capability = std::to_string(gpu.major) + "." + std::to_string(gpu.minor);
   facts.driver_api = cuda::CudaVersionText(gpu.driver_version);
   facts.collectives_library = nccl_version;
@@ -33,12 +39,14 @@ DeviceFacts FactsOf(const cuda::GpuFacts& gpu, const std::string& nccl_version) 
 class NcclDeviceMonitor final : public DeviceMonitor {
  public:
   NcclDeviceMonitor(std::shared_ptr<cuda::StreamPair> streams,
-                    std::shared_ptr<cuda::DeviceAllocator> allocator)
-      : streams_(std::move(streams)), allocator_(std::move(allocator)) {}
+                    std::shared_ptr<cuda::DeviceAllocator> allocator,
+                    std::shared_ptr<CommunicatorSlots> slots)
+      : streams_(std::move(streams)), allocator_(std::move(allocator)), slots_(std::move(slots)) {}
 
   void Read(DeviceReport* report) override {
     if (!std::exchange(is_open_, true)) Open(report);
     report->memory = allocator_->Stats();
+    report->communicators = slots_->taken();
     if (const cuda::Region* const region = allocator_->region()) {
       report->registered_bytes = region->size_bytes();
       report->registered_live_bytes = region->live_bytes();
@@ -75,6 +83,7 @@ class NcclDeviceMonitor final : public DeviceMonitor {
 
   const std::shared_ptr<cuda::StreamPair> streams_;
   const std::shared_ptr<cuda::DeviceAllocator> allocator_;
+  const std::shared_ptr<CommunicatorSlots> slots_;
   std::unique_ptr<cuda::Monitor> monitor_;  // null: there is none
   bool is_open_ = false;
 };
@@ -84,12 +93,13 @@ class NcclDevice final : public Accelerator {
   NcclDevice(DeviceFacts facts, std::shared_ptr<cuda::StreamPair> streams,
              std::shared_ptr<cuda::DeviceAllocator> allocator,
              std::unique_ptr<cuda::GpuProcessor> processor,
-             std::shared_ptr<RegisteredMemory> registered)
+             std::shared_ptr<RegisteredMemory> registered, int max_communicators)
       : facts_(std::move(facts)),
         streams_(std::move(streams)),
         allocator_(std::move(allocator)),
         processor_(std::move(processor)),
-        registered_(std::move(registered)) {}
+        registered_(std::move(registered)),
+        slots_(std::make_shared<CommunicatorSlots>(max_communicators)) {}
 
   const DeviceFacts& facts() const override { return facts_; }
   Status Bind() override { return streams_->gpu().Bind(); }
@@ -101,7 +111,7 @@ class NcclDevice final : public Accelerator {
     return std::unique_ptr<DeviceProcessor>(std::move(processor));
   }
   std::unique_ptr<DeviceMonitor> NewMonitor() override {
-    return std::make_unique<NcclDeviceMonitor>(streams_, allocator_);
+    return std::make_unique<NcclDeviceMonitor>(streams_, allocator_, slots_);
   }
 
   void* compute_stream() const override { return streams_->compute().handle(); }
@@ -128,7 +138,10 @@ class NcclDevice final : public Accelerator {
     options->streams = streams_;
     options->allocator = allocator_->BesideRegion();
     options->registered = registered_;
-    options->make_room = [allocator = allocator_] { allocator->Trim(); };
+    options->slots = slots_;
+    options->make_room = [allocator = allocator_] {
+      allocator->MakeRoom(kRoomForNccl, kLeastForNccl);
+    };
   }
 
  private:
@@ -137,6 +150,7 @@ class NcclDevice final : public Accelerator {
   const std::shared_ptr<cuda::DeviceAllocator> allocator_;
   const std::unique_ptr<cuda::GpuProcessor> processor_;
   const std::shared_ptr<RegisteredMemory> registered_;  // null: none
+  const std::shared_ptr<CommunicatorSlots> slots_;
 };
 
 }  // namespace
@@ -166,7 +180,7 @@ StatusOr<std::shared_ptr<Accelerator>> OpenDevice(const DeviceOptions& options) 
   LOCKSTEP_ASSIGN_OR_RETURN(auto processor, cuda::GpuProcessor::Create(streams, allocator));
   return std::shared_ptr<Accelerator>(std::make_shared<NcclDevice>(
       FactsOf(gpu->facts(), Version(options.library)), std::move(streams), std::move(allocator),
-      std::move(processor), std::move(registered)));
+      std::move(processor), std::move(registered), options.max_communicators));
 }
 
 void SetDefaultsOfProcess(bool only_loopback) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct DeviceOptions {
   std::function<std::string()> describe_memory_use = {};
   // So much of its memory is registered with NCCL, and comes first.
   size_t registered_bytes = 0;
+  // Most communicators of NCCL's at a time; the world's counts, and is made however many there are.
+  int max_communicators = std::numeric_limits<int>::max();
   // As Options::library.
   std::string library = {};
 };

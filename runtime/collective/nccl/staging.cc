@@ -50,7 +50,10 @@ Status StagingCommunicator::Copy(void* to, const void* from, size_t size_bytes) 
   return streams.EndCommunication(used);
 }
 
-Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Work& work) {
+Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, Deadline deadline,
+                                       const Work& work) {
+  // Before anything is in the stream.
+  LOCKSTEP_RETURN_IF_ERROR(inner_->Connect(deadline));
   const MemoryRange out = RangeOf(send);
   const MemoryRange in = RangeOf(recv);
   ConstBuffer from = send;
@@ -88,7 +91,7 @@ Status StagingCommunicator::WithCopies(ConstBuffer send, Buffer recv, const Work
 Status StagingCommunicator::Around(const std::string& what, ConstBuffer send, Buffer recv,
                                    Deadline deadline, const Work& work) {
   LOCKSTEP_ASSIGN_OR_RETURN(const bool as_they_are, AgreeOnPlaces(what, send, recv, deadline));
-  return as_they_are ? work(send, recv) : WithCopies(send, recv, work);
+  return as_they_are ? work(send, recv) : WithCopies(send, recv, deadline, work);
 }
 
 Status StagingCommunicator::DoRun(const Operation& operation, Deadline deadline) {
@@ -98,7 +101,7 @@ Status StagingCommunicator::DoRun(const Operation& operation, Deadline deadline)
     staged.recv = recv;
     return inner_->Run(staged, deadline);
   };
-  if (IsMessage(operation.kind)) return WithCopies(operation.send, operation.recv, run);
+  if (IsMessage(operation.kind)) return WithCopies(operation.send, operation.recv, deadline, run);
   const std::string_view name = Name(operation.kind);
   const std::string what = (name.front() == 'a' ? "an " : "a ") + std::string(name);
   return Around(what, operation.send, operation.recv, deadline, run);
@@ -109,8 +112,8 @@ StatusOr<std::unique_ptr<Communicator>> StagingCommunicator::DoSplit(
     const std::atomic<bool>* cancelled) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> host,
                             host_->Split(group_ranks, tag, deadline, cancelled));
-  LOCKSTEP_ASSIGN_OR_RETURN(auto inner,
-                            NcclCommunicator::Make(resources_, host, nullptr, deadline, cancelled));
+  auto inner = std::make_unique<NcclCommunicator>(resources_, host);
+  LOCKSTEP_RETURN_IF_ERROR(inner->Connect(deadline));
   return std::make_unique<StagingCommunicator>(resources_, std::move(host), std::move(inner));
 }
 

@@ -29,6 +29,7 @@ class StagingCommunicator final : public DeviceCommunicator {
   void Leave(const Status& why) override { inner_->Leave(why); }
   void Abort(const Status& cause) override { inner_->Abort(cause); }
   void AbortHost(const Status& cause) override { inner_->AbortHost(cause); }
+  Status Connect(Deadline deadline) override { return inner_->Connect(deadline); }
   std::shared_ptr<DeviceConnection> connection() const override { return inner_->connection(); }
   Status AgreeOnHostMemory(const std::string& what, Deadline deadline) override {
     return Around(what, {}, {}, deadline,
@@ -57,7 +58,7 @@ class StagingCommunicator final : public DeviceCommunicator {
   Status Around(const std::string& what, ConstBuffer send, Buffer recv, Deadline deadline,
                 const Work& work);
   // With copies of what is registered.
-  Status WithCopies(ConstBuffer send, Buffer recv, const Work& work);
+  Status WithCopies(ConstBuffer send, Buffer recv, Deadline deadline, const Work& work);
   // True if all ranks may pass what they have.
   StatusOr<bool> AgreeOnPlaces(const std::string& what, ConstBuffer send, ConstBuffer recv,
                                Deadline deadline);

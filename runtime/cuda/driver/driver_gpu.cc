@@ -1,5 +1,6 @@
 #include "runtime/cuda/driver/driver_gpu.h"
 
+#include <string>
 #include <utility>
 
 #include "runtime/cuda/driver/driver_memory.h"
@@ -7,6 +8,23 @@
 #include "runtime/cuda/kernels/image.h"
 
 namespace lockstep::cuda {
+
+namespace {
+
+// As nvidia-smi shows it, after "GPU-" or "MIG-".
+std::string TextOf(const CUuuid& uuid) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += kDigits[byte / 16];
+    text += kDigits[byte % 16];
+  }
+  return text;
+}
+
+}  // namespace
 
 StatusOr<GpuFacts> FactsOf(const Library& cuda, int index) {
   CUdevice device = 0;
@@ -20,6 +38,9 @@ StatusOr<GpuFacts> FactsOf(const Library& cuda, int index) {
   LOCKSTEP_RETURN_IF_ERROR(
       ToStatus(cuda, cuda.cuDeviceGetPCIBusId(text, sizeof text, device), "cuDeviceGetPCIBusId"));
   facts.bus_id = text;
+  CUuuid uuid{};
+  LOCKSTEP_RETURN_IF_ERROR(ToStatus(cuda, cuda.cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid"));
+  facts.uuid = TextOf(uuid);
   const std::pair<CUdevice_attribute, int*> attributes[] = {
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &facts.major},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &facts.minor}};

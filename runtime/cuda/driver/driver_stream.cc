@@ -38,6 +38,13 @@ StatusOr<std::chrono::nanoseconds> DriverEvent::Since(
 
 DriverStream::~DriverStream() { (void)gpu_->cuda().cuStreamDestroy(stream_); }
 
+StatusOr<bool> DriverStream::IsIdle() const {
+  const CUresult result = gpu_->cuda().cuStreamQuery(stream_);
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  LOCKSTEP_RETURN_IF_ERROR(gpu_->Check(result, "cuStreamQuery"));
+  return true;
+}
+
 Status DriverStream::Record(Event& event) {
   return gpu_->Check(gpu_->cuda().cuEventRecord(HandleOf(event), stream_), "cuEventRecord");
 }

@@ -30,6 +30,7 @@ class DriverStream final : public Stream {
   ~DriverStream() override;
 
   StreamHandle handle() const override { return stream_; }
+  StatusOr<bool> IsIdle() const override;
   Status Record(Event& event) override;
   Status WaitFor(const Event& event) override;
   Status Copy(void* to, const void* from, size_t size_bytes) override;

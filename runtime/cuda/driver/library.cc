@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <string_view>
+
 #include "runtime/base/load_once.h"
 #include "runtime/cuda/gpu.h"
 
@@ -10,19 +12,42 @@ namespace {
 
 constexpr char kFile[] = "libcuda.so.1";
 
-// The oldest driver that has all that the header promises, and runs what nvcc 13 compiles.
-constexpr int kOldestDriver = CUDA_VERSION / 1000 * 1000;
+// The first driver of each major version of CUDA, which runs what any toolkit of that version
+// compiles (https://docs.nvidia.com/deploy/cuda-compatibility).
+const char* FirstDriverOf(int major) {
+  switch (major) {
+    case 12:
+      return "525";
+    case 13:
+      return "580";
+    default:
+      return "one";
+  }
+}
+
+// What a later header calls by another name; the older function does the same.
+const char* OlderNameOf(std::string_view name) {
+  // Since CUDA 12.8.
+  return name == "cuEventElapsedTime_v2" ? "cuEventElapsedTime" : nullptr;
+}
+
+void* FindFunction(void* handle, const char* name) {
+  void* const found = dlsym(handle, name);
+  const char* const older = OlderNameOf(name);
+  return found != nullptr || older == nullptr ? found : dlsym(handle, older);
+}
 
 #define LOCKSTEP_CUDA_TEXT(name) #name
 
 // Each function by the name that the header's macros give it.
 Status FindFunctions(void* handle, Library& library) {
-#define LOCKSTEP_CUDA_FIND(name)                                                               \
-  library.name = reinterpret_cast<decltype(&::name)>(dlsym(handle, LOCKSTEP_CUDA_TEXT(name))); \
-  if (library.name == nullptr) {                                                               \
-    return Unavailable(kFile, " has no ", LOCKSTEP_CUDA_TEXT(name),                            \
-                       ": the NVIDIA driver is too old for CUDA ", CUDA_VERSION / 1000,        \
-                       "; install driver 580 or newer");                                       \
+#define LOCKSTEP_CUDA_FIND(name)                                                              \
+  library.name =                                                                              \
+      reinterpret_cast<decltype(&::name)>(FindFunction(handle, LOCKSTEP_CUDA_TEXT(name)));    \
+  if (library.name == nullptr) {                                                              \
+    return Unavailable(kFile, " has no ", LOCKSTEP_CUDA_TEXT(name),                           \
+                       ": the NVIDIA driver is too old for CUDA ", CUDA_VERSION / 1000,       \
+                       "; install driver ", FirstDriverOf(CUDA_VERSION / 1000), " or newer"); \
   }
   LOCKSTEP_CUDA_FUNCTIONS(LOCKSTEP_CUDA_FIND)
 #undef LOCKSTEP_CUDA_FIND
@@ -47,15 +72,22 @@ StatusOr<Library> Load() {
   int version = 0;
   LOCKSTEP_RETURN_IF_ERROR(
       ToStatus(library, library.cuDriverGetVersion(&version), "cuDriverGetVersion"));
-  if (version < kOldestDriver) {
-    return Unavailable("the NVIDIA driver knows CUDA ", CudaVersionText(version),
-                       ", and this build needs ", CudaVersionText(kOldestDriver),
-                       "; install driver 580 or newer");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckDriverVersion(version, CUDA_VERSION));
   return library;
 }
 
 }  // namespace
+
+Status CheckDriverVersion(int driver_version, int toolkit_version) {
+  const int needed = toolkit_version / 1000;
+  if (driver_version / 1000 >= needed) return OkStatus();
+  return Unavailable("the NVIDIA driver knows CUDA ", CudaVersionText(driver_version),
+                     ", and this program's kernels were compiled by CUDA ",
+                     CudaVersionText(toolkit_version), ", which drivers before ",
+                     FirstDriverOf(needed), " cannot load; install driver ", FirstDriverOf(needed),
+                     " or newer, or build with a toolkit of CUDA ", driver_version / 1000,
+                     " (LOCKSTEP_CUDA names its directory)");
+}
 
 StatusOr<const Library*> LoadLibrary() { return LoadOnce<Library>(Load); }
 

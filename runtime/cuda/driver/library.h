@@ -20,6 +20,7 @@ namespace lockstep::cuda {
   X(cuDeviceGet)                   \
   X(cuDeviceGetName)               \
   X(cuDeviceGetPCIBusId)           \
+  X(cuDeviceGetUuid)               \
   X(cuDeviceGetAttribute)          \
   X(cuDeviceTotalMem)              \
   X(cuDevicePrimaryCtxRetain)      \
@@ -27,6 +28,7 @@ namespace lockstep::cuda {
   X(cuCtxSetCurrent)               \
   X(cuStreamCreateWithPriority)    \
   X(cuStreamDestroy)               \
+  X(cuStreamQuery)                 \
   X(cuStreamWaitEvent)             \
   X(cuEventCreate)                 \
   X(cuEventDestroy)                \
@@ -61,6 +63,11 @@ struct Library {
 // Loads libcuda.so.1 and initialises it. It stays loaded. kUnavailable says what is missing.
 // Threads: safe.
 StatusOr<const Library*> LoadLibrary();
+
+// OK if a driver that knows `driver_version` (12080 is 12.8) runs what a toolkit of
+// `toolkit_version` has compiled: any driver of the same major version does, and later ones.
+// kUnavailable says which driver does, or what to build with.
+Status CheckDriverVersion(int driver_version, int toolkit_version);
 
 // `result` of a call as a Status: its name and CUDA's own words, with `call` in front.
 Status ToStatus(const Library& library, CUresult result, const char* call);

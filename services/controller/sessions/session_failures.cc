@@ -1,8 +1,10 @@
 #include "services/controller/sessions/session_failures.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "runtime/base/log.h"
+#include "runtime/base/operations.h"
 #include "services/metrics/counters.h"
 
 namespace lockstep::controller {
@@ -85,13 +87,55 @@ void SessionFailures::NoticeLostBatches(SessionEntry& session, uint64_t next_com
                                " were lost on their way: the connection was broken for a moment")));
 }
 
+// A collective ends for want of a rank that waits itself. Where that one waits for the other half
+// of a message, which comes after the collective, the message is why both wait in vain.
+control::RemoteError SessionFailures::CauseOf(const SessionEntry& session,
+                                              const control::RemoteError& error) const {
+  const bool is_for_want =
+      error.code == StatusCode::kDeadlineExceeded || error.code == StatusCode::kUnavailable;
+  if (!is_for_want || !session.failure.ok()) return error;
+  control::RemoteError cause = error;
+  const int size = tools_.membership.size();
+  const int group_size = size / static_cast<int>(session.num_groups);
+  for (Rank rank = 0; rank < size; ++rank) {
+    const LastHeard heard = liveness_.LastHeardOf(rank);
+    const WorkerActivity& activity = heard.activity;
+    // What is told of an earlier generation has another cause.
+    const bool is_behind = rank != error.rank && activity.session == session.id &&
+                           activity.command >= session.commands.reset_at() &&
+                           activity.command < cause.command;
+    if (!is_behind || activity.kind != WorkerActivity::Kind::kCollective) continue;
+    const OperationFacts* const facts = FindOperationNamed(activity.what);
+    if (facts == nullptr || facts->flow != DataFlow::kToNextGroup) continue;
+    // It may be through since it was heard.
+    const std::chrono::milliseconds long_enough = heard.is_present
+                                                      ? tools_.options.heartbeat_interval
+                                                      : tools_.options.collective_timeout / 2;
+    const bool sends = facts->kind == OperationKind::kSendToNextGroup;
+    const Rank peer = rank + (sends ? group_size : -group_size);
+    if (activity.since < long_enough || peer < 0 || peer >= size) continue;
+    cause = control::ErrorOf(DeadlineExceeded(
+        "rank ", rank, sends ? " sends to" : " receives from", " rank ", peer,
+        ", which has not come to its ", sends ? "receive" : "send", "; meanwhile, in command ",
+        error.command, " of rank ", error.rank, ": ", error.message));
+    cause.session = session.id;
+    cause.rank = rank;
+    cause.command = activity.command;
+    cause.function = activity.what;
+  }
+  return cause;
+}
+
 void SessionFailures::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   control::RemoteError error = control::ReadError(failure.getError());
   error.rank = rank;
   const Generation generation(failure.getGeneration());
   SessionEntry* session = sessions_.Find(error.session);
   if (session == nullptr || generation > session->generation) return;
-  if (generation == session->generation) return Fail(*session, error, error.command);
+  if (generation == session->generation) {
+    const control::RemoteError cause = CauseOf(*session, error);
+    return Fail(*session, cause, cause.command);
+  }
   // A rank that was behind has failed earlier than the one that the client has read of. Nothing is
   // to be told any more, but its peers may be waiting for it in a command of that time.
   liveness_.Abort(session->id, generation, error.command, error);

@@ -49,6 +49,10 @@ class SessionFailures {
   void HandleFailure(Rank rank, wire::Failure::Reader failure);
 
  private:
+  // The cause of `error`, which a worker has told: a rank that waits in an earlier command of the
+  // session for the other half of a message, if that is why others wait in vain; else `error`.
+  control::RemoteError CauseOf(const SessionEntry& session,
+                               const control::RemoteError& error) const;
   // The session has not failed before.
   void FailFirst(SessionEntry& session, const control::RemoteError& cause, uint64_t from_command);
 

@@ -47,6 +47,10 @@ class CollectiveCall {
 
   Status SendTensor(Rank to);
   Status ReceiveTensor(Rank from);
+  Status DoSend(Rank to);
+  Status DoReceive(Rank from);
+  // The error for want of `peer`, which is to come to the half that is missing, with both ranks.
+  Status NamePair(const Status& status, const char* does, Rank peer, const char* missing) const;
 
   bool IsRoot() const { return comm_->rank() == command_.getRoot(); }
   ReduceOp op() const { return static_cast<ReduceOp>(command_.getOp()); }
@@ -97,9 +101,12 @@ Status CollectiveCall::Execute() {
     return InvalidArgument("the root ", command_.getRoot(), " is not among the ", members.size(),
                            " ranks of the collective");
   }
-  // In a message, only who sends or receives it has a part.
-  const bool is_message = command_.getKind() >= wire::CollectiveKind::TRANSFER;
+  const bool is_message = IsMessage(command_.getKind());
   if (!is_message) facts_.backend = comm_->backend();
+  // In a message, only who sends or receives it has a part.
+  if (is_message && connected->gpus != nullptr) {
+    LOCKSTEP_RETURN_IF_ERROR(connected->gpus->Connect(deadline()));
+  }
   switch (command_.getKind()) {
     case wire::CollectiveKind::ALL_REDUCE:
       return AllReduce();
@@ -294,6 +301,24 @@ Status CollectiveCall::AllToAll() {
 }
 
 Status CollectiveCall::SendTensor(Rank to) {
+  return NamePair(DoSend(to), " sends to rank ", to, "receive");
+}
+
+Status CollectiveCall::ReceiveTensor(Rank from) {
+  return NamePair(DoReceive(from), " receives from rank ", from, "send");
+}
+
+Status CollectiveCall::NamePair(const Status& status, const char* does, Rank peer,
+                                const char* missing) const {
+  const bool is_for_want =
+      status.code() == StatusCode::kDeadlineExceeded || status.code() == StatusCode::kUnavailable;
+  if (!is_for_want) [[likely]]
+    return status;
+  return Annotate(status, "rank " + std::to_string(context_.rank) + does + std::to_string(peer) +
+                              ", which has not come to its " + missing);
+}
+
+Status CollectiveCall::DoSend(Rank to) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Tensor source, operands_.Source());
   facts_.bytes = source.size_bytes();
   facts_.backend = comm_->backend();
@@ -303,7 +328,7 @@ Status CollectiveCall::SendTensor(Rank to) {
   return data->Send(source.buffer(), to, deadline());
 }
 
-Status CollectiveCall::ReceiveTensor(Rank from) {
+Status CollectiveCall::DoReceive(Rank from) {
   TensorHeader header;
   LOCKSTEP_RETURN_IF_ERROR(comm_->Recv(header.buffer(), from, deadline()));
   LOCKSTEP_RETURN_IF_ERROR(header.Validate());

@@ -16,6 +16,18 @@
 #include "services/worker/values/value_transfer.h"
 
 namespace lockstep::worker {
+namespace {
+
+// Of a message it is a cause itself: the ranks that wait in later collectives wait for its ranks.
+bool IsForWantOfARank(wire::CollectiveKind kind, const Status& status) {
+  if (status.ok()) [[likely]]
+    return false;
+  const bool is_want =
+      status.code() == StatusCode::kDeadlineExceeded || status.code() == StatusCode::kUnavailable;
+  return is_want && !IsMessage(kind);
+}
+
+}  // namespace
 
 CommandRunner::CommandRunner(const Parts& parts)
     : options_(parts.options),
@@ -26,7 +38,8 @@ CommandRunner::CommandRunner(const Parts& parts)
       reports_(parts.reports),
       activity_(parts.activity),
       recorder_(parts.recorder),
-      running_(parts.running) {
+      running_(parts.running),
+      cause_grace_(parts.cause_grace) {
   call_context_.host = host_.get();
   call_context_.aborted = [](void* runner) {
     const auto& self = *static_cast<const CommandRunner*>(runner);
@@ -236,6 +249,11 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
   Status status = ExecuteCollective(context, collective, &outcome);
   const CollectiveFacts& facts = outcome.facts;
   session.EndCollective();
+  if (IsForWantOfARank(collective.getKind(), status)) [[unlikely]] {
+    // That rank may have failed itself, at an earlier command: it is about to tell its cause, which
+    // is the one to report.
+    session.AwaitFailure(running_.number, cause_grace_);
+  }
   if (outcome.connection != nullptr) {
     gpu_->NoteCollective(held, running_.number, collective, outcome,
                          membership_->collective_timeout);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -40,6 +41,9 @@ class CommandRunner {
     control::ActivityPage& activity;
     Recorder* recorder;
     RunningCommand& running;
+    // How long a collective that failed for want of another rank waits for the abort that says why
+    // that rank did not come.
+    std::chrono::milliseconds cause_grace{200};
   };
   explicit CommandRunner(const Parts& parts);
 
@@ -97,6 +101,7 @@ class CommandRunner {
   control::ActivityPage& activity_;
   Recorder* const recorder_;
   RunningCommand& running_;
+  const std::chrono::milliseconds cause_grace_;
 
   const Membership* membership_ = nullptr;
   WorldLinks world_;

@@ -122,6 +122,7 @@ bool SessionState::FailFrom(uint64_t command, const control::RemoteError& cause)
   if (failure_.ok()) failure_ = cause;  // the first cause wins
   if (!has_failed()) failed_at_ = Deadline::Clock::now();
   fail_from_.store(command, std::memory_order_release);
+  failed_.notify_all();
   return true;
 }
 
@@ -131,6 +132,11 @@ bool SessionState::Fail(const control::RemoteError& cause) {
   // It may have been a collective, some of which is there.
   AbortOnGpu();
   return is_first;
+}
+
+void SessionState::AwaitFailure(uint64_t command, std::chrono::milliseconds longest) {
+  std::unique_lock lock(mutex_);
+  (void)failed_.wait_for(lock, longest, [&] { return Skips(command); });
 }
 
 void SessionState::Abort(const AbortOrder& abort) {
@@ -225,24 +231,12 @@ StatusOr<const Communicators*> SessionState::CommunicatorsOf(const TeamName& nam
   const uint64_t tag = TagOf(id(), generation_.load(std::memory_order_relaxed), entry->serial);
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<collective::Communicator> cpus,
                             world.cpus->Split(members, tag, deadline, &cancelled_));
-  // From here on an abort reaches it: connecting the GPUs takes it.
-  const auto keep = [&](std::unique_ptr<collective::DeviceCommunicator> gpus) {
-    std::lock_guard lock(mutex_);
-    entry->communicators = {cpus, std::move(gpus)};
-    // One that came meanwhile has not seen them.
-    if (cancelled_.load(std::memory_order_relaxed)) AbortHosts();
-  };
-  keep(nullptr);
-  if (world.gpus == nullptr) return &entry->communicators;
-  auto gpus = world.gpus->Over(cpus, deadline, &cancelled_);
-  if (!gpus.ok()) {
-    // The next call makes both again.
-    Communicators given_up;
-    std::lock_guard lock(mutex_);
-    std::swap(given_up, entry->communicators);
-    return gpus.status();
-  }
-  keep(*std::move(gpus));
+  std::unique_ptr<collective::DeviceCommunicator> gpus;
+  if (world.gpus != nullptr) gpus = world.gpus->Over(cpus);
+  std::lock_guard lock(mutex_);
+  entry->communicators = {std::move(cpus), std::move(gpus)};
+  // An abort that came meanwhile has not seen them.
+  if (cancelled_.load(std::memory_order_relaxed)) AbortHosts();
   return &entry->communicators;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -79,6 +80,9 @@ class SessionState {
   control::RemoteError failure() const;
   // The command `cause.command` has failed here. True if no earlier one is known to have failed.
   bool Fail(const control::RemoteError& cause);
+  // Returns when the command of this number is not to be executed any more, because of a failure
+  // that is known elsewhere, or that much later.
+  void AwaitFailure(uint64_t command, std::chrono::milliseconds longest);
 
   // Fails the session from a command on, and wakes this rank if it is in a collective of that
   // number or a later one. Ignored for an older generation. One for a later generation has
@@ -188,6 +192,7 @@ class SessionState {
 
   std::atomic<uint64_t> fail_from_{kNever};
   mutable std::mutex mutex_;
+  std::condition_variable failed_;
   control::RemoteError failure_;
   Deadline::Clock::time_point failed_at_;
   std::map<Generation, AbortOrder> early_aborts_;  // of generations that are yet to come

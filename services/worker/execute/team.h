@@ -13,6 +13,9 @@ namespace lockstep::worker {
 // "allreduce", "reduce-scatter", ...: how errors, timelines and activities name the operation.
 const char* Name(wire::CollectiveKind kind);
 
+// Of one rank to one other: only who sends or receives it has a part.
+inline bool IsMessage(wire::CollectiveKind kind) { return kind >= wire::CollectiveKind::TRANSFER; }
+
 // What a collective command calls its ranks. Every rank of the world calls them alike, whether it
 // is among them or not; so "each rank's group" is one name, though it means others on each rank.
 struct TeamName {

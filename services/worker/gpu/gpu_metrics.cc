@@ -30,6 +30,9 @@ void TellMemory(const collective::DeviceReport& report, size_t capacity_bytes, F
                  static_cast<double>(report.registered_bytes));
   families.Gauge("lockstep_gpu_registered_live_bytes", "Bytes of it that tensors have.",
                  static_cast<double>(report.registered_live_bytes));
+  families.Gauge("lockstep_gpu_communicators",
+                 "Communicators of NCCL's that the worker has: the world's, and those of sessions.",
+                 report.communicators);
   families.Gauge("lockstep_gpu_blocks", "Pieces of the GPU's memory that are in use.",
                  static_cast<double>(memory.live_blocks));
   families.Counter("lockstep_gpu_allocations_total",

@@ -1,13 +1,17 @@
 #include "tests/fakes/cuda/fake_cuda.h"
 
 #include <cuda.h>
+// As drivers before 12.8 have it, which later headers call _v2.
+#undef cuEventElapsedTime
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -19,15 +23,22 @@
 
 // What CUDA only declares.
 struct CUstream_st {
+  const int device;
   lockstep::fake_cuda::Stream work;
 };
 struct CUevent_st {
+  const int device;
   // Streams may still come to one that was destroyed.
   std::shared_ptr<lockstep::fake_cuda::Event> event =
       std::make_shared<lockstep::fake_cuda::Event>();
 };
+// Keeps what is freed, for its own use, until it is trimmed.
 struct CUmemPoolHandle_st {
-  int device;
+  const int device;
+  std::mutex mutex = {};  // guards what follows
+  size_t live_bytes = 0;
+  size_t reserved_bytes = 0;
+  std::map<void*, size_t> live = {};
 };
 struct CUctx_st {
   int device;
@@ -49,6 +60,30 @@ size_t Setting(const char* name, size_t otherwise) {
 struct Gpu {
   explicit Gpu(int number)
       : memory(Setting("FAKE_CUDA_MEMORY_MIB", 256) << 20), context{number}, pool{number} {}
+
+  // Bytes that nothing has: the pool's are not free, in use or not.
+  size_t FreeBytes() {
+    std::lock_guard lock(pool.mutex);
+    return memory.size_bytes() - memory.allocated_bytes() - (pool.reserved_bytes - pool.live_bytes);
+  }
+  void* AllocateFromPool(size_t size_bytes) {
+    std::lock_guard lock(pool.mutex);
+    void* const address = memory.Allocate(size_bytes);
+    if (address == nullptr) return nullptr;
+    pool.live[address] = size_bytes;
+    pool.live_bytes += size_bytes;
+    pool.reserved_bytes = std::max(pool.reserved_bytes, pool.live_bytes);
+    return address;
+  }
+  void FreeToPool(void* address) {
+    std::lock_guard lock(pool.mutex);
+    const auto found = pool.live.find(address);
+    if (found == pool.live.end()) return;
+    pool.live_bytes -= found->second;
+    pool.live.erase(found);
+    memory.Free(address);
+  }
+
   Memory memory;
   CUctx_st context;
   CUmemPoolHandle_st pool;
@@ -128,6 +163,10 @@ using namespace lockstep::fake_cuda;
 
 #define RETURN_IF_STICKY() \
   if (Sticky() != CUDA_SUCCESS) return Sticky()
+// What CUDA says to a thread for which no GPU is current.
+#define RETURN_IF_UNBOUND() \
+  RETURN_IF_STICKY();       \
+  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT
 
 extern "C" {
 
@@ -142,9 +181,15 @@ void* fake_cuda_host_view(const void* address) {
   return const_cast<void*>(address);
 }
 
+int fake_cuda_current_device() { return current_context == nullptr ? -1 : current_context->device; }
+int fake_cuda_device_of_stream(const void* stream) {
+  return static_cast<const CUstream_st*>(stream)->device;
+}
+
 void* fake_cuda_allocate(size_t size_bytes) {
   if (current_context == nullptr) return nullptr;
-  return Gpus()[static_cast<size_t>(current_context->device)]->memory.Allocate(size_bytes);
+  Gpu& gpu = *Gpus()[static_cast<size_t>(current_context->device)];
+  return size_bytes <= gpu.FreeBytes() ? gpu.memory.Allocate(size_bytes) : nullptr;
 }
 void fake_cuda_free(void* address) {
   for (const auto& gpu : Gpus()) gpu->memory.Free(address);
@@ -172,6 +217,9 @@ CUresult cuGetErrorName(CUresult error, const char** name) {
       return CUDA_SUCCESS;
     case CUDA_ERROR_ILLEGAL_ADDRESS:
       *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
+      return CUDA_SUCCESS;
+    case CUDA_ERROR_INVALID_CONTEXT:
+      *name = "CUDA_ERROR_INVALID_CONTEXT";
       return CUDA_SUCCESS;
     case CUDA_ERROR_NO_DEVICE:
       *name = "CUDA_ERROR_NO_DEVICE";
@@ -204,8 +252,14 @@ CUresult cuDeviceGetName(char* name, int size, CUdevice) {
 }
 
 CUresult cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
-  std::strncpy(id, ("0000:0" + std::to_string(device) + ":00.0").c_str(),
-               static_cast<size_t>(size));
+  const int whole = device / static_cast<int>(Setting("FAKE_CUDA_SLICES", 1));
+  std::strncpy(id, ("0000:0" + std::to_string(whole) + ":00.0").c_str(), static_cast<size_t>(size));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  std::memset(uuid->bytes, 0xab, sizeof uuid->bytes);
+  uuid->bytes[15] = static_cast<char>(device);
   return CUDA_SUCCESS;
 }
 
@@ -232,15 +286,19 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 }
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
-  RETURN_IF_STICKY();
-  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *stream = new CUstream_st;
+  RETURN_IF_UNBOUND();
+  *stream = new CUstream_st{current_context->device, {}};
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy(CUstream stream) {
   delete stream;
   return CUDA_SUCCESS;
+}
+
+CUresult cuStreamQuery(CUstream stream) {
+  RETURN_IF_STICKY();
+  return stream->work.IsIdle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
@@ -251,8 +309,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned) {
-  RETURN_IF_STICKY();
-  *event = new CUevent_st;
+  RETURN_IF_UNBOUND();
+  *event = new CUevent_st{current_context->device};
   return CUDA_SUCCESS;
 }
 
@@ -263,6 +321,7 @@ CUresult cuEventDestroy(CUevent event) {
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   RETURN_IF_STICKY();
+  if (event->device != stream->device) return CUDA_ERROR_INVALID_HANDLE;
   stream->work.Add(
       [held = event->event, recording = event->event->Record()] { held->Happen(recording); });
   return CUDA_SUCCESS;
@@ -275,6 +334,7 @@ CUresult cuEventQuery(CUevent event) {
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   RETURN_IF_STICKY();
+  if (start->device != end->device) return CUDA_ERROR_INVALID_HANDLE;
   if (!start->event->IsDone() || !end->event->IsDone()) return CUDA_ERROR_NOT_READY;
   *milliseconds =
       std::chrono::duration<float, std::milli>(end->event->when() - start->event->when()).count();
@@ -282,16 +342,15 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
 }
 
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  RETURN_IF_STICKY();
-  if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const Memory& memory = Gpus()[static_cast<size_t>(current_context->device)]->memory;
-  *total_bytes = memory.size_bytes();
-  *free_bytes = memory.size_bytes() - memory.allocated_bytes();
+  RETURN_IF_UNBOUND();
+  Gpu& gpu = *Gpus()[static_cast<size_t>(current_context->device)];
+  *total_bytes = gpu.memory.size_bytes();
+  *free_bytes = gpu.FreeBytes();
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return *address == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -313,24 +372,30 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) { retur
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   RETURN_IF_STICKY();
   if (attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<cuuint64_t*>(value) =
-      Gpus()[static_cast<size_t>(pool->device)]->memory.allocated_bytes();
+  std::lock_guard lock(pool->mutex);
+  *static_cast<cuuint64_t*>(value) = pool->reserved_bytes;
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) { return Sticky(); }
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes) {
+  RETURN_IF_STICKY();
+  std::lock_guard lock(pool->mutex);
+  pool->reserved_bytes =
+      std::min(pool->reserved_bytes, std::max<size_t>(pool->live_bytes, keep_bytes));
+  return CUDA_SUCCESS;
+}
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream) {
-  RETURN_IF_STICKY();
-  void* const memory = Gpus()[static_cast<size_t>(pool->device)]->memory.Allocate(bytes);
+  RETURN_IF_UNBOUND();
+  void* const memory = Gpus()[static_cast<size_t>(pool->device)]->AllocateFromPool(bytes);
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   stream->work.Add([=] {
-    for (const auto& gpu : Gpus()) gpu->memory.Free(reinterpret_cast<void*>(address));
+    for (const auto& gpu : Gpus()) gpu->FreeToPool(reinterpret_cast<void*>(address));
   });
   return CUDA_SUCCESS;
 }
@@ -345,7 +410,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 }
 
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   CUDA_MEMCPY2D copy = *given;
   auto* const to = reinterpret_cast<void*>(copy.dstDevice);
   auto* const from = reinterpret_cast<void*>(copy.srcDevice);
@@ -358,7 +423,7 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
   static CUmod_st loaded;
   *module = &loaded;
   return CUDA_SUCCESS;
@@ -388,7 +453,9 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
 
 CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
                         unsigned, unsigned, CUstream stream, void** parameters, void**) {
-  RETURN_IF_STICKY();
+  RETURN_IF_UNBOUND();
+  // Unlike copies, which may go into a stream of another GPU.
+  if (stream->device != current_context->device) return CUDA_ERROR_INVALID_HANDLE;
   const auto* const kernel = reinterpret_cast<const FakeKernel*>(function);
   stream->work.Add([kernel, words = Translated(parameters[0], kernel->parameter_bytes)] {
     kernel->run(words.data());

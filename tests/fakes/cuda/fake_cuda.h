@@ -3,10 +3,14 @@
 //
 // It is made to find mistakes, not to be quick. What a stream is given is done later, by a thread
 // of its own. Device memory cannot be touched by the host: code that does gets a segmentation
-// fault, as with a GPU. Freed memory is overwritten when the stream comes to it. After an error
-// that loses the context every call fails.
+// fault, as with a GPU. Freed memory is overwritten when the stream comes to it; the pool keeps it
+// until it is trimmed, and others do not get it. After an error
+// that loses the context every call fails. A thread for which no GPU is current cannot launch,
+// copy, allocate or make anything (CUDA_ERROR_INVALID_CONTEXT); a launch into a stream of another
+// GPU than the current one, or an event of another than the stream's, is CUDA_ERROR_INVALID_HANDLE.
 //
-// It has as many GPUs as $FAKE_CUDA_DEVICES says (8), with $FAKE_CUDA_MEMORY_MIB each (256).
+// It has as many GPUs as $FAKE_CUDA_DEVICES says (8), with $FAKE_CUDA_MEMORY_MIB each (256). With
+// $FAKE_CUDA_SLICES (1) so many of them, one after the other, are slices (MIG) of one GPU.
 // Programs that load libcuda.so.1 find it by LD_LIBRARY_PATH, or because they are linked with it.
 #pragma once
 
@@ -32,6 +36,11 @@ void fake_cuda_enqueue(void* stream, void (*work)(void* argument), void* argumen
 
 // Where the host finds what is at a device address; any other address is given back as it is.
 void* fake_cuda_host_view(const void* address);
+
+// The number of the calling thread's GPU; -1: none is current.
+int fake_cuda_current_device(void);
+// That of the GPU of a CUstream.
+int fake_cuda_device_of_stream(const void* stream);
 
 // Memory of the calling thread's GPU, as a library gets it that is no part of the program; null:
 // there is none.

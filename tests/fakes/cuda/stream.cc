@@ -53,9 +53,9 @@ void Stream::Add(std::function<void()> work) {
   changed_.notify_all();
 }
 
-void Stream::AwaitAll() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return work_.empty() && !is_busy_; });
+bool Stream::IsIdle() {
+  std::lock_guard lock(mutex_);
+  return work_.empty() && !is_busy_;
 }
 
 void Stream::Run() {

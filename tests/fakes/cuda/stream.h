@@ -42,7 +42,7 @@ class Stream {
   // As CUDA: what it was given is done first.
   ~Stream();
   void Add(std::function<void()> work);
-  void AwaitAll();
+  bool IsIdle();
 
  private:
   void Run();

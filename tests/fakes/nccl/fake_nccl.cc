@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -34,6 +35,8 @@ void NoteRegistration(void* memory, int more) {
   registrations[memory] += more;
 }
 std::atomic<int> allreduces_of_registered{0};
+constexpr size_t kBufferBytes = size_t{1} << 20;
+thread_local std::string last_error;
 
 std::byte* View(const void* address) {
   return static_cast<std::byte*>(fake_cuda_host_view(address));
@@ -88,6 +91,7 @@ struct Outstanding {
 
 struct ncclComm {
   std::shared_ptr<Meeting> meeting;
+  const int device;  // that was current when it was begun
   std::atomic<int> splits{0};
   std::shared_ptr<Outstanding> outstanding = std::make_shared<Outstanding>();
   std::atomic<bool> is_closing{false};
@@ -95,6 +99,24 @@ struct ncclComm {
   std::mutex split_mutex = {};
   ncclComm* split = nullptr;
   ncclComm** split_made = nullptr;
+  // What was begun and is not in the stream yet: it comes there with the last of some questions
+  // (ncclCommGetAsyncError). NCCL has a thread for that, as fast or slow as it happens to be.
+  std::mutex begun_mutex = {};
+  std::vector<Submission> begun = {};
+  int questions_left = 0;
+  // What it works in: allocated with the first collective.
+  void* buffer = nullptr;
+  ncclResult_t failure = ncclSuccess;
+
+  // As NCCL, which refuses every use of a communicator that is not through with the last one.
+  bool IsReady() {
+    {
+      std::lock_guard lock(begun_mutex);
+      if (!begun.empty()) return false;
+    }
+    std::lock_guard lock(split_mutex);
+    return meeting->AllAreHere() && split == nullptr && !is_closing;
+  }
   // Where each piece of registered memory begins and ends.
   std::map<std::byte*, std::byte*> registered = {};
 
@@ -152,14 +174,27 @@ void Submit(std::vector<Submission> together) {
   fake_cuda_enqueue(stream, Work::Do, work.release());
 }
 
+// Begins what was submitted together, for the communicator's next questions.
+ncclResult_t BeginAll(std::vector<Submission> together) {
+  constexpr int kQuestions = 3;
+  if (together.empty()) return ncclSuccess;
+  ncclComm_t const comm = together.front().comm;
+  // CUDA refuses to launch the kernel.
+  if (fake_cuda_device_of_stream(together.front().stream) != comm->device) {
+    return ncclUnhandledCudaError;
+  }
+  std::lock_guard lock(comm->begun_mutex);
+  comm->begun = std::move(together);
+  comm->questions_left = kQuestions;
+  return ncclInProgress;
+}
+
 ncclResult_t Add(ncclComm_t comm, cudaStream_t stream, Operation operation) {
+  if (!comm->IsReady()) return ncclInvalidArgument;
   std::vector<Submission> one;
   one.push_back({comm, stream, std::move(operation)});
-  if (group_depth > 0) {
-    group.push_back(std::move(one.front()));
-  } else {
-    Submit(std::move(one));
-  }
+  if (group_depth == 0) return BeginAll(std::move(one));
+  group.push_back(std::move(one.front()));
   return ncclSuccess;
 }
 
@@ -209,7 +244,9 @@ std::byte* Part(void* memory, int part, size_t bytes) {
 
 ncclComm_t Begin(const std::string& name, int rank, int size) {
   ++live;
-  return new ncclComm{std::make_shared<Meeting>(name, rank, size)};
+  // NCCL takes the CUDA runtime's, which is the first if none was chosen.
+  return new ncclComm{std::make_shared<Meeting>(name, rank, size),
+                      std::max(fake_cuda_current_device(), 0)};
 }
 
 }  // namespace
@@ -232,7 +269,8 @@ ncclResult_t ncclGetVersion(int* version) {
 #ifdef FAKE_NCCL_OLD
   *version = 21801;
 #else
-  *version = NCCL_VERSION_CODE;
+  const char* const given = std::getenv("FAKE_NCCL_VERSION");
+  *version = given != nullptr ? std::atoi(given) : NCCL_VERSION_CODE;
 #endif
   return ncclSuccess;
 }
@@ -240,7 +278,7 @@ ncclResult_t ncclGetVersion(int* version) {
 const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclSuccess ? "no error" : "an error of the fake";
 }
-const char* ncclGetLastError(ncclComm_t) { return ""; }
+const char* ncclGetLastError(ncclComm_t) { return last_error.c_str(); }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::random_device random;
@@ -260,9 +298,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 
 // Among all ranks alone.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t*) {
-  if (color != 0 || key != comm->rank()) return ncclInvalidArgument;
+  if (color != 0 || key != comm->rank() || !comm->IsReady()) return ncclInvalidArgument;
   std::lock_guard lock(comm->split_mutex);
-  if (comm->split != nullptr) return ncclInvalidArgument;  // the last one is not through
   comm->split = Begin(comm->meeting->name() + "-" + std::to_string(comm->splits++), comm->rank(),
                       comm->size());
   comm->split_made = made;
@@ -271,12 +308,14 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
 // As with NCCL it is through when the stream has come to what the communicator put there, and what
 // it has sent is on its way.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (!comm->IsReady()) return ncclInvalidArgument;
   comm->is_closing = true;
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   --live;
+  if (comm->buffer != nullptr) fake_cuda_free(comm->buffer);
   delete comm;
   return ncclSuccess;
 }
@@ -302,10 +341,26 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = static_cast<ncclResult_t>(async_error.load());
+  if (*state == ncclSuccess) *state = comm->failure;
   const bool is_behind =
       !comm->meeting->AllAreHere() ||
       (comm->is_closing && (comm->outstanding->Any() || !comm->meeting->IsFlushed()));
   if (*state == ncclSuccess && is_behind) *state = ncclInProgress;
+  {
+    std::lock_guard begun_lock(comm->begun_mutex);
+    if (*state == ncclSuccess && !comm->begun.empty()) {
+      if (--comm->questions_left > 0) {
+        *state = ncclInProgress;
+      } else if (comm->buffer == nullptr &&
+                 (comm->buffer = fake_cuda_allocate(kBufferBytes)) == nullptr) {
+        last_error = "Failed to CUDA calloc " + std::to_string(kBufferBytes) + " bytes";
+        comm->begun.clear();
+        *state = comm->failure = ncclUnhandledCudaError;
+      } else {
+        Submit(std::exchange(comm->begun, {}));
+      }
+    }
+  }
   std::lock_guard lock(comm->split_mutex);
   if (comm->split == nullptr || *state != ncclSuccess) return ncclSuccess;
   if (!comm->split->meeting->AllAreHere()) {
@@ -354,8 +409,7 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  if (--group_depth == 0) Submit(std::exchange(group, {}));
-  return ncclSuccess;
+  return --group_depth == 0 ? BeginAll(std::exchange(group, {})) : ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,

@@ -3,6 +3,14 @@
 //
 // As NCCL does, it never notices that a rank died, and waits for ever for one that does not come:
 // only an abort ends that. It reduces in rank order, 16-bit floats in float.
+//
+// $FAKE_NCCL_VERSION is what it says to be (23000 is 2.30.0), else the version of the header.
+//
+// A communicator allocates memory, 1 MiB, when its first collective begins.
+//
+// All communicators are non-blocking. A collective returns ncclInProgress, and is not in the stream
+// before ncclCommGetAsyncError() was asked a few times; any other use of the communicator until
+// then is refused, as NCCL does. A communicator is of the GPU that was current when it was begun.
 #pragma once
 
 extern "C" {

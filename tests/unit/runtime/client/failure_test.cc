@@ -36,6 +36,18 @@ TEST(FailureTest, AnAnnotationKeepsIt) {
   EXPECT_EQ(FailureOf(annotated)->command, 17u);
 }
 
+// Of "send to next group" only "send" was told, and the place twice.
+TEST(FailureTest, NamesOfSeveralWordsAreWhole) {
+  for (const char* const name : {"send to next group", "get function", "two\nlines", ""}) {
+    control::RemoteError error = Example();
+    error.function = name;
+    const std::optional<Failure> failure = FailureOf(error.ToStatus());
+    ASSERT_TRUE(failure.has_value());
+    EXPECT_EQ(failure->function, name);
+    EXPECT_EQ(failure->message, "expected 2, got 3");
+  }
+}
+
 TEST(FailureTest, OtherStatusesTellOfNone) {
   EXPECT_FALSE(FailureOf(OkStatus()).has_value());
   EXPECT_FALSE(FailureOf(InvalidArgument("a null DRef")).has_value());

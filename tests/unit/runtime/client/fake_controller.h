@@ -36,7 +36,12 @@ class FakeController {
       opened.setLeaseMillis(static_cast<uint32_t>(lease.count()));
       opened.setFlowWindowBytes(1 << 20);
       opened.setMaxBatchBytes(1 << 20);
-      opened.initWorkers(1)[0].setPid(17);
+      opened.initRecord().setNumGroups(static_cast<uint32_t>(num_groups));
+      auto workers = opened.initWorkers(static_cast<unsigned>(num_workers));
+      for (unsigned rank = 0; rank < workers.size(); ++rank) {
+        workers[rank].setRank(static_cast<int32_t>(rank));
+        workers[rank].setPid(static_cast<int32_t>(17 + rank));
+      }
     });
     channel_->on_sent = [this](const control::Message& message) { Take(message); };
     OpenRequest request;
@@ -63,6 +68,8 @@ class FakeController {
   }
 
   // Of the session, when it is opened.
+  int num_workers = 1;
+  int num_groups = 1;
   std::chrono::milliseconds lease{60'000};
   // Called with each message of the client that keeps the lease, on the thread that sends it. None
   // is answered: the controller is silent unless it is asked.

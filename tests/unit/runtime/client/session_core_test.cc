@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/client/link.h"
+#include "runtime/client/session_commands.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/message_codec.h"
 #include "schemas/control.capnp.h"
@@ -179,6 +180,130 @@ TEST(SessionCoreTest, TimeInWhichTheClientWasStoppedIsNotTheControllersSilence) 
   const auto core = controller.Open();
   while (!is_stopped) std::this_thread::yield();
   EXPECT_EQ(core->Look(), OkStatus());
+}
+
+// Four ranks in two groups: what SendToNextGroup() and ReceiveFromPreviousGroup() issue.
+class UnpairedTest : public testing::Test {
+ protected:
+  UnpairedTest() {
+    controller_.num_workers = 4;
+    controller_.num_groups = 2;
+    core_ = controller_.Open();
+    tensor_ = *MakeTensor(*core_);
+    EXPECT_EQ(Sync(*core_), OkStatus());
+    controller_.batches.clear();
+  }
+
+  Status Send() {
+    return IssueCollective(
+               *core_,
+               {.kind = OperationKind::kSendToNextGroup, .source = tensor_, .gives_result = false},
+               {})
+        .status();
+  }
+  Status Receive() {
+    return IssueCollective(
+               *core_, {.kind = OperationKind::kReceiveFromPreviousGroup, .takes_source = false},
+               {})
+        .status();
+  }
+  Status AllReduce(const CollectiveOptions& options = {}) {
+    return IssueCollective(*core_, {.kind = OperationKind::kAllReduce, .source = tensor_}, options)
+        .status();
+  }
+  Status SyncRank(Rank rank) {
+    return core_
+        ->Ask(rank,
+              [&](wire::Command::Builder command) {
+                command.setOnlyRank(rank);
+                command.setSync();
+              })
+        .status();
+  }
+  // How many commands have been sent, but for names that were given back.
+  size_t Sent() {
+    size_t sent = 0;
+    EXPECT_EQ(core_->Flush(), OkStatus());
+    for (const FakeController::Batch& batch : controller_.batches) {
+      for (const auto which : batch.commands) sent += which == wire::Command::RELEASE ? 0 : 1;
+    }
+    return sent;
+  }
+
+  FakeController controller_;
+  std::unique_ptr<SessionCore> core_;
+  DRef tensor_;
+};
+
+// The wait cost the whole collective_timeout.
+TEST_F(UnpairedTest, AWaitForARankWhoseSendIsNotReceivedIsRefusedAndFailsNothing) {
+  ASSERT_EQ(Send(), OkStatus());
+  const Status all = Sync(*core_);
+  EXPECT_EQ(all.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(all),
+              AllOf(HasSubstr("ranks 0, 1 send to ranks 2, 3 (SendToNextGroup, command 3)"),
+                    HasSubstr("issue ReceiveFromPreviousGroup")));
+  EXPECT_THAT(Message(SyncRank(1)), HasSubstr("rank 1 sends to rank 3"));
+  EXPECT_EQ(SyncRank(2), OkStatus()) << "the last group sends nothing";
+  EXPECT_EQ(core_->Name(tensor_, "x").code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Sent(), 2u);
+  ASSERT_EQ(Receive(), OkStatus());
+  EXPECT_EQ(Sync(*core_), OkStatus());
+}
+
+// They deadlocked, and the collective was blamed.
+TEST_F(UnpairedTest, ACollectiveBetweenTheHalvesThatNeedsBothRanksIsRefused) {
+  ASSERT_EQ(Send(), OkStatus());
+  const Status status = AllReduce();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("allreduce"), HasSubstr("rank 0 sends to rank 2")));
+  EXPECT_EQ(AllReduce({.in_group = true}), OkStatus());
+  EXPECT_EQ(Sent(), 2u);
+  ASSERT_EQ(Receive(), OkStatus());
+  EXPECT_EQ(AllReduce(), OkStatus());
+  EXPECT_EQ(Sync(*core_), OkStatus());
+}
+
+TEST_F(UnpairedTest, AResetEndsWhatIsUnpaired) {
+  ASSERT_EQ(Send(), OkStatus());
+  ASSERT_EQ(core_->Reset(), OkStatus());
+  EXPECT_EQ(AllReduce(), OkStatus());
+  EXPECT_EQ(Sync(*core_), OkStatus());
+}
+
+TEST_F(UnpairedTest, WhatFailedMeanwhileIsToldFirst) {
+  ASSERT_EQ(Send(), OkStatus());
+  controller_.SayFailed(0, Internal("rank 2 failed"));
+  EXPECT_THAT(Message(Sync(*core_)), HasSubstr("rank 2 failed"));
+}
+
+// It may be about to issue the other half.
+TEST_F(UnpairedTest, WaitsOfOtherThreadsAreNotRefused) {
+  ASSERT_EQ(Send(), OkStatus());
+  std::thread([&] { EXPECT_EQ(Sync(*core_), OkStatus()); }).join();
+  EXPECT_EQ(Sync(*core_).code(), StatusCode::kFailedPrecondition);
+}
+
+// No thread could issue the other half any more, and the ranks would be held up for all sessions.
+TEST_F(UnpairedTest, ASessionIsNotClosedNorDetachedWithASendThatIsNotReceived) {
+  ASSERT_EQ(Send(), OkStatus());
+  std::thread([&] {
+    for (const Status& status : {core_->Close(), core_->Detach()}) {
+      EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+      EXPECT_THAT(Message(status), HasSubstr("ranks 0, 1 send to ranks 2, 3"));
+    }
+  }).join();
+  ASSERT_EQ(Receive(), OkStatus());
+  EXPECT_EQ(Sync(*core_), OkStatus());
+  EXPECT_EQ(core_->Close(), OkStatus());
+  EXPECT_THAT(controller_.resets, testing::IsEmpty());
+}
+
+// It cannot be refused there: closing alone would wait for what cannot end.
+TEST_F(UnpairedTest, TheEndOfTheSessionsObjectEndsWhatIsUnpaired) {
+  ASSERT_EQ(Send(), OkStatus());
+  core_.reset();
+  EXPECT_THAT(controller_.resets, ElementsAre(1));
 }
 
 }  // namespace

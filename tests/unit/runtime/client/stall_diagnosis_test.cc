@@ -110,6 +110,26 @@ TEST(StallDiagnosisTest, RanksMayWorkTogether) {
   EXPECT_EQ(diagnosis.summary, "no rank is stuck: ranks 0-3 are in a collective, and none is late");
 }
 
+// It said that none is late.
+TEST(StallDiagnosisTest, RanksThatWaitForTheOtherHalfOfAMessageAreNotTakenForBusy) {
+  ClusterStatus status = Idle();
+  for (Rank rank : {0, 1}) {
+    WorkerStatus& worker = status.workers[static_cast<size_t>(rank)];
+    Execute(worker, WorkerActivity::Kind::kCollective, 18);
+    worker.activity.what = "send to next group";
+  }
+  EXPECT_EQ(DiagnoseStall(status).summary,
+            "ranks 0, 1 wait in send to next group, and no rank is in its other half: the program "
+            "has not issued receive from previous group yet");
+  status.workers[1].activity.since = std::chrono::milliseconds(1);
+  EXPECT_EQ(DiagnoseStall(status).summary,
+            "no rank is stuck: ranks 0, 1 are in a collective, and none is late");
+  // All connect with each other before the first message.
+  for (WorkerStatus& worker : status.workers) worker.activity = status.workers[0].activity;
+  EXPECT_EQ(DiagnoseStall(status).summary,
+            "no rank is stuck: ranks 0-3 are in a collective, and none is late");
+}
+
 // Its connection is gone, or it is held up outside of any command.
 TEST(StallDiagnosisTest, WhoeverHasTakenFewerBatchesIsBehindEvenIfItDoesNothing) {
   ClusterStatus status = Idle();

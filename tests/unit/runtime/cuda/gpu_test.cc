@@ -1,8 +1,13 @@
 #include "runtime/cuda/gpu.h"
 
+#include <cstdlib>
 #include <numeric>
+#include <thread>
 
 #include "tests/unit/runtime/cuda/gpu_under_test.h"
+#ifdef LOCKSTEP_FAKE_GPU
+#include "runtime/cuda/driver/library.h"
+#endif
 
 namespace lockstep::cuda {
 namespace {
@@ -14,7 +19,8 @@ TEST_F(GpuTest, TellsWhatItIs) {
   EXPECT_NE(facts.bus_id.find(':'), std::string::npos) << facts.bus_id;
   EXPECT_GE(facts.major, 7);
   EXPECT_GT(facts.memory_bytes, size_t{100} << 20);
-  EXPECT_GE(facts.driver_version, 13000);
+  EXPECT_GE(facts.driver_version, 12000);
+  EXPECT_EQ(facts.uuid.size(), 36u) << facts.uuid;
 }
 
 TEST_F(GpuTest, ListsWhatCanBeOpened) {
@@ -68,6 +74,47 @@ TEST_F(GpuTest, EventsTellOrderAndTime) {
   const auto time = (*second)->Since(**first);
   ASSERT_TRUE(time.ok()) << time.status();
   EXPECT_GT(time->count(), 0);
+}
+
+#ifdef LOCKSTEP_FAKE_GPU
+TEST_F(GpuTest, SlicesOfAGpuAreToldApartByTheirUuids) {
+  setenv("FAKE_CUDA_SLICES", "2", 1);
+  const auto gpus = ListGpus();
+  unsetenv("FAKE_CUDA_SLICES");
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  ASSERT_GE(gpus->size(), 2u);
+  EXPECT_EQ((*gpus)[0].bus_id, (*gpus)[1].bus_id);
+  EXPECT_NE((*gpus)[0].uuid, (*gpus)[1].uuid);
+}
+
+TEST(DriverVersionTest, EveryDriverOfTheToolkitsMajorVersionWillDo) {
+  EXPECT_TRUE(CheckDriverVersion(12000, 12080).ok());
+  EXPECT_TRUE(CheckDriverVersion(12080, 12080).ok());
+  EXPECT_TRUE(CheckDriverVersion(13000, 12080).ok());
+  EXPECT_TRUE(CheckDriverVersion(13000, 13010).ok());
+}
+
+TEST(DriverVersionTest, AnOlderOneIsRefusedWithWhatWouldDo) {
+  const Status older = CheckDriverVersion(12080, 13000);
+  EXPECT_EQ(older.code(), StatusCode::kUnavailable);
+  for (const char* part : {"knows CUDA 12.8", "compiled by CUDA 13.0", "driver 580",
+                           "toolkit of CUDA 12", "LOCKSTEP_CUDA"}) {
+    EXPECT_NE(Message(older).find(part), std::string::npos) << older;
+  }
+  EXPECT_NE(Message(CheckDriverVersion(11080, 12080)).find("driver 525"), std::string::npos);
+}
+#endif
+
+TEST_F(GpuTest, AThreadThatIsNotBoundCannotUseIt) {
+  const auto memory = Allocate(8);
+  std::thread([&] {
+    const Status copied = streams_->compute().Copy(memory->data(), memory->data(), 4);
+    EXPECT_EQ(copied.code(), StatusCode::kInternal);
+    EXPECT_NE(Message(copied).find("CUDA_ERROR_INVALID_CONTEXT"), std::string::npos) << copied;
+    EXPECT_TRUE(gpu_->Bind().ok());
+    EXPECT_TRUE(streams_->compute().Copy(memory->data(), memory->data(), 4).ok());
+  }).join();
+  EXPECT_TRUE(gpu_->Loss().ok()) << "a call that is refused loses nothing";
 }
 
 TEST_F(GpuTest, KernelsThatAreNotThereAreErrors) {

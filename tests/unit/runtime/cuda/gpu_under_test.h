@@ -33,12 +33,12 @@ class GpuTest : public testing::Test {
     auto streams = StreamPair::Create(gpu_);
     ASSERT_TRUE(streams.ok()) << streams.status();
     streams_ = *std::move(streams);
-    auto copier = HostCopier::Create(gpu_);
-    ASSERT_TRUE(copier.ok()) << copier.status();
-    copier_ = *std::move(copier);
     auto allocator = DeviceAllocator::Create(streams_);
     ASSERT_TRUE(allocator.ok()) << allocator.status();
     allocator_ = *allocator;
+    auto copier = HostCopier::Create(gpu_, allocator_->pool());
+    ASSERT_TRUE(copier.ok()) << copier.status();
+    copier_ = *std::move(copier);
   }
 
   std::shared_ptr<tensor::Storage> Allocate(size_t size_bytes) {

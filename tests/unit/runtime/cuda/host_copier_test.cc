@@ -1,8 +1,13 @@
 #include "runtime/cuda/host_copier.h"
 
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "tests/unit/runtime/cuda/gpu_under_test.h"
+#ifdef LOCKSTEP_FAKE_GPU
+#include "tests/fakes/cuda/gate.h"
+#endif
 
 namespace lockstep::cuda {
 namespace {
@@ -37,6 +42,68 @@ TEST_F(HostCopierTest, NothingIsCopiedForNoBytes) {
   EXPECT_TRUE(copier_->ToGpu(streams_->compute(), nullptr, nullptr, 0, Enough()).ok());
   EXPECT_TRUE(copier_->FromGpu(streams_->compute(), nullptr, nullptr, 0, Enough()).ok());
 }
+
+#ifdef LOCKSTEP_FAKE_GPU
+// A wait for a kernel that does not end before the test lets it.
+collective::WaitLimit Moment() { return {Deadline::After(std::chrono::seconds(2))}; }
+
+TEST_F(HostCopierTest, SmallUploadsDoNotWaitForALongKernel) {
+  const std::vector<int> numbers(10, 7);
+  const auto memory = Put(std::vector<int>(10, 0));
+  fake_cuda::Gate kernel(streams_->compute().handle());
+  for (int i = 0; i < 20; ++i) {
+    const Status copied =
+        copier_->ToGpu(streams_->compute(), memory->data(), numbers.data(), 40, Moment());
+    EXPECT_TRUE(copied.ok()) << i << ": " << copied;
+    if (!copied.ok()) break;
+  }
+  kernel.Open();
+  EXPECT_EQ(Get<int>(memory->data(), 10), numbers);
+}
+
+TEST_F(HostCopierTest, UploadsLargerThanItsChunksDoNotWaitForALongKernel) {
+  const auto numbers = Random(5 * HostCopier::kChunkBytes / 4 + 3);
+  const auto memory = Allocate(numbers.size() * 4);
+  fake_cuda::Gate kernel(streams_->compute().handle());
+  const Status copied = copier_->ToGpu(streams_->compute(), memory->data(), numbers.data(),
+                                       numbers.size() * 4, Moment());
+  EXPECT_TRUE(copied.ok()) << copied;
+  kernel.Open();
+  EXPECT_EQ(Get<uint32_t>(memory->data(), numbers.size()), numbers);
+}
+
+// What was put in before reads the memory as it was, however late it is.
+TEST_F(HostCopierTest, AnUploadKeepsTheOrderOfItsStream) {
+  const std::vector<int> old(1000, 1);
+  const std::vector<int> fresh(1000, 2);
+  const auto memory = Put(old);
+  const auto reader = Allocate(4000);
+  fake_cuda::Gate kernel(streams_->compute().handle());
+  ASSERT_TRUE(streams_->compute().Copy(reader->data(), memory->data(), 4000).ok());
+  ASSERT_TRUE(
+      copier_->ToGpu(streams_->compute(), memory->data(), fresh.data(), 4000, Moment()).ok());
+  kernel.Open();
+  EXPECT_EQ(Get<int>(reader->data(), 1000), old);
+  EXPECT_EQ(Get<int>(memory->data(), 1000), fresh);
+}
+
+// Without memory to spare an upload waits for its turn, and comes all the same.
+TEST_F(HostCopierTest, AnUploadThatFindsNoMemoryToSpareWaits) {
+  const auto numbers = Random(4 * HostCopier::kChunkBytes / 4);
+  const auto memory = Allocate(numbers.size() * 4);
+  const auto rest = Allocate(gpu_->Memory()->free_bytes - (1 << 20));
+  fake_cuda::Gate kernel(streams_->compute().handle());
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    kernel.Open();
+  });
+  const Status copied = copier_->ToGpu(streams_->compute(), memory->data(), numbers.data(),
+                                       numbers.size() * 4, Enough());
+  opener.join();
+  EXPECT_TRUE(copied.ok()) << copied;
+  EXPECT_EQ(Get<uint32_t>(memory->data(), numbers.size()), numbers);
+}
+#endif
 
 }  // namespace
 }  // namespace lockstep::cuda

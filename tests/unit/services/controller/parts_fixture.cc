@@ -333,13 +333,13 @@ void PartsFixture::ReplyAll(SessionId id, uint64_t request) {
 }
 
 void PartsFixture::Fail(Rank rank, SessionId id, uint64_t command, const std::string& message,
-                        uint32_t generation) {
+                        uint32_t generation, StatusCode code) {
   EXPECT_EQ(FromWorker("w" + std::to_string(rank),
                        [&](auto builder) {
                          auto failure = builder.initFailure();
                          failure.setGeneration(generation);
                          control::RemoteError error;
-                         error.code = StatusCode::kInternal;
+                         error.code = code;
                          error.session = id;
                          error.command = command;
                          error.message = message;

@@ -91,7 +91,7 @@ class PartsFixture : public testing::Test {
              uint32_t generation = 0);
   void ReplyAll(SessionId id, uint64_t request);
   void Fail(Rank rank, SessionId id, uint64_t command, const std::string& message,
-            uint32_t generation = 0);
+            uint32_t generation = 0, StatusCode code = StatusCode::kInternal);
   void Consume(Rank rank, SessionId id, uint64_t bytes);
 
   // What was put into the outbox since the last call of any of these, as lines that tell of it:

@@ -16,10 +16,13 @@ namespace lockstep::worker {
 class FakeCommunicator : public collective::Communicator {
  public:
   struct Log {
+    Rank rank = 0;
+    int size = 1;
     std::vector<uint64_t> tags;
     std::atomic<int> live{0};
     std::atomic<int> aborts{0};
     std::atomic<bool> in_split{false};
+    std::atomic<int> runs{0};  // operations
     // If set, Split returns when this is, or it was cancelled.
     std::atomic<bool>* let_split = nullptr;
     Status outcome;                 // of every operation
@@ -28,8 +31,8 @@ class FakeCommunicator : public collective::Communicator {
   explicit FakeCommunicator(Log& log) : log_(log) { ++log_.live; }
   ~FakeCommunicator() override { --log_.live; }
 
-  Rank rank() const override { return 0; }
-  int size() const override { return 1; }
+  Rank rank() const override { return log_.rank; }
+  int size() const override { return log_.size; }
   absl::Span<const Rank> members() const override { return {}; }
   std::string_view backend() const override { return "fake"; }
   bool RecvMayStillChange() const override { return log_.may_still_change; }
@@ -38,7 +41,10 @@ class FakeCommunicator : public collective::Communicator {
   void Abort(const Status&) override { ++log_.aborts; }
 
  protected:
-  Status DoRun(const collective::Operation&, Deadline) override { return log_.outcome; }
+  Status DoRun(const collective::Operation&, Deadline) override {
+    ++log_.runs;
+    return log_.outcome;
+  }
   StatusOr<std::unique_ptr<Communicator>> DoSplit(absl::Span<const Rank>, uint64_t tag,
                                                   Deadline deadline,
                                                   const std::atomic<bool>* cancelled) override {

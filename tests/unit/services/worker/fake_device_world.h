@@ -36,6 +36,7 @@ class FakeDeviceCommunicator final : public collective::DeviceCommunicator {
   void ReportAs(std::string) override {}
   void Leave(const Status&) override {}
   void Abort(const Status& cause) override { connection_->Abort(cause); }
+  Status Connect(Deadline) override { return OkStatus(); }
   std::shared_ptr<collective::DeviceConnection> connection() const override { return connection_; }
   void AbortHost(const Status&) override {}
   Status AgreeOnHostMemory(const std::string&, Deadline) override { return OkStatus(); }
@@ -62,10 +63,9 @@ class FakeDeviceWorld final : public collective::DeviceWorld {
  public:
   explicit FakeDeviceWorld(FakeAccelerator& gpu) : gpu_(gpu) {}
 
-  StatusOr<std::unique_ptr<collective::DeviceCommunicator>> Over(
-      std::shared_ptr<collective::Communicator> host, Deadline, const std::atomic<bool>*) override {
-    return std::unique_ptr<collective::DeviceCommunicator>(
-        std::make_unique<FakeDeviceCommunicator>(gpu_, std::move(host), connection));
+  std::unique_ptr<collective::DeviceCommunicator> Over(
+      std::shared_ptr<collective::Communicator> host) override {
+    return std::make_unique<FakeDeviceCommunicator>(gpu_, std::move(host), connection);
   }
   void Abandon() override {}
   std::optional<Rank> WithoutDevice(absl::Span<const Rank>) const override { return std::nullopt; }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/collective/nccl/endings.h"
+#include "runtime/cuda/await.h"
 #include "runtime/cuda/stream_pair.h"
 #include "tests/fakes/cuda/gate.h"
 #include "tests/fakes/nccl/fake_nccl.h"
@@ -96,6 +97,30 @@ TEST_F(HandleTest, EndsInOrderWhenAllRanksEnd) {
   for (Member& member : members_) member.handle.reset();
   EXPECT_TRUE(AwaitEndings(Patience()));
   EXPECT_EQ(aborts(), 0);
+}
+
+// NCCL goes on after its call has returned, and puts the work into the stream some time later.
+TEST_F(HandleTest, ACollectiveIsInTheStreamWhenRunReturns) {
+  OnEachRank([&](int, Member& self) {
+    ASSERT_TRUE(self.streams->gpu().Bind().ok());
+    std::fill_n(static_cast<float*>(fake_cuda_host_view(self.memory)), kCount, 1.0f);
+    const Status begun = self.handle->Run(
+        "ncclAllReduce", Patience(), nullptr, [&](const Library& nccl, ncclComm_t comm) {
+          const auto call = [&] {
+            return nccl.ncclAllReduce(self.memory, self.memory, kCount, ncclFloat32, ncclSum, comm,
+                                      ToNative(self.streams->communication().handle()));
+          };
+          const ncclResult_t first = call();
+          EXPECT_EQ(first, ncclInProgress);
+          EXPECT_EQ(call(), ncclInvalidArgument) << "it is not through with the first";
+          return first;
+        });
+    ASSERT_TRUE(begun.ok()) << begun;
+    const auto end = *self.streams->gpu().NewEvent();
+    ASSERT_TRUE(self.streams->communication().Record(*end).ok());
+    ASSERT_TRUE(cuda::Await(*end, {Patience()}, "an allreduce").ok());
+    EXPECT_EQ(*static_cast<float*>(fake_cuda_host_view(self.memory)), 2.0f);
+  });
 }
 
 // A rank that does not split keeps the others waiting for ever, for all that NCCL does about it.

@@ -2,11 +2,18 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/unit/services/controller/parts_fixture.h"
 
 namespace lockstep::controller {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -133,6 +140,75 @@ TEST_F(SessionFailuresTest, ResetOfAHealthySessionIsNoFailureInTheLog) {
   ASSERT_EQ(Reset("c", id_, 2, 10), OkStatus());
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
               HasSubstr("session failed: rank 1, command 3: boom"));
+}
+
+// Rank 1 waits in command 4 for rank 0, which waits in command 2 for the other half of a message.
+class WantOfARankTest : public PartsFixture {
+ protected:
+  void SetUp() override {
+    StartReady();
+    id_ = Open("c", [](auto open) { open.setNumGroups(2); });
+    ASSERT_EQ(Batch("c", id_, 1, 0, 8, 640), OkStatus());
+    WorkerActivity& activity = liveness_.heard[0].activity;
+    activity.kind = WorkerActivity::Kind::kCollective;
+    activity.session = id_;
+    activity.command = 2;
+    activity.what = "send to next group";
+    activity.since = 4min;
+    Forget();
+  }
+  void FailForWant(StatusCode code = StatusCode::kDeadlineExceeded) {
+    Fail(1, id_, 4, "rank 0 did not come to allreduce in time", 0, code);
+  }
+  SessionId id_;
+};
+
+// It said that rank 0 had not come to the allreduce.
+TEST_F(WantOfARankTest, TheMessageThatTheOtherRankWaitsInIsTheCause) {
+  FailForWant();
+  EXPECT_THAT(ToClient("c"),
+              ElementsAre("failed 1.0 DEADLINE_EXCEEDED rank 0 command 2: rank 0 sends to rank 1, "
+                          "which has not come to its receive; meanwhile, in command 4 of rank 1: "
+                          "rank 0 did not come to allreduce in time"));
+  EXPECT_EQ(session(id_).failure.function, "send to next group");
+  EXPECT_THAT(Aborts(), ElementsAre(HasSubstr("1.0 from 2: rank 0 sends to rank 1")));
+}
+
+TEST_F(WantOfARankTest, AReceiveThatARankWaitsInIsTheCauseAsWell) {
+  std::swap(liveness_.heard[0], liveness_.heard[1]);
+  liveness_.heard[1].activity.what = "receive from previous group";
+  Fail(0, id_, 4, "rank 1 gave up during barrier", 0, StatusCode::kUnavailable);
+  EXPECT_THAT(ToClient("c"),
+              ElementsAre(HasSubstr("rank 1 command 2: rank 1 receives from rank 0, which has not "
+                                    "come to its send; meanwhile, in command 4 of rank 0: ")));
+}
+
+TEST_F(WantOfARankTest, WhatIsNoWantOfThatRankKeepsItsCause) {
+  const WorkerActivity waits = liveness_.heard[0].activity;
+  int sessions = 0;
+  // The command that a new session says it has failed at.
+  const auto blamed = [&](const std::function<void(WorkerActivity&)>& change,
+                          StatusCode code = StatusCode::kDeadlineExceeded) {
+    const std::string client = "d" + std::to_string(++sessions);
+    id_ = Open(client, [](auto open) { open.setNumGroups(2); });
+    EXPECT_EQ(Batch(client, id_, 1, 0, 8, 640), OkStatus());
+    WorkerActivity& activity = liveness_.heard[0].activity;
+    activity = waits;
+    activity.session = id_;
+    change(activity);
+    FailForWant(code);
+    return session(id_).failure.command;
+  };
+  EXPECT_EQ(blamed([](WorkerActivity&) {}), 2u);
+  EXPECT_EQ(blamed([](WorkerActivity&) {}, StatusCode::kInternal), 4u);
+  EXPECT_EQ(blamed([](WorkerActivity& it) { it.command = 4; }), 4u) << "it is not behind";
+  EXPECT_EQ(blamed([](WorkerActivity& it) { it.session = SessionId(99); }), 4u);
+  EXPECT_EQ(blamed([](WorkerActivity& it) { it.what = "allreduce"; }), 4u);
+  EXPECT_EQ(blamed([](WorkerActivity& it) { it.kind = WorkerActivity::Kind::kCommand; }), 4u)
+      << "a function of that name";
+  EXPECT_EQ(blamed([](WorkerActivity& it) { it.since = 2s; }), 4u) << "it may be through by now";
+  liveness_.heard[0].is_present = true;
+  EXPECT_EQ(blamed([](WorkerActivity& it) { it.since = 2s; }), 2u);
 }
 
 TEST_F(SessionFailuresTest, OtherSessionsAreNotDisturbed) {

@@ -36,8 +36,13 @@ class CollectiveCommandTest : public testing::Test {
     fill(collective);
     const WorldLinks world{&world_};
     const tensor::Processors places{host_.get()};
-    const CollectiveContext context{
-        1, 4, world, places, session_, activity_, Deadline::After(std::chrono::seconds(20))};
+    const CollectiveContext context{world_rank_,
+                                    4,
+                                    world,
+                                    places,
+                                    session_,
+                                    activity_,
+                                    Deadline::After(std::chrono::seconds(20))};
     return ExecuteCollective(context, collective.asReader());
   }
   Status RunTeam(const std::vector<Rank>& team) {
@@ -60,6 +65,7 @@ class CollectiveCommandTest : public testing::Test {
     return record;
   }
 
+  Rank world_rank_ = 1;
   std::shared_ptr<tensor::Allocator> allocator_ = tensor::NewHeapAllocator();
   const std::unique_ptr<tensor::Processor> host_ = tensor::NewHostProcessor(*allocator_);
   registers::RegisterTotals totals_;
@@ -109,6 +115,26 @@ TEST_F(CollectiveCommandTest, RootIsOneOfTheTeam) {
     collective.setRoot(2);
   });
   EXPECT_THAT(Message(status), HasSubstr("root 2 is not among the 2 ranks"));
+}
+
+// "rank 3 did not come to receive a message in time" said neither who sends, nor what is missing.
+TEST_F(CollectiveCommandTest, AMessageWithoutItsOtherHalfNamesThePair) {
+  Write(kSource, HostTensor({4}));
+  log_.size = 4;
+  log_.rank = 1;
+  log_.outcome = DeadlineExceeded("rank 3 did not come to receive a message in time");
+  const auto half = [&](wire::CollectiveKind kind) {
+    return Run([&](auto collective) { collective.setKind(kind); });
+  };
+  const Status sent = half(wire::CollectiveKind::SEND_TO_NEXT_GROUP);
+  EXPECT_EQ(sent.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Message(sent),
+            "rank 1 sends to rank 3, which has not come to its receive: rank 3 did not come to "
+            "receive a message in time");
+  world_rank_ = log_.rank = 2;
+  log_.outcome = DeadlineExceeded("rank 0 did not come to send a message in time");
+  EXPECT_THAT(Message(half(wire::CollectiveKind::RECEIVE_FROM_PREVIOUS_GROUP)),
+              HasSubstr("rank 2 receives from rank 0, which has not come to its send: rank 0"));
 }
 
 }  // namespace

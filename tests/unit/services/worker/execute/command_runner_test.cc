@@ -3,9 +3,12 @@
 #include <capnp/message.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/random.h"
 #include "runtime/base/shared_segment.h"
 #include "runtime/control/zmq/zmq_channel.h"
@@ -36,7 +39,7 @@ class CommandRunnerTest : public testing::Test {
     session_ = sessions_->Find(SessionId(3));
     reports_.SetController(membership_, channel_);
     runner_ = std::make_unique<CommandRunner>(CommandRunner::Parts{
-        options_, *arena_, functions_, *bulk_, reports_, activity_, &recorder_, running_});
+        options_, *arena_, functions_, *bulk_, reports_, activity_, &recorder_, running_, kGrace});
     runner_->SetMembership(membership_);
     runner_->SetWorld({&world_});
     running_.batch = &batch_;
@@ -51,6 +54,7 @@ class CommandRunnerTest : public testing::Test {
     return runner_->Run(session_, command.asReader());
   }
 
+  static constexpr std::chrono::milliseconds kGrace{20'000};
   const WorkerOptions options_{};
   std::shared_ptr<control::ZmqContext> context_ = control::ZmqContext::Create();
   std::shared_ptr<tensor::Arena> arena_;
@@ -78,6 +82,43 @@ TEST_F(CommandRunnerTest, ACollectiveThatAnAbortHasCaughtUpWithIsNotTakenForExec
       Run([](auto command) { command.initCollective().setKind(wire::CollectiveKind::BARRIER); });
   EXPECT_EQ(status.code(), StatusCode::kAborted);
   EXPECT_TRUE(log_.tags.empty()) << "nothing was begun";
+}
+
+// A rank that waits for others is a consequence, if one of those says at the same time why it does
+// not come. Which of the two the controller heard first was chance.
+TEST_F(CommandRunnerTest, ACollectiveThatOtherRanksDidNotComeToGivesTheirCausesTheTime) {
+  for (const Status& outcome :
+       {DeadlineExceeded("rank 1 did not come to barrier in time"),
+        Unavailable("rank 1 gave up during barrier"), Internal("of this rank alone")}) {
+    session_->Reset(Generation(session_->generation().value + 1));
+    log_.outcome = outcome;
+    log_.runs = 0;
+    std::thread other([&] {
+      while (log_.runs == 0) std::this_thread::yield();
+      if (outcome.code() == StatusCode::kInternal) return;
+      session_->Abort({session_->generation(), 6, control::ErrorOf(Internal("the cause"))});
+    });
+    EXPECT_EQ(
+        Run([](auto command) { command.initCollective().setKind(wire::CollectiveKind::BARRIER); }),
+        outcome);
+    EXPECT_EQ(session_->has_failed(), outcome.code() != StatusCode::kInternal);
+    other.join();
+  }
+}
+
+// It is what others wait for.
+TEST_F(CommandRunnerTest, AMessageWithoutItsOtherHalfIsToldAtOnce) {
+  log_.size = 2;
+  log_.outcome = DeadlineExceeded("rank 1 did not come");
+  const auto began = Deadline::Clock::now();
+  EXPECT_EQ(Run([](auto command) {
+              auto collective = command.initCollective();
+              collective.setKind(wire::CollectiveKind::TRANSFER);
+              collective.setRoot(1);
+              collective.setPeer(0);
+            }).code(),
+            StatusCode::kDeadlineExceeded);
+  EXPECT_LT(Deadline::Clock::now() - began, kGrace);
 }
 
 }  // namespace

@@ -10,8 +10,6 @@
 // Threads: safe.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -114,27 +112,26 @@ class Limit {
   template <typename... Parts>
   void Warn(const Parts&... parts) {
     int left_out = 0;
-    if (!Take(Deadline::Clock::now(), &left_out)) return;
+    if (!Take(&left_out)) return;
     if (left_out > 0) log::Warn("and ", left_out, " more like the next one, in the last minute");
     log::Warn(parts...);
   }
 
-  // Whether a line may be written now. `left_out` is set by the first of a minute: how many of the
-  // last one were not written. For Warn(), and for tests.
-  bool Take(Deadline::Clock::time_point now, int* left_out) {
+ private:
+  // `left_out`: those of the minute that has just ended.
+  bool Take(int* left_out) {
     std::lock_guard lock(mutex_);
-    if (now >= minute_ends_) {
-      minute_ends_ = now + std::chrono::minutes(1);
-      *left_out = std::max(0, count_ - per_minute_);
+    if (minute_.Expired()) {
+      minute_ = Deadline::After(std::chrono::minutes(1));
+      *left_out = count_ > per_minute_ ? count_ - per_minute_ : 0;
       count_ = 0;
     }
     return ++count_ <= per_minute_;
   }
 
- private:
   const int per_minute_;
   std::mutex mutex_;
-  Deadline::Clock::time_point minute_ends_ = Deadline::Clock::time_point::min();
+  Deadline minute_ = Deadline::After({});
   int count_ = 0;
 };
 

@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 
 namespace lockstep::log {
 namespace {
-
-using namespace std::chrono_literals;
 
 TEST(LogTest, TextHasItsFieldsInFront) {
   EXPECT_EQ(TextOf({}, "all is well"), "all is well");
@@ -54,43 +51,6 @@ TEST(LogTest, JsonHasItsFields) {
   EXPECT_NE(json.find(R"("level":"error")"), std::string::npos) << json;
   EXPECT_NE(json.find(R"("rank":2,"epoch":17,"session":3,"message":"failed")"), std::string::npos)
       << json;
-}
-
-class LimitTest : public testing::Test {
- protected:
-  // How many of so many lines are written now.
-  int Written(int lines) {
-    int written = 0;
-    for (int i = 0; i < lines; ++i) written += limit_.Take(now_, &left_out_) ? 1 : 0;
-    return written;
-  }
-
-  Limit limit_{3};
-  Deadline::Clock::time_point now_{1h};
-  int left_out_ = 0;
-};
-
-TEST_F(LimitTest, SoManyLinesAMinuteAreWritten) {
-  EXPECT_EQ(Written(2), 2);
-  now_ += 59s;
-  EXPECT_EQ(Written(5), 1) << "the minute is not over";
-  EXPECT_EQ(left_out_, 0);
-}
-
-TEST_F(LimitTest, TheNextMinuteTellsHowManyWereLeftOut) {
-  EXPECT_EQ(Written(8), 3);
-  now_ += 1min;
-  EXPECT_EQ(Written(1), 1);
-  EXPECT_EQ(left_out_, 5);
-  EXPECT_EQ(Written(9), 2) << "the first counts";
-}
-
-TEST_F(LimitTest, AMinuteInWhichAllWereWrittenLeavesNoneOut) {
-  EXPECT_EQ(Written(3), 3);
-  now_ += 10min;
-  left_out_ = -1;
-  EXPECT_EQ(Written(4), 3);
-  EXPECT_EQ(left_out_, 0);
 }
 
 }  // namespace

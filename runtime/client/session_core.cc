@@ -403,6 +403,8 @@ Status SessionCore::Close() {
   if (closed_) return OkStatus();
   // A failed session's work ends without it.
   if (!unpaired_.IsEmpty() && LookAgain(lock).ok()) LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckEnd());
+  // Another thread may have closed it meanwhile.
+  if (closed_) return OkStatus();
   closed_ = true;
   link_->WakeRoomSleepers();
   Status status = link_->Lost();

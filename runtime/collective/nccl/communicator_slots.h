@@ -11,7 +11,7 @@
 namespace lockstep::collective::nccl {
 
 // Each takes memory of the GPU, threads, connections, and, where a host's GPUs have them, one of
-// the multicast groups that there are so many of (NVLS). A communicator counts until NCCL has ended
+// a limited number of multicast groups (NVLS). A communicator counts until NCCL has ended
 // it, which is some time after its last user has let it go.
 //
 // Threads: safe. Ownership: what Take() returns keeps this alive.

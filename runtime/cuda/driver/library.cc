@@ -31,8 +31,17 @@ const char* OlderNameOf(std::string_view name) {
   return name == "cuEventElapsedTime_v2" ? "cuEventElapsedTime" : nullptr;
 }
 
+// What an older header calls without its version, although another function is meant.
+const char* BetterNameOf(std::string_view name) {
+  // It tells the slices of a GPU apart; the one without a version gives the whole GPU's. Headers
+  // before CUDA 13 have both.
+  return name == "cuDeviceGetUuid" ? "cuDeviceGetUuid_v2" : nullptr;
+}
+
 void* FindFunction(void* handle, const char* name) {
-  void* const found = dlsym(handle, name);
+  const char* const better = BetterNameOf(name);
+  void* found = better == nullptr ? nullptr : dlsym(handle, better);
+  if (found == nullptr) found = dlsym(handle, name);
   const char* const older = OlderNameOf(name);
   return found != nullptr || older == nullptr ? found : dlsym(handle, older);
 }

@@ -158,6 +158,7 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
   } else {
     // Workers that have not heard it would not hear of it after the reset.
     failures_.AbortOnWorkers(*session);
+    failures_.EndPast(*session, session->failure);
   }
   const uint64_t failed_from = session->failed_from;
   gatherer_.Expect(client, session->id, request, tools_.membership.size(), -1,

@@ -27,6 +27,7 @@ void SessionEnder::HandleClose(const control::PeerName& client, wire::CloseSessi
 
 void SessionEnder::EndWithoutClient(SessionEntry& session, const control::RemoteError& cause) {
   liveness_.Abort(session.id, session.generation, 0, cause);
+  failures_.EndPast(session, cause);
   const SessionId id = session.id;
   End(session, std::nullopt, Deadline::At(tools_.clock.Now()), /*client_lost=*/true,
       control::RemoteError());
@@ -138,6 +139,7 @@ void SessionEnder::Abort(SessionEntry& session, const control::RemoteError& caus
   tools_.counts.aborts.Add();
   ending.abort_cause = cause;
   liveness_.Abort(session.id, session.generation, 0, cause);
+  failures_.EndPast(session, cause);
   const auto request = std::exchange(ending.request, std::nullopt);
   if (request.has_value()) messenger_.Answer(session.client, session.id, *request, cause);
 }

@@ -25,7 +25,10 @@ void SessionFailures::GiveUp(SessionEntry& session) {
   const control::RemoteError cause =
       control::ErrorOf(Aborted("session ", session.id, " was reset"));
   FailFirst(session, cause, 0);
-  // Also what ranks that are behind still execute below a failure that has been reset since.
+  EndPast(session, cause);
+}
+
+void SessionFailures::EndPast(SessionEntry& session, const control::RemoteError& cause) {
   for (SessionEntry::PastFailure& past : session.past_failures) {
     past.failed_from = 0;
     liveness_.Abort(session.id, past.generation, 0, cause);
@@ -91,9 +94,8 @@ void SessionFailures::NoticeLostBatches(SessionEntry& session, uint64_t next_com
 // of a message, which comes after the collective, the message is why both wait in vain.
 control::RemoteError SessionFailures::CauseOf(const SessionEntry& session,
                                               const control::RemoteError& error) const {
-  const bool is_for_want =
-      error.code == StatusCode::kDeadlineExceeded || error.code == StatusCode::kUnavailable;
-  if (!is_for_want || !session.failure.ok()) return error;
+  // kUnavailable may have another cause: a process that has ended.
+  if (error.code != StatusCode::kDeadlineExceeded || !session.failure.ok()) return error;
   control::RemoteError cause = error;
   const int size = tools_.membership.size();
   const int group_size = size / static_cast<int>(session.num_groups);

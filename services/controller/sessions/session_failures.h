@@ -30,8 +30,11 @@ class SessionFailures {
   // and client learn the cause, and all requests are answered with it. If it has failed before, its
   // first cause stays; but a worker that was behind may have failed at an earlier command.
   void Fail(SessionEntry& session, const control::RemoteError& cause, uint64_t from_command = 0);
-  // The client resets the session, which has not failed: all of its work of this generation ends.
+  // The client resets the session, which has not failed: all of its work ends.
   void GiveUp(SessionEntry& session);
+  // What ranks that are behind still execute of earlier generations ends, also below the commands
+  // that had failed there.
+  void EndPast(SessionEntry& session, const control::RemoteError& cause);
   // It fails, and goes on failing after every reset.
   void Break(SessionEntry& session, const Status& why);
   // It fails if the client has sent commands before `next_command` that have not come.

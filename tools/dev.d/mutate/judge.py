@@ -124,6 +124,8 @@ class Judge:
                 late = f"{asked} programs of tests passed; the time was over at {labels[0]}"
                 return Outcome(mutation, SURVIVED if asked else NOT_ANSWERED, seconds, late)
             asked += len(labels)
+        if not asked:
+            return Outcome(mutation, UNTESTED, 0, "every test that is built from this file fails without a mutation")
         return Outcome(mutation, SURVIVED, time.monotonic() - start, f"{asked} programs of tests passed: all")
 
     def _rungs(self, path: str) -> list[list[Test]]:

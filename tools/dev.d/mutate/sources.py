@@ -20,7 +20,7 @@ class Busy(Exception):
 
 
 class Copy:
-    """`listed` files of `root`, in `folder`. Threads: one. Whoever else runs gets `Busy`."""
+    """`listed` files of `root`, in `folder`. Threads: one. Another run at the same time gets `Busy`."""
 
     def __init__(self, root: str, listed: list[str], folder: str):
         self.folder = folder

@@ -147,6 +147,10 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(outcome.kind, SURVIVED)
         self.assertEqual(self.told, [UNIT.label + " is not asked: ATest.B failed without a mutation"])
 
+    def test_what_no_sound_test_was_asked_about_is_not_counted(self):
+        outcome = self.judge(tests=[UNIT], with_mutation=failures(UNIT.label, 9), without=failures(UNIT.label, 9))
+        self.assertEqual(outcome.kind, UNTESTED)
+
     def test_sources_that_do_not_build_are_an_error(self):
         with self.assertRaisesRegex(Broken, "is not built from the unchanged sources: what it said"):
             self.judge(without={UNIT.label: [Verdict(NOT_BUILT)]})

@@ -35,6 +35,18 @@ TEST_F(SessionEnderTest, CloseIsAnsweredWhenAllRanksHaveExecutedIt) {
   EXPECT_EQ(parts().sessions.Find(id_), nullptr);
 }
 
+// Else a rank that is behind would hold up all other sessions until it has executed what comes
+// before the failing command.
+TEST_F(SessionEnderTest, WorkOfEarlierGenerationsEndsWithTheSession) {
+  Fail(1, id_, 3, "boom");
+  ASSERT_EQ(Reset("c", id_, 1, 9), OkStatus());
+  Close("c", id_, 10, 1000);
+  Forget();
+  Pass(std::chrono::milliseconds(1001));
+  EXPECT_THAT(Aborts(), ElementsAre(HasSubstr("1.1 from 0: session 1 was not closed in time"),
+                                    HasSubstr("1.0 from 0: session 1 was not closed in time")));
+}
+
 class EndByOthersTest : public SessionEnderTest {
  protected:
   Status End(SessionId id) {

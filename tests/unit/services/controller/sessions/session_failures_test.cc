@@ -96,6 +96,15 @@ TEST_F(SessionFailuresTest, ASecondResetEndsWhatRanksStillExecuteBelowTheFailing
               ElementsAre("1.1 from 0: session 1 was reset", "1.0 from 0: session 1 was reset"));
 }
 
+TEST_F(SessionFailuresTest, ASecondResetDoesSoAlsoIfTheNewGenerationHasFailed) {
+  Fail(1, id_, 3, "boom");
+  ASSERT_EQ(Reset("c", id_, 1, 9), OkStatus());
+  Fail(1, id_, 5, "again", 1);
+  Forget();
+  ASSERT_EQ(Reset("c", id_, 2, 10), OkStatus());
+  EXPECT_THAT(Aborts(), ElementsAre("1.1 from 5: again", "1.0 from 0: again"));
+}
+
 TEST_F(SessionFailuresTest, FailureOfAGenerationThatIsYetToComeCountsForNothing) {
   Fail(1, id_, 3, "boom", 1);
   Fail(1, SessionId(99), 3, "boom");
@@ -177,7 +186,7 @@ TEST_F(WantOfARankTest, TheMessageThatTheOtherRankWaitsInIsTheCause) {
 TEST_F(WantOfARankTest, AReceiveThatARankWaitsInIsTheCauseAsWell) {
   std::swap(liveness_.heard[0], liveness_.heard[1]);
   liveness_.heard[1].activity.what = "receive from previous group";
-  Fail(0, id_, 4, "rank 1 gave up during barrier", 0, StatusCode::kUnavailable);
+  Fail(0, id_, 4, "rank 1 did not come to barrier", 0, StatusCode::kDeadlineExceeded);
   EXPECT_THAT(ToClient("c"),
               ElementsAre(HasSubstr("rank 1 command 2: rank 1 receives from rank 0, which has not "
                                     "come to its send; meanwhile, in command 4 of rank 0: ")));
@@ -201,6 +210,7 @@ TEST_F(WantOfARankTest, WhatIsNoWantOfThatRankKeepsItsCause) {
   };
   EXPECT_EQ(blamed([](WorkerActivity&) {}), 2u);
   EXPECT_EQ(blamed([](WorkerActivity&) {}, StatusCode::kInternal), 4u);
+  EXPECT_EQ(blamed([](WorkerActivity&) {}, StatusCode::kUnavailable), 4u) << "a process has ended";
   EXPECT_EQ(blamed([](WorkerActivity& it) { it.command = 4; }), 4u) << "it is not behind";
   EXPECT_EQ(blamed([](WorkerActivity& it) { it.session = SessionId(99); }), 4u);
   EXPECT_EQ(blamed([](WorkerActivity& it) { it.what = "allreduce"; }), 4u);

@@ -117,7 +117,7 @@ bool Handle::CanSplit() {
 StatusOr<std::unique_ptr<Handle>> Handle::SplitAll(int rank, Deadline deadline,
                                                    const std::atomic<bool>* cancelled,
                                                    std::shared_ptr<void> held) {
-  std::unique_ptr<Handle> child(new Handle(library_, gpu_, held));
+  std::unique_ptr<Handle> child(new Handle(library_, gpu_, std::move(held)));
   child->slot_ = std::make_shared<ncclComm_t>(nullptr);
   ncclConfig_t config = NonBlocking();
   {

@@ -67,7 +67,7 @@ StatusOr<std::shared_ptr<tensor::Storage>> DeviceAllocator::AllocateFrom(Region*
   const size_t wanted = std::max<size_t>(size_bytes, 1);
   StatusOr<void*> address = Take(region, wanted);
   if (address.status().code() == StatusCode::kResourceExhausted) {
-    LOCKSTEP_RETURN_IF_ERROR(Collect());
+    LOCKSTEP_RETURN_IF_ERROR(Collect({Deadline::After(kCollectFor)}));
     address = Take(region, wanted);
   }
   if (address.status().code() == StatusCode::kResourceExhausted) {
@@ -120,29 +120,33 @@ void DeviceAllocator::Release(const tensor::Storage& storage) {
   if (!status.ok()) log::Debug("device memory is not given back: ", Message(status));
 }
 
-void DeviceAllocator::MakeRoom(size_t wanted_bytes, size_t least_bytes) {
-  const auto has = [&](size_t bytes) {
+void DeviceAllocator::MakeRoom(size_t wanted_bytes, size_t least_bytes,
+                               const collective::WaitLimit& limit) {
+  const auto missing = [&](size_t bytes) -> size_t {
     const StatusOr<MemoryInfo> memory = streams_->gpu().Memory();
-    return memory.ok() && memory->free_bytes >= bytes;
+    return !memory.ok() || memory->free_bytes >= bytes ? 0 : bytes - memory->free_bytes;
   };
-  if (has(wanted_bytes)) return;
+  if (missing(wanted_bytes) == 0) return;
   Status made = pool_->Trim(0);
-  if (made.ok() && !has(least_bytes) && KeepsMore()) made = Collect();
+  const size_t short_of = missing(least_bytes);
+  if (made.ok() && short_of > 0 && BytesBeyondTensors() >= short_of) made = Collect(limit);
   if (!made.ok()) log::Debug("free memory is not given back: ", Message(made));
 }
 
-bool DeviceAllocator::KeepsMore() const {
+size_t DeviceAllocator::BytesBeyondTensors() const {
   const StatusOr<size_t> reserved = pool_->ReservedBytes();
   const size_t in_region = region_ == nullptr ? 0 : region_->live_bytes();
   std::lock_guard lock(mutex_);
-  return reserved.ok() && *reserved + in_region > live_bytes_;
+  const size_t all = reserved.ok() ? *reserved + in_region : 0;
+  return all > live_bytes_ ? all - live_bytes_ : 0;
 }
 
-Status DeviceAllocator::Collect() {
+Status DeviceAllocator::Collect(const collective::WaitLimit& limit) {
+  const Deadline deadline = limit.deadline.Earlier(Deadline::After(kCollectFor));
   for (Stream* stream : {&streams_->compute(), &streams_->communication()}) {
     LOCKSTEP_ASSIGN_OR_RETURN(const auto event, streams_->gpu().NewEvent(/*timed=*/false));
     LOCKSTEP_RETURN_IF_ERROR(stream->Record(*event));
-    const Status done = Await(*event, {Deadline::After(kCollectFor)}, "what uses its memory");
+    const Status done = Await(*event, {deadline, limit.interrupted}, "what uses its memory");
     if (!done.ok() && done.code() != StatusCode::kDeadlineExceeded) return done;
   }
   return pool_->Trim(0);

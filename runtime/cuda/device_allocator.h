@@ -47,9 +47,10 @@ class DeviceAllocator final : public tensor::Allocator,
   const std::shared_ptr<MemoryPool>& pool() const { return pool_; }
 
   // For libraries that allocate by themselves: where the GPU has less than `wanted_bytes` free,
-  // gives back to it what tensors do not use. Where it has less than `least_bytes` even then, waits
-  // for what is under way to free its memory, some seconds at most.
-  void MakeRoom(size_t wanted_bytes, size_t least_bytes);
+  // gives back to it what tensors do not use. Where it has less than `least_bytes` even then, and
+  // would have them if all work under way had freed its memory, waits for that: some seconds at
+  // most, and within `limit`.
+  void MakeRoom(size_t wanted_bytes, size_t least_bytes, const collective::WaitLimit& limit);
 
   // When there is none left, waits for what is under way to free its memory, some seconds at most,
   // before it says kResourceExhausted.
@@ -67,10 +68,10 @@ class DeviceAllocator final : public tensor::Allocator,
   StatusOr<void*> Take(Region* region, size_t size_bytes);
   Status GiveBack(void* address, const collective::MemoryRange& range);
   void Release(const tensor::Storage& storage);
-  // Waits for both streams, and gives what is free back to the GPU.
-  Status Collect();
-  // True if the pool has more than tensors have: it is free, or some work has yet to let go of it.
-  bool KeepsMore() const;
+  // Waits for both streams, some seconds at most, and gives what is free back to the GPU.
+  Status Collect(const collective::WaitLimit& limit);
+  // What the pool has beyond tensors: it is free, or some work has yet to let go of it.
+  size_t BytesBeyondTensors() const;
   Status Exhausted(size_t size_bytes, const std::string& reason) const;
   bool IsWithinLimit(size_t size_bytes) const;
   void Count(size_t size_bytes);

@@ -5,12 +5,21 @@
 #include <utility>
 
 namespace lockstep::cuda {
+namespace {
+
+// The least that a piece of a GPU's memory takes.
+constexpr size_t kGranularity = 512;
+
+}  // namespace
 
 StatusOr<std::unique_ptr<HostCopier>> HostCopier::Create(std::shared_ptr<Gpu> gpu,
                                                          std::shared_ptr<MemoryPool> pool) {
   LOCKSTEP_ASSIGN_OR_RETURN(auto uploads, gpu->NewStream());
   std::unique_ptr<HostCopier> copier(
       new HostCopier(std::move(gpu), std::move(pool), std::move(uploads)));
+  for (Batch& batch : copier->batches_) {
+    LOCKSTEP_ASSIGN_OR_RETURN(batch.landed, copier->gpu_->NewEvent(/*timed=*/false));
+  }
   for (size_t i = 0; i < kChunks; ++i) {
     Chunk chunk;
     LOCKSTEP_ASSIGN_OR_RETURN(chunk.done, copier->gpu_->NewEvent(/*timed=*/false));
@@ -52,7 +61,25 @@ Status HostCopier::UploadInOrder(Stream& stream, void* to, Chunk& chunk, size_t 
   return stream.Record(*chunk.done);
 }
 
+StatusOr<HostCopier::Batch*> HostCopier::BatchFor(size_t size_bytes) {
+  // The one that is being filled, or the oldest.
+  for (const size_t index : {batch_, (batch_ + 1) % batches_.size()}) {
+    Batch& batch = batches_[index];
+    if (batch.size_bytes > 0) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const bool has_landed, batch.landed->IsDone());
+      if (has_landed) batch.size_bytes = 0;
+    }
+    if (batch.size_bytes + size_bytes > kMostBeside / batches_.size()) continue;
+    batch_ = index;
+    return &batch;
+  }
+  return nullptr;
+}
+
 StatusOr<bool> HostCopier::UploadBeside(Stream& stream, void* to, Chunk& chunk, size_t size_bytes) {
+  const size_t taken = std::max(size_bytes, kGranularity);
+  LOCKSTEP_ASSIGN_OR_RETURN(Batch* const batch, BatchFor(taken));
+  if (batch == nullptr) return false;
   // Where memory is short, the driver gives some that a stream has yet to let go of, and has the
   // upload wait for that.
   const StatusOr<void*> between = pool_->Allocate(size_bytes, *uploads_);
@@ -67,6 +94,8 @@ StatusOr<bool> HostCopier::UploadBeside(Stream& stream, void* to, Chunk& chunk, 
   const Status freed = pool_->Free(*between, stream);
   LOCKSTEP_RETURN_IF_ERROR(copied);
   LOCKSTEP_RETURN_IF_ERROR(freed);
+  batch->size_bytes += taken;
+  LOCKSTEP_RETURN_IF_ERROR(stream.Record(*batch->landed));
   return true;
 }
 

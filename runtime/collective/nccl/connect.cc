@@ -201,7 +201,7 @@ StatusOr<std::unique_ptr<DeviceWorld>> Connect(const Options& options, Deadline 
     if (resources->slots == nullptr) {
       resources->slots = std::make_shared<CommunicatorSlots>(std::numeric_limits<int>::max());
     }
-    if (options.make_room) options.make_room();
+    if (options.make_room) options.make_room(UntilCancelled(deadline, cancelled));
     if (without_gpu.empty()) {
       LOCKSTEP_ASSIGN_OR_RETURN(
           handle, ConnectAll(options, *nccl, resources->slots->TakeAnyway(), deadline, cancelled));

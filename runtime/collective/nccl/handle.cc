@@ -33,7 +33,7 @@ struct Handle::Native {
   std::shared_ptr<cuda::Gpu> gpu;
   ncclComm_t comm;
   Slot slot;
-  std::vector<Slot> unfinished;
+  std::vector<Unfinished> unfinished;
   std::shared_ptr<RegisteredMemory> memory;
   void* registration;
   std::shared_ptr<cuda::Event> last;
@@ -66,8 +66,8 @@ struct Handle::Native {
       log::Warn("an NCCL communicator was not aborted in order: ",
                 library.ncclGetErrorString(result));
     }
-    for (const Slot& split : unfinished) {
-      if (*split != nullptr) (void)library.ncclCommAbort(*split);
+    for (const Unfinished& split : unfinished) {
+      if (*split.slot != nullptr) (void)library.ncclCommAbort(*split.slot);
     }
   }
 };
@@ -127,7 +127,7 @@ StatusOr<std::unique_ptr<Handle>> Handle::SplitAll(int rank, Deadline deadline,
     const ncclResult_t begun =
         library_.ncclCommSplit(use.comm(), /*color=*/0, rank, child->slot_.get(), &config);
     // Until it is through, it writes there.
-    unfinished_.push_back(child->slot_);
+    unfinished_.push_back({child->slot_, child->held_});
     LOCKSTEP_RETURN_IF_ERROR(ToStatus(library_, begun, "ncclCommSplit", use.comm()));
   }
   LOCKSTEP_RETURN_IF_ERROR(AwaitNccl("ncclCommSplit", deadline, cancelled));

@@ -17,6 +17,13 @@
 
 namespace lockstep::collective::nccl {
 
+// Ends a wait for the GPU when `cancelled` is set, which may be null and outlives the wait.
+inline WaitLimit UntilCancelled(Deadline deadline, const std::atomic<bool>* cancelled) {
+  return {deadline, [cancelled]() -> Status {
+            return cancelled != nullptr && *cancelled ? Aborted("cancelled") : OkStatus();
+          }};
+}
+
 // Every call is made in NCCL's non-blocking mode: what it begins goes on after it returned, and is
 // waited for by asking, until a deadline, or an abort. Its end, in order or by an abort, waits for
 // the GPU, whose stream may be stuck in any kernel: it is made on a thread of its own, for which
@@ -70,6 +77,10 @@ class Handle final : public DeviceConnection {
   // Where NCCL writes the communicator that it makes, at the end of making it: that may be long
   // after we have given up.
   using Slot = std::shared_ptr<ncclComm_t>;
+  struct Unfinished {
+    Slot slot;
+    std::shared_ptr<void> held;
+  };
   // What is known to NCCL, and has to outlive what NCCL does.
   struct Native;
   // Around calls with the communicator: null if it was aborted.
@@ -90,8 +101,8 @@ class Handle final : public DeviceConnection {
   std::shared_ptr<RegisteredMemory> memory_;
   Slot slot_;
   void* registration_ = nullptr;
-  std::vector<Slot> unfinished_;       // of splits that were given up
-  std::shared_ptr<cuda::Event> last_;  // null: nothing was put in
+  std::vector<Unfinished> unfinished_;  // splits that were given up
+  std::shared_ptr<cuda::Event> last_;   // null: nothing was put in
   // Connected, and no call has failed: the ranks may close together.
   std::atomic<bool> in_order_{false};
   std::atomic<bool> aborted_{false};

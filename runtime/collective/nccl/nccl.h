@@ -38,8 +38,9 @@ struct Options {
   // Memory of that GPU, for what operations work in; none of it is registered.
   std::shared_ptr<tensor::Allocator> allocator;
   // Called before NCCL may allocate memory of its own, which it does with a communicator's first
-  // uses, too: gives back what `allocator` keeps. May be empty.
-  std::function<void()> make_room = {};
+  // uses, too: gives back what `allocator` keeps, and may wait for it, within the limit. May be
+  // empty.
+  std::function<void(const WaitLimit&)> make_room = {};
   // Counts the communicators of this rank's GPU, also of worlds that were; null: they are not
   // counted, and there may be any number.
   std::shared_ptr<CommunicatorSlots> slots = nullptr;

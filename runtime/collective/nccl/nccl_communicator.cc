@@ -111,7 +111,7 @@ StatusOr<std::shared_ptr<Handle>> NcclCommunicator::MakeHandle(Deadline deadline
         "exchanges tensors on GPUs; close sessions, use fewer teams, or set more");
   }
   // NCCL allocates by itself.
-  if (resources_->make_room) resources_->make_room();
+  if (resources_->make_room) resources_->make_room(UntilCancelled(deadline, &is_given_up_));
   if (*std::min_element(all.begin(), all.end()) == Means::kSplit) {
     return whole->SplitAll(rank(), deadline, &is_given_up_, std::move(slot));
   }
@@ -164,7 +164,7 @@ Status NcclCommunicator::Post(const char* what, absl::Span<const MemoryRange> me
                               Deadline deadline, const Calls& calls, Rank peer) {
   LOCKSTEP_RETURN_IF_ERROR(Connect(deadline));
   if (resources_->make_room && IsFirstOfItsKind(what, memory.front().size_bytes, peer)) {
-    resources_->make_room();
+    resources_->make_room(UntilCancelled(deadline, &is_given_up_));
   }
   const auto post = [&]() -> Status {
     cuda::StreamPair& streams = *resources_->streams;

@@ -30,8 +30,8 @@ struct CommunicatorResources {
   const Library& library;
   std::shared_ptr<cuda::StreamPair> streams;
   std::shared_ptr<tensor::Allocator> allocator;
-  std::shared_ptr<RegisteredMemory> registered;  // may be null
-  std::function<void()> make_room;               // gives free memory back to the GPU
+  std::shared_ptr<RegisteredMemory> registered;     // may be null
+  std::function<void(const WaitLimit&)> make_room;  // gives free memory back to the GPU
   std::shared_ptr<CommunicatorSlots> slots;
   // Set once a rank of the world was lost: the ranks close nothing together any more.
   std::atomic<bool> is_abandoned{false};

@@ -139,8 +139,8 @@ class NcclDevice final : public Accelerator {
     options->allocator = allocator_->BesideRegion();
     options->registered = registered_;
     options->slots = slots_;
-    options->make_room = [allocator = allocator_] {
-      allocator->MakeRoom(kRoomForNccl, kLeastForNccl);
+    options->make_room = [allocator = allocator_](const WaitLimit& limit) {
+      allocator->MakeRoom(kRoomForNccl, kLeastForNccl, limit);
     };
   }
 

@@ -97,6 +97,10 @@ control::RemoteError SessionFailures::CauseOf(const SessionEntry& session,
   // kUnavailable may have another cause: a process that has ended.
   if (error.code != StatusCode::kDeadlineExceeded || !session.failure.ok()) return error;
   control::RemoteError cause = error;
+  // Which ranks the collective that failed was one of.
+  const WorkerActivity failed = liveness_.LastHeardOf(error.rank).activity;
+  const bool is_known = failed.kind == WorkerActivity::Kind::kCollective &&
+                        failed.session == session.id && failed.command == error.command;
   const int size = tools_.membership.size();
   const int group_size = size / static_cast<int>(session.num_groups);
   for (Rank rank = 0; rank < size; ++rank) {
@@ -107,6 +111,7 @@ control::RemoteError SessionFailures::CauseOf(const SessionEntry& session,
                            activity.command >= session.commands.reset_at() &&
                            activity.command < cause.command;
     if (!is_behind || activity.kind != WorkerActivity::Kind::kCollective) continue;
+    if (is_known && (rank < failed.first_rank || rank > failed.last_rank)) continue;
     const OperationFacts* const facts = FindOperationNamed(activity.what);
     if (facts == nullptr || facts->flow != DataFlow::kToNextGroup) continue;
     // It may be through since it was heard.

@@ -2,6 +2,7 @@
 
 #include "tests/unit/runtime/cuda/gpu_under_test.h"
 #ifdef LOCKSTEP_FAKE_GPU
+#include <thread>
 
 #include "tests/fakes/cuda/gate.h"
 #endif
@@ -62,6 +63,47 @@ TEST_F(DeviceAllocatorTest, WaitsForMemoryThatIsOnItsWayBack) {
     ASSERT_TRUE(storage.ok()) << i << ": " << storage.status();
   }
 }
+
+#ifdef LOCKSTEP_FAKE_GPU
+// How a test sees whether MakeRoom() waits: the kernel that holds the memory does not end before
+// the limit.
+class MakeRoomTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    // What other tests have freed may be on its way back, and the GPU's pool keeps it.
+    const Deadline deadline = Enough().deadline;
+    while (fake_cuda_allocated_bytes() > 0) {
+      ASSERT_FALSE(deadline.Expired());
+      std::this_thread::yield();
+    }
+    GpuTest::SetUp();
+    ASSERT_TRUE(allocator_->pool()->Trim(0).ok());
+  }
+  bool Waits(size_t least_bytes) {
+    bool was_asked = false;
+    allocator_->MakeRoom(SIZE_MAX, least_bytes, {Enough().deadline, [&]() -> Status {
+                                                   was_asked = true;
+                                                   return Aborted("by the test");
+                                                 }});
+    return was_asked;
+  }
+};
+
+TEST_F(MakeRoomTest, WaitsOnlyWhereThatGivesWhatIsMissing) {
+  const size_t all = gpu_->Memory()->free_bytes;
+  const auto kept = Allocate(all / 2);
+  auto freed = Allocate(all / 4);
+  fake_cuda::Gate kernel(streams_->compute().handle());
+  EXPECT_FALSE(Waits(all / 8)) << "there is enough";
+  EXPECT_FALSE(Waits(all / 2)) << "tensors have it, and keep it";
+  freed.reset();
+  EXPECT_TRUE(Waits(all / 2 - (1 << 20))) << "the kernel has it, and lets it go";
+  EXPECT_FALSE(Waits(all / 2 + (1 << 20)))
+      << "also with what the kernel has it would not be enough";
+  kernel.Open();
+  (void)Get<int>(kept->data(), 1);
+}
+#endif
 
 TEST_F(DeviceAllocatorTest, MemoryThatCommunicationUsesOutlivesItsStorage) {
   const std::vector<int> numbers(1000, 42);

@@ -87,6 +87,30 @@ TEST_F(HostCopierTest, AnUploadKeepsTheOrderOfItsStream) {
   EXPECT_EQ(Get<int>(memory->data(), 1000), fresh);
 }
 
+// A caller that uploads faster than its kernels run would else fill the GPU's memory.
+TEST_F(HostCopierTest, UploadsThatAreFarAheadOfTheirStreamWaitForIt) {
+  const auto numbers = Random((HostCopier::kMostBeside + 4 * HostCopier::kChunkBytes) / 4);
+  const auto memory = Allocate(numbers.size() * 4);
+  for (int round = 0; round < 2; ++round) {
+    fake_cuda::Gate kernel(streams_->compute().handle());
+    EXPECT_TRUE(copier_
+                    ->ToGpu(streams_->compute(), memory->data(), numbers.data(),
+                            HostCopier::kMostBeside, Moment())
+                    .ok())
+        << round;
+    const size_t rest = numbers.size() * 4 - HostCopier::kMostBeside;
+    const Status ahead = copier_->ToGpu(
+        streams_->compute(), static_cast<std::byte*>(memory->data()) + HostCopier::kMostBeside,
+        reinterpret_cast<const std::byte*>(numbers.data()) + HostCopier::kMostBeside, rest,
+        {Deadline::After(std::chrono::milliseconds(20))});
+    EXPECT_EQ(ahead.code(), StatusCode::kDeadlineExceeded) << ahead;
+    kernel.Open();
+    EXPECT_EQ(
+        Get<uint32_t>(memory->data(), HostCopier::kMostBeside / 4),
+        std::vector<uint32_t>(numbers.begin(), numbers.begin() + HostCopier::kMostBeside / 4));
+  }
+}
+
 // Without memory to spare an upload waits for its turn, and comes all the same.
 TEST_F(HostCopierTest, AnUploadThatFindsNoMemoryToSpareWaits) {
   const auto numbers = Random(4 * HostCopier::kChunkBytes / 4);

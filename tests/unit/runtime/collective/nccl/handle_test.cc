@@ -125,10 +125,17 @@ TEST_F(HandleTest, ACollectiveIsInTheStreamWhenRunReturns) {
 
 // A rank that does not split keeps the others waiting for ever, for all that NCCL does about it.
 TEST_F(HandleTest, ASplitThatIsGivenUpLeavesNothingBehind) {
-  const auto split = members_[0].handle->SplitAll(0, Deadline::After(50ms), nullptr);
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> is_held = held;
+  const auto split =
+      members_[0].handle->SplitAll(0, Deadline::After(50ms), nullptr, std::move(held));
   EXPECT_EQ(split.status().code(), StatusCode::kDeadlineExceeded) << split.status();
+  EXPECT_FALSE(is_held.expired()) << "NCCL may still make it";
   EXPECT_FALSE(members_[0].handle->CanSplit());
   EXPECT_TRUE(members_[1].handle->CanSplit()) << "it has not been asked";
+  members_[0].handle.reset();
+  EXPECT_TRUE(AwaitEndings(Patience()));
+  EXPECT_TRUE(is_held.expired());
 }
 
 // The other rank comes when it is not waited for any more: the new communicator is made all the

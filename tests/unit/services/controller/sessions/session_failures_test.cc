@@ -219,6 +219,19 @@ TEST_F(WantOfARankTest, WhatIsNoWantOfThatRankKeepsItsCause) {
   EXPECT_EQ(blamed([](WorkerActivity& it) { it.since = 2s; }), 4u) << "it may be through by now";
   liveness_.heard[0].is_present = true;
   EXPECT_EQ(blamed([](WorkerActivity& it) { it.since = 2s; }), 2u);
+
+  WorkerActivity& failed = liveness_.heard[1].activity;
+  const auto blamed_for_one_of = [&](Rank first, Rank last) {
+    return blamed([&](WorkerActivity& it) {
+      failed = it;
+      failed.command = 4;
+      failed.what = "allreduce";
+      failed.first_rank = first;
+      failed.last_rank = last;
+    });
+  };
+  EXPECT_EQ(blamed_for_one_of(0, 1), 2u);
+  EXPECT_EQ(blamed_for_one_of(1, 1), 4u) << "rank 0 has no part in that collective";
 }
 
 TEST_F(SessionFailuresTest, OtherSessionsAreNotDisturbed) {

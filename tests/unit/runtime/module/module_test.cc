@@ -501,5 +501,88 @@ TEST_F(LoadModuleTest, WhatCannotBeLinkedSaysWhy) {
   EXPECT_NE(Message(text).find("text.so"), std::string::npos) << text;
 }
 
+// A module that is built again while the process runs.
+class RebuiltModuleTest : public LoadModuleTest {
+ protected:
+  // As `mv` and `install` do: another file has the name.
+  void Replace(const std::string& version) {
+    fs::copy_file(directory_ + "/" + version, scratch_ / "new.so");
+    fs::rename(scratch_ / "new.so", file_);
+  }
+  StatusOr<int64_t> Call(const std::shared_ptr<Module>& module, const std::string& name) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto function, module->GetFunction(name));
+    const std::unique_ptr<tensor::Processor> host = tensor::NewHostProcessor(**NewArena());
+    CallContext context;
+    context.host = host.get();
+    Value result;
+    LOCKSTEP_RETURN_IF_ERROR(function->Call(context, {}, &result));
+    return *result.As<int64_t>();
+  }
+  StatusOr<std::shared_ptr<Module>> Load() { return LoadModule(file_, {scratch_}); }
+
+  // The process never forgets a path that it has loaded.
+  const fs::path file_ =
+      scratch_ /
+      (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".so");
+};
+
+TEST_F(RebuiltModuleTest, ReplacedFileIsLoadedBesideTheOldOne) {
+  Replace("version_1.so");
+  const auto first = Load();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(*Call(*first, "version"), 1);
+  EXPECT_EQ(*Call(*first, "count_calls"), 1);
+  Replace("version_2.so");
+  const auto second = Load();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(*Call(*second, "version"), 2);
+  EXPECT_EQ(*Call(*second, "count_calls"), 1) << "its own variables";
+  EXPECT_EQ(*Call(*first, "version"), 1) << "for those who have it";
+  EXPECT_EQ(*Call(*first, "count_calls"), 2);
+  EXPECT_EQ(*Call(*Load(), "count_calls"), 2) << "the same file again";
+  Replace("version_1.so");
+  EXPECT_EQ(*Call(*Load(), "version"), 1);
+  EXPECT_EQ((*second)->Describe(), (*first)->Describe());
+}
+
+TEST_F(RebuiltModuleTest, FileThatWasWrittenToIsRefused) {
+  Replace("version_1.so");
+  ASSERT_TRUE(Load().ok());
+  fs::permissions(file_, fs::perms(0744));
+  EXPECT_TRUE(Load().ok()) << "nothing was written";
+  std::ofstream(file_, std::ios::app) << "more";
+  const Status status = Load().status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find(fs::canonical(file_).string() + " was written to"),
+            std::string::npos)
+      << status;
+  EXPECT_NE(Message(status).find("lockstep down"), std::string::npos) << status;
+  Replace("version_2.so");
+  EXPECT_EQ(*Call(*Load(), "version"), 2);
+}
+
+TEST_F(RebuiltModuleTest, WhatIsRegisteredForTheProcessHasOneVersion) {
+  Replace("version_1.so");
+  setenv("LOCKSTEP_TEST_REGISTERS", "lockstep_test.version", 1);
+  ASSERT_TRUE(Load().ok());
+  Replace("version_2.so");
+  const Status status = Load().status();
+  unsetenv("LOCKSTEP_TEST_REGISTERS");
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find("function \"lockstep_test.version\""), std::string::npos)
+      << status;
+}
+
+TEST_F(RebuiltModuleTest, VersionsThatWouldShareVariablesAreRefused) {
+  Replace("version_shared.so");
+  ASSERT_TRUE(Load().ok());
+  Replace("version_shared.so");
+  const Status status = Load().status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find("variable lockstep_test_shared"), std::string::npos) << status;
+  Replace("version_1.so");
+  EXPECT_TRUE(Load().ok()) << "it has no such variable";
+}
+
 }  // namespace
 }  // namespace lockstep::module

@@ -86,6 +86,16 @@ bool ReadFromProc(pid_t pid, int* status) {
 
 }  // namespace
 
+std::optional<uint64_t> CountOomKills(const std::string& vmstat) {
+  std::ifstream in(vmstat);
+  std::string name;
+  uint64_t count = 0;
+  while (in >> name >> count) {
+    if (name == "oom_kill") return count;
+  }
+  return std::nullopt;
+}
+
 std::string ExitStatus::Describe() const {
   if (!known) return "ended in an unknown way";
   if (signal == 0) return "ended with exit code " + std::to_string(code);

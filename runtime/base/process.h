@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,11 @@ struct ExitStatus {
 //
 // Thread-safe. Costs a few system calls, and waits for nothing.
 ExitStatus ExitStatusOf(int pidfd, pid_t pid);
+
+// How many processes of this host the kernel has killed for lack of memory since it was started,
+// those that reached the limit of a container or service included. Null where it does not tell
+// (before Linux 4.13). `vmstat` is /proc/vmstat, but in tests.
+std::optional<uint64_t> CountOomKills(const std::string& vmstat = "/proc/vmstat");
 
 // Another process, watched until it ends.
 //

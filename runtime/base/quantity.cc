@@ -1,7 +1,9 @@
 #include "runtime/base/quantity.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -105,6 +107,20 @@ StatusOr<uint64_t> ParseSize(std::string_view text) {
 }
 
 std::string ExactSize(uint64_t bytes) { return Print(static_cast<int64_t>(bytes), kSizeUnits); }
+
+std::string RoundedSize(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto amount = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (amount >= 1024 && unit + 1 < std::size(kUnits)) {
+    amount /= 1024;
+    ++unit;
+  }
+  const bool fraction = unit > 0 && amount < 100 && amount != std::floor(amount);
+  char text[32];
+  std::snprintf(text, sizeof(text), fraction ? "%.1f %s" : "%.0f %s", amount, kUnits[unit]);
+  return text;
+}
 
 StatusOr<int64_t> ParseInteger(std::string_view text) {
   const std::optional<LeadingNumber> number = ReadNumber(text);

@@ -24,6 +24,8 @@ std::string RoundedDuration(std::chrono::milliseconds duration);
 // A whole number and one of B, KiB, MiB, GiB, TiB.
 StatusOr<uint64_t> ParseSize(std::string_view text);
 std::string ExactSize(uint64_t bytes);
+// "812 B", "1.5 KiB", "16 GiB"
+std::string RoundedSize(uint64_t bytes);
 
 // Decimal digits, with a minus sign for negative numbers.
 StatusOr<int64_t> ParseInteger(std::string_view text);

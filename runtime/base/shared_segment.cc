@@ -11,6 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+
 namespace lockstep {
 namespace {
 
@@ -182,8 +184,9 @@ bool SharedSegment::IsOurs() const {
 Status SharedSegment::Reserve(size_t size_bytes) {
   if (size_bytes <= reserved_bytes_) return OkStatus();
   if (size_bytes > capacity_bytes_) {
-    return ResourceExhausted("shared memory ", name_, " holds at most ", capacity_bytes_,
-                             " bytes, ", size_bytes, " are wanted");
+    return ResourceExhausted("shared memory ", name_, " holds at most ",
+                             RoundedSize(capacity_bytes_), ", ", RoundedSize(size_bytes),
+                             " are wanted");
   }
   const auto from = static_cast<off_t>(reserved_bytes_);
   const auto length = static_cast<off_t>(size_bytes - reserved_bytes_);
@@ -194,8 +197,7 @@ Status SharedSegment::Reserve(size_t size_bytes) {
   } while (error == EINTR);
   if (error != 0) {
     return SystemError(
-        "cannot reserve " + std::to_string(size_bytes) + " bytes of shared memory " + PathOf(name_),
-        error);
+        "cannot reserve " + RoundedSize(size_bytes) + " of shared memory " + PathOf(name_), error);
   }
   reserved_bytes_ = size_bytes;
   return OkStatus();

@@ -6,6 +6,7 @@
 
 #include "runtime/base/device.h"
 #include "runtime/base/log.h"
+#include "runtime/base/quantity.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -60,8 +61,8 @@ StatusOr<std::shared_ptr<tensor::Storage>> DeviceAllocator::Allocate(size_t size
 StatusOr<std::shared_ptr<tensor::Storage>> DeviceAllocator::AllocateFrom(Region* region,
                                                                          size_t size_bytes) {
   if (!IsWithinLimit(size_bytes)) {
-    return Exhausted(size_bytes, "the limit is " + std::to_string(options_.limit_bytes) +
-                                     " bytes (device_memory_bytes)");
+    return Exhausted(
+        size_bytes, "the limit is " + RoundedSize(options_.limit_bytes) + " (device_memory_bytes)");
   }
   // An address of its own for each, also for empty ones.
   const size_t wanted = std::max<size_t>(size_bytes, 1);
@@ -157,11 +158,11 @@ Status DeviceAllocator::Exhausted(size_t size_bytes, const std::string& reason) 
   const StatusOr<MemoryInfo> memory = streams_->gpu().Memory();
   const tensor::AllocatorStats stats = Stats();
   return ResourceExhausted(
-      "GPU ", gpu.index, " (", gpu.name, ") cannot allocate ", size_bytes, " bytes: tensors have ",
-      stats.live_bytes, " bytes in ", stats.live_blocks, " blocks",
+      "GPU ", gpu.index, " (", gpu.name, ") cannot allocate ", RoundedSize(size_bytes),
+      ": tensors have ", RoundedSize(stats.live_bytes), " in ", stats.live_blocks, " blocks",
       options_.describe_memory_use ? " (" + options_.describe_memory_use() + ")" : "",
-      memory.ok() ? "; " + std::to_string(memory->free_bytes) + " of the GPU's " +
-                        std::to_string(memory->total_bytes) + " bytes are free"
+      memory.ok() ? "; " + RoundedSize(memory->free_bytes) + " of the GPU's " +
+                        RoundedSize(memory->total_bytes) + " are free"
                   : "",
       "; ", reason);
 }

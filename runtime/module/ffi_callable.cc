@@ -51,9 +51,7 @@ int SafeCall(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result
     status = Internal(error.what());
   }
   if (status.ok()) return 0;
-  const bool is_argument = status.code() == StatusCode::kInvalidArgument;
-  RaiseFfi(is_argument ? "ValueError" : "RuntimeError",
-           function.name() + ": " + std::string(Message(status)));
+  RaiseFfi(FfiKindOf(status), function.name() + ": " + Message(status));
   return -1;
 }
 

@@ -8,10 +8,12 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/module/ffi_globals.h"
 #include "runtime/module/ffi_object.h"
 #include "runtime/module/ffi_tensor.h"
 #include "runtime/module/ffi_values.h"
 #include "runtime/module/module_files.h"
+#include "runtime/module/module_versions.h"
 
 namespace lockstep::module {
 
@@ -75,34 +77,10 @@ StatusOr<std::shared_ptr<Function>> FfiModule::GetFunction(std::string_view name
 
 namespace {
 
-// The names under which the process's libraries have registered functions
-// (TVMFFIFunctionSetGlobal).
-StatusOr<std::set<std::string>> GlobalNames() {
-  LOCKSTEP_ASSIGN_OR_RETURN(const FfiAny names,
-                            CallFfiGlobal("ffi.FunctionListGlobalNamesFunctor", {}));
-  const auto ask = [&](int64_t what) -> StatusOr<FfiAny> {
-    TVMFFIAny arg = MakeFfiAny(kTVMFFIInt);
-    arg.v_int64 = what;
-    FfiAny answer;
-    TVMFFIObject* const functor = names.get().v_obj;
-    LOCKSTEP_RETURN_IF_ERROR(
-        CallFfi(TVMFFIFunctionGetCellPtr(functor)->safe_call, functor, {&arg, 1}, &answer));
-    return answer;
-  };
-  LOCKSTEP_ASSIGN_OR_RETURN(const FfiAny count, ask(-1));
-  std::set<std::string> all;
-  for (int64_t i = 0; i < count.get().v_int64; ++i) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const FfiAny name, ask(i));
-    LOCKSTEP_ASSIGN_OR_RETURN(const registers::Value text, FromFfi(name.get(), FfiArguments()));
-    if (const auto* known = text.As<std::string>()) all.insert(*known);
-  }
-  return all;
-}
-
 // Those that were there before the first module was loaded: tvm-ffi's own. They are not for
 // clients, because some of them open any file.
 const StatusOr<std::set<std::string>>& NamesBeforeModules() {
-  static const StatusOr<std::set<std::string>> names = GlobalNames();
+  static const StatusOr<std::set<std::string>> names = GlobalFunctionNames();
   return names;
 }
 
@@ -137,21 +115,16 @@ StatusOr<std::shared_ptr<Module>> LoadModule(const std::string& path,
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string file, FindModule(path, directories));
   LOCKSTEP_RETURN_IF_ERROR(CheckDigest(file, sha256));
   LOCKSTEP_RETURN_IF_ERROR(NamesBeforeModules().status());
-  // Undefined symbols are found now, with a message, and not in the middle of a call.
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) {
-    return InvalidArgument("module ", file, " cannot be loaded: ", dlerror());
-  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const OpenedLibrary library, OpenLibrary(file));
   // The runtime opens the same library once more, to set up what compiled modules expect of it.
-  const TVMFFIAny args[] = {BorrowText(file), BorrowText(file)};
+  const TVMFFIAny args[] = {BorrowText(library.name), BorrowText(library.name)};
   StatusOr<FfiAny> object = CallFfiGlobal("ffi.Module.load_from_file.so", args);
   if (!object.ok()) {
-    dlclose(library);
     return InvalidArgument("module ", file, " cannot be loaded: ", Message(object.status()));
   }
   PrepareStacks();
   return std::shared_ptr<Module>(
-      std::make_shared<FfiModule>(file, FfiRef::Share(object->get().v_obj), library));
+      std::make_shared<FfiModule>(file, FfiRef::Share(object->get().v_obj), library.handle));
 }
 
 }  // namespace lockstep::module

@@ -6,6 +6,8 @@
 #include <exception>
 #include <string>
 
+#include "runtime/module/ffi_stack.h"
+
 namespace lockstep::module {
 
 std::string FfiTypeKey(int32_t type_index) {
@@ -24,8 +26,11 @@ std::string ToString(const TVMFFIByteArray& bytes) {
   return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size);
 }
 
-bool BlamesArguments(const std::string& kind) {
-  return kind == "TypeError" || kind == "ValueError" || kind == "IndexError";
+StatusCode CodeOf(const std::string& kind) {
+  if (kind == "TypeError" || kind == "ValueError" || kind == "IndexError") {
+    return StatusCode::kInvalidArgument;
+  }
+  return kind == "MemoryError" ? StatusCode::kResourceExhausted : StatusCode::kInternal;
 }
 
 }  // namespace
@@ -39,10 +44,19 @@ Status CheckFfi(int code) {
   const FfiRef error = FfiRef::Adopt(handle);
   const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error.get());
   const std::string kind = ToString(cell->kind);
-  const StatusCode status_code =
-      BlamesArguments(kind) ? StatusCode::kInvalidArgument : StatusCode::kInternal;
-  return WithBacktrace(MakeStatus(status_code, "raised ", kind, ": ", ToString(cell->message)),
+  return WithBacktrace(MakeStatus(CodeOf(kind), "raised ", kind, ": ", ToString(cell->message)),
                        ToString(cell->backtrace));
+}
+
+const char* FfiKindOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+      return "ValueError";
+    case StatusCode::kResourceExhausted:
+      return "MemoryError";
+    default:
+      return "RuntimeError";
+  }
 }
 
 void RaiseFfi(std::string_view kind, std::string_view message) {
@@ -55,10 +69,26 @@ void RaiseFfi(std::string_view kind, std::string_view message) {
   TVMFFIObjectDecRef(error);
 }
 
-Status CallFfi(TVMFFISafeCallType function, void* self, absl::Span<const TVMFFIAny> args,
-               FfiAny* result) {
+namespace {
+
+// A frame of its own, above that of CallFfi(), as OwnFrames() expects.
+__attribute__((noinline)) Status WithOwnFrames(Status status) {
+  const std::string stack = Backtrace(status);
+  if (stack.empty()) return status;
+  const std::string here = ToString(*TVMFFIBacktrace(nullptr, 0, nullptr, 0));
+  status.ErasePayload(kBacktracePayload);
+  return WithBacktrace(std::move(status), OwnFrames(stack, here));
+}
+
+}  // namespace
+
+__attribute__((noinline)) Status CallFfi(TVMFFISafeCallType function, void* self,
+                                         absl::Span<const TVMFFIAny> args, FfiAny* result) {
   try {
-    return CheckFfi(function(self, args.data(), static_cast<int32_t>(args.size()), result->out()));
+    const int code = function(self, args.data(), static_cast<int32_t>(args.size()), result->out());
+    if (code == 0) [[likely]]
+      return OkStatus();
+    return WithOwnFrames(CheckFfi(code));
   } catch (const std::exception& error) {
     return Internal("threw an exception across the C boundary: ", error.what());
   } catch (const abi::__forced_unwind&) {

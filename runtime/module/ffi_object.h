@@ -108,10 +108,13 @@ std::string FfiTypeKey(int32_t type_index);
 //
 // Errors: what the function raised, as "raised <kind>: <message>" and with its backtrace (see
 //         base/status.h). TypeError, ValueError and IndexError mean wrong arguments and become
-//         kInvalidArgument; any other kind becomes kInternal, as does whatever is thrown across,
-//         which the convention forbids.
+//         kInvalidArgument; MemoryError becomes kResourceExhausted; any other kind becomes
+//         kInternal, as does whatever is thrown across, which the convention forbids.
 Status CallFfi(TVMFFISafeCallType function, void* self, absl::Span<const TVMFFIAny> args,
                FfiAny* result);
+
+// The kind by which a module is told of an error, so that it becomes the same code again.
+const char* FfiKindOf(const Status& status);
 
 // Makes `message` this thread's error, without a stack: for functions that return -1 then.
 void RaiseFfi(std::string_view kind, std::string_view message);

@@ -62,9 +62,7 @@ int AllocateForModule(DLTensor* prototype, DLManagedTensorVersioned** out, void*
                       void (*set_error)(void*, const char*, const char*)) {
   StatusOr<Tensor> tensor = AllocateLike(*prototype);
   if (!tensor.ok()) {
-    const bool blames = tensor.status().code() == StatusCode::kInvalidArgument;
-    set_error(error_context, blames ? "ValueError" : "RuntimeError",
-              Message(tensor.status()).c_str());
+    set_error(error_context, FfiKindOf(tensor.status()), Message(tensor.status()).c_str());
     return -1;
   }
   *out = &(new Managed(*std::move(tensor)))->dlpack;

@@ -324,7 +324,7 @@ StatusOr<Value> Convert(const TVMFFIAny& any, Args args, int depth) {
     case kTVMFFISmallBytes:
       return Value(Bytes{std::string(any.v_bytes, any.small_str_len)});
     default:
-      return Internal("returned a value of tvm-ffi's type index ", any.type_index,
+      return Internal("returned a value of tvm-ffi's type ", FfiTypeKey(any.type_index),
                       ", which no register can hold");
   }
 }

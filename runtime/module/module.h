@@ -25,11 +25,13 @@ class Module : public registers::Object {
 // operator allowed, if it has one of the digests `sha256`, or none are given (module_files.h).
 //
 // A library stays loaded until the process ends, because objects and functions that came from it
-// may be anywhere; loading it again is cheap and gives the same code.
+// may be anywhere; loading it again is cheap and gives the same code. A file that has replaced it
+// since is loaded beside it where that is safe (module_versions.h).
 //
-// Errors: kPermissionDenied   outside the directories, or there are none; another digest
-//         kNotFound           no such file
-//         kInvalidArgument    not a library that can be loaded; the dynamic linker's reason
+// Errors: kPermissionDenied    outside the directories, or there are none; another digest
+//         kNotFound            no such file
+//         kInvalidArgument     not a library that can be loaded; the dynamic linker's reason
+//         kFailedPrecondition  the file has changed since it was loaded, and cannot be loaded now
 StatusOr<std::shared_ptr<Module>> LoadModule(const std::string& path,
                                              const std::vector<std::string>& directories,
                                              const std::vector<std::string>& sha256 = {});

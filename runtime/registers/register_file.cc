@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+
 namespace lockstep::registers {
 namespace {
 
@@ -59,10 +61,10 @@ Status RegisterFile::Write(RegisterId id, Value value) {
 Status RegisterFile::CheckRoom(size_t more) const {
   if (more <= limits_.bytes && held_bytes_ <= limits_.bytes - more) [[likely]]
     return OkStatus();
-  return ResourceExhausted("the session's registers hold ", held_bytes_,
-                           " bytes on this rank, and ", more, " more are beyond its limit of ",
-                           limits_.bytes, "; free some, or raise the limit (",
-                           limits_.bytes_setting, ")");
+  return ResourceExhausted("the session's registers hold ", RoundedSize(held_bytes_),
+                           " on this rank, and ", RoundedSize(more),
+                           " more are beyond its limit of ", RoundedSize(limits_.bytes),
+                           "; free some, or raise the limit (", limits_.bytes_setting, ")");
 }
 
 Status RegisterFile::Kill(RegisterId id) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "runtime/tensor/block_pool.h"
 
 namespace lockstep::tensor {
@@ -180,10 +181,10 @@ StatusOr<BlockPool::Block*> ArenaImpl::AllocateLast(size_t size_bytes, const std
 Status ArenaImpl::Exhausted(size_t size_bytes, const std::string& reason) const {
   static const std::string kRemedy =
       std::string("free some registers, or raise the limit (") + kArenaSetting + ")";
-  return ResourceExhausted("arena ", name(), " cannot allocate ", size_bytes,
-                           " bytes: ", pool_.live_bytes(), " bytes are live in ",
-                           pool_.live_blocks(), " blocks, ", pool_.range_bytes(), " reserved, ",
-                           HeapCapacity(), " is the capacity",
+  return ResourceExhausted("arena ", name(), " cannot allocate ", RoundedSize(size_bytes), ": ",
+                           RoundedSize(pool_.live_bytes()), " are live in ", pool_.live_blocks(),
+                           " blocks, ", RoundedSize(pool_.range_bytes()), " reserved, ",
+                           RoundedSize(HeapCapacity()), " is the capacity",
                            holds_.empty() ? "" : "; some are held back for peers that were stopped",
                            "; ", reason.empty() ? kRemedy : reason);
 }

@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "runtime/base/quantity.h"
+
 namespace lockstep::tensor {
 namespace {
 
@@ -61,8 +63,9 @@ class HeapAllocator final : public Allocator {
                      ? nullptr
                      : ::operator new(std::max<size_t>(size_bytes, 1), kAlign, std::nothrow);
     if (data == nullptr) {
-      return ResourceExhausted("the heap cannot allocate ", size_bytes, " bytes beside the ",
-                               ledger_->Stats().live_bytes, " bytes of tensors that are live");
+      return ResourceExhausted("the heap cannot allocate ", RoundedSize(size_bytes), " beside the ",
+                               RoundedSize(ledger_->Stats().live_bytes),
+                               " of tensors that are live");
     }
     return std::make_shared<HeapStorage>(ledger_, data, size_bytes);
   }

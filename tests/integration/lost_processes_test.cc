@@ -67,7 +67,9 @@ TEST_P(LostProcessesTest, WorkerKilledInTheMiddleOfAnAllReduceIsNamedSoon) {
   const lockstep::Status status = session_->SyncAll();
   EXPECT_LT(Deadline::Clock::now() - begin, kReported);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("rank 2"), HasSubstr("killed by signal 9")));
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("rank 2"), HasSubstr("killed by signal 9"),
+                    HasSubstr("for lack of memory"), HasSubstr("`lockstep logs --rank 2")));
 
   // The controller and the other workers live on, and say what is wrong.
   StatusOnce(*cluster_,

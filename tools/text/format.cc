@@ -1,27 +1,14 @@
 #include "tools/text/format.h"
 
-#include <array>
 #include <cstddef>
-#include <cstdio>
 #include <sstream>
 
+#include "runtime/base/quantity.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::text {
 
-std::string FormatBytes(uint64_t bytes) {
-  constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double amount = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (amount >= 1024 && unit + 1 < kUnits.size()) {
-    amount /= 1024;
-    ++unit;
-  }
-  const bool fraction = unit > 0 && amount < 100 && amount != std::uint64_t(amount);
-  char text[32];
-  std::snprintf(text, sizeof(text), fraction ? "%.1f %s" : "%.0f %s", amount, kUnits[unit]);
-  return text;
-}
+std::string FormatBytes(uint64_t bytes) { return RoundedSize(bytes); }
 
 std::string FormatCount(uint64_t count) {
   std::string digits = std::to_string(count);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/module/kit/tensor_view.h"
+#include "runtime/module/kit/type_name.h"
 #include "tvm/ffi/c_api.h"
 
 namespace lockstep::ffi {
@@ -20,7 +21,8 @@ class Args {
   int count() const { return count_; }
   void ExpectCount(int expected) const {
     if (count_ == expected) return;
-    throw Error("TypeError", "expected " + std::to_string(expected) + " arguments, got " +
+    throw Error("TypeError", "expected " + std::to_string(expected) +
+                                 (expected == 1 ? " argument, got " : " arguments, got ") +
                                  std::to_string(count_));
   }
 
@@ -127,8 +129,7 @@ class Args {
  private:
   [[noreturn]] void Mismatch(int index, const char* name, const char* expected) const {
     Fail("TypeError", index, name,
-         std::string("is not ") + expected + " but of type index " +
-             std::to_string(args_[index].type_index));
+         std::string("must be ") + expected + ", not " + NameOfType(args_[index].type_index));
   }
   static std::string ToText(DLDevice device) {
     if (IsHost(device)) return "in host memory";

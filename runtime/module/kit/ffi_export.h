@@ -14,14 +14,16 @@
 // tvm-ffi and nothing else: no library to link (the loading process provides the TVMFFI* symbols).
 //
 // Errors: throw ffi::Error, or let a std::exception escape the body; both become the error of the
-//     call. Kinds "TypeError" and "ValueError" mean that the arguments are wrong; any other kind
-//     ("RuntimeError", ...) that the function failed.
+//     call. Kinds "TypeError" and "ValueError" mean that the arguments are wrong, "MemoryError"
+//     (and std::bad_alloc) that memory is missing; any other kind ("RuntimeError", ...) that the
+//     function failed.
 // Threads: several workers of one process may run the same function at the same time.
 // Ownership: arguments are borrowed until the function returns.
 #pragma once
 
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <string_view>
 
 #include "runtime/module/kit/args.h"
@@ -64,6 +66,8 @@ int RunBody(Body body, const TVMFFIAny* args, int32_t count, TVMFFIAny* raw_resu
   } catch (const AlreadyRaised&) {  // nothing to add
   } catch (const Error& error) {
     Raise(error.kind(), error.what());
+  } catch (const std::bad_alloc&) {
+    Raise("MemoryError", "there is not enough memory (std::bad_alloc)");
   } catch (const std::exception& error) {
     Raise("RuntimeError", error.what());
   } catch (...) {

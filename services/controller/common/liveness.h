@@ -33,6 +33,10 @@ struct WorkerLoss {
   WatchId watch;
   std::string reason;
   LastHeard last;
+  // What may be behind it, for one who looks for the cause; empty: nothing is known.
+  std::string hint = {};
+  // It did not leave in order, so its log may have more.
+  bool log_tells = false;
 };
 
 // A worker's answer to a probe, or to AskRegisters().

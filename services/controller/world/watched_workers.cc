@@ -6,18 +6,21 @@
 #include <utility>
 
 #include "runtime/base/host_identity.h"
+#include "services/controller/world/worker_end.h"
 
 namespace lockstep::controller {
 namespace {
 
 using std::chrono::milliseconds;
 
-// How the process of a worker ended, for people. Not OK even with exit code 0: it was not asked to.
-std::string DescribeEnd(const WatchedWorkers::Signs& signs) {
-  const std::string name = "its process " + std::to_string(signs.pid) + " ";
-  const ExitStatus status =
-      signs.process.has_value() ? signs.process->HowItEnded() : ExitStatus{.known = false};
-  return name + (status.known ? status.Describe() : "has ended");
+ExitStatus EndOf(const WatchedWorkers::Signs& signs) {
+  return signs.process.has_value() ? signs.process->HowItEnded() : ExitStatus{.known = false};
+}
+
+std::optional<uint64_t> OomKillsSince(std::optional<uint64_t> before) {
+  const std::optional<uint64_t> now = CountOomKills();
+  if (!before.has_value() || !now.has_value()) return std::nullopt;
+  return *now - *before;
 }
 
 }  // namespace
@@ -34,6 +37,7 @@ WatchedWorkers::Signs WatchedWorkers::FindSigns(const std::string& host_id, int 
     StatusOr<WatchedProcess> process = WatchedProcess::Watch(pid);
     signs.had_ended = process.status().code() == StatusCode::kNotFound;
     if (process.ok()) signs.process = *std::move(process);
+    signs.oom_kills = CountOomKills();
   }
   return signs;
 }
@@ -114,12 +118,22 @@ WorkerLoss WatchedWorkers::Lose(Rank rank, const std::string& reason, TimePoint 
   return loss;
 }
 
+WorkerLoss WatchedWorkers::LoseEnded(Rank rank, TimePoint now) {
+  const Signs& signs = At(rank).signs;
+  const ExitStatus end = EndOf(signs);
+  const std::string hint = HintAtCause(end, OomKillsSince(signs.oom_kills));
+  WorkerLoss loss = Lose(rank, DescribeEnd(signs.pid, end), now);
+  loss.hint = hint;
+  loss.log_tells = true;
+  return loss;
+}
+
 std::vector<WorkerLoss> WatchedWorkers::TakeEnded(TimePoint now) {
   std::vector<WorkerLoss> losses;
   for (Rank rank = 0; rank < size(); ++rank) {
     const Watched& watched = At(rank);
     if (!watched.watching || !watched.HasEnded()) continue;
-    losses.push_back(Lose(rank, DescribeEnd(watched.signs), now));
+    losses.push_back(LoseEnded(rank, now));
   }
   return losses;
 }
@@ -148,10 +162,14 @@ std::vector<WorkerLoss> WatchedWorkers::TakeLost(TimePoint now) {
   for (Rank rank = 0; rank < size(); ++rank) {
     const Watched& watched = At(rank);
     if (!watched.watching) continue;
-    const std::string reason =
-        watched.HasEnded() ? DescribeEnd(watched.signs) : WhySilent(watched, now);
+    if (watched.HasEnded()) {
+      losses.push_back(LoseEnded(rank, now));
+      continue;
+    }
+    const std::string reason = WhySilent(watched, now);
     if (!reason.empty()) {
       losses.push_back(Lose(rank, reason, now));
+      losses.back().log_tells = true;
       continue;
     }
     next_look_ = std::min(next_look_, SilentAt(watched));

@@ -35,6 +35,7 @@ class WatchedWorkers {
     int pid = 0;
     std::optional<WatchedProcess> process;              // none: not watched as a process
     bool had_ended = false;                             // before it could be watched
+    std::optional<uint64_t> oom_kills;                  // of this host until then
     std::shared_ptr<const control::ActivityPage> page;  // null: not on this host
   };
   // Those that a worker of this host and process id offers.
@@ -94,6 +95,8 @@ class WatchedWorkers {
     }
   };
 
+  // `rank`, whose process has ended, is not watched any more.
+  WorkerLoss LoseEnded(Rank rank, TimePoint now);
   // When it is lost if it is not heard until then.
   TimePoint SilentAt(const Watched& watched) const;
   // Empty: it is not.

@@ -13,6 +13,7 @@
 #include "runtime/control/value_codec.h"
 #include "schemas/control.capnp.h"
 #include "services/controller/sessions/restored_sessions.h"
+#include "services/controller/world/worker_end.h"
 
 namespace lockstep::controller {
 namespace {
@@ -30,6 +31,14 @@ std::string DescribeLast(const LastHeard& last) {
   if (last.is_present) return "; it was executing " + last.activity.Describe();
   return "; at its last heartbeat, " + std::to_string(last.heartbeat_age.count()) +
          " ms before, it was executing " + last.activity.Describe();
+}
+
+// What a client is told beside how it was lost.
+std::string DescribeEvidence(const WorkerLoss& loss, const std::string& cluster) {
+  std::string text;
+  if (!loss.hint.empty()) text += "; " + loss.hint;
+  if (loss.log_tells) text += "; " + WhereItsLogIs(loss.rank, cluster);
+  return text;
 }
 
 }  // namespace
@@ -170,7 +179,8 @@ void World::HandleTrouble(Rank rank, wire::Trouble::Reader trouble) {
 }
 
 void World::HandleGoodbye(Rank rank, const std::string& why) {
-  HandleLost(rank, "it left: " + why, liveness_.LastHeardOf(rank));
+  HandleLost(
+      {rank, membership_.member(rank).watch, "it left: " + why, liveness_.LastHeardOf(rank)});
 }
 
 Status World::HandleAwait(const control::PeerName& client, wire::AwaitWorkers::Reader await) {
@@ -187,7 +197,7 @@ void World::NoticeLosses() {
   for (const WorkerLoss& loss : liveness_.TakeLosses()) {
     // The rank may be another worker's by now.
     if (membership_.member(loss.rank).watch != loss.watch) continue;
-    HandleLost(loss.rank, loss.reason, loss.last);
+    HandleLost(loss);
   }
 }
 
@@ -202,8 +212,7 @@ void World::NoticeBrokenConnections() {
 }
 
 void World::GiveUp(Rank rank, const std::string& reason) {
-  const WorkerLoss loss = liveness_.GiveUp(rank, reason);
-  HandleLost(loss.rank, loss.reason, loss.last);
+  HandleLost(liveness_.GiveUp(rank, reason));
 }
 
 void World::FreeRank(Rank rank, const std::string& reason) {
@@ -216,7 +225,10 @@ void World::FreeRank(Rank rank, const std::string& reason) {
   membership_.Free(rank, reason);
 }
 
-void World::HandleLost(Rank rank, const std::string& reason, const LastHeard& last) {
+void World::HandleLost(const WorkerLoss& loss) {
+  const Rank rank = loss.rank;
+  const std::string& reason = loss.reason;
+  const LastHeard& last = loss.last;
   const Membership::Member& member = membership_.member(rank);
   if (member.state == Membership::State::kWaiting) return FreeRank(rank, reason);
   if (!membership_.IsWelcome(rank)) return;
@@ -228,7 +240,8 @@ void World::HandleLost(Rank rank, const std::string& reason, const LastHeard& la
   liveness_.BreakWorld(membership_.epoch());
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(
-      Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last)));
+      Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last),
+                  DescribeEvidence(loss, tools_.options.cluster)));
   cause.rank = rank;
   for (const SessionId id : sessions_.table.Ids()) {
     SessionEntry& session = *sessions_.table.Find(id);

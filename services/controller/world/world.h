@@ -88,8 +88,7 @@ class World {
   void NoteNewcomers(const std::vector<Rank>& newcomers);
   // `forget`: what it holds is out of date.
   control::Frame WelcomeFor(Rank rank, bool forget) const;
-  // `last`: what its worker did.
-  void HandleLost(Rank rank, const std::string& reason, const LastHeard& last);
+  void HandleLost(const WorkerLoss& loss);
 
   const Tools& tools_;
   Outbox& outbox_;

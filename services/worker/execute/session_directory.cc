@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/base/quantity.h"
 #include "runtime/collective/groups.h"
 
 namespace lockstep::worker {
@@ -71,7 +72,7 @@ std::string SessionDirectory::DescribeMemoryUse() {
   std::lock_guard lock(mutex_);
   for (const auto& [id, session] : sessions_) {
     text += (text.empty() ? "session " : ", session ") + std::to_string(id.value) + " holds " +
-            std::to_string(session->registers().held_bytes()) + " bytes, here and in host memory";
+            RoundedSize(session->registers().held_bytes()) + ", here and in host memory";
   }
   return text;
 }

@@ -1,5 +1,6 @@
 #include "services/worker/output/output_redirect.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -74,11 +75,32 @@ void Rescue() {
   }
 }
 
+// Where the thread was, for the log. The unwinder was loaded by Arm(); backtrace_symbols_fd() takes
+// no memory.
+__attribute__((noinline)) void WriteStack(int signal) {
+  constexpr int kMostFrames = 40;
+  constexpr int kOfTheHandler = 3;  // this function, the handler, and what the kernel returns to
+  const char* const name = sigdescr_np(signal);
+  WriteAll(STDERR_FILENO, "killed by a signal (");
+  WriteAll(STDERR_FILENO, name == nullptr ? "unknown" : name);
+  WriteAll(STDERR_FILENO, "), stack:\n");
+  void* frames[kMostFrames];
+  const int count = backtrace(frames, kMostFrames);
+  if (count > kOfTheHandler) {
+    backtrace_symbols_fd(frames + kOfTheHandler, count - kOfTheHandler, STDERR_FILENO);
+  }
+}
+
 void OnFatalSignal(int signal, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   Rescue();
   for (size_t i = 0; i < std::size(kFatalSignals); ++i) {
-    if (kFatalSignals[i] == signal) sigaction(signal, &earlier_actions[i], nullptr);
+    if (kFatalSignals[i] != signal) continue;
+    sigaction(signal, &earlier_actions[i], nullptr);
+    // Another handler that follows (tvm-ffi's, a sanitizer's) writes a stack of its own.
+    const bool ends_now =
+        (earlier_actions[i].sa_flags & SA_SIGINFO) == 0 && earlier_actions[i].sa_handler == SIG_DFL;
+    if (ends_now) WriteStack(signal);
   }
   errno = error;
   // What the processor has objected to happens again now; a signal that was sent would not.
@@ -86,6 +108,8 @@ void OnFatalSignal(int signal, siginfo_t* info, void* /*context*/) {
 }
 
 void Arm() {
+  void* some[1];
+  backtrace(some, 1);
   struct sigaction action = {};
   action.sa_sigaction = OnFatalSignal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -16,7 +16,8 @@ namespace lockstep::worker {
 // log has everything. Where that does not take it, readers wait, as a thread that prints would.
 //
 // When the process dies of a signal (abort() is one), what is still in the pipes is written there
-// first. What SIGKILL or _exit() leaves in them is lost.
+// first, and the stack of the thread that the signal hit. What SIGKILL or _exit() leaves in them is
+// lost.
 //
 // Threads: one at a time; Available() and wait_fd() are safe. There is one in a process.
 class OutputRedirect {

@@ -76,6 +76,8 @@ TEST_F(WorkerOutputTest, LastWordsOfAWorkerThatDiesAreInItsLog) {
   ASSERT_NE(at, std::string::npos) << call.output;
   const int lost = std::stoi(call.output.substr(at + loss.size()));
   EXPECT_THAT(WorkerLog(lost), HasSubstr("last words\n")) << call.output;
+  EXPECT_THAT(WorkerLog(lost), HasSubstr("killed by a signal (Aborted), stack:\n"));
+  EXPECT_THAT(WorkerLog(lost), HasSubstr("printing_module.so("));
 }
 
 }  // namespace

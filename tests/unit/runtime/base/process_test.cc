@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <fstream>
 
 #include <filesystem>
 #include <string>
@@ -112,6 +113,15 @@ class Ending {
   int pidfd_ = -1;
   bool reaped_ = false;
 };
+
+TEST(OomKillsTest, AreReadFromWhatTheKernelCounts) {
+  const std::string file = testing::TempDir() + "/vmstat";
+  std::ofstream(file) << "nr_free_pages 12\nnumber 3\noom_kill 7\nlast 1\n";
+  EXPECT_EQ(CountOomKills(file), 7u);
+  std::ofstream(file) << "nr_free_pages 12\n";
+  EXPECT_EQ(CountOomKills(file), std::nullopt);
+  EXPECT_EQ(CountOomKills("/no/such/file"), std::nullopt);
+}
 
 TEST(ExitStatusTest, ZombiesTellTheirExitCode) {
   Ending ending([] { _exit(3); });

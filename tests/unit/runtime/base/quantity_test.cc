@@ -64,6 +64,14 @@ TEST(QuantityTest, DurationsForPeopleAreRounded) {
   EXPECT_EQ(RoundedDuration(std::chrono::hours(27)), "1 d 3 h");
 }
 
+TEST(QuantityTest, RoundedSizesAreForPeople) {
+  EXPECT_EQ(RoundedSize(0), "0 B");
+  EXPECT_EQ(RoundedSize(1023), "1023 B");
+  EXPECT_EQ(RoundedSize(1536), "1.5 KiB");
+  EXPECT_EQ(RoundedSize(uint64_t{16} << 30), "16 GiB");
+  EXPECT_EQ(RoundedSize((uint64_t{200} << 20) + 1), "200 MiB");
+}
+
 TEST(QuantityTest, WhatIsFormattedReadsBack) {
   for (int64_t value : {0, 1, 999, 1'000, 61'000'000, 86'400'000}) {
     EXPECT_EQ(*ParseDuration(ExactDuration(microseconds(value))), microseconds(value));

@@ -40,8 +40,8 @@ TEST_F(DeviceAllocatorTest, TooMuchIsRefusedAndTellsWhoHoldsWhat) {
   ASSERT_TRUE(held.ok());
   const auto refused = (*limited)->Allocate(3000);
   ASSERT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
-  for (const char* part : {"cannot allocate 3000 bytes", "3000 bytes in 1 blocks",
-                           "session 7 has 3000", "device_memory_bytes"}) {
+  for (const char* part : {"cannot allocate 2.9 KiB", "2.9 KiB in 1 blocks", "session 7 has 3000",
+                           "device_memory_bytes"}) {
     EXPECT_NE(Message(refused.status()).find(part), std::string::npos) << refused.status();
   }
   EXPECT_TRUE((*limited)->Allocate(2000).ok()) << "what fits is still given";

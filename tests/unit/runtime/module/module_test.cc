@@ -263,7 +263,7 @@ TEST_F(ModuleTest, ShapesCrossInBothDirections) {
   EXPECT_EQ(Get<Shape>("reverse_shape", {Shape()}), Shape());
   EXPECT_EQ(Get<Tensor>("zeros", {Shape({2, 3})}).shape(), Shape({2, 3}));
   ExpectError("reverse_shape", {int64_t{3}}, StatusCode::kInvalidArgument,
-              "raised TypeError: argument 1 (shape) is not a shape but of type index 1");
+              "raised TypeError: argument 1 (shape) must be a shape, not an int");
 }
 
 TEST_F(ModuleTest, BuiltinsCanBeCalledByAModulesFunction) {
@@ -308,7 +308,7 @@ TEST_F(ModuleTest, FunctionsOfTheRuntimeItselfAreNotForClients) {
 TEST_F(ModuleTest, WrongArgumentsAreInvalid) {
   const Tensor doubles = NewTensor<double>({2, 3}, {1, 2, 3, 4, 5, 6});
   ExpectError("add_one", {}, StatusCode::kInvalidArgument,
-              "raised TypeError: expected 1 arguments, got 0");
+              "raised TypeError: expected 1 argument, got 0");
   ExpectError("add_one", {doubles}, StatusCode::kInvalidArgument,
               "raised TypeError: argument 1 (x) has the wrong dtype: expected float32, got "
               "float64");
@@ -316,7 +316,26 @@ TEST_F(ModuleTest, WrongArgumentsAreInvalid) {
               "raised ValueError: argument 1 (x) has the wrong shape: expected [any, 2], got "
               "[2, 3]");
   ExpectError("half", {"three"}, StatusCode::kInvalidArgument,
-              "raised TypeError: argument 1 (x) is not a float but of type index 8");
+              "raised TypeError: argument 1 (x) must be a float, not text");
+  const Value list = std::make_shared<const List>();
+  const std::pair<Value, const char*> others[] = {
+      {Value(), "none"},
+      {true, "a bool"},
+      {DType::kInt8, "a dtype"},
+      {Device{}, "a device"},
+      {doubles, "a tensor"},
+      {std::string("seven_b\0", 8), "text"},
+      {Bytes{"bytes"}, "bytes"},
+      {Shape{2}, "a shape"},
+      {Builtin("lockstep.nop"), "a function"},
+      {std::shared_ptr<Object>(module_), "a module"},
+      {list, "a list"},
+      {std::make_shared<const Map>(), "a map"},
+      {*Call("make_opaque", {}), "an object ffi.OpaquePyObject"}};
+  for (const auto& [value, name] : others) {
+    ExpectError("half", {value}, StatusCode::kInvalidArgument,
+                std::string("raised TypeError: argument 1 (x) must be a float, not ") + name);
+  }
   ExpectError("echo", {Tensor()}, StatusCode::kInvalidArgument,
               "argument 1: a null tensor cannot be passed to a function");
 }
@@ -342,6 +361,20 @@ TEST_F(ModuleTest, BacktraceTravelsBesideTheMessage) {
   EXPECT_NE(Backtrace(status).find("kernel.py\", line 7"), std::string::npos) << Backtrace(status);
 }
 
+// The reader can do nothing about the frames of the worker and of tvm-ffi.
+TEST_F(ModuleTest, StacksHaveTheFramesOfTheModuleAlone) {
+  const Status plain = Call("raise_plainly", {}).status();
+  EXPECT_EQ(Message(plain), "raised ValueError: no");
+  const std::string stack = Backtrace(plain);
+  EXPECT_NE(stack.find(", in __tvm_ffi_raise_plainly\n"), std::string::npos) << stack;
+  EXPECT_EQ(std::count(stack.begin(), stack.end(), '\n'), 1) << stack;
+  const Tensor x = NewTensor<double>({2 << 20, 2}, {1});
+  const std::string full = Backtrace(Call("scale", {x, 1.0, false}).status());
+  EXPECT_EQ(full.find(", in TVMFFI"), std::string::npos) << full;
+  EXPECT_EQ(full.find("lockstep::module"), std::string::npos) << full;
+  EXPECT_EQ(full.find("lockstep::ffi::R"), std::string::npos) << full << "as the kit's are";
+}
+
 TEST_F(ModuleTest, BrokenConventionIsAnErrorNotACrash) {
   ExpectError("escape", {}, StatusCode::kInternal,
               "threw an exception across the C boundary: over the wall");
@@ -352,7 +385,7 @@ TEST_F(ModuleTest, BrokenConventionIsAnErrorNotACrash) {
 
 TEST_F(ModuleTest, ResultsThatNoRegisterHoldsAreErrors) {
   ExpectError("raw_pointer", {}, StatusCode::kInternal,
-              "returned a value of tvm-ffi's type index 4, which no register can hold");
+              "returned a value of tvm-ffi's type void*, which no register can hold");
   ExpectError("stray_tensor", {}, StatusCode::kInternal,
               "returned a borrowed tensor that is none of its arguments; return an owned one");
   EXPECT_EQ(Call("complex_dtype", {}).status().code(), StatusCode::kInternal);
@@ -373,8 +406,13 @@ TEST_F(ModuleTest, AllocatingOnAnotherDeviceIsRefused) {
 TEST_F(ModuleTest, FullArenaReachesTheCallerAsAnError) {
   const Tensor x = NewTensor<double>({2 << 20, 2}, {1});  // 32 MiB; the result has no room
   const Status status = Call("scale", {x, 1.0, false}).status();
-  EXPECT_EQ(status.code(), StatusCode::kInternal);
-  EXPECT_NE(Message(status).find("cannot allocate"), std::string::npos) << status;
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(Message(status).find("cannot allocate 32 MiB: "), std::string::npos) << status;
+  EXPECT_NE(Message(status).find("raise the limit (arena_bytes"), std::string::npos) << status;
+  ExpectError("throw_bad_alloc", {}, StatusCode::kResourceExhausted,
+              "raised MemoryError: there is not enough memory (std::bad_alloc)");
+  const Status within = Call("call", {Builtin("lockstep.copy"), x}).status();
+  EXPECT_EQ(within.code(), StatusCode::kResourceExhausted) << "a built-in function that it calls";
 }
 
 TEST_F(ModuleTest, UnknownFunctionSaysWhatWasLookedFor) {
@@ -499,6 +537,89 @@ TEST_F(LoadModuleTest, WhatCannotBeLinkedSaysWhy) {
   const Status text = LoadModule("text.so", {scratch_}).status();
   EXPECT_EQ(text.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(Message(text).find("text.so"), std::string::npos) << text;
+}
+
+// A module that is built again while the process runs.
+class RebuiltModuleTest : public LoadModuleTest {
+ protected:
+  // As `mv` and `install` do: another file has the name.
+  void Replace(const std::string& version) {
+    fs::copy_file(directory_ + "/" + version, scratch_ / "new.so");
+    fs::rename(scratch_ / "new.so", file_);
+  }
+  StatusOr<int64_t> Call(const std::shared_ptr<Module>& module, const std::string& name) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto function, module->GetFunction(name));
+    const std::unique_ptr<tensor::Processor> host = tensor::NewHostProcessor(**NewArena());
+    CallContext context;
+    context.host = host.get();
+    Value result;
+    LOCKSTEP_RETURN_IF_ERROR(function->Call(context, {}, &result));
+    return *result.As<int64_t>();
+  }
+  StatusOr<std::shared_ptr<Module>> Load() { return LoadModule(file_, {scratch_}); }
+
+  // The process never forgets a path that it has loaded.
+  const fs::path file_ =
+      scratch_ /
+      (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".so");
+};
+
+TEST_F(RebuiltModuleTest, ReplacedFileIsLoadedBesideTheOldOne) {
+  Replace("version_1.so");
+  const auto first = Load();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(*Call(*first, "version"), 1);
+  EXPECT_EQ(*Call(*first, "count_calls"), 1);
+  Replace("version_2.so");
+  const auto second = Load();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(*Call(*second, "version"), 2);
+  EXPECT_EQ(*Call(*second, "count_calls"), 1) << "its own variables";
+  EXPECT_EQ(*Call(*first, "version"), 1) << "for those who have it";
+  EXPECT_EQ(*Call(*first, "count_calls"), 2);
+  EXPECT_EQ(*Call(*Load(), "count_calls"), 2) << "the same file again";
+  Replace("version_1.so");
+  EXPECT_EQ(*Call(*Load(), "version"), 1);
+  EXPECT_EQ((*second)->Describe(), (*first)->Describe());
+}
+
+TEST_F(RebuiltModuleTest, FileThatWasWrittenToIsRefused) {
+  Replace("version_1.so");
+  ASSERT_TRUE(Load().ok());
+  fs::permissions(file_, fs::perms(0744));
+  EXPECT_TRUE(Load().ok()) << "nothing was written";
+  std::ofstream(file_, std::ios::app) << "more";
+  const Status status = Load().status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find(fs::canonical(file_).string() + " was written to"),
+            std::string::npos)
+      << status;
+  EXPECT_NE(Message(status).find("lockstep down"), std::string::npos) << status;
+  Replace("version_2.so");
+  EXPECT_EQ(*Call(*Load(), "version"), 2);
+}
+
+TEST_F(RebuiltModuleTest, WhatIsRegisteredForTheProcessHasOneVersion) {
+  Replace("version_1.so");
+  setenv("LOCKSTEP_TEST_REGISTERS", "lockstep_test.version", 1);
+  ASSERT_TRUE(Load().ok());
+  Replace("version_2.so");
+  const Status status = Load().status();
+  unsetenv("LOCKSTEP_TEST_REGISTERS");
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find("function \"lockstep_test.version\""), std::string::npos)
+      << status;
+}
+
+TEST_F(RebuiltModuleTest, VersionsThatWouldShareVariablesAreRefused) {
+  Replace("version_shared.so");
+  ASSERT_TRUE(Load().ok());
+  Replace("version_shared.so");
+  const Status status = Load().status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(status).find("variable lockstep_test_shared"), std::string::npos) << status;
+  Replace("version_1.so");
+  EXPECT_TRUE(Load().ok()) << "it has no such variable";
 }
 
 }  // namespace

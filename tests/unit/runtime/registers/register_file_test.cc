@@ -194,8 +194,8 @@ TEST(KeptRegistersTest, AllButSomeAreFreed) {
 TEST_F(RegisterFileTest, ALimitNamesTheSettingThatItComesFrom) {
   const RegisterFile file(&totals_, {.bytes = 10, .bytes_setting = "arena_bytes"});
   ExpectError(file.CheckRoom(11), StatusCode::kResourceExhausted,
-              "the session's registers hold 0 bytes on this rank, and 11 more are beyond its "
-              "limit of 10; free some, or raise the limit (arena_bytes)");
+              "the session's registers hold 0 B on this rank, and 11 B more are beyond its "
+              "limit of 10 B; free some, or raise the limit (arena_bytes)");
 }
 
 TEST_F(RegisterFileTest, BytesOfAllValuesTogetherAreLimited) {
@@ -205,8 +205,8 @@ TEST_F(RegisterFileTest, BytesOfAllValuesTogetherAreLimited) {
   ASSERT_EQ(file.Write({1, 1}, std::string(300, 'x')), OkStatus());
   const Status full = file.Write({2, 1}, Bytes{std::string(101, 'x')});
   ExpectError(full, StatusCode::kResourceExhausted,
-              "the session's registers hold 900 bytes on this rank, and 101 more are beyond its "
-              "limit of 1000; free some, or raise the limit (max_session_bytes)");
+              "the session's registers hold 900 B on this rank, and 101 B more are beyond its "
+              "limit of 1000 B; free some, or raise the limit (max_session_bytes)");
   EXPECT_EQ(file.Read({2, 1}).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(file.Write({2, 1}, Bytes{std::string(100, 'x')}), OkStatus());
   EXPECT_EQ(file.CheckRoom(1).code(), StatusCode::kResourceExhausted);

@@ -1,5 +1,6 @@
 // One function for each thing that module_test wants to see cross the C ABI.
 #include <chrono>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -68,6 +69,7 @@ LOCKSTEP_FFI_EXPORT(stall, args, result) {
 }
 
 LOCKSTEP_FFI_EXPORT(throw_std, args, result) { throw std::runtime_error("out of luck"); }
+LOCKSTEP_FFI_EXPORT(throw_bad_alloc, args, result) { throw std::bad_alloc(); }
 
 namespace {
 
@@ -113,6 +115,12 @@ LOCKSTEP_FFI_EXPORT(zeros, args, result) {
   TVMFFIObjectDecRef(function);
   return made;
 }();
+
+// The stack is the runtime's business.
+extern "C" int __tvm_ffi_raise_plainly(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  TVMFFIErrorSetRaisedFromCStr("ValueError", "no");
+  return -1;
+}
 
 // Returns its argument. Borrowed text and bytes become owned, as the convention wants.
 extern "C" int __tvm_ffi_echo(void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {

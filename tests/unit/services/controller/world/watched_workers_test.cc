@@ -2,15 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <string>
 #include <vector>
+
+#include "runtime/base/host_identity.h"
+#include "services/controller/world/worker_end.h"
+#include "services/local/child_process.h"
 
 namespace lockstep::controller {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Two workers of other hosts, which heartbeats alone tell of.
@@ -111,6 +117,36 @@ TEST_F(WatchedWorkersTest, PeersAreThoseThatWereHeardAndLive) {
   workers_.Lose(0, "gone", now_);
   EXPECT_THAT(workers_.Peers(), ElementsAre("b"));
   EXPECT_EQ(workers_.PeerOf(0), "");
+}
+
+TEST_F(WatchedWorkersTest, ProcessThatWasKilledLeavesAHintAndALog) {
+  auto child = local::ChildProcess::Spawn(
+      {.argv = {"/bin/sh", "-c", "kill -BUS $$"}, .environment = {}, .log_path = {}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  workers_.Watch(0, WatchedWorkers::FindSigns(ThisHost().id, child->pid(), ""), now_);
+  std::vector<WorkerLoss> losses;
+  while (losses.empty()) losses = workers_.TakeEnded(now_);
+  EXPECT_TRUE(losses[0].log_tells);
+  // Unless it had ended before it could be watched, and then nothing is known.
+  if (losses[0].reason.ends_with("has ended")) return;
+  EXPECT_THAT(losses[0].reason, HasSubstr("was killed by signal 7"));
+  EXPECT_THAT(losses[0].hint, HasSubstr("a module that was written over"));
+}
+
+TEST(WorkerEndTest, HintsSayWhatIsKnown) {
+  EXPECT_EQ(HintAtCause({.known = false}, 1), "");
+  EXPECT_EQ(HintAtCause({.code = 3}, 1), "");
+  EXPECT_EQ(HintAtCause({.signal = SIGSEGV}, 1), "");
+  EXPECT_THAT(HintAtCause({.signal = SIGKILL}, 1),
+              HasSubstr("has killed 1 process of this host for lack of memory"));
+  EXPECT_THAT(HintAtCause({.signal = SIGKILL}, 0), HasSubstr("has killed no process"));
+  EXPECT_THAT(HintAtCause({.signal = SIGKILL}, std::nullopt), HasSubstr("for lack of memory, too"));
+  EXPECT_THAT(HintAtCause({.signal = SIGABRT}, 0), HasSubstr("an exception that no code catches"));
+}
+
+TEST(WorkerEndTest, LogsOfNamedClustersAreAskedForByName) {
+  EXPECT_THAT(WhereItsLogIs(2, "lockstep"), HasSubstr("`lockstep logs --rank 2`"));
+  EXPECT_THAT(WhereItsLogIs(2, "blue"), HasSubstr("`lockstep logs --rank 2 --name blue`"));
 }
 
 TEST_F(WatchedWorkersTest, ProcessThatHadEndedBeforeItCouldBeWatchedIsLostAtOnce) {

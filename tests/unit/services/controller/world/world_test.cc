@@ -65,6 +65,16 @@ TEST_F(WorldTest, LossTellsWhatTheWorkerWasExecuting) {
                                             HasSubstr("it was executing command 7 (crash)"))));
 }
 
+TEST_F(WorldTest, LossTellsWhatMayBeBehindItAndWhereTheLogIs) {
+  WorkerLoss loss{1, parts().membership.member(1).watch, "killed", {}};
+  loss.hint = "for lack of memory";
+  loss.log_tells = true;
+  liveness_.losses.push_back(loss);
+  dispatcher_->HandleLosses();
+  EXPECT_THAT(ToClient("c"), Contains(HasSubstr("is lost: killed; for lack of memory; its log: "
+                                                "`lockstep logs --rank 1")));
+}
+
 TEST_F(WorldTest, LossIsTheAnswerOfRequestsOfASessionThatHadFailedBefore) {
   ASSERT_EQ(Batch("c", id_, 1), OkStatus());
   Fail(0, id_, 1, "boom");

@@ -249,10 +249,9 @@ TEST_F(SessionDirectoryTest, MemoryUseNamesSessionsAndBytes) {
   sessions_->Open(Record(3));
   MakeLocatedTensor(*sessions_->Find(SessionId(3)));
   sessions_->Open(Record(5));
-  EXPECT_EQ(
-      sessions_->DescribeMemoryUse(),
-      "session 3 holds 1000 bytes, here and in host memory, session 5 holds 0 bytes, here and "
-      "in host memory");
+  EXPECT_EQ(sessions_->DescribeMemoryUse(),
+            "session 3 holds 1000 B, here and in host memory, session 5 holds 0 B, here and "
+            "in host memory");
 }
 
 }  // namespace

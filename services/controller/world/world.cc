@@ -227,8 +227,9 @@ void World::HandleLost(Rank rank, const std::string& reason, const LastHeard& la
   tools_.tracing.Mark("worker lost");
   liveness_.BreakWorld(membership_.epoch());
   SweepMemoryOf(member);
-  control::RemoteError cause = control::ErrorOf(
-      Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last)));
+  control::RemoteError cause =
+      control::ErrorOf(Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason,
+                                   DescribeLast(last), membership_.Replacement(rank)));
   cause.rank = rank;
   for (const SessionId id : sessions_.table.Ids()) {
     SessionEntry& session = *sessions_.table.Find(id);

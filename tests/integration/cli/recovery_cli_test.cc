@@ -69,6 +69,24 @@ TEST_F(RecoveryCliTest, UpTakesOverWorkersWhoseControllerWasKilled) {
   EXPECT_THAT(Run({"down", "--name", "lockstep"}).output, HasSubstr("2 workers in "));
 }
 
+TEST_F(RecoveryCliTest, UpStartsALostWorkerAgain) {
+  const json up = RunJson({"up", "--detach", "--workers", "2"});
+  kill(up["worker_pids"][1], SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return RunJson({"status"})["ready"] == false; }));
+  EXPECT_THAT(Run({"status"}).output,
+              HasSubstr("rank 1: run `lockstep up --name lockstep` to start it again"));
+  EXPECT_THAT(Run({"why"}).output, HasSubstr("run `lockstep up --name lockstep` to start"));
+  const json again = RunJson({"up", "--name", "lockstep", "--detach"});
+  EXPECT_EQ(again["started_again"], json::array({"worker-1"}));
+  EXPECT_EQ(again["taken_over"], false);
+  EXPECT_EQ(again["controller_pid"], up["controller_pid"]);
+  EXPECT_EQ(again["worker_pids"][0], up["worker_pids"][0]);
+  EXPECT_NE(again["worker_pids"][1], up["worker_pids"][1]);
+  EXPECT_EQ(RunJson({"status"})["ready"], true);
+  EXPECT_THAT(Run({"up", "--detach"}).output, HasSubstr("already runs"));
+  EXPECT_THAT(Run({"down"}).output, HasSubstr(": 2 workers in "));
+}
+
 TEST_F(RecoveryCliTest, DownCountsTheWorkersThatItStops) {
   const json up = RunJson({"up", "--detach", "--workers", "3"});
   kill(up["worker_pids"][1], SIGKILL);

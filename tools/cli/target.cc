@@ -25,6 +25,21 @@ Status Unreachable(const std::string& what) {
   return WithExitCode(Unavailable(what), ExitCode::kUnreachable);
 }
 
+// Why the controller does not answer, where it is one of `up`'s on this host: that it has ended,
+// and what to do. Else `status`. An endpoint that was given by --connect or $LOCKSTEP_ENDPOINT may
+// be such a cluster's, too.
+Status ExplainSilence(const ControllerAddress& controller, const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return status;
+  const StatusOr<RecordList> records = ListRecords();
+  if (!records.ok()) return status;
+  for (const ClusterRecord& record : records->clusters) {
+    if (record.controller.endpoint != controller.endpoint) continue;
+    const Status ended = record.CheckController();
+    if (!ended.ok()) return ended;
+  }
+  return status;
+}
+
 // Wrong groups, a wrong name or a wrong endpoint are the user's to put right.
 Status ConnectError(const Status& status) {
   switch (status.code()) {
@@ -106,14 +121,14 @@ StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
                                      const TargetOptions& options) {
   const Spinner spinner("asking " + controller.endpoint, CanShowProgress());
   StatusOr<ClusterStatus> status = GetClusterStatus(controller, options.timeout());
-  return status.ok() ? status : ConnectError(status.status());
+  return status.ok() ? status : ConnectError(ExplainSilence(controller, status.status()));
 }
 
 StatusOr<ClusterStatus> QueryWhy(const ControllerAddress& controller,
                                  const TargetOptions& options) {
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
   StatusOr<ClusterStatus> status = ExplainCluster(controller, options.timeout() + kForReports);
-  return status.ok() ? status : ConnectError(status.status());
+  return status.ok() ? status : ConnectError(ExplainSilence(controller, status.status()));
 }
 
 StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& controller,
@@ -121,13 +136,13 @@ StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& con
                                                     const TargetOptions& options) {
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
   auto ranks = ListRegisters(controller, question, options.timeout() + kForReports);
-  return ranks.ok() ? ranks : ConnectError(ranks.status());
+  return ranks.ok() ? ranks : ConnectError(ExplainSilence(controller, ranks.status()));
 }
 
 Status QueryEnd(const ControllerAddress& controller, SessionId session, const std::string& reason,
                 const TargetOptions& options) {
   const Status ended = EndSession(controller, session, reason, options.timeout());
-  return ended.ok() ? ended : ConnectError(ended);
+  return ended.ok() ? ended : ConnectError(ExplainSilence(controller, ended));
 }
 
 void AddSessionOptions(Command command, SessionTarget& target) {

@@ -55,6 +55,10 @@ TEST_F(RecoveryCliTest, UpTakesOverWorkersWhoseControllerWasKilled) {
   EXPECT_EQ(status.code, 3) << status.output;
   EXPECT_THAT(status.output, HasSubstr("has ended, and 2 of its 2 workers still run"));
   EXPECT_THAT(status.output, HasSubstr("`lockstep up --name lockstep` starts it again"));
+  // By its endpoint, as $LOCKSTEP_ENDPOINT gives it, it is the same cluster.
+  const Result named = Run({"status", "--connect", up["endpoint"]});
+  EXPECT_EQ(named.code, 3) << named.output;
+  EXPECT_THAT(named.output, HasSubstr("`lockstep up --name lockstep` starts it again"));
   const json again = RunJson({"up", "--detach"});
   EXPECT_EQ(again["taken_over"], true);
   EXPECT_NE(again["controller_pid"], up["controller_pid"]);

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
 #include "runtime/client/admin.h"
+#include "runtime/control/local_address.h"
 #include "services/config/service_settings.h"
 #include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
@@ -162,6 +164,15 @@ std::string DescribeHosts(const local::ClusterOptions& cluster) {
   return text;
 }
 
+// Where clients of other hosts connect, if the controller listens for them at all addresses; else
+// empty. `endpoint`: where those of this host do, with the port.
+std::string EndpointElsewhere(const decltype(local::ClusterOptions::controller)& controller,
+                              const std::string& endpoint) {
+  if (!control::IsAnyAddress(control::HostOf(controller.client_endpoint))) return "";
+  const std::string& name = controller.advertise_address;
+  return control::WithHost(endpoint, name.empty() ? ThisHost().name : name);
+}
+
 // "controller (process 17), worker-1 (process 18)"
 std::string DescribeStartedAgain(const std::vector<ProcessRecord>& started) {
   std::string text;
@@ -215,6 +226,8 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
             << RoundedDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.controller.endpoint);
+  const std::string elsewhere = EndpointElsewhere(cluster.controller, record.controller.endpoint);
+  if (!elsewhere.empty()) line("          ", elsewhere + " from other hosts");
   if (!record.controller.key.empty()) {
     line("          ", "--key " + record.controller.key + " --controller-key " +
                            record.controller.controller_key);

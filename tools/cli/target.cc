@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/resources.h"
+#include "tools/cli/cluster_text.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
@@ -183,7 +184,9 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(target.cluster));
   open.controller = controller;
   // A controller that does not answer this at once is not there; a session would wait for long.
-  LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, target.cluster).status());
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, target.cluster));
+  // The session would be opened, and its first call wait for long.
+  for (const std::string& held_up : EndedWork(status)) text::Warn(held_up);
   options.Reach(controller);
   const Spinner spinner("waiting for all workers", CanShowProgress());
   StatusOr<Session> session = Session::Connect(options);

@@ -8,7 +8,7 @@ std::string DroppedMessages::Note(const std::string& what, const std::string& pl
   constexpr std::chrono::minutes kOnceIn{1};
   constexpr char kOthers[] = "other places";
   const TimePoint now = clock_.Now();
-  const std::string from = place.empty() ? "an unknown place" : place;
+  const std::string from = place.empty() ? "a connection of which no address is known" : place;
   auto found = told_.find(from);
   if (found == told_.end()) {
     // What was silent for a while has nothing left to tell, or never will.

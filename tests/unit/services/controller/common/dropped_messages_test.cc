@@ -15,7 +15,8 @@ TEST(DroppedMessagesTest, EachPlaceIsToldOfOnceAMinute) {
   EXPECT_EQ(dropped.Note("garbage", "10.0.0.7"), "garbage; it came from 10.0.0.7");
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(dropped.Note("garbage", "10.0.0.7"), "");
   EXPECT_EQ(dropped.Note("garbage", "10.0.0.8"), "garbage; it came from 10.0.0.8");
-  EXPECT_EQ(dropped.Note("garbage", ""), "garbage; it came from an unknown place");
+  EXPECT_EQ(dropped.Note("garbage", ""),
+            "garbage; it came from a connection of which no address is known");
   clock.now += 59s;
   EXPECT_EQ(dropped.Note("garbage", "10.0.0.7"), "");
   clock.now += 1s;

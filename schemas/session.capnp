@@ -343,6 +343,9 @@ struct SessionStatus {
   # Since its client was heard last.
   commands @16 :UInt64;
   # Sent on to the workers so far.
+  abortedMillis @17 :Int64 = -1;
+  # Since its work was aborted while it is closing; -1: that was not. A rank that executes it still does
+  # not give up.
 }
 
 struct ClusterStatus {
@@ -360,6 +363,8 @@ struct ClusterStatus {
   # Where the controller serves metrics and health; empty: nowhere.
   comparedCollectives @10 :UInt64;
   # Of which it is known who came last.
+  replacementHint @11 :Text;
+  # How a lost worker is replaced in this cluster, for people; "{rank}" in it is the rank.
 }
 
 struct Replacement {

@@ -48,6 +48,19 @@ bool ClusterStatus::IsReady() const {
          });
 }
 
+const SessionStatus* ClusterStatus::EndedSessionOf(const WorkerStatus& worker) const {
+  // What gives up does so by then, and has been heard of.
+  constexpr std::chrono::seconds kGivesUp{1};
+  const bool is_busy =
+      worker.state == WorkerState::kReady && worker.activity.kind == WorkerActivity::Kind::kCommand;
+  if (!is_busy) return nullptr;
+  const auto found =
+      std::find_if(sessions.begin(), sessions.end(), [&](const SessionStatus& session) {
+        return session.session == worker.activity.session && session.aborted >= kGivesUp;
+      });
+  return found == sessions.end() ? nullptr : &*found;
+}
+
 StatusOr<ClusterStatus> GetClusterStatus(const ControllerAddress& controller,
                                          std::chrono::milliseconds timeout, int cancel_fd) {
   return AskForStatus(controller,
@@ -164,6 +177,9 @@ SessionStatus ReadSession(wire::SessionStatus::Reader reader) {
   session.sent_bytes = reader.getSentBytes();
   session.consumed_bytes = reader.getConsumedBytes();
   session.closing = reader.getClosing();
+  if (reader.getAbortedMillis() >= 0) {
+    session.aborted = control::Millis(static_cast<uint64_t>(reader.getAbortedMillis()));
+  }
   session.generation = reader.getGeneration();
   session.commands = reader.getCommands();
   session.broken = reader.getBroken();
@@ -188,6 +204,7 @@ ClusterStatus ReadCluster(wire::ClusterStatus::Reader reader) {
   cluster.batches = reader.getSequence();
   cluster.compared_collectives = reader.getComparedCollectives();
   cluster.metrics_endpoint = ToString(reader.getMetricsEndpoint());
+  cluster.replacement_hint = ToString(reader.getReplacementHint());
   for (auto worker : reader.getWorkers()) cluster.workers.push_back(ReadWorker(worker));
   for (auto session : reader.getSessions()) cluster.sessions.push_back(ReadSession(session));
   return cluster;

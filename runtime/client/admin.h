@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,14 +56,15 @@ struct SessionStatus {
   uint64_t consumed_bytes = 0;  // executed by the slowest worker
   std::string error;            // the first cause if the session has failed
   bool closing = false;  // closed, or its client is lost, and some worker has yet to execute that
-  uint32_t generation = 0;              // how often it was reset
-  uint64_t commands = 0;                // sent to the workers
-  bool broken = false;                  // with an error that no reset mends
-  bool detached = false;                // without a client; another may attach ...
-  std::chrono::milliseconds kept{0};    // ... for as long as this
-  bool client_lost = false;             // detached because its client fell silent
-  std::chrono::milliseconds age{0};     // since this controller knows it
-  std::chrono::milliseconds silent{0};  // since its client was heard last
+  std::optional<std::chrono::milliseconds> aborted;  // while closing: since its work was aborted
+  uint32_t generation = 0;                           // how often it was reset
+  uint64_t commands = 0;                             // sent to the workers
+  bool broken = false;                               // with an error that no reset mends
+  bool detached = false;                             // without a client; another may attach ...
+  std::chrono::milliseconds kept{0};                 // ... for as long as this
+  bool client_lost = false;                          // detached because its client fell silent
+  std::chrono::milliseconds age{0};                  // since this controller knows it
+  std::chrono::milliseconds silent{0};               // since its client was heard last
 };
 
 struct ClusterStatus {
@@ -74,10 +76,14 @@ struct ClusterStatus {
   uint64_t batches = 0;               // ordered so far
   std::string metrics_endpoint;       // the controller's; empty: it has none
   uint64_t compared_collectives = 0;  // of which it is known who came last
+  std::string replacement_hint;       // see HowToReplace(); empty: none
   std::vector<WorkerStatus> workers;
   std::vector<SessionStatus> sessions;
 
   bool IsReady() const;  // every worker is ready
+  // The session that has ended, and of which `worker` still executes a command that was aborted
+  // with it: all sessions wait for that. Null: it executes no such command.
+  const SessionStatus* EndedSessionOf(const WorkerStatus& worker) const;
 };
 
 // Asks the controller. kUnavailable if no controller answers within `timeout`; kPermissionDenied if

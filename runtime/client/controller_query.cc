@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/deadline.h"
@@ -20,8 +21,10 @@ namespace {
 constexpr std::chrono::milliseconds kLook{20};
 
 // Without an answer for so long, the endpoint is looked at: a controller that is starting now has
-// its socket by then.
+// its socket by then ...
 constexpr std::chrono::milliseconds kStarting{800};
+// ... and again, where one may be starting that takes longer.
+constexpr std::chrono::milliseconds kLookAgain{2000};
 
 bool IsReadable(int fd) {
   pollfd set = {fd, POLLIN, 0};
@@ -36,8 +39,9 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
   control::InputWaiter waiter{std::chrono::microseconds(0)};
   control::Channel* const channels[] = {&channel};
   const Deadline deadline = Deadline::After(timeout);
-  const Deadline started = Deadline::After(kStarting).Earlier(deadline);
-  bool checked = false;
+  const Deadline never = Deadline::After(timeout + kLookAgain);
+  Deadline next_check = Deadline::After(std::min(kStarting, timeout / 2));
+  Status found = OkStatus();  // by the last check, where one may be starting
   control::Message answer;
   const absl::Span<const int> descriptors(&cancel_fd, cancel_fd < 0 ? 0 : 1);
   while (true) {
@@ -46,12 +50,15 @@ StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,
     if (IsReadable(cancel_fd)) return MakeStatus(StatusCode::kCancelled, "the wait was cancelled");
     const Status trouble = channel.trouble();
     if (trouble.code() == StatusCode::kPermissionDenied) return trouble;
-    if (!checked && started.Expired()) {
-      checked = true;
-      LOCKSTEP_RETURN_IF_ERROR(CheckEndpoint(endpoint));
+    if (next_check.Expired()) {
+      found = CheckEndpoint(endpoint, deadline, cancel_fd);
+      if (!found.ok() && !MayBeStarting(endpoint, found)) return found;
+      next_check = found.ok() ? never : Deadline::After(kLookAgain);
+      continue;  // an answer may have come meanwhile
     }
     if (!deadline.Expired()) continue;
     if (!trouble.ok()) return trouble;
+    if (!found.ok()) return found;
     return Unavailable("no controller answers at ", endpoint, " within ", timeout.count(),
                        " ms; is it running?");
   }

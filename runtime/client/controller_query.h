@@ -15,8 +15,9 @@
 namespace lockstep::client {
 
 // Waits for it; it has at least one frame. kUnavailable: no answer came within `timeout`; the
-// errors of CheckEndpoint(), after a second at most. kPermissionDenied, at once: the process that
-// listens at `endpoint` does not let us in, or is not the one that it should be.
+// errors of CheckEndpoint(), after two seconds at most, unless a controller MayBeStarting() there.
+// kPermissionDenied, at once: the process that listens at `endpoint` does not let us in, or is not
+// the one that it should be.
 // kFailedPrecondition, kInvalidArgument: what answers is no controller (control::CheckProtocol()).
 // kCancelled: `cancel_fd` became readable (-1: none).
 StatusOr<control::Message> AwaitFirstAnswer(control::ClientChannel& channel,

@@ -19,7 +19,8 @@ struct Failure {
 };
 
 // The place of a failure that came from the cluster: the first cause of a session's failure, or why
-// a request was refused. None for OK, and for errors that this process found by itself.
+// a request of a session was refused. None for OK, for errors that this process found by itself,
+// and for what concerns no session, as why none was opened.
 std::optional<Failure> FailureOf(const Status& status);
 
 }  // namespace lockstep

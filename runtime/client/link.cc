@@ -186,6 +186,7 @@ Status Link::HandleControllerMessage(wire::ControllerMessage::Reader reader,
       auto answer = reader.getAnswer();
       control::RemoteError error;
       if (answer.hasError()) error = control::ReadError(answer.getError());
+      if (error.session == SessionId()) error.session = facts_.id;
       Complete(RequestId(answer.getRequest()), error,
                message.size() > 1 ? message[1] : control::Frame());
       return OkStatus();

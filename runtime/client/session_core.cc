@@ -126,7 +126,7 @@ Status SessionCore::WaitForCredit(std::unique_lock<std::mutex>& lock, millisecon
   }
   if (in_time) return OkStatus();
   return DeadlineExceeded("the workers have not taken what was sent for ", timeout.count(),
-                          " ms; see `lockstep status` for who is behind");
+                          " ms; `lockstep why` tells which rank is behind, and why");
 }
 
 StatusOr<control::Frame> SessionCore::SendAndWait(std::unique_lock<std::mutex>& lock, Rank from,

@@ -8,6 +8,7 @@
 
 #include "runtime/base/operations.h"
 #include "runtime/base/rank_text.h"
+#include "runtime/control/replacement_advice.h"
 
 namespace lockstep {
 namespace {
@@ -51,7 +52,9 @@ std::optional<Blocker> BlockerOf(const WorkerStatus& worker, const ClusterStatus
   }
   const bool lost = worker.state == WorkerState::kLost;
   if (!lost && worker.state != WorkerState::kReady) return std::nullopt;
-  if (lost) {
+  if (status.EndedSessionOf(worker) != nullptr) {
+    blocker.kind = Blocker::Kind::kEnded;
+  } else if (lost) {
     blocker.kind = Blocker::Kind::kLost;
   } else if (!worker.reported) {
     blocker.kind = Blocker::Kind::kSilent;
@@ -75,12 +78,20 @@ std::vector<Rank> RanksLikeTheFirst(const ClusterStatus& status, const StallDiag
   for (const Blocker& blocker : diagnosis.blockers) {
     if (blocker.kind != first.kind || blocker.stuck != first.stuck) continue;
     if (blocker.waiting.empty() != first.waiting.empty()) continue;
-    const bool is_busy = blocker.kind == Blocker::Kind::kBusy;
+    const bool is_busy =
+        blocker.kind == Blocker::Kind::kBusy || blocker.kind == Blocker::Kind::kEnded;
     if (is_busy && activity_of(blocker.rank).what != activity_of(first.rank).what) continue;
     ranks.push_back(blocker.rank);
   }
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+std::string SummaryOfEnded(const std::string& ranks, bool is_one, const WorkerActivity& activity) {
+  return ranks + (is_one ? " still executes " : " still execute ") +
+         (activity.what.empty() ? "a command" : activity.what) + " of session " +
+         std::to_string(activity.session.value) + ", which has ended; " +
+         (is_one ? "it does not give up" : "they do not give up");
 }
 
 // Whether it is stuck is told by what its function took before, where that is known.
@@ -125,6 +136,9 @@ std::string Summary(const ClusterStatus& status, const StallDiagnosis& diagnosis
     const std::string ranks = ListRankRanges(like);
     const std::string are = like.size() == 1 ? " is " : " are ";
     switch (first.kind) {
+      case Blocker::Kind::kEnded:
+        return SummaryOfEnded(ranks, like.size() == 1,
+                              status.workers[static_cast<size_t>(first.rank)].activity);
       case Blocker::Kind::kLost:
         return ranks + are + "lost";
       case Blocker::Kind::kSilent:
@@ -159,6 +173,8 @@ StallDiagnosis DiagnoseStall(const ClusterStatus& status) {
   }
   std::stable_sort(diagnosis.blockers.begin(), diagnosis.blockers.end(),
                    [](const Blocker& a, const Blocker& b) {
+                     const bool a_ended = a.kind == Blocker::Kind::kEnded;
+                     if (a_ended != (b.kind == Blocker::Kind::kEnded)) return a_ended;
                      if (a.waiting.size() != b.waiting.size()) {
                        return a.waiting.size() > b.waiting.size();
                      }
@@ -172,6 +188,19 @@ StallDiagnosis DiagnoseStall(const ClusterStatus& status) {
   }
   diagnosis.summary = Summary(status, diagnosis);
   return diagnosis;
+}
+
+std::string AdviceFor(const ClusterStatus& status, Blocker::Kind kind,
+                      const std::vector<Rank>& ranks) {
+  if (ranks.empty()) return "";
+  if (kind == Blocker::Kind::kLost) return HowToReplace(status.replacement_hint, ranks);
+  if (kind != Blocker::Kind::kEnded) return "";
+  std::vector<WorkerProcess> processes;
+  for (const Rank rank : ranks) {
+    const WorkerStatus& worker = status.workers[static_cast<size_t>(rank)];
+    processes.push_back({rank, worker.host, worker.pid});
+  }
+  return HowToEnd(status.replacement_hint, processes);
 }
 
 }  // namespace lockstep

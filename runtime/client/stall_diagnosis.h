@@ -12,6 +12,7 @@ namespace lockstep {
 // A rank that others may be waiting for.
 struct Blocker {
   enum class Kind {
+    kEnded,   // it executes something of a session that has ended, and holds all others up
     kLost,    // its process has ended, or it is silent for too long
     kSilent,  // it is not lost yet, but does not answer
     kBusy,    // it executes something of its own
@@ -24,7 +25,8 @@ struct Blocker {
 };
 
 struct StallDiagnosis {
-  // Those who hold up most others come first.
+  // Those with the work of a session that has ended come first, because new sessions wait for them,
+  // too; then those who hold up most others.
   std::vector<Blocker> blockers;
   // In one collective although there is no blocker: they work.
   std::vector<Rank> together;
@@ -36,5 +38,10 @@ struct StallDiagnosis {
 
 // `status` as ExplainCluster() gave it.
 StallDiagnosis DiagnoseStall(const ClusterStatus& status);
+
+// What an operator can do about blockers of this kind: how a lost worker is replaced, how one is
+// ended that does not end by itself. Empty: nothing has to be done, or it is not known.
+std::string AdviceFor(const ClusterStatus& status, Blocker::Kind kind,
+                      const std::vector<Rank>& ranks);
 
 }  // namespace lockstep

@@ -95,6 +95,9 @@ class ServerChannel : public Channel {
   // The sender of what Receive() gave last, as its key shows; null: no key is asked for here.
   // Borrowed until the next Receive().
   virtual const Identity* sender() const { return nullptr; }
+  // For people, where that message came from: an address without the port, which the next
+  // connection would have another of, or "process 4711 of user 1000"; empty: that is not known.
+  virtual std::string SenderAddress() const { return ""; }
 };
 
 }  // namespace lockstep::control

@@ -11,6 +11,10 @@ namespace {
 
 // Readable, because Abseil prints payloads with their status; without what the message says anyway.
 constexpr char kPartsPayload[] = "lockstep/failure";
+constexpr char kSession[] = "session";
+constexpr char kRank[] = "rank";
+constexpr char kCommand[] = "command";
+constexpr char kFunction[] = "function";
 constexpr char kStackHeading[] = "\nremote stack:\n";
 
 // "rank 2, command 17, lockstep.fail: "
@@ -31,6 +35,39 @@ std::string PlaceOf(const RemoteError& error) {
   }
   if (*separator != '\0') text << ": ";
   return text.str();
+}
+
+// "session 5, rank 2, command 17, function lockstep.fail", without those that are not known.
+std::string PartsOf(const RemoteError& error) {
+  std::ostringstream text;
+  const char* separator = "";
+  const auto add = [&](const char* key, const auto& value) {
+    text << separator << key << ' ' << value;
+    separator = ", ";
+  };
+  if (error.session != SessionId()) add(kSession, error.session.value);
+  if (error.rank >= 0) add(kRank, error.rank);
+  if (error.command > 0) add(kCommand, error.command);
+  if (!error.function.empty()) add(kFunction, error.function);
+  return text.str();
+}
+
+void ReadParts(const std::string& text, RemoteError& error) {
+  std::istringstream parts(text);
+  std::string key;
+  while (parts >> key) {
+    if (key == kSession) parts >> error.session.value;
+    if (key == kRank) parts >> error.rank;
+    if (key == kCommand) parts >> error.command;
+    if (key == kFunction) {
+      // It comes last, and may be of several words.
+      parts.ignore(1);
+      error.function.assign(std::istreambuf_iterator<char>(parts),
+                            std::istreambuf_iterator<char>());
+      return;
+    }
+    parts.ignore(1);  // the comma
+  }
 }
 
 // A function may throw a text of any length, and an error is told to all ranks, and kept with the
@@ -55,24 +92,16 @@ Status RemoteError::ToStatus() const {
   std::string text = PlaceOf(*this) + message;
   if (!stack.empty()) text += kStackHeading + stack;
   Status status(code, text);
-  std::ostringstream parts;
-  parts << "session " << session.value << ", rank " << rank << ", command " << command
-        << ", function " << function;
-  status.SetPayload(kPartsPayload, absl::Cord(parts.str()));
+  const std::string parts = PartsOf(*this);
+  if (!parts.empty()) status.SetPayload(kPartsPayload, absl::Cord(parts));
   return status;
 }
 
 std::optional<RemoteError> RemoteErrorIn(const Status& status) {
   const auto payload = status.GetPayload(kPartsPayload);
   if (!payload.has_value()) return std::nullopt;
-  std::istringstream parts{std::string(*payload)};
   RemoteError error;
-  std::string word;
-  parts >> word >> error.session.value >> word >> word >> error.rank >> word >> word >>
-      error.command >> word >> word;
-  // The rest, which may be of several words, or empty.
-  parts.ignore(1);
-  error.function.assign(std::istreambuf_iterator<char>(parts), std::istreambuf_iterator<char>());
+  ReadParts(std::string(*payload), error);
   error.code = status.code();
   // Behind what the status was annotated with, and the place.
   const std::string place = PlaceOf(error);

@@ -27,7 +27,7 @@ struct RemoteError {
 };
 
 // The error that `status`, or the one that it was annotated from, was made of; none if it was made
-// otherwise.
+// otherwise, or of an error of which no place is known.
 std::optional<RemoteError> RemoteErrorIn(const Status& status);
 
 // An error of the controller itself, or one without a place.

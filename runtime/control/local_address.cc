@@ -206,6 +206,12 @@ std::string WithHost(const std::string& endpoint, const std::string& host) {
   return kTcp + (is_v6 ? "[" + host + "]" : host) + endpoint.substr(endpoint.rfind(':'));
 }
 
+std::string FromThisHost(const std::string& endpoint) {
+  const std::string host = HostOf(endpoint);
+  if (!IsAnyAddress(host)) return endpoint;
+  return WithHost(endpoint, host == "::" ? "::1" : "127.0.0.1");
+}
+
 std::string Advertise(const std::string& endpoint, const std::string& advertised) {
   return advertised.empty() || HostOf(endpoint).empty() ? endpoint : WithHost(endpoint, advertised);
 }

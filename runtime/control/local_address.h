@@ -34,6 +34,9 @@ bool IsAnyAddress(const std::string& address);
 std::string HostOf(const std::string& endpoint);
 // The same endpoint at another host.
 std::string WithHost(const std::string& endpoint, const std::string& host);
+// Where a client of this host connects to a listener at `endpoint`: that is loopback, where it
+// listens at all addresses.
+std::string FromThisHost(const std::string& endpoint);
 // What others are told of an endpoint: `advertised` as its host, unless that is empty, or the
 // endpoint has none.
 std::string Advertise(const std::string& endpoint, const std::string& advertised);

@@ -94,9 +94,13 @@ void TcpAttempt::Look(bool has_event) {
 
 void TcpAttempt::TakeAddresses() {
   resolved_ = true;
-  if (resolution_->error() != 0) return Fail(gai_strerror(resolution_->error()));
+  if (resolution_->error() != 0) {
+    has_no_name_ = true;
+    return Fail(gai_strerror(resolution_->error()));
+  }
   next_ = resolution_->first();
-  ConnectToNext(0);
+  all_refused_ = true;
+  ConnectToNext(ECONNREFUSED);
 }
 
 void TcpAttempt::Fail(const std::string& why) {
@@ -106,13 +110,13 @@ void TcpAttempt::Fail(const std::string& why) {
 
 void TcpAttempt::Conclude(int error) {
   if (error != 0) return ConnectToNext(error);
-  obstacle_ = "";
-  Close();
+  obstacle_ = "";  // the connection stays, for TakeConnection()
 }
 
 // `error`: why the address before was none.
 void TcpAttempt::ConnectToNext(int error) {
   Close();
+  all_refused_ = all_refused_ && error == ECONNREFUSED;
   if (next_ == nullptr) return Fail(std::strerror(error));
   const addrinfo& address = *std::exchange(next_, next_->ai_next);
   fd_ = socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

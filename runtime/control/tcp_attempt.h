@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "runtime/base/deadline.h"
 
@@ -36,6 +37,11 @@ class TcpAttempt {
   // two threads may hold it: copies of a Status share their contents, in a library whose locking
   // TSan does not see.
   const std::optional<std::string>& obstacle() const { return obstacle_; }
+  // Of an obstacle: no address is known for the host; or at each of them nothing listens.
+  bool has_no_name() const { return has_no_name_; }
+  bool is_refused() const { return obstacle_.has_value() && !obstacle_->empty() && all_refused_; }
+  // The connection; once, and only if nothing kept it from being made. The caller closes it.
+  int TakeConnection() { return std::exchange(fd_, -1); }
 
  private:
   class Resolution;
@@ -50,6 +56,8 @@ class TcpAttempt {
   const std::chrono::milliseconds patience_;
   const std::shared_ptr<Resolution> resolution_;
   bool resolved_ = false;
+  bool has_no_name_ = false;
+  bool all_refused_ = false;  // by all addresses so far, of which there is one at least
   addrinfo* next_ = nullptr;
   int fd_ = -1;
   Deadline deadline_;

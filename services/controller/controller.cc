@@ -195,18 +195,24 @@ void Controller::Run() {
   Stop();
 }
 
+void Controller::LogDropped(const std::string& what, const Status& why,
+                            const control::ServerChannel& channel) {
+  const std::string line = dropped_.Note(what + Message(why), channel.SenderAddress());
+  if (!line.empty()) log::Warn(line);
+}
+
 bool Controller::ReceiveSome() {
   control::PeerName peer;
   control::Message message;
   int received = 0;
   for (int i = 0; i < kMessagesPerTurn && workers_->Receive(&peer, &message); ++i, ++received) {
     const Status status = dispatcher_->HandleWorker(peer, message);
-    if (!status.ok()) dropped_.Warn("a worker's message was dropped: ", Message(status));
+    if (!status.ok()) LogDropped("a worker's message was dropped: ", status, *workers_);
     Flush();
   }
   for (int i = 0; i < kMessagesPerTurn && clients_->Receive(&peer, &message); ++i, ++received) {
     const Status status = dispatcher_->HandleClient(peer, clients_->sender(), message);
-    if (!status.ok()) dropped_.Warn("a client's message was refused: ", Message(status));
+    if (!status.ok()) LogDropped("a client's message was refused: ", status, *clients_);
     Flush();
   }
   return received > 0;

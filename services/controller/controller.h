@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/input_waiter.h"
 #include "services/controller/common/client_processes.h"
 #include "services/controller/common/clock.h"
+#include "services/controller/common/dropped_messages.h"
 #include "services/controller/common/liveness.h"
 #include "services/controller/options.h"
 
@@ -75,6 +75,9 @@ class Controller {
   Status ServeMetrics();
   void Run();
   bool ReceiveSome();
+  // Of the message that `channel` has given last.
+  void LogDropped(const std::string& what, const Status& why,
+                  const control::ServerChannel& channel);
   // False when it is time to stop.
   bool HandleEvents();
   // Sends what is in the outbox. Called by the outbox, too, when it is full.
@@ -94,7 +97,7 @@ class Controller {
   // Owned by the loop's thread.
   std::unique_ptr<control::ServerChannel> clients_;
   std::unique_ptr<control::ServerChannel> workers_;
-  log::Limit dropped_;  // of messages that are no good
+  DroppedMessages dropped_{clock_};
 
   // What other threads tell the loop.
   control::WakeUp wake_up_;

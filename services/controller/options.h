@@ -38,6 +38,9 @@ struct ControllerOptions {
   // Which backend connects the ranks: "auto" (what each pair of them can do), or the name of one.
   std::string communicator = "auto";
 
+  // What is said of how a lost worker is replaced ("{rank}": its rank); empty: nothing.
+  std::string replacement_hint = "start lockstep-worker again with rank={rank}";
+
   // Workers send a heartbeat this often ...
   std::chrono::milliseconds heartbeat_interval{500};
   // ... and are lost after this long without one.

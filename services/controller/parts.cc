@@ -7,14 +7,15 @@ namespace lockstep::controller {
 Parts::Parts(const Surroundings& outside)
     : timers(outside.clock),
       tracing(outside.clock, outside.options.workers),
-      membership(outside.options.cluster, outside.options.workers),
+      membership(outside.options.cluster, outside.options.workers,
+                 outside.options.replacement_hint),
       broadcaster(outside.clock, membership, order, outbox, tracing),
       tools{outside.options, outside.clock, timers, membership, outside.metrics.counts(), tracing},
       sessions(outside.options.workers),
       messenger(tools, outbox, outside.address.incarnation, sessions),
       gatherer([this](const PendingRequest& request) { messenger.SendAnswer(request); },
                [this, &liveness = outside.liveness](SessionId id, const std::vector<Rank>& late) {
-                 return LateError(membership, liveness, id, late);
+                 return LateError(membership, liveness, sessions, id, late);
                }),
       failures(tools, outside.liveness, sessions, gatherer, messenger),
       command_watch(tools, outside.liveness, sessions, failures),

@@ -47,6 +47,9 @@ config::Settings ControllerSettings(ControllerOptions& options) {
              "What connects the workers: shm (they map each other's memory), gloo (a network), mpi "
              "(mpirun has started them), shm+mpi (shm where they can, mpi between), or auto: shm "
              "and gloo, by what each pair of them can do."),
+      Text("replacement_hint", options.replacement_hint,
+           "What errors, `status` and `why` say of how a lost worker is replaced in this cluster; "
+           "{rank} in it is the rank."),
       Duration("heartbeat_interval", options.heartbeat_interval, 10ms, 1min,
                "How often workers send a heartbeat."),
       Duration("worker_timeout", options.worker_timeout, 50ms, 10min,

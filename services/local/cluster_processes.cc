@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/client/admin.h"
+#include "runtime/control/local_address.h"
 #include "services/config/endpoint.h"
 #include "services/config/yaml.h"
 #include "services/controller/settings.h"
@@ -198,7 +199,7 @@ Status ClusterProcesses::ReadEndpoints(Deadline deadline, int cancel_fd) {
     if (entry.key == "metrics_endpoint") controller.metrics_endpoint = entry.value.Text();
   }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
-  const std::string& endpoint = options_.cluster.controller.client_endpoint;
+  const std::string endpoint = control::FromThisHost(options_.cluster.controller.client_endpoint);
   LOCKSTEP_ASSIGN_OR_RETURN(address_, OperatorAddress(options_.cluster, endpoint));
   return OkStatus();
 }

@@ -46,7 +46,7 @@ class ClusterProcesses {
                                                            int cancel_fd = -1);
   ~ClusterProcesses();
 
-  // Where clients connect.
+  // Where clients of this host connect.
   const std::string& endpoint() const { return address_.endpoint; }
   // The same with the keys of an operator, where clients are asked for keys.
   const ControllerAddress& address() const { return address_; }

@@ -74,7 +74,7 @@ TEST_F(MetricsTest, ReadinessNamesWhoIsMissing) {
   EXPECT_TRUE(Soon([&] { return Sample("lockstep_workers{state=\"waiting\"}") == 1; }));
   EXPECT_EQ(Get("/healthz").status, 200);
   EXPECT_EQ(Get("/readyz").status, 503);
-  EXPECT_THAT(Get("/readyz").body, HasSubstr("rank 0"));
+  EXPECT_THAT(Get("/readyz").body, HasSubstr("ranks 0, 1 (joining)"));
   StartWorker(0);
   EXPECT_TRUE(Soon([&] { return Get("/readyz").status == 200; }));
   EXPECT_EQ(Sample("lockstep_workers{state=\"ready\"}"), 2);

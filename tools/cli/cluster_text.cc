@@ -6,6 +6,7 @@
 
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
+#include "runtime/client/stall_diagnosis.h"
 #include "tools/cli/register_text.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
@@ -25,6 +26,14 @@ text::Tint TintOf(WorkerState state) {
       break;
   }
   return text::Tint::kYellow;
+}
+
+std::vector<Rank> LostRanks(const ClusterStatus& status) {
+  std::vector<Rank> ranks;
+  for (const WorkerStatus& worker : status.workers) {
+    if (worker.state == WorkerState::kLost) ranks.push_back(worker.rank);
+  }
+  return ranks;
 }
 
 std::string NumberIfAny(int number) { return number == 0 ? "" : std::to_string(number); }
@@ -75,7 +84,13 @@ std::string RegistersOf(const Holding& holding) {
 }  // namespace
 
 text::Table::Cell StateCell(const ClusterStatus& status) {
-  if (status.IsReady()) return {"ready", text::Tint::kGreen};
+  if (status.IsReady()) {
+    const bool is_held_up = std::any_of(
+        status.workers.begin(), status.workers.end(),
+        [&](const WorkerStatus& worker) { return status.EndedSessionOf(worker) != nullptr; });
+    if (is_held_up) return {"held up", text::Tint::kYellow};
+    return {"ready", text::Tint::kGreen};
+  }
   const bool lost =
       std::any_of(status.workers.begin(), status.workers.end(),
                   [](const WorkerStatus& worker) { return worker.state == WorkerState::kLost; });
@@ -94,6 +109,36 @@ uint64_t CountReady(const ClusterStatus& status) {
       [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; }));
 }
 
+std::vector<std::string> EndedWork(const ClusterStatus& status) {
+  // All ranks may be in the same function, and began it at nearly the same time.
+  struct Work {
+    std::vector<Rank> ranks;
+    const WorkerActivity* activity;
+  };
+  std::vector<Work> works;
+  for (const WorkerStatus& worker : status.workers) {
+    if (status.EndedSessionOf(worker) == nullptr) continue;
+    const auto same = std::find_if(works.begin(), works.end(), [&](const Work& work) {
+      return work.activity->session == worker.activity.session &&
+             work.activity->what == worker.activity.what;
+    });
+    if (same == works.end()) {
+      works.push_back({{worker.rank}, &worker.activity});
+    } else {
+      same->ranks.push_back(worker.rank);
+      if (worker.activity.since > same->activity->since) same->activity = &worker.activity;
+    }
+  }
+  std::vector<std::string> texts;
+  for (const Work& work : works) {
+    texts.push_back(ListRankRanges(work.ranks) +
+                    (work.ranks.size() == 1 ? " still executes " : " still execute ") +
+                    text::Printable(work.activity->Describe()) +
+                    ", which has ended; `lockstep why` tells what to do");
+  }
+  return texts;
+}
+
 void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                   const std::string& endpoint) {
   const auto line = [&](const char* label, const std::string& text) {
@@ -104,6 +149,10 @@ void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStat
        style.Paint(text::Tint::kBold, status.cluster) + "  " + style.Paint(state.tint, state.text));
   line("workers     ", std::to_string(CountReady(status)) + " of " +
                            std::to_string(status.workers.size()) + " ready");
+  for (const std::string& trouble : EndedWork(status)) line("held up     ", trouble);
+  const std::vector<Rank> lost = LostRanks(status);
+  const std::string how = AdviceFor(status, Blocker::Kind::kLost, lost);
+  if (!how.empty()) line("lost        ", ListRankRanges(lost) + ": " + text::Printable(how));
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
                            RoundedDuration(status.uptime) + ", version " + status.build);
   line("batches     ",
@@ -219,6 +268,8 @@ Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint) {
           {"controller_pid", status.controller_pid},
           {"uptime_ms", status.uptime.count()},
           {"batches", status.batches},
+          {"held_up", EndedWork(status)},
+          {"replacement_hint", status.replacement_hint},
           {"metrics", status.metrics_endpoint},
           {"workers", WorkersToJson(status.workers)},
           {"sessions", SessionsToJson(status.sessions)}};

@@ -13,11 +13,15 @@
 
 namespace lockstep::cli {
 
-// "ready", "broken" or "joining".
+// "ready", "held up" (by the work of a session that has ended), "broken" or "joining".
 text::Table::Cell StateCell(const ClusterStatus& status);
 // "ready", "lost", "stuck", ...
 text::Table::Cell StateCell(const WorkerStatus& worker);
 uint64_t CountReady(const ClusterStatus& status);
+
+// Which ranks still execute something of a session that has ended, for how long, and who tells what
+// to do; none: new sessions wait for no such rank.
+std::vector<std::string> EndedWork(const ClusterStatus& status);
 
 void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                   const std::string& endpoint);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -53,6 +54,54 @@ std::vector<std::string> ReversedArguments(int argc, char** argv) {
   return arguments;
 }
 
+// Like CLI::Range, whose error does not say that a word is no number. CLI11 puts the option's name
+// in front.
+template <typename Number>
+CLI::Validator InRange(Number first, Number last, const char* kind) {
+  const auto check = [first, last, kind](const std::string& text) {
+    Number number{};
+    const bool is_number = CLI::detail::lexical_cast(text, number);
+    if (is_number && number >= first && number <= last) return std::string();
+    std::ostringstream error;
+    error << '"' << text << "\" is not " << kind << " from " << first << " to " << last
+          << "; expected one such as " << std::clamp(Number{4}, first, last);
+    return error.str();
+  };
+  return CLI::Validator(check, "");
+}
+
+// How a word may have been meant, for the end of a message; empty: it is like none of the known.
+std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string nearest = config::Nearest(word, known);
+  return nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)";
+}
+
+// The command that was chosen last: "keys new".
+CLI::App& Deepest(CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : Deepest(*chosen.front());
+}
+
+// The first option, or command, that the command does not have, with what may have been meant;
+// empty: none.
+std::string DescribeUnknown(const CLI::App& app, const Words& words) {
+  std::vector<std::string> options;
+  for (const Words::Flag& flag : words.flags) {
+    options.insert(options.end(), flag.names.begin(), flag.names.end());
+  }
+  std::vector<std::string> commands;
+  for (const Words& command : words.commands) commands.push_back(command.name);
+  for (const std::string& word : app.remaining(true)) {
+    const std::string option = word.substr(0, word.find('='));
+    if (option.size() > 1 && option.front() == '-' && option != "--") {
+      return "there is no option " + option + DidYouMean(option, options);
+    }
+    if (!commands.empty())
+      return "there is no command \"" + word + '"' + DidYouMean(word, commands);
+  }
+  return "";
+}
+
 constexpr char kPayloadUrl[] = "lockstep/cli/exit_code";
 
 }  // namespace
@@ -74,12 +123,12 @@ Option& Option::ShowDefault() {
 
 // The descriptions say what is allowed: CLI11's own words for it would come twice.
 Option& Option::Between(int first, int last) {
-  option_->check(CLI::Range(first, last).description(""));
+  option_->check(InRange(first, last, "a whole number"));
   return *this;
 }
 
 Option& Option::Between(double first, double last) {
-  option_->check(CLI::Range(first, last).description(""));
+  option_->check(InRange(first, last, "a number"));
   return *this;
 }
 
@@ -182,22 +231,32 @@ CommandLine::~CommandLine() = default;
 std::string CommandLine::Help() const { return app_->help(); }
 
 // CLI11 would say of a misspelt command only that one is missing.
-Status CommandLine::CheckCommand(const std::string& word) const {
-  if (word.starts_with('-')) return OkStatus();
-  std::vector<std::string> names;
-  for (const CLI::App* command : std::as_const(*app_).get_subcommands({})) {
-    names.push_back(command->get_name());
+Status CommandLine::CheckCommand(int argc, char** argv, int first) const {
+  const CLI::App* app = app_.get();
+  std::string path = "lockstep ";
+  for (int i = first; i < argc; ++i) {
+    const std::string word = argv[i];
+    // Another command is only looked for where one has to be.
+    if (word.starts_with('-') || app->get_require_subcommand_min() == 0) return OkStatus();
+    const CLI::App* chosen = nullptr;
+    std::vector<std::string> names;
+    for (const CLI::App* command : std::as_const(*app).get_subcommands({})) {
+      names.push_back(command->get_name());
+      if (names.back() == word) chosen = command;
+    }
+    if (chosen == nullptr) {
+      return InvalidArgument("there is no command \"", word, "\"", DidYouMean(word, names), "; `",
+                             path, "--help` lists them");
+    }
+    app = chosen;
+    path += word + " ";
   }
-  if (std::find(names.begin(), names.end(), word) != names.end()) return OkStatus();
-  const std::string nearest = config::Nearest(word, names);
-  return InvalidArgument("there is no command \"", word, "\"",
-                         nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)",
-                         "; `lockstep --help` lists them");
+  return OkStatus();
 }
 
 StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
   const bool asks_for_help = argc > 2 && std::string_view(argv[1]) == "help";
-  LOCKSTEP_RETURN_IF_ERROR(CheckCommand(argv[asks_for_help ? 2 : 1]));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCommand(argc, argv, asks_for_help ? 2 : 1));
   try {
     std::vector<std::string> words = ReversedArguments(argc, argv);
     // `help --help` is about the command itself.
@@ -210,9 +269,13 @@ StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
       app_->exit(error);
       return Action([] { return OkStatus(); });
     }
+    // A misspelt one may be why another seems to be missing.
+    const Words words = Command(&Deepest(*app_), &chosen_).Describe();
+    const std::string unknown = DescribeUnknown(*app_, words);
     const bool has_command = !app_->get_subcommands().empty();
-    return InvalidArgument(error.what(), "; `lockstep ", has_command ? argv[1] : "",
-                           has_command ? " " : "", "--help` tells more");
+    return InvalidArgument(unknown.empty() ? error.what() : unknown, "; `lockstep ",
+                           has_command ? argv[1] : "", has_command ? " " : "",
+                           "--help` tells more");
   }
   return chosen_;
 }

@@ -107,7 +107,8 @@ class CommandLine {
   StatusOr<Action> Parse(int argc, char** argv);
 
  private:
-  Status CheckCommand(const std::string& word) const;
+  // The words from `first` on are commands as far as commands are required.
+  Status CheckCommand(int argc, char** argv, int first) const;
 
   const std::unique_ptr<CLI::App> app_;
   Action chosen_;

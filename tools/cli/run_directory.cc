@@ -44,8 +44,18 @@ std::string Home() {
 std::string LockDirectory() { return Home() + "/locks"; }
 std::string RecordPath(const std::string& name) { return RecordDirectory() + "/" + name + ".json"; }
 
+// The system makes it at the login, and removes it at the end: one that we made would be another.
+Status CheckRuntimeDirectory() {
+  const std::string directory = fs::path(Home()).parent_path();
+  std::error_code error;
+  if (fs::is_directory(directory, error)) return OkStatus();
+  return FailedPrecondition("XDG_RUNTIME_DIR is ", directory, ", and there is no such directory; ",
+                            "make it (mode 0700), or unset XDG_RUNTIME_DIR, then /tmp is used");
+}
+
 // Makes a directory in Home(), and that first.
 Status MakeDirectoryAtHome(const std::string& path) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckRuntimeDirectory());
   LOCKSTEP_RETURN_IF_ERROR(MakePrivateDirectory(Home()));
   return MakePrivateDirectory(path);
 }

@@ -106,6 +106,10 @@ std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker, 
   const std::string doing = worker.activity.Describe();
   const bool idle = worker.activity.kind == WorkerActivity::Kind::kNone;
   switch (blocker.kind) {
+    case Blocker::Kind::kEnded:
+      return (is_one ? "still executes " : "still execute ") + doing + ", which has ended; " +
+             (is_one ? "it does not give up, and holds all sessions up"
+                     : "they do not give up, and hold all sessions up");
     case Blocker::Kind::kLost:
       return (is_one ? "is lost: " : "are lost: ") + worker.reason +
              (idle ? "" : "; it was last seen executing " + doing);
@@ -129,6 +133,8 @@ std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker, 
 
 const char* Name(Blocker::Kind kind) {
   switch (kind) {
+    case Blocker::Kind::kEnded:
+      return "ended";
     case Blocker::Kind::kLost:
       return "lost";
     case Blocker::Kind::kSilent:
@@ -177,6 +183,10 @@ void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterSt
       out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRankRanges(blocker.waiting)
           << " in " << theirs.Describe() << '\n';
     }
+    const std::string advice = AdviceFor(status, blocker.kind, group.ranks);
+    if (!advice.empty()) {
+      out << style.Paint(text::Tint::kDim, "  to do    ") << text::Printable(advice) << '\n';
+    }
     PrintStack(out, style, worker);
   }
   for (const std::vector<Rank>& ranks : GroupTogether(status, diagnosis.together)) {
@@ -199,6 +209,7 @@ Json DiagnosisToJson(const ClusterStatus& status, const StallDiagnosis& diagnosi
   Json blockers = Json::array();
   for (const Blocker& blocker : diagnosis.blockers) {
     const WorkerStatus& worker = Find(status, blocker.rank);
+    const std::string advice = AdviceFor(status, blocker.kind, {blocker.rank});
     blockers.push_back(
         {{"rank", blocker.rank},
          {"kind", Name(blocker.kind)},
@@ -209,6 +220,7 @@ Json DiagnosisToJson(const ClusterStatus& status, const StallDiagnosis& diagnosi
          {"pid", worker.pid},
          {"reason", worker.reason.empty() ? Json() : Json(worker.reason)},
          {"doing", ActivityToJson(worker.activity)},
+         {"advice", advice.empty() ? Json() : Json(advice)},
          {"waiting", blocker.waiting},
          {"stack", worker.stack},
          {"no_stack", worker.no_stack.empty() ? Json() : Json(worker.no_stack)}});

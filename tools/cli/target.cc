@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/resources.h"
+#include "tools/cli/cluster_text.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/run_directory.h"
@@ -23,6 +24,21 @@ constexpr std::chrono::milliseconds kForReports{1500};
 
 Status Unreachable(const std::string& what) {
   return WithExitCode(Unavailable(what), ExitCode::kUnreachable);
+}
+
+// Why the controller does not answer, where it is one of `up`'s on this host: that it has ended,
+// and what to do. Else `status`. An endpoint that was given by --connect or $LOCKSTEP_ENDPOINT may
+// be such a cluster's, too.
+Status ExplainSilence(const ControllerAddress& controller, const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return status;
+  const StatusOr<RecordList> records = ListRecords();
+  if (!records.ok()) return status;
+  for (const ClusterRecord& record : records->clusters) {
+    if (record.controller.endpoint != controller.endpoint) continue;
+    const Status ended = record.CheckController();
+    if (!ended.ok()) return ended;
+  }
+  return status;
 }
 
 // Wrong groups, a wrong name or a wrong endpoint are the user's to put right.
@@ -106,14 +122,14 @@ StatusOr<ClusterStatus> QueryCluster(const ControllerAddress& controller,
                                      const TargetOptions& options) {
   const Spinner spinner("asking " + controller.endpoint, CanShowProgress());
   StatusOr<ClusterStatus> status = GetClusterStatus(controller, options.timeout());
-  return status.ok() ? status : ConnectError(status.status());
+  return status.ok() ? status : ConnectError(ExplainSilence(controller, status.status()));
 }
 
 StatusOr<ClusterStatus> QueryWhy(const ControllerAddress& controller,
                                  const TargetOptions& options) {
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
   StatusOr<ClusterStatus> status = ExplainCluster(controller, options.timeout() + kForReports);
-  return status.ok() ? status : ConnectError(status.status());
+  return status.ok() ? status : ConnectError(ExplainSilence(controller, status.status()));
 }
 
 StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& controller,
@@ -121,13 +137,13 @@ StatusOr<std::vector<RankRegisters>> QueryRegisters(const ControllerAddress& con
                                                     const TargetOptions& options) {
   const Spinner spinner("asking the workers of " + controller.endpoint, CanShowProgress());
   auto ranks = ListRegisters(controller, question, options.timeout() + kForReports);
-  return ranks.ok() ? ranks : ConnectError(ranks.status());
+  return ranks.ok() ? ranks : ConnectError(ExplainSilence(controller, ranks.status()));
 }
 
 Status QueryEnd(const ControllerAddress& controller, SessionId session, const std::string& reason,
                 const TargetOptions& options) {
   const Status ended = EndSession(controller, session, reason, options.timeout());
-  return ended.ok() ? ended : ConnectError(ended);
+  return ended.ok() ? ended : ConnectError(ExplainSilence(controller, ended));
 }
 
 void AddSessionOptions(Command command, SessionTarget& target) {
@@ -168,7 +184,9 @@ StatusOr<OpenSession> Open(const SessionTarget& target, SessionOptions options) 
   LOCKSTEP_ASSIGN_OR_RETURN(const ControllerAddress controller, ResolveController(target.cluster));
   open.controller = controller;
   // A controller that does not answer this at once is not there; a session would wait for long.
-  LOCKSTEP_RETURN_IF_ERROR(QueryCluster(controller, target.cluster).status());
+  LOCKSTEP_ASSIGN_OR_RETURN(const ClusterStatus status, QueryCluster(controller, target.cluster));
+  // The session would be opened, and its first call wait for long.
+  for (const std::string& held_up : EndedWork(status)) text::Warn(held_up);
   options.Reach(controller);
   const Spinner spinner("waiting for all workers", CanShowProgress());
   StatusOr<Session> session = Session::Connect(options);

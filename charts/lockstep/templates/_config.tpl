@@ -10,6 +10,7 @@
       "liveness_endpoint" "tcp://*:7402"
       "metrics_endpoint" "http://*:9400"
       "key" "/keys/controller.key"
+      "replacement_hint" "Kubernetes starts its pod again (`kubectl get pods`)"
       "allowed_keys" "/keys/allowed_keys") -}}
 {{- toYaml $config -}}
 {{- end -}}

@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,26 @@
 
 namespace lockstep::control {
 namespace {
+
+// See ServerChannel::SenderAddress(). ZeroMQ tells "::ffff:10.1.2.3" or "fd00::7"; of a process
+// that came by a socket file, "HOST:UID:GID:PID". (An IPv6 address with as many colons has two of
+// them in a row.)
+std::string AddressOf(const ReceivedPart& part) {
+  constexpr std::string_view kMapped = "::ffff:";
+  const char* const told = zmq_msg_gets(const_cast<zmq_msg_t*>(&part.message), "Peer-Address");
+  if (told == nullptr) return "";
+  const std::string address = told;
+  if (address.starts_with(kMapped) && address.find('.') != std::string::npos) {
+    return address.substr(kMapped.size());
+  }
+  const size_t user = address.find(':');
+  const size_t process = address.rfind(':');
+  const bool is_process = std::count(address.begin(), address.end(), ':') == 3 &&
+                          address.find("::") == std::string::npos;
+  if (!is_process) return address;
+  return "process " + address.substr(process + 1) + " of user " +
+         address.substr(user + 1, address.find(':', user + 1) - user - 1);
+}
 
 class RouterChannel final : public ServerChannel {
  public:
@@ -39,6 +61,7 @@ class RouterChannel final : public ServerChannel {
   bool drained() const override { return socket_.drained(); }
   const std::string& endpoint() const override { return endpoint_; }
   const Identity* sender() const override { return authorizer_.current(); }
+  std::string SenderAddress() const override { return last_ == nullptr ? "" : AddressOf(*last_); }
 
   Status Send(absl::Span<const PeerName> peers, const Message& message) override {
     absl::InlinedVector<zmq_msg_t, 2> originals(message.size());
@@ -58,6 +81,7 @@ class RouterChannel final : public ServerChannel {
                    zmq_msg_size(&part->message));
       if (!Socket::More(*part)) continue;  // no peer can send so little
       std::shared_ptr<ReceivedPart> first = socket_.ReceivePart();
+      last_ = first;
       // The name's frame does not always say who has sent it: the next one does.
       const bool may_send = authorizer_.Accept(*first);
       if (socket_.ReceiveFrames(std::move(first), message) && may_send) return true;
@@ -84,6 +108,7 @@ class RouterChannel final : public ServerChannel {
   const int fd_;
   const std::string endpoint_;
   PeerAuthorizer authorizer_;
+  std::shared_ptr<ReceivedPart> last_;  // the first of the message that was received last
 };
 
 StatusOr<IpcClaim> Bind(const Socket& socket, const std::string& wanted, bool has_gate) {

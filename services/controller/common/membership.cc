@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "runtime/base/host_identity.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/base/version.h"
+#include "runtime/control/replacement_advice.h"
 #include "runtime/control/value_codec.h"
 
 namespace lockstep::controller {
@@ -194,25 +196,46 @@ std::string Membership::Label(Rank rank) const {
   return ProcessLabel(member(rank).facts.host, member(rank).facts.pid);
 }
 
+std::string Membership::Replacement(Rank rank) const {
+  const std::string how = HowToReplace(replacement_hint_, {rank});
+  return how.empty() ? "" : "; " + how;
+}
+
+std::string Membership::Ending(Rank rank) const {
+  return HowToEnd(replacement_hint_, {{rank, member(rank).facts.host, member(rank).facts.pid}});
+}
+
 Status Membership::Whole() const {
-  std::string missing;
+  // Ranks of which there is the same to say, in a row: "0-2", "3, 4 (joining)".
+  struct Missing {
+    std::string what;
+    std::vector<Rank> ranks;
+  };
+  std::vector<Missing> missing;
   int ready = 0;
   for (Rank rank = 0; rank < size(); ++rank) {
     const Member& m = member(rank);
     if (m.state == State::kLost) {
-      return Unavailable("worker rank ", rank, " (", Label(rank), ") is lost: ", m.lost_because);
+      return Unavailable("worker rank ", rank, " (", Label(rank), ") is lost: ", m.lost_because,
+                         Replacement(rank));
     }
     if (m.state == State::kReady) {
       ++ready;
-    } else {
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank) +
-                 (m.state != State::kMissing ? " (joining)"
-                  : !m.connection.empty()    ? " (" + m.connection + ")"
-                                             : "");
+      continue;
     }
+    const std::string what = m.state != State::kMissing ? " (joining)"
+                             : !m.connection.empty()    ? " (" + m.connection + ")"
+                                                        : "";
+    if (missing.empty() || missing.back().what != what) missing.push_back({what, {}});
+    missing.back().ranks.push_back(rank);
   }
   if (missing.empty()) return OkStatus();
-  return Unavailable(ready, " of ", size(), " workers are ready; waiting for rank ", missing);
+  std::string text;
+  for (const Missing& part : missing) {
+    text += (text.empty() ? "" : ", ") + RankRanges(part.ranks) + part.what;
+  }
+  return Unavailable(ready, " of ", size(), " workers are ready; waiting for ",
+                     size() - ready == 1 ? "rank " : "ranks ", text);
 }
 
 void WritePeer(wire::Peer::Builder builder, Rank rank, const Membership::Member& member) {

@@ -74,8 +74,11 @@ class Membership {
     std::string lost_because;  // kLost; and kWaiting, if it is to replace a lost one
   };
 
-  Membership(std::string cluster, int workers)
-      : cluster_(std::move(cluster)), members_(static_cast<size_t>(workers)) {}
+  // `replacement_hint`: see HowToReplace().
+  Membership(std::string cluster, int workers, std::string replacement_hint = "")
+      : cluster_(std::move(cluster)),
+        replacement_hint_(std::move(replacement_hint)),
+        members_(static_cast<size_t>(workers)) {}
 
   // Gives the candidate a rank: the one it wants, or the lowest of those it takes that no worker
   // has or whose worker is lost. A refusal says why: another cluster, no common protocol version, a
@@ -123,8 +126,14 @@ class Membership {
   // ... and of those, too, that wait to be.
   std::vector<control::PeerName> PeersAndCandidates() const;
 
-  // OK, or why the world is not whole: which worker is lost, or which have not joined yet.
+  // OK, or why the world is not whole: which worker is lost, and how it is replaced, or which have
+  // not joined yet.
   Status Whole() const;
+  // How another gets the rank of its worker that is lost, for the end of a message: "; start ...".
+  // Empty if that is not known.
+  std::string Replacement(Rank rank) const;
+  // How its worker, which does not end what it executes, is ended and replaced.
+  std::string Ending(Rank rank) const;
 
  private:
   static bool IsFree(const Member& member);
@@ -132,6 +141,7 @@ class Membership {
   std::string Label(Rank rank) const;
 
   const std::string cluster_;
+  const std::string replacement_hint_;
   Epoch epoch_;
   std::vector<Member> members_;
   WorkerPeers peers_ = std::make_shared<const std::vector<control::PeerName>>();

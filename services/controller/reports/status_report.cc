@@ -96,6 +96,7 @@ void StatusReport::Send(const control::PeerName& client, uint64_t request,
     status.setSequence(order_.last());
     status.setMetricsEndpoint(metrics_endpoint_);
     status.setComparedCollectives(lateness.compared);
+    status.setReplacementHint(tools_.options.replacement_hint);
     WriteWorkers(status.initWorkers(static_cast<unsigned>(tools_.membership.size())), lateness,
                  reports);
     WriteSessions(status.initSessions(static_cast<unsigned>(sessions_.all().size())));
@@ -116,7 +117,8 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
     worker.setConnection(member.connection);
     control::WriteActivity(heard.activity, worker.initActivity());
     worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
-    worker.setReason(member.lost_because);
+    // Of one that waits in its place it is the former one's.
+    if (member.state == Membership::State::kLost) worker.setReason(member.lost_because);
     worker.setStuck(IsStuck(rank, heard));
     worker.setLongestMillis(
         static_cast<uint64_t>(command_watch_.LongestBefore(heard.activity).count()));
@@ -141,6 +143,9 @@ void StatusReport::WriteSessions(capnp::List<wire::SessionStatus>::Builder sessi
     entry.setSentBytes(session.commands.sent_bytes());
     entry.setConsumedBytes(session.commands.sent_bytes() - session.commands.UnderWay());
     entry.setClosing(session.ending.has_value());
+    if (session.ending.has_value() && session.ending->aborted) {
+      entry.setAbortedMillis(static_cast<int64_t>(Millis(now - session.ending->aborted_at)));
+    }
     if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
     const bool detached = session.client.empty();
     entry.setBroken(!session.broken.ok());

@@ -8,6 +8,19 @@
 #include "runtime/base/quantity.h"
 
 namespace lockstep::controller {
+namespace {
+
+// The session that has ended, and of which a worker still executes a command that was aborted with
+// it; null: it executes no such command.
+const SessionEntry* EndedSessionOf(const SessionTable& sessions, const WorkerActivity& activity) {
+  if (activity.kind != WorkerActivity::Kind::kCommand) return nullptr;
+  const SessionEntry* const session = sessions.Find(activity.session);
+  const bool is_aborted =
+      session != nullptr && session->ending.has_value() && session->ending->aborted;
+  return is_aborted ? session : nullptr;
+}
+
+}  // namespace
 
 bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after,
              std::chrono::milliseconds longest_before) {
@@ -34,18 +47,39 @@ void CommandWatch::Look() {
     NoteTime(rank, member, activity);
     FailIfOverdue(rank, activity);
     RepeatAbort(rank, activity);
-    Told& told = told_[static_cast<size_t>(rank)];
-    const Told command{member.watch, activity.launched};
-    if (!IsStuck(activity) || told == command) continue;
-    told = command;
-    const std::chrono::milliseconds longest = LongestBefore(activity);
-    log::Warn(
-        log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
-        longest.count() > 0 ? ") is stuck: it executes " : ") is stuck, or slow: it executes ",
-        activity.Describe(),
-        longest.count() > 0 ? "; this function took " + RoundedDuration(longest) + " at most before"
-                            : "");
+    TellIfStuck(rank, activity);
+    TellIfEnded(rank, activity);
   }
+}
+
+void CommandWatch::TellIfStuck(Rank rank, const WorkerActivity& activity) {
+  const Membership::Member& member = tools_.membership.member(rank);
+  Told& told = told_[static_cast<size_t>(rank)];
+  const Told command{member.watch, activity.launched};
+  if (!IsStuck(activity) || told == command) return;
+  told = command;
+  const std::chrono::milliseconds longest = LongestBefore(activity);
+  log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
+            longest.count() > 0 ? ") is stuck: it executes " : ") is stuck, or slow: it executes ",
+            activity.Describe(),
+            longest.count() > 0
+                ? "; this function took " + RoundedDuration(longest) + " at most before"
+                : "");
+}
+
+void CommandWatch::TellIfEnded(Rank rank, const WorkerActivity& activity) {
+  // What gives up does so by then.
+  constexpr std::chrono::seconds kGivesUp{2};
+  const SessionEntry* const session = EndedSessionOf(sessions_, activity);
+  if (session == nullptr || tools_.clock.Now() - session->ending->aborted_at < kGivesUp) return;
+  const Membership::Member& member = tools_.membership.member(rank);
+  Told& told = told_ended_[static_cast<size_t>(rank)];
+  const Told command{member.watch, activity.launched};
+  if (told == command) return;
+  told = command;
+  log::Warn(log::OfRank(rank), "worker (", ProcessLabel(member.facts.host, member.facts.pid),
+            ") holds all sessions up: it still executes ", activity.Describe(),
+            ", which has ended, and does not give up; ", tools_.membership.Ending(rank));
 }
 
 void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
@@ -76,14 +110,23 @@ void CommandWatch::RepeatAbort(Rank rank, const WorkerActivity& activity) {
 }
 
 control::RemoteError LateError(const Membership& membership, const Liveness& liveness,
-                               SessionId session, const std::vector<Rank>& late) {
+                               const SessionTable& sessions, SessionId session,
+                               const std::vector<Rank>& late) {
   control::RemoteError error;
   std::string text;
   for (const Rank rank : late) {
     const WorkerActivity activity = liveness.LastHeardOf(rank).activity;
     const Membership::Member& member = membership.member(rank);
-    text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(rank) + " (" +
-            ProcessLabel(member.facts.host, member.facts.pid) + ") executes " + activity.Describe();
+    std::string what = "rank " + std::to_string(rank) + " (" +
+                       ProcessLabel(member.facts.host, member.facts.pid) + ") executes " +
+                       activity.Describe();
+    if (EndedSessionOf(sessions, activity) != nullptr) {
+      // The cause comes first: others may only be waiting for it.
+      what += ", which has ended, and does not give up (" + membership.Ending(rank) + ")";
+      text = what + (text.empty() ? "" : "; ") + text;
+      continue;
+    }
+    text += (text.empty() ? "" : "; ") + what;
     // A rank that executes something of its own is nearer to the cause than one that waits in a
     // collective. Another session's command is no place in this one.
     if (error.rank >= 0 || activity.kind != WorkerActivity::Kind::kCommand) continue;

@@ -28,9 +28,11 @@ class CommandWatch {
         sessions_(sessions),
         failures_(failures),
         told_(static_cast<size_t>(tools.membership.size())),
+        told_ended_(told_.size()),
         times_(tools.membership.size()) {}
 
-  // Says in the log which workers are stuck, once per command; fails sessions whose command_timeout
+  // Says in the log which workers are stuck, and which execute something of a session that has
+  // ended, each once per command; fails sessions whose command_timeout
   // has passed; and repeats aborts to ranks that stay in a collective that is aborted.
   void Look();
 
@@ -47,8 +49,10 @@ class CommandWatch {
   void NoteTime(Rank rank, const Membership::Member& member, const WorkerActivity& activity);
   void FailIfOverdue(Rank rank, const WorkerActivity& activity);
   void RepeatAbort(Rank rank, const WorkerActivity& activity);
+  void TellIfStuck(Rank rank, const WorkerActivity& activity);
+  void TellIfEnded(Rank rank, const WorkerActivity& activity);
 
-  // The command, counted from its worker's start, that was told to be stuck.
+  // The command, counted from its worker's start, that was told of.
   struct Told {
     WatchId worker;
     uint64_t launched = 0;
@@ -59,7 +63,8 @@ class CommandWatch {
   Liveness& liveness_;
   SessionTable& sessions_;
   SessionFailures& failures_;
-  std::vector<Told> told_;  // by rank
+  std::vector<Told> told_;        // by rank: to be stuck
+  std::vector<Told> told_ended_;  // ... of a session that has ended
   FunctionTimes times_;
 };
 
@@ -68,8 +73,10 @@ class CommandWatch {
 bool IsStuck(const WorkerActivity& activity, std::chrono::milliseconds stuck_after,
              std::chrono::milliseconds longest_before = std::chrono::milliseconds(0));
 
-// Why ranks have not answered `session`: what they are doing instead.
+// Why ranks have not answered `session`: what they are doing instead; and how one is ended that
+// holds `session` up with the work of another, which has ended.
 control::RemoteError LateError(const Membership& membership, const Liveness& liveness,
-                               SessionId session, const std::vector<Rank>& late);
+                               const SessionTable& sessions, SessionId session,
+                               const std::vector<Rank>& late);
 
 }  // namespace lockstep::controller

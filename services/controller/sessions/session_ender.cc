@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/log.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/control/batch.h"
 #include "runtime/control/value_codec.h"
 
@@ -101,6 +103,7 @@ void SessionEnder::End(SessionEntry& session, std::optional<RequestId> request, 
   ending.request = request;
   ending.deadline = deadline;
   ending.aborted = client_lost;
+  ending.aborted_at = tools_.clock.Now();
   ending.error = lost;
   // Lost workers will not answer, and hold nothing any more; nor do those that are yet to come.
   for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
@@ -137,6 +140,7 @@ void SessionEnder::Abort(SessionEntry& session, const control::RemoteError& caus
   log::Warn(log::OfSession(session.id.value),
             "session is aborted while it is closed: ", cause.message);
   tools_.counts.aborts.Add();
+  ending.aborted_at = tools_.clock.Now();
   ending.abort_cause = cause;
   liveness_.Abort(session.id, session.generation, 0, cause);
   failures_.EndPast(session, cause);
@@ -145,15 +149,14 @@ void SessionEnder::Abort(SessionEntry& session, const control::RemoteError& caus
 }
 
 void SessionEnder::AbortLate(SessionEntry& session) {
-  std::string late;
+  std::vector<Rank> late;
   for (Rank rank = 0; rank < tools_.membership.size(); ++rank) {
-    if (!session.ending->waiting[static_cast<size_t>(rank)]) continue;
-    late += (late.empty() ? "" : ", ") + std::to_string(rank);
+    if (session.ending->waiting[static_cast<size_t>(rank)]) late.push_back(rank);
   }
   Abort(session, control::ErrorOf(DeadlineExceeded(
-                     "session ", session.id, " was not closed in time: rank ", late,
-                     " had not finished its work, which is aborted now; see `lockstep "
-                     "status` for what the workers are doing")));
+                     "session ", session.id, " was not closed in time: ", ListRankRanges(late),
+                     " had not finished ", late.size() == 1 ? "its" : "their",
+                     " work, which is aborted now; `lockstep why` shows what does not end")));
 }
 
 }  // namespace lockstep::controller

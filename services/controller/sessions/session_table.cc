@@ -102,6 +102,11 @@ SessionEntry* SessionTable::Find(SessionId id) {
   return found == sessions_.end() ? nullptr : &found->second;
 }
 
+const SessionEntry* SessionTable::Find(SessionId id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
 StatusOr<SessionEntry*> SessionTable::FindOwned(SessionId id, const control::PeerName& client) {
   SessionEntry* session = Find(id);
   if (session == nullptr || session->client.empty()) {

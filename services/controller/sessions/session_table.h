@@ -53,6 +53,7 @@ struct SessionEntry : private control::SessionRecord {
     std::optional<RequestId> request;      // of the client that closed it; none: nothing waits
     Deadline deadline = Deadline::At({});  // when the work that is left is aborted ...
     bool aborted = false;                  // ... which happens once, ...
+    TimePoint aborted_at;                  // ... at this time, ...
     control::RemoteError abort_cause;      // ... for this reason
     std::vector<bool> waiting;             // by rank: has not closed it yet
     control::RemoteError error;            // the first that a rank answered with
@@ -135,6 +136,7 @@ class SessionTable {
   static Status BeingClosed(SessionId id);
   // Null if it is not open.
   SessionEntry* Find(SessionId id);
+  const SessionEntry* Find(SessionId id) const;
 
   // kResourceExhausted if `session` cannot have one more name.
   Status CheckRoomForName(const SessionEntry& session, const std::string& text) const;

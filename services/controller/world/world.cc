@@ -241,7 +241,7 @@ void World::HandleLost(const WorkerLoss& loss) {
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(
       Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last),
-                  DescribeEvidence(loss, tools_.options.cluster)));
+                  DescribeEvidence(loss, tools_.options.cluster), membership_.Replacement(rank)));
   cause.rank = rank;
   for (const SessionId id : sessions_.table.Ids()) {
     SessionEntry& session = *sessions_.table.Find(id);

@@ -55,6 +55,10 @@ TEST_F(RecoveryCliTest, UpTakesOverWorkersWhoseControllerWasKilled) {
   EXPECT_EQ(status.code, 3) << status.output;
   EXPECT_THAT(status.output, HasSubstr("has ended, and 2 of its 2 workers still run"));
   EXPECT_THAT(status.output, HasSubstr("`lockstep up --name lockstep` starts it again"));
+  // By its endpoint, as $LOCKSTEP_ENDPOINT gives it, it is the same cluster.
+  const Result named = Run({"status", "--connect", up["endpoint"]});
+  EXPECT_EQ(named.code, 3) << named.output;
+  EXPECT_THAT(named.output, HasSubstr("`lockstep up --name lockstep` starts it again"));
   const json again = RunJson({"up", "--detach"});
   EXPECT_EQ(again["taken_over"], true);
   EXPECT_NE(again["controller_pid"], up["controller_pid"]);
@@ -67,6 +71,59 @@ TEST_F(RecoveryCliTest, UpTakesOverWorkersWhoseControllerWasKilled) {
   EXPECT_THAT(third.output, HasSubstr("already runs"));
   EXPECT_THAT(third.output, HasSubstr("pid " + again["controller_pid"].dump()));
   EXPECT_THAT(Run({"down", "--name", "lockstep"}).output, HasSubstr("2 workers in "));
+}
+
+TEST_F(RecoveryCliTest, UpStartsALostWorkerAgain) {
+  const json up = RunJson({"up", "--detach", "--workers", "2"});
+  kill(up["worker_pids"][1], SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return RunJson({"status"})["ready"] == false; }));
+  EXPECT_THAT(Run({"status"}).output,
+              HasSubstr("rank 1: run `lockstep up --name lockstep` to start it again"));
+  EXPECT_THAT(Run({"why"}).output, HasSubstr("run `lockstep up --name lockstep` to start"));
+  const json again = RunJson({"up", "--name", "lockstep", "--detach"});
+  EXPECT_EQ(again["started_again"], json::array({"worker-1"}));
+  EXPECT_EQ(again["taken_over"], false);
+  EXPECT_EQ(again["controller_pid"], up["controller_pid"]);
+  EXPECT_EQ(again["worker_pids"][0], up["worker_pids"][0]);
+  EXPECT_NE(again["worker_pids"][1], up["worker_pids"][1]);
+  EXPECT_EQ(RunJson({"status"})["ready"], true);
+  EXPECT_THAT(Run({"up", "--detach"}).output, HasSubstr("already runs"));
+  EXPECT_THAT(Run({"down"}).output, HasSubstr(": 2 workers in "));
+}
+
+// All new sessions waited, while `status` said that the cluster was ready.
+TEST_F(RecoveryCliTest, AFunctionThatOutlivesItsSessionIsNamedAndCanBeEnded) {
+  const fs::path module =
+      fs::canonical(root_ + "/tests/unit/runtime/module/testdata/test_module.so");
+  const json up =
+      RunJson({"up", "--detach", "--workers", "2", "--module-path", module.parent_path()});
+  StatusOr<ChildProcess> call =
+      Spawn({"call", "stay", "--module", module.filename().string()}, NewLog());
+  ASSERT_TRUE(call.ok()) << call.status();
+  ASSERT_TRUE(Eventually([&] {
+    const json why = RunJson({"why"});
+    return why["culprits"].size() == 2 && why["culprits"][1]["doing"]["what"] == "stay";
+  }));
+  call->Signal(SIGINT);
+  ASSERT_TRUE(call->Wait(Deadline::After(kPatience)).ok());
+  ASSERT_TRUE(Eventually([&] { return RunJson({"status"})["held_up"].size() == 1; }));
+  EXPECT_THAT(Run({"status"}).output, HasSubstr("lockstep  held up"));
+  EXPECT_EQ(Run({"status", "--exit-code"}).code, 5);
+  const std::string pids = up["worker_pids"][0].dump() + " " + up["worker_pids"][1].dump();
+  EXPECT_THAT(Run({"why"}).output,
+              AllOf(HasSubstr("ranks 0, 1 still execute stay of session 1, which has ended"),
+                    HasSubstr("to do    `kill -9 " + pids + "` on "),
+                    HasSubstr("then run `lockstep up --name lockstep` to start")));
+  const std::string log = NewLog();
+  StatusOr<ChildProcess> next = Spawn({"call", "lockstep.worker_rank"}, log);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_TRUE(Eventually(
+      [&] { return ReadFile(log).find("ranks 0, 1 still execute command") != std::string::npos; }));
+  for (const json& pid : up["worker_pids"]) kill(pid, SIGKILL);
+  ASSERT_TRUE(next->Wait(Deadline::After(kPatience)).ok());
+  ASSERT_TRUE(Eventually([&] { return RunJson({"status"})["ready"] == false; }));
+  EXPECT_EQ(RunJson({"up"})["started_again"], json::array({"worker-0", "worker-1"}));
+  EXPECT_EQ(Run({"call", "lockstep.worker_rank"}).code, 0);
 }
 
 TEST_F(RecoveryCliTest, DownCountsTheWorkersThatItStops) {

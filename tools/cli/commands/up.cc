@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
 #include "runtime/client/admin.h"
+#include "runtime/control/local_address.h"
 #include "services/config/service_settings.h"
 #include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
@@ -29,6 +31,8 @@
 
 namespace lockstep::cli {
 namespace {
+
+constexpr char kController[] = "controller";
 
 struct UpCommand {
   std::string file;
@@ -60,19 +64,44 @@ StatusOr<local::ClusterOptions> LoadOptions(const UpCommand& command) {
   return options;
 }
 
-// The cluster of this name whose controller has ended while workers still run, if there is one.
-// Refuses one that still runs; removes what a dead one left.
-StatusOr<std::optional<ClusterRecord>> FindOrphans(const std::string& name) {
+// What `lockstep status` and errors say of a lost worker, unless the file says something else.
+void SetReplacementHint(local::ClusterOptions& cluster) {
+  std::string& hint = cluster.controller.replacement_hint;
+  if (hint != local::ClusterOptions().controller.replacement_hint) return;
+  hint = "run `lockstep up --name " + cluster.cluster + "` to start it again";
+  if (!cluster.HasOtherHosts()) return;
+  hint +=
+      " if it ran on the controller's host; workers of other hosts come back with a new cluster";
+}
+
+// Refuses to start a cluster that runs; tells what is in the way if a worker of it is lost although
+// its process is there, as of one that is stopped.
+Status AlreadyRuns(const ClusterRecord& record) {
+  std::string lost;
+  const StatusOr<ClusterStatus> status =
+      GetClusterStatus(record.controller, std::chrono::seconds(1));
+  for (size_t rank = 0; status.ok() && rank < status->workers.size(); ++rank) {
+    if (status->workers[rank].state != WorkerState::kLost) continue;
+    lost += "; rank " + std::to_string(rank) + " is lost although its process is there: `kill -9 " +
+            std::to_string(status->workers[rank].pid) + "`, and then this command, start it again";
+  }
+  return AlreadyExists("a cluster \"", record.name, "\" already runs (", record.workers,
+                       " workers, controller pid ", record.processes.front().pid,
+                       "); stop it with `lockstep down ", record.name,
+                       "`, or choose another --name", lost);
+}
+
+// The cluster of this name some of whose processes have ended while others still run, if there is
+// one. Refuses one of which all run; removes what a dead one left.
+StatusOr<std::optional<ClusterRecord>> FindBroken(const std::string& name) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> old, ReadRecord(name));
   if (!old.has_value()) return old;
   if (!old->IsAlive()) {
     LOCKSTEP_RETURN_IF_ERROR(RemoveCluster(*old));
     return std::optional<ClusterRecord>();
   }
-  if (!old->HasController()) return old;
-  return AlreadyExists("a cluster \"", name, "\" already runs (", old->workers,
-                       " workers, controller pid ", old->processes.front().pid,
-                       "); stop it with `lockstep down ", name, "`, or choose another --name");
+  if (!old->HasController() || old->CountAliveWorkers() < old->workers) return old;
+  return AlreadyRuns(*old);
 }
 
 // A directory for sockets and logs that holds nothing else, because `down` removes it.
@@ -102,7 +131,7 @@ StatusOr<ClusterRecord> Record(const local::ClusterOptions& cluster, const std::
   record.controller = processes.address();
   record.directory = directory;
   LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord controller,
-                            RecordProcess("controller", processes.controller_pid()));
+                            RecordProcess(kController, processes.controller_pid()));
   record.processes.push_back(std::move(controller));
   for (pid_t pid : processes.worker_pids()) {
     const local::HostOptions& host = cluster.HostOf(record.workers);
@@ -135,11 +164,36 @@ std::string DescribeHosts(const local::ClusterOptions& cluster) {
   return text;
 }
 
+// Where clients of other hosts connect, if the controller listens for them at all addresses; else
+// empty. `endpoint`: where those of this host do, with the port.
+std::string EndpointElsewhere(const decltype(local::ClusterOptions::controller)& controller,
+                              const std::string& endpoint) {
+  if (!control::IsAnyAddress(control::HostOf(controller.client_endpoint))) return "";
+  const std::string& name = controller.advertise_address;
+  return control::WithHost(endpoint, name.empty() ? ThisHost().name : name);
+}
+
+// "controller (process 17), worker-1 (process 18)"
+std::string DescribeStartedAgain(const std::vector<ProcessRecord>& started) {
+  std::string text;
+  for (const ProcessRecord& process : started) {
+    text += (text.empty() ? "" : ", ") + process.role + " (process " + std::to_string(process.pid) +
+            ")";
+  }
+  return text;
+}
+
+// `started_again`: of a cluster that runs already, else none.
 void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
-              const ClusterRecord& record, bool taken_over, std::chrono::milliseconds duration) {
+              const ClusterRecord& record, const std::vector<ProcessRecord>& started_again,
+              std::chrono::milliseconds duration) {
+  const bool is_repaired = !started_again.empty();
+  const bool taken_over = is_repaired && started_again.front().role == kController;
   if (command.format == OutputFormat::kJson) {
     Json pids = Json::array();
     for (size_t i = 1; i < record.processes.size(); ++i) pids.push_back(record.processes[i].pid);
+    Json roles = Json::array();
+    for (const ProcessRecord& process : started_again) roles.push_back(process.role);
     Json hosts = Json::array();
     for (const auto& [host, ranks] : RanksByHost(cluster)) {
       hosts.push_back({{"host", host}, {"ranks", ranks}});
@@ -153,6 +207,7 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
                       {"worker_pids", pids},
                       {"hosts", hosts},
                       {"taken_over", taken_over},
+                      {"started_again", roles},
                       {"milliseconds", duration.count()}}
                      .dump(2)
               << '\n'
@@ -163,24 +218,27 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
   const auto line = [&](const char* label, const std::string& text) {
     std::cout << style.Paint(text::Tint::kDim, label) << text << '\n';
   };
-  std::cout << style.Paint(text::Tint::kGreen, taken_over ? "taken over" : "ready     ")
-            << (taken_over ? " " : "") << style.Paint(text::Tint::kBold, record.name) << ": "
+  std::cout << style.Paint(text::Tint::kGreen, taken_over    ? "taken over"
+                                               : is_repaired ? "whole again"
+                                                             : "ready     ")
+            << (is_repaired ? " " : "") << style.Paint(text::Tint::kBold, record.name) << ": "
             << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
             << RoundedDuration(duration) << '\n';
   if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
   line("connect   ", record.controller.endpoint);
+  const std::string elsewhere = EndpointElsewhere(cluster.controller, record.controller.endpoint);
+  if (!elsewhere.empty()) line("          ", elsewhere + " from other hosts");
   if (!record.controller.key.empty()) {
     line("          ", "--key " + record.controller.key + " --controller-key " +
                            record.controller.controller_key);
   }
   line("logs      ", record.directory);
   line("look      ", "lockstep status --name " + record.name);
-  if (taken_over) {
-    line("          ", "its controller had ended; it was started again (process " +
-                           std::to_string(record.processes.front().pid) +
-                           ") with the configuration that it had");
+  if (is_repaired) {
+    line("          ", "what had ended was started again, with the configuration that it had: " +
+                           DescribeStartedAgain(started_again));
   }
-  line("stop      ", command.detach || taken_over ? "lockstep down " + record.name : "press ^C");
+  line("stop      ", command.detach || is_repaired ? "lockstep down " + record.name : "press ^C");
   std::cout.flush();
 }
 
@@ -210,7 +268,8 @@ Status RunUntilStopped(const ClusterRecord& record, local::ClusterProcesses& pro
       return RemoveEndedCluster(record);
     }
     if (record.processes.front().IsAlive()) {
-      text::Warn(Message(event));
+      text::Warn(Message(event) + "; `lockstep up --name " + record.name +
+                 "`, in another terminal, starts it again");
     } else {
       ended = event;
     }
@@ -240,33 +299,39 @@ Status Interrupted(StatusOr<std::unique_ptr<local::ClusterProcesses>> processes,
                       ExitCode::kInterrupted);
 }
 
-// The controller of `record` is started again where it was, with its configuration, and so are
-// workers that have ended; those that still run come back to it by themselves.
-StatusOr<ClusterRecord> TakeOver(const UpCommand& command, ClusterRecord record) {
-  const Spinner spinner("taking over " + record.name, CanShowProgress());
-  const Deadline deadline = Deadline::After(
-      std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000)));
-  std::vector<local::ServiceProcess> started;
-  for (size_t i = 0; i < record.processes.size(); ++i) {
-    ProcessRecord& process = record.processes[i];
+// Starts those processes of `record` again that have ended, with the configuration that they had:
+// the controller where it was, so that workers that still run come back to it by themselves. The
+// record has the new ones then, also after an error.
+StatusOr<std::vector<ProcessRecord>> StartEndedProcesses(ClusterRecord& record) {
+  std::vector<ProcessRecord> started;
+  Status status = OkStatus();
+  for (ProcessRecord& process : record.processes) {
     if (process.IsAlive()) continue;
     StatusOr<local::ServiceProcess> again = local::StartAgain(record.directory, process.role);
-    if (!again.ok()) {
-      return Annotate(again.status(), "the cluster \"" + record.name + "\" cannot be taken over");
-    }
-    LOCKSTEP_ASSIGN_OR_RETURN(process, RecordProcess(process.role, again->pid()));
+    status = again.status();
+    if (!status.ok()) break;
+    StatusOr<ProcessRecord> noted = RecordProcess(process.role, again->pid());
+    status = noted.status();
+    if (!status.ok()) break;
+    process = *std::move(noted);
+    started.push_back(process);
     again->child().Release();
   }
-  LOCKSTEP_RETURN_IF_ERROR(WriteRecord(record));
+  status.Update(WriteRecord(record));
+  if (status.ok()) return started;
+  return Annotate(status, "the cluster \"" + record.name + "\" cannot be made whole again");
+}
+
+Status WaitUntilWhole(const ClusterRecord& record, Deadline deadline) {
   constexpr std::chrono::milliseconds kAnswer{200};
   constexpr std::chrono::milliseconds kPause{20};
   while (true) {
     const StatusOr<ClusterStatus> status = GetClusterStatus(record.controller, kAnswer);
-    if (status.ok() && status->IsReady()) return record;
+    if (status.ok() && status->IsReady()) return OkStatus();
     if (deadline.Expired()) {
       return DeadlineExceeded(
-          "the controller of \"", record.name, "\" runs again (process ",
-          record.processes.front().pid, "), but not all workers have come back to it: ",
+          "all processes of \"", record.name, "\" run again (the controller is process ",
+          record.processes.front().pid, "), but not all workers have joined: ",
           status.ok() ? "`lockstep status --name " + record.name + "` shows which"
                       : Message(status.status()),
           "; their logs are in ", record.directory);
@@ -277,19 +342,27 @@ StatusOr<ClusterRecord> TakeOver(const UpCommand& command, ClusterRecord record)
 
 struct Started {
   ClusterRecord record;
-  std::unique_ptr<local::ClusterProcesses> processes;  // null: the cluster was taken over
+  std::vector<ProcessRecord> started_again;            // of a cluster that ran already
+  std::unique_ptr<local::ClusterProcesses> processes;  // null: it ran already
 };
+
+StatusOr<Started> MakeWholeAgain(const UpCommand& command, ClusterRecord record) {
+  const Spinner spinner("starting what has ended of " + record.name, CanShowProgress());
+  const Deadline deadline = Deadline::After(
+      std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000)));
+  Started started;
+  LOCKSTEP_ASSIGN_OR_RETURN(started.started_again, StartEndedProcesses(record));
+  LOCKSTEP_RETURN_IF_ERROR(WaitUntilWhole(record, deadline));
+  started.record = std::move(record);
+  return started;
+}
 
 StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& cluster,
                         InterruptGuard& interrupt) {
   const std::string name = cluster.cluster;
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> orphans, FindOrphans(name));
-  if (orphans.has_value()) {
-    Started taken_over;
-    LOCKSTEP_ASSIGN_OR_RETURN(taken_over.record, TakeOver(command, *orphans));
-    return taken_over;
-  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> broken, FindBroken(name));
+  if (broken.has_value()) return MakeWholeAgain(command, *broken);
   local::ClusterProcessesOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
   options.cluster = cluster;
@@ -317,7 +390,8 @@ StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& c
 }
 
 Status Up(const UpCommand& command) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const local::ClusterOptions cluster, LoadOptions(command));
+  LOCKSTEP_ASSIGN_OR_RETURN(local::ClusterOptions cluster, LoadOptions(command));
+  SetReplacementHint(cluster);
   const Status valid = CheckClusterName(cluster.cluster);
   if (!valid.ok()) return WithExitCode(valid, ExitCode::kUsage);
 
@@ -325,10 +399,10 @@ Status Up(const UpCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   const auto start = std::chrono::steady_clock::now();
   LOCKSTEP_ASSIGN_OR_RETURN(const Started started, Start(command, cluster, interrupt));
-  Announce(command, cluster, started.record, started.processes == nullptr,
+  Announce(command, cluster, started.record, started.started_again,
            std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                  start));
-  // One that was taken over was detached before, and is again.
+  // What was started again is detached, whatever the rest is.
   if (started.processes == nullptr) return OkStatus();
   if (command.detach) {
     started.processes->Release();

@@ -54,6 +54,7 @@ std::string TroubleOf(const ClusterStatus& status) {
     add(std::to_string(CountReady(status)) + " of " +
         text::Plural(status.workers.size(), "worker") + " ready");
   }
+  for (const std::string& held_up : EndedWork(status)) add(held_up);
   std::vector<Rank> stuck;
   for (const WorkerStatus& worker : status.workers) {
     if (worker.stuck) stuck.push_back(worker.rank);

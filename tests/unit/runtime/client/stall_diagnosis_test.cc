@@ -101,6 +101,36 @@ TEST(StallDiagnosisTest, LostAndSilentWorkersAreToldApart) {
   EXPECT_EQ(diagnosis.summary, "rank 3 is lost");
 }
 
+// It holds up new sessions as well, though no rank waits for it in a collective.
+TEST(StallDiagnosisTest, WorkOfASessionThatHasEndedComesFirst) {
+  ClusterStatus status = Idle();
+  status.replacement_hint = "run `lockstep up`";
+  Execute(status.workers[0], WorkerActivity::Kind::kCollective, 18);
+  Execute(status.workers[2], WorkerActivity::Kind::kCommand, 17);
+  status.workers[2].activity.session = SessionId(2);
+  status.workers[2].activity.what = "spin";
+  status.workers[2].host = "box";
+  status.workers[2].pid = 102;
+  status.workers[3].state = WorkerState::kLost;
+  SessionStatus ended;
+  ended.session = SessionId(2);
+  ended.closing = true;
+  status.sessions = {ended};
+  EXPECT_EQ(DiagnoseStall(status).blockers[0].rank, 3) << "it may finish its work";
+  status.sessions[0].aborted = std::chrono::milliseconds(200);
+  EXPECT_EQ(DiagnoseStall(status).blockers[0].rank, 3) << "it may be giving up";
+  status.sessions[0].aborted = std::chrono::seconds(2);
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 2);
+  EXPECT_EQ(diagnosis.blockers[0].kind, Blocker::Kind::kEnded);
+  EXPECT_EQ(diagnosis.summary,
+            "rank 2 still executes spin of session 2, which has ended; it does not give up");
+  EXPECT_EQ(AdviceFor(status, Blocker::Kind::kEnded, {2}),
+            "`kill -9 102` on box ends it; then run `lockstep up`");
+  EXPECT_EQ(AdviceFor(status, Blocker::Kind::kLost, {3}), "run `lockstep up`");
+  EXPECT_EQ(AdviceFor(status, Blocker::Kind::kBusy, {3}), "");
+}
+
 TEST(StallDiagnosisTest, RanksMayWorkTogether) {
   ClusterStatus status = Idle();
   for (WorkerStatus& worker : status.workers)

@@ -99,6 +99,25 @@ TEST(ErrorCodecTest, StatusNamesThePlace) {
   EXPECT_EQ(lockstep::Message(error.ToStatus()), "rank 0: expected 2, got 3");
 }
 
+// It said "[lockstep/failure='session 0, rank -1, command 0, function ']".
+TEST(ErrorCodecTest, PartsThatAreNotKnownAreNotPrinted) {
+  RemoteError error;
+  error.code = StatusCode::kUnavailable;
+  error.message = "busy";
+  EXPECT_EQ(error.ToStatus().ToString(), "UNAVAILABLE: busy");
+  EXPECT_FALSE(RemoteErrorIn(error.ToStatus()).has_value());
+  error.session = SessionId(5);
+  EXPECT_EQ(error.ToStatus().ToString(), "UNAVAILABLE: busy [lockstep/failure='session 5']");
+  error.rank = 0;
+  error.function = "send, to next";
+  EXPECT_EQ(error.ToStatus().ToString(),
+            "UNAVAILABLE: rank 0, send, to next: busy "
+            "[lockstep/failure='session 5, rank 0, function send, to next']");
+  const auto read = RemoteErrorIn(error.ToStatus());
+  ASSERT_TRUE(read.has_value());
+  ExpectEqual(*read, error);
+}
+
 TEST(ErrorCodecTest, NoErrorIsOk) {
   EXPECT_TRUE(RemoteError().ok());
   EXPECT_TRUE(RemoteError().ToStatus().ok());

@@ -68,5 +68,13 @@ TEST(LocalAddressTest, EndpointsKeepTheirPort) {
   EXPECT_EQ(WithHost("tcp://[::]:77", "fd00::1"), "tcp://[fd00::1]:77");
 }
 
+TEST(LocalAddressTest, ClientsOfThisHostUseLoopbackWhereAListenerIsAtAllAddresses) {
+  EXPECT_EQ(FromThisHost("tcp://0.0.0.0:7400"), "tcp://127.0.0.1:7400");
+  EXPECT_EQ(FromThisHost("tcp://*:7400"), "tcp://127.0.0.1:7400");
+  EXPECT_EQ(FromThisHost("tcp://[::]:7400"), "tcp://[::1]:7400");
+  EXPECT_EQ(FromThisHost("tcp://10.0.0.7:7400"), "tcp://10.0.0.7:7400");
+  EXPECT_EQ(FromThisHost("ipc:///run/client.sock"), "ipc:///run/client.sock");
+}
+
 }  // namespace
 }  // namespace lockstep::control

@@ -62,6 +62,42 @@ TEST(ClusterTextTest, ALostWorkerBreaksTheClusterAndSaysWhy) {
   EXPECT_NE(out.str().find("no heartbeat for 2000 ms"), std::string::npos);
 }
 
+TEST(ClusterTextTest, ALostWorkerTellsHowItIsReplaced) {
+  ClusterStatus status = SomeCluster();
+  status.workers[1].state = WorkerState::kLost;
+  status.replacement_hint = "run `lockstep up` for {rank}";
+  std::ostringstream out;
+  PrintCluster(out, text::Style(false), status, "ipc:///x");
+  EXPECT_NE(out.str().find("lost        rank 1: run `lockstep up` for 1\n"), std::string::npos)
+      << out.str();
+}
+
+// It said that the cluster is ready, while all new clients waited.
+TEST(ClusterTextTest, WorkOfASessionThatHasEndedHoldsTheClusterUp) {
+  ClusterStatus status = SomeCluster();
+  status.workers[1] = status.workers[0];
+  status.workers[1].rank = 1;
+  for (WorkerStatus& worker : status.workers) {
+    worker.activity.kind = WorkerActivity::Kind::kCommand;
+    worker.activity.session = SessionId(7);
+    worker.activity.command = 3;
+    worker.activity.what = "spin";
+    worker.activity.since = std::chrono::seconds(90);
+  }
+  EXPECT_EQ(StateCell(status).text, "ready");
+  status.sessions[0].closing = true;
+  status.sessions[0].aborted = std::chrono::seconds(80);
+  std::ostringstream out;
+  PrintCluster(out, text::Style(false), status, "ipc:///x");
+  EXPECT_NE(out.str().find("cluster     demo  held up\n"
+                           "workers     2 of 2 ready\n"
+                           "held up     ranks 0, 1 still execute command 3 (spin) of session 7 for "
+                           "90.0 s, which has ended; `lockstep why` tells what to do\n"),
+            std::string::npos)
+      << out.str();
+  EXPECT_EQ(ClusterToJson(status, "ipc:///x")["held_up"].size(), 1u);
+}
+
 TEST(ClusterTextTest, WorkersThatAreMissingHaveEmptyCells) {
   std::ostringstream out;
   PrintWorkers(out, text::Style(false), SomeCluster().workers);

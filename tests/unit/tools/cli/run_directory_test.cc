@@ -185,5 +185,17 @@ TEST_F(RunDirectoryTest, NamesAreGoodAsFileNames) {
   EXPECT_FALSE(CheckClusterName(std::string(64, 'a')).ok());
 }
 
+// It was made, with what is above it, and nothing said so.
+TEST_F(RunDirectoryTest, ARuntimeDirectoryThatDoesNotExistIsNotMade) {
+  const std::string missing = base_ + "/none";
+  setenv("XDG_RUNTIME_DIR", missing.c_str(), 1);
+  const Status status = MakeDefaultRunDirectory("demo");
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(Message(status)).find("XDG_RUNTIME_DIR is " + missing), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(missing));
+  EXPECT_FALSE(ReadRecord("demo")->has_value())
+      << "there is no cluster, and nothing to complain of";
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -116,6 +116,28 @@ TEST(StallTextTest, LostWorkersTellWhatTheyDidLast) {
       "session 3 \"train\" (box:200) has failed: worker rank 1 is lost\n");
 }
 
+TEST(StallTextTest, WhatToDoIsToldOfWorkOfASessionThatHasEnded) {
+  ClusterStatus status = Stuck();
+  status.replacement_hint = "run `lockstep up`";
+  status.workers[0].activity = WorkerActivity();
+  SessionStatus session;
+  session.session = SessionId(3);
+  session.closing = true;
+  session.aborted = 5s;
+  status.sessions = {session};
+  EXPECT_THAT(Text(status),
+              HasSubstr("rank 1 still executes lockstep.sleep of session 3, which has ended; it "
+                        "does not give up\n"
+                        "\n"
+                        "rank 1 (box:101) still executes command 17 (lockstep.sleep) of session 3 "
+                        "for 12.3 s, which has ended; it does not give up, and holds all sessions "
+                        "up\n"
+                        "  to do    `kill -9 101` on box ends it; then run `lockstep up`\n"));
+  const Json json = DiagnosisToJson(status, DiagnoseStall(status));
+  EXPECT_EQ(json["culprits"][0]["kind"], "ended");
+  EXPECT_EQ(json["culprits"][0]["advice"], "`kill -9 101` on box ends it; then run `lockstep up`");
+}
+
 TEST(StallTextTest, JsonHasAllOfIt) {
   const ClusterStatus status = Stuck();
   const Json json = DiagnosisToJson(status, DiagnoseStall(status));

@@ -60,6 +60,17 @@ TEST_P(ZmqChannelTest, MessagesArriveWholeBothWays) {
   EXPECT_EQ(TextOf(answer[1]), "again");
 }
 
+TEST_P(ZmqChannelTest, WhereAMessageCameFromIsKnown) {
+  EXPECT_EQ(server_->SenderAddress(), "");
+  auto client = Connect();
+  Greet(*client);
+  const std::string us =
+      "process " + std::to_string(getpid()) + " of user " + std::to_string(getuid());
+  EXPECT_EQ(server_->SenderAddress(), GetParam() == "tcp"   ? "127.0.0.1"
+                                      : GetParam() == "ipc" ? us
+                                                            : "");
+}
+
 TEST_P(ZmqChannelTest, NothingToReceiveIsNoInput) {
   auto client = Connect();
   EXPECT_FALSE(client->HasInput());

@@ -238,6 +238,11 @@ extern "C" int __tvm_ffi_allocate_elsewhere(void*, const TVMFFIAny*, int32_t, TV
   return TVMFFIEnvTensorAlloc(&prototype, &tensor);
 }
 
+// Does not ask whether it is aborted.
+extern "C" int __tvm_ffi_stay(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
 // Breaks the convention: lets an exception through.
 extern "C" int __tvm_ffi_escape(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
   throw std::runtime_error("over the wall");

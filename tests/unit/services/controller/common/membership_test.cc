@@ -122,8 +122,8 @@ TEST(MembershipTest, WorkerWithoutACommonVersionIsRefused) {
 
 TEST(MembershipTest, WholeSaysWhoIsMissing) {
   Membership members("c", 3);
-  EXPECT_THAT(Message(members.Whole()), HasSubstr("0 of 3 workers are ready; waiting for rank "
-                                                  "0, 1, 2"));
+  EXPECT_THAT(Message(members.Whole()), HasSubstr("0 of 3 workers are ready; waiting for "
+                                                  "ranks 0-2"));
   ASSERT_TRUE(members.Admit("b", MakeCandidate(1)).ok());
   EXPECT_THAT(Message(members.Whole()), HasSubstr("0, 1 (joining), 2"));
   ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
@@ -193,7 +193,7 @@ TEST(MembershipTest, FreedRankIsAsIfNobodyHadAsked) {
   EXPECT_EQ(members.member(0).state, Membership::State::kMissing);
   EXPECT_EQ(members.member(0).facts.pid, 0);
   EXPECT_THAT(members.PeersAndCandidates(), ElementsAre("b"));
-  EXPECT_THAT(Message(members.Whole()), HasSubstr("waiting for rank 0, 1 (joining)"));
+  EXPECT_THAT(Message(members.Whole()), HasSubstr("waiting for ranks 0, 1 (joining)"));
   EXPECT_EQ(*members.Admit("c", MakeCandidate(-1)), 0);
   members.Free(0, "it left");
   EXPECT_EQ(*members.Admit("a", MakeCandidate(0)), 0) << "the same peer may come again";

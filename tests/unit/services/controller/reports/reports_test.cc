@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/control/message_codec.h"
+#include "runtime/control/value_codec.h"
 #include "services/controller/reports/register_report.h"
 #include "services/controller/reports/status_report.h"
 #include "services/controller/reports/trace_service.h"
@@ -60,6 +61,47 @@ TEST_F(ReportsTest, StatusIsToldAtOnce) {
                   EXPECT_EQ(session.getConsumedBytes(), 0u);
                   EXPECT_EQ(session.getAgeMillis(), 2000u);
                   EXPECT_TRUE(session.hasError());
+                  return OkStatus();
+                }),
+            OkStatus());
+}
+
+TEST_F(ReportsTest, StatusTellsSinceWhenTheWorkOfASessionThatEndsIsAborted) {
+  Close("c", id_, 9, 3000);
+  const auto aborted = [&] {
+    Forget();
+    EXPECT_EQ(FromClient("reader", [](auto message) { message.setStatus(4); }), OkStatus());
+    int64_t millis = 0;
+    EXPECT_EQ(control::DecodeMessage<wire::ControllerMessage>(
+                  parts().outbox.items().back().message[0],
+                  [&](wire::ControllerMessage::Reader reader) {
+                    millis = reader.getClusterStatus().getSessions()[0].getAbortedMillis();
+                    return OkStatus();
+                  }),
+              OkStatus());
+    return millis;
+  };
+  EXPECT_EQ(aborted(), -1) << "it may finish its work";
+  Pass(3s);
+  clock_.now += 2s;
+  EXPECT_EQ(aborted(), 2000);
+}
+
+// A rank showed why its former worker was lost although another waited in its place.
+TEST_F(ReportsTest, OnlyALostWorkerHasAReason) {
+  Lose(0, "killed");
+  Lose(1, "killed");
+  Hello("w2", 1);
+  Forget();
+  ASSERT_EQ(FromClient("reader", [](auto message) { message.setStatus(4); }), OkStatus());
+  ASSERT_EQ(control::DecodeMessage<wire::ControllerMessage>(
+                parts().outbox.items().back().message[0],
+                [&](wire::ControllerMessage::Reader reader) {
+                  auto status = reader.getClusterStatus();
+                  EXPECT_EQ(control::ToString(status.getReplacementHint()),
+                            options_.replacement_hint);
+                  EXPECT_EQ(control::ToString(status.getWorkers()[0].getReason()), "killed");
+                  EXPECT_EQ(control::ToString(status.getWorkers()[1].getReason()), "");
                   return OkStatus();
                 }),
             OkStatus());

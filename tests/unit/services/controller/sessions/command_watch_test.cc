@@ -15,6 +15,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class CommandWatchTest : public PartsFixture {
  protected:
@@ -203,14 +204,30 @@ TEST_F(CommandWatchTest, WhatWasAbortedSaysNothingAboutHowLongAFunctionTakes) {
 
 TEST_F(CommandWatchTest, LateAnswerNamesTheRankThatExecutesSomethingOfItsOwn) {
   liveness_.heard[0].activity.kind = WorkerActivity::Kind::kCollective;
-  const control::RemoteError error = LateError(parts().membership, liveness_, id_, {0, 1});
+  const control::RemoteError error =
+      LateError(parts().membership, liveness_, parts().sessions, id_, {0, 1});
   EXPECT_EQ(error.code, StatusCode::kDeadlineExceeded);
   EXPECT_EQ(error.rank, 1);
   EXPECT_EQ(error.command, 3u);
   EXPECT_EQ(error.function, "slow");
   const control::RemoteError elsewhere =
-      LateError(parts().membership, liveness_, SessionId(9), {1});
+      LateError(parts().membership, liveness_, parts().sessions, SessionId(9), {1});
   EXPECT_EQ(elsewhere.rank, -1) << "another session's command is no place in this one";
+}
+
+// A function that asks for no abort held up all new clients, and no message told what to do.
+TEST_F(CommandWatchTest, LateAnswerTellsHowToEndTheWorkOfASessionThatHasEnded) {
+  const auto late = [&] {
+    return LateError(parts().membership, liveness_, parts().sessions, SessionId(9), {0, 1}).message;
+  };
+  EXPECT_THAT(late(), Not(HasSubstr("has ended")));
+  Close("c", id_, 9, 100);
+  EXPECT_THAT(late(), Not(HasSubstr("has ended"))) << "it may finish its work";
+  Pass(Timers::kInterval);
+  EXPECT_THAT(late(),
+              HasSubstr("no answer in time: rank 1 (node:101) executes command 3 (slow) of session "
+                        "1 for 0.0 s, which has ended, and does not give up (`kill -9 101` on node "
+                        "ends it; then start lockstep-worker again with rank=1); rank 0"));
 }
 
 }  // namespace

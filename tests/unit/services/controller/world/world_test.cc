@@ -44,8 +44,10 @@ TEST_F(WorldTest, LossFailsAllSessionsAndBreaksTheWorld) {
   Lose(1, "killed");
   EXPECT_THAT(liveness_.broken, ElementsAre(kIncarnation));
   EXPECT_THAT(ToClient("c"),
-              ElementsAre("failed 1.0 UNAVAILABLE rank 1: worker rank 1 (node:101) is lost: killed",
-                          "answer 9 UNAVAILABLE rank 1: worker rank 1 (node:101) is lost: killed",
+              ElementsAre("failed 1.0 UNAVAILABLE rank 1: worker rank 1 (node:101) is lost: killed"
+                          "; start lockstep-worker again with rank=1",
+                          "answer 9 UNAVAILABLE rank 1: worker rank 1 (node:101) is lost: killed"
+                          "; start lockstep-worker again with rank=1",
                           "credit 0"));
   EXPECT_THAT(ToClient("d"), ElementsAre(StartsWith("failed 2.0 UNAVAILABLE"), "credit 0"));
   EXPECT_THAT(Aborts(), ElementsAre(StartsWith("1.0 from 0"), StartsWith("2.0 from 0")));
@@ -262,7 +264,8 @@ TEST_F(WorldTest, ClientThatWaitsForWorkersForTooLongIsToldWhatIsMissing) {
   Await(9, 1000);
   Pass(1100ms);
   EXPECT_THAT(ToClient("c"),
-              ElementsAre(AllOf(StartsWith("answer 9 UNAVAILABLE"), HasSubstr("is lost: killed"))));
+              ElementsAre(AllOf(StartsWith("answer 9 UNAVAILABLE"),
+                                HasSubstr("is lost: killed; start lockstep-worker again"))));
 }
 
 TEST_F(WorldTest, WorkerThatHasJustBeenKilledIsNotReady) {

@@ -76,7 +76,8 @@ TEST_F(TransformerModuleTest, WrongArgumentsAreRefused) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
     return Message(status);
   };
-  EXPECT_THAT(refused("gelu", {int64_t{3}}), HasSubstr("argument 1 (x) must be a tensor, not an int"));
+  EXPECT_THAT(refused("gelu", {int64_t{3}}),
+              HasSubstr("argument 1 (x) must be a tensor, not an int"));
   EXPECT_THAT(refused("layer_norm", {Normal({2, 4}), Normal({4}), Normal({5})}),
               HasSubstr("argument 3 (bias) has the wrong shape: expected [4], got [5]"));
   EXPECT_THAT(refused("attention", {Normal({6, 12}), int64_t{4}, int64_t{4}}),

@@ -38,7 +38,7 @@ bool IsOfTheLanguage(std::string_view symbol) {
     symbol.remove_prefix(1);
   }
   // "St" is std::, "Sa" and others are templates of it.
-  return symbol.starts_with("S") || symbol.starts_with("9__gnu_cxx");
+  return symbol.starts_with('S') || symbol.starts_with("9__gnu_cxx");
 }
 
 // True for what is read-only once the library is relocated.

@@ -123,7 +123,7 @@ control::RemoteError LateError(const Membership& membership, const Liveness& liv
     if (EndedSessionOf(sessions, activity) != nullptr) {
       // The cause comes first: others may only be waiting for it.
       what += ", which has ended, and does not give up (" + membership.Ending(rank) + ")";
-      text = what + (text.empty() ? "" : "; ") + text;
+      text.insert(0, text.empty() ? what : what + "; ");
       continue;
     }
     text += (text.empty() ? "" : "; ") + what;

@@ -22,6 +22,33 @@ bool Mentions(const std::string& frame, std::string_view what) {
   return frame.find(what) != std::string::npos;
 }
 
+// What a frame's function is called, without its result, parameters and template arguments.
+std::string FunctionOf(const std::string& frame) {
+  constexpr std::string_view kIn = ", in ";
+  const size_t in = frame.find(kIn);
+  if (in == std::string::npos) return "";
+  std::string name;
+  int depth = 0;
+  for (const char c : frame.substr(in + kIn.size())) {
+    if (c == '<') ++depth;
+    if (depth == 0) {
+      if (c == '(') break;
+      if (c == ' ') {
+        name.clear();
+      } else {
+        name += c;
+      }
+    }
+    if (c == '>') --depth;
+  }
+  return name;
+}
+
+// Optimised code has none of them: they are inline.
+bool IsOfTheKit(const std::string& frame) {
+  return Mentions(frame, "runtime/module/kit/") || FunctionOf(frame).starts_with("lockstep::ffi::");
+}
+
 }  // namespace
 
 std::string OwnFrames(const std::string& stack, const std::string& here) {
@@ -41,9 +68,7 @@ std::string OwnFrames(const std::string& stack, const std::string& here) {
     return Mentions(frame, ", in TVMFFIEnvTensorAlloc");
   });
   if (allocation != frames.end()) frames.erase(frames.begin(), allocation + 1);
-  std::erase_if(frames, [](const std::string& frame) {
-    return Mentions(frame, "runtime/module/kit/") || Mentions(frame, "lockstep::ffi::RunBody<");
-  });
+  std::erase_if(frames, IsOfTheKit);
   if (frames.size() == all) return stack;
   std::string text;
   for (const std::string& frame : frames) text += frame + "\n";

@@ -370,9 +370,11 @@ TEST_F(ModuleTest, StacksHaveTheFramesOfTheModuleAlone) {
   EXPECT_EQ(std::count(stack.begin(), stack.end(), '\n'), 1) << stack;
   const Tensor x = NewTensor<double>({2 << 20, 2}, {1});
   const std::string full = Backtrace(Call("scale", {x, 1.0, false}).status());
-  EXPECT_EQ(full.find(", in TVMFFI"), std::string::npos) << full;
+  EXPECT_EQ(full.find(", in TVMFFIEnv"), std::string::npos) << full;
   EXPECT_EQ(full.find("lockstep::module"), std::string::npos) << full;
-  EXPECT_EQ(full.find("lockstep::ffi::R"), std::string::npos) << full << "as the kit's are";
+  EXPECT_EQ(full.find("in TVMFFIObject* lockstep::ffi::"), std::string::npos)
+      << "as the kit's are: " << full;
+  EXPECT_EQ(full.find("lockstep::ffi::RunBody"), std::string::npos) << full;
 }
 
 TEST_F(ModuleTest, BrokenConventionIsAnErrorNotACrash) {

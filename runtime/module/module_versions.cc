@@ -2,12 +2,15 @@
 
 #include <dlfcn.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <deque>
+#include <fstream>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -27,6 +30,7 @@ struct Version {
   std::string file;
   OpenedLibrary library;
   struct stat facts = {};
+  uint64_t content = 0;  // a hash
   // What it has registered for the whole process: "function \"a.b\"", "type \"c.D\"".
   std::vector<std::string> registered;
 
@@ -39,6 +43,19 @@ struct Version {
            facts.st_mtim.tv_nsec == now.st_mtim.tv_nsec;
   }
 };
+
+StatusOr<uint64_t> HashOf(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::vector<char> some(size_t{1} << 20);
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  while (in.read(some.data(), static_cast<std::streamsize>(some.size())) || in.gcount() > 0) {
+    XXH3_64bits_update(state.get(), some.data(), static_cast<size_t>(in.gcount()));
+  }
+  if (!in.eof()) return FileError("the module", file, errno);
+  return XXH3_64bits_digest(state.get());
+}
 
 StatusOr<struct stat> Look(const std::string& file) {
   struct stat facts = {};
@@ -72,8 +89,15 @@ class Versions {
     LOCKSTEP_ASSIGN_OR_RETURN(const struct stat facts, Look(file));
     size_t replaced = 0;
     for (const Version& version : versions_) {
-      if (version.IsFile(facts)) return OpenAgain(version, file, facts);
+      if (version.IsFile(facts) && version.IsUnchanged(facts)) return version.library;
       replaced += version.file == file ? 1 : 0;
+    }
+    // Looks like another file. A container's file system may only have given it another number, and
+    // many a deployment puts the same bytes there anew.
+    LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t content, HashOf(file));
+    for (const Version& version : versions_) {
+      if (version.file == file && version.content == content) return version.library;
+      if (version.IsFile(facts)) return WrittenTo(file);
     }
     if (replaced > 0) {
       const std::vector<std::string> shared_data = SharedData(file);
@@ -82,22 +106,20 @@ class Versions {
         LOCKSTEP_RETURN_IF_ERROR(CheckBeside(version, file, shared_data));
       }
     }
-    return OpenNew(file, replaced, facts);
+    return OpenNew(file, replaced, facts, content);
   }
 
  private:
-  static StatusOr<OpenedLibrary> OpenAgain(const Version& version, const std::string& file,
-                                           const struct stat& facts) {
-    if (version.IsUnchanged(facts)) return version.library;
+  static Status WrittenTo(const std::string& file) {
     return FailedPrecondition(
-        "module ", file, " was written to (or touched) since this worker has loaded it, so what ",
+        "module ", file, " was written to since this worker has loaded it, so what ",
         "its functions do now is undefined: ", kRestart,
         "; replace a module by `mv` or `install`, which make a new file, never by `cp`");
   }
 
   StatusOr<OpenedLibrary> OpenNew(const std::string& file, size_t replaced,
-                                  const struct stat& facts) {
-    Version version{file, {nullptr, SpellingOf(file, replaced)}, facts, {}};
+                                  const struct stat& facts, uint64_t content) {
+    Version version{file, {nullptr, SpellingOf(file, replaced)}, facts, content, {}};
     LOCKSTEP_ASSIGN_OR_RETURN(const std::set<std::string> before, GlobalRegistrations());
     // Undefined symbols are found now, with a message, and not in the middle of a call.
     version.library.handle =

@@ -20,7 +20,7 @@ struct OpenedLibrary {
 
 // Opens the library `file`, an absolute path, for good.
 //
-// A file that was replaced (it is another inode now) is loaded beside the versions of it that are
+// A file that was replaced (another inode has other content) is loaded beside the versions of it that are
 // loaded. kFailedPrecondition, with what to do, where that would not be safe: a loaded version has
 // registered functions or types with tvm-ffi for the whole process, or shares variables with the
 // new one (shared_data.h); or the loaded file itself was written to: its code may be anything now.

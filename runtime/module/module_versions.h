@@ -20,11 +20,11 @@ struct OpenedLibrary {
 
 // Opens the library `file`, an absolute path, for good.
 //
-// A file that was replaced (another inode has other content) is loaded beside the versions of it that are
-// loaded. kFailedPrecondition, with what to do, where that would not be safe: a loaded version has
-// registered functions or types with tvm-ffi for the whole process, or shares variables with the
-// new one (shared_data.h); or the loaded file itself was written to: its code may be anything now.
-// kInvalidArgument: the dynamic linker's reason.
+// A file that was replaced (another inode has other content) is loaded beside the versions of it
+// that are loaded. kFailedPrecondition, with what to do, where that would not be safe: a loaded
+// version has registered functions or types with tvm-ffi for the whole process, or shares variables
+// with the new one (shared_data.h); or the loaded file itself was written to: its code may be
+// anything now. kInvalidArgument: the dynamic linker's reason.
 //
 // Threads: safe. One set of libraries for the process, as the dynamic linker has.
 StatusOr<OpenedLibrary> OpenLibrary(const std::string& file);

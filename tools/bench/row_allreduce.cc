@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "services/local/child_process.h"
 #include "tools/bench/open_mpi.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -39,8 +39,7 @@ struct SizeLines {
 };
 
 SizeLines AddLines(Report& report, int ranks, size_t size_bytes) {
-  const std::string what =
-      std::to_string(ranks) + " ranks, " + text::FormatBytes(size_bytes) + " f32";
+  const std::string what = std::to_string(ranks) + " ranks, " + RoundedSize(size_bytes) + " f32";
   Line& operation = report.Add({.row = "allreduce",
                                 .what = what,
                                 .unit = "us",
@@ -140,7 +139,7 @@ Status MeasureHosts(const Settings& settings, Report& report) {
   std::vector<SizeLine> lines;
   std::vector<std::string> arguments = {settings.quick ? "0.1" : "0.2"};
   for (const size_t size : sizes) {
-    const std::string what = "2 hosts x 2 ranks, " + text::FormatBytes(size) + " f32";
+    const std::string what = "2 hosts x 2 ranks, " + RoundedSize(size) + " f32";
     Line& beside_gloo = report.Add({.row = "hosts",
                                     .what = what,
                                     .unit = "us",

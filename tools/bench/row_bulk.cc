@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/report.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -95,7 +95,7 @@ Status MeasureRates(const Settings& settings, Session& session, Report& report) 
   for (const size_t size_bytes : sizes) {
     const auto add = [&](const char* what) -> Line& {
       return report.Add({.row = "bulk",
-                         .what = what + (", " + text::FormatBytes(size_bytes)),
+                         .what = what + (", " + RoundedSize(size_bytes)),
                          .unit = "GB/s",
                          .better = Better::kMore,
                          .goal = Goal::RatioAtLeast(kBulkGoal)});

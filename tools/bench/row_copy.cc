@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "runtime/base/shared_segment.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/report.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/text/format.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -120,7 +120,7 @@ StatusOr<double> Rate(std::vector<float>& source, Copy&& copy) {
 Status MeasureSize(const Settings& settings, Session& session, const DRef& nop, size_t size_bytes,
                    Report& report) {
   Line& line = report.Add({.row = "copy",
-                           .what = "CopyToWorker0, " + text::FormatBytes(size_bytes),
+                           .what = "CopyToWorker0, " + RoundedSize(size_bytes),
                            .unit = "GB/s",
                            .better = Better::kMore,
                            .goal = Goal::RatioAtLeast(kCopyGoal)});

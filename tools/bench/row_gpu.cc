@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/quantity.h"
 #include "runtime/collective/nccl/nccl.h"
 #include "runtime/cuda/await.h"
 #include "runtime/cuda/device_allocator.h"
@@ -17,7 +18,6 @@
 #include "tools/bench/report.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/settings.h"
-#include "tools/text/format.h"
 
 namespace lockstep::bench {
 namespace {
@@ -142,7 +142,7 @@ Status MeasureCopies(const Settings& settings, Report& report) {
   };
   for (const Direction& direction : directions) {
     Line& line = report.Add({.row = "gpu",
-                             .what = direction.what + ", " + text::FormatBytes(size_bytes),
+                             .what = direction.what + ", " + RoundedSize(size_bytes),
                              .unit = "GB/s",
                              .better = Better::kMore,
                              .goal = Goal::RatioAtLeast(kGpuCopyGoal),
@@ -175,14 +175,14 @@ Status MeasureCollectives(const Settings& settings, int gpus, Report& report) {
     plain.ours.push_back(round.nccl_post);
   }
   for (size_t i = 0; i < rounds.front().bandwidths.size(); ++i) {
-    Line& line = report.Add({.row = "gpu",
-                             .what = "allreduce, " +
-                                     text::FormatBytes(rounds.front().bandwidths[i].size_bytes) +
-                                     ", " + ranks,
-                             .unit = "GB/s",
-                             .better = Better::kMore,
-                             .goal = Goal::RatioAtLeast(kGpuCopyGoal),
-                             .note = "bus bandwidth"});
+    Line& line =
+        report.Add({.row = "gpu",
+                    .what = "allreduce, " + RoundedSize(rounds.front().bandwidths[i].size_bytes) +
+                            ", " + ranks,
+                    .unit = "GB/s",
+                    .better = Better::kMore,
+                    .goal = Goal::RatioAtLeast(kGpuCopyGoal),
+                    .note = "bus bandwidth"});
     for (const GpuCollectives& round : rounds) {
       line.ours.push_back(round.bandwidths[i].ours);
       line.Rival("ncclAllReduce").values.push_back(round.bandwidths[i].nccl);

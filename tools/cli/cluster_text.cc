@@ -230,8 +230,8 @@ void PrintSessions(std::ostream& out, const text::Style& style,
                   session.host + ":" + std::to_string(session.pid),
                   {state == "open" ? "" : state, TintOf(session)},
                   std::to_string(session.num_groups),
-                  text::FormatBytes(session.sent_bytes),
-                  text::FormatBytes(UnderWay(session)),
+                  RoundedSize(session.sent_bytes),
+                  RoundedSize(UnderWay(session)),
                   {session.error, text::Tint::kRed}});
   }
   table.Print(out, style);
@@ -325,10 +325,10 @@ void PrintSessionDetails(std::ostream& out, const text::Style& style,
                   std::to_string(session.generation),
                   std::to_string(session.num_groups),
                   text::FormatCount(session.commands),
-                  text::FormatBytes(session.sent_bytes),
-                  text::FormatBytes(UnderWay(session)),
+                  RoundedSize(session.sent_bytes),
+                  RoundedSize(UnderWay(session)),
                   RegistersOf(holding),
-                  holding.ranks == 0 ? "" : text::FormatBytes(holding.bytes)});
+                  holding.ranks == 0 ? "" : RoundedSize(holding.bytes)});
   }
   table.Print(out, style);
   for (const SessionStatus& session : sessions) {

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <limits>
 
+#include "runtime/base/quantity.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/version.h"
 #include "runtime/control/keys/allow_list.h"
@@ -56,7 +57,7 @@ constexpr uint64_t kFilesPerWorker = 256;
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
 std::string BytesOrAll(uint64_t bytes) {
-  return bytes >= kUnlimited / 2 ? "unlimited" : text::FormatBytes(bytes);
+  return bytes >= kUnlimited / 2 ? "unlimited" : RoundedSize(bytes);
 }
 
 uint64_t Limit(rlim_t limit) { return limit == RLIM_INFINITY ? kUnlimited : limit; }
@@ -130,9 +131,8 @@ Finding CheckSharedMemory(const std::string& path, uint64_t wanted_bytes) {
   }
   const uint64_t size = facts.f_blocks * facts.f_frsize;
   const uint64_t free = facts.f_bavail * facts.f_frsize;
-  const std::string fact = path + " has " + text::FormatBytes(size) + ", " +
-                           text::FormatBytes(free) + " of it free; workers here may take " +
-                           text::FormatBytes(wanted_bytes);
+  const std::string fact = path + " has " + RoundedSize(size) + ", " + RoundedSize(free) +
+                           " of it free; workers here may take " + RoundedSize(wanted_bytes);
   const std::string remedy = "mount -o remount,size=SIZE " + path +
                              " (containers: --shm-size), or a smaller worker.arena_bytes";
   // What docker gives unless told otherwise is too little for anything.
@@ -203,10 +203,10 @@ Finding CheckMemoryLimit(const std::string& root, uint64_t wanted_bytes) {
     // "max", or a number that no machine has, means that there is none.
     if (!(in >> bytes) || bytes > (uint64_t{1} << 60)) continue;
     const std::string fact =
-        "this control group may take " + text::FormatBytes(bytes) + ", shared memory included";
+        "this control group may take " + RoundedSize(bytes) + ", shared memory included";
     if (bytes >= wanted_bytes) return {"memory limit", Verdict::kGood, fact, ""};
     return {"memory limit", Verdict::kDoubtful,
-            fact + "; workers here may take " + text::FormatBytes(wanted_bytes),
+            fact + "; workers here may take " + RoundedSize(wanted_bytes),
             "a larger limit (--memory of docker, resources.limits of Kubernetes), or a smaller "
             "worker.arena_bytes"};
   }

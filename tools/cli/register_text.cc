@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
@@ -59,7 +60,7 @@ std::string RanksText(const std::vector<Rank>& ranks, size_t asked) {
 }
 
 std::string AmountText(const SessionHoldings& session) {
-  return text::Plural(session.registers, "register") + ", " + text::FormatBytes(session.bytes);
+  return text::Plural(session.registers, "register") + ", " + RoundedSize(session.bytes);
 }
 
 // "session 3: 5 registers, 64 KiB on all ranks", or a part for each amount.
@@ -106,7 +107,7 @@ void PrintGroup(std::ostream& out, const text::Style& style, SessionId id, const
            held.dtype,
            ShapeText(held),
            held.device,
-           held.bytes == 0 ? "" : text::FormatBytes(held.bytes),
+           held.bytes == 0 ? "" : RoundedSize(held.bytes),
            {RanksText(line.ranks, asked), differs ? text::Tint::kYellow : text::Tint::kPlain},
            held.detail});
     }

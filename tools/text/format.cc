@@ -3,12 +3,9 @@
 #include <cstddef>
 #include <sstream>
 
-#include "runtime/base/quantity.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::text {
-
-std::string FormatBytes(uint64_t bytes) { return RoundedSize(bytes); }
 
 std::string FormatCount(uint64_t count) {
   std::string digits = std::to_string(count);

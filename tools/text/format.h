@@ -1,4 +1,4 @@
-// Numbers as people read them; durations are in runtime/base/quantity.h.
+// Numbers as people read them; durations and sizes are in runtime/base/quantity.h.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,6 @@
 
 namespace lockstep::text {
 
-// "812 B", "1.5 KiB", "16 GiB"
-std::string FormatBytes(uint64_t bytes);
 // "12,345,678"
 std::string FormatCount(uint64_t count);
 // "1 worker", "4 workers"

@@ -31,7 +31,7 @@ std::string Rate(double per_second) {
   return text;
 }
 
-std::string ByteRate(double per_second) { return text::FormatBytes(Whole(per_second)) + "/s"; }
+std::string ByteRate(double per_second) { return RoundedSize(Whole(per_second)) + "/s"; }
 
 std::string Percent(double share) {
   return std::to_string(static_cast<int>(std::lround(share * 100))) + "%";
@@ -141,7 +141,7 @@ text::FittedTable Workers(const TopView& view) {
          rate(Rate(rates.commands)),
          is_ready ? text::FormatCount(rates.waiting_batches) : "",
          is_ready ? text::FormatCount(worker.activity.registers) : "",
-         is_ready ? text::FormatBytes(worker.activity.tensor_bytes) : "",
+         is_ready ? RoundedSize(worker.activity.tensor_bytes) : "",
          rate(Rate(rates.collectives)),
          rate(ByteRate(rates.bus_bytes)),
          rate(Percent(rates.collective_share)),
@@ -179,7 +179,7 @@ text::FittedTable Sessions(const TopView& view) {
                   RoundedDuration(session.age),
                   has_rates ? Rate(rates.commands) : "",
                   has_rates ? ByteRate(rates.sent_bytes) : "",
-                  text::FormatBytes(UnderWay(session)),
+                  RoundedSize(UnderWay(session)),
                   {session.error, text::Tint::kRed}});
   }
   return table;

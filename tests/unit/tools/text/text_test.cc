@@ -67,13 +67,6 @@ TEST(StyleTest, PipesAreNotColoured) {
   close(ends[1]);
 }
 
-TEST(FormatTest, Bytes) {
-  EXPECT_EQ(FormatBytes(0), "0 B");
-  EXPECT_EQ(FormatBytes(1023), "1023 B");
-  EXPECT_EQ(FormatBytes(1536), "1.5 KiB");
-  EXPECT_EQ(FormatBytes(uint64_t{16} << 30), "16 GiB");
-}
-
 TEST(FormatTest, CountsAndPlurals) {
   EXPECT_EQ(FormatCount(999), "999");
   EXPECT_EQ(FormatCount(12'345'678), "12,345,678");

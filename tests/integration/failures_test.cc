@@ -1,5 +1,7 @@
 // The first cause wins, quickly, and costs other sessions nothing.
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -149,13 +151,25 @@ TEST_P(FailuresTest, ARankThatIsBehindFailsEarlier) {
 // vain is known only when the client has reset the session long since.
 TEST_P(FailuresTest, AFailureThatIsOlderThanTheResetStillWakesWhoWaits) {
   const DRef tensor = FullOfRank({4});
-  Stall(*session_, 0.5, 1);
+  const std::string file = ::testing::TempDir() + "rank_1_is_behind";
+  std::ofstream(file).close();
+  const DRef stall = Unwrap(
+      session_->GetFunction(Unwrap(session_->LoadModule("test_module.so")), "stall_while_exists"));
+  const DRef name = Unwrap(session_->Call(Function("lockstep.identity"), ""));
+  EXPECT_OK(session_->DebugSet(name, 1, Value(file)));
   const auto begin = Deadline::Clock::now();
+  (void)Unwrap(session_->Call(stall, name));
   (void)Unwrap(session_->Call(Function("lockstep.fail"), "behind", 1));
   (void)session_->AllReduce(tensor, Reduction::kSum, {.team = {0, 1}});
   FailOnRankTwo(*session_);
   ExpectFirstCause(session_->SyncAll());
-  ASSERT_EQ(session_->Reset(), OkStatus());
+  std::thread release([&file] {
+    std::this_thread::sleep_for(300ms);  // the reset waits by then
+    std::filesystem::remove(file);
+  });
+  const Status reset = session_->Reset();
+  release.join();
+  ASSERT_EQ(reset, OkStatus());
   ExpectWorks(*session_);
   EXPECT_LT(Deadline::Clock::now() - begin, kQuick);
 }

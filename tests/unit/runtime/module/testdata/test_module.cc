@@ -1,5 +1,6 @@
 // One function for each thing that module_test wants to see cross the C ABI.
 #include <chrono>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -66,6 +67,13 @@ LOCKSTEP_FFI_EXPORT(change_and_throw, args, result) {
 // A function that nothing can end.
 LOCKSTEP_FFI_EXPORT(stall, args, result) {
   std::this_thread::sleep_for(std::chrono::duration<double>(args.Float(0, "seconds")));
+}
+// The same until the file is removed; none for an empty path.
+LOCKSTEP_FFI_EXPORT(stall_while_exists, args, result) {
+  const std::string file(args.Text(0, "file"));
+  while (!file.empty() && std::filesystem::exists(file)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 LOCKSTEP_FFI_EXPORT(throw_std, args, result) { throw std::runtime_error("out of luck"); }

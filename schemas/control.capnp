@@ -35,7 +35,7 @@ enum CollectiveKind {
 }
 
 enum ReduceOp {
-  # The order is that of lockstep::collective::ReduceOp.
+  # The order is that of lockstep::Reduction.
   sum @0;
   prod @1;
   min @2;

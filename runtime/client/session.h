@@ -33,6 +33,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/operations.h"
+#include "runtime/base/reduction.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
@@ -87,9 +88,6 @@ struct SessionOptions {
   // that are threads of this process print for themselves.
   OutputCallback on_output;
 };
-
-// The reductions of AllReduce, Reduce and ReduceScatter.
-enum class Reduction : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4 };
 
 // Where a collective takes place and where its result goes.
 struct CollectiveOptions {

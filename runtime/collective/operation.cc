@@ -1,7 +1,5 @@
 #include "runtime/collective/operation.h"
 
-#include <string>
-
 #include "runtime/base/operations.h"
 
 namespace lockstep::collective {
@@ -21,25 +19,11 @@ constexpr std::string_view kKindNames[kKindCount] = {FactsOf(OperationKind::kBar
                                                      "receive",
                                                      "send and receive"};
 
-constexpr std::string_view kNames[kReduceOpCount] = {"sum", "prod", "min", "max", "avg"};
-
 }  // namespace
 
 std::string_view Name(Kind kind) {
   const auto i = static_cast<size_t>(kind);
   return i < kKindCount ? kKindNames[i] : "an unknown operation";
-}
-
-std::string_view Name(ReduceOp op) { return kNames[static_cast<size_t>(op)]; }
-
-StatusOr<ReduceOp> ParseReduceOp(std::string_view name) {
-  std::string known;
-  for (int i = 0; i < kReduceOpCount; ++i) {
-    if (name == kNames[i]) return static_cast<ReduceOp>(i);
-    known += i == 0 ? "" : ", ";
-    known += kNames[i];
-  }
-  return InvalidArgument("unknown reduction \"", name, "\"; the reductions are ", known);
 }
 
 }  // namespace lockstep::collective

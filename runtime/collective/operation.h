@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <ostream>
 #include <string_view>
 
 #include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/reduction.h"
 #include "runtime/base/status.h"
 
 namespace lockstep::collective {
@@ -41,14 +41,8 @@ constexpr bool Reduces(Kind kind) {
   return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
 }
 
-// The numeric values are part of the wire format (schemas/control.capnp).
-enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4 };
-inline constexpr int kReduceOpCount = 5;
-
-// "sum", "prod", "min", "max", "avg"
-std::string_view Name(ReduceOp op);
-StatusOr<ReduceOp> ParseReduceOp(std::string_view name);
-inline std::ostream& operator<<(std::ostream& out, ReduceOp op) { return out << Name(op); }
+using ReduceOp = Reduction;
+inline constexpr int kReduceOpCount = kReductionCount;
 
 // Elements per rank of the group, in rank order.
 using Counts = absl::Span<const int64_t>;

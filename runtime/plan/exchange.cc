@@ -1,0 +1,228 @@
+#include "runtime/plan/exchange.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace lockstep::plan {
+namespace {
+
+// A tile, and the ranks that hold it.
+struct HeldTile {
+  Box box;
+  int layer = 0;
+  std::vector<Rank> ranks;
+};
+
+std::vector<HeldTile> TilesOf(const Layout& layout) {
+  std::map<std::pair<int, int>, HeldTile> tiles;
+  for (int index = 0; index < layout.mesh().size(); ++index) {
+    const int layer = layout.LayerAt(index);
+    HeldTile& tile = tiles[{layer, layout.TileNumberAt(index)}];
+    if (tile.ranks.empty()) tile = {layout.TileAt(index), layer, {}};
+    tile.ranks.push_back(layout.mesh().RankAt(index));
+  }
+  std::vector<HeldTile> result;
+  for (auto& [key, tile] : tiles) {
+    if (tile.box.IsEmpty()) continue;
+    std::sort(tile.ranks.begin(), tile.ranks.end());
+    result.push_back(std::move(tile));
+  }
+  return result;
+}
+
+std::map<int, std::vector<Rank>> ByNode(const std::vector<Rank>& ranks, const Topology& topology) {
+  std::map<int, std::vector<Rank>> nodes;
+  for (Rank rank : ranks) nodes[topology.NodeOf(rank)].push_back(rank);
+  return nodes;
+}
+
+// Elements of a flow that one of its holders sends.
+struct Share {
+  Rank holder = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// Divides the flows of one tile among its holders: `loads[i]` elements for holder i, one after the
+// other over the flows' elements.
+void Divide(const std::vector<Flow>& flows, const std::vector<int>& which,
+            const std::vector<Rank>& holders, const std::vector<int64_t>& loads,
+            std::vector<std::vector<Share>>& shares) {
+  size_t holder = 0;
+  int64_t left = loads.empty() ? 0 : loads[0];
+  for (int flow : which) {
+    const int64_t count = flows[static_cast<size_t>(flow)].box.NumElements();
+    for (int64_t at = 0; at < count;) {
+      while (left == 0) left = loads[++holder];
+      const int64_t some = std::min(left, count - at);
+      shares[static_cast<size_t>(flow)].push_back({holders[holder], at, some});
+      at += some;
+      left -= some;
+    }
+  }
+}
+
+// How many of `total` elements each holder gets on top of its load, so that the highest load is as
+// low as it can be.
+std::vector<int64_t> Level(const std::vector<int64_t>& loads, int64_t total) {
+  std::vector<int64_t> sorted = loads;
+  std::sort(sorted.begin(), sorted.end());
+  // The holders [0, some) are filled up to one level.
+  size_t some = 1;
+  int64_t room = 0;  // until they are all at the next one's load
+  while (some < sorted.size() &&
+         room + static_cast<int64_t>(some) * (sorted[some] - sorted[some - 1]) <= total) {
+    room += static_cast<int64_t>(some) * (sorted[some] - sorted[some - 1]);
+    ++some;
+  }
+  const auto count = static_cast<int64_t>(some);
+  const int64_t level = sorted[some - 1] + (total - room) / count;
+  int64_t rest = (total - room) % count;
+  std::vector<int64_t> more;
+  for (int64_t load : loads) {
+    const bool is_filled = load <= sorted[some - 1];
+    int64_t add = is_filled ? level - load : 0;
+    if (is_filled && rest > 0) {
+      ++add;
+      --rest;
+    }
+    more.push_back(add);
+  }
+  return more;
+}
+
+class Planner {
+ public:
+  Planner(const Layout& from, const Layout& to, const Topology& topology, Spread spread)
+      : from_(TilesOf(from)), to_(TilesOf(to)), topology_(topology), spread_(spread) {}
+
+  Exchange Run() {
+    for (const HeldTile& tile : from_) PlanTile(tile);
+    Exchange exchange{std::move(flows_), {}};
+    for (std::vector<Piece>& round : rounds_) {
+      if (!round.empty()) exchange.rounds.push_back(std::move(round));
+    }
+    return exchange;
+  }
+
+ private:
+  // What ranks of one node lack, and hold on it; what others lack comes from all holders.
+  struct TileFlows {
+    std::map<int, std::vector<int>> local;  // by node
+    std::vector<int> remote;
+  };
+
+  int AddFlow(Flow flow) {
+    flows_.push_back(std::move(flow));
+    return static_cast<int>(flows_.size()) - 1;
+  }
+
+  void PlanTile(const HeldTile& tile) {
+    const std::map<int, std::vector<Rank>> holders = ByNode(tile.ranks, topology_);
+    TileFlows mine;
+    for (const HeldTile& target : to_) {
+      if (target.layer != tile.layer) continue;
+      const Box box = Intersection(tile.box, target.box);
+      if (box.IsEmpty()) continue;
+      std::vector<Rank> needers;
+      std::set_difference(target.ranks.begin(), target.ranks.end(), tile.ranks.begin(),
+                          tile.ranks.end(), std::back_inserter(needers));
+      std::vector<Rank> far;
+      for (auto& [node, ranks] : ByNode(needers, topology_)) {
+        const auto at = holders.find(node);
+        if (at == holders.end()) {
+          far.insert(far.end(), ranks.begin(), ranks.end());
+        } else {
+          mine.local[node].push_back(AddFlow({box, at->second, ranks}));
+        }
+      }
+      if (far.empty()) continue;
+      std::sort(far.begin(), far.end());
+      mine.remote.push_back(AddFlow({box, tile.ranks, far}));
+    }
+    ShareOut(tile, holders, mine);
+  }
+
+  int64_t ElementsOf(const std::vector<int>& flows) const {
+    int64_t count = 0;
+    for (int flow : flows) count += flows_[static_cast<size_t>(flow)].box.NumElements();
+    return count;
+  }
+
+  void ShareOut(const HeldTile& tile, const std::map<int, std::vector<Rank>>& holders,
+                const TileFlows& mine) {
+    std::vector<std::vector<Share>> shares(flows_.size());
+    std::map<Rank, int64_t> loads;
+    for (Rank rank : tile.ranks) loads[rank] = 0;
+    for (const auto& [node, flows] : mine.local) {
+      const std::vector<Rank>& ranks = holders.at(node);
+      const std::vector<int64_t> parts =
+          Level(std::vector<int64_t>(ranks.size(), 0), ElementsOf(flows));
+      for (size_t i = 0; i < ranks.size(); ++i) loads[ranks[i]] += parts[i];
+      Divide(flows_, flows, ranks, parts, shares);
+    }
+    std::vector<int64_t> before;
+    for (Rank rank : tile.ranks) before.push_back(loads[rank]);
+    Divide(flows_, mine.remote, tile.ranks, Level(before, ElementsOf(mine.remote)), shares);
+    for (const auto& [node, flows] : mine.local) {
+      for (int flow : flows) Send(flow, shares[static_cast<size_t>(flow)]);
+    }
+    for (int flow : mine.remote) Send(flow, shares[static_cast<size_t>(flow)]);
+  }
+
+  void Add(int round, const Piece& piece) {
+    if (piece.count > 0) rounds_[static_cast<size_t>(round)].push_back(piece);
+  }
+
+  void Send(int number, const std::vector<Share>& shares) {
+    const Flow& flow = flows_[static_cast<size_t>(number)];
+    const int count = static_cast<int>(flow.needers.size());
+    const int64_t elements = flow.box.NumElements();
+    const bool whole = spread_ == Spread::kDirect || count == 1;
+    for (int i = 0; i < count; ++i) {
+      const Rank needer = flow.needers[static_cast<size_t>(i)];
+      const Part chunk = whole ? Part{0, elements} : EvenPart(elements, count, i);
+      for (const Share& share : shares) {
+        const int64_t first = std::max(share.first, chunk.begin);
+        const int64_t end = std::min(share.first + share.count, chunk.begin + chunk.count);
+        if (first < end) Add(0, {share.holder, needer, number, first, end - first});
+      }
+      if (!whole) Forward(number, i, chunk);
+    }
+  }
+
+  // Chunk `i` goes from the needer that has got it to one of each other node, and from there to
+  // all.
+  void Forward(int number, int i, const Part& chunk) {
+    const Flow& flow = flows_[static_cast<size_t>(number)];
+    const Rank owner = flow.needers[static_cast<size_t>(i)];
+    for (const auto& [node, ranks] : ByNode(flow.needers, topology_)) {
+      Rank source = owner;
+      if (node != topology_.NodeOf(owner)) {
+        source = ranks[static_cast<size_t>(i) % ranks.size()];
+        Add(1, {owner, source, number, chunk.begin, chunk.count});
+      }
+      for (Rank rank : ranks) {
+        if (rank != source) Add(2, {source, rank, number, chunk.begin, chunk.count});
+      }
+    }
+  }
+
+  std::vector<HeldTile> from_;
+  std::vector<HeldTile> to_;
+  const Topology& topology_;
+  const Spread spread_;
+  std::vector<Flow> flows_;
+  std::vector<Piece> rounds_[3];
+};
+
+}  // namespace
+
+Exchange PlanExchange(const Layout& from, const Layout& to, const Topology& topology,
+                      Spread spread) {
+  return Planner(from, to, topology, spread).Run();
+}
+
+}  // namespace lockstep::plan

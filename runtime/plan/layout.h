@@ -1,0 +1,110 @@
+// Layout: which part of a tensor lies on which rank of a mesh.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/reduction.h"
+#include "runtime/base/shape.h"
+#include "runtime/base/status.h"
+#include "runtime/plan/box.h"
+#include "runtime/plan/mesh.h"
+
+namespace lockstep::plan {
+
+// What one axis of a mesh does with a tensor.
+struct Placement {
+  enum class Kind : uint8_t {
+    kReplicate,  // each coordinate has all of it
+    kShard,      // dimension `dim` is dealt out to the coordinates, as evenly as possible
+    kPartial,    // each coordinate has a tensor of full extents; combined by `op` they are it
+  };
+  Kind kind = Kind::kReplicate;
+  int dim = 0;                     // of kShard
+  Reduction op = Reduction::kSum;  // of kPartial
+
+  static Placement Replicate() { return {}; }
+  static Placement Shard(int dim) { return {Kind::kShard, dim, Reduction::kSum}; }
+  static Placement Partial(Reduction op) { return {Kind::kPartial, 0, op}; }
+
+  bool is_replicate() const { return kind == Kind::kReplicate; }
+  bool is_shard() const { return kind == Kind::kShard; }
+  bool Shards(int d) const { return is_shard() && dim == d; }
+  bool is_partial() const { return kind == Kind::kPartial; }
+  bool operator==(const Placement&) const = default;
+
+  // "replicate", "shard(0)", "partial(sum)"
+  std::string ToString() const;
+};
+
+// Reads what ToString() writes, and the short forms "R", "S(0)" and "P(sum)".
+StatusOr<Placement> ParsePlacement(std::string_view text);
+
+// A tensor's shape and dtype, and a placement for each axis of a mesh.
+//
+// Several axes may shard one dimension: the first of them deals it out (EvenPart), the next deals
+// out each of these parts, and so on. So the parts that the last one makes are neighbours.
+//
+// Immutable. Threads: any.
+class Layout {
+ public:
+  // kInvalidArgument says which axis is wrong, and why: not one placement for each axis, a
+  // dimension that the tensor does not have, a reduction that its dtype does not have, or partial
+  // values of two reductions, whose order would matter; a shape that Shape::Validate() refuses.
+  static StatusOr<Layout> Make(Shape shape, DType dtype, Mesh mesh,
+                               std::vector<Placement> placements);
+
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+  const Mesh& mesh() const { return mesh_; }
+  const std::vector<Placement>& placements() const { return placements_; }
+  const Placement& placement(int axis) const { return placements_[static_cast<size_t>(axis)]; }
+
+  // This layout with other placements, or another mesh; the errors of Make().
+  StatusOr<Layout> With(std::vector<Placement> placements) const {
+    return Make(shape_, dtype_, mesh_, std::move(placements));
+  }
+  StatusOr<Layout> On(Mesh mesh) const { return Make(shape_, dtype_, mesh, placements_); }
+
+  // Without the axes of one rank, which deal nothing out: each rank holds what it held.
+  Layout WithoutUnitAxes() const;
+
+  // What the member with this index of the mesh holds.
+  Box TileAt(int index) const;
+  // The tile at index 0: no member has more along any dimension.
+  const Box& largest_tile() const { return largest_tile_; }
+  // Which of the tensors that are combined into it the member has: its place along all axes with
+  // partial values, in row-major order. 0 without such axes.
+  int LayerAt(int index) const;
+  // Its place along all axes that shard: members of one layer with the same tile number hold the
+  // same tile, and those with others hold nothing in common.
+  int TileNumberAt(int index) const;
+
+  // The axes (of more than one rank) with partial values, ascending.
+  std::vector<int> PartialAxes() const;
+  // That of the axes with partial values; kSum without any.
+  Reduction reduction() const;
+
+  // "float32[8, 6] on x=2,y=2 {0, 1, 2, 3}: x=shard(0), y=replicate"
+  std::string ToString() const;
+  bool operator==(const Layout&) const = default;
+  friend std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+    return out << layout.ToString();
+  }
+
+ private:
+  Layout(Shape shape, DType dtype, Mesh mesh, std::vector<Placement> placements);
+
+  Shape shape_;
+  DType dtype_;
+  Mesh mesh_;
+  std::vector<Placement> placements_;
+  Box largest_tile_;
+};
+
+}  // namespace lockstep::plan

@@ -1,0 +1,455 @@
+#include "runtime/plan/reshard.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+namespace lockstep::plan {
+namespace {
+
+Layout WithPlacement(const Layout& layout, const std::vector<int>& axes, Placement placement) {
+  std::vector<Placement> placements = layout.placements();
+  for (int axis : axes) placements[static_cast<size_t>(axis)] = placement;
+  return *layout.With(std::move(placements));
+}
+
+// The tiles of a slice of the mesh along `axes` are, as shards of `layout`, what they would be
+// together: no other axis deals out the same dimension after one of them.
+bool AreInnermost(const Layout& layout, const std::vector<int>& axes) {
+  for (int axis : axes) {
+    if (!layout.placement(axis).is_shard()) return false;
+    for (int later = axis + 1; later < layout.mesh().num_axes(); ++later) {
+      const bool listed = std::find(axes.begin(), axes.end(), later) != axes.end();
+      if (!listed && layout.placement(later).Shards(layout.placement(axis).dim)) return false;
+    }
+  }
+  return true;
+}
+
+// A layout, and some axes of its mesh.
+struct WithAxes {
+  Layout layout;
+  std::vector<int> axes;
+};
+
+// `layout` with these axes innermost: if need be, on a mesh with the same ranks at the same places,
+// which has these axes last. Their slices have then what an allgather or reduce-scatter deals in.
+WithAxes Innermost(const Layout& layout, const std::vector<int>& axes) {
+  if (AreInnermost(layout, axes)) return {layout, axes};
+  std::vector<int> order;
+  for (int a = 0; a < layout.mesh().num_axes(); ++a) {
+    if (std::find(axes.begin(), axes.end(), a) == axes.end()) order.push_back(a);
+  }
+  const auto first = static_cast<int>(order.size());
+  order.insert(order.end(), axes.begin(), axes.end());
+  std::vector<Placement> placements;
+  for (int a : order) placements.push_back(layout.placement(a));
+  std::vector<int> last(axes.size());
+  std::iota(last.begin(), last.end(), first);
+  return {*Layout::Make(layout.shape(), layout.dtype(), layout.mesh().WithAxisOrder(order),
+                        std::move(placements)),
+          std::move(last)};
+}
+
+// Each rank holds the same in both.
+bool AreEquivalent(const Layout& a, const Layout& b) {
+  if (a == b) return true;
+  if (a.mesh().size() != b.mesh().size()) return false;
+  for (int index = 0; index < a.mesh().size(); ++index) {
+    const std::optional<int> other = b.mesh().IndexOf(a.mesh().RankAt(index));
+    if (!other.has_value() || a.LayerAt(index) != b.LayerAt(*other) ||
+        !(a.TileAt(index) == b.TileAt(*other))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The axes of `from` whose shards an allgather makes replicas, which is then `to`; none if that
+// cannot be. `from` may have its axes in another order.
+std::optional<std::vector<int>> GatheredAxes(const Layout& from, const Layout& to) {
+  std::vector<int> axes;
+  for (int a = 0; a < from.mesh().num_axes(); ++a) {
+    const auto other = to.mesh().FindAxis(from.mesh().axes()[static_cast<size_t>(a)].name);
+    if (!other.has_value()) return std::nullopt;
+    if (from.placement(a).is_shard() && to.placement(*other).is_replicate()) axes.push_back(a);
+  }
+  if (axes.empty() || !AreInnermost(from, axes)) return std::nullopt;
+  std::vector<Placement> gathered = from.placements();
+  for (int axis : axes) gathered[static_cast<size_t>(axis)] = Placement::Replicate();
+  if (!AreEquivalent(*from.With(std::move(gathered)), to)) return std::nullopt;
+  return axes;
+}
+
+std::vector<int> ReplicatedAxes(const Layout& layout) {
+  std::vector<int> axes;
+  for (int a = 0; a < layout.mesh().num_axes(); ++a) {
+    if (layout.mesh().AxisSize(a) > 1 && layout.placement(a).is_replicate()) axes.push_back(a);
+  }
+  return axes;
+}
+
+double BytesOf(const Box& box, const Layout& layout) {
+  return static_cast<double>(box.NumElements()) * static_cast<double>(SizeOf(layout.dtype()));
+}
+
+// The teams of a collective along `axes`, by indices of the mesh.
+std::vector<std::vector<int>> TeamsAlong(const Mesh& mesh, const std::vector<int>& axes) {
+  std::vector<std::vector<int>> teams;
+  for (int index = 0; index < mesh.size(); ++index) {
+    std::vector<int> team = mesh.Slice(index, axes);
+    if (team.front() == index) teams.push_back(std::move(team));
+  }
+  return teams;
+}
+
+// What the busiest rank copies, apart from what the collective itself writes.
+double CopiedBytes(const Move& move, const Layout& from) {
+  const double before = BytesOf(from.largest_tile(), from);
+  const double after = BytesOf(move.to.largest_tile(), move.to);
+  switch (move.kind) {
+    case Move::Kind::kExchange:
+      return before + after;  // packed and unpacked
+    case Move::Kind::kAllGather:
+    case Move::Kind::kReduceScatter: {
+      // Nothing if the parts lie one after the other: dimension 0 is dealt out.
+      const Layout& parts = move.kind == Move::Kind::kAllGather ? from : move.to;
+      const Layout& whole = move.kind == Move::Kind::kAllGather ? move.to : from;
+      for (int axis : move.axes) {
+        for (int d = 0; d < parts.placement(axis).dim; ++d) {
+          if (whole.largest_tile().extents[d] > 1) return std::max(before, after);
+        }
+      }
+      return 0;
+    }
+    case Move::Kind::kAllReduce:
+      return 0;
+    case Move::Kind::kMakePartial:
+      return after;
+  }
+  return 0;
+}
+
+class Lowering {
+ public:
+  Lowering(const Layout& from, const Layout& to, const Topology& topology, const CostModel& costs)
+      : from_(from.WithoutUnitAxes()),
+        to_(to.WithoutUnitAxes()),
+        topology_(topology),
+        costs_(costs) {}
+
+  StatusOr<Reshard> Run() {
+    SortPartialAxes();
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Layout> targets, BeforeNewPartials());
+    for (const Layout& target : targets) {
+      for (const Path& head : Heads(target)) AddTails(head, target);
+    }
+    Path best = std::move(*best_);
+    return Reshard{from_, to_, std::move(best.moves), best.cost_us};
+  }
+
+ private:
+  struct Path {
+    Layout end;
+    std::vector<Move> moves;
+    double cost_us = 0;
+  };
+
+  // Which axes keep their partial values, which lose them, and which get them.
+  void SortPartialAxes() {
+    const bool same_mesh = from_.mesh() == to_.mesh();
+    const auto keeps = [&](int a) { return same_mesh && from_.placement(a) == to_.placement(a); };
+    for (int a : from_.PartialAxes()) {
+      if (!keeps(a)) combined_.push_back(a);
+    }
+    for (int a : to_.PartialAxes()) {
+      if (!keeps(a)) made_.push_back(a);
+    }
+  }
+
+  // The layouts from which kMakePartial makes `to`, or `to` itself.
+  StatusOr<std::vector<Layout>> BeforeNewPartials() const {
+    if (made_.empty()) return std::vector<Layout>{to_};
+    const Layout whole = WithPlacement(to_, made_, Placement::Replicate());
+    switch (to_.reduction()) {
+      case Reduction::kSum:
+      case Reduction::kProd: {
+        // One coordinate has all of it, or each a part, and the rest is filled up.
+        std::vector<Layout> targets = {*whole.On(to_.mesh().FirstAlong(made_))};
+        for (int d = 0; d < to_.shape().ndim(); ++d) {
+          targets.push_back(
+              Innermost(WithPlacement(to_, made_, Placement::Shard(d)), made_).layout);
+        }
+        if (from_.mesh() == to_.mesh()) {
+          std::vector<Placement> placements = whole.placements();
+          for (int a : made_) {
+            if (from_.placement(a).is_shard()) {
+              placements[static_cast<size_t>(a)] = from_.placement(a);
+            }
+          }
+          const Layout kept = *whole.With(std::move(placements));
+          if (std::none_of(made_.begin(), made_.end(),
+                           [&](int a) { return kept.placement(a).is_replicate(); })) {
+            targets.push_back(Innermost(kept, made_).layout);
+          }
+        }
+        return targets;
+      }
+      case Reduction::kMin:
+      case Reduction::kMax:
+        return std::vector<Layout>{whole};  // combined with itself, a value is what it was
+      case Reduction::kAvg:
+        break;
+    }
+    return InvalidArgument("a reshard cannot make partial values of an average (", to_,
+                           "): no value of the other ranks would leave it what it is; use "
+                           "partial(sum)");
+  }
+
+  Path Then(const Path& path, Move::Kind kind, const Layout& to, std::vector<int> axes = {},
+            Spread spread = Spread::kDirect) const {
+    Path next = path;
+    Move move{kind, to, std::move(axes), nullptr};
+    if (kind == Move::Kind::kExchange) {
+      move.exchange =
+          std::make_shared<const Exchange>(PlanExchange(path.end, to, topology_, spread));
+    }
+    next.cost_us += CostOf(move, path.end);
+    next.moves.push_back(std::move(move));
+    next.end = to;
+    return next;
+  }
+
+  double CostOf(const Move& move, const Layout& from) const {
+    const double copied = CopiedBytes(move, from) * costs_.copy_us_per_byte;
+    if (move.kind == Move::Kind::kMakePartial) return copied;
+    if (move.kind != Move::Kind::kExchange) {
+      return copied + costs_.MicrosecondsFor(TrafficOf(move, from, topology_), 0);
+    }
+    double cost = copied;
+    for (const std::vector<Piece>& round : move.exchange->rounds) {
+      const auto element_bytes = static_cast<double>(SizeOf(from.dtype()));
+      cost += costs_.MicrosecondsFor(RoundTraffic(round, element_bytes, topology_), 0);
+    }
+    return cost;
+  }
+
+  // Ways to a layout that has no partial values to be combined any more.
+  std::vector<Path> Heads(const Layout& target) const {
+    const Path start{from_, {}, 0};
+    if (combined_.empty()) return {start};
+    std::vector<Path> heads;
+    for (const Path& sliced : Slices(start, target)) AddReductions(sliced, target, heads);
+    return heads;
+  }
+
+  // Ranks that hold the same need not combine the same: each may do a part of it.
+  std::vector<Path> Slices(const Path& start, const Layout& target) const {
+    std::vector<Path> paths = {start};
+    const std::vector<int> replicated = ReplicatedAxes(from_);
+    if (replicated.empty()) return paths;
+    for (int d = 0; d < from_.shape().ndim(); ++d) {
+      const Layout parts = WithPlacement(from_, replicated, Placement::Shard(d));
+      paths.push_back(Then(start, Move::Kind::kExchange, Innermost(parts, replicated).layout));
+    }
+    if (!(from_.mesh() == target.mesh())) return paths;
+    std::vector<Placement> placements = from_.placements();
+    std::vector<int> wanted;
+    for (int a : replicated) {
+      if (!target.placement(a).is_shard()) continue;
+      placements[static_cast<size_t>(a)] = target.placement(a);
+      wanted.push_back(a);
+    }
+    if (wanted.empty()) return paths;
+    const Layout parts = *from_.With(std::move(placements));
+    paths.push_back(Then(start, Move::Kind::kExchange, Innermost(parts, wanted).layout));
+    return paths;
+  }
+
+  void AddReductions(const Path& start, const Layout& target, std::vector<Path>& heads) const {
+    const std::vector<int> axes = NamedAs(from_.mesh(), combined_, start.end.mesh());
+    heads.push_back(Then(start, Move::Kind::kAllReduce,
+                         WithPlacement(start.end, axes, Placement::Replicate()), axes));
+    for (int d = 0; d < from_.shape().ndim(); ++d) {
+      const WithAxes parts = Innermost(WithPlacement(start.end, axes, Placement::Shard(d)), axes);
+      heads.push_back(Then(start, Move::Kind::kReduceScatter, parts.layout, parts.axes));
+    }
+    if (from_.mesh() == target.mesh()) AddReduceScatterTo(start, axes, target, heads);
+  }
+
+  // Straight into the shards of `target`, where it has any on these axes; the others are reduced
+  // after that, when there is less to reduce.
+  void AddReduceScatterTo(const Path& start, const std::vector<int>& axes, const Layout& target,
+                          std::vector<Path>& heads) const {
+    std::vector<Placement> placements = start.end.placements();
+    std::vector<int> scattered;
+    std::vector<int> reduced;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Placement& wanted = target.placement(combined_[i]);
+      (wanted.is_shard() ? scattered : reduced).push_back(axes[i]);
+      if (wanted.is_shard()) placements[static_cast<size_t>(axes[i])] = wanted;
+    }
+    if (scattered.empty()) return;
+    const Layout wanted = *start.end.With(std::move(placements));
+    const WithAxes parts = Innermost(wanted, scattered);
+    const Path path = Then(start, Move::Kind::kReduceScatter, parts.layout, parts.axes);
+    if (reduced.empty()) {
+      heads.push_back(path);
+      return;
+    }
+    const std::vector<int> rest = NamedAs(wanted.mesh(), reduced, parts.layout.mesh());
+    heads.push_back(Then(path, Move::Kind::kAllReduce,
+                         WithPlacement(parts.layout, rest, Placement::Replicate()), rest));
+  }
+
+  // Where `mesh`, which has its axes in another order, has these axes of `of`.
+  static std::vector<int> NamedAs(const Mesh& of, const std::vector<int>& axes, const Mesh& mesh) {
+    std::vector<int> same;
+    for (int axis : axes) {
+      same.push_back(*mesh.FindAxis(of.axes()[static_cast<size_t>(axis)].name));
+    }
+    return same;
+  }
+
+  // Ways from the end of `head` to `target`, and from there to the end.
+  void AddTails(const Path& head, const Layout& target) {
+    if (best_.has_value() && best_->cost_us <= head.cost_us) return;
+    if (AreEquivalent(head.end, target)) {
+      Finish(head);
+      return;
+    }
+    if (const auto axes = GatheredAxes(head.end, target)) {
+      Finish(Then(head, Move::Kind::kAllGather, target, *axes));
+    }
+    Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kDirect));
+    Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kForwarded));
+    for (const WithAxes& between : LayoutsToGatherFrom(head.end, target)) {
+      if (AreEquivalent(between.layout, head.end)) continue;
+      const Path path = Then(head, Move::Kind::kExchange, between.layout);
+      Finish(Then(path, Move::Kind::kAllGather, target, between.axes));
+    }
+  }
+
+  // Layouts with more shards than `target`, which an allgather brings to it.
+  static std::vector<WithAxes> LayoutsToGatherFrom(const Layout& from, const Layout& target) {
+    std::vector<WithAxes> layouts;
+    const std::vector<int> replicated = ReplicatedAxes(target);
+    if (replicated.empty()) return layouts;
+    const auto add = [&](const std::vector<int>& axes, int d) {
+      layouts.push_back(Innermost(WithPlacement(target, axes, Placement::Shard(d)), axes));
+    };
+    for (int d = 0; d < target.shape().ndim(); ++d) {
+      add(replicated, d);
+      if (replicated.size() == 1) continue;
+      for (int axis : replicated) add({axis}, d);
+    }
+    if (!(from.mesh() == target.mesh())) return layouts;
+    // What is sharded already along these axes stays where it is.
+    std::vector<Placement> placements = target.placements();
+    std::vector<int> kept;
+    for (int axis : replicated) {
+      if (!from.placement(axis).is_shard()) continue;
+      placements[static_cast<size_t>(axis)] = from.placement(axis);
+      kept.push_back(axis);
+    }
+    const Layout parts = *target.With(std::move(placements));
+    if (!kept.empty()) layouts.push_back(Innermost(parts, kept));
+    return layouts;
+  }
+
+  void Finish(const Path& path) {
+    Path whole = made_.empty() ? path : Then(path, Move::Kind::kMakePartial, to_);
+    if (best_.has_value() && best_->cost_us <= whole.cost_us) return;
+    best_ = std::move(whole);
+  }
+
+  const Layout from_;
+  const Layout to_;
+  const Topology& topology_;
+  const CostModel& costs_;
+  std::vector<int> combined_;
+  std::vector<int> made_;
+  std::optional<Path> best_;
+};
+
+}  // namespace
+
+std::string Move::Describe(const Layout& before) const {
+  std::ostringstream text;
+  switch (kind) {
+    case Kind::kExchange:
+      if (exchange->rounds.empty()) return "slice";
+      text << "exchange";
+      if (exchange->rounds.size() > 1) text << " in " << exchange->rounds.size() << " rounds";
+      return text.str();
+    case Kind::kMakePartial:
+      return "make partial";
+    case Kind::kAllGather:
+      text << "allgather";
+      break;
+    case Kind::kReduceScatter:
+      text << "reduce-scatter";
+      break;
+    case Kind::kAllReduce:
+      text << "allreduce";
+      break;
+  }
+  const Mesh& mesh = kind == Kind::kAllGather ? before.mesh() : to.mesh();
+  text << " along ";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    text << (i == 0 ? "" : ", ") << mesh.axes()[static_cast<size_t>(axes[i])].name;
+  }
+  return text.str();
+}
+
+Traffic TrafficOf(const Move& move, const Layout& from, const Topology& topology) {
+  Traffic traffic;
+  if (move.kind == Move::Kind::kMakePartial) return traffic;
+  if (move.kind == Move::Kind::kExchange) {
+    for (const std::vector<Piece>& round : move.exchange->rounds) {
+      traffic.Add(RoundTraffic(round, static_cast<double>(SizeOf(from.dtype())), topology));
+    }
+    return traffic;
+  }
+  // The axes are those of the layout with the smaller tiles.
+  const Layout& whose = move.kind == Move::Kind::kAllGather ? from : move.to;
+  for (const std::vector<int>& team : TeamsAlong(whose.mesh(), move.axes)) {
+    std::vector<Rank> ranks;
+    std::vector<double> parts;
+    for (int index : team) {
+      ranks.push_back(whose.mesh().RankAt(index));
+      parts.push_back(BytesOf(whose.TileAt(index), whose));
+    }
+    if (move.kind == Move::Kind::kAllGather) {
+      traffic.Add(AllGatherTraffic(ranks, parts, topology));
+    } else if (move.kind == Move::Kind::kReduceScatter) {
+      traffic.Add(ReduceScatterTraffic(ranks, parts, topology));
+    } else {
+      traffic.Add(AllReduceTraffic(ranks, parts.front(), topology));
+    }
+  }
+  return traffic;
+}
+
+Traffic Reshard::TrafficIn(const Topology& topology) const {
+  Traffic traffic;
+  const Layout* before = &from;
+  for (const Move& move : moves) {
+    traffic.Add(TrafficOf(move, *before, topology));
+    before = &move.to;
+  }
+  return traffic;
+}
+
+StatusOr<Reshard> LowerReshard(const Layout& from, const Layout& to, const Topology& topology,
+                               const CostModel& costs) {
+  if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
+    return InvalidArgument("a reshard keeps shape and dtype, and ", from, " has others than ", to);
+  }
+  if (from.shape().NumElements() == 0) return Reshard{from, to, {}, 0};
+  return Lowering(from, to, topology, costs).Run();
+}
+
+}  // namespace lockstep::plan

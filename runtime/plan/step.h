@@ -1,0 +1,104 @@
+// Steps: what one rank does to execute a plan, one after the other.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/operations.h"
+#include "runtime/base/reduction.h"
+#include "runtime/plan/box.h"
+
+namespace lockstep::plan {
+
+// `count` elements of buffer `buffer`, from `offset` on.
+struct Span {
+  int buffer = 0;
+  int64_t offset = 0;
+  int64_t count = 0;
+  bool operator==(const Span&) const = default;
+};
+
+// Copies elements [first, first + count) of a box, in row-major order, from its window in one
+// buffer to that in another.
+struct CopyStep {
+  int from_buffer = 0;
+  int to_buffer = 0;
+  Window from;
+  Window to;
+  Shape extents;  // of the box
+  int64_t first = 0;
+  int64_t count = 0;
+  bool operator==(const CopyStep&) const = default;
+};
+
+// Writes what changes no result of a reduction: 1 for a product, else 0.
+struct FillStep {
+  Span to;
+  Reduction op = Reduction::kSum;
+  bool operator==(const FillStep&) const = default;
+};
+
+// kAllReduce, kAllGather, kReduceScatter or kAllToAll among `team`, in its order.
+struct CollectiveStep {
+  OperationKind kind = OperationKind::kAllReduce;
+  std::vector<Rank> team;
+  Span send;
+  Span recv;
+  Reduction op = Reduction::kSum;
+  std::vector<int64_t> counts;       // elements by member; of an all-to-all: those that are sent
+  std::vector<int64_t> recv_counts;  // of an all-to-all
+  bool operator==(const CollectiveStep&) const = default;
+};
+
+using Step = std::variant<CopyStep, FillStep, CollectiveStep>;
+
+// What one rank does. Buffers hold elements of one dtype; 0 is the input and 1 the output.
+struct RankSteps {
+  std::vector<int64_t> buffer_elements;
+  std::vector<Step> steps;
+};
+
+// Calls run(from, to, count) for stretches of elements that lie in a row on both sides: offsets in
+// the two buffers, and how many.
+template <typename Run>
+void ForEachRun(const CopyStep& copy, Run&& run) {
+  if (copy.count == 0) return;
+  const int ndim = copy.extents.ndim();
+  // The dimensions from `inner` on are one row.
+  int inner = ndim;
+  int64_t row = 1;
+  while (inner > 0 && (copy.extents[inner - 1] == 1 || (copy.from.strides[inner - 1] == row &&
+                                                        copy.to.strides[inner - 1] == row))) {
+    row *= copy.extents[--inner];
+  }
+  absl::InlinedVector<int64_t, 8> at(static_cast<size_t>(inner), 0);
+  int64_t number = copy.first / row;
+  for (int d = inner - 1; d >= 0; --d) {
+    at[static_cast<size_t>(d)] = number % copy.extents[d];
+    number /= copy.extents[d];
+  }
+  int64_t skip = copy.first % row;
+  for (int64_t left = copy.count; left > 0;) {
+    int64_t from = copy.from.offset + skip;
+    int64_t to = copy.to.offset + skip;
+    for (int d = 0; d < inner; ++d) {
+      from += at[static_cast<size_t>(d)] * copy.from.strides[d];
+      to += at[static_cast<size_t>(d)] * copy.to.strides[d];
+    }
+    const int64_t some = std::min(left, row - skip);
+    run(from, to, some);
+    left -= some;
+    skip = 0;
+    for (int d = inner - 1; d >= 0; --d) {
+      if (++at[static_cast<size_t>(d)] < copy.extents[d]) break;
+      at[static_cast<size_t>(d)] = 0;
+    }
+  }
+}
+
+}  // namespace lockstep::plan

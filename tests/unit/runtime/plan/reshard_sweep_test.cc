@@ -1,0 +1,153 @@
+// Random pairs of layouts: every reshard gives the same tensor, and moves little more than must be
+// moved.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "runtime/plan/bounds.h"
+#include "runtime/plan/reshard.h"
+#include "tests/unit/runtime/plan/reshard_check.h"
+
+namespace lockstep::plan {
+namespace {
+
+class RandomLayouts {
+ public:
+  explicit RandomLayouts(uint32_t seed) : random_(seed) {}
+
+  int Below(int end) { return static_cast<int>(random_() % static_cast<uint32_t>(end)); }
+
+  Shape AnyShape(bool large) {
+    const int ndim = 1 + Below(3);
+    std::vector<int64_t> extents;
+    for (int d = 0; d < ndim; ++d) {
+      extents.push_back(large ? 24 + Below(ndim == 1 ? 4000 : ndim == 2 ? 60 : 12) : Below(10));
+    }
+    return Shape(absl::MakeConstSpan(extents));
+  }
+
+  // Up to three axes over ranks of the world.
+  Mesh AnyMesh(int world) {
+    std::vector<Rank> ranks(static_cast<size_t>(world));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    if (Below(2) == 0) std::shuffle(ranks.begin(), ranks.end(), random_);
+    std::vector<MeshAxis> axes;
+    int size = 1;
+    const int num_axes = 1 + Below(3);
+    for (int a = 0; a < num_axes; ++a) {
+      const int most = world / size;
+      const int extent = 1 + Below(a + 1 == num_axes ? most : std::min(most, 4));
+      axes.push_back({std::string(1, static_cast<char>('x' + a)), extent});
+      size *= extent;
+    }
+    const int first = Below(world - size + 1);
+    return *Mesh::Make(axes, {ranks.begin() + first, ranks.begin() + first + size});
+  }
+
+  Layout AnyLayout(const Shape& shape, const Mesh& mesh, Reduction op) {
+    std::vector<Placement> placements;
+    for (int a = 0; a < mesh.num_axes(); ++a) {
+      const int kind = Below(5);
+      if (kind == 0) placements.push_back(Placement::Replicate());
+      if (kind >= 1 && kind <= 3) placements.push_back(Placement::Shard(Below(shape.ndim())));
+      if (kind == 4) placements.push_back(Placement::Partial(op));
+    }
+    return *Layout::Make(shape, DType::kInt32, mesh, placements);
+  }
+
+  // Up to four nodes: mostly of ranks in a row, sometimes of any.
+  Topology AnyTopology(int world) {
+    const int nodes = 1 + Below(4);
+    std::vector<int> of;
+    for (int rank = 0; rank < world; ++rank) {
+      of.push_back(Below(3) > 0 ? rank * nodes / world : Below(nodes));
+    }
+    return Topology(of);
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+// How many times a lower bound is moved.
+class Factors {
+ public:
+  void Add(double actual, double bound) {
+    if (bound > 0) all_.push_back(actual / bound);
+  }
+  size_t count() const { return all_.size(); }
+  double Mean() const {
+    return std::accumulate(all_.begin(), all_.end(), 0.0) / static_cast<double>(all_.size());
+  }
+  double Worst() const { return *std::max_element(all_.begin(), all_.end()); }
+
+ private:
+  std::vector<double> all_;
+};
+
+struct FactorsOf {
+  Factors rank;
+  Factors node;
+};
+
+TEST(ReshardSweepTest, RandomPairsGiveTheSameTensorAndStayCloseToTheBounds) {
+  constexpr int kPairs = 6000;
+  RandomLayouts any(20240607);
+  // Bytes alone count where factors do: with latencies, few bytes rightly go in fewer steps.
+  CostModel bytes_only;
+  bytes_only.step_us = bytes_only.network_step_us = bytes_only.copy_us_per_byte = 0;
+  FactorsOf moving;
+  FactorsOf reducing;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const int world = 1 + any.Below(16);
+    const bool large = pair % 2 == 0;
+    const Shape shape = any.AnyShape(large);
+    constexpr Reduction kOps[] = {Reduction::kSum, Reduction::kMin, Reduction::kMax};
+    const Reduction op = kOps[any.Below(3)];
+    const Mesh mesh = any.AnyMesh(world);
+    const Layout from = any.AnyLayout(shape, mesh, op);
+    const Layout to = any.AnyLayout(shape, any.Below(3) == 0 ? mesh : any.AnyMesh(world), op);
+    const Topology topology = any.AnyTopology(world);
+    SCOPED_TRACE(::testing::Message() << "pair " << pair << ": " << from << " to " << to);
+    const StatusOr<Reshard> reshard =
+        LowerReshard(from, to, topology, large ? bytes_only : CostModel());
+    ASSERT_TRUE(reshard.ok()) << reshard.status();
+    if (!large || pair % 16 == 0) {
+      testing::ExpectSameTensor(
+          *reshard, testing::MakeLayers(from, [&](int, int64_t) { return 1 + any.Below(9); }),
+          world);
+      if (HasFatalFailure()) return;
+    }
+    // Where partial values are made, docs/plans.md promises no factor.
+    if (!large || !to.PartialAxes().empty()) continue;
+    const Traffic traffic = reshard->TrafficIn(topology);
+    const Bounds bounds = LowerBounds(from, to, topology);
+    const bool reduces = !from.PartialAxes().empty();
+    FactorsOf& factors = reduces ? reducing : moving;
+    factors.rank.Add(traffic.BusiestRank(), bounds.busiest_rank);
+    factors.node.Add(traffic.BusiestNode(), bounds.busiest_node);
+    if (reduces) continue;
+    EXPECT_LE(traffic.BusiestRank(), 2 * bounds.busiest_rank);
+    EXPECT_LE(traffic.BusiestNode(), 2 * bounds.busiest_node);
+  }
+  ASSERT_GT(moving.node.count(), 500u);
+  ASSERT_GT(reducing.node.count(), 200u);
+  for (const auto& [name, value] : {std::pair("moving_rank_mean", moving.rank.Mean()),
+                                    std::pair("moving_rank_worst", moving.rank.Worst()),
+                                    std::pair("moving_node_mean", moving.node.Mean()),
+                                    std::pair("moving_node_worst", moving.node.Worst()),
+                                    std::pair("reducing_rank_mean", reducing.rank.Mean()),
+                                    std::pair("reducing_rank_worst", reducing.rank.Worst()),
+                                    std::pair("reducing_node_mean", reducing.node.Mean()),
+                                    std::pair("reducing_node_worst", reducing.node.Worst())}) {
+    RecordProperty(name, std::to_string(value));
+    std::cout << name << " " << value << "\n";
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::plan

@@ -1,0 +1,230 @@
+#include "runtime/plan/reshard.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/plan/bounds.h"
+#include "runtime/plan/expand.h"
+#include "tests/unit/runtime/plan/reshard_check.h"
+
+namespace lockstep::plan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Placement kReplicate = Placement::Replicate();
+const Placement kSum = Placement::Partial(Reduction::kSum);
+Placement S(int dim) { return Placement::Shard(dim); }
+
+Layout On(const Mesh& mesh, std::vector<Placement> placements, const Shape& shape = {12, 8},
+          DType dtype = DType::kInt32) {
+  return *Layout::Make(shape, dtype, mesh, std::move(placements));
+}
+Mesh Line(std::vector<Rank> ranks) { return *Mesh::Line(std::move(ranks)); }
+
+// The moves, as they are written.
+std::vector<std::string> MovesOf(const Layout& from, const Layout& to, Topology topology = {}) {
+  const Reshard reshard = *LowerReshard(from, to, topology, CostModel());
+  std::vector<std::string> moves;
+  const Layout* before = &reshard.from;
+  for (const Move& move : reshard.moves) {
+    moves.push_back(move.Describe(*before));
+    before = &move.to;
+  }
+  return moves;
+}
+
+TEST(ReshardTest, EachRowOfTheTable) {
+  const Mesh mesh = Line({0, 1, 2, 3});
+  const Layout replicated = On(mesh, {kReplicate});
+  const Layout rows = On(mesh, {S(0)});
+  const Layout columns = On(mesh, {S(1)});
+  const Layout partial = On(mesh, {kSum});
+  EXPECT_THAT(MovesOf(rows, rows), ElementsAre());
+  EXPECT_THAT(MovesOf(replicated, rows), ElementsAre("slice"));
+  EXPECT_THAT(MovesOf(rows, replicated), ElementsAre("allgather along x"));
+  EXPECT_THAT(MovesOf(rows, columns), ElementsAre("exchange"));
+  EXPECT_THAT(MovesOf(partial, replicated), ElementsAre("allreduce along x"));
+  EXPECT_THAT(MovesOf(partial, rows), ElementsAre("reduce-scatter along x"));
+  EXPECT_THAT(MovesOf(partial, columns), ElementsAre("reduce-scatter along x"));
+  EXPECT_THAT(MovesOf(rows, partial), ElementsAre("make partial"));
+  EXPECT_THAT(MovesOf(replicated, partial), ElementsAre("slice", "make partial"));
+  EXPECT_THAT(MovesOf(partial, partial), ElementsAre());
+}
+
+TEST(ReshardTest, SeveralAxesAtOnce) {
+  const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 2}}, {0, 1, 2, 3});
+  EXPECT_THAT(MovesOf(On(mesh, {S(0), S(0)}), On(mesh, {kReplicate, kReplicate})),
+              ElementsAre("allgather along x, y"));
+  EXPECT_THAT(MovesOf(On(mesh, {kSum, kSum}), On(mesh, {kReplicate, kReplicate})),
+              ElementsAre("allreduce along x, y"));
+  EXPECT_THAT(MovesOf(On(mesh, {kSum, kReplicate}), On(mesh, {kReplicate, S(0)})),
+              ElementsAre("slice", "allreduce along x"));
+  EXPECT_THAT(MovesOf(On(mesh, {kSum, S(1)}), On(mesh, {S(0), S(1)})),
+              ElementsAre("reduce-scatter along x"));
+}
+
+TEST(ReshardTest, BetweenMeshes) {
+  EXPECT_THAT(MovesOf(On(Line({0, 1}), {S(0)}), On(Line({2, 3}), {S(0)})), ElementsAre("exchange"));
+  EXPECT_THAT(MovesOf(On(Line({0, 1}), {S(0)}), On(Line({1, 0}), {S(0)})), ElementsAre("exchange"));
+  // The same mesh by another name.
+  EXPECT_THAT(MovesOf(On(Line({0, 1}), {S(0)}),
+                      On(*Mesh::Make({{"a", 1}, {"b", 2}}, {0, 1}), {kReplicate, S(0)})),
+              ElementsAre());
+}
+
+TEST(ReshardTest, ARankThatHasWhatItNeedsReceivesNothing) {
+  const Reshard reshard = *LowerReshard(On(Line({0, 1}), {kReplicate}),
+                                        On(Line({0, 1, 2, 3}), {kReplicate}), {}, CostModel());
+  const Traffic traffic = reshard.TrafficIn({});
+  EXPECT_EQ(traffic.ranks.count(0) == 0 ? 0 : traffic.ranks.at(0).in, 0);
+  EXPECT_EQ(traffic.ranks.at(2).in, 12 * 8 * 4);
+  // Both senders share the work.
+  EXPECT_EQ(traffic.ranks.at(0).out, traffic.ranks.at(1).out);
+}
+
+TEST(ReshardTest, MuchDataIsScatteredAndGatheredInsteadOfSentTwice) {
+  const Layout from = On(Line({0}), {kReplicate}, {1 << 20});
+  const Layout to = On(Line({1, 2, 3, 4}), {kReplicate}, {1 << 20});
+  const Topology nodes({0, 1, 1, 1, 1});
+  const Reshard reshard = *LowerReshard(from, to, nodes, CostModel());
+  const Traffic traffic = reshard.TrafficIn(nodes);
+  EXPECT_EQ(traffic.ranks.at(0).out, 4 << 20);
+  EXPECT_EQ(traffic.nodes.at(1).in, 4 << 20);
+}
+
+TEST(ReshardTest, EachDatumEntersANodeOnce) {
+  const Layout from = On(Line({0}), {kReplicate}, {1 << 20});
+  const Layout to = On(Line({1, 2, 3, 4}), {kReplicate}, {1 << 20});
+  const Topology nodes({0, 1, 1, 2, 2});
+  const Traffic traffic = LowerReshard(from, to, nodes, CostModel())->TrafficIn(nodes);
+  EXPECT_EQ(traffic.nodes.at(1).in, 4 << 20);
+  EXPECT_EQ(traffic.nodes.at(2).in, 4 << 20);
+  EXPECT_EQ(traffic.nodes.at(0).out, 4 << 20);
+}
+
+// What is sent between ranks that do not meet waits for nothing else.
+TEST(ReshardTest, PairsThatExchangeAreTeamsOfTheirOwn) {
+  const Reshard reshard =
+      *LowerReshard(On(Line({0, 1}), {S(0)}), On(Line({2, 3}), {S(0)}), {}, CostModel());
+  for (const Step& step : Expand(reshard, 3).steps) {
+    if (const auto* collective = std::get_if<CollectiveStep>(&step)) {
+      EXPECT_THAT(collective->team, ElementsAre(1, 3));
+    }
+  }
+  EXPECT_TRUE(Expand(reshard, 4).steps.empty());
+}
+
+TEST(ReshardTest, WhatCannotBeIsRefused) {
+  const Mesh mesh = Line({0, 1});
+  const auto message = [&](const Layout& from, const Layout& to) {
+    return Message(LowerReshard(from, to, {}, CostModel()).status());
+  };
+  EXPECT_THAT(message(On(mesh, {S(0)}, {4}), On(mesh, {S(0)}, {5})),
+              HasSubstr("keeps shape and dtype"));
+  EXPECT_THAT(message(On(mesh, {S(0)}, {4}, DType::kInt8), On(mesh, {S(0)}, {4})),
+              HasSubstr("keeps shape and dtype"));
+  EXPECT_THAT(message(On(mesh, {S(0)}), On(mesh, {Placement::Partial(Reduction::kAvg)})),
+              HasSubstr("use partial(sum)"));
+}
+
+// Every placement of every mesh to every other, with extents that are odd, one, or nothing.
+TEST(ReshardTest, EveryPairOfLayoutsOnSmallMeshes) {
+  std::vector<Mesh> meshes = {
+      Line({0}),
+      Line({1}),
+      Line({0, 1}),
+      Line({1, 0}),
+      Line({1, 2}),
+      Line({0, 2}),
+      Line({0, 1, 2, 3}),
+      Line({0, 2, 3}),
+      Line({1, 0, 2}),
+      *Mesh::Make({{"x", 2}, {"y", 2}}, {0, 1, 2, 3}),
+      *Mesh::Make({{"x", 2}, {"y", 3}}, {0, 1, 2, 3, 4, 5}),
+      *Mesh::Make({{"x", 2}, {"y", 2}, {"z", 2}}, {0, 1, 2, 3, 4, 5, 6, 7})};
+  const Placement choices[] = {kReplicate, S(0), S(1), kSum};
+  std::vector<std::pair<Mesh, std::vector<Placement>>> all;
+  for (const Mesh& mesh : meshes) {
+    for (int code = 0; code < 1 << (2 * mesh.num_axes()); ++code) {
+      std::vector<Placement> placements;
+      for (int a = 0; a < mesh.num_axes(); ++a) placements.push_back(choices[code >> (2 * a) & 3]);
+      all.emplace_back(mesh, placements);
+    }
+  }
+  const Shape shapes[] = {{5, 3}, {1, 4}, {7, 1}, {0, 2}, {2, 2}};
+  const Topology topologies[] = {Topology(), Topology({0, 0, 1, 1, 2, 2, 3, 3})};
+  size_t pair = 0;
+  for (const auto& [from_mesh, from_placements] : all) {
+    for (const auto& [to_mesh, to_placements] : all) {
+      const Shape& shape = shapes[++pair % 5];
+      const Layout from = On(from_mesh, from_placements, shape);
+      const Layout to = On(to_mesh, to_placements, shape);
+      SCOPED_TRACE(::testing::Message() << from << " to " << to);
+      const StatusOr<Reshard> reshard = LowerReshard(from, to, topologies[pair % 2], CostModel());
+      ASSERT_TRUE(reshard.ok()) << reshard.status();
+      testing::ExpectSameTensor(
+          *reshard,
+          testing::MakeLayers(
+              from, [](int layer, int64_t i) { return static_cast<int32_t>(100 * layer + i); }),
+          8);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(ReshardTest, EveryDtypeAndReduction) {
+  const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 2}}, {3, 1, 2, 0});
+  for (int number = 0; number < kDTypeCount; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    for (int op = 0; op < kReductionCount; ++op) {
+      const auto from =
+          Layout::Make({5, 2}, dtype, mesh, {Placement::Partial(static_cast<Reduction>(op)), S(1)});
+      if (!from.ok()) continue;  // LayoutTest has which
+      for (const std::vector<Placement>& placements :
+           {std::vector{kReplicate, kReplicate}, {S(0), S(1)}, {S(1), S(0)}}) {
+        const Layout to = On(mesh, placements, {5, 2}, dtype);
+        SCOPED_TRACE(::testing::Message() << *from << " to " << to);
+        const Reshard reshard = *LowerReshard(*from, to, {}, CostModel());
+        testing::ExpectSameTensor(reshard,
+                                  testing::MakeLayers(*from,
+                                                      [&](int layer, int64_t i) -> int32_t {
+                                                        // An average that every dtype can hold.
+                                                        return static_cast<Reduction>(op) ==
+                                                                       Reduction::kAvg
+                                                                   ? 3
+                                                                   : 1 + (layer + i) % 3;
+                                                      }),
+                                  4);
+      }
+    }
+    const Layout rows = On(mesh, {S(0), kReplicate}, {5, 2}, dtype);
+    const Layout columns = On(mesh, {kReplicate, S(1)}, {5, 2}, dtype);
+    testing::ExpectSameTensor(
+        *LowerReshard(rows, columns, {}, CostModel()),
+        testing::MakeLayers(rows, [](int, int64_t i) -> int32_t { return i; }), 4);
+  }
+}
+
+TEST(BoundsTest, AreTheUsualOnes) {
+  const Mesh mesh = Line({0, 1, 2, 3});
+  const double bytes = 12 * 8 * 4;
+  const auto rank_bound = [&](Placement from, Placement to) {
+    return LowerBounds(On(mesh, {from}), On(mesh, {to}), {}).busiest_rank;
+  };
+  EXPECT_EQ(rank_bound(S(0), kReplicate), bytes * 3 / 4);
+  EXPECT_EQ(rank_bound(S(0), S(1)), bytes * 3 / 16);
+  EXPECT_EQ(rank_bound(kSum, kReplicate), bytes * 2 * 3 / 4);
+  EXPECT_EQ(rank_bound(kSum, S(0)), bytes * 3 / 4);
+  EXPECT_EQ(rank_bound(kReplicate, S(0)), 0);
+  const Topology nodes({0, 0, 1, 1});
+  EXPECT_EQ(LowerBounds(On(mesh, {S(0)}), On(mesh, {kReplicate}), nodes).busiest_node, bytes / 2);
+  EXPECT_EQ(LowerBounds(On(mesh, {kSum}), On(mesh, {kReplicate}), nodes).busiest_node, bytes);
+}
+
+}  // namespace
+}  // namespace lockstep::plan

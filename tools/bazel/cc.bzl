@@ -147,6 +147,6 @@ def cc_binary(name, srcs = [], copts = [], hot = False, files_per_unit = FILES_P
     """The same of cc_binary."""
     _define(native.cc_binary, name, srcs, copts, hot, files_per_unit, kwargs)
 
-def cc_test(name, srcs = [], copts = [], files_per_unit = FILES_PER_UNIT, **kwargs):
+def cc_test(name, srcs = [], copts = [], hot = False, files_per_unit = FILES_PER_UNIT, **kwargs):
     """The same of cc_test: a folder's tests are one program; `shard_count` runs parts of it beside one another."""
-    _define(native.cc_test, name, srcs, copts, False, files_per_unit, kwargs)
+    _define(native.cc_test, name, srcs, copts, hot, files_per_unit, kwargs)

@@ -327,7 +327,7 @@ struct SessionStatus {
   sentBytes @6 :UInt64;
   consumedBytes @7 :UInt64;
   error @8 :E.Error;
-  # The first cause if the session has failed, else null.
+  # The first cause if the session has failed, else null; its message names the ranks that failed alike, too.
   closing @9 :Bool;
   # It was closed, or its client is lost, and some worker has yet to execute that.
   broken @10 :Bool;

@@ -10,6 +10,7 @@
 // Threads: safe.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -106,23 +107,29 @@ std::string JsonOf(Level level, const Context& context, const std::string& line)
 // Threads: safe.
 class Limit {
  public:
-  // How many are written each minute; how many more there were is told in the next one.
-  explicit Limit(int per_minute = 20) : per_minute_(per_minute) {}
+  using Clock = Deadline::Clock;
+  static constexpr std::chrono::minutes kPeriod{1};
+
+  // How many are written each minute; how many more there were is told before the next one. `now`
+  // tells the time, for tests.
+  explicit Limit(int per_minute = 20, Clock::time_point (*now)() = &Clock::now)
+      : per_minute_(per_minute), now_(now) {}
 
   template <typename... Parts>
   void Warn(const Parts&... parts) {
     int left_out = 0;
     if (!Take(&left_out)) return;
-    if (left_out > 0) log::Warn("and ", left_out, " more like the next one, in the last minute");
+    if (left_out > 0) log::Warn("left out before the next line: ", left_out, " more like it");
     log::Warn(parts...);
   }
 
  private:
-  // `left_out`: those of the minute that has just ended.
+  // `left_out`: those of the minute before, where this one begins another.
   bool Take(int* left_out) {
+    const Clock::time_point now = now_();
     std::lock_guard lock(mutex_);
-    if (minute_.Expired()) {
-      minute_ = Deadline::After(std::chrono::minutes(1));
+    if (now >= end_) {
+      end_ = now + kPeriod;
       *left_out = count_ > per_minute_ ? count_ - per_minute_ : 0;
       count_ = 0;
     }
@@ -130,8 +137,9 @@ class Limit {
   }
 
   const int per_minute_;
+  Clock::time_point (*const now_)();
   std::mutex mutex_;
-  Deadline minute_ = Deadline::After({});
+  Clock::time_point end_ = Clock::time_point::min();  // of the minute
   int count_ = 0;
 };
 

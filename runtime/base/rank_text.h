@@ -1,9 +1,10 @@
-// Lists of ranks in messages and tables.
+// Lists of ranks in messages and tables, short also where there are thousands.
 //
-// Each function takes the ranks in the order in which they are written. "rank" is in the singular
-// for exactly one.
+// The ranks are written in the order in which they are given, three or more in a row as a range. Of
+// more parts than these the rest is counted; JSON has them all.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/types/span.h"
@@ -11,14 +12,10 @@
 
 namespace lockstep {
 
-// "rank 3", "ranks 0, 1, 3"
+inline constexpr size_t kMostRankParts = 16;
+
+// "rank 3", "ranks 0, 1", "ranks 0-2, 5, 7-9", "ranks 0, 2, ..., 30 and 484 more"
 std::string ListRanks(absl::Span<const Rank> ranks);
-
-// For sentences: "rank 3", "ranks 0 and 1", "ranks 0, 1 and 3"
-std::string ListRanksWithAnd(absl::Span<const Rank> ranks);
-
-// Three or more in a row as a range: "rank 3", "ranks 0, 1", "ranks 0-2, 5, 7-9"
-std::string ListRankRanges(absl::Span<const Rank> ranks);
 
 // The same without the word, for a column of a table: "3", "0-2, 5, 7-9"
 std::string RankRanges(absl::Span<const Rank> ranks);

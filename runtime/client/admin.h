@@ -54,7 +54,7 @@ struct SessionStatus {
   int num_groups = 1;
   uint64_t sent_bytes = 0;      // bodies sent to the workers
   uint64_t consumed_bytes = 0;  // executed by the slowest worker
-  std::string error;            // the first cause if the session has failed
+  std::string error;            // the first cause if the session has failed, and who failed alike
   bool closing = false;  // closed, or its client is lost, and some worker has yet to execute that
   std::optional<std::chrono::milliseconds> aborted;  // while closing: since its work was aborted
   uint32_t generation = 0;                           // how often it was reset

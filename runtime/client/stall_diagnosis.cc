@@ -133,7 +133,7 @@ std::string Summary(const ClusterStatus& status, const StallDiagnosis& diagnosis
   if (!diagnosis.blockers.empty()) {
     const Blocker& first = diagnosis.blockers.front();
     const std::vector<Rank> like = RanksLikeTheFirst(status, diagnosis);
-    const std::string ranks = ListRankRanges(like);
+    const std::string ranks = ListRanks(like);
     const std::string are = like.size() == 1 ? " is " : " are ";
     switch (first.kind) {
       case Blocker::Kind::kEnded:
@@ -150,13 +150,13 @@ std::string Summary(const ClusterStatus& status, const StallDiagnosis& diagnosis
     }
   }
   if (const OperationFacts* const half = HalfAMessage(status, diagnosis.together)) {
-    return ListRankRanges(diagnosis.together) +
+    return ListRanks(diagnosis.together) +
            (diagnosis.together.size() == 1 ? " waits in " : " wait in ") + std::string(half->name) +
            ", and no rank is in its other half: the program has not issued " +
            std::string(OtherHalfOf(*half)) + " yet";
   }
   if (!diagnosis.together.empty()) {
-    return "no rank is stuck: " + ListRankRanges(diagnosis.together) +
+    return "no rank is stuck: " + ListRanks(diagnosis.together) +
            " are in a collective, and none is late";
   }
   if (!status.IsReady()) return "the cluster is not complete";

@@ -116,7 +116,7 @@ std::string UnpairedMessages::Describe(absl::Span<const Rank> ranks) const {
   const bool is_one = ranks.size() == 1;
   const char* const verb = sends_ ? (is_one ? " sends to " : " send to ")
                                   : (is_one ? " receives from " : " receive from ");
-  std::string text = ListRankRanges(ranks) + verb + ListRankRanges(partners) + " (" +
+  std::string text = ListRanks(ranks) + verb + ListRanks(partners) + " (" +
                      (sends_ ? "SendToNextGroup" : "ReceiveFromPreviousGroup") + ", command " +
                      std::to_string(commands_.front());
   if (commands_.size() > 1) text += " and " + std::to_string(commands_.size() - 1) + " more";

@@ -109,7 +109,9 @@ TEST_P(FailuresTest, RegistersKeepTheirValuesThroughAFailure) {
   for (Rank rank = 0; rank < kWorkers; ++rank) EXPECT_EQ(Get(before, rank), Value("kept"));
 }
 
-// Rank 2 fails while rank 1 has yet to execute much of what comes before: collectives, too.
+// Rank 2 fails, and rank 1 hears of it in its sleep, before it has executed the calls and the
+// transfer that come between. It executes them all the same, and receives what rank 2 has sent:
+// after the reset all that was issued before the failure holds its value on every rank.
 TEST_P(FailuresTest, RanksThatAreBehindCatchUpWithTheFailure) {
   const DRef identity = Function("lockstep.identity");
   const DRef tensor = FullOfRank({4});
@@ -118,7 +120,7 @@ TEST_P(FailuresTest, RanksThatAreBehindCatchUpWithTheFailure) {
     (void)Unwrap(session_->Call(Function("lockstep.sleep"), 0.02, 1));
     std::vector<DRef> before;
     for (int i = 0; i < 50; ++i) before.push_back(Unwrap(session_->Call(identity, i)));
-    // Rank 2 gets its part without waiting for rank 1 to come back from its sleep.
+    // Rank 2 sends, and goes on to its failure: so few bytes do not wait for who receives them.
     const DRef gathered = Unwrap(session_->Transfer(tensor, 2, 1));
     FailOnRankTwo(*session_);
     ExpectFirstCause(session_->SyncAll());

@@ -2,11 +2,10 @@
 // value that a load may return: on arm64 as well as here. Found by this: Team::Abandon() needs a
 // fence behind its store.
 //
-// Needs Relacy, which nothing else here does, so no build target has it:
+// Needs Relacy, which nothing else here does, so its target runs only where it is named:
 //
 //     apt-get install relacy-dev
-//     g++ -std=gnu++17 -O1 -w tests/models/shm_handshakes.cc -o /tmp/shm_handshakes
-//     /tmp/shm_handshakes
+//     bazel test //tests/models:shm_handshakes_test
 //
 // Tensors are modelled as relaxed atomics: that one rank may read what another writes is what these
 // handshakes are for, and what is read then must not count.

@@ -121,10 +121,12 @@ a_killed_worker_leaves_the_others() {
 until lockstep status --output json >status.json && grep -q '"ready": true' status.json; do sleep 0.1; done
 kill -KILL "$(python3 -c 'import json; print(json.load(open("status.json"))["workers"][2]["pid"])')"
 until lockstep status | tee status.txt | grep lost; do sleep 0.1; done
+lockstep why
 SH
   chmod 755 "$WORK/kill.sh"
   job "$WORK/kill.sh" || fail "the job fails with a worker of its"
   expect '^ *2 +lost' "$WORK/job/out"
+  expect "submit the job again .nothing in job $(cat "$WORK/sbatch") starts" "$WORK/job/out"
 }
 
 # expect PATTERN FILE

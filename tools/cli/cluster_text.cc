@@ -131,7 +131,7 @@ std::vector<std::string> EndedWork(const ClusterStatus& status) {
   }
   std::vector<std::string> texts;
   for (const Work& work : works) {
-    texts.push_back(ListRankRanges(work.ranks) +
+    texts.push_back(ListRanks(work.ranks) +
                     (work.ranks.size() == 1 ? " still executes " : " still execute ") +
                     text::Printable(work.activity->Describe()) +
                     ", which has ended; `lockstep why` tells what to do");
@@ -152,7 +152,7 @@ void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStat
   for (const std::string& trouble : EndedWork(status)) line("held up     ", trouble);
   const std::vector<Rank> lost = LostRanks(status);
   const std::string how = AdviceFor(status, Blocker::Kind::kLost, lost);
-  if (!how.empty()) line("lost        ", ListRankRanges(lost) + ": " + text::Printable(how));
+  if (!how.empty()) line("lost        ", ListRanks(lost) + ": " + text::Printable(how));
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +
                            RoundedDuration(status.uptime) + ", version " + status.build);
   line("batches     ",
@@ -172,7 +172,7 @@ void PrintConnections(std::ostream& out, const text::Style& style,
   for (const auto& [connection, who] : ranks) {
     const bool is_everybody = who.size() == workers.size();
     out << style.Paint(text::Tint::kBold, connection.first)
-        << (is_everybody ? "" : " (" + ListRankRanges(who) + ")") << ": "
+        << (is_everybody ? "" : " (" + ListRanks(who) + ")") << ": "
         << text::Printable(connection.second) << '\n';
   }
 }

@@ -56,7 +56,7 @@ struct Group {
 
 std::string RanksText(const std::vector<Rank>& ranks, size_t asked) {
   if (ranks.size() == asked && asked > 1) return "all ranks";
-  return ListRankRanges(ranks);
+  return ListRanks(ranks);
 }
 
 std::string AmountText(const SessionHoldings& session) {

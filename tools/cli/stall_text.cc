@@ -34,7 +34,7 @@ std::string Label(const ClusterStatus& status, const std::vector<Rank>& ranks) {
   if (hosts.size() > kMostHosts) {
     names += " and " + std::to_string(hosts.size() - kMostHosts) + " more hosts";
   }
-  return ListRankRanges(ranks) + " (" + names + ")";
+  return ListRanks(ranks) + " (" + names + ")";
 }
 
 bool IsSameWork(const WorkerStatus& a, const WorkerStatus& b) {
@@ -180,8 +180,8 @@ void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterSt
         << ' ' << DescribeBlocker(blocker, worker, group.ranks.size() == 1) << '\n';
     if (!blocker.waiting.empty()) {
       const WorkerActivity& theirs = Find(status, blocker.waiting.front()).activity;
-      out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRankRanges(blocker.waiting)
-          << " in " << theirs.Describe() << '\n';
+      out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRanks(blocker.waiting) << " in "
+          << theirs.Describe() << '\n';
     }
     const std::string advice = AdviceFor(status, blocker.kind, group.ranks);
     if (!advice.empty()) {

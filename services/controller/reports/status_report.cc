@@ -146,7 +146,7 @@ void StatusReport::WriteSessions(capnp::List<wire::SessionStatus>::Builder sessi
     if (session.ending.has_value() && session.ending->aborted) {
       entry.setAbortedMillis(static_cast<int64_t>(Millis(now - session.ending->aborted_at)));
     }
-    if (!session.failure.ok()) control::WriteError(entry.initError(), session.failure);
+    if (!session.failure.ok()) control::WriteError(entry.initError(), session.FailureOnAllRanks());
     const bool detached = session.client.empty();
     entry.setBroken(!session.broken.ok());
     entry.setDetached(detached);

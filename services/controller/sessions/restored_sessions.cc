@@ -22,8 +22,8 @@ std::string DescribeDifferences(const Copies& copies, uint64_t next_command) {
   }
   if (behind.empty()) return "";
   return "; commands " + std::to_string(first) + " to " + std::to_string(next_command - 1) +
-         " have reached " + ListRankRanges(ahead) + ", but not, or not all of them, " +
-         ListRankRanges(behind) + ": registers that they change may differ";
+         " have reached " + ListRanks(ahead) + ", but not, or not all of them, " +
+         ListRanks(behind) + ": registers that they change may differ";
 }
 
 RestoredSession Merge(const Copies& copies, int world_size) {

@@ -171,6 +171,7 @@ Status SessionCommands::HandleReset(const control::PeerName& client,
     messenger_.TellCredit(*session);
   }
   session->failure = control::RemoteError();
+  session->failed_alike.clear();
   failures_.KeepPast(*session, before, failed_from);
   const control::Frame body = control::OneCommand([&](wire::Command::Builder command) {
     auto reset_order = command.initReset();

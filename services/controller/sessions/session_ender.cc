@@ -154,7 +154,7 @@ void SessionEnder::AbortLate(SessionEntry& session) {
     if (session.ending->waiting[static_cast<size_t>(rank)]) late.push_back(rank);
   }
   Abort(session, control::ErrorOf(DeadlineExceeded(
-                     "session ", session.id, " was not closed in time: ", ListRankRanges(late),
+                     "session ", session.id, " was not closed in time: ", ListRanks(late),
                      " had not finished ", late.size() == 1 ? "its" : "their",
                      " work, which is aborted now; `lockstep why` shows what does not end")));
 }

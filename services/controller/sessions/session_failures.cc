@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "runtime/base/log.h"
 #include "runtime/base/operations.h"
@@ -42,6 +43,7 @@ void SessionFailures::FailFirst(SessionEntry& session, const control::RemoteErro
   tools_.tracing.Mark("session aborted", session.id, cause.command, cause.code);
   session.failure = cause;
   session.failed_from = from_command;
+  session.failed_alike.clear();
   session.failure.session = session.id;
   AbortOnWorkers(session);
   messenger_.TellFailure(session);
@@ -133,6 +135,16 @@ control::RemoteError SessionFailures::CauseOf(const SessionEntry& session,
   return cause;
 }
 
+void SessionFailures::NoteAlike(SessionEntry& session, const control::RemoteError& error) {
+  const control::RemoteError& first = session.failure;
+  if (error.command != first.command || error.code != first.code || error.rank == first.rank) {
+    return;
+  }
+  std::vector<Rank>& ranks = session.failed_alike;
+  const auto at = std::lower_bound(ranks.begin(), ranks.end(), error.rank);
+  if (at == ranks.end() || *at != error.rank) ranks.insert(at, error.rank);
+}
+
 void SessionFailures::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   control::RemoteError error = control::ReadError(failure.getError());
   error.rank = rank;
@@ -140,6 +152,7 @@ void SessionFailures::HandleFailure(Rank rank, wire::Failure::Reader failure) {
   SessionEntry* session = sessions_.Find(error.session);
   if (session == nullptr || generation > session->generation) return;
   if (generation == session->generation) {
+    if (!session->failure.ok()) NoteAlike(*session, error);
     const control::RemoteError cause = CauseOf(*session, error);
     return Fail(*session, cause, cause.command);
   }

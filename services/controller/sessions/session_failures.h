@@ -56,6 +56,8 @@ class SessionFailures {
   // session for the other half of a message, if that is why others wait in vain; else `error`.
   control::RemoteError CauseOf(const SessionEntry& session,
                                const control::RemoteError& error) const;
+  // Keeps that a command of a session which has failed has failed on `rank` as well.
+  static void NoteAlike(SessionEntry& session, const control::RemoteError& error);
   // The session has not failed before.
   void FailFirst(SessionEntry& session, const control::RemoteError& cause, uint64_t from_command);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/random.h"
+#include "runtime/base/rank_text.h"
 
 namespace lockstep::controller {
 namespace {
@@ -17,6 +18,14 @@ control::SessionRecord SessionEntry::Record() const {
   control::SessionRecord record = *this;
   record.next_command = commands.next_command();
   return record;
+}
+
+control::RemoteError SessionEntry::FailureOnAllRanks() const {
+  control::RemoteError error = failure;
+  if (!failed_alike.empty()) {
+    error.message += "; " + ListRanks(failed_alike) + " failed at this command as well";
+  }
+  return error;
 }
 
 void SessionEntry::TakeOver(const control::SessionRecord& record) {

@@ -69,6 +69,8 @@ struct SessionEntry : private control::SessionRecord {
   control::PeerName client;         // empty: it has none, but may come back, or another attach
   std::vector<Generation> come_to;  // by rank: the generation that its worker was heard in last
   uint64_t failed_from = 0;         // with `failure`: the first command that is not executed
+  // Other ranks on which the command of `failure` has failed with the same code, in rank order.
+  std::vector<Rank> failed_alike;
   // Of generations that some rank may still be in, the oldest first.
   std::deque<PastFailure> past_failures;
   control::RemoteError broken;  // why no reset can mend it; OK: a reset can
@@ -89,6 +91,9 @@ struct SessionEntry : private control::SessionRecord {
   std::optional<Ending> ending;
   OutputWindow output;
 
+  // `failure`, with the ranks that failed alike. The client is told of it before those are known;
+  // this is for those who ask later.
+  control::RemoteError FailureOnAllRanks() const;
   // What others need to take it over, with the number of the command that comes next.
   control::SessionRecord Record() const;
   // Becomes what the record says, but for how far its commands are.

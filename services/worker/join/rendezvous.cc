@@ -71,7 +71,7 @@ StatusOr<std::vector<std::string>> ControllerRendezvous::Exchange(
     }
     if (!deadline.Expired()) continue;
     if (missing.empty()) return GiveUp(DeadlineExceeded("no rank was met at the controller"));
-    return GiveUp(DeadlineExceeded(ListRankRanges(missing),
+    return GiveUp(DeadlineExceeded(ListRanks(missing),
                                    " did not come to connect with the other ranks in time"));
   }
 }

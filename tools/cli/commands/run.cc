@@ -101,7 +101,7 @@ class TableReport final : public Report {
                  const std::vector<RankValue>& values) override {
     std::cout << style_.Paint(text::Tint::kBold, label) << '\n';
     for (const SharedValue& group : GroupEqual(values)) {
-      const std::string ranks = ListRankRanges(group.ranks);
+      const std::string ranks = ListRanks(group.ranks);
       std::cout << "  " << style_.Paint(text::Tint::kDim, ranks) << "  " << Render(*group.value)
                 << '\n';
     }

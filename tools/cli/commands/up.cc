@@ -159,7 +159,7 @@ std::vector<std::pair<std::string, std::vector<Rank>>> RanksByHost(
 std::string DescribeHosts(const local::ClusterOptions& cluster) {
   std::string text;
   for (const auto& [host, ranks] : RanksByHost(cluster)) {
-    text += (text.empty() ? "" : ", ") + host + " (" + ListRankRanges(ranks) + ")";
+    text += (text.empty() ? "" : ", ") + host + " (" + ListRanks(ranks) + ")";
   }
   return text;
 }

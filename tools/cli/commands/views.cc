@@ -59,7 +59,7 @@ std::string TroubleOf(const ClusterStatus& status) {
   for (const WorkerStatus& worker : status.workers) {
     if (worker.stuck) stuck.push_back(worker.rank);
   }
-  if (!stuck.empty()) add(ListRankRanges(stuck) + (stuck.size() == 1 ? " is" : " are") + " stuck");
+  if (!stuck.empty()) add(ListRanks(stuck) + (stuck.size() == 1 ? " is" : " are") + " stuck");
   for (const SessionStatus& session : status.sessions) {
     if (session.error.empty()) continue;
     add("session " + std::to_string(session.session.value) + " has failed");

@@ -156,7 +156,7 @@ class Checker {
     return false;
   }
 
-  static std::string RanksText(const std::vector<Rank>& ranks) { return ListRankRanges(ranks); }
+  static std::string RanksText(const std::vector<Rank>& ranks) { return ListRanks(ranks); }
 
   void ReportUnknown(const std::string& name) {
     if (name.empty()) return;

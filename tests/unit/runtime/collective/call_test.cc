@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,18 @@ TEST(CallTest, TellsADisagreementByWhoSaysWhat) {
   // Members in another order than the world's.
   EXPECT_EQ(DescribeDisagreement(descriptions, {7, 4, 2}),
             "the ranks disagree: ranks 2, 7 call barrier; rank 4 calls broadcast");
+}
+
+TEST(CallTest, NamesTheRanksOfALargeWorldByRanges) {
+  std::vector<std::string> descriptions(1000, "barrier");
+  std::vector<Rank> ranks(descriptions.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  descriptions[3] = "broadcast";
+  EXPECT_EQ(DescribeDisagreement(descriptions, ranks),
+            "the ranks disagree: ranks 0-2, 4-999 call barrier; rank 3 calls broadcast");
+  ranks.resize(3);
+  EXPECT_EQ(Message(DescribeAbsence({}, {}, ranks, "barrier")),
+            "ranks 0-2 did not come to barrier in time");
 }
 
 }  // namespace

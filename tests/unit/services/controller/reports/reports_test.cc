@@ -38,6 +38,7 @@ class ReportsTest : public PartsFixture {
 
 TEST_F(ReportsTest, StatusIsToldAtOnce) {
   Fail(1, id_, 1, "boom");
+  Fail(0, id_, 1, "boom here, too");
   ASSERT_EQ(Batch("c", id_, 1), OkStatus());
   liveness_.heard[1].activity.kind = WorkerActivity::Kind::kCommand;
   liveness_.heard[1].activity.since = 5s;
@@ -60,7 +61,8 @@ TEST_F(ReportsTest, StatusIsToldAtOnce) {
                   EXPECT_EQ(session.getSentBytes(), 576u);
                   EXPECT_EQ(session.getConsumedBytes(), 0u);
                   EXPECT_EQ(session.getAgeMillis(), 2000u);
-                  EXPECT_TRUE(session.hasError());
+                  EXPECT_EQ(control::ReadError(session.getError()).message,
+                            "boom; rank 0 failed at this command as well");
                   return OkStatus();
                 }),
             OkStatus());

@@ -48,6 +48,29 @@ TEST_F(SessionFailuresTest, LaterCausesAreNotToldAndAbortNothing) {
   EXPECT_EQ(session(id_).failure.message, "boom");
 }
 
+// The client reads the first at once, before the others are known.
+TEST_F(SessionFailuresTest, StatusTellsWhichRanksFailedAtTheSameCommandAlike) {
+  options_.workers = 6;
+  StartReady();
+  id_ = Open("c");
+  ASSERT_EQ(Batch("c", id_, 1, 0, 4), OkStatus());
+  Forget();
+  Fail(1, id_, 3, "no such function");
+  EXPECT_EQ(session(id_).FailureOnAllRanks().message, "no such function");
+  EXPECT_THAT(ToClient("c"), ElementsAre("failed 1.0 INTERNAL rank 1 command 3: no such function"));
+  Forget();
+  for (const Rank rank : {3, 2, 1, 3, 0}) Fail(rank, id_, 3, "no such function here");
+  Fail(4, id_, 3, "another code", 0, StatusCode::kNotFound);
+  Fail(5, id_, 4, "another command");
+  EXPECT_EQ(session(id_).FailureOnAllRanks().message,
+            "no such function; ranks 0, 2, 3 failed at this command as well");
+  EXPECT_THAT(Journal(), IsEmpty());
+
+  ASSERT_EQ(Reset("c", id_, 1, 10), OkStatus());
+  Fail(2, id_, 5, "of the next generation", 1);
+  EXPECT_EQ(session(id_).FailureOnAllRanks().message, "of the next generation");
+}
+
 TEST_F(SessionFailuresTest, EarlierFailureOfARankBehindAbortsFromThereWithTheFirstCause) {
   Fail(1, id_, 3, "boom");
   Forget();

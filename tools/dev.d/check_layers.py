@@ -42,6 +42,8 @@ LAYERS = {
     "runtime/trace": {"schemas", "runtime/base", "runtime/control"},
     "runtime/client": CLIENT_SIDE,
     "runtime/tensor": {"runtime/base"},
+    # Pure: no sockets, no devices; of tensors, only what elements of each dtype are.
+    "runtime/plan": {"schemas", "runtime/base", "runtime/tensor"},
     # The device interface is in runtime/collective, whose implementation for GPUs is made of this.
     "runtime/cuda": WORKER_SIDE | {"runtime/cuda/kernels", "runtime/collective/device.h"},
     # What includes CUDA's headers.

@@ -10,6 +10,7 @@ using Cxx = import "/capnp/c++.capnp";
 using V = import "values.capnp";
 using E = import "errors.capnp";
 using M = import "membership.capnp";
+using P = import "plan.capnp";
 $Cxx.namespace("lockstep::wire");
 
 using RegisterId = UInt64;
@@ -152,6 +153,15 @@ struct Command {
     adopt @31 :M.SessionRecord;
     # Another client has attached to the session. Of its registers, those with names are kept; the
     # others, which no client can name any more, are freed.
+
+    reshard :group {
+      source @34 :RegisterId;
+      # On each rank of the mesh of `from`: its tile of the tensor. Not looked at on others.
+      result @35 :RegisterId;
+      # Receives the tile in the layout `to`, on each rank of that mesh.
+      from @36 :P.Layout;
+      to @37 :P.Layout;
+    }
   }
 }
 

@@ -59,8 +59,19 @@ DRef RegisterNames::Acquire(uint64_t command) {
     generations_.store(name->generation, std::memory_order_relaxed);
   }
   name->named_by = command;
+  name->layout.reset();
   name->references.store(1, std::memory_order_relaxed);
   return DRef(name);
+}
+
+void RegisterNames::SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
+  std::lock_guard lock(mutex_);
+  ref.name_->layout = std::move(layout);
+}
+
+std::shared_ptr<const plan::Layout> RegisterNames::LayoutOf(const DRef& ref) const {
+  std::lock_guard lock(mutex_);
+  return ref.name_->layout;
 }
 
 void RegisterNames::Dropped(RegisterName* name) {

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "runtime/base/ids.h"
 #include "runtime/client/dref.h"
+#include "runtime/plan/layout.h"
 
 namespace lockstep::client {
 
@@ -21,6 +23,7 @@ struct RegisterName {
   uint32_t generation = 0;
   uint64_t named_by = 0;  // the command that gives the register its first value
   RegisterNames* owner = nullptr;
+  std::shared_ptr<const plan::Layout> layout;  // null: it was not said
 };
 
 // Chooses ids from a free list, so that a call needs no answer to know its result's name. A name
@@ -42,6 +45,10 @@ class RegisterNames {
   // Another client's name, which that command gave its first value; before any is acquired. Null if
   // a later one of the same index is adopted already.
   DRef Adopt(RegisterId id, uint64_t named_by);
+  // How what the register holds lies on the workers; null: it was not said. Kept with the name, by
+  // this client alone.
+  void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
+  std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const;
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
@@ -64,7 +71,7 @@ class RegisterNames {
   uint32_t base_ = 0;  // generations begin above
   std::atomic<uint32_t> generations_{0};
   std::atomic<uint64_t> references_{1};  // the session's, and one per live name
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::deque<RegisterName> names_;    // by index; addresses are stable
   std::vector<RegisterName*> free_;   // may be acquired
   std::vector<RegisterName*> kills_;  // dropped, and not yet told to the workers

@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "runtime/client/bulk_copy.h"
 #include "runtime/client/cluster_tracer.h"
+#include "runtime/client/layout_commands.h"
 #include "runtime/client/session_commands.h"
 #include "runtime/client/session_core.h"
 #include "runtime/control/keys/gate.h"
@@ -279,6 +280,47 @@ StatusOr<DRef> Session::ReceiveFromPreviousGroup(const CollectiveOptions& option
 StatusOr<DRef> Session::SendFromWorker0(const DRef& source, Rank to,
                                         const CollectiveOptions& options) {
   return Transfer(source, 0, to, options);
+}
+
+// --- Layouts -----------------------------------------------------------------------------------
+
+StatusOr<DRef> Session::Place(const HostTensor& tensor, const plan::Layout& layout) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  client::SessionCore& core = *parts_->core;
+  LOCKSTEP_RETURN_IF_ERROR(client::CheckLayout(core, layout, tensor.shape, tensor.dtype));
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Layout whole, client::OnWorker0(tensor.shape, tensor.dtype));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef source, CopyToWorker0(tensor));
+  core.SetLayout(source, std::make_shared<const plan::Layout>(std::move(whole)));
+  return client::IssueReshard(core, source, layout);
+}
+
+StatusOr<HostTensor> Session::Collect(const DRef& ref) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  client::SessionCore& core = *parts_->core;
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout layout, client::KnownLayout(core, ref));
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout whole,
+                            client::OnWorker0(layout.shape(), layout.dtype()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef gathered, client::IssueReshard(core, ref, whole));
+  return CopyFromWorker0(gathered);
+}
+
+StatusOr<DRef> Session::Reshard(const DRef& ref, const plan::Layout& layout) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return client::IssueReshard(*parts_->core, ref, layout);
+}
+
+Status Session::DeclareLayout(const DRef& ref, const plan::Layout& layout) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  client::SessionCore& core = *parts_->core;
+  LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "the tensor"));
+  LOCKSTEP_RETURN_IF_ERROR(client::CheckLayout(core, layout, layout.shape(), layout.dtype()));
+  core.SetLayout(ref, std::make_shared<const plan::Layout>(layout));
+  return OkStatus();
+}
+
+StatusOr<plan::Layout> Session::LayoutOf(const DRef& ref) const {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return client::KnownLayout(*parts_->core, ref);
 }
 
 // --- Waiting and looking -----------------------------------------------------------------------

@@ -42,6 +42,7 @@
 #include "runtime/client/trace.h"
 #include "runtime/client/worker_output.h"
 #include "runtime/control/value.h"
+#include "runtime/plan/layout.h"
 
 namespace lockstep {
 
@@ -200,6 +201,24 @@ class Session {
   // Worker-0 sends, `to` receives.
   StatusOr<DRef> SendFromWorker0(const DRef& source, Rank to,
                                  const CollectiveOptions& options = {});
+
+  // --- Layouts ---------------------------------------------------------------------------------
+  // How a tensor lies on the workers: which part of it, of a mesh of ranks, each of them holds
+  // (runtime/plan/layout.h; docs/plans.md). What lies on GPUs moves through host memory, so far.
+
+  // Puts a tensor onto the workers of the layout's mesh, each of which gets its tile. By way of
+  // worker-0. kInvalidArgument: shape or dtype are not the layout's, or the data does not fit them.
+  StatusOr<DRef> Place(const HostTensor& tensor, const plan::Layout& layout);
+  // Brings a tensor back whole; by way of worker-0. kInvalidArgument: nothing has said its layout.
+  StatusOr<HostTensor> Collect(const DRef& ref);
+  // The same tensor in another layout, in a register of its own: moves what has to move, and
+  // combines partial values. `layout` has the tensor's shape and dtype.
+  StatusOr<DRef> Reshard(const DRef& ref, const plan::Layout& layout);
+  // Says how what a function has made lies on the workers. Nothing is moved; a Reshard() whose
+  // tiles have other extents or another dtype fails on the rank that has them.
+  Status DeclareLayout(const DRef& ref, const plan::Layout& layout);
+  // What was said of it. kInvalidArgument: nothing.
+  StatusOr<plan::Layout> LayoutOf(const DRef& ref) const;
 
   // --- Waiting and looking ---------------------------------------------------------------------
 

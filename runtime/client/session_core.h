@@ -127,6 +127,13 @@ class SessionCore {
   WorkerZero IdentifyWorkerZero();
   // Worker-0, as it is now.
   Peer WorkerZeroPeer();
+  // The layout that is kept with a register's name; of this session's. Null: it was not said.
+  void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
+    names_->SetLayout(ref, std::move(layout));
+  }
+  std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const {
+    return names_->LayoutOf(ref);
+  }
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);
 

@@ -18,9 +18,11 @@ struct HeldBox {
   int buffer = 0;
 };
 
-// The ranks that a round connects with `rank`, ascending: what others do at the same time is not
-// waited for. Empty if it takes no part.
-std::vector<Rank> TeamOf(const std::vector<Piece>& round, Rank rank) {
+using Team = std::vector<Rank>;
+
+// The ranks that a round connects with each other, each team ascending: what others do at the same
+// time is not waited for.
+std::vector<Team> TeamsOfRound(const std::vector<Piece>& round) {
   std::map<Rank, Rank> leaders;
   const auto leader_of = [&](Rank member) {
     Rank at = leaders.try_emplace(member, member).first->second;
@@ -32,13 +34,51 @@ std::vector<Rank> TeamOf(const std::vector<Piece>& round, Rank rank) {
     const Rank b = leader_of(piece.to);
     leaders[std::max(a, b)] = std::min(a, b);
   }
-  std::vector<Rank> team;
-  if (!leaders.contains(rank)) return team;
-  const Rank leader = leader_of(rank);
-  for (const auto& [member, unused] : leaders) {
-    if (leader_of(member) == leader) team.push_back(member);
+  std::map<Rank, Team> teams;
+  for (const auto& [member, unused] : leaders) teams[leader_of(member)].push_back(member);
+  std::vector<Team> all;
+  for (auto& [leader, team] : teams) all.push_back(std::move(team));
+  return all;
+}
+
+// The slices of a mesh along axes, by ranks.
+std::vector<Team> SlicesOf(const Mesh& mesh, const std::vector<int>& axes) {
+  std::vector<Team> teams;
+  for (int index = 0; index < mesh.size(); ++index) {
+    const std::vector<int> slice = mesh.Slice(index, axes);
+    if (slice.front() != index) continue;
+    Team& team = teams.emplace_back();
+    for (int member : slice) team.push_back(mesh.RankAt(member));
   }
-  return team;
+  return teams;
+}
+
+// The teams of each collective of a move, in their order.
+std::vector<std::vector<Team>> TeamsOfMove(const Move& move, const Layout& before) {
+  std::vector<std::vector<Team>> teams;
+  switch (move.kind) {
+    case Move::Kind::kExchange:
+      for (const std::vector<Piece>& round : move.exchange->rounds) {
+        teams.push_back(TeamsOfRound(round));
+      }
+      return teams;
+    case Move::Kind::kAllGather:
+      return {SlicesOf(before.mesh(), move.axes)};
+    case Move::Kind::kReduceScatter:
+    case Move::Kind::kAllReduce:
+      return {SlicesOf(move.to.mesh(), move.axes)};
+    case Move::Kind::kMakePartial:
+      break;
+  }
+  return teams;
+}
+
+// That of them which `rank` is in; empty: none.
+Team TeamWith(const std::vector<Team>& teams, Rank rank) {
+  for (const Team& team : teams) {
+    if (std::find(team.begin(), team.end(), rank) != team.end()) return team;
+  }
+  return {};
 }
 
 class Expander {
@@ -53,7 +93,9 @@ class Expander {
       const Move& move = reshard_.moves[i];
       const bool last = i + 1 == reshard_.moves.size();
       const int to = last ? kOutput : NewBuffer(ElementsOf(move.to));
+      teams_ = TeamsOfMove(move, *before);
       ExpandMove(move, *before, from, to);
+      first_number_ += static_cast<int>(teams_.size());
       before = &move.to;
       from = to;
     }
@@ -119,8 +161,9 @@ class Expander {
         return CopyBetween(old_tile, new_tile);
       case Move::Kind::kAllReduce:
         if (!old_tile.has_value() || old_tile->box.IsEmpty()) return;
-        return Add(CollectiveStep{OperationKind::kAllReduce,
-                                  TeamAlong(before, move.axes),
+        return Add(CollectiveStep{first_number_,
+                                  OperationKind::kAllReduce,
+                                  TeamWith(teams_[0], rank_),
                                   {from, 0, old_tile->box.NumElements()},
                                   {to, 0, old_tile->box.NumElements()},
                                   before.reduction(),
@@ -138,15 +181,8 @@ class Expander {
   std::vector<int> SliceAlong(const Layout& layout, const std::vector<int>& axes) const {
     return layout.mesh().Slice(*layout.mesh().IndexOf(rank_), axes);
   }
-  std::vector<Rank> TeamAlong(const Layout& layout, const std::vector<int>& axes) const {
-    std::vector<Rank> team;
-    for (int index : SliceAlong(layout, axes)) team.push_back(layout.mesh().RankAt(index));
-    return team;
-  }
-
   // The members' tiles in `parts`, which together are `whole`.
   struct Parts {
-    std::vector<Rank> team;
     std::vector<Box> boxes;
     std::vector<int64_t> counts;
     // They lie in `whole` one after the other, each without gaps.
@@ -154,7 +190,6 @@ class Expander {
   };
   Parts PartsAlong(const Layout& parts, const std::vector<int>& axes, const Box& whole) const {
     Parts result;
-    result.team = TeamAlong(parts, axes);
     int64_t offset = 0;
     for (int index : SliceAlong(parts, axes)) {
       const Box box = parts.TileAt(index);
@@ -174,8 +209,9 @@ class Expander {
     const Parts parts = PartsAlong(before, move.axes, new_tile.box);
     const int64_t total = new_tile.box.NumElements();
     const int gathered = parts.in_a_row ? new_tile.buffer : NewBuffer(total);
-    Add(CollectiveStep{OperationKind::kAllGather,
-                       parts.team,
+    Add(CollectiveStep{first_number_,
+                       OperationKind::kAllGather,
+                       TeamWith(teams_[0], rank_),
                        {old_tile.buffer, 0, old_tile.box.NumElements()},
                        {gathered, 0, total},
                        Reduction::kSum,
@@ -202,8 +238,9 @@ class Expander {
       if (parts.counts[i] > 0) Pack(parts.boxes[i], old_tile, packed, offset, 0, parts.counts[i]);
       offset += parts.counts[i];
     }
-    Add(CollectiveStep{OperationKind::kReduceScatter,
-                       parts.team,
+    Add(CollectiveStep{first_number_,
+                       OperationKind::kReduceScatter,
+                       TeamWith(teams_[0], rank_),
                        {packed, 0, total},
                        {new_tile.buffer, 0, new_tile.box.NumElements()},
                        before.reduction(),
@@ -219,15 +256,16 @@ class Expander {
             after.LayerAt(*after.mesh().IndexOf(rank_))) {
       CopyBetween(old_tile, new_tile);
     }
-    for (const std::vector<Piece>& round : exchange.rounds) {
-      ExpandRound(exchange, round, old_tile, new_tile);
+    for (size_t i = 0; i < exchange.rounds.size(); ++i) {
+      ExpandRound(exchange, i, old_tile, new_tile);
     }
   }
 
   // Packs what this rank sends, in the order of the team; all-to-all; unpacks.
-  void ExpandRound(const Exchange& exchange, const std::vector<Piece>& round,
-                   const std::optional<HeldBox>& old_tile, const std::optional<HeldBox>& new_tile) {
-    const std::vector<Rank> team = TeamOf(round, rank_);
+  void ExpandRound(const Exchange& exchange, size_t number, const std::optional<HeldBox>& old_tile,
+                   const std::optional<HeldBox>& new_tile) {
+    const std::vector<Piece>& round = exchange.rounds[number];
+    const Team team = TeamWith(teams_[number], rank_);
     if (team.empty()) return;
     std::vector<int64_t> sent(team.size(), 0);
     std::vector<int64_t> received(team.size(), 0);
@@ -255,7 +293,8 @@ class Expander {
       Pack(box_of(piece), holds ? *old_tile : *new_tile, send, offset, piece.first, piece.count);
       offset += piece.count;
     }
-    Add(CollectiveStep{OperationKind::kAllToAll,
+    Add(CollectiveStep{first_number_ + static_cast<int>(number),
+                       OperationKind::kAllToAll,
                        team,
                        {send, 0, to_send},
                        {recv, 0, to_receive},
@@ -284,9 +323,22 @@ class Expander {
   const Reshard& reshard_;
   const Rank rank_;
   RankSteps steps_;
+  // Of the move that is expanded.
+  std::vector<std::vector<Team>> teams_;
+  int first_number_ = 0;
 };
 
 }  // namespace
+
+std::vector<std::vector<Team>> TeamsOf(const Reshard& reshard) {
+  std::vector<std::vector<Team>> all;
+  const Layout* before = &reshard.from;
+  for (const Move& move : reshard.moves) {
+    for (std::vector<Team>& teams : TeamsOfMove(move, *before)) all.push_back(std::move(teams));
+    before = &move.to;
+  }
+  return all;
+}
 
 RankSteps Expand(const Reshard& reshard, Rank rank) { return Expander(reshard, rank).Run(); }
 

@@ -226,7 +226,7 @@ StatusOr<ConnectedWorld> ConnectWorld(const Membership& membership, const WorldO
     Connected communicator = TryToConnect(attempt, topology, backend);
     Status status = communicator.status();
     if (status.ok()) {
-      ConnectedWorld world{*std::move(communicator), nullptr, why};
+      ConnectedWorld world{*std::move(communicator), nullptr, why, topology.ByRank()};
       if (!options.with_gpus) return world;
       auto gpus = ConnectGpus(attempt, *world.communicator);
       status = gpus.status();

@@ -28,6 +28,8 @@ struct ConnectedWorld {
   std::unique_ptr<collective::DeviceWorld> gpus;
   // How it was chosen, for people.
   std::string why;
+  // The node of each rank, by rank.
+  std::vector<int> nodes = {};
 };
 
 // What connecting needs besides the rank's membership.

@@ -31,6 +31,7 @@ Status WorldConnection::Connect(const Membership& membership,
   cpus_ = std::move(world.communicator);
   gpus_ = std::move(world.gpus);
   why_ = std::move(world.why);
+  nodes_ = std::move(world.nodes);
   return OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
@@ -47,7 +48,7 @@ class WorldConnection {
                  std::function<void(const Status& why)> on_trouble);
 
   // What is connected; borrowed until Close().
-  WorldLinks links() const { return {cpus_.get(), gpus_.get()}; }
+  WorldLinks links() const { return {cpus_.get(), gpus_.get(), nodes_}; }
   // How the communicator was chosen, for people.
   const std::string& why() const { return why_; }
   // Null: this worker has none.
@@ -59,6 +60,7 @@ class WorldConnection {
   GpuSetup gpu_setup_;
   std::unique_ptr<collective::Communicator> cpus_;  // null: the ranks are not connected
   std::unique_ptr<collective::DeviceWorld> gpus_;   // null: no rank has a GPU
+  std::vector<int> nodes_;
   std::string why_;
 };
 

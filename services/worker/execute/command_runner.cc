@@ -18,13 +18,9 @@
 namespace lockstep::worker {
 namespace {
 
-// Of a message it is a cause itself: the ranks that wait in later collectives wait for its ranks.
-bool IsForWantOfARank(wire::CollectiveKind kind, const Status& status) {
-  if (status.ok()) [[likely]]
-    return false;
-  const bool is_want =
-      status.code() == StatusCode::kDeadlineExceeded || status.code() == StatusCode::kUnavailable;
-  return is_want && !IsMessage(kind);
+bool IsForWantOfARank(const Status& status) {
+  return status.code() == StatusCode::kDeadlineExceeded ||
+         status.code() == StatusCode::kUnavailable;
 }
 
 }  // namespace
@@ -55,6 +51,11 @@ void CommandRunner::SetMembership(const Membership& membership) {
   call_context_.world_size = membership.world_size();
 }
 
+void CommandRunner::SetWorld(const WorldLinks& world) {
+  world_ = world;
+  reshards_.SetWorld(membership_->rank, world.nodes);
+}
+
 void CommandRunner::UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work) {
   gpu_ = &work;
   call_context_.gpu = &gpu.processor();
@@ -66,7 +67,7 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
   SessionState& session = *held;
   const Rank only = command.getOnlyRank();
   // Refused by all: what they keep between collectives must not differ.
-  if (only >= 0 && command.isCollective()) {
+  if (only >= 0 && (command.isCollective() || command.isReshard())) {
     return InvalidArgument("a collective for rank ", only,
                            " alone: every rank executes them; name a team instead");
   }
@@ -84,6 +85,8 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
       return Empty(session, command.getEmpty());
     case wire::Command::COLLECTIVE:
       return Collective(held, command.getCollective());
+    case wire::Command::RESHARD:
+      return Reshard(session, command.getReshard());
     case wire::Command::FETCH:
       return Fetch(session, command.getFetch());
     case wire::Command::STORE:
@@ -221,9 +224,8 @@ Status CommandRunner::Empty(SessionState& session, wire::Command::Empty::Reader 
   return session.Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
 }
 
-Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
-                                 wire::Command::Collective::Reader collective) {
-  SessionState& session = *held;
+Status CommandRunner::AmongRanks(SessionState& session, const char* name, bool is_message,
+                                 absl::FunctionRef<Status(const CollectiveContext&)> execute) {
   // Sessions are failed until the ranks are connected again, so this is no command of theirs.
   if (world_.cpus == nullptr) return Internal("a collective before the ranks are connected");
   const CollectiveContext context{membership_->rank,
@@ -238,32 +240,53 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
   // Looked at after it has begun: if the world is broken later, that ends it.
   if (world_broken_) {
     session.EndCollective();
-    running_.function = Name(collective.getKind());
+    running_.function = name;
     return Unavailable("a worker of the cluster is lost");
   }
-  activity_.Name(Name(collective.getKind()), WorkerActivity::Kind::kCollective);
-  if (recorder_ != nullptr) {
-    recorder_->spans().Name(Name(collective.getKind()), trace::Kind::kCollective);
-  }
-  CollectiveOutcome outcome;
-  Status status = ExecuteCollective(context, collective, &outcome);
-  const CollectiveFacts& facts = outcome.facts;
+  activity_.Name(name, WorkerActivity::Kind::kCollective);
+  if (recorder_ != nullptr) recorder_->spans().Name(name, trace::Kind::kCollective);
+  Status status = execute(context);
   session.EndCollective();
-  if (IsForWantOfARank(collective.getKind(), status)) [[unlikely]] {
-    // That rank may have failed itself, at an earlier command: it is about to tell its cause, which
-    // is the one to report.
+  if (status.ok()) [[likely]]
+    return status;
+  // That rank may have failed itself, at an earlier command: it is about to tell its cause, which
+  // is the one to report. Of a message it is a cause itself: the ranks that wait in later
+  // collectives wait for its ranks.
+  if (IsForWantOfARank(status) && !is_message) {
     session.AwaitFailure(running_.number, cause_grace_);
   }
+  running_.function = name;
+  return status;
+}
+
+Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
+                                 wire::Command::Collective::Reader collective) {
+  SessionState& session = *held;
+  const wire::CollectiveKind kind = collective.getKind();
+  CollectiveOutcome outcome;
+  const Status status =
+      AmongRanks(session, Name(kind), IsMessage(kind), [&](const CollectiveContext& context) {
+        return ExecuteCollective(context, collective, &outcome);
+      });
   if (outcome.connection != nullptr) {
     gpu_->NoteCollective(held, running_.number, collective, outcome,
                          membership_->collective_timeout);
   } else if (status.ok() && recorder_ != nullptr) {
-    const CollectiveCost cost = recorder_->AddCollective(
-        session.id(), session.generation(), running_.number, collective.getKind(), facts);
+    const CollectiveCost cost = recorder_->AddCollective(session.id(), session.generation(),
+                                                         running_.number, kind, outcome.facts);
     activity_.AddCollective(cost.bus_bytes, cost.duration);
   }
-  if (!status.ok()) running_.function = Name(collective.getKind());
   return status;
+}
+
+Status CommandRunner::Reshard(SessionState& session, wire::Command::Reshard::Reader reshard) {
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+  LOCKSTEP_RETURN_IF_ERROR(
+      AmongRanks(session, "reshard", /*is_message=*/false, [&](const CollectiveContext& context) {
+        return ExecuteReshard(context, reshard, reshards_);
+      }));
+  if (gpu_ == nullptr) return OkStatus();
+  return gpu_->Note(session, {.command = running_.number, .what = "reshard"});
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
@@ -20,6 +21,7 @@
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/gpu_work_tracker.h"
+#include "services/worker/execute/reshard_command.h"
 #include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/join/membership.h"
@@ -52,7 +54,7 @@ class CommandRunner {
   void SetMembership(const Membership& membership);
   // The ranks are connected. Borrowed until the next SetMembership(); before, no collective is
   // executed.
-  void SetWorld(const WorldLinks& world) { world_ = world; }
+  void SetWorld(const WorldLinks& world);
   // The world has lost a worker (or has not): until the next one, collectives are refused, of
   // whatever generation.
   void SetWorldBroken(bool broken) { world_broken_ = broken; }
@@ -73,9 +75,15 @@ class CommandRunner {
   Status Empty(SessionState& session, wire::Command::Empty::Reader empty);
   Status Collective(const std::shared_ptr<SessionState>& session,
                     wire::Command::Collective::Reader collective);
+  Status Reshard(SessionState& session, wire::Command::Reshard::Reader reshard);
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
+
+  // Runs `execute`, in which this rank meets others: what ends it if one of them does not come.
+  // `is_message`: for want of a rank it fails for a cause of its own.
+  Status AmongRanks(SessionState& session, const char* name, bool is_message,
+                    absl::FunctionRef<Status(const CollectiveContext&)> execute);
 
   // Answers the request of the batch that is executed.
   void Reply(const control::Frame& body) {
@@ -106,6 +114,7 @@ class CommandRunner {
   const Membership* membership_ = nullptr;
   WorldLinks world_;
   std::atomic<bool> world_broken_{false};
+  ReshardCache reshards_;
   GpuWorkTracker* gpu_ = nullptr;  // null: this worker has no GPU
   module::CallContext call_context_;
   const SessionState* calling_ = nullptr;    // the running call's

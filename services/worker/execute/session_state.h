@@ -40,6 +40,7 @@ namespace lockstep::worker {
 struct WorldLinks {
   collective::Communicator* cpus = nullptr;  // null: they are not connected
   collective::DeviceWorld* gpus = nullptr;   // null: no rank has a GPU
+  std::vector<int> nodes = {};               // of each rank: ranks of one node share memory
 };
 
 // A session is usable, or it has failed at one of its commands: then that and all later ones are

@@ -40,6 +40,18 @@ const std::vector<Rank>& Topology::NodeOf(Rank rank) const {
   });
 }
 
+std::vector<int> Topology::ByRank() const {
+  std::vector<int> by_rank;
+  for (size_t node = 0; node < nodes.size(); ++node) {
+    for (const Rank rank : nodes[node]) {
+      if (by_rank.size() <= static_cast<size_t>(rank))
+        by_rank.resize(static_cast<size_t>(rank) + 1);
+      by_rank[static_cast<size_t>(rank)] = static_cast<int>(node);
+    }
+  }
+  return by_rank;
+}
+
 Topology DrawTopology(const std::vector<MappedRanks>& mapped) {
   const auto reaches = [&](Rank from, Rank to) {
     return mapped[static_cast<size_t>(from)].ranks[static_cast<size_t>(to)];

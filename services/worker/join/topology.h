@@ -28,6 +28,8 @@ struct Topology {
 
   // The node of a rank, which is in one.
   const std::vector<Rank>& NodeOf(Rank rank) const;
+  // The number of each rank's node, by rank.
+  std::vector<int> ByRank() const;
 };
 
 // Every rank joins the first node of which it and all members map each other: the same on all

@@ -14,7 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 CollectiveStep AllReduceOf(std::vector<Rank> team, int64_t count) {
-  return {OperationKind::kAllReduce,
+  return {0,
+          OperationKind::kAllReduce,
           std::move(team),
           {0, 0, count},
           {1, 0, count},

@@ -1,0 +1,55 @@
+#include "runtime/client/layout_commands.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/plan/layout_codec.h"
+
+namespace lockstep::client {
+
+StatusOr<plan::Layout> OnWorker0(const Shape& shape, DType dtype) {
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Mesh mesh, plan::Mesh::Line({0}));
+  return plan::Layout::Make(shape, dtype, std::move(mesh), {plan::Placement::Replicate()});
+}
+
+Status CheckLayout(const SessionCore& core, const plan::Layout& layout, const Shape& shape,
+                   DType dtype) {
+  for (const Rank rank : layout.mesh().ranks()) {
+    LOCKSTEP_RETURN_IF_ERROR(Annotate(core.CheckRank(rank), "the layout's mesh"));
+  }
+  if (layout.shape() == shape && layout.dtype() == dtype) return OkStatus();
+  return InvalidArgument("the tensor is ", dtype, shape, ", and the layout one of ", layout.dtype(),
+                         layout.shape());
+}
+
+StatusOr<plan::Layout> KnownLayout(const SessionCore& core, const DRef& ref) {
+  LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "the tensor"));
+  const std::shared_ptr<const plan::Layout> layout = core.LayoutOf(ref);
+  if (layout != nullptr) return *layout;
+  return InvalidArgument("the layout of register ", ref.id(),
+                         " is not known: say it by DeclareLayout()");
+}
+
+StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout from, KnownLayout(core, source));
+  LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core, to, from.shape(), from.dtype()));
+  std::vector<Rank> ranks(from.mesh().ranks().begin(), from.mesh().ranks().end());
+  for (const Rank rank : to.mesh().ranks()) {
+    if (!from.mesh().IndexOf(rank).has_value()) ranks.push_back(rank);
+  }
+  // It needs its ranks as an all-to-all among them does.
+  const OperationUse use{OperationKind::kAllToAll, false, ranks};
+  const auto write = [&](wire::Command::Builder command, RegisterId result) {
+    auto reshard = command.initReshard();
+    reshard.setSource(source.id().Packed());
+    reshard.setResult(result.Packed());
+    plan::WriteLayout(reshard.initFrom(), from);
+    plan::WriteLayout(reshard.initTo(), to);
+  };
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef result, core.IssueOperationNaming(use, write));
+  core.SetLayout(result, std::make_shared<const plan::Layout>(to));
+  return result;
+}
+
+}  // namespace lockstep::client

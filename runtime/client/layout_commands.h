@@ -1,0 +1,28 @@
+// What a session does with tensors that lie on the workers by a layout.
+#pragma once
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/shape.h"
+#include "runtime/base/status.h"
+#include "runtime/client/dref.h"
+#include "runtime/client/session_core.h"
+#include "runtime/plan/layout.h"
+
+namespace lockstep::client {
+
+// All of a tensor on worker-0.
+StatusOr<plan::Layout> OnWorker0(const Shape& shape, DType dtype);
+
+// kInvalidArgument if the layout's mesh names ranks that there are not, or it is not one of a
+// tensor of this shape and dtype.
+Status CheckLayout(const SessionCore& core, const plan::Layout& layout, const Shape& shape,
+                   DType dtype);
+
+// The tensor in `source`, whose layout is known or kInvalidArgument says how to say it, in another
+// layout. The errors of CheckLayout() and of SessionCore::IssueOperation().
+StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to);
+
+// The layout of `ref`, of this session; kInvalidArgument: it was not said.
+StatusOr<plan::Layout> KnownLayout(const SessionCore& core, const DRef& ref);
+
+}  // namespace lockstep::client

@@ -1,0 +1,214 @@
+#include "services/worker/execute/reshard_command.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "runtime/collective/communicator.h"
+#include "runtime/plan/expand.h"
+#include "runtime/plan/layout_codec.h"
+#include "runtime/plan/reshard.h"
+#include "runtime/registers/value.h"
+#include "runtime/tensor/processor.h"
+#include "runtime/tensor/tensor.h"
+#include "services/worker/values/reachable.h"
+
+namespace lockstep::worker {
+namespace {
+
+using tensor::Tensor;
+
+constexpr int kInputBuffer = 0;
+constexpr int kOutputBuffer = 1;
+
+std::optional<Shape> TileShapeOn(const plan::Layout& layout, Rank rank) {
+  const std::optional<int> index = layout.mesh().IndexOf(rank);
+  if (!index.has_value()) return std::nullopt;
+  return layout.TileAt(*index).extents;
+}
+
+// One command on this rank.
+class ReshardCall {
+ public:
+  ReshardCall(const CollectiveContext& context, const PreparedReshard& prepared, DType dtype)
+      : context_(context), prepared_(prepared), dtype_(dtype) {}
+
+  Status Execute(RegisterId source, RegisterId result) {
+    LOCKSTEP_RETURN_IF_ERROR(MakeBuffers(source));
+    // All ranks go through all teams, in one order: they keep the same communicators.
+    for (size_t number = 0; number < prepared_.teams.size(); ++number) {
+      for (const std::vector<Rank>& team : prepared_.teams[number]) {
+        LOCKSTEP_RETURN_IF_ERROR(MeetIn(team, static_cast<int>(number)));
+      }
+    }
+    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
+    if (!prepared_.new_tile.has_value()) return OkStatus();
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        Tensor moved, tensor::MoveTo(*home_, *context_.places.host, buffers_[kOutputBuffer]));
+    return context_.session.Write(result, std::move(moved));
+  }
+
+ private:
+  // This rank's tile, in host memory.
+  StatusOr<Tensor> Source(RegisterId id) {
+    StatusOr<const registers::Value*> value = context_.session.registers().Read(id);
+    if (!value.ok()) return Annotate(value.status(), "the source");
+    const auto* tensor = (*value)->As<Tensor>();
+    if (tensor == nullptr) {
+      return InvalidArgument("the source (register ", id, ") holds ", registers::Describe(**value),
+                             ", not a tensor");
+    }
+    LOCKSTEP_RETURN_IF_ERROR(RequireReachable(context_.places, *tensor, "the source"));
+    if (tensor->dtype() != dtype_ || !(tensor->shape() == *prepared_.old_tile)) {
+      return InvalidArgument("by its layout, this rank's tile is ", dtype_, *prepared_.old_tile,
+                             ", and the source (register ", id, ") holds ", tensor->dtype(),
+                             tensor->shape());
+    }
+    home_ = context_.places.Of(tensor->device());
+    return tensor::MoveTo(*context_.places.host, *home_, *tensor);
+  }
+
+  Status MakeBuffers(RegisterId source) {
+    const std::vector<int64_t>& elements = prepared_.steps.buffer_elements;
+    int64_t needed = 0;
+    for (size_t i = 1; i < elements.size(); ++i) needed += elements[i];
+    LOCKSTEP_RETURN_IF_ERROR(
+        context_.session.registers().CheckRoom(static_cast<size_t>(needed) * SizeOf(dtype_)));
+    buffers_.resize(elements.size());
+    if (prepared_.old_tile.has_value()) {
+      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kInputBuffer], Source(source));
+    }
+    for (size_t i = 1; i < elements.size(); ++i) {
+      const bool is_output = i == kOutputBuffer;
+      if (is_output && !prepared_.new_tile.has_value()) continue;
+      const Shape shape = is_output ? *prepared_.new_tile : Shape({elements[i]});
+      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[i],
+                                Tensor::Empty(context_.places.host->allocator(), dtype_, shape));
+    }
+    return OkStatus();
+  }
+
+  // Runs this rank's steps up to the collective of that number in that team, if it is in it.
+  Status MeetIn(const std::vector<Rank>& team, int number) {
+    const bool is_in = std::find(team.begin(), team.end(), context_.rank) != team.end();
+    LOCKSTEP_ASSIGN_OR_RETURN(const Communicators* const connected,
+                              context_.session.CommunicatorsOf({TeamName::Kind::kTeam, team},
+                                                               is_in ? team : std::vector<Rank>(),
+                                                               context_.world, context_.deadline));
+    if (!is_in) return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
+    // A team of ranks without any data meets for nothing, and does not.
+    if (next_ == prepared_.steps.steps.size()) return OkStatus();
+    const auto& step = std::get<plan::CollectiveStep>(prepared_.steps.steps[next_]);
+    if (step.number != number) return OkStatus();
+    ++next_;
+    const auto [first, last] = std::minmax_element(team.begin(), team.end());
+    context_.activity.Among(*first, *last);
+    return Communicate(step, *connected->cpus);
+  }
+
+  // The steps before the next collective.
+  Status RunLocalSteps() {
+    for (; next_ < prepared_.steps.steps.size(); ++next_) {
+      const plan::Step& step = prepared_.steps.steps[next_];
+      if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+        Copy(*copy);
+      } else if (const auto* fill = std::get_if<plan::FillStep>(&step)) {
+        LOCKSTEP_RETURN_IF_ERROR(Fill(*fill));
+      } else {
+        break;
+      }
+    }
+    return OkStatus();
+  }
+
+  std::byte* At(int buffer, int64_t element) const {
+    return buffers_[static_cast<size_t>(buffer)].data_as<std::byte>() +
+           static_cast<size_t>(element) * SizeOf(dtype_);
+  }
+  Buffer BufferOf(const plan::Span& span) const {
+    if (span.count == 0) return {nullptr, 0, dtype_};
+    return {At(span.buffer, span.offset), static_cast<size_t>(span.count), dtype_};
+  }
+
+  void Copy(const plan::CopyStep& copy) const {
+    plan::ForEachRun(copy, [&](int64_t from, int64_t to, int64_t count) {
+      std::memcpy(At(copy.to_buffer, to), At(copy.from_buffer, from),
+                  static_cast<size_t>(count) * SizeOf(dtype_));
+    });
+  }
+
+  // A plan fills its output, whole.
+  Status Fill(const plan::FillStep& fill) const {
+    const Tensor& tensor = buffers_[static_cast<size_t>(fill.to.buffer)];
+    const int64_t value = fill.op == Reduction::kProd ? 1 : 0;
+    return context_.places.host->Arange(tensor, {.int_begin = static_cast<uint64_t>(value)});
+  }
+
+  Status Communicate(const plan::CollectiveStep& step, collective::Communicator& by) const {
+    const Buffer send = BufferOf(step.send);
+    const Buffer recv = BufferOf(step.recv);
+    switch (step.kind) {
+      case OperationKind::kAllReduce:
+        return by.AllReduce(send, recv, step.op, context_.deadline);
+      case OperationKind::kAllGather:
+        return by.AllGather(send, recv, step.counts, context_.deadline);
+      case OperationKind::kReduceScatter:
+        return by.ReduceScatter(send, recv, step.counts, step.op, context_.deadline);
+      case OperationKind::kAllToAll:
+        return by.AllToAll(send, step.counts, recv, step.recv_counts, context_.deadline);
+      default:
+        return Internal("a reshard has no ", FactsOf(step.kind).name);
+    }
+  }
+
+  const CollectiveContext& context_;
+  const PreparedReshard& prepared_;
+  const DType dtype_;
+  // Where the result is to lie: with the source, or where tensors are made.
+  tensor::Processor* home_ = &context_.places.Home();
+  std::vector<Tensor> buffers_;  // in host memory
+  size_t next_ = 0;              // step
+};
+
+}  // namespace
+
+void ReshardCache::SetWorld(Rank rank, std::vector<int> nodes) {
+  rank_ = rank;
+  topology_ = plan::Topology(std::move(nodes));
+  entries_.clear();
+}
+
+StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const plan::Layout& from,
+                                                                       const plan::Layout& to) {
+  const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.from == from && entry.to == to;
+  });
+  if (at != entries_.end()) {
+    entries_.splice(entries_.begin(), entries_, at);
+    return at->prepared;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Reshard reshard,
+                            plan::LowerReshard(from, to, topology_, plan::CostModel()));
+  auto prepared = std::make_shared<const PreparedReshard>(
+      PreparedReshard{TileShapeOn(from, rank_), TileShapeOn(to, rank_),
+                      plan::Expand(reshard, rank_), plan::TeamsOf(reshard)});
+  entries_.push_front({from, to, prepared});
+  if (entries_.size() > kMaxEntries) entries_.pop_back();
+  return prepared;
+}
+
+Status ExecuteReshard(const CollectiveContext& context, wire::Command::Reshard::Reader command,
+                      ReshardCache& cache) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout from,
+                            plan::ReadLayout(command.getFrom(), context.world_size));
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout to,
+                            plan::ReadLayout(command.getTo(), context.world_size));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedReshard> prepared,
+                            cache.Prepare(from, to));
+  return ReshardCall(context, *prepared, from.dtype())
+      .Execute(RegisterId::FromPacked(command.getSource()),
+               RegisterId::FromPacked(command.getResult()));
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,64 @@
+// Executes reshard commands: from a tile in a register, by the steps of this rank, to another tile.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "runtime/base/status.h"
+#include "runtime/plan/layout.h"
+#include "runtime/plan/step.h"
+#include "runtime/plan/topology.h"
+#include "schemas/control.capnp.h"
+#include "services/worker/execute/collective_command.h"
+
+namespace lockstep::worker {
+
+// What a reshard between two layouts is on this rank.
+struct PreparedReshard {
+  std::optional<Shape> old_tile;  // nothing: this rank is not in the mesh
+  std::optional<Shape> new_tile;
+  plan::RankSteps steps;
+  // Of all ranks: for each collective, its teams.
+  std::vector<std::vector<std::vector<Rank>>> teams;
+};
+
+// Reshards that were lowered before: a pair of layouts is lowered once.
+//
+// Threads: one at a time.
+class ReshardCache {
+ public:
+  // Of one rank. What is beyond goes in the order in which it was used last.
+  static constexpr size_t kMaxEntries = 64;
+
+  // In a world of ranks on these nodes, by rank. What was lowered for another one is forgotten.
+  void SetWorld(Rank rank, std::vector<int> nodes);
+
+  // The errors of plan::LowerReshard().
+  StatusOr<std::shared_ptr<const PreparedReshard>> Prepare(const plan::Layout& from,
+                                                           const plan::Layout& to);
+
+ private:
+  struct Entry {
+    plan::Layout from;
+    plan::Layout to;
+    std::shared_ptr<const PreparedReshard> prepared;
+  };
+
+  Rank rank_ = 0;
+  plan::Topology topology_;
+  std::list<Entry> entries_;  // the one used last is in front
+};
+
+// Executes `command` as this rank's part. kInvalidArgument for layouts that cannot be, and for a
+// source that is not the tile that its layout says. What lies on a GPU is moved through host memory;
+// the GPU has done all that came before.
+Status ExecuteReshard(const CollectiveContext& context, wire::Command::Reshard::Reader command,
+                      ReshardCache& cache);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,135 @@
+// Tensors that lie on the workers by a layout: placed, moved, and collected.
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/layout.h"
+#include "tests/integration/session_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using plan::Layout;
+using plan::Mesh;
+using plan::Placement;
+using ::testing::HasSubstr;
+
+class LayoutsTest : public SessionFixture {
+ protected:
+  static Layout On(const Mesh& mesh, std::vector<Placement> placements, const Shape& shape = {5, 6},
+                   DType dtype = DType::kInt32) {
+    return Unwrap(Layout::Make(shape, dtype, mesh, std::move(placements)));
+  }
+  static Mesh Line(std::vector<Rank> ranks) { return Unwrap(Mesh::Line(std::move(ranks))); }
+  static Mesh Square() { return Unwrap(Mesh::Make({{"x", 2}, {"y", 2}}, {0, 1, 2, 3})); }
+  template <typename T>
+  static HostTensor Host(const Shape& shape, const std::vector<T>& elements) {
+    return HostTensor::Of<T>(shape, elements);
+  }
+  static HostTensor Numbers(const Shape& shape) {
+    std::vector<int32_t> numbers;
+    for (int32_t i = 0; i < shape.NumElements(); ++i) numbers.push_back(i);
+    return Host(shape, numbers);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, LayoutsTest, ::testing::ValuesIn(AllKinds()), NameOf);
+
+TEST_P(LayoutsTest, EachRankHasItsTile) {
+  const Layout columns = On(Line({2, 0}), {Placement::Shard(1)}, {2, 3});
+  const DRef placed = Unwrap(session_->Place(Numbers({2, 3}), columns));
+  EXPECT_EQ(Get(placed, 2), Value(Host({2, 2}, std::vector<int32_t>{0, 1, 3, 4})));
+  EXPECT_EQ(Get(placed, 0), Value(Host({2, 1}, std::vector<int32_t>{2, 5})));
+  EXPECT_EQ(session_->DebugGet(placed, 1).status().code(), StatusCode::kNotFound);
+  EXPECT_OK(session_->Reset());
+  EXPECT_EQ(Unwrap(session_->LayoutOf(placed)), columns);
+  EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({2, 3}));
+}
+
+TEST_P(LayoutsTest, RandomLayoutsKeepTheTensor) {
+  std::mt19937 random(7);
+  const auto below = [&](int end) {
+    return static_cast<int>(random() % static_cast<uint32_t>(end));
+  };
+  const Mesh meshes[] = {Line({0}),    Line({3}),          Line({0, 1}),    Line({2, 1}),
+                         Line({1, 3}), Line({0, 1, 2, 3}), Line({3, 0, 2}), Square()};
+  const Shape shapes[] = {{5, 6}, {1, 3}, {4, 1}, {0, 2}, {33, 17}};
+  for (int round = 0; round < 40; ++round) {
+    const Shape& shape = shapes[round % 5];
+    const auto any = [&] {
+      const Mesh& mesh = meshes[below(8)];
+      std::vector<Placement> placements;
+      for (int a = 0; a < mesh.num_axes(); ++a) {
+        const Placement choices[] = {Placement::Replicate(), Placement::Shard(0),
+                                     Placement::Shard(1), Placement::Partial(Reduction::kSum)};
+        placements.push_back(choices[below(4)]);
+      }
+      return On(mesh, placements, shape);
+    };
+    const Layout first = any();
+    const Layout second = any();
+    SCOPED_TRACE(::testing::Message() << first << " to " << second);
+    const DRef placed = Unwrap(session_->Place(Numbers(shape), first));
+    const DRef moved = Unwrap(session_->Reshard(placed, second));
+    ASSERT_EQ(Unwrap(session_->Collect(moved)), Numbers(shape));
+    ASSERT_EQ(Unwrap(session_->Collect(placed)), Numbers(shape)) << "it has changed its source";
+  }
+}
+
+// What a function has made lies as its caller says.
+TEST_P(LayoutsTest, PartialValuesOfAFunctionAreCombined) {
+  const DRef parts = FullOfRank({3}, DType::kInt64);
+  EXPECT_THAT(Message(session_->Collect(parts).status()), HasSubstr("DeclareLayout()"));
+  const Layout partial =
+      On(Line({0, 1, 2, 3}), {Placement::Partial(Reduction::kSum)}, {3}, DType::kInt64);
+  EXPECT_OK(session_->DeclareLayout(parts, partial));
+  EXPECT_EQ(*Unwrap(session_->Collect(parts)).Elements<int64_t>(), (std::vector<int64_t>{6, 6, 6}));
+  const Layout shards = On(Line({0, 1, 2, 3}), {Placement::Shard(0)}, {3}, DType::kInt64);
+  const DRef scattered = Unwrap(session_->Reshard(parts, shards));
+  EXPECT_EQ(Get(scattered, 2), Value(Host({1}, std::vector<int64_t>{6})));
+  EXPECT_EQ(Get(scattered, 3), Value(Host({0}, std::vector<int64_t>())));
+}
+
+TEST_P(LayoutsTest, WhatDoesNotFitIsRefusedHere) {
+  const Layout rows = On(Line({0, 1}), {Placement::Shard(0)});
+  const auto message = [](const auto& result) {
+    EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+    return Message(result.status());
+  };
+  EXPECT_THAT(message(session_->Place(Numbers({6, 5}), rows)),
+              HasSubstr("the tensor is int32[6, 5], and the layout one of int32[5, 6]"));
+  EXPECT_THAT(message(session_->Place(Numbers({5, 6}), On(Line({4}), {Placement::Replicate()}))),
+              HasSubstr("the layout's mesh: "));
+  const DRef placed = Unwrap(session_->Place(Numbers({5, 6}), rows));
+  EXPECT_THAT(message(session_->Reshard(placed, On(Line({0}), {Placement::Replicate()}, {5, 5}))),
+              HasSubstr("the layout one of int32[5, 5]"));
+  EXPECT_THAT(message(session_->Reshard(DRef(), rows)), HasSubstr("the tensor"));
+  EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({5, 6})) << "nothing has failed";
+}
+
+TEST_P(LayoutsTest, ATileThatIsNotWhatItsLayoutSaysNamesTheRank) {
+  const DRef tensor = FullOfRank({3, 6}, DType::kInt32);
+  EXPECT_OK(session_->DeclareLayout(tensor, On(Line({0, 1}), {Placement::Shard(0)})));
+  const Status status = session_->Collect(tensor).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(Message(status), HasSubstr("rank 1, "));
+  EXPECT_THAT(Message(status), HasSubstr("this rank's tile is int32[2, 6], and the source"));
+  EXPECT_THAT(Message(status), HasSubstr("holds int32[3, 6]"));
+  EXPECT_OK(session_->Reset());
+  const Layout rows = On(Line({0, 1}), {Placement::Shard(0)});
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(session_->Place(Numbers({5, 6}), rows)))),
+            Numbers({5, 6}));
+}
+
+TEST_P(LayoutsTest, AFailureOnOneRankEndsAReshardOnAll) {
+  const DRef placed =
+      Unwrap(session_->Place(Numbers({5, 6}), On(Line({0, 1, 2, 3}), {Placement::Shard(0)})));
+  (void)Unwrap(session_->Call(Function("lockstep.fail"), "the first cause", 2));
+  (void)session_->Reshard(placed, On(Line({0, 1, 2, 3}), {Placement::Shard(1)}));
+  EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("the first cause"));
+  EXPECT_OK(session_->Reset());
+  EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({5, 6}));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

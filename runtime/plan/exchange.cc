@@ -12,6 +12,7 @@ namespace {
 struct HeldTile {
   Box box;
   int layer = 0;
+  int number = 0;
   std::vector<Rank> ranks;
 };
 
@@ -19,8 +20,9 @@ std::vector<HeldTile> TilesOf(const Layout& layout) {
   std::map<std::pair<int, int>, HeldTile> tiles;
   for (int index = 0; index < layout.mesh().size(); ++index) {
     const int layer = layout.LayerAt(index);
-    HeldTile& tile = tiles[{layer, layout.TileNumberAt(index)}];
-    if (tile.ranks.empty()) tile = {layout.TileAt(index), layer, {}};
+    const int number = layout.TileNumberAt(index);
+    HeldTile& tile = tiles[{layer, number}];
+    if (tile.ranks.empty()) tile = {layout.TileAt(index), layer, number, {}};
     tile.ranks.push_back(layout.mesh().RankAt(index));
   }
   std::vector<HeldTile> result;
@@ -31,6 +33,67 @@ std::vector<HeldTile> TilesOf(const Layout& layout) {
   }
   return result;
 }
+
+// Finds the tiles of a layout that a box has something in common with. Along a dimension, a tile is
+// one of the parts into which the axes that shard it deal it out: they ascend, without gaps.
+class TileIndex {
+ public:
+  explicit TileIndex(const Layout& layout) : dims_(static_cast<size_t>(layout.shape().ndim())) {
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      dims_[d] = {{0, layout.shape()[static_cast<int>(d)], 0}};
+    }
+    // As Layout::TileNumberAt() counts.
+    for (int a = 0; a < layout.mesh().num_axes(); ++a) {
+      if (!layout.placement(a).is_shard()) continue;
+      const int size = layout.mesh().AxisSize(a);
+      for (std::vector<PartOfDim>& parts : dims_) {
+        for (PartOfDim& part : parts) part.number *= size;
+      }
+      Deal(dims_[static_cast<size_t>(layout.placement(a).dim)], size);
+    }
+  }
+
+  // Calls visit(number of the tile) for each, but for tiles of no elements.
+  template <typename Visit>
+  void ForEachOverlapping(const Box& box, Visit&& visit) const {
+    std::vector<int> numbers = {0};
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      const int64_t begin = box.begin[static_cast<int>(d)];
+      const int64_t end = begin + box.extents[static_cast<int>(d)];
+      auto part = std::partition_point(
+          dims_[d].begin(), dims_[d].end(),
+          [&](const PartOfDim& other) { return other.begin + other.count <= begin; });
+      std::vector<int> more;
+      for (; part != dims_[d].end() && part->begin < end; ++part) {
+        if (part->count == 0) continue;
+        for (int number : numbers) more.push_back(number + part->number);
+      }
+      numbers = std::move(more);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    for (int number : numbers) visit(number);
+  }
+
+ private:
+  struct PartOfDim {
+    int64_t begin = 0;
+    int64_t count = 0;
+    int number = 0;  // what it adds to a tile's number
+  };
+
+  static void Deal(std::vector<PartOfDim>& parts, int size) {
+    std::vector<PartOfDim> dealt;
+    for (const PartOfDim& part : parts) {
+      for (int i = 0; i < size; ++i) {
+        const Part some = EvenPart(part.count, size, i);
+        dealt.push_back({part.begin + some.begin, some.count, part.number + i});
+      }
+    }
+    parts = std::move(dealt);
+  }
+
+  std::vector<std::vector<PartOfDim>> dims_;
+};
 
 std::map<int, std::vector<Rank>> ByNode(const std::vector<Rank>& ranks, const Topology& topology) {
   std::map<int, std::vector<Rank>> nodes;
@@ -96,7 +159,9 @@ std::vector<int64_t> Level(const std::vector<int64_t>& loads, int64_t total) {
 class Planner {
  public:
   Planner(const Layout& from, const Layout& to, const Topology& topology, Spread spread)
-      : from_(TilesOf(from)), to_(TilesOf(to)), topology_(topology), spread_(spread) {}
+      : from_(TilesOf(from)), to_(TilesOf(to)), index_(to), topology_(topology), spread_(spread) {
+    for (const HeldTile& tile : to_) by_number_[{tile.layer, tile.number}] = &tile;
+  }
 
   Exchange Run() {
     for (const HeldTile& tile : from_) PlanTile(tile);
@@ -122,10 +187,9 @@ class Planner {
   void PlanTile(const HeldTile& tile) {
     const std::map<int, std::vector<Rank>> holders = ByNode(tile.ranks, topology_);
     TileFlows mine;
-    for (const HeldTile& target : to_) {
-      if (target.layer != tile.layer) continue;
+    index_.ForEachOverlapping(tile.box, [&](int number) {
+      const HeldTile& target = *by_number_.at({tile.layer, number});
       const Box box = Intersection(tile.box, target.box);
-      if (box.IsEmpty()) continue;
       std::vector<Rank> needers;
       std::set_difference(target.ranks.begin(), target.ranks.end(), tile.ranks.begin(),
                           tile.ranks.end(), std::back_inserter(needers));
@@ -138,10 +202,10 @@ class Planner {
           mine.local[node].push_back(AddFlow({box, at->second, ranks}));
         }
       }
-      if (far.empty()) continue;
+      if (far.empty()) return;
       std::sort(far.begin(), far.end());
       mine.remote.push_back(AddFlow({box, tile.ranks, far}));
-    }
+    });
     ShareOut(tile, holders, mine);
   }
 
@@ -210,8 +274,10 @@ class Planner {
     }
   }
 
-  std::vector<HeldTile> from_;
-  std::vector<HeldTile> to_;
+  const std::vector<HeldTile> from_;
+  const std::vector<HeldTile> to_;
+  const TileIndex index_;
+  std::map<std::pair<int, int>, const HeldTile*> by_number_;  // of to_, by layer and number
   const Topology& topology_;
   const Spread spread_;
   std::vector<Flow> flows_;

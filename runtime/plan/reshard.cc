@@ -91,6 +91,17 @@ std::vector<int> ReplicatedAxes(const Layout& layout) {
   return axes;
 }
 
+// The dimensions along which a tensor is dealt out for a while: the longest, four at most, so that
+// lowering takes no longer for tensors of many dimensions.
+std::vector<int> DimsToShard(const Shape& shape) {
+  constexpr size_t kMost = 4;
+  std::vector<int> dims(static_cast<size_t>(shape.ndim()));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) { return shape[a] > shape[b]; });
+  dims.resize(std::min(dims.size(), kMost));
+  return dims;
+}
+
 double BytesOf(const Box& box, const Layout& layout) {
   return static_cast<double>(box.NumElements()) * static_cast<double>(SizeOf(layout.dtype()));
 }
@@ -178,7 +189,7 @@ class Lowering {
       case Reduction::kProd: {
         // One coordinate has all of it, or each a part, and the rest is filled up.
         std::vector<Layout> targets = {*whole.On(to_.mesh().FirstAlong(made_))};
-        for (int d = 0; d < to_.shape().ndim(); ++d) {
+        for (int d : DimsToShard(to_.shape())) {
           targets.push_back(
               Innermost(WithPlacement(to_, made_, Placement::Shard(d)), made_).layout);
         }
@@ -250,7 +261,7 @@ class Lowering {
     std::vector<Path> paths = {start};
     const std::vector<int> replicated = ReplicatedAxes(from_);
     if (replicated.empty()) return paths;
-    for (int d = 0; d < from_.shape().ndim(); ++d) {
+    for (int d : DimsToShard(from_.shape())) {
       const Layout parts = WithPlacement(from_, replicated, Placement::Shard(d));
       paths.push_back(Then(start, Move::Kind::kExchange, Innermost(parts, replicated).layout));
     }
@@ -272,7 +283,7 @@ class Lowering {
     const std::vector<int> axes = NamedAs(from_.mesh(), combined_, start.end.mesh());
     heads.push_back(Then(start, Move::Kind::kAllReduce,
                          WithPlacement(start.end, axes, Placement::Replicate()), axes));
-    for (int d = 0; d < from_.shape().ndim(); ++d) {
+    for (int d : DimsToShard(from_.shape())) {
       const WithAxes parts = Innermost(WithPlacement(start.end, axes, Placement::Shard(d)), axes);
       heads.push_back(Then(start, Move::Kind::kReduceScatter, parts.layout, parts.axes));
     }
@@ -323,13 +334,24 @@ class Lowering {
     if (const auto axes = GatheredAxes(head.end, target)) {
       Finish(Then(head, Move::Kind::kAllGather, target, *axes));
     }
-    Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kDirect));
-    Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kForwarded));
+    if (IsExchangeable(target)) {
+      Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kDirect));
+      Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kForwarded));
+    }
     for (const WithAxes& between : LayoutsToGatherFrom(head.end, target)) {
-      if (AreEquivalent(between.layout, head.end)) continue;
+      if (AreEquivalent(between.layout, head.end) || !IsExchangeable(between.layout)) continue;
       const Path path = Then(head, Move::Kind::kExchange, between.layout);
       Finish(Then(path, Move::Kind::kAllGather, target, between.axes));
     }
+  }
+
+  // Many replicas are better gathered than named one by one in an exchange, whose plan would take
+  // time and memory by the square of their number.
+  static bool IsExchangeable(const Layout& target) {
+    constexpr int64_t kMostPairs = 1 << 14;
+    int64_t replicas = 1;
+    for (int axis : ReplicatedAxes(target)) replicas *= target.mesh().AxisSize(axis);
+    return replicas == 1 || replicas * target.mesh().size() <= kMostPairs;
   }
 
   // Layouts with more shards than `target`, which an allgather brings to it.
@@ -340,7 +362,7 @@ class Lowering {
     const auto add = [&](const std::vector<int>& axes, int d) {
       layouts.push_back(Innermost(WithPlacement(target, axes, Placement::Shard(d)), axes));
     };
-    for (int d = 0; d < target.shape().ndim(); ++d) {
+    for (int d : DimsToShard(target.shape())) {
       add(replicated, d);
       if (replicated.size() == 1) continue;
       for (int axis : replicated) add({axis}, d);

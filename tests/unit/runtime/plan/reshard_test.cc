@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -207,6 +208,32 @@ TEST(ReshardTest, EveryDtypeAndReduction) {
     testing::ExpectSameTensor(
         *LowerReshard(rows, columns, {}, CostModel()),
         testing::MakeLayers(rows, [](int, int64_t i) -> int32_t { return i; }), 4);
+  }
+}
+
+// Each rank of a large mesh has a short list of steps, and no plan grows with the square of the
+// ranks.
+TEST(ReshardTest, AThousandRanks) {
+  std::vector<Rank> ranks(1024);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> nodes;
+  for (Rank rank : ranks) nodes.push_back(rank / 8);
+  const Topology topology(nodes);
+  const Mesh mesh = *Mesh::Make({{"data", 128}, {"model", 8}}, ranks);
+  const std::vector<std::vector<Placement>> layouts = {
+      {S(0), S(1)}, {S(0), kReplicate}, {kReplicate, S(1)}, {kSum, S(0)}, {S(1), S(0)}};
+  for (const auto& from : layouts) {
+    for (const auto& to : layouts) {
+      SCOPED_TRACE(::testing::Message() << from[0].ToString() << ", " << from[1].ToString()
+                                        << " to " << to[0].ToString() << ", " << to[1].ToString());
+      const Reshard reshard = *LowerReshard(On(mesh, from, {4096, 4096}),
+                                            On(mesh, to, {4096, 4096}), topology, CostModel());
+      EXPECT_LE(Expand(reshard, 77).steps.size(), 300u);
+      for (const Move& move : reshard.moves) {
+        if (move.exchange == nullptr) continue;
+        for (const auto& round : move.exchange->rounds) EXPECT_LE(round.size(), 1024u * 128);
+      }
+    }
   }
 }
 

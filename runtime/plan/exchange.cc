@@ -163,8 +163,11 @@ class Planner {
     for (const HeldTile& tile : to_) by_number_[{tile.layer, tile.number}] = &tile;
   }
 
-  Exchange Run() {
-    for (const HeldTile& tile : from_) PlanTile(tile);
+  std::optional<Exchange> Run(int64_t most_pieces) {
+    for (const HeldTile& tile : from_) {
+      PlanTile(tile);
+      if (pieces_ > most_pieces) return std::nullopt;
+    }
     Exchange exchange{std::move(flows_), {}};
     for (std::vector<Piece>& round : rounds_) {
       if (!round.empty()) exchange.rounds.push_back(std::move(round));
@@ -237,7 +240,9 @@ class Planner {
   }
 
   void Add(int round, const Piece& piece) {
-    if (piece.count > 0) rounds_[static_cast<size_t>(round)].push_back(piece);
+    if (piece.count == 0) return;
+    rounds_[static_cast<size_t>(round)].push_back(piece);
+    ++pieces_;
   }
 
   void Send(int number, const std::vector<Share>& shares) {
@@ -282,13 +287,14 @@ class Planner {
   const Spread spread_;
   std::vector<Flow> flows_;
   std::vector<Piece> rounds_[3];
+  int64_t pieces_ = 0;
 };
 
 }  // namespace
 
-Exchange PlanExchange(const Layout& from, const Layout& to, const Topology& topology,
-                      Spread spread) {
-  return Planner(from, to, topology, spread).Run();
+std::optional<Exchange> PlanExchange(const Layout& from, const Layout& to, const Topology& topology,
+                                     Spread spread, int64_t most_pieces) {
+  return Planner(from, to, topology, spread).Run(most_pieces);
 }
 
 }  // namespace lockstep::plan

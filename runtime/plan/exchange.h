@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "runtime/base/ids.h"
@@ -56,8 +57,8 @@ struct Exchange {
 };
 
 // Both layouts are of one shape and dtype, and have the same number of layers (LayerAt()), each of
-// which stays what it is.
-Exchange PlanExchange(const Layout& from, const Layout& to, const Topology& topology,
-                      Spread spread);
+// which stays what it is. Nothing if it has more than `most_pieces` pieces.
+std::optional<Exchange> PlanExchange(const Layout& from, const Layout& to, const Topology& topology,
+                                     Spread spread, int64_t most_pieces);
 
 }  // namespace lockstep::plan

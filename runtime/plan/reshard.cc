@@ -1,6 +1,7 @@
 #include "runtime/plan/reshard.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -154,8 +155,13 @@ class Lowering {
   StatusOr<Reshard> Run() {
     SortPartialAxes();
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Layout> targets, BeforeNewPartials());
-    for (const Layout& target : targets) {
-      for (const Path& head : Heads(target)) AddTails(head, target);
+    // Where all ways have more pieces than that, as an all-to-all among a thousand ranks has, they
+    // are what it takes.
+    for (most_pieces_ = kManyPieces; !best_.has_value();
+         most_pieces_ = std::numeric_limits<int64_t>::max()) {
+      for (const Layout& target : targets) {
+        for (const Path& head : Heads(target)) AddTails(head, target);
+      }
     }
     Path best = std::move(*best_);
     return Reshard{from_, to_, std::move(best.moves), best.cost_us};
@@ -219,14 +225,23 @@ class Lowering {
                            "partial(sum)");
   }
 
-  Path Then(const Path& path, Move::Kind kind, const Layout& to, std::vector<int> axes = {},
-            Spread spread = Spread::kDirect) const {
+  Path Then(const Path& path, Move::Kind kind, const Layout& to, std::vector<int> axes = {}) const {
     Path next = path;
     Move move{kind, to, std::move(axes), nullptr};
-    if (kind == Move::Kind::kExchange) {
-      move.exchange =
-          std::make_shared<const Exchange>(PlanExchange(path.end, to, topology_, spread));
-    }
+    next.cost_us += CostOf(move, path.end);
+    next.moves.push_back(std::move(move));
+    next.end = to;
+    return next;
+  }
+
+  // Nothing if the exchange would have too many pieces.
+  std::optional<Path> ThenExchange(const Path& path, const Layout& to,
+                                   Spread spread = Spread::kDirect) const {
+    std::optional<Exchange> exchange = PlanExchange(path.end, to, topology_, spread, most_pieces_);
+    if (!exchange.has_value()) return std::nullopt;
+    Path next = path;
+    Move move{
+        Move::Kind::kExchange, to, {}, std::make_shared<const Exchange>(*std::move(exchange))};
     next.cost_us += CostOf(move, path.end);
     next.moves.push_back(std::move(move));
     next.end = to;
@@ -256,6 +271,10 @@ class Lowering {
     return heads;
   }
 
+  static void AddIfAny(std::optional<Path> path, std::vector<Path>& paths) {
+    if (path.has_value()) paths.push_back(*std::move(path));
+  }
+
   // Ranks that hold the same need not combine the same: each may do a part of it.
   std::vector<Path> Slices(const Path& start, const Layout& target) const {
     std::vector<Path> paths = {start};
@@ -263,7 +282,7 @@ class Lowering {
     if (replicated.empty()) return paths;
     for (int d : DimsToShard(from_.shape())) {
       const Layout parts = WithPlacement(from_, replicated, Placement::Shard(d));
-      paths.push_back(Then(start, Move::Kind::kExchange, Innermost(parts, replicated).layout));
+      AddIfAny(ThenExchange(start, Innermost(parts, replicated).layout), paths);
     }
     if (!(from_.mesh() == target.mesh())) return paths;
     std::vector<Placement> placements = from_.placements();
@@ -275,7 +294,7 @@ class Lowering {
     }
     if (wanted.empty()) return paths;
     const Layout parts = *from_.With(std::move(placements));
-    paths.push_back(Then(start, Move::Kind::kExchange, Innermost(parts, wanted).layout));
+    AddIfAny(ThenExchange(start, Innermost(parts, wanted).layout), paths);
     return paths;
   }
 
@@ -334,24 +353,14 @@ class Lowering {
     if (const auto axes = GatheredAxes(head.end, target)) {
       Finish(Then(head, Move::Kind::kAllGather, target, *axes));
     }
-    if (IsExchangeable(target)) {
-      Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kDirect));
-      Finish(Then(head, Move::Kind::kExchange, target, {}, Spread::kForwarded));
+    for (const Spread spread : {Spread::kDirect, Spread::kForwarded}) {
+      if (const auto path = ThenExchange(head, target, spread)) Finish(*path);
     }
     for (const WithAxes& between : LayoutsToGatherFrom(head.end, target)) {
-      if (AreEquivalent(between.layout, head.end) || !IsExchangeable(between.layout)) continue;
-      const Path path = Then(head, Move::Kind::kExchange, between.layout);
-      Finish(Then(path, Move::Kind::kAllGather, target, between.axes));
+      if (AreEquivalent(between.layout, head.end)) continue;
+      const auto path = ThenExchange(head, between.layout);
+      if (path.has_value()) Finish(Then(*path, Move::Kind::kAllGather, target, between.axes));
     }
-  }
-
-  // Many replicas are better gathered than named one by one in an exchange, whose plan would take
-  // time and memory by the square of their number.
-  static bool IsExchangeable(const Layout& target) {
-    constexpr int64_t kMostPairs = 1 << 14;
-    int64_t replicas = 1;
-    for (int axis : ReplicatedAxes(target)) replicas *= target.mesh().AxisSize(axis);
-    return replicas == 1 || replicas * target.mesh().size() <= kMostPairs;
   }
 
   // Layouts with more shards than `target`, which an allgather brings to it.
@@ -391,6 +400,9 @@ class Lowering {
   const Layout to_;
   const Topology& topology_;
   const CostModel& costs_;
+  // What plans with more pieces gain is not worth their time and memory.
+  static constexpr int64_t kManyPieces = 1 << 15;
+  int64_t most_pieces_ = kManyPieces;
   std::vector<int> combined_;
   std::vector<int> made_;
   std::optional<Path> best_;

@@ -156,11 +156,10 @@ struct Command {
 
     reshard :group {
       source @34 :RegisterId;
-      # On each rank of the mesh of `from`: its tile of the tensor. Not looked at on others.
+      # On each rank of the mesh of `layouts.from`: its tile of the tensor. Not looked at on others.
       result @35 :RegisterId;
-      # Receives the tile in the layout `to`, on each rank of that mesh.
-      from @36 :P.Layout;
-      to @37 :P.Layout;
+      # Receives the tile in `layouts.to`, on each rank of that mesh.
+      layouts @36 :P.LayoutChange;
     }
   }
 }

@@ -38,3 +38,9 @@ struct Layout {
   placements @3 :List(Placement);
   # One for each axis.
 }
+
+struct LayoutChange {
+  # Of one tensor: shape and dtype of both are the same.
+  from @0 :Layout;
+  to @1 :Layout;
+}

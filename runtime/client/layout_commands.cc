@@ -44,8 +44,9 @@ StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::L
     auto reshard = command.initReshard();
     reshard.setSource(source.id().Packed());
     reshard.setResult(result.Packed());
-    plan::WriteLayout(reshard.initFrom(), from);
-    plan::WriteLayout(reshard.initTo(), to);
+    auto layouts = reshard.initLayouts();
+    plan::WriteLayout(layouts.initFrom(), from);
+    plan::WriteLayout(layouts.initTo(), to);
   };
   LOCKSTEP_ASSIGN_OR_RETURN(DRef result, core.IssueOperationNaming(use, write));
   core.SetLayout(result, std::make_shared<const plan::Layout>(to));

@@ -63,6 +63,10 @@ Layout::Layout(Shape shape, DType dtype, Mesh mesh, std::vector<Placement> place
 StatusOr<Layout> Layout::Make(Shape shape, DType dtype, Mesh mesh,
                               std::vector<Placement> placements) {
   LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
+  if (shape.NumElements() > kMaxBytes / static_cast<int64_t>(SizeOf(dtype))) {
+    return InvalidArgument("a tensor of shape ", shape,
+                           " is too large for a layout: the largest has ", kMaxBytes, " bytes");
+  }
   if (static_cast<int>(placements.size()) != mesh.num_axes()) {
     return InvalidArgument("the mesh ", mesh.ToString(), " has ", mesh.num_axes(), " axes, and ",
                            placements.size(), " placements are given for them");

@@ -53,9 +53,13 @@ StatusOr<Placement> ParsePlacement(std::string_view text);
 // Immutable. Threads: any.
 class Layout {
  public:
+  // The largest tensor: what all ranks of the largest mesh move of it can be counted in 64 bits.
+  static constexpr int64_t kMaxBytes = int64_t{1} << 46;
+
   // kInvalidArgument says which axis is wrong, and why: not one placement for each axis, a
   // dimension that the tensor does not have, a reduction that its dtype does not have, or partial
-  // values of two reductions, whose order would matter; a shape that Shape::Validate() refuses.
+  // values of two reductions, whose order would matter; a shape that Shape::Validate() refuses, or
+  // one of more than kMaxBytes.
   static StatusOr<Layout> Make(Shape shape, DType dtype, Mesh mesh,
                                std::vector<Placement> placements);
 

@@ -70,10 +70,11 @@ class ReshardCall {
 
   Status MakeBuffers(RegisterId source) {
     const std::vector<int64_t>& elements = prepared_.steps.buffer_elements;
-    int64_t needed = 0;
-    for (size_t i = 1; i < elements.size(); ++i) needed += elements[i];
-    LOCKSTEP_RETURN_IF_ERROR(
-        context_.session.registers().CheckRoom(static_cast<size_t>(needed) * SizeOf(dtype_)));
+    size_t needed = 0;
+    for (size_t i = 1; i < elements.size(); ++i) {
+      needed += static_cast<size_t>(elements[i]) * SizeOf(dtype_);
+      LOCKSTEP_RETURN_IF_ERROR(context_.session.registers().CheckRoom(needed));
+    }
     buffers_.resize(elements.size());
     if (prepared_.old_tile.has_value()) {
       LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kInputBuffer], Source(source));
@@ -201,9 +202,9 @@ StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const pla
 Status ExecuteReshard(const CollectiveContext& context, wire::Command::Reshard::Reader command,
                       ReshardCache& cache) {
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout from,
-                            plan::ReadLayout(command.getFrom(), context.world_size));
+                            plan::ReadLayout(command.getLayouts().getFrom(), context.world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout to,
-                            plan::ReadLayout(command.getTo(), context.world_size));
+                            plan::ReadLayout(command.getLayouts().getTo(), context.world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedReshard> prepared,
                             cache.Prepare(from, to));
   return ReshardCall(context, *prepared, from.dtype())

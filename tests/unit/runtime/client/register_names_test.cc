@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -34,6 +35,22 @@ TEST_F(RegisterNamesTest, NullDRefNamesNothing) {
   EXPECT_TRUE(null.IsNull());
   EXPECT_TRUE(null.id().IsNone());
   EXPECT_EQ(null.session(), SessionId());
+}
+
+TEST_F(RegisterNamesTest, ALayoutIsKeptWithItsNameOnly) {
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {4}, DType::kInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+  {
+    const DRef ref = names_->Acquire(1);
+    EXPECT_EQ(names_->LayoutOf(ref), nullptr);
+    names_->SetLayout(ref, layout);
+    const DRef copy = ref;
+    EXPECT_EQ(names_->LayoutOf(copy), layout);
+  }
+  TakeKills();
+  const DRef next = names_->Acquire(2);
+  ASSERT_EQ(next.id().index, 0u) << "the same index, under another generation";
+  EXPECT_EQ(names_->LayoutOf(next), nullptr);
 }
 
 TEST_F(RegisterNamesTest, LiveNamesAreDistinctAndKnowTheirSession) {

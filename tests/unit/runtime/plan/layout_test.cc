@@ -136,6 +136,8 @@ TEST(LayoutTest, WhatCannotBeIsRefusedWithTheReason) {
               HasSubstr("not defined for bool"));
   EXPECT_THAT(message({2}, DType::kInt8, {sum, Placement::Partial(Reduction::kMax)}),
               HasSubstr("partial values for max, another one for sum"));
+  EXPECT_THAT(message({int64_t{1} << 46, 2}, DType::kInt8, {replicate, replicate}),
+              HasSubstr("too large for a layout"));
   EXPECT_THAT(message({-2}, DType::kInt8, {replicate, replicate}), HasSubstr("[-2]"));
 }
 

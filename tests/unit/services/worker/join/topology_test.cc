@@ -37,6 +37,7 @@ TEST(TopologyTest, RanksNeedNotLieSideBySide) {
   const Topology topology = DrawTopology(MappedOf({0, 1, 0, 1, 2}));
   EXPECT_THAT(topology.nodes, ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4)));
   EXPECT_THAT(topology.NodeOf(3), ElementsAre(1, 3));
+  EXPECT_THAT(topology.ByRank(), ElementsAre(0, 1, 0, 1, 2));
   EXPECT_EQ(topology.why_apart, "rank 0 cannot map the memory of rank 1: it is elsewhere");
 }
 

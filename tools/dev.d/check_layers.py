@@ -18,6 +18,7 @@ WORKER_SERVICE = (
     CLIENT_SIDE
     | WORKER_SIDE
     | {
+        "runtime/plan",
         "runtime/registers",
         "runtime/module",
         "runtime/collective",
@@ -40,7 +41,7 @@ LAYERS = {
     # Sends nothing, so configurations may name keys, too.
     "runtime/control/keys": {"runtime/base"},
     "runtime/trace": {"schemas", "runtime/base", "runtime/control"},
-    "runtime/client": CLIENT_SIDE,
+    "runtime/client": CLIENT_SIDE | {"runtime/plan"},
     "runtime/tensor": {"runtime/base"},
     # Pure: no sockets, no devices; of tensors, only what elements of each dtype are.
     "runtime/plan": {"schemas", "runtime/base", "runtime/tensor"},

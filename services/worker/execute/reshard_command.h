@@ -56,8 +56,8 @@ class ReshardCache {
 };
 
 // Executes `command` as this rank's part. kInvalidArgument for layouts that cannot be, and for a
-// source that is not the tile that its layout says. What lies on a GPU is moved through host memory;
-// the GPU has done all that came before.
+// source that is not the tile that its layout says. What lies on a GPU is moved through host
+// memory; the GPU has done all that came before.
 Status ExecuteReshard(const CollectiveContext& context, wire::Command::Reshard::Reader command,
                       ReshardCache& cache);
 

@@ -28,6 +28,8 @@ Status MeasureHosts(const Settings& settings, Report& report);
 Status MeasureCopy(const Settings& settings, Report& report);
 // The same where they share no memory.
 Status MeasureBulk(const Settings& settings, Report& report);
+// What it takes to find out how tensors come from one layout to another, and to move them.
+Status MeasurePlan(const Settings& settings, Report& report);
 // What an unused cluster costs, and what it keeps after it was used.
 Status MeasureIdle(const Settings& settings, Report& report);
 // From nothing to a cluster that takes calls.

@@ -78,10 +78,12 @@ class Simulation {
 
   Status Run() {
     for (auto& [rank, state] : ranks_) {
-      state.buffers.resize(state.program.buffer_elements.size());
-      for (size_t i = 0; i < state.buffers.size(); ++i) {
-        state.buffers[i].resize(
-            static_cast<size_t>(state.program.buffer_elements[i] * element_bytes_));
+      const RankSteps& program = state.program;
+      state.buffers.resize(kScratch + 1);
+      for (size_t i = 0; i <= kScratch; ++i) {
+        const int64_t elements =
+            i == kScratch ? program.scratch_elements : program.buffer_elements[i];
+        state.buffers[i].resize(static_cast<size_t>(elements * element_bytes_));
       }
       next_[rank] = 0;
     }
@@ -101,6 +103,8 @@ class Simulation {
   }
 
  private:
+  static constexpr size_t kScratch = 2;  // what is neither input nor output lies there
+
   Status WrongAt(Rank rank, const std::string& what) const {
     return InvalidArgument("rank ", rank, ", step ", next_.at(rank), ": ", what);
   }
@@ -142,7 +146,10 @@ class Simulation {
                                std::to_string(span.offset + span.count) +
                                ") do not lie in buffer " + std::to_string(span.buffer));
     }
-    return state.buffers[static_cast<size_t>(span.buffer)].data() + span.offset * element_bytes_;
+    const auto buffer = static_cast<size_t>(span.buffer);
+    if (buffer < kScratch) return state.buffers[buffer].data() + span.offset * element_bytes_;
+    return state.buffers[kScratch].data() +
+           (state.program.scratch_offsets[buffer] + span.offset) * element_bytes_;
   }
 
   Status Copy(Rank rank, SimulatedRank&, const CopyStep& copy) {

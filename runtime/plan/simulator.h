@@ -18,7 +18,8 @@ using SimulatedBuffer = std::vector<std::byte>;
 
 struct SimulatedRank {
   RankSteps program;
-  std::vector<SimulatedBuffer> buffers;  // sized by `program`; the input is filled by the caller
+  // Input, output and scratch memory, sized by `program`; the input is filled by the caller.
+  std::vector<SimulatedBuffer> buffers;
 };
 
 // Runs each rank up to its next collective, and a collective when its whole team has come to it;

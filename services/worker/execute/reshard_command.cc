@@ -1,6 +1,7 @@
 #include "services/worker/execute/reshard_command.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -18,8 +19,9 @@ namespace {
 
 using tensor::Tensor;
 
-constexpr int kInputBuffer = 0;
-constexpr int kOutputBuffer = 1;
+constexpr size_t kInputBuffer = 0;
+constexpr size_t kOutputBuffer = 1;
+constexpr size_t kScratch = 2;  // whatever its number, any other buffer lies there
 
 std::optional<Shape> TileShapeOn(const plan::Layout& layout, Rank rank) {
   const std::optional<int> index = layout.mesh().IndexOf(rank);
@@ -68,24 +70,23 @@ class ReshardCall {
     return tensor::MoveTo(*context_.places.host, *home_, *tensor);
   }
 
+  // Input, output, and scratch memory for all others.
   Status MakeBuffers(RegisterId source) {
-    const std::vector<int64_t>& elements = prepared_.steps.buffer_elements;
-    size_t needed = 0;
-    for (size_t i = 1; i < elements.size(); ++i) {
-      needed += static_cast<size_t>(elements[i]) * SizeOf(dtype_);
-      LOCKSTEP_RETURN_IF_ERROR(context_.session.registers().CheckRoom(needed));
-    }
-    buffers_.resize(elements.size());
+    const plan::RankSteps& steps = prepared_.steps;
+    const int64_t output = prepared_.new_tile.has_value() ? prepared_.new_tile->NumElements() : 0;
+    LOCKSTEP_RETURN_IF_ERROR(context_.session.registers().CheckRoom(
+        static_cast<size_t>(output + steps.scratch_elements) * SizeOf(dtype_)));
     if (prepared_.old_tile.has_value()) {
       LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kInputBuffer], Source(source));
     }
-    for (size_t i = 1; i < elements.size(); ++i) {
-      const bool is_output = i == kOutputBuffer;
-      if (is_output && !prepared_.new_tile.has_value()) continue;
-      const Shape shape = is_output ? *prepared_.new_tile : Shape({elements[i]});
-      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[i],
-                                Tensor::Empty(context_.places.host->allocator(), dtype_, shape));
+    tensor::Allocator& allocator = context_.places.host->allocator();
+    if (prepared_.new_tile.has_value()) {
+      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kOutputBuffer],
+                                Tensor::Empty(allocator, dtype_, *prepared_.new_tile));
     }
+    if (steps.scratch_elements == 0) return OkStatus();
+    LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kScratch],
+                              Tensor::Empty(allocator, dtype_, Shape({steps.scratch_elements})));
     return OkStatus();
   }
 
@@ -124,8 +125,10 @@ class ReshardCall {
   }
 
   std::byte* At(int buffer, int64_t element) const {
-    return buffers_[static_cast<size_t>(buffer)].data_as<std::byte>() +
-           static_cast<size_t>(element) * SizeOf(dtype_);
+    const auto number = static_cast<size_t>(buffer);
+    const int64_t offset = prepared_.steps.scratch_offsets[number] + element;
+    return buffers_[std::min(number, kScratch)].data_as<std::byte>() +
+           static_cast<size_t>(offset) * SizeOf(dtype_);
   }
   Buffer BufferOf(const plan::Span& span) const {
     if (span.count == 0) return {nullptr, 0, dtype_};
@@ -141,7 +144,7 @@ class ReshardCall {
 
   // A plan fills its output, whole.
   Status Fill(const plan::FillStep& fill) const {
-    const Tensor& tensor = buffers_[static_cast<size_t>(fill.to.buffer)];
+    const Tensor& tensor = buffers_[std::min(static_cast<size_t>(fill.to.buffer), kScratch)];
     const int64_t value = fill.op == Reduction::kProd ? 1 : 0;
     return context_.places.host->Arange(tensor, {.int_begin = static_cast<uint64_t>(value)});
   }
@@ -168,8 +171,8 @@ class ReshardCall {
   const DType dtype_;
   // Where the result is to lie: with the source, or where tensors are made.
   tensor::Processor* home_ = &context_.places.Home();
-  std::vector<Tensor> buffers_;  // in host memory
-  size_t next_ = 0;              // step
+  std::array<Tensor, kScratch + 1> buffers_;  // in host memory
+  size_t next_ = 0;                           // step
 };
 
 }  // namespace

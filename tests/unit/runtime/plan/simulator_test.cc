@@ -26,7 +26,7 @@ CollectiveStep AllReduceOf(std::vector<Rank> team, int64_t count) {
 
 std::string RunAll(const std::map<Rank, std::vector<Step>>& steps) {
   std::map<Rank, SimulatedRank> ranks;
-  for (const auto& [rank, list] : steps) ranks[rank].program = {{4, 4}, list};
+  for (const auto& [rank, list] : steps) ranks[rank].program = {{4, 4}, list, {0, 0}, 0};
   return Message(Simulate(ranks, DType::kFloat32));
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,7 +22,7 @@ struct Group {
   std::vector<Rank> ranks;
   std::set<int> nodes;
   double lacking = 0;      // bytes that none of them holds
-  double far_lacking = 0;  // that nothing on its nodes holds
+  double far_lacking = 0;  // bytes that nothing on its nodes holds
 };
 
 struct SourceTile {
@@ -60,40 +59,18 @@ class Bounding {
   }
 
   Bounds Run() {
-    for (const auto& [key, source] : sources_) {
-      double from_holders = 0;  // bytes that must leave them, in all
-      std::map<int, double> to_own_node;
-      double to_others = 0;
-      for (auto& [target_key, target] : targets_) {
-        if (target_key.first != key.first) continue;
-        const Box both = Intersection(source.box, target.box);
-        if (both.IsEmpty()) continue;
-        const double bytes = static_cast<double>(both.NumElements()) * element_bytes_;
-        if (source.layers() > 1) {
-          Combine(source, target, bytes);
-        } else {
-          Fetch(HoldersOf(source), target, bytes, to_own_node, to_others);
-        }
-      }
-      const std::vector<Rank> holders = HoldersOf(source);
-      if (source.layers() > 1) continue;
-      std::map<int, int> on_node;
-      for (Rank rank : holders) ++on_node[topology_.NodeOf(rank)];
-      for (const auto& [node, bytes] : to_own_node) {
-        CountRank(bytes / on_node[node]);
-        from_holders += bytes;
-      }
-      CountRank((from_holders + to_others) / static_cast<double>(holders.size()));
-      CountNode(to_others / static_cast<double>(on_node.size()));
-    }
-    for (auto& [key, target] : targets_) {
+    for (const auto& [key, source] : sources_) BoundTile(key.first, source);
+    for (const auto& [key, target] : targets_) {
       for (const Group& group : target.groups) {
         CountRank(group.lacking / static_cast<double>(group.ranks.size()));
         CountNode(group.far_lacking / static_cast<double>(group.nodes.size()));
       }
     }
     for (const auto& [node, bytes] : into_node_) CountNode(bytes);
-    if (!sources_.empty()) CountRank(leaving_sources_ / static_cast<double>(source_ranks_.size()));
+    // What moves in all, divided evenly.
+    if (!source_ranks_.empty()) {
+      CountRank(leaving_sources_ / static_cast<double>(source_ranks_.size()));
+    }
     if (!ranks_.empty()) CountRank(rank_transfers_ / static_cast<double>(ranks_.size()));
     if (!nodes_.empty()) CountNode(node_transfers_ / static_cast<double>(nodes_.size()));
     return bounds_;
@@ -102,6 +79,34 @@ class Bounding {
  private:
   void CountRank(double bytes) { bounds_.busiest_rank = std::max(bounds_.busiest_rank, bytes); }
   void CountNode(double bytes) { bounds_.busiest_node = std::max(bounds_.busiest_node, bytes); }
+
+  // What has to leave the ranks that hold this tile, and enter those that lack parts of it.
+  void BoundTile(int kept_layer, const SourceTile& source) {
+    std::map<int, double> to_own_node;  // bytes, by node
+    double to_others = 0;
+    const std::vector<Rank> holders = HoldersOf(source);
+    for (auto& [key, target] : targets_) {
+      if (key.first != kept_layer) continue;
+      const Box both = Intersection(source.box, target.box);
+      if (both.IsEmpty()) continue;
+      const double bytes = static_cast<double>(both.NumElements()) * element_bytes_;
+      if (source.layers() > 1) {
+        Combine(source, target, bytes);
+      } else {
+        Fetch(holders, target, bytes, to_own_node, to_others);
+      }
+    }
+    if (source.layers() > 1) return;
+    std::map<int, int> on_node;
+    for (Rank rank : holders) ++on_node[topology_.NodeOf(rank)];
+    double leaving = to_others;
+    for (const auto& [node, bytes] : to_own_node) {
+      CountRank(bytes / on_node[node]);
+      leaving += bytes;
+    }
+    CountRank(leaving / static_cast<double>(holders.size()));
+    CountNode(to_others / static_cast<double>(on_node.size()));
+  }
 
   void TakesPart(Rank rank) {
     ranks_.insert(rank);

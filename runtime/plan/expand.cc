@@ -1,12 +1,12 @@
 #include "runtime/plan/expand.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "runtime/plan/memory.h"
+#include "runtime/plan/teams.h"
 
 namespace lockstep::plan {
 namespace {
@@ -19,69 +19,6 @@ struct HeldBox {
   Box box;
   int buffer = 0;
 };
-
-using Team = std::vector<Rank>;
-
-// The ranks that a round connects with each other, each team ascending: what others do at the same
-// time is not waited for.
-std::vector<Team> TeamsOfRound(const std::vector<Piece>& round) {
-  std::map<Rank, Rank> leaders;
-  const auto leader_of = [&](Rank member) {
-    Rank at = leaders.try_emplace(member, member).first->second;
-    while (leaders[at] != at) at = leaders[at];
-    return leaders[member] = at;
-  };
-  for (const Piece& piece : round) {
-    const Rank a = leader_of(piece.from);
-    const Rank b = leader_of(piece.to);
-    leaders[std::max(a, b)] = std::min(a, b);
-  }
-  std::map<Rank, Team> teams;
-  for (const auto& [member, unused] : leaders) teams[leader_of(member)].push_back(member);
-  std::vector<Team> all;
-  for (auto& [leader, team] : teams) all.push_back(std::move(team));
-  return all;
-}
-
-// The slices of a mesh along axes, by ranks.
-std::vector<Team> SlicesOf(const Mesh& mesh, const std::vector<int>& axes) {
-  std::vector<Team> teams;
-  for (int index = 0; index < mesh.size(); ++index) {
-    const std::vector<int> slice = mesh.Slice(index, axes);
-    if (slice.front() != index) continue;
-    Team& team = teams.emplace_back();
-    for (int member : slice) team.push_back(mesh.RankAt(member));
-  }
-  return teams;
-}
-
-// The teams of each collective of a move, in their order.
-std::vector<std::vector<Team>> TeamsOfMove(const Move& move, const Layout& before) {
-  std::vector<std::vector<Team>> teams;
-  switch (move.kind) {
-    case Move::Kind::kExchange:
-      for (const std::vector<Piece>& round : move.exchange->rounds) {
-        teams.push_back(TeamsOfRound(round));
-      }
-      return teams;
-    case Move::Kind::kAllGather:
-      return {SlicesOf(before.mesh(), move.axes)};
-    case Move::Kind::kReduceScatter:
-    case Move::Kind::kAllReduce:
-      return {SlicesOf(move.to.mesh(), move.axes)};
-    case Move::Kind::kMakePartial:
-      break;
-  }
-  return teams;
-}
-
-// That of them which `rank` is in; empty: none.
-Team TeamWith(const std::vector<Team>& teams, Rank rank) {
-  for (const Team& team : teams) {
-    if (std::find(team.begin(), team.end(), rank) != team.end()) return team;
-  }
-  return {};
-}
 
 class Expander {
  public:
@@ -367,16 +304,6 @@ class Expander {
 };
 
 }  // namespace
-
-std::vector<std::vector<Team>> TeamsOf(const Reshard& reshard) {
-  std::vector<std::vector<Team>> all;
-  const Layout* before = &reshard.from;
-  for (const Move& move : reshard.moves) {
-    for (std::vector<Team>& teams : TeamsOfMove(move, *before)) all.push_back(std::move(teams));
-    before = &move.to;
-  }
-  return all;
-}
 
 RankSteps Expand(const Reshard& reshard, Rank rank) { return Expander(reshard, rank).Run(); }
 

@@ -1,8 +1,6 @@
 // Expanding: from what all ranks do (a Reshard) to the steps of one of them.
 #pragma once
 
-#include <vector>
-
 #include "runtime/base/ids.h"
 #include "runtime/plan/reshard.h"
 #include "runtime/plan/step.h"
@@ -13,9 +11,5 @@ namespace lockstep::plan {
 // `reshard.from`, buffer 1 becomes its tile of `reshard.to`; further ones are for use in between.
 // Deterministic: what ranks expand by themselves fits together.
 RankSteps Expand(const Reshard& reshard, Rank rank);
-
-// Who takes part in each collective of the ranks' steps: its teams, which have no rank in common.
-// The same on all ranks, whether they are in a team or not.
-std::vector<std::vector<std::vector<Rank>>> TeamsOf(const Reshard& reshard);
 
 }  // namespace lockstep::plan

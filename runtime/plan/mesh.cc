@@ -92,6 +92,16 @@ std::vector<int> Mesh::Slice(int index, absl::Span<const int> axes) const {
   return members;
 }
 
+std::vector<std::vector<int>> Mesh::Slices(absl::Span<const int> axes) const {
+  std::vector<std::vector<int>> slices;
+  for (int index = 0; index < size(); ++index) {
+    const bool first = std::all_of(axes.begin(), axes.end(),
+                                   [&](int axis) { return Coordinate(index, axis) == 0; });
+    if (first) slices.push_back(Slice(index, axes));
+  }
+  return slices;
+}
+
 Mesh Mesh::WithAxisOrder(absl::Span<const int> order) const {
   std::vector<MeshAxis> axes;
   for (int axis : order) axes.push_back(this->axes()[static_cast<size_t>(axis)]);

@@ -53,6 +53,8 @@ class Mesh {
   // The indices of the members that differ from this one in their coordinates along `axes` only
   // (ascending axes), itself among them, in row-major order of these coordinates.
   std::vector<int> Slice(int index, absl::Span<const int> axes) const;
+  // All of them, by their first indices.
+  std::vector<std::vector<int>> Slices(absl::Span<const int> axes) const;
   // The same members with their axes in this order: they have other indices.
   Mesh WithAxisOrder(absl::Span<const int> order) const;
   // Without the axes of one rank, but for one if there is no other.

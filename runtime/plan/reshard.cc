@@ -2,119 +2,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <sstream>
 #include <utility>
 
+#include "runtime/plan/layout_relations.h"
+
 namespace lockstep::plan {
 namespace {
 
-Layout WithPlacement(const Layout& layout, const std::vector<int>& axes, Placement placement) {
-  std::vector<Placement> placements = layout.placements();
-  for (int axis : axes) placements[static_cast<size_t>(axis)] = placement;
-  return *layout.With(std::move(placements));
-}
-
-// The tiles of a slice of the mesh along `axes` are, as shards of `layout`, what they would be
-// together: no other axis deals out the same dimension after one of them.
-bool AreInnermost(const Layout& layout, const std::vector<int>& axes) {
-  for (int axis : axes) {
-    if (!layout.placement(axis).is_shard()) return false;
-    for (int later = axis + 1; later < layout.mesh().num_axes(); ++later) {
-      const bool listed = std::find(axes.begin(), axes.end(), later) != axes.end();
-      if (!listed && layout.placement(later).Shards(layout.placement(axis).dim)) return false;
-    }
-  }
-  return true;
-}
-
-// A layout, and some axes of its mesh.
-struct WithAxes {
-  Layout layout;
-  std::vector<int> axes;
-};
-
-// `layout` with these axes innermost: if need be, on a mesh with the same ranks at the same places,
-// which has these axes last. Their slices have then what an allgather or reduce-scatter deals in.
-WithAxes Innermost(const Layout& layout, const std::vector<int>& axes) {
-  if (AreInnermost(layout, axes)) return {layout, axes};
-  std::vector<int> order;
-  for (int a = 0; a < layout.mesh().num_axes(); ++a) {
-    if (std::find(axes.begin(), axes.end(), a) == axes.end()) order.push_back(a);
-  }
-  const auto first = static_cast<int>(order.size());
-  order.insert(order.end(), axes.begin(), axes.end());
-  std::vector<Placement> placements;
-  for (int a : order) placements.push_back(layout.placement(a));
-  std::vector<int> last(axes.size());
-  std::iota(last.begin(), last.end(), first);
-  return {*Layout::Make(layout.shape(), layout.dtype(), layout.mesh().WithAxisOrder(order),
-                        std::move(placements)),
-          std::move(last)};
-}
-
-// Each rank holds the same in both.
-bool AreEquivalent(const Layout& a, const Layout& b) {
-  if (a == b) return true;
-  if (a.mesh().size() != b.mesh().size()) return false;
-  for (int index = 0; index < a.mesh().size(); ++index) {
-    const std::optional<int> other = b.mesh().IndexOf(a.mesh().RankAt(index));
-    if (!other.has_value() || a.LayerAt(index) != b.LayerAt(*other) ||
-        !(a.TileAt(index) == b.TileAt(*other))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// The axes of `from` whose shards an allgather makes replicas, which is then `to`; none if that
-// cannot be. `from` may have its axes in another order.
-std::optional<std::vector<int>> GatheredAxes(const Layout& from, const Layout& to) {
-  std::vector<int> axes;
-  for (int a = 0; a < from.mesh().num_axes(); ++a) {
-    const auto other = to.mesh().FindAxis(from.mesh().axes()[static_cast<size_t>(a)].name);
-    if (!other.has_value()) return std::nullopt;
-    if (from.placement(a).is_shard() && to.placement(*other).is_replicate()) axes.push_back(a);
-  }
-  if (axes.empty() || !AreInnermost(from, axes)) return std::nullopt;
-  std::vector<Placement> gathered = from.placements();
-  for (int axis : axes) gathered[static_cast<size_t>(axis)] = Placement::Replicate();
-  if (!AreEquivalent(*from.With(std::move(gathered)), to)) return std::nullopt;
-  return axes;
-}
-
-std::vector<int> ReplicatedAxes(const Layout& layout) {
-  std::vector<int> axes;
-  for (int a = 0; a < layout.mesh().num_axes(); ++a) {
-    if (layout.mesh().AxisSize(a) > 1 && layout.placement(a).is_replicate()) axes.push_back(a);
-  }
-  return axes;
-}
-
-// The dimensions along which a tensor is dealt out for a while: the longest, four at most, so that
-// lowering takes no longer for tensors of many dimensions.
-std::vector<int> DimsToShard(const Shape& shape) {
-  constexpr size_t kMost = 4;
-  std::vector<int> dims(static_cast<size_t>(shape.ndim()));
-  std::iota(dims.begin(), dims.end(), 0);
-  std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) { return shape[a] > shape[b]; });
-  dims.resize(std::min(dims.size(), kMost));
-  return dims;
-}
-
 double BytesOf(const Box& box, const Layout& layout) {
   return static_cast<double>(box.NumElements()) * static_cast<double>(SizeOf(layout.dtype()));
-}
-
-// The teams of a collective along `axes`, by indices of the mesh.
-std::vector<std::vector<int>> TeamsAlong(const Mesh& mesh, const std::vector<int>& axes) {
-  std::vector<std::vector<int>> teams;
-  for (int index = 0; index < mesh.size(); ++index) {
-    std::vector<int> team = mesh.Slice(index, axes);
-    if (team.front() == index) teams.push_back(std::move(team));
-  }
-  return teams;
 }
 
 // What the busiest rank copies, apart from what the collective itself writes.
@@ -449,7 +347,7 @@ Traffic TrafficOf(const Move& move, const Layout& from, const Topology& topology
   }
   // The axes are those of the layout with the smaller tiles.
   const Layout& whose = move.kind == Move::Kind::kAllGather ? from : move.to;
-  for (const std::vector<int>& team : TeamsAlong(whose.mesh(), move.axes)) {
+  for (const std::vector<int>& team : whose.mesh().Slices(move.axes)) {
     std::vector<Rank> ranks;
     std::vector<double> parts;
     for (int index : team) {

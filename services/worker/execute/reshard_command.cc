@@ -9,6 +9,7 @@
 #include "runtime/plan/expand.h"
 #include "runtime/plan/layout_codec.h"
 #include "runtime/plan/reshard.h"
+#include "runtime/plan/teams.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
 #include "runtime/tensor/tensor.h"

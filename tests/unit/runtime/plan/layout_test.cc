@@ -34,6 +34,9 @@ TEST(MeshTest, SlicesAreAlongTheAxesThatAreGiven) {
   EXPECT_THAT(mesh.Slice(4, {0}), ElementsAre(1, 4));
   EXPECT_THAT(mesh.Slice(4, {0, 1}), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(mesh.Slice(4, {}), ElementsAre(4));
+  EXPECT_THAT(mesh.Slices({1}), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5)));
+  EXPECT_THAT(mesh.Slices({0}),
+              ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4), ElementsAre(2, 5)));
 }
 
 TEST(MeshTest, OtherViewsOfTheSameRanks) {

@@ -67,6 +67,16 @@ TEST_F(BulkCopyTest, WhereATensorIsIsAskedForOnce) {
   EXPECT_EQ(controller_.locates, asked);
 }
 
+// A client that asks for it copies by socket, though it could map the memory.
+TEST_F(BulkCopyTest, MemoryIsNotMappedAgainstTheClientsWish) {
+  copier_ =
+      std::make_unique<BulkCopier>(*core_, control::ZmqContext::Create(), control::NewKeyPair(),
+                                   /*map_memory=*/false, "inproc://nowhere");
+  std::memset(segment_->data(), 1, 16);
+  EXPECT_FALSE(Read().ok()) << "nothing answers at the socket";
+  EXPECT_EQ(into_, (std::array<float, kElements>{}));
+}
+
 // What fails while a stopped peer may still write to it holds no value after the reset, and its
 // memory may be another tensor's by then.
 TEST_F(BulkCopyTest, WhereATensorIsIsAskedForAgainAfterAReset) {

@@ -73,6 +73,9 @@ TEST(RingTest, LongNamesAreCut) {
   EXPECT_EQ(std::string(event.name), std::string(Event::kMaxNameBytes, 'n'));
   event.SetBackend("shm+gloo");
   EXPECT_STREQ(event.backend, "shm+gloo");
+  event.SetBackend(std::string(100, 'b'));
+  EXPECT_EQ(std::string(event.backend), std::string(Event::kMaxBackendBytes, 'b'));
+  EXPECT_EQ(std::string(event.name), std::string(Event::kMaxNameBytes, 'n')) << "beside it";
 }
 
 }  // namespace

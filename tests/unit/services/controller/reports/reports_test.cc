@@ -187,8 +187,10 @@ TEST_F(ReportsTest, TraceOfASilentClientIsGivenUp) {
   ASSERT_EQ(FromClient("t", [](auto message) { message.initTrace().setStart(100); }), OkStatus());
   Pass(9s);
   EXPECT_NE(parts().tracing.trace(), 0u);
+  const size_t told = liveness_.told.size();
   Pass(2s);
   EXPECT_EQ(parts().tracing.trace(), 0u);
+  EXPECT_EQ(liveness_.told.size(), told + 1) << "the workers stop recording";
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class ReshardCommandTest : public testing::Test {
   std::shared_ptr<tensor::Allocator> allocator_ = tensor::NewHeapAllocator();
   const std::unique_ptr<tensor::Processor> host_ = tensor::NewHostProcessor(*allocator_);
   registers::RegisterTotals totals_;
-  registers::RegisterFile registers_{&totals_};
+  registers::RegisterFile registers_{&totals_, {.bytes = size_t{1} << 30}};
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
   SessionState session_{Record(), &registers_};

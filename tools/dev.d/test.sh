@@ -51,8 +51,8 @@ test_in_depth() {
     # tests. Fuzzing puts its inputs through sanitized programs of its own.
     not_sanitized=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...
       -//tests/fuzz/...)
-    # What a worker's one executing thread does, and programs whose parts are tested elsewhere.
-    not_in_tsan=(-//tests/unit/runtime/module/... -//tests/unit/runtime/registers/...
+    # What one thread does, and programs whose parts are tested elsewhere.
+    not_in_tsan=(-//tests/unit/runtime/module/... -//tests/unit/runtime/plan/... -//tests/unit/runtime/registers/...
       -//tests/integration/cli/... -//tests/integration/examples/...)
     must_exist "${not_sanitized[@]}" "${not_in_tsan[@]}"
   fi

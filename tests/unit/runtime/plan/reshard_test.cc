@@ -163,6 +163,7 @@ TEST(ReshardTest, EveryPairOfLayoutsOnSmallMeshes) {
   for (const auto& [from_mesh, from_placements] : all) {
     for (const auto& [to_mesh, to_placements] : all) {
       const Shape& shape = shapes[++pair % 5];
+      if (pair % testing::kOneIn != 0) continue;
       const Layout from = On(from_mesh, from_placements, shape);
       const Layout to = On(to_mesh, to_placements, shape);
       SCOPED_TRACE(::testing::Message() << from << " to " << to);

@@ -53,14 +53,14 @@ StatusOr<Placement> ParsePlacement(std::string_view text) {
                          "\"; the placements are replicate, shard(DIMENSION), partial(REDUCTION)");
 }
 
-Layout::Layout(Shape shape, DType dtype, Mesh mesh, std::vector<Placement> placements)
-    : shape_(std::move(shape)),
+Layout::Layout(const Shape& shape, DType dtype, Mesh mesh, std::vector<Placement> placements)
+    : shape_(shape),
       dtype_(dtype),
       mesh_(std::move(mesh)),
       placements_(std::move(placements)),
       largest_tile_(TileAt(0)) {}
 
-StatusOr<Layout> Layout::Make(Shape shape, DType dtype, Mesh mesh,
+StatusOr<Layout> Layout::Make(const Shape& shape, DType dtype, Mesh mesh,
                               std::vector<Placement> placements) {
   LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
   if (shape.NumElements() > kMaxBytes / static_cast<int64_t>(SizeOf(dtype))) {
@@ -93,7 +93,7 @@ StatusOr<Layout> Layout::Make(Shape shape, DType dtype, Mesh mesh,
     }
     partial = placement;
   }
-  return Layout(std::move(shape), dtype, std::move(mesh), std::move(placements));
+  return Layout(shape, dtype, std::move(mesh), std::move(placements));
 }
 
 Layout Layout::WithoutUnitAxes() const {

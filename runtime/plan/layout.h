@@ -60,7 +60,7 @@ class Layout {
   // dimension that the tensor does not have, a reduction that its dtype does not have, or partial
   // values of two reductions, whose order would matter; a shape that Shape::Validate() refuses, or
   // one of more than kMaxBytes.
-  static StatusOr<Layout> Make(Shape shape, DType dtype, Mesh mesh,
+  static StatusOr<Layout> Make(const Shape& shape, DType dtype, Mesh mesh,
                                std::vector<Placement> placements);
 
   const Shape& shape() const { return shape_; }
@@ -102,7 +102,7 @@ class Layout {
   }
 
  private:
-  Layout(Shape shape, DType dtype, Mesh mesh, std::vector<Placement> placements);
+  Layout(const Shape& shape, DType dtype, Mesh mesh, std::vector<Placement> placements);
 
   Shape shape_;
   DType dtype_;

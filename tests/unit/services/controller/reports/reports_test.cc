@@ -6,6 +6,7 @@
 
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
+#include "schemas/membership.capnp.h"
 #include "services/controller/reports/register_report.h"
 #include "services/controller/reports/status_report.h"
 #include "services/controller/reports/trace_service.h"
@@ -187,10 +188,22 @@ TEST_F(ReportsTest, TraceOfASilentClientIsGivenUp) {
   ASSERT_EQ(FromClient("t", [](auto message) { message.initTrace().setStart(100); }), OkStatus());
   Pass(9s);
   EXPECT_NE(parts().tracing.trace(), 0u);
-  const size_t told = liveness_.told.size();
+  const uint64_t trace = parts().tracing.trace();
+  liveness_.told.clear();
   Pass(2s);
   EXPECT_EQ(parts().tracing.trace(), 0u);
-  EXPECT_EQ(liveness_.told.size(), told + 1) << "the workers stop recording";
+  // Else the workers would go on recording, and keep what they have.
+  ASSERT_EQ(liveness_.told.size(), 1u);
+  EXPECT_FALSE(liveness_.told[0].second.has_value()) << "to all";
+  EXPECT_EQ(control::DecodeMessage<wire::LivenessMessage>(
+                liveness_.told[0].first,
+                [&](wire::LivenessMessage::Reader message) {
+                  EXPECT_TRUE(message.isTrace());
+                  EXPECT_EQ(message.getTrace().getTrace(), trace);
+                  EXPECT_TRUE(message.getTrace().isEnd());
+                  return OkStatus();
+                }),
+            OkStatus());
 }
 
 }  // namespace

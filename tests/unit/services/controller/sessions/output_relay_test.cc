@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "runtime/base/version.h"
 #include "tests/unit/services/controller/parts_fixture.h"
 
 namespace lockstep::controller {
@@ -69,6 +70,32 @@ TEST_F(OutputRelayTest, ClientThatHasTakenItGetsMore) {
   EXPECT_THAT(ToClient("c"), ElementsAre("output of rank 1, dropped 3"));
   ASSERT_EQ(Print(1, 100), OkStatus());
   EXPECT_THAT(ToClient("c"), ElementsAre("output of rank 1, dropped 0 with a body"));
+}
+
+// It says how far it has come from when it has attached: what the one before it left is not its.
+TEST_F(OutputRelayTest, ClientThatAttachesHasTheWholeWindow) {
+  id_ = Open("d", [](auto open) {
+    open.setForwardOutput(true);
+    open.setKeepMillis(60'000);
+  });
+  for (int i = 0; i < 17; ++i) ASSERT_EQ(Print(1, size_t{250} << 10, 3), OkStatus());
+  ASSERT_EQ(
+      FromClient("d", [&](auto message) { message.initDetachSession().setSession(id_.value); }),
+      OkStatus());
+  ASSERT_EQ(FromClient("e",
+                       [&](auto message) {
+                         auto attach = message.initAttachSession();
+                         attach.setMinVersion(kOldestProtocolVersion);
+                         attach.setMaxVersion(kProtocolVersion);
+                         attach.setSession(id_.value);
+                         attach.setToken(session(id_).token);
+                         attach.setForwardOutput(true);
+                       }),
+            OkStatus());
+  EXPECT_EQ(session(id_).output.position(), 0u);
+  Forget();
+  ASSERT_EQ(Print(1, size_t{250} << 10), OkStatus());
+  EXPECT_THAT(ToClient("e"), ElementsAre("output of rank 1, dropped 0 with a body"));
 }
 
 }  // namespace

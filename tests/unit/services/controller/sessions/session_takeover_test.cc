@@ -136,19 +136,6 @@ TEST_F(SessionTakeoverTest, HonestClientsThatAttachOneAfterAnotherAreNotBroken) 
             options_.flow_window_bytes + control::FlowCost(64'000));
 }
 
-// What the client before has not read is no room that the next one lacks.
-TEST_F(SessionTakeoverTest, ClientThatAttachesHasAWholeWindowForOutput) {
-  StartReady();
-  const SessionId id = Open("c", [](auto open) {
-    open.setForwardOutput(true);
-    open.setKeepMillis(60'000);
-  });
-  while (session(id).output.Admit(1 << 20)) continue;
-  Detach("c", id);
-  Attach("d", id, session(id).token);
-  EXPECT_TRUE(session(id).output.Admit(1 << 20));
-}
-
 TEST_F(SessionTakeoverTest, WrongTokenIsRefused) {
   StartReady();
   const SessionId id = OpenDetached();

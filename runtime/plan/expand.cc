@@ -253,36 +253,64 @@ class Expander {
     }
     const int64_t to_send = std::accumulate(sent.begin(), sent.end(), int64_t{0});
     const int64_t to_receive = std::accumulate(received.begin(), received.end(), int64_t{0});
-    const int send = NewBuffer(to_send);
-    const int recv = NewBuffer(to_receive);
-    const auto box_of = [&](const Piece& piece) -> const Box& {
-      return exchange.flows[static_cast<size_t>(piece.flow)].box;
-    };
-    std::vector<int64_t> offsets = Offsets(sent);
-    for (const Piece& piece : round) {
-      if (piece.from != rank_) continue;
-      // A holder has it in its old tile; what was received before lies in the new one.
+    // A holder has it in its old tile; what was received before lies in the new one.
+    const auto tile_of = [&](const Piece& piece) -> const HeldBox& {
       const std::vector<Rank>& holders = exchange.flows[static_cast<size_t>(piece.flow)].holders;
-      const bool holds = std::binary_search(holders.begin(), holders.end(), rank_);
-      int64_t& offset = offsets[place_of(piece.to)];
-      Pack(box_of(piece), holds ? *old_tile : *new_tile, send, offset, piece.first, piece.count);
-      offset += piece.count;
-    }
-    Add(CollectiveStep{first_number_ + static_cast<int>(number),
-                       OperationKind::kAllToAll,
-                       team,
-                       {send, 0, to_send},
-                       {recv, 0, to_receive},
-                       Reduction::kSum,
-                       sent,
-                       received});
-    offsets = Offsets(received);
+      return std::binary_search(holders.begin(), holders.end(), rank_) ? *old_tile : *new_tile;
+    };
+    std::vector<Placed> sending;
+    std::vector<Placed> receiving;
+    std::vector<int64_t> send_offsets = Offsets(sent);
+    std::vector<int64_t> recv_offsets = Offsets(received);
     for (const Piece& piece : round) {
-      if (piece.to != rank_) continue;
-      int64_t& offset = offsets[place_of(piece.from)];
-      Unpack(box_of(piece), recv, offset, *new_tile, piece.first, piece.count);
-      offset += piece.count;
+      const Box& box = exchange.flows[static_cast<size_t>(piece.flow)].box;
+      if (piece.from == rank_) {
+        int64_t& offset = send_offsets[place_of(piece.to)];
+        sending.push_back({&piece, &box, tile_of(piece), offset});
+        offset += piece.count;
+      }
+      if (piece.to == rank_) {
+        int64_t& offset = recv_offsets[place_of(piece.from)];
+        receiving.push_back({&piece, &box, *new_tile, offset});
+        offset += piece.count;
+      }
     }
+    const Span send = Together(sending, to_send);
+    const Span recv = Together(receiving, to_receive);
+    for (const Placed& one : sending) {
+      if (send.buffer == one.tile.buffer) break;
+      Pack(*one.box, one.tile, send.buffer, one.offset, one.piece->first, one.piece->count);
+    }
+    Add(CollectiveStep{first_number_ + static_cast<int>(number), OperationKind::kAllToAll, team,
+                       send, recv, Reduction::kSum, sent, received});
+    for (const Placed& one : receiving) {
+      if (recv.buffer == one.tile.buffer) break;
+      Unpack(*one.box, recv.buffer, one.offset, one.tile, one.piece->first, one.piece->count);
+    }
+  }
+
+  // A piece that this rank sends or receives: it is at `offset` of what goes in the round, in all.
+  struct Placed {
+    const Piece* piece = nullptr;
+    const Box* box = nullptr;
+    HeldBox tile;
+    int64_t offset = 0;
+  };
+
+  // Where the pieces lie one after the other: in their tile, if they lie so there, and nothing has
+  // to be packed; else in a buffer for that.
+  Span Together(const std::vector<Placed>& pieces, int64_t count) {
+    std::optional<Span> in_tile;
+    for (const Placed& one : pieces) {
+      const Window window = WindowOf(*one.box, one.tile.box);
+      const int64_t begin = window.offset + one.piece->first - one.offset;
+      if (!IsDense(window, one.box->extents)) return {NewBuffer(count), 0, count};
+      if (!in_tile.has_value()) in_tile = Span{one.tile.buffer, begin, count};
+      if (in_tile->buffer != one.tile.buffer || in_tile->offset != begin) {
+        return {NewBuffer(count), 0, count};
+      }
+    }
+    return in_tile.value_or(Span{kInput, 0, 0});
   }
 
   static std::vector<int64_t> Offsets(const std::vector<int64_t>& counts) {

@@ -127,6 +127,18 @@ Status NoDescriptor() {
   return ResourceExhausted("no descriptors for what functions print: ", strerror(errno));
 }
 
+// A process may be started without it. Its number is not left to the pipes: Begin() would write
+// over an end of them.
+Status EnsureOpen(int standard_fd) {
+  if (fcntl(standard_fd, F_GETFD) >= 0) return OkStatus();
+  const int null = open("/dev/null", O_WRONLY);
+  if (null == standard_fd) return OkStatus();
+  if (null < 0) return NoDescriptor();
+  const int taken = dup2(null, standard_fd);
+  close(null);
+  return taken < 0 ? NoDescriptor() : OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<OutputRedirect>> OutputRedirect::Create() {
@@ -147,12 +159,9 @@ Status OutputRedirect::Open() {
   streams_[0].fd = STDOUT_FILENO;
   streams_[1].fd = STDERR_FILENO;
   constexpr int kBeyondStandard = 3;
+  for (const Stream& stream : streams_) LOCKSTEP_RETURN_IF_ERROR(EnsureOpen(stream.fd));
   for (Stream& stream : streams_) {
     stream.original = fcntl(stream.fd, F_DUPFD_CLOEXEC, kBeyondStandard);
-    // A process may be started without it.
-    if (stream.original < 0 && errno == EBADF) {
-      stream.original = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    }
     if (stream.original < 0 || pipe2(stream.pipe.data(), O_CLOEXEC) != 0) return NoDescriptor();
     // The end that is read; a thread that prints waits for room.
     fcntl(stream.pipe[0], F_SETFL, O_NONBLOCK);

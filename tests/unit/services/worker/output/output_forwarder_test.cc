@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -18,6 +19,7 @@
 
 #include "runtime/control/message_codec.h"
 #include "schemas/control.capnp.h"
+#include "services/worker/output/output_redirect.h"
 
 namespace lockstep::worker {
 namespace {
@@ -156,6 +158,33 @@ TEST_F(OutputForwarderTest, ProcessThatIsLeftBehindPrintsForTheLogAlone) {
   EXPECT_THAT(controller_.lines(), IsEmpty());
 }
 
+// A process may be started without them. What is read must not come back as if it were printed.
+TEST_F(OutputForwarderTest, WithoutStandardStreamsWhatIsPrintedIsReadOnce) {
+  forwarder_.reset();
+  const int log = dup(STDOUT_FILENO);
+  close(STDOUT_FILENO);
+  close(STDERR_FILENO);
+  std::string text;
+  size_t left = 0;
+  auto redirect = OutputRedirect::Create();
+  if (redirect.ok()) {
+    char buffer[16];
+    (*redirect)->Begin();
+    (void)!write(STDOUT_FILENO, "meanwhile\n", 10);
+    text = (*redirect)->Read(OutputStream::kStdout, absl::MakeSpan(buffer));
+    left = (*redirect)->Available(OutputStream::kStdout);
+    (*redirect)->End();
+  }
+  const Status status = redirect.status();
+  redirect = Internal("it is over");
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  close(log);
+  EXPECT_EQ(status, OkStatus());
+  EXPECT_EQ(text, "meanwhile\n");
+  EXPECT_EQ(left, 0u);
+}
+
 // What a process says last is said where people will look for it.
 void DieWhileForwarding(int signal) {
   const auto forwarder = OutputForwarder::Create();
@@ -174,6 +203,39 @@ TEST(OutputForwarderDeathTest, LastWordsBeforeAnAbortReachTheLog) {
 TEST(OutputForwarderDeathTest, LastWordsBeforeAFaultReachTheLog) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(DieWhileForwarding(SIGFPE), "last words");
+}
+
+// The log takes nothing for a while: another thread has what it took from the pipe in its hands.
+[[noreturn]] void DieWhileAnotherThreadWrites() {
+  int log[2];
+  const int said = dup(STDERR_FILENO);
+  if (pipe(log) != 0) _exit(1);
+  const std::string page(4096, 'x');
+  fcntl(log[1], F_SETFL, O_NONBLOCK);
+  while (write(log[1], page.data(), page.size()) > 0) continue;
+  fcntl(log[1], F_SETFL, 0);
+  dup2(log[1], STDOUT_FILENO);
+  const auto redirect = OutputRedirect::Create();
+  (*redirect)->Begin();
+  (void)!write(STDOUT_FILENO, "first\n", 6);
+  std::thread writer([&] {
+    char buffer[16];
+    (void)(*redirect)->Read(OutputStream::kStdout, absl::MakeSpan(buffer));
+  });
+  while ((*redirect)->Available(OutputStream::kStdout) > 0) std::this_thread::yield();
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // meanwhile it dies
+    (void)!write(said, "the log is read\n", 16);
+    std::string room(page);
+    while (read(log[0], room.data(), room.size()) > 0) continue;
+  });
+  std::abort();
+}
+
+TEST(OutputForwarderDeathTest, LastWordsComeAfterWhatOtherThreadsAreWriting) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(DieWhileAnotherThreadWrites(), testing::KilledBySignal(SIGABRT),
+              "the log is read\nkilled by a signal");
 }
 
 }  // namespace

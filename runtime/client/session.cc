@@ -164,6 +164,7 @@ StatusOr<DRef> Session::Empty(const Shape& shape, DType dtype, std::optional<Ran
 
 Status Session::CopyToWorker0(const DRef& to, ConstBuffer from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  if (parts_->core->CheckOwn(to, "the tensor").ok()) parts_->core->SetLayout(to, nullptr);
   return parts_->bulk->Write(to, from);
 }
 
@@ -371,6 +372,7 @@ Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   LOCKSTEP_RETURN_IF_ERROR(Annotate(client::CheckValue(*parts_->core, value), "the value"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckPayload(control::PayloadBytes(value)));
+  parts_->core->SetLayout(ref, nullptr);
   const auto store = [&] {
     return parts_->core
         ->Ask(rank,

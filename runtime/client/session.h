@@ -215,7 +215,9 @@ class Session {
   // combines partial values. `layout` has the tensor's shape and dtype.
   StatusOr<DRef> Reshard(const DRef& ref, const plan::Layout& layout);
   // Says how what a function has made lies on the workers. Nothing is moved; a Reshard() whose
-  // tiles have other extents or another dtype fails on the rank that has them.
+  // tiles have other extents or another dtype fails on the rank that has them. What this client
+  // writes into a register (a destination, a copy, DebugSet) has no layout any more; after a
+  // function that writes in place, declare it anew.
   Status DeclareLayout(const DRef& ref, const plan::Layout& layout);
   // What was said of it. kInvalidArgument: nothing.
   StatusOr<plan::Layout> LayoutOf(const DRef& ref) const;

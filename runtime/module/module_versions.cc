@@ -95,9 +95,13 @@ class Versions {
     // Looks like another file. A container's file system may only have given it another number, and
     // many a deployment puts the same bytes there anew.
     LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t content, HashOf(file));
+    // First: with an earlier version's bytes, too, what is mapped has been written over.
     for (const Version& version : versions_) {
-      if (version.file == file && version.content == content) return version.library;
-      if (version.IsFile(facts)) return WrittenTo(file);
+      if (version.IsFile(facts) && version.content != content) return WrittenTo(file);
+    }
+    for (const Version& version : versions_) {
+      const bool is_known = version.file == file || version.IsFile(facts);
+      if (is_known && version.content == content) return version.library;
     }
     if (replaced > 0) {
       const std::vector<std::string> shared_data = SharedData(file);

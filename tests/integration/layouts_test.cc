@@ -90,6 +90,17 @@ TEST_P(LayoutsTest, PartialValuesOfAFunctionAreCombined) {
   EXPECT_EQ(Get(scattered, 3), Value(Host({0}, std::vector<int64_t>())));
 }
 
+// The sum is no partial value any more.
+TEST_P(LayoutsTest, WhatIsOverwrittenHasNoLayoutAnyMore) {
+  const Layout partial = On(Line({0, 1, 2, 3}), {Placement::Partial(Reduction::kSum)}, {2, 3});
+  const DRef placed = Unwrap(session_->Place(Numbers({2, 3}), partial));
+  (void)Unwrap(session_->AllReduce(placed, Reduction::kSum, {.destination = placed}));
+  EXPECT_THAT(Message(session_->Collect(placed).status()), HasSubstr("DeclareLayout()"));
+  EXPECT_OK(session_->DeclareLayout(placed, partial));
+  EXPECT_OK(session_->DebugSet(placed, 0, Numbers({2, 3})));
+  EXPECT_EQ(session_->LayoutOf(placed).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_P(LayoutsTest, WhatDoesNotFitIsRefusedHere) {
   const Layout rows = On(Line({0, 1}), {Placement::Shard(0)});
   const auto message = [](const auto& result) {

@@ -92,6 +92,7 @@ Status MeasureBetweenMeshes(const Settings& settings, Session& session, Report& 
   // What a rank contributes that has none of it.
   const HostTensor nothing{DType::kFloat32, {0, kColumns}, ""};
   LOCKSTEP_RETURN_IF_ERROR(session.DebugSet(placed, 2, nothing));
+  LOCKSTEP_RETURN_IF_ERROR(session.DeclareLayout(placed, from));
   for (int round = 0; round < settings.rounds; ++round) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
     LOCKSTEP_ASSIGN_OR_RETURN(

@@ -431,8 +431,9 @@ CUresult cuModuleLoadData(CUmodule* module, const void*) {
 
 CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
 
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   RETURN_IF_STICKY();
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const FakeKernel* const kernel = FindKernel(name);
   if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
   *function = reinterpret_cast<CUfunction>(const_cast<FakeKernel*>(kernel));
@@ -447,8 +448,9 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void*
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
-  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(kernel), nullptr, name);
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(kernel),
+                             reinterpret_cast<CUmodule>(library), name);
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,

@@ -251,19 +251,6 @@ TEST_F(UnpairedTest, AWaitForARankWhoseSendIsNotReceivedIsRefusedAndFailsNothing
   EXPECT_EQ(Sync(*core_), OkStatus());
 }
 
-TEST_F(UnpairedTest, ARootThatTakesNoPartIsRefused) {
-  const auto reduce = [&](Rank root, const CollectiveOptions& options) {
-    return IssueCollective(
-               *core_, {.kind = OperationKind::kReduce, .source = tensor_, .root = root}, options)
-        .status();
-  };
-  EXPECT_EQ(reduce(3, {}), OkStatus());
-  EXPECT_THAT(Message(reduce(4, {})), HasSubstr("the root 4 is not among the 4 ranks"));
-  EXPECT_THAT(Message(reduce(-1, {})), HasSubstr("the root -1 is not among"));
-  EXPECT_THAT(Message(reduce(2, {.in_group = true})), HasSubstr("not among the 2 ranks"));
-  EXPECT_THAT(Message(reduce(1, {.team = {3}})), HasSubstr("not among the 1 ranks"));
-}
-
 // They deadlocked, and the collective was blamed.
 TEST_F(UnpairedTest, ACollectiveBetweenTheHalvesThatNeedsBothRanksIsRefused) {
   ASSERT_EQ(Send(), OkStatus());

@@ -71,6 +71,7 @@ TEST(RingTest, LongNamesAreCut) {
   Event event;
   event.SetName(std::string(100, 'n'));
   EXPECT_EQ(std::string(event.name), std::string(Event::kMaxNameBytes, 'n'));
+  EXPECT_EQ(sizeof(event.name), Event::kMaxNameBytes + 1) << "else the end lies in what follows";
   event.SetBackend("shm+gloo");
   EXPECT_STREQ(event.backend, "shm+gloo");
   event.SetBackend(std::string(100, 'b'));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -35,10 +36,14 @@ class Echo final : public Transport {
       sent_->emplace_back(static_cast<const char*>(out.data), out.size_bytes);
       for (const Incoming& in : incoming) {
         if (in.tag == out.tag) std::memcpy(in.data, out.data, out.size_bytes);
+        // A header begins with the operation.
+        if (std::exchange(disagrees_, false)) *static_cast<uint8_t*>(in.data) ^= 1;
       }
     }
     return {};
   }
+  // The other rank's next header is not as this one's.
+  void Disagree() { disagrees_ = true; }
   void Cancel() override { cancelled_ = true; }
   void Leave(const Status&) override {}
   std::optional<Status> LeaveReasonOf(Rank) override { return std::nullopt; }
@@ -50,6 +55,7 @@ class Echo final : public Transport {
  private:
   std::vector<std::string>* const sent_;
   bool cancelled_ = false;
+  bool disagrees_ = false;
 };
 
 class MessageCommunicatorTest : public testing::Test {
@@ -94,6 +100,16 @@ TEST_F(MessageCommunicatorTest, NothingOfTheStackIsSent) {
   EXPECT_EQ(TakeMarks(), 1000u);
   ASSERT_TRUE(exchange(10).ok());
   EXPECT_EQ(TakeMarks(), 10u);
+}
+
+TEST_F(MessageCommunicatorTest, OfALongNameEachRankTellsTheBeginning) {
+  comm_.ReportAs(std::string(2000, 'n'));
+  transport_->Disagree();
+  const Status status = comm_.Barrier(Soon());
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  const std::string text(Message(status));
+  EXPECT_LE(std::count(text.begin(), text.end(), 'n'), 2 * 1024);
+  EXPECT_THAT(text, HasSubstr(std::string(900, 'n')));
 }
 
 TEST_F(MessageCommunicatorTest, WhoSharesItsConnectionsIsAbortedWithTheSameCause) {

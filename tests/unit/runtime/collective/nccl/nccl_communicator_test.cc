@@ -181,6 +181,15 @@ TEST_F(NcclCommunicatorTest, AnAbortWhileItConnectsEndsThat) {
   });
 }
 
+// Why is what the session tells; that the GPUs were not connected either is not.
+TEST_F(NcclCommunicatorTest, AnAbortBeforeItConnectsIsTheCause) {
+  OnEachRank([&](int, Member& self) {
+    const auto communicator = self.world->Over(self.host);
+    communicator->Abort(Aborted("by the test"));
+    EXPECT_EQ(communicator->Connect(Enough()), Aborted("by the test"));
+  });
+}
+
 // Before 2.30 NCCL takes them for one GPU.
 TEST_F(NcclCommunicatorTest, SlicesOfAGpuConnectWhereNcclTellsThemApart) {
   setenv("FAKE_CUDA_SLICES", "2", 1);

@@ -129,6 +129,22 @@ TEST_P(ZmqChannelTest, OneFrameFansOutToAllPeersAndIsLetGo) {
   EXPECT_TRUE(alive.expired());
 }
 
+// Small ones are copied, and once there is a connection no message is kept to be sent again.
+TEST_P(ZmqChannelTest, SmallFramesAreLetGoWhenTheyAreSent) {
+  auto client = Connect();
+  Greet(*client);
+  auto bytes = std::make_shared<std::string>(100, 'b');
+  const std::weak_ptr<std::string> alive = bytes;
+  {
+    const void* data = bytes->data();
+    const size_t size = bytes->size();
+    ASSERT_TRUE(client->Send({Frame(std::move(bytes), data, size)}).ok());
+  }
+  EXPECT_TRUE(alive.expired());
+  PeerName peer;
+  EXPECT_EQ(TextOf(ReceiveFrom(*server_, &peer)[0]), std::string(100, 'b'));
+}
+
 TEST_P(ZmqChannelTest, PeersHaveNamesOfTheirOwn) {
   auto a = Connect();
   auto b = Connect();

@@ -307,6 +307,8 @@ struct WorkerStatus {
   # By how much it came after the first then, added up.
   longestMillis @11 :UInt64;
   # The longest that the function which it executes is known to have taken before, on any rank; 0: it is not known.
+  mayLive @12 :Bool;
+  # It is lost, and nobody has seen its process end.
 
   enum State {
     missing @0;

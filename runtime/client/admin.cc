@@ -48,6 +48,14 @@ bool ClusterStatus::IsReady() const {
          });
 }
 
+std::vector<Rank> ClusterStatus::LostRanks() const {
+  std::vector<Rank> ranks;
+  for (const WorkerStatus& worker : workers) {
+    if (worker.state == WorkerState::kLost) ranks.push_back(worker.rank);
+  }
+  return ranks;
+}
+
 const SessionStatus* ClusterStatus::EndedSessionOf(const WorkerStatus& worker) const {
   // What gives up does so by then, and has been heard of.
   constexpr std::chrono::seconds kGivesUp{1};
@@ -151,6 +159,7 @@ WorkerStatus ReadWorker(wire::WorkerStatus::Reader reader) {
   worker.activity = control::ReadActivity(reader.getActivity());
   worker.heartbeat_age = std::chrono::milliseconds(reader.getHeartbeatAgeMillis());
   worker.reason = ToString(reader.getReason());
+  worker.may_live = reader.getMayLive();
   worker.stuck = reader.getStuck();
   worker.longest_before = control::Millis(reader.getLongestMillis());
   worker.times_last = reader.getTimesLast();

@@ -29,7 +29,8 @@ struct WorkerStatus {
   std::string connection;   // why that one; before it is ready: what is in the way, if anything is
   WorkerActivity activity;  // what it is doing; of a lost worker: what it was doing last
   std::chrono::milliseconds heartbeat_age{0};
-  std::string reason;  // why it is lost
+  std::string reason;     // why it is lost
+  bool may_live = false;  // ... although nobody has seen its process end
   // It lives, but has been executing one command of its own for longer than `stuck_after`, and for
   // more than twice as long as its function is known to take.
   bool stuck = false;
@@ -81,6 +82,7 @@ struct ClusterStatus {
   std::vector<SessionStatus> sessions;
 
   bool IsReady() const;  // every worker is ready
+  std::vector<Rank> LostRanks() const;
   // The session that has ended, and of which `worker` still executes a command that was aborted
   // with it: all sessions wait for that. Null: it executes no such command.
   const SessionStatus* EndedSessionOf(const WorkerStatus& worker) const;

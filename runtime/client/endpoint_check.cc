@@ -131,8 +131,9 @@ Status CheckEndpoint(const std::string& endpoint, Deadline deadline, int cancel_
 
 bool MayBeStarting(const std::string& endpoint, const Status& found) {
   const std::string host = control::HostOf(endpoint);
-  return found.code() == StatusCode::kUnavailable && !host.empty() && host != "localhost" &&
-         !control::IsLoopbackAddress(host) && !control::IsAnyAddress(host);
+  if (found.code() != StatusCode::kUnavailable || host.empty() || host == "localhost") return false;
+  if (control::IsLoopbackAddress(host) || control::IsAnyAddress(host)) return false;
+  return !control::LocalAddress(host).ok();
 }
 
 }  // namespace lockstep::client

@@ -34,6 +34,7 @@ StatusOr<plan::Layout> KnownLayout(const SessionCore& core, const DRef& ref) {
 StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to) {
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout from, KnownLayout(core, source));
   LOCKSTEP_RETURN_IF_ERROR(CheckLayout(core, to, from.shape(), from.dtype()));
+  LOCKSTEP_RETURN_IF_ERROR(plan::CheckReshard(from, to));
   std::vector<Rank> ranks(from.mesh().ranks().begin(), from.mesh().ranks().end());
   for (const Rank rank : to.mesh().ranks()) {
     if (!from.mesh().IndexOf(rank).has_value()) ranks.push_back(rank);

@@ -193,14 +193,19 @@ StallDiagnosis DiagnoseStall(const ClusterStatus& status) {
 std::string AdviceFor(const ClusterStatus& status, Blocker::Kind kind,
                       const std::vector<Rank>& ranks) {
   if (ranks.empty()) return "";
-  if (kind == Blocker::Kind::kLost) return HowToReplace(status.replacement_hint, ranks);
-  if (kind != Blocker::Kind::kEnded) return "";
+  const bool is_lost = kind == Blocker::Kind::kLost;
+  if (!is_lost && kind != Blocker::Kind::kEnded) return "";
   std::vector<WorkerProcess> processes;
   for (const Rank rank : ranks) {
     const WorkerStatus& worker = status.workers[static_cast<size_t>(rank)];
-    processes.push_back({rank, worker.host, worker.pid});
+    if (is_lost && !worker.may_live) continue;
+    processes.push_back({rank, worker.host, worker.pid, worker.may_live});
   }
-  return HowToEnd(status.replacement_hint, processes);
+  const std::string replacing = HowToReplace(status.replacement_hint, ranks);
+  if (processes.empty()) return replacing;
+  // Those that may live are ended before any is replaced.
+  const std::string ending = HowToEnd("", processes);
+  return replacing.empty() ? ending : ending + "; then " + replacing;
 }
 
 }  // namespace lockstep

@@ -36,16 +36,20 @@ std::string HowToReplace(std::string_view hint, absl::Span<const Rank> ranks) {
 
 std::string HowToEnd(std::string_view hint, const std::vector<WorkerProcess>& processes) {
   std::vector<Rank> ranks;
+  bool may_have_ended = false;
   std::map<std::string, std::vector<int>> pids;
   for (const WorkerProcess& process : processes) {
     ranks.push_back(process.rank);
     pids[process.host].push_back(process.pid);
+    may_have_ended = may_have_ended || process.may_have_ended;
   }
   std::string text;
   for (const auto& [host, of_host] : pids) {
     text += (text.empty() ? "" : ", ") + EndingOf(host, of_host);
   }
-  text += ranks.size() == 1 ? " ends it" : " ends them";
+  const bool is_one = ranks.size() == 1;
+  text += is_one ? " ends it" : " ends them";
+  if (may_have_ended) text += is_one ? " if it is still there" : " if they are still there";
   return hint.empty() ? text : text + "; then " + HowToReplace(hint, ranks);
 }
 

@@ -21,10 +21,11 @@ struct WorkerProcess {
   Rank rank = 0;
   std::string host;
   int pid = 0;
+  bool may_have_ended = false;  // it is out of reach
 };
 
 // "`kill -9 4711` on node7 ends it; then <HowToReplace()>", for processes that do not end
-// by themselves.
+// by themselves; "... ends it if it is still there; then ..." if that is not known.
 std::string HowToEnd(std::string_view hint, const std::vector<WorkerProcess>& processes);
 
 }  // namespace lockstep

@@ -111,4 +111,9 @@ class Layout {
   Box largest_tile_;
 };
 
+// Whether a tensor can be brought from one layout to the other: kInvalidArgument says why not:
+// other shapes or dtypes, or new partial values of an average, which no value of the other ranks
+// leaves what it is.
+Status CheckReshard(const Layout& from, const Layout& to);
+
 }  // namespace lockstep::plan

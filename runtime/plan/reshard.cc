@@ -118,9 +118,7 @@ class Lowering {
       case Reduction::kAvg:
         break;
     }
-    return InvalidArgument("a reshard cannot make partial values of an average (", to_,
-                           "): no value of the other ranks would leave it what it is; use "
-                           "partial(sum)");
+    return Internal("new partial values of an average, which CheckReshard() refuses: ", to_);
   }
 
   Path Then(const Path& path, Move::Kind kind, const Layout& to, std::vector<int> axes = {}) const {
@@ -377,9 +375,7 @@ Traffic Reshard::TrafficIn(const Topology& topology) const {
 
 StatusOr<Reshard> LowerReshard(const Layout& from, const Layout& to, const Topology& topology,
                                const CostModel& costs) {
-  if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
-    return InvalidArgument("a reshard keeps shape and dtype, and ", from, " has others than ", to);
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckReshard(from, to));
   if (from.shape().NumElements() == 0) return Reshard{from, to, {}, 0};
   return Lowering(from, to, topology, costs).Run();
 }

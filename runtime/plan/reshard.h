@@ -53,8 +53,7 @@ struct Reshard {
   Traffic TrafficIn(const Topology& topology) const;
 };
 
-// kInvalidArgument: other shapes or dtypes; or new partial values of an average, which no value of
-// the other ranks leaves unchanged.
+// The errors of CheckReshard().
 StatusOr<Reshard> LowerReshard(const Layout& from, const Layout& to, const Topology& topology,
                                const CostModel& costs);
 

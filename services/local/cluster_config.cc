@@ -221,6 +221,18 @@ config::Settings ClusterSettings(ClusterOptions& options) {
   return all;
 }
 
+std::string ToText(const ClusterOptions& options) {
+  ClusterOptions all = options;  // rows are bound to fields
+  std::string text = config::ToYaml(ClusterSettings(all));
+  for (size_t i = 0; i < all.hosts.size(); ++i) {
+    text += "hosts[" + std::to_string(i) + "]:\n" + config::ToYaml(HostSettings(all.hosts[i]));
+  }
+  for (worker::WorkerOptions& rank : all.ranks) {
+    text += "rank " + std::to_string(rank.rank) + ":\n" + config::ToYaml(WorkerSettings(rank));
+  }
+  return text;
+}
+
 bool IsForHostsOrRanks(const config::Entry& entry) { return IsForHosts(entry) || IsForRank(entry); }
 
 StatusOr<ClusterOptions> LoadCluster(const config::Sources& sources) {

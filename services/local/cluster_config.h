@@ -51,6 +51,10 @@ struct ClusterOptions {
   bool NeedsKeys() const;
 };
 
+// All of it, as text that is equal for equal options. For comparing and for people: it is no file
+// for LoadCluster(), and may contain secrets.
+std::string ToText(const ClusterOptions& options);
+
 // The table, without `hosts[N]` and `ranks.N`, whose rows are those of `worker` and HostSettings().
 config::Settings ClusterSettings(ClusterOptions& options);
 

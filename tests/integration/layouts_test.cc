@@ -115,6 +115,9 @@ TEST_P(LayoutsTest, WhatDoesNotFitIsRefusedHere) {
   EXPECT_THAT(message(session_->Reshard(placed, On(Line({0}), {Placement::Replicate()}, {5, 5}))),
               HasSubstr("the layout one of int32[5, 5]"));
   EXPECT_THAT(message(session_->Reshard(DRef(), rows)), HasSubstr("the tensor"));
+  EXPECT_THAT(message(session_->Reshard(
+                  placed, On(Line({0, 1}), {Placement::Partial(Reduction::kAvg)}, {5, 6}))),
+              HasSubstr("a reshard cannot make partial values of an average"));
   EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({5, 6})) << "nothing has failed";
 }
 

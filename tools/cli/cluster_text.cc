@@ -28,14 +28,6 @@ text::Tint TintOf(WorkerState state) {
   return text::Tint::kYellow;
 }
 
-std::vector<Rank> LostRanks(const ClusterStatus& status) {
-  std::vector<Rank> ranks;
-  for (const WorkerStatus& worker : status.workers) {
-    if (worker.state == WorkerState::kLost) ranks.push_back(worker.rank);
-  }
-  return ranks;
-}
-
 std::string NumberIfAny(int number) { return number == 0 ? "" : std::to_string(number); }
 
 // Only what lasts: commands of a moment come and go between two heartbeats.
@@ -150,7 +142,7 @@ void PrintCluster(std::ostream& out, const text::Style& style, const ClusterStat
   line("workers     ", std::to_string(CountReady(status)) + " of " +
                            std::to_string(status.workers.size()) + " ready");
   for (const std::string& trouble : EndedWork(status)) line("held up     ", trouble);
-  const std::vector<Rank> lost = LostRanks(status);
+  const std::vector<Rank> lost = status.LostRanks();
   const std::string how = AdviceFor(status, Blocker::Kind::kLost, lost);
   if (!how.empty()) line("lost        ", ListRanks(lost) + ": " + text::Printable(how));
   line("controller  ", endpoint + "  pid " + std::to_string(status.controller_pid) + ", up " +

@@ -20,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
+#include "services/local/hosts.h"
 #include "tools/cli/command_line.h"
 
 namespace lockstep::cli {
@@ -100,8 +101,12 @@ StatusOr<ClusterRecord> ParseRecord(const std::string& path, const std::string& 
     record.controller.endpoint = root.at("endpoint");
     record.controller.key = root.value("key", "");
     record.controller.controller_key = root.value("controller_key", "");
+    record.endpoint_elsewhere = root.value("endpoint_elsewhere", "");
     record.directory = root.at("directory");
     record.workers = root.at("workers");
+    for (const json& host : root.value("hosts", json::array())) {
+      record.hosts.emplace_back(host.at("host"), host.at("ranks"));
+    }
     for (const json& process : root.at("processes")) {
       record.processes.push_back(
           {process.at("role"), process.at("pid"), process.at("start_ticks")});
@@ -150,6 +155,11 @@ StatusOr<ProcessRecord> RecordProcess(const std::string& role, pid_t pid) {
 bool ClusterRecord::IsAlive() const {
   return std::any_of(processes.begin(), processes.end(),
                      [](const ProcessRecord& process) { return process.IsAlive(); });
+}
+
+bool ClusterRecord::HasOtherHosts() const {
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [](const auto& host) { return host.first != local::kThisHost; });
 }
 
 bool ClusterRecord::HasController() const {
@@ -233,11 +243,19 @@ Status WriteRecord(const ClusterRecord& record) {
     processes.push_back(
         {{"role", process.role}, {"pid", process.pid}, {"start_ticks", process.start_ticks}});
   }
-  const json root = {
-      {"name", record.name},           {"endpoint", record.controller.endpoint},
-      {"key", record.controller.key},  {"controller_key", record.controller.controller_key},
-      {"directory", record.directory}, {"workers", record.workers},
-      {"processes", processes}};
+  json hosts = json::array();
+  for (const auto& [host, ranks] : record.hosts) {
+    hosts.push_back({{"host", host}, {"ranks", ranks}});
+  }
+  const json root = {{"name", record.name},
+                     {"endpoint", record.controller.endpoint},
+                     {"key", record.controller.key},
+                     {"controller_key", record.controller.controller_key},
+                     {"endpoint_elsewhere", record.endpoint_elsewhere},
+                     {"directory", record.directory},
+                     {"workers", record.workers},
+                     {"hosts", hosts},
+                     {"processes", processes}};
   // Renamed into place, so that a reader sees all of it or nothing.
   const std::string path = RecordPath(record.name);
   const std::string draft = path + ".new";

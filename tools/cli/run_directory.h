@@ -16,8 +16,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
 
@@ -38,14 +40,18 @@ StatusOr<ProcessRecord> RecordProcess(const std::string& role, pid_t pid);
 struct ClusterRecord {
   std::string name;
   ControllerAddress controller;
-  std::string directory;  // its run directory
+  std::string endpoint_elsewhere;  // where clients of other hosts connect; empty: nowhere
+  std::string directory;           // its run directory
   int workers = 0;
+  // Which ranks run on which host, in their order; a host may come more than once.
+  std::vector<std::pair<std::string, std::vector<Rank>>> hosts;
   std::vector<ProcessRecord> processes;  // the controller first
 
   bool IsAlive() const;  // any of its processes is
   bool HasController() const;
   // Its processes on this host that are alive, without the controller.
   int CountAliveWorkers() const;
+  bool HasOtherHosts() const;
   // OK if the controller lives. Else that it has ended, and what to do about that: exit code 3.
   Status CheckController() const;
 };

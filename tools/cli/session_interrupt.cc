@@ -31,9 +31,9 @@ void SessionInterrupt::Protect(std::function<Status()> end) {
 
 Status SessionInterrupt::Explain(const Status& status) const {
   if (!came_) return status;
-  return WithExitCode(Status(StatusCode::kCancelled,
-                             "interrupted; the session's work was aborted, and the session ended"),
-                      ExitCode::kInterrupted);
+  return WithExitCode(
+      Status(StatusCode::kCancelled, "interrupted; the session's work was aborted on all ranks"),
+      ExitCode::kInterrupted);
 }
 
 void SessionInterrupt::Await() {
@@ -51,8 +51,8 @@ void SessionInterrupt::Await() {
   came_ = true;
   // The next one finds this thread, and ends the process.
   guard_.LetThrough();
-  std::cerr
-      << "\ninterrupted: the session is ended on all ranks; ^C again leaves it to its lease\n";
+  std::cerr << "\ninterrupted: the session is being ended on all ranks; ^C again leaves it to its "
+               "lease\n";
   const Status ended = end();
   // It may be over by itself meanwhile.
   if (ended.ok() || ended.code() == StatusCode::kNotFound) return;

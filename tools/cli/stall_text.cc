@@ -49,11 +49,21 @@ struct BlockerGroup {
   std::vector<Rank> ranks;
 };
 
+// Why it is lost; of several, without what tells one from the other.
+std::string LostBecause(const WorkerStatus& worker, bool is_one) {
+  const std::string its_process = "its process " + std::to_string(worker.pid);
+  std::string reason = worker.reason;
+  if (!is_one && reason.starts_with(its_process)) {
+    reason.replace(0, its_process.size(), "each process");
+  }
+  return reason;
+}
+
 bool IsSame(const ClusterStatus& status, const Blocker& a, const Blocker& b) {
   const WorkerStatus& x = Find(status, a.rank);
   const WorkerStatus& y = Find(status, b.rank);
-  return a.kind == b.kind && a.stuck == b.stuck && a.waiting == b.waiting && x.reason == y.reason &&
-         IsSameWork(x, y);
+  return a.kind == b.kind && a.stuck == b.stuck && a.waiting == b.waiting &&
+         LostBecause(x, false) == LostBecause(y, false) && IsSameWork(x, y);
 }
 
 // In the order of the diagnosis.
@@ -105,18 +115,20 @@ std::string DescribeHistory(const Blocker& blocker, const WorkerStatus& worker) 
 std::string DescribeBlocker(const Blocker& blocker, const WorkerStatus& worker, bool is_one) {
   const std::string doing = worker.activity.Describe();
   const bool idle = worker.activity.kind == WorkerActivity::Kind::kNone;
+  const std::string last_seen =
+      is_one ? "; it was last seen executing " : "; they were last seen executing ";
   switch (blocker.kind) {
     case Blocker::Kind::kEnded:
       return (is_one ? "still executes " : "still execute ") + doing + ", which has ended; " +
              (is_one ? "it does not give up, and holds all sessions up"
                      : "they do not give up, and hold all sessions up");
     case Blocker::Kind::kLost:
-      return (is_one ? "is lost: " : "are lost: ") + worker.reason +
-             (idle ? "" : "; it was last seen executing " + doing);
+      return (is_one ? "is lost: " : "are lost: ") + LostBecause(worker, is_one) +
+             (idle ? "" : last_seen + doing);
     case Blocker::Kind::kSilent:
       return (is_one ? "does not answer; its" : "do not answer; the oldest") +
              std::string(" last heartbeat came ") + RoundedDuration(worker.heartbeat_age) + " ago" +
-             (idle ? "" : "; it was last seen executing " + doing);
+             (idle ? "" : last_seen + doing);
     case Blocker::Kind::kBusy:
       if (!blocker.stuck)
         return (is_one ? "executes " : "execute ") + doing + DescribeHistory(blocker, worker);
@@ -171,6 +183,7 @@ Json ActivityToJson(const WorkerActivity& activity) {
 void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterStatus& status,
                     const StallDiagnosis& diagnosis) {
   out << style.Paint(text::Tint::kBold, diagnosis.summary) << '\n';
+  bool replacing_is_told = false;
   for (const BlockerGroup& group : Group(status, diagnosis)) {
     const Blocker& blocker = *group.blocker;
     const WorkerStatus& worker = Find(status, blocker.rank);
@@ -183,7 +196,13 @@ void PrintDiagnosis(std::ostream& out, const text::Style& style, const ClusterSt
       out << style.Paint(text::Tint::kDim, "  waiting  ") << ListRanks(blocker.waiting) << " in "
           << theirs.Describe() << '\n';
     }
-    const std::string advice = AdviceFor(status, blocker.kind, group.ranks);
+    // All that are lost are replaced at once.
+    const bool is_lost = blocker.kind == Blocker::Kind::kLost;
+    const std::string advice =
+        is_lost && replacing_is_told
+            ? ""
+            : AdviceFor(status, blocker.kind, is_lost ? status.LostRanks() : group.ranks);
+    replacing_is_told = replacing_is_told || is_lost;
     if (!advice.empty()) {
       out << style.Paint(text::Tint::kDim, "  to do    ") << text::Printable(advice) << '\n';
     }

@@ -35,6 +35,8 @@ struct WorkerLoss {
   LastHeard last;
   // What may be behind it, for one who looks for the cause; empty: nothing is known.
   std::string hint = {};
+  // Nobody has seen its process end: it may be there, stopped, or out of reach.
+  bool may_live = false;
   // It did not leave in order, so its log may have more.
   bool log_tells = false;
 };

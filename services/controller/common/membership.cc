@@ -124,6 +124,7 @@ void Membership::WelcomeAll() {
   for (Member& m : members_) {
     m.state = State::kJoining;
     m.lost_because.clear();
+    m.may_live = false;
     m.facts.inventory.reset();
   }
   UpdatePeers();
@@ -153,10 +154,11 @@ void Membership::NoteOutOfReach(Rank rank, const std::string& why) {
   if (member.state == State::kMissing) member.connection = why;
 }
 
-void Membership::MarkLost(Rank rank, const std::string& reason) {
+void Membership::MarkLost(Rank rank, const std::string& reason, bool may_live) {
   Member& lost = members_[static_cast<size_t>(rank)];
   lost.state = State::kLost;
   lost.lost_because = reason;
+  lost.may_live = may_live;
   UpdatePeers();
 }
 
@@ -197,12 +199,14 @@ std::string Membership::Label(Rank rank) const {
 }
 
 std::string Membership::Replacement(Rank rank) const {
+  if (member(rank).may_live) return "; " + Ending(rank);
   const std::string how = HowToReplace(replacement_hint_, {rank});
   return how.empty() ? "" : "; " + how;
 }
 
 std::string Membership::Ending(Rank rank) const {
-  return HowToEnd(replacement_hint_, {{rank, member(rank).facts.host, member(rank).facts.pid}});
+  const Member& m = member(rank);
+  return HowToEnd(replacement_hint_, {{rank, m.facts.host, m.facts.pid, m.may_live}});
 }
 
 Status Membership::Whole() const {

@@ -118,7 +118,10 @@ void StatusReport::WriteWorkers(capnp::List<wire::WorkerStatus>::Builder workers
     control::WriteActivity(heard.activity, worker.initActivity());
     worker.setHeartbeatAgeMillis(static_cast<uint64_t>(heard.heartbeat_age.count()));
     // Of one that waits in its place it is the former one's.
-    if (member.state == Membership::State::kLost) worker.setReason(member.lost_because);
+    if (member.state == Membership::State::kLost) {
+      worker.setReason(member.lost_because);
+      worker.setMayLive(member.may_live);
+    }
     worker.setStuck(IsStuck(rank, heard));
     worker.setLongestMillis(
         static_cast<uint64_t>(command_watch_.LongestBefore(heard.activity).count()));

@@ -109,7 +109,8 @@ LastHeard WatchedWorkers::LastHeardOf(Rank rank, TimePoint now) const {
 
 WorkerLoss WatchedWorkers::Lose(Rank rank, const std::string& reason, TimePoint now) {
   Watched& watched = At(rank);
-  const WorkerLoss loss{rank, watched.id, reason, watched.Last(now)};
+  WorkerLoss loss{rank, watched.id, reason, watched.Last(now)};
+  loss.may_live = true;
   watched.activity = loss.last.activity;
   watched.signs.page.reset();
   watched.signs.process.reset();
@@ -124,6 +125,7 @@ WorkerLoss WatchedWorkers::LoseEnded(Rank rank, TimePoint now) {
   const std::string hint = HintAtCause(end, OomKillsSince(signs.oom_kills));
   WorkerLoss loss = Lose(rank, DescribeEnd(signs.pid, end), now);
   loss.hint = hint;
+  loss.may_live = false;
   loss.log_tells = true;
   return loss;
 }

@@ -234,7 +234,7 @@ void World::HandleLost(const WorkerLoss& loss) {
   if (!membership_.IsWelcome(rank)) return;
   const std::string label = ProcessLabel(member.facts.host, member.facts.pid);
   log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
-  membership_.MarkLost(rank, reason);
+  membership_.MarkLost(rank, loss.hint.empty() ? reason : reason + "; " + loss.hint, loss.may_live);
   tools_.counts.workers_lost.Add();
   tools_.tracing.Mark("worker lost");
   liveness_.BreakWorld(membership_.epoch());

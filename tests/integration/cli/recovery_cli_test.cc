@@ -78,16 +78,27 @@ TEST_F(RecoveryCliTest, UpStartsALostWorkerAgain) {
   kill(up["worker_pids"][1], SIGKILL);
   ASSERT_TRUE(Eventually([&] { return RunJson({"status"})["ready"] == false; }));
   EXPECT_THAT(Run({"status"}).output,
-              HasSubstr("rank 1: run `lockstep up --name lockstep` to start it again"));
+              HasSubstr("rank 1: run `lockstep up --name lockstep` to start again what has ended"));
   EXPECT_THAT(Run({"why"}).output, HasSubstr("run `lockstep up --name lockstep` to start"));
-  const json again = RunJson({"up", "--name", "lockstep", "--detach"});
+  const Result other = Run({"up", "--detach", "--workers", "3"});
+  EXPECT_EQ(other.code, 2) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("still runs, with another configuration than this one"));
+  EXPECT_THAT(other.output, HasSubstr("workers: 3"));
+  EXPECT_THAT(other.output, HasSubstr("`lockstep down lockstep` first"));
+  const json again = RunJson({"up", "--workers", "2", "--detach"});
   EXPECT_EQ(again["started_again"], json::array({"worker-1"}));
+  EXPECT_EQ(again["hosts"], up["hosts"]);
   EXPECT_EQ(again["taken_over"], false);
   EXPECT_EQ(again["controller_pid"], up["controller_pid"]);
   EXPECT_EQ(again["worker_pids"][0], up["worker_pids"][0]);
   EXPECT_NE(again["worker_pids"][1], up["worker_pids"][1]);
   EXPECT_EQ(RunJson({"status"})["ready"], true);
   EXPECT_THAT(Run({"up", "--detach"}).output, HasSubstr("already runs"));
+  kill(up["worker_pids"][0], SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return RunJson({"status"})["ready"] == false; }));
+  EXPECT_EQ(RunJson({"up", "--name", "lockstep", "--detach"})["started_again"],
+            json::array({"worker-0"}))
+      << "whatever it was started with";
   EXPECT_THAT(Run({"down"}).output, HasSubstr(": 2 workers in "));
 }
 

@@ -18,7 +18,7 @@
 #include "services/config/service_settings.h"
 #include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
-#include "services/local/start_again.h"
+#include "tools/cli/cluster_repair.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
@@ -68,40 +68,9 @@ StatusOr<local::ClusterOptions> LoadOptions(const UpCommand& command) {
 void SetReplacementHint(local::ClusterOptions& cluster) {
   std::string& hint = cluster.controller.replacement_hint;
   if (hint != local::ClusterOptions().controller.replacement_hint) return;
-  hint = "run `lockstep up --name " + cluster.cluster + "` to start it again";
+  hint = "run `lockstep up --name " + cluster.cluster + "` to start again what has ended";
   if (!cluster.HasOtherHosts()) return;
-  hint +=
-      " if it ran on the controller's host; workers of other hosts come back with a new cluster";
-}
-
-// Refuses to start a cluster that runs; tells what is in the way if a worker of it is lost although
-// its process is there, as of one that is stopped.
-Status AlreadyRuns(const ClusterRecord& record) {
-  std::string lost;
-  const StatusOr<ClusterStatus> status =
-      GetClusterStatus(record.controller, std::chrono::seconds(1));
-  for (size_t rank = 0; status.ok() && rank < status->workers.size(); ++rank) {
-    if (status->workers[rank].state != WorkerState::kLost) continue;
-    lost += "; rank " + std::to_string(rank) + " is lost although its process is there: `kill -9 " +
-            std::to_string(status->workers[rank].pid) + "`, and then this command, start it again";
-  }
-  return AlreadyExists("a cluster \"", record.name, "\" already runs (", record.workers,
-                       " workers, controller pid ", record.processes.front().pid,
-                       "); stop it with `lockstep down ", record.name,
-                       "`, or choose another --name", lost);
-}
-
-// The cluster of this name some of whose processes have ended while others still run, if there is
-// one. Refuses one of which all run; removes what a dead one left.
-StatusOr<std::optional<ClusterRecord>> FindBroken(const std::string& name) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> old, ReadRecord(name));
-  if (!old.has_value()) return old;
-  if (!old->IsAlive()) {
-    LOCKSTEP_RETURN_IF_ERROR(RemoveCluster(*old));
-    return std::optional<ClusterRecord>();
-  }
-  if (!old->HasController() || old->CountAliveWorkers() < old->workers) return old;
-  return AlreadyRuns(*old);
+  hint += " on the controller's host; workers of other hosts come back with a new cluster";
 }
 
 // A directory for sockets and logs that holds nothing else, because `down` removes it.
@@ -124,11 +93,21 @@ StatusOr<std::string> PrepareRunDirectory(const UpCommand& command, const std::s
   return path;
 }
 
+// Where clients of other hosts connect, if the controller listens for them at all addresses; else
+// empty. `endpoint`: where those of this host do, with the port.
+std::string EndpointElsewhere(const decltype(local::ClusterOptions::controller)& controller,
+                              const std::string& endpoint) {
+  if (!control::IsAnyAddress(control::HostOf(controller.client_endpoint))) return "";
+  const std::string& name = controller.advertise_address;
+  return control::WithHost(endpoint, name.empty() ? ThisHost().name : name);
+}
+
 StatusOr<ClusterRecord> Record(const local::ClusterOptions& cluster, const std::string& directory,
                                const local::ClusterProcesses& processes) {
   ClusterRecord record;
   record.name = cluster.cluster;
   record.controller = processes.address();
+  record.endpoint_elsewhere = EndpointElsewhere(cluster.controller, record.controller.endpoint);
   record.directory = directory;
   LOCKSTEP_ASSIGN_OR_RETURN(ProcessRecord controller,
                             RecordProcess(kController, processes.controller_pid()));
@@ -141,36 +120,20 @@ StatusOr<ClusterRecord> Record(const local::ClusterOptions& cluster, const std::
     record.processes.push_back(std::move(worker));
     ++record.workers;
   }
+  Rank next = 0;
+  for (const local::HostOptions& host : cluster.hosts) {
+    std::vector<Rank>& ranks = record.hosts.emplace_back(host.host, std::vector<Rank>()).second;
+    for (int i = 0; i < host.workers; ++i) ranks.push_back(next++);
+  }
   return record;
 }
 
-// Which ranks run on which host, in their order; a host may come more than once.
-std::vector<std::pair<std::string, std::vector<Rank>>> RanksByHost(
-    const local::ClusterOptions& cluster) {
-  std::vector<std::pair<std::string, std::vector<Rank>>> hosts;
-  Rank next = 0;
-  for (const local::HostOptions& host : cluster.hosts) {
-    std::vector<Rank>& ranks = hosts.emplace_back(host.host, std::vector<Rank>()).second;
-    for (int i = 0; i < host.workers; ++i) ranks.push_back(next++);
-  }
-  return hosts;
-}
-
-std::string DescribeHosts(const local::ClusterOptions& cluster) {
+std::string DescribeHosts(const ClusterRecord& record) {
   std::string text;
-  for (const auto& [host, ranks] : RanksByHost(cluster)) {
+  for (const auto& [host, ranks] : record.hosts) {
     text += (text.empty() ? "" : ", ") + host + " (" + ListRanks(ranks) + ")";
   }
   return text;
-}
-
-// Where clients of other hosts connect, if the controller listens for them at all addresses; else
-// empty. `endpoint`: where those of this host do, with the port.
-std::string EndpointElsewhere(const decltype(local::ClusterOptions::controller)& controller,
-                              const std::string& endpoint) {
-  if (!control::IsAnyAddress(control::HostOf(controller.client_endpoint))) return "";
-  const std::string& name = controller.advertise_address;
-  return control::WithHost(endpoint, name.empty() ? ThisHost().name : name);
 }
 
 // "controller (process 17), worker-1 (process 18)"
@@ -184,9 +147,8 @@ std::string DescribeStartedAgain(const std::vector<ProcessRecord>& started) {
 }
 
 // `started_again`: of a cluster that runs already, else none.
-void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
-              const ClusterRecord& record, const std::vector<ProcessRecord>& started_again,
-              std::chrono::milliseconds duration) {
+void Announce(const UpCommand& command, const ClusterRecord& record,
+              const std::vector<ProcessRecord>& started_again, std::chrono::milliseconds duration) {
   const bool is_repaired = !started_again.empty();
   const bool taken_over = is_repaired && started_again.front().role == kController;
   if (command.format == OutputFormat::kJson) {
@@ -195,7 +157,7 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
     Json roles = Json::array();
     for (const ProcessRecord& process : started_again) roles.push_back(process.role);
     Json hosts = Json::array();
-    for (const auto& [host, ranks] : RanksByHost(cluster)) {
+    for (const auto& [host, ranks] : record.hosts) {
       hosts.push_back({{"host", host}, {"ranks", ranks}});
     }
     std::cout << Json{{"cluster", record.name},
@@ -224,10 +186,11 @@ void Announce(const UpCommand& command, const local::ClusterOptions& cluster,
             << (is_repaired ? " " : "") << style.Paint(text::Tint::kBold, record.name) << ": "
             << text::Plural(static_cast<uint64_t>(record.workers), "worker") << " in "
             << RoundedDuration(duration) << '\n';
-  if (cluster.HasOtherHosts()) line("hosts     ", DescribeHosts(cluster));
+  if (record.HasOtherHosts()) line("hosts     ", DescribeHosts(record));
   line("connect   ", record.controller.endpoint);
-  const std::string elsewhere = EndpointElsewhere(cluster.controller, record.controller.endpoint);
-  if (!elsewhere.empty()) line("          ", elsewhere + " from other hosts");
+  if (!record.endpoint_elsewhere.empty()) {
+    line("          ", record.endpoint_elsewhere + " from other hosts");
+  }
   if (!record.controller.key.empty()) {
     line("          ", "--key " + record.controller.key + " --controller-key " +
                            record.controller.controller_key);
@@ -299,60 +262,26 @@ Status Interrupted(StatusOr<std::unique_ptr<local::ClusterProcesses>> processes,
                       ExitCode::kInterrupted);
 }
 
-// Starts those processes of `record` again that have ended, with the configuration that they had:
-// the controller where it was, so that workers that still run come back to it by themselves. The
-// record has the new ones then, also after an error.
-StatusOr<std::vector<ProcessRecord>> StartEndedProcesses(ClusterRecord& record) {
-  std::vector<ProcessRecord> started;
-  Status status = OkStatus();
-  for (ProcessRecord& process : record.processes) {
-    if (process.IsAlive()) continue;
-    StatusOr<local::ServiceProcess> again = local::StartAgain(record.directory, process.role);
-    status = again.status();
-    if (!status.ok()) break;
-    StatusOr<ProcessRecord> noted = RecordProcess(process.role, again->pid());
-    status = noted.status();
-    if (!status.ok()) break;
-    process = *std::move(noted);
-    started.push_back(process);
-    again->child().Release();
-  }
-  status.Update(WriteRecord(record));
-  if (status.ok()) return started;
-  return Annotate(status, "the cluster \"" + record.name + "\" cannot be made whole again");
-}
-
-Status WaitUntilWhole(const ClusterRecord& record, Deadline deadline) {
-  constexpr std::chrono::milliseconds kAnswer{200};
-  constexpr std::chrono::milliseconds kPause{20};
-  while (true) {
-    const StatusOr<ClusterStatus> status = GetClusterStatus(record.controller, kAnswer);
-    if (status.ok() && status->IsReady()) return OkStatus();
-    if (deadline.Expired()) {
-      return DeadlineExceeded(
-          "all processes of \"", record.name, "\" run again (the controller is process ",
-          record.processes.front().pid, "), but not all workers have joined: ",
-          status.ok() ? "`lockstep status --name " + record.name + "` shows which"
-                      : Message(status.status()),
-          "; their logs are in ", record.directory);
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
 struct Started {
   ClusterRecord record;
   std::vector<ProcessRecord> started_again;            // of a cluster that ran already
   std::unique_ptr<local::ClusterProcesses> processes;  // null: it ran already
 };
 
-StatusOr<Started> MakeWholeAgain(const UpCommand& command, ClusterRecord record) {
+// True if what is asked for is more than the cluster of a name.
+bool AsksForMore(const UpCommand& command) {
+  return !command.file.empty() || command.workers.has_value() || !command.settings.empty() ||
+         !command.module_path.empty();
+}
+
+StatusOr<Started> Repair(const UpCommand& command, const local::ClusterOptions& cluster,
+                         ClusterRecord record) {
+  if (AsksForMore(command)) LOCKSTEP_RETURN_IF_ERROR(CheckIsAsGiven(record, cluster));
   const Spinner spinner("starting what has ended of " + record.name, CanShowProgress());
   const Deadline deadline = Deadline::After(
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000)));
   Started started;
-  LOCKSTEP_ASSIGN_OR_RETURN(started.started_again, StartEndedProcesses(record));
-  LOCKSTEP_RETURN_IF_ERROR(WaitUntilWhole(record, deadline));
+  LOCKSTEP_ASSIGN_OR_RETURN(started.started_again, MakeWholeAgain(record, deadline));
   started.record = std::move(record);
   return started;
 }
@@ -362,7 +291,7 @@ StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& c
   const std::string name = cluster.cluster;
   LOCKSTEP_ASSIGN_OR_RETURN(const ClusterLock lock, ClusterLock::Acquire(name));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<ClusterRecord> broken, FindBroken(name));
-  if (broken.has_value()) return MakeWholeAgain(command, *broken);
+  if (broken.has_value()) return Repair(command, cluster, *broken);
   local::ClusterProcessesOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.directory, PrepareRunDirectory(command, name));
   options.cluster = cluster;
@@ -385,6 +314,7 @@ StatusOr<Started> Start(const UpCommand& command, const local::ClusterOptions& c
   Started started;
   started.processes = *std::move(processes);
   LOCKSTEP_ASSIGN_OR_RETURN(started.record, Record(cluster, options.directory, *started.processes));
+  LOCKSTEP_RETURN_IF_ERROR(KeepConfiguration(options.directory, cluster));
   LOCKSTEP_RETURN_IF_ERROR(WriteRecord(started.record));
   return started;
 }
@@ -399,7 +329,7 @@ Status Up(const UpCommand& command) {
   LOCKSTEP_ASSIGN_OR_RETURN(InterruptGuard interrupt, InterruptGuard::Make());
   const auto start = std::chrono::steady_clock::now();
   LOCKSTEP_ASSIGN_OR_RETURN(const Started started, Start(command, cluster, interrupt));
-  Announce(command, cluster, started.record, started.started_again,
+  Announce(command, started.record, started.started_again,
            std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                  start));
   // What was started again is detached, whatever the rest is.

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/host_identity.h"
 #include "runtime/client/controller_query.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "tests/support/fake_channel.h"
@@ -181,6 +182,7 @@ TEST(EndpointCheckTest, AControllerMayBeStartingOnAnotherHostOnly) {
   EXPECT_FALSE(MayBeStarting("tcp://node7:7400", InvalidArgument("no such name")));
   EXPECT_FALSE(MayBeStarting("tcp://[::1]:7400", refused));
   EXPECT_FALSE(MayBeStarting("tcp://0.0.0.0:7400", refused));
+  EXPECT_FALSE(MayBeStarting("tcp://" + ThisHost().name + ":7400", refused)) << "it is this host";
   EXPECT_FALSE(MayBeStarting("ipc:///no/such.sock", refused));
 }
 

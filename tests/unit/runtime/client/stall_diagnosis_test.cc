@@ -129,6 +129,13 @@ TEST(StallDiagnosisTest, WorkOfASessionThatHasEndedComesFirst) {
             "`kill -9 102` on box ends it; then run `lockstep up`");
   EXPECT_EQ(AdviceFor(status, Blocker::Kind::kLost, {3}), "run `lockstep up`");
   EXPECT_EQ(AdviceFor(status, Blocker::Kind::kBusy, {3}), "");
+  status.workers[3].may_live = true;
+  status.workers[3].host = "box";
+  status.workers[3].pid = 103;
+  status.workers[1].state = WorkerState::kLost;
+  EXPECT_EQ(AdviceFor(status, Blocker::Kind::kLost, {1, 3}),
+            "`kill -9 103` on box ends it if it is still there; then run `lockstep up`")
+      << "`up` leaves a process that is stopped as it is";
 }
 
 TEST(StallDiagnosisTest, RanksMayWorkTogether) {

@@ -116,6 +116,29 @@ TEST(StallTextTest, LostWorkersTellWhatTheyDidLast) {
       "session 3 \"train\" (box:200) has failed: worker rank 1 is lost\n");
 }
 
+TEST(StallTextTest, WorkersThatWereLostAlikeAreOneEntry) {
+  ClusterStatus status = Stuck();
+  status.replacement_hint = "run `lockstep up`";
+  for (WorkerStatus& worker : status.workers) {
+    worker.state = WorkerState::kLost;
+    worker.activity = WorkerActivity();
+    worker.stack.clear();
+    worker.reason =
+        "its process " + std::to_string(worker.pid) + " was killed by signal 9 (Killed)";
+  }
+  EXPECT_EQ(Text(status),
+            "ranks 0, 1 are lost\n"
+            "\n"
+            "ranks 0, 1 (box) are lost: each process was killed by signal 9 (Killed)\n"
+            "  to do    run `lockstep up`\n");
+  status.workers[0].reason = "it left: it was told to";
+  EXPECT_THAT(Text(status), HasSubstr("(box:100) is lost: it left: it was told to\n"
+                                      "  to do    run `lockstep up`\n\n"
+                                      "rank 1 (box:101) is lost: its process 101 was killed by "
+                                      "signal 9 (Killed)\n"))
+      << "what to do is the same for all of them";
+}
+
 TEST(StallTextTest, WhatToDoIsToldOfWorkOfASessionThatHasEnded) {
   ClusterStatus status = Stuck();
   status.replacement_hint = "run `lockstep up`";

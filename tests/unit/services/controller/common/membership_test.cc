@@ -16,6 +16,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 Candidate MakeCandidate(Rank wanted = -1) {
   Candidate candidate;
@@ -153,6 +154,11 @@ TEST(MembershipTest, LostWorkerLeavesAHoleThatAnotherFills) {
   EXPECT_EQ(members.Whole().code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(members.Whole()),
               HasSubstr("rank 1 (node:101) is lost: its process 101 has ended"));
+  EXPECT_THAT(Message(members.Whole()), Not(HasSubstr("kill")));
+  members.MarkLost(1, "nothing was heard of it", /*may_live=*/true);
+  EXPECT_THAT(
+      Message(members.Whole()),
+      HasSubstr("nothing was heard of it; `kill -9 101` on node ends it if it is still there"));
   // Its last words change nothing.
   members.MarkReady(1, "shm");
   EXPECT_EQ(members.member(1).state, Membership::State::kLost);

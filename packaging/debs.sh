@@ -190,10 +190,14 @@ pack() {
   install -Dm644 -t "$document" "$PACKAGING/copyright"
   if [[ $name == lockstep-* ]]; then
     install -Dm644 -t "$document" "$ROOT"/docs/{configuration,operations,security}.md
+  elif [[ $name == lockstep || $name == *-dev ]]; then
+    # All of it, for a machine that reaches nothing else.
+    install -Dm644 -t "$document" "$ROOT"/docs/*.md
+    install -Dm644 -t "$document/runbooks" "$ROOT"/docs/runbooks/*.md
   fi
   # As dpkg's changelogs are written; what changes is told in the project's own.
-  install -d "$document"
-  printf 'lockstep (%s) unstable; urgency=medium\n\n  * See upstream.\n\n -- %s  %s\n' "$VERSION" \
+  install -Dm644 -t "$document" "$ROOT/CHANGELOG.md"
+  printf 'lockstep (%s) unstable; urgency=medium\n\n  * What has changed is told in CHANGELOG.md beside this file.\n\n -- %s  %s\n' "$VERSION" \
     "$MAINTAINER" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" |
     gzip -9n >"$document/changelog.gz"
   overrides "$name" "$stage"

@@ -46,11 +46,11 @@ bool HasBeenWaitedFor(const Blocker& blocker, const ClusterStatus& status) {
 std::optional<Blocker> BlockerOf(const WorkerStatus& worker, const ClusterStatus& status) {
   Blocker blocker;
   blocker.rank = worker.rank;
-  blocker.stuck = worker.stuck;
   for (const WorkerStatus& other : status.workers) {
     if (WaitsFor(other, worker)) blocker.waiting.push_back(other.rank);
   }
   const bool lost = worker.state == WorkerState::kLost;
+  blocker.stuck = worker.stuck && !lost;
   if (!lost && worker.state != WorkerState::kReady) return std::nullopt;
   if (status.EndedSessionOf(worker) != nullptr) {
     blocker.kind = Blocker::Kind::kEnded;

@@ -102,6 +102,24 @@ std::string DescribeUnknown(const CLI::App& app, const Words& words) {
   return "";
 }
 
+// A command, or an option's value, that is missing; else CLI11's own words.
+std::string DescribeError(const CLI::App& app, const CLI::ParseError& error, const Words& words) {
+  const bool needs_command = app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+  if (needs_command && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    std::string names;
+    for (const Words& command : words.commands) {
+      names += (names.empty() ? "" : ", ") + command.name;
+    }
+    return "a command is missing: " + names;
+  }
+  const std::string text = error.what();
+  const bool lacks_value = dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr;
+  if (lacks_value && text.find(" required ") != std::string::npos) {
+    return text.substr(0, text.find(':')) + " is given without its value";
+  }
+  return text;
+}
+
 constexpr char kPayloadUrl[] = "lockstep/cli/exit_code";
 
 }  // namespace
@@ -270,11 +288,12 @@ StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
       return Action([] { return OkStatus(); });
     }
     // A misspelt one may be why another seems to be missing.
-    const Words words = Command(&Deepest(*app_), &chosen_).Describe();
+    CLI::App& deepest = Deepest(*app_);
+    const Words words = Command(&deepest, &chosen_).Describe();
     const std::string unknown = DescribeUnknown(*app_, words);
     const bool has_command = !app_->get_subcommands().empty();
-    return InvalidArgument(unknown.empty() ? error.what() : unknown, "; `lockstep ",
-                           has_command ? argv[1] : "", has_command ? " " : "",
+    return InvalidArgument(unknown.empty() ? DescribeError(deepest, error, words) : unknown,
+                           "; `lockstep ", has_command ? argv[1] : "", has_command ? " " : "",
                            "--help` tells more");
   }
   return chosen_;

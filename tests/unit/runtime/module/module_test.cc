@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <random>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -601,6 +602,24 @@ TEST_F(RebuiltModuleTest, FileThatWasWrittenToIsRefused) {
   EXPECT_NE(Message(status).find("lockstep down"), std::string::npos) << status;
   Replace("version_2.so");
   EXPECT_EQ(*Call(*Load(), "version"), 2);
+}
+
+// Its bytes are those of a version that is loaded, too, but the file's own pages have changed under
+// the one that was loaded from it.
+TEST_F(RebuiltModuleTest, OlderVersionThatIsWrittenOverALoadedFileIsRefused) {
+  Replace("version_1.so");
+  ASSERT_TRUE(Load().ok());
+  Replace("version_2.so");
+  ASSERT_TRUE(Load().ok());
+  // In a process of its own, which the pages that change cannot hurt later.
+  EXPECT_EXIT(
+      {
+        fs::copy_file(directory_ + "/version_1.so", file_, fs::copy_options::overwrite_existing);
+        const Status status = Load().status();
+        std::fprintf(stderr, "%s\n", Message(status).c_str());
+        _exit(status.code() == StatusCode::kFailedPrecondition ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "was written to");
 }
 
 TEST_F(RebuiltModuleTest, WhatIsRegisteredForTheProcessHasOneVersion) {

@@ -78,5 +78,11 @@ TEST(CommandLineTest, MisspeltOptionsAndCommandsAreToldWithWhatMayBeMeant) {
   EXPECT_THAT(Complaint({"sessions", "ends"}), HasSubstr("did you mean \"end\"?"));
 }
 
+TEST(CommandLineTest, WhatIsMissingIsSaid) {
+  EXPECT_THAT(Complaint({"keys"}), HasSubstr("a command is missing: new;"));
+  EXPECT_EQ(Complaint({"up", "--workers"}),
+            "--workers is given without its value; `lockstep up --help` tells more");
+}
+
 }  // namespace
 }  // namespace lockstep::cli

@@ -52,17 +52,17 @@ make_debian() {
   for file in /etc/resolv.conf /etc/hosts /etc/apt/apt.conf.d/*proxy* /etc/apt/sources.list; do
     [[ ! -e $file ]] || cp "$file" "$DEBIAN$file"
   done
-  mount --bind /proc "$DEBIAN/proc"
   mount --bind /dev "$DEBIAN/dev"
   mount -t tmpfs tmpfs "$DEBIAN/dev/shm"
   printf '%s\n' 'APT::Sandbox::User "root";' 'Dpkg::Use-Pty "0";' >"$DEBIAN/etc/apt/apt.conf.d/99check"
   inside 'apt-get update -q >/dev/null'
 }
 
-# What a shell of the new system says, with none of this one's settings.
+# What a shell of the new system says, with none of this one's settings. What it has started ends with it.
 inside() {
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C DEBIAN_FRONTEND=noninteractive \
-    http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" chroot "$DEBIAN" /bin/bash -euc "$1"
+    http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" \
+    unshare --pid --fork --kill-child --mount-proc="$DEBIAN/proc" chroot "$DEBIAN" /bin/bash -euc "$1"
 }
 
 # The trained network of `tools/dev demo`, and a program for the command line.
@@ -116,7 +116,7 @@ remove_all() {
 
 clean_up() {
   local place
-  for place in dev/shm dev proc; do
+  for place in dev/shm dev; do
     mountpoint -q "$DEBIAN/$place" && umount "$DEBIAN/$place"
   done
   # Not while anything of the host is mounted there.

@@ -204,7 +204,12 @@ std::string AdviceFor(const ClusterStatus& status, Blocker::Kind kind,
   const std::string replacing = HowToReplace(status.replacement_hint, ranks);
   if (processes.empty()) return replacing;
   // Those that may live are ended before any is replaced.
-  const std::string ending = HowToEnd("", processes);
+  std::string ending = HowToEnd("", processes);
+  if (processes.size() < ranks.size()) {
+    std::vector<Rank> live;
+    for (const WorkerProcess& process : processes) live.push_back(process.rank);
+    ending = ListRanks(live) + ": " + ending;
+  }
   return replacing.empty() ? ending : ending + "; then " + replacing;
 }
 

@@ -160,20 +160,25 @@ std::string Layout::ToString() const {
   return text.str();
 }
 
+std::vector<int> NewPartialAxes(const Layout& from, const Layout& to) {
+  std::vector<int> axes;
+  for (int a : to.PartialAxes()) {
+    const bool keeps = from.mesh() == to.mesh() && from.placement(a) == to.placement(a);
+    if (!keeps) axes.push_back(a);
+  }
+  return axes;
+}
+
 Status CheckReshard(const Layout& from, const Layout& to) {
   if (from.shape() != to.shape() || from.dtype() != to.dtype()) {
     return InvalidArgument("a reshard keeps shape and dtype, and ", from, " has others than ", to);
   }
-  const Layout before = from.WithoutUnitAxes();
-  const Layout after = to.WithoutUnitAxes();
-  for (int a : after.PartialAxes()) {
-    const bool keeps = before.mesh() == after.mesh() && before.placement(a) == after.placement(a);
-    if (keeps || after.reduction() != Reduction::kAvg) continue;
-    return InvalidArgument("a reshard cannot make partial values of an average (", to,
-                           "): no value of the other ranks would leave it what it is; use "
-                           "partial(sum)");
-  }
-  return OkStatus();
+  if (to.reduction() != Reduction::kAvg) return OkStatus();
+  if (NewPartialAxes(from.WithoutUnitAxes(), to.WithoutUnitAxes()).empty()) return OkStatus();
+  return InvalidArgument("a reshard cannot make partial values of an average (", to, ") from ",
+                         from,
+                         ": no value of the other ranks would leave it what it is; use "
+                         "partial(sum)");
 }
 
 }  // namespace lockstep::plan

@@ -111,6 +111,10 @@ class Layout {
   Box largest_tile_;
 };
 
+// The axes of `to` with partial values that `from` does not have along the same axis of the same
+// mesh. Of layouts without axes of one rank.
+std::vector<int> NewPartialAxes(const Layout& from, const Layout& to);
+
 // Whether a tensor can be brought from one layout to the other: kInvalidArgument says why not:
 // other shapes or dtypes, or new partial values of an average, which no value of the other ranks
 // leaves what it is.

@@ -74,14 +74,8 @@ class Lowering {
 
   // Which axes keep their partial values, which lose them, and which get them.
   void SortPartialAxes() {
-    const bool same_mesh = from_.mesh() == to_.mesh();
-    const auto keeps = [&](int a) { return same_mesh && from_.placement(a) == to_.placement(a); };
-    for (int a : from_.PartialAxes()) {
-      if (!keeps(a)) combined_.push_back(a);
-    }
-    for (int a : to_.PartialAxes()) {
-      if (!keeps(a)) made_.push_back(a);
-    }
+    combined_ = NewPartialAxes(to_, from_);
+    made_ = NewPartialAxes(from_, to_);
   }
 
   // The layouts from which kMakePartial makes `to`, or `to` itself.

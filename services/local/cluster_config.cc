@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "runtime/base/quantity.h"
@@ -124,6 +125,13 @@ void CheckHosts(const ClusterOptions& options, const std::vector<config::Entry>&
   CheckReachable(options.controller, entries, hosts->where, problems);
 }
 
+std::vector<std::string> Rows(const config::Settings& settings) {
+  std::vector<std::string> rows;
+  std::istringstream text(config::ToYaml(settings));
+  for (std::string row; std::getline(text, row);) rows.push_back(row);
+  return rows;
+}
+
 bool IsForRank(const config::Entry& entry) {
   return entry.key == kRanks || entry.key.rfind(std::string(kRanks) + ".", 0) == 0;
 }
@@ -224,11 +232,22 @@ config::Settings ClusterSettings(ClusterOptions& options) {
 std::string ToText(const ClusterOptions& options) {
   ClusterOptions all = options;  // rows are bound to fields
   std::string text = config::ToYaml(ClusterSettings(all));
+  const auto add = [&](const std::string& section, const std::string& row) {
+    text += section + "." + row + "\n";
+  };
   for (size_t i = 0; i < all.hosts.size(); ++i) {
-    text += "hosts[" + std::to_string(i) + "]:\n" + config::ToYaml(HostSettings(all.hosts[i]));
+    for (const std::string& row : Rows(HostSettings(all.hosts[i]))) {
+      add("hosts[" + std::to_string(i) + "]", row);
+    }
   }
   for (worker::WorkerOptions& rank : all.ranks) {
-    text += "rank " + std::to_string(rank.rank) + ":\n" + config::ToYaml(WorkerSettings(rank));
+    worker::WorkerOptions common = options.worker;
+    common.rank = rank.rank;
+    const std::vector<std::string> usual = Rows(worker::WorkerSettings(common));
+    for (const std::string& row : Rows(worker::WorkerSettings(rank))) {
+      if (std::find(usual.begin(), usual.end(), row) != usual.end()) continue;
+      add("ranks." + std::to_string(rank.rank), row);
+    }
   }
   return text;
 }

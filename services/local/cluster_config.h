@@ -51,8 +51,9 @@ struct ClusterOptions {
   bool NeedsKeys() const;
 };
 
-// All of it, as text that is equal for equal options. For comparing and for people: it is no file
-// for LoadCluster(), and may contain secrets.
+// All of it, a setting on each line: "workers: 4", ..., "ranks.1.arena_bytes: 16GiB" where a rank
+// has its own. Equal for equal options. For comparing: it is no file for LoadCluster(), and may
+// contain secrets.
 std::string ToText(const ClusterOptions& options);
 
 // The table, without `hosts[N]` and `ranks.N`, whose rows are those of `worker` and HostSettings().

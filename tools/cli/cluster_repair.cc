@@ -4,65 +4,117 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
 
-#include "runtime/base/files.h"
 #include "runtime/base/rank_text.h"
 #include "runtime/client/admin.h"
+#include "runtime/client/stall_diagnosis.h"
+#include "runtime/control/keys/key_file.h"
 #include "services/local/start_again.h"
 #include "tools/cli/command_line.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr char kGiven[] = "given.yaml";
+constexpr char kGiven[] = "given.txt";
 
-// That a cluster runs; first what is in the way if a worker of it is lost although its process is
-// there, as of one that is stopped.
+// The record of the process that was started for `rank`.
+const ProcessRecord* ProcessOf(const ClusterRecord& record, Rank rank) {
+  const auto number = static_cast<size_t>(rank) + 1;  // the controller is the first
+  return number < record.processes.size() ? &record.processes[number] : nullptr;
+}
+
+// Ranks whose worker is lost although the process that was started for them is there, as one that
+// is stopped: nothing starts another in its place.
+std::vector<Rank> HeldRanks(const ClusterRecord& record, const ClusterStatus& status) {
+  std::vector<Rank> ranks;
+  for (const Rank rank : status.LostRanks()) {
+    const WorkerStatus& worker = status.workers[static_cast<size_t>(rank)];
+    const ProcessRecord* const process = ProcessOf(record, rank);
+    // Another number: one that was started in its place has yet to join.
+    if (worker.may_live && process != nullptr && process->pid == worker.pid && process->IsAlive()) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+// "rank 1 is lost, and its process is there: ...": what to do about them.
+std::string WhatHolds(const ClusterRecord& record, const ClusterStatus& status,
+                      const std::vector<Rank>& ranks) {
+  const bool is_elsewhere = std::any_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    return ProcessOf(record, rank)->role.find(" on ") != std::string::npos;
+  });
+  std::string text =
+      ListRanks(ranks) + (ranks.size() == 1 ? " is lost although its process is there"
+                                            : " are lost although their processes "
+                                              "are there");
+  if (is_elsewhere) {
+    return text + ", on another host: `lockstep down " + record.name + "`, and start it anew";
+  }
+  return text + ": " + AdviceFor(status, Blocker::Kind::kLost, ranks);
+}
+
+// That a cluster runs; first what is in the way of a worker of it that is lost.
 Status AlreadyRuns(const ClusterRecord& record) {
-  std::string pids;
   const StatusOr<ClusterStatus> status =
       GetClusterStatus(record.controller, std::chrono::seconds(1));
-  const std::vector<Rank> ranks = status.ok() ? status->LostRanks() : std::vector<Rank>();
-  for (const Rank rank : ranks) {
-    pids += " " + std::to_string(status->workers[static_cast<size_t>(rank)].pid);
-  }
-  std::ostringstream text;
-  if (!ranks.empty()) {
-    const bool is_one = ranks.size() == 1;
-    text << ListRanks(ranks) << (is_one ? " is" : " are") << " lost although "
-         << (is_one ? "its process is" : "their processes are") << " there: `kill -9" << pids
-         << "`, and then this command, " << (is_one ? "starts it" : "starts them")
-         << " again. Otherwise ";
-  }
-  text << "a cluster \"" << record.name << "\" already runs (" << record.workers
-       << " workers, controller pid " << record.processes.front().pid
-       << "); stop it with `lockstep down " << record.name << "`, or choose another --name";
-  return AlreadyExists(text.str());
+  const std::vector<Rank> held = status.ok() ? HeldRanks(record, *status) : std::vector<Rank>();
+  const std::string first = held.empty() ? "" : WhatHolds(record, *status, held) + ". Otherwise ";
+  return AlreadyExists(first, "a cluster \"", record.name, "\" already runs (", record.workers,
+                       " workers, controller pid ", record.processes.front().pid,
+                       "); stop it with `lockstep down ", record.name,
+                       "`, or choose another --name");
 }
 
-std::set<std::string> LinesOf(const std::string& text) {
-  std::set<std::string> lines;
+// One line of a configuration: "workers: 4".
+struct Row {
+  std::string key;
+  std::string value;
+};
+
+std::vector<Row> RowsOf(const std::string& text) {
+  std::vector<Row> rows;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.insert(line);
-  return lines;
+  for (std::string line; std::getline(stream, line);) {
+    const size_t colon = std::min(line.find(": "), line.size());
+    rows.push_back({line.substr(0, colon), line.substr(std::min(colon + 2, line.size()))});
+  }
+  return rows;
 }
 
-// "workers: 8", ...: what `given` has and `kept` has not. Keys are nobody's business.
+// "workers: 8, not 4", ...: what `given` has that `kept` has not, in its order; then what it lacks.
+// The values of keys are nobody's business.
 std::string Difference(const std::string& given, const std::string& kept) {
   constexpr size_t kMost = 3;
-  const std::set<std::string> known = LinesOf(kept);
-  std::string text;
-  size_t count = 0;
-  for (const std::string& line : LinesOf(given)) {
-    if (known.contains(line) || line.find("key") != std::string::npos) continue;
-    if (++count > kMost) return text + ", ...";
-    text += (text.empty() ? "" : ", ") + line.substr(line.find_first_not_of(' '));
+  const std::vector<Row> was = RowsOf(kept);
+  const std::vector<Row> is = RowsOf(given);
+  std::vector<std::string> differences;
+  const auto find = [](const std::vector<Row>& rows, const std::string& key) {
+    return std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.key == key; });
+  };
+  const auto add = [&](const std::string& key, const std::string& now, const std::string& before) {
+    const bool is_secret = key.ends_with("key");
+    differences.push_back(is_secret ? key : key + ": " + now + ", not " + before);
+  };
+  for (const Row& row : is) {
+    const auto before = find(was, row.key);
+    if (before == was.end()) {
+      add(row.key, row.value, "the default");
+    } else if (before->value != row.value) {
+      add(row.key, row.value, before->value);
+    }
   }
-  return text;
+  for (const Row& row : was) {
+    if (find(is, row.key) == is.end()) add(row.key, "the default", row.value);
+  }
+  std::string text;
+  for (size_t i = 0; i < differences.size() && i < kMost; ++i) {
+    text += (i == 0 ? "" : "; ") + differences[i];
+  }
+  return text + (differences.size() > kMost ? "; ..." : "");
 }
 
 StatusOr<std::vector<ProcessRecord>> StartEndedProcesses(ClusterRecord& record) {
@@ -85,12 +137,29 @@ StatusOr<std::vector<ProcessRecord>> StartEndedProcesses(ClusterRecord& record) 
   return Annotate(status, "the cluster \"" + record.name + "\" cannot be made whole again");
 }
 
+// At once, if nothing but processes that hold a lost rank is in the way.
+Status CheckNothingHolds(const ClusterRecord& record, const ClusterStatus& status) {
+  const std::vector<Rank> held = HeldRanks(record, status);
+  const auto ready =
+      std::count_if(status.workers.begin(), status.workers.end(),
+                    [](const WorkerStatus& worker) { return worker.state == WorkerState::kReady; });
+  const auto joined = static_cast<size_t>(std::count_if(
+      status.workers.begin(), status.workers.end(),
+      [](const WorkerStatus& worker) { return worker.state == WorkerState::kJoining; }));
+  if (held.empty() || held.size() + static_cast<size_t>(ready) + joined < status.workers.size()) {
+    return OkStatus();
+  }
+  return FailedPrecondition("what had ended of \"", record.name, "\" runs again, but ",
+                            WhatHolds(record, status, held));
+}
+
 Status WaitUntilWhole(const ClusterRecord& record, Deadline deadline) {
   constexpr std::chrono::milliseconds kAnswer{200};
   constexpr std::chrono::milliseconds kPause{20};
   while (true) {
     const StatusOr<ClusterStatus> status = GetClusterStatus(record.controller, kAnswer);
     if (status.ok() && status->IsReady()) return OkStatus();
+    if (status.ok()) LOCKSTEP_RETURN_IF_ERROR(CheckNothingHolds(record, *status));
     if (deadline.Expired()) {
       return DeadlineExceeded(
           "all processes of \"", record.name, "\" run again (the controller is process ",
@@ -117,26 +186,28 @@ StatusOr<std::optional<ClusterRecord>> FindBroken(const std::string& name) {
 }
 
 Status KeepConfiguration(const std::string& directory, const local::ClusterOptions& cluster) {
-  const std::filesystem::path path = std::filesystem::path(directory) / kGiven;
-  std::ofstream file(path);
-  file << local::ToText(cluster);
-  file.close();
-  return file ? OkStatus() : Internal("cannot write ", path.string());
+  constexpr unsigned kOwnerOnly = 0600;  // keys may be among it
+  return control::WriteFileWhole((std::filesystem::path(directory) / kGiven).string(),
+                                 local::ToText(cluster), kOwnerOnly);
 }
 
 Status CheckIsAsGiven(const ClusterRecord& record, const local::ClusterOptions& cluster) {
-  const std::filesystem::path path = std::filesystem::path(record.directory) / kGiven;
-  std::ifstream file(path);
+  std::ifstream file(std::filesystem::path(record.directory) / kGiven);
   std::ostringstream kept;
   kept << file.rdbuf();
+  const std::string hint = "`lockstep up --name " + record.name +
+                           "` starts again what has ended of it, as it was; for another one, "
+                           "`lockstep down " +
+                           record.name + "` first";
+  if (!file || kept.str().empty()) {
+    return UsageError("the cluster \"", record.name,
+                      "\" still runs, and it is not known what it was started with; ", hint);
+  }
   const std::string given = local::ToText(cluster);
   if (given == kept.str()) return OkStatus();
-  const std::string difference = Difference(given, kept.str());
-  return UsageError(
-      "the cluster \"", record.name, "\" still runs, with another configuration than this one",
-      difference.empty() ? "" : " (" + difference + ")", "; `lockstep up --name ", record.name,
-      "` starts again what has ended of it, as it was; for another one, `", "lockstep down ",
-      record.name, "` first");
+  return UsageError("the cluster \"", record.name,
+                    "\" still runs, with another configuration than this one (",
+                    Difference(given, kept.str()), "); ", hint);
 }
 
 StatusOr<std::vector<ProcessRecord>> MakeWholeAgain(ClusterRecord& record, Deadline deadline) {

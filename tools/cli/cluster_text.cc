@@ -246,13 +246,16 @@ Json WorkersToJson(const std::vector<WorkerStatus>& workers) {
                     {"heartbeat_age_ms", worker.heartbeat_age.count()},
                     {"stuck", worker.stuck},
                     {"doing", Doing(worker)},
-                    {"reason", worker.reason.empty() ? Json() : Json(worker.reason)}});
+                    {"reason", worker.reason.empty() ? Json() : Json(worker.reason)},
+                    {"may_live", worker.may_live}});
   }
   return list;
 }
 
 Json ClusterToJson(const ClusterStatus& status, const std::string& endpoint) {
+  const std::string advice = AdviceFor(status, Blocker::Kind::kLost, status.LostRanks());
   return {{"cluster", status.cluster},
+          {"advice", advice.empty() ? Json() : Json(advice)},
           {"ready", status.IsReady()},
           {"endpoint", endpoint},
           {"build", status.build},

@@ -82,6 +82,12 @@ CLI::App& Deepest(CLI::App& app) {
   return chosen.empty() ? app : Deepest(*chosen.front());
 }
 
+// The same with those above it: "lockstep keys new".
+std::string PathTo(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app.get_name() : app.get_name() + " " + PathTo(*chosen.front());
+}
+
 // The first option, or command, that the command does not have, with what may have been meant;
 // empty: none.
 std::string DescribeUnknown(const CLI::App& app, const Words& words) {
@@ -291,10 +297,8 @@ StatusOr<Action> CommandLine::Parse(int argc, char** argv) {
     CLI::App& deepest = Deepest(*app_);
     const Words words = Command(&deepest, &chosen_).Describe();
     const std::string unknown = DescribeUnknown(*app_, words);
-    const bool has_command = !app_->get_subcommands().empty();
-    return InvalidArgument(unknown.empty() ? DescribeError(deepest, error, words) : unknown,
-                           "; `lockstep ", has_command ? argv[1] : "", has_command ? " " : "",
-                           "--help` tells more");
+    return InvalidArgument(unknown.empty() ? DescribeError(deepest, error, words) : unknown, "; `",
+                           PathTo(*app_), " --help` tells more");
   }
   return chosen_;
 }

@@ -31,9 +31,9 @@ void SessionInterrupt::Protect(std::function<Status()> end) {
 
 Status SessionInterrupt::Explain(const Status& status) const {
   if (!came_) return status;
-  return WithExitCode(
-      Status(StatusCode::kCancelled, "interrupted; the session's work was aborted on all ranks"),
-      ExitCode::kInterrupted);
+  return WithExitCode(Status(StatusCode::kCancelled,
+                             "interrupted; the session's work is being aborted on all ranks"),
+                      ExitCode::kInterrupted);
 }
 
 void SessionInterrupt::Await() {

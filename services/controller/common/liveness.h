@@ -35,8 +35,12 @@ struct WorkerLoss {
   LastHeard last;
   // What may be behind it, for one who looks for the cause; empty: nothing is known.
   std::string hint = {};
+  // The same, if it points to the cause rather than away from one.
+  std::string likely_cause = {};
   // Nobody has seen its process end: it may be there, stopped, or out of reach.
   bool may_live = false;
+  // It is here again, and asks for its rank.
+  bool comes_back = false;
   // It did not leave in order, so its log may have more.
   bool log_tells = false;
 };

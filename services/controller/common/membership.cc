@@ -158,6 +158,7 @@ void Membership::MarkLost(Rank rank, const std::string& reason, bool may_live) {
   Member& lost = members_[static_cast<size_t>(rank)];
   lost.state = State::kLost;
   lost.lost_because = reason;
+  lost.lost_facts = lost.facts;
   lost.may_live = may_live;
   UpdatePeers();
 }
@@ -168,7 +169,9 @@ void Membership::Free(Rank rank, const std::string& reason) {
   if (!gone.lost_because.empty()) {
     // Only the last of those that came and went is told.
     const std::string first = gone.lost_because.substr(0, gone.lost_because.find(kReplacementGone));
-    return MarkLost(rank, first + kReplacementGone + Label(rank) + ") is gone, too: " + reason);
+    const std::string both = first + kReplacementGone + Label(rank) + ") is gone, too: " + reason;
+    gone.facts = gone.lost_facts;
+    return MarkLost(rank, both, gone.may_live);
   }
   gone = Member();
 }

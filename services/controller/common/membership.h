@@ -72,7 +72,10 @@ class Membership {
     std::string backend;
     std::string connection;    // kReady: how the backend was chosen; else: what is in the way
     std::string lost_because;  // kLost; and kWaiting, if it is to replace a lost one
-    bool may_live = false;     // kLost: nobody has seen its process end
+    // kLost, and kWaiting to replace a lost one: the worker that was lost, and whether its process
+    // may be there, because nobody has seen it end.
+    Candidate lost_facts;
+    bool may_live = false;
   };
 
   // `replacement_hint`: see HowToReplace().
@@ -106,7 +109,7 @@ class Membership {
   void NoteTrouble(Rank rank, const std::string& trouble);
   // A worker that asks for `rank` (-1: for any) is not admitted yet, because it cannot be reached.
   void NoteOutOfReach(Rank rank, const std::string& why);
-  void MarkLost(Rank rank, const std::string& reason, bool may_live = false);
+  void MarkLost(Rank rank, const std::string& reason, bool may_live);
   // The worker of `rank` has left before it was welcomed: the rank is as if it had not asked.
   void Free(Rank rank, const std::string& reason);
 

@@ -42,8 +42,8 @@ void Admission::Consider(const control::PeerName& peer, const Candidate& candida
   world_.NoticeLosses();
   if (HasTheRank(candidate)) {
     // It has dropped what was sent to it meanwhile, so it comes back like any other.
-    world_.GiveUp(candidate.wanted_rank,
-                  "it had heard nothing of the controller for too long, and comes back");
+    world_.ComesBack(candidate.wanted_rank,
+                     "it had heard nothing of the controller for too long, and comes back");
   }
   MakeWayFor(candidate);
   if (MayGetARankSoon(peer, candidate)) return TellToWait(peer);

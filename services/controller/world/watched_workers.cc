@@ -1,5 +1,6 @@
 #include "services/controller/world/watched_workers.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,8 +110,7 @@ LastHeard WatchedWorkers::LastHeardOf(Rank rank, TimePoint now) const {
 
 WorkerLoss WatchedWorkers::Lose(Rank rank, const std::string& reason, TimePoint now) {
   Watched& watched = At(rank);
-  WorkerLoss loss{rank, watched.id, reason, watched.Last(now)};
-  loss.may_live = true;
+  const WorkerLoss loss{rank, watched.id, reason, watched.Last(now)};
   watched.activity = loss.last.activity;
   watched.signs.page.reset();
   watched.signs.process.reset();
@@ -122,10 +122,11 @@ WorkerLoss WatchedWorkers::Lose(Rank rank, const std::string& reason, TimePoint 
 WorkerLoss WatchedWorkers::LoseEnded(Rank rank, TimePoint now) {
   const Signs& signs = At(rank).signs;
   const ExitStatus end = EndOf(signs);
-  const std::string hint = HintAtCause(end, OomKillsSince(signs.oom_kills));
+  const std::optional<uint64_t> oom_kills = OomKillsSince(signs.oom_kills);
+  const std::string hint = HintAtCause(end, oom_kills);
   WorkerLoss loss = Lose(rank, DescribeEnd(signs.pid, end), now);
   loss.hint = hint;
-  loss.may_live = false;
+  if (end.signal != SIGKILL || oom_kills.value_or(0) > 0) loss.likely_cause = hint;
   loss.log_tells = true;
   return loss;
 }
@@ -171,6 +172,7 @@ std::vector<WorkerLoss> WatchedWorkers::TakeLost(TimePoint now) {
     const std::string reason = WhySilent(watched, now);
     if (!reason.empty()) {
       losses.push_back(Lose(rank, reason, now));
+      losses.back().may_live = true;
       losses.back().log_tells = true;
       continue;
     }

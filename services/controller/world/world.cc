@@ -207,12 +207,16 @@ void World::NoticeBrokenConnections() {
     const WorkerActivity activity = liveness_.LastHeardOf(rank).activity;
     const bool is_ready = membership_.member(rank).state == Membership::State::kReady;
     if (!connections_.IsBroken(rank, is_ready, activity)) continue;
-    GiveUp(rank, connections_.Describe(activity));
+    WorkerLoss loss = liveness_.GiveUp(rank, connections_.Describe(activity));
+    loss.may_live = true;
+    HandleLost(loss);
   }
 }
 
-void World::GiveUp(Rank rank, const std::string& reason) {
-  HandleLost(liveness_.GiveUp(rank, reason));
+void World::ComesBack(Rank rank, const std::string& reason) {
+  WorkerLoss loss = liveness_.GiveUp(rank, reason);
+  loss.comes_back = true;
+  HandleLost(loss);
 }
 
 void World::FreeRank(Rank rank, const std::string& reason) {
@@ -234,14 +238,16 @@ void World::HandleLost(const WorkerLoss& loss) {
   if (!membership_.IsWelcome(rank)) return;
   const std::string label = ProcessLabel(member.facts.host, member.facts.pid);
   log::Error(log::OfRank(rank), "worker (", label, ") is lost: ", reason);
-  membership_.MarkLost(rank, loss.hint.empty() ? reason : reason + "; " + loss.hint, loss.may_live);
+  membership_.MarkLost(rank, loss.likely_cause.empty() ? reason : reason + "; " + loss.likely_cause,
+                       loss.may_live);
   tools_.counts.workers_lost.Add();
   tools_.tracing.Mark("worker lost");
   liveness_.BreakWorld(membership_.epoch());
   SweepMemoryOf(member);
   control::RemoteError cause = control::ErrorOf(
       Unavailable("worker rank ", rank, " (", label, ") is lost: ", reason, DescribeLast(last),
-                  DescribeEvidence(loss, tools_.options.cluster), membership_.Replacement(rank)));
+                  DescribeEvidence(loss, tools_.options.cluster),
+                  loss.comes_back ? "" : membership_.Replacement(rank)));
   cause.rank = rank;
   for (const SessionId id : sessions_.table.Ids()) {
     SessionEntry& session = *sessions_.table.Find(id);

@@ -71,8 +71,8 @@ class World {
   void NoticeLosses();
   // Gives up workers that wait for commands and do not get those that were sent.
   void NoticeBrokenConnections();
-  // The worker of `rank` is given up for a reason that was found elsewhere.
-  void GiveUp(Rank rank, const std::string& reason);
+  // The worker of `rank` has lost what was sent to it, and joins anew.
+  void ComesBack(Rank rank, const std::string& reason);
   // Before its welcome: the rank of a worker that has left is free again.
   void FreeRank(Rank rank, const std::string& reason);
   // Tells the workers that the cluster ends.

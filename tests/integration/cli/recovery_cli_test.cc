@@ -83,7 +83,7 @@ TEST_F(RecoveryCliTest, UpStartsALostWorkerAgain) {
   const Result other = Run({"up", "--detach", "--workers", "3"});
   EXPECT_EQ(other.code, 2) << other.output;
   EXPECT_THAT(other.output, HasSubstr("still runs, with another configuration than this one"));
-  EXPECT_THAT(other.output, HasSubstr("workers: 3"));
+  EXPECT_THAT(other.output, HasSubstr("(workers: 3, not 2; "));
   EXPECT_THAT(other.output, HasSubstr("`lockstep down lockstep` first"));
   const json again = RunJson({"up", "--workers", "2", "--detach"});
   EXPECT_EQ(again["started_again"], json::array({"worker-1"}));
@@ -187,7 +187,7 @@ TEST_F(RecoveryCliTest, InterruptedCallLeavesNoRankBusy) {
   const auto ended = call->Wait(Deadline::After(5s));
   ASSERT_TRUE(ended.ok()) << ended.status() << ReadFile(log);
   EXPECT_EQ(ended->code, 130) << ReadFile(log);
-  EXPECT_THAT(ReadFile(log), HasSubstr("interrupted; the session's work was aborted"));
+  EXPECT_THAT(ReadFile(log), HasSubstr("interrupted; the session's work is being aborted"));
   // Long before the lease of ten seconds, and the minute of the function.
   const Deadline soon = Deadline::After(5s);
   while (CountSessions() > 0 && !soon.Expired()) std::this_thread::sleep_for(20ms);

@@ -57,7 +57,9 @@ StatusOr<local::ClusterOptions> LoadOptions(const UpCommand& command) {
   if (!options.ok()) return WithExitCode(options.status(), ExitCode::kUsage);
   // Added to the file's directories, not put in their place.
   for (const std::string& directory : command.module_path) {
-    const std::string path = std::filesystem::absolute(directory).string();
+    std::filesystem::path normal = std::filesystem::absolute(directory).lexically_normal();
+    if (!normal.has_filename()) normal = normal.parent_path();
+    const std::string path = normal.string();
     options->worker.module_path.push_back(path);
     for (auto& rank : options->ranks) rank.module_path.push_back(path);
   }
@@ -277,6 +279,12 @@ bool AsksForMore(const UpCommand& command) {
 StatusOr<Started> Repair(const UpCommand& command, const local::ClusterOptions& cluster,
                          ClusterRecord record) {
   if (AsksForMore(command)) LOCKSTEP_RETURN_IF_ERROR(CheckIsAsGiven(record, cluster));
+  if (!command.run_directory.empty() &&
+      std::filesystem::absolute(command.run_directory).lexically_normal() !=
+          std::filesystem::path(record.directory).lexically_normal()) {
+    return UsageError("the cluster \"", record.name, "\" still runs, in ", record.directory,
+                      ", not in ", command.run_directory);
+  }
   const Spinner spinner("starting what has ended of " + record.name, CanShowProgress());
   const Deadline deadline = Deadline::After(
       std::chrono::milliseconds(static_cast<int64_t>(command.timeout_seconds * 1000)));

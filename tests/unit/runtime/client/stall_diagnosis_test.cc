@@ -134,7 +134,7 @@ TEST(StallDiagnosisTest, WorkOfASessionThatHasEndedComesFirst) {
   status.workers[3].pid = 103;
   status.workers[1].state = WorkerState::kLost;
   EXPECT_EQ(AdviceFor(status, Blocker::Kind::kLost, {1, 3}),
-            "`kill -9 103` on box ends it if it is still there; then run `lockstep up`")
+            "rank 3: `kill -9 103` on box ends it if it is still there; then run `lockstep up`")
       << "`up` leaves a process that is stopped as it is";
 }
 

@@ -147,7 +147,7 @@ TEST(MembershipTest, LostWorkerLeavesAHoleThatAnotherFills) {
   members.WelcomeAll();
   members.MarkReady(0, "shm");
   members.MarkReady(1, "shm");
-  members.MarkLost(1, "its process 101 has ended");
+  members.MarkLost(1, "its process 101 has ended", /*may_live=*/false);
   EXPECT_FALSE(members.AllPresent());
   EXPECT_FALSE(members.AllReady());
   EXPECT_THAT(members.peers(), ElementsAre("a"));
@@ -177,13 +177,17 @@ TEST(MembershipTest, RankOfALossIsLostAgainIfItsReplacementLeaves) {
   Membership members("c", 1);
   ASSERT_TRUE(members.Admit("a", MakeCandidate(0)).ok());
   members.WelcomeAll();
-  members.MarkLost(0, "the first reason");
-  ASSERT_TRUE(members.Admit("b", MakeCandidate(0)).ok());
+  members.MarkLost(0, "the first reason", /*may_live=*/true);
+  Candidate replacement = MakeCandidate(0);
+  replacement.pid = 777;
+  ASSERT_TRUE(members.Admit("b", replacement).ok());
   members.Free(0, "the second reason");
   EXPECT_FALSE(members.AllPresent());
   EXPECT_EQ(members.member(0).state, Membership::State::kLost);
   EXPECT_THAT(Message(members.Whole()),
-              AllOf(HasSubstr("the first reason"), HasSubstr("the second reason")));
+              AllOf(HasSubstr("the first reason"), HasSubstr(":777) is gone, too: the second"),
+                    HasSubstr("`kill -9 " + std::to_string(MakeCandidate(0).pid) + "` on node")))
+      << "the one that was lost first may be there still";
   EXPECT_EQ(*members.Admit("c", MakeCandidate(0)), 0);
   members.WelcomeAll();
   EXPECT_EQ(members.member(0).lost_because, "");

@@ -49,7 +49,7 @@ TEST(MetricsTest, WorkersAreCountedByState) {
   EXPECT_EQ(metrics.Ready(), OkStatus());
   EXPECT_THAT(metrics.Text(), AllOf(HasSubstr("lockstep_workers{state=\"missing\"} 0\n"),
                                     HasSubstr("lockstep_workers{state=\"ready\"} 3\n")));
-  members.MarkLost(1, "killed");
+  members.MarkLost(1, "killed", /*may_live=*/false);
   metrics.Observe({members, sessions});
   EXPECT_EQ(metrics.Ready(), members.Whole());
   EXPECT_THAT(metrics.Text(), HasSubstr("lockstep_workers{state=\"lost\"} 1\n"));

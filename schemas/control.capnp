@@ -161,6 +161,17 @@ struct Command {
       # Receives the tile in `layouts.to`, on each rank of that mesh.
       layouts @36 :P.LayoutChange;
     }
+
+    bind :group {
+      plan @37 :RegisterId;
+      # Receives the plan, on every rank: also on those that have no part in it.
+      binding @38 :P.Binding;
+    }
+
+    execute :group {
+      bound @39 :RegisterId;
+      # A plan that was bound in this generation of the session, and of the world.
+    }
   }
 }
 

@@ -44,3 +44,68 @@ struct LayoutChange {
   from @0 :Layout;
   to @1 :Layout;
 }
+
+struct Program {
+  # What a plan is made from; see runtime/plan/program.h. All ranks get the same, and each expands its own
+  # steps.
+  version @0 :UInt32;
+  # Of the format, and of what lowering makes of it: another than the worker's own is refused.
+  layouts @1 :List(Layout);
+  # Those of its values, each once.
+  values @2 :List(Value);
+  inputs @3 :List(UInt32);
+  # Numbers of values, like the next.
+  outputs @4 :List(UInt32);
+  functions @5 :List(Text);
+  ops @6 :List(Op);
+
+  struct Value {
+    layout @0 :UInt32;
+    # A number in `layouts`.
+    name @1 :Text;
+    # Of inputs and outputs.
+  }
+
+  struct Op {
+    where @0 :Text;
+    # "train.cc:12"
+    union {
+      call :group {
+        function @1 :UInt32;
+        # A number in `functions`.
+        arguments @2 :List(Argument);
+        result @3 :Int32 = -1;
+        # A number of a value, like all that follow; -1: it has none.
+      }
+      reshard :group {
+        source @4 :Int32;
+        target @5 :Int32;
+      }
+    }
+  }
+
+  struct Argument {
+    union {
+      bool @0 :Bool;
+      int64 @1 :Int64;
+      float64 @2 :Float64;
+      text @3 :Text;
+      dtype @4 :V.DType;
+      shape @5 :List(Int64);
+      read @6 :Int32;
+      write @7 :Int32;
+      update @8 :Int32;
+    }
+  }
+}
+
+struct Binding {
+  # A program, and the registers that it works with.
+  program @0 :Program;
+  functions @1 :List(UInt64);
+  # For each of the program's functions, a register that holds it.
+  inputs @2 :List(UInt64);
+  # For each input, a register that holds each rank's tile.
+  outputs @3 :List(UInt64);
+  # For each output, the register that receives each rank's tile.
+}

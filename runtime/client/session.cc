@@ -310,6 +310,11 @@ StatusOr<DRef> Session::Reshard(const DRef& ref, const plan::Layout& layout) {
   return client::IssueReshard(*parts_->core, ref, layout);
 }
 
+StatusOr<BoundPlan> Session::Bind(const plan::Program& program, const PlanRegisters& registers) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return BoundPlan::Bind(parts_->core, program, registers);
+}
+
 Status Session::DeclareLayout(const DRef& ref, const plan::Layout& layout) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   client::SessionCore& core = *parts_->core;

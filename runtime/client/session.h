@@ -38,6 +38,7 @@
 #include "runtime/base/status.h"
 #include "runtime/client/address.h"
 #include "runtime/client/argument.h"
+#include "runtime/client/bound_plan.h"
 #include "runtime/client/dref.h"
 #include "runtime/client/trace.h"
 #include "runtime/client/worker_output.h"
@@ -221,6 +222,15 @@ class Session {
   Status DeclareLayout(const DRef& ref, const plan::Layout& layout);
   // What was said of it. kInvalidArgument: nothing.
   StatusOr<plan::Layout> LayoutOf(const DRef& ref) const;
+
+  // --- Plans -----------------------------------------------------------------------------------
+
+  // Makes a plan of a program (runtime/plan/program.h; docs/plans.md): lowered once, and bound to
+  // these registers, to be executed often. Does not wait: what workers find wrong fails the
+  // session. kInvalidArgument: a name that the program does not have, or lacks; a register of
+  // another layout than its input, or of another session; a rank that there is not. On workers
+  // without GPUs, so far.
+  StatusOr<BoundPlan> Bind(const plan::Program& program, const PlanRegisters& registers);
 
   // --- Waiting and looking ---------------------------------------------------------------------
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
@@ -102,6 +103,20 @@ class SessionCore {
         AppendOperation(use, [&](wire::Command::Builder command) { fill(command, result.id()); }));
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
     return result;
+  }
+
+  // The same for an operation that gives `count` registers new names, which `fill` is told.
+  template <typename Fill>
+  StatusOr<std::vector<DRef>> IssueOperationNaming(const OperationUse& use, size_t count,
+                                                   Fill&& fill) {
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    std::vector<DRef> results;
+    for (size_t i = 0; i < count; ++i) results.push_back(names_->Acquire(batch_.next_command()));
+    LOCKSTEP_RETURN_IF_ERROR(AppendOperation(
+        use, [&](wire::Command::Builder command) { fill(command, absl::MakeConstSpan(results)); }));
+    LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
+    return results;
   }
 
   // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the

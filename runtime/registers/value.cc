@@ -36,6 +36,9 @@ size_t OwnBytes(const Value& value) {
     return tensor->IsNull() ? 0 : tensor->size_bytes();
   }
   if (const auto* text = value.As<std::string>()) return text->size();
+  if (const auto* object = value.As<std::shared_ptr<Object>>()) {
+    return *object == nullptr ? 0 : (*object)->HeldBytes();
+  }
   if (const auto* bytes = value.As<Bytes>()) return bytes->data.size();
   if (const auto* list = value.As<std::shared_ptr<const List>>()) {
     return (*list)->size() * sizeof(Value);
@@ -96,6 +99,8 @@ struct TypeNamer {
         return "function";
       case Object::Kind::kModule:
         return "module";
+      case Object::Kind::kPlan:
+        return "plan";
       case Object::Kind::kOpaque:
         return "object";
     }

@@ -23,12 +23,14 @@ namespace lockstep::registers {
 // module's own. Held by shared_ptr; dropped with the last register that names it.
 class Object {
  public:
-  enum class Kind { kFunction, kModule, kOpaque };
+  enum class Kind { kFunction, kModule, kPlan, kOpaque };
 
   virtual ~Object() = default;
   virtual Kind kind() const = 0;
   // For error messages and listings, e.g. "function lockstep.cast".
   virtual std::string Describe() const = 0;
+  // Of memory that tensors could be made of; see HeldBytes().
+  virtual size_t HeldBytes() const { return 0; }
 };
 
 struct None {

@@ -10,6 +10,7 @@
 #include "runtime/control/value_codec.h"
 #include "runtime/module/module.h"
 #include "runtime/module/module_files.h"
+#include "services/worker/execute/bound_plan.h"
 #include "services/worker/execute/collective_command.h"
 #include "services/worker/execute/team.h"
 #include "services/worker/values/reachable.h"
@@ -67,7 +68,8 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
   SessionState& session = *held;
   const Rank only = command.getOnlyRank();
   // Refused by all: what they keep between collectives must not differ.
-  if (only >= 0 && (command.isCollective() || command.isReshard())) {
+  if (only >= 0 &&
+      (command.isCollective() || command.isReshard() || command.isBind() || command.isExecute())) {
     return InvalidArgument("a collective for rank ", only,
                            " alone: every rank executes them; name a team instead");
   }
@@ -87,6 +89,10 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
       return Collective(held, command.getCollective());
     case wire::Command::RESHARD:
       return Reshard(session, command.getReshard());
+    case wire::Command::BIND:
+      return Bind(session, command.getBind());
+    case wire::Command::EXECUTE:
+      return Execute(session, command.getExecute());
     case wire::Command::FETCH:
       return Fetch(session, command.getFetch());
     case wire::Command::STORE:
@@ -287,6 +293,42 @@ Status CommandRunner::Reshard(SessionState& session, wire::Command::Reshard::Rea
       }));
   if (gpu_ == nullptr) return OkStatus();
   return gpu_->Note(session, {.command = running_.number, .what = "reshard"});
+}
+
+Status CommandRunner::Bind(SessionState& session, wire::Command::Bind::Reader bind) {
+  return AmongRanks(session, "bind", /*is_message=*/false, [&](const CollectiveContext& context) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedProgram> prepared,
+                              PrepareProgram(bind.getBinding().getProgram(), context.rank,
+                                             context.world_size, plan::Topology(world_.nodes)));
+    LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> plan,
+                              BoundPlan::Bind(context, std::move(prepared), bind.getBinding()));
+    return session.Write(RegisterId::FromPacked(bind.getPlan()),
+                         std::shared_ptr<registers::Object>(std::move(plan)));
+  });
+}
+
+Status CommandRunner::Execute(SessionState& session, wire::Command::Execute::Reader execute) {
+  const RegisterId id = RegisterId::FromPacked(execute.getBound());
+  StatusOr<const registers::Value*> value = session.registers().Read(id);
+  if (!value.ok()) return Annotate(value.status(), "the plan");
+  const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
+  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kPlan) {
+    return InvalidArgument("register ", id, " holds ", registers::Describe(**value),
+                           ", not a plan that was bound");
+  }
+  // Held for the execution: nothing else would keep it while its outputs are written.
+  const auto plan = std::static_pointer_cast<BoundPlan>(*object);
+  call_context_.num_groups = session.num_groups();
+  calling_ = &session;
+  reports_.BeginForwarding(session);
+  const auto call = [&](module::Function& function, absl::Span<const registers::Value> arguments,
+                        registers::Value* result) {
+    activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+    return function.Call(call_context_, arguments, result);
+  };
+  return AmongRanks(
+      session, "execute plan", /*is_message=*/false,
+      [&](const CollectiveContext& context) { return plan->Execute(context, call); });
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {

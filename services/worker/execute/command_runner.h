@@ -76,6 +76,8 @@ class CommandRunner {
   Status Collective(const std::shared_ptr<SessionState>& session,
                     wire::Command::Collective::Reader collective);
   Status Reshard(SessionState& session, wire::Command::Reshard::Reader reshard);
+  Status Bind(SessionState& session, wire::Command::Bind::Reader bind);
+  Status Execute(SessionState& session, wire::Command::Execute::Reader execute);
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 
 #include "runtime/collective/communicator.h"
@@ -13,6 +12,7 @@
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
 #include "runtime/tensor/tensor.h"
+#include "services/worker/execute/step_runner.h"
 #include "services/worker/values/reachable.h"
 
 namespace lockstep::worker {
@@ -44,7 +44,7 @@ class ReshardCall {
         LOCKSTEP_RETURN_IF_ERROR(MeetIn(team, static_cast<int>(number)));
       }
     }
-    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
+    RunLocalSteps();
     if (!prepared_.new_tile.has_value()) return OkStatus();
     LOCKSTEP_ASSIGN_OR_RETURN(
         Tensor moved, tensor::MoveTo(*home_, *context_.places.host, buffers_[kOutputBuffer]));
@@ -85,9 +85,15 @@ class ReshardCall {
       LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kOutputBuffer],
                                 Tensor::Empty(allocator, dtype_, *prepared_.new_tile));
     }
-    if (steps.scratch_elements == 0) return OkStatus();
-    LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kScratch],
-                              Tensor::Empty(allocator, dtype_, Shape({steps.scratch_elements})));
+    if (steps.scratch_elements > 0) {
+      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kScratch],
+                                Tensor::Empty(allocator, dtype_, Shape({steps.scratch_elements})));
+    }
+    for (size_t i = 0; i < steps.scratch_offsets.size(); ++i) {
+      const Tensor& tensor = buffers_[std::min(i, kScratch)];
+      const auto offset = static_cast<size_t>(steps.scratch_offsets[i]) * SizeOf(dtype_);
+      memory_.push_back(tensor.IsNull() ? nullptr : tensor.data_as<std::byte>() + offset);
+    }
     return OkStatus();
   }
 
@@ -99,7 +105,7 @@ class ReshardCall {
                                                                is_in ? team : std::vector<Rank>(),
                                                                context_.world, context_.deadline));
     if (!is_in) return OkStatus();
-    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
+    RunLocalSteps();
     // A team of ranks without any data meets for nothing, and does not.
     if (next_ == prepared_.steps.steps.size()) return OkStatus();
     const auto& step = std::get<plan::CollectiveStep>(prepared_.steps.steps[next_]);
@@ -107,63 +113,20 @@ class ReshardCall {
     ++next_;
     const auto [first, last] = std::minmax_element(team.begin(), team.end());
     context_.activity.Among(*first, *last);
-    return Communicate(step, *connected->cpus);
+    return RunCollective(step, memory_, dtype_, *connected->cpus, context_.deadline);
   }
 
   // The steps before the next collective.
-  Status RunLocalSteps() {
+  void RunLocalSteps() {
     for (; next_ < prepared_.steps.steps.size(); ++next_) {
       const plan::Step& step = prepared_.steps.steps[next_];
       if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-        Copy(*copy);
+        RunCopy(*copy, memory_, SizeOf(dtype_));
       } else if (const auto* fill = std::get_if<plan::FillStep>(&step)) {
-        LOCKSTEP_RETURN_IF_ERROR(Fill(*fill));
+        RunFill(*fill, memory_, dtype_);
       } else {
         break;
       }
-    }
-    return OkStatus();
-  }
-
-  std::byte* At(int buffer, int64_t element) const {
-    const auto number = static_cast<size_t>(buffer);
-    const int64_t offset = prepared_.steps.scratch_offsets[number] + element;
-    return buffers_[std::min(number, kScratch)].data_as<std::byte>() +
-           static_cast<size_t>(offset) * SizeOf(dtype_);
-  }
-  Buffer BufferOf(const plan::Span& span) const {
-    if (span.count == 0) return {nullptr, 0, dtype_};
-    return {At(span.buffer, span.offset), static_cast<size_t>(span.count), dtype_};
-  }
-
-  void Copy(const plan::CopyStep& copy) const {
-    plan::ForEachRun(copy, [&](int64_t from, int64_t to, int64_t count) {
-      std::memcpy(At(copy.to_buffer, to), At(copy.from_buffer, from),
-                  static_cast<size_t>(count) * SizeOf(dtype_));
-    });
-  }
-
-  // A plan fills its output, whole.
-  Status Fill(const plan::FillStep& fill) const {
-    const Tensor& tensor = buffers_[std::min(static_cast<size_t>(fill.to.buffer), kScratch)];
-    const int64_t value = fill.op == Reduction::kProd ? 1 : 0;
-    return context_.places.host->Arange(tensor, {.int_begin = static_cast<uint64_t>(value)});
-  }
-
-  Status Communicate(const plan::CollectiveStep& step, collective::Communicator& by) const {
-    const Buffer send = BufferOf(step.send);
-    const Buffer recv = BufferOf(step.recv);
-    switch (step.kind) {
-      case OperationKind::kAllReduce:
-        return by.AllReduce(send, recv, step.op, context_.deadline);
-      case OperationKind::kAllGather:
-        return by.AllGather(send, recv, step.counts, context_.deadline);
-      case OperationKind::kReduceScatter:
-        return by.ReduceScatter(send, recv, step.counts, step.op, context_.deadline);
-      case OperationKind::kAllToAll:
-        return by.AllToAll(send, step.counts, recv, step.recv_counts, context_.deadline);
-      default:
-        return Internal("a reshard has no ", FactsOf(step.kind).name);
     }
   }
 
@@ -173,6 +136,7 @@ class ReshardCall {
   // Where the result is to lie: with the source, or where tensors are made.
   tensor::Processor* home_ = &context_.places.Home();
   std::array<Tensor, kScratch + 1> buffers_;  // in host memory
+  std::vector<std::byte*> memory_;            // by number
   size_t next_ = 0;                           // step
 };
 

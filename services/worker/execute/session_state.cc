@@ -41,9 +41,11 @@ void SessionState::LeaveWorld(const control::SessionRecord& record) {
     consumed_bytes = reported_bytes = record.consumed_bytes;
   }
   CommunicatorCache old;
+  GivenUp kept;
   std::lock_guard lock(mutex_);
   if (!record.failure.ok()) FailFrom(0, record.failure);
   std::swap(communicators_, old);
+  kept = GiveUpKept("a worker of the cluster, or its controller, was replaced since it was bound");
 }
 
 control::SessionRecord SessionState::Record() const {
@@ -201,6 +203,7 @@ void SessionState::GiveUpAllOnGpu() {
 void SessionState::Reset(Generation generation, uint64_t failed_from) {
   // Gone when nothing is locked any more.
   CommunicatorCache old;
+  GivenUp kept;
   std::lock_guard lock(mutex_);
   // Also where the abort was not heard: it comes another way than this.
   on_gpu_.GiveUp(this->generation(), failed_from);
@@ -210,6 +213,7 @@ void SessionState::Reset(Generation generation, uint64_t failed_from) {
   fail_from_.store(kNever, std::memory_order_release);
   cancelled_.store(false, std::memory_order_release);
   std::swap(communicators_, old);
+  kept = GiveUpKept("the session was reset since it was bound");
   const auto early = early_aborts_.find(generation);
   if (early != early_aborts_.end()) FailFrom(early->second.from_command, early->second.cause);
   early_aborts_.erase(early_aborts_.begin(), early_aborts_.upper_bound(generation));
@@ -240,8 +244,32 @@ StatusOr<const Communicators*> SessionState::CommunicatorsOf(const TeamName& nam
   return &entry->communicators;
 }
 
+void SessionState::Keep(const std::shared_ptr<KeptCommunicators>& kept) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(kept_, [](const auto& other) { return other.expired(); });
+  kept_.push_back(kept);
+}
+
+SessionState::GivenUp SessionState::GiveUpKept(const std::string& why) {
+  GivenUp given_up;
+  for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
+    const std::shared_ptr<KeptCommunicators> kept = weak.lock();
+    if (kept == nullptr) continue;
+    std::move(kept->all.begin(), kept->all.end(), std::back_inserter(given_up));
+    kept->all.clear();
+    kept->invalid_because = why;
+  }
+  kept_.clear();
+  return given_up;
+}
+
 void SessionState::AbortHosts() {
   const Status status = failure_.ToStatus();
+  for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
+    const std::shared_ptr<KeptCommunicators> kept = weak.lock();
+    if (kept == nullptr) continue;
+    for (const auto& communicator : kept->all) communicator->Abort(status);
+  }
   communicators_.ForEach([&](const Communicators& made) {
     if (made.gpus != nullptr) {
       made.gpus->AbortHost(status);

@@ -43,6 +43,15 @@ struct WorldLinks {
   std::vector<int> nodes = {};               // of each rank: ranks of one node share memory
 };
 
+// The communicators that a bound plan keeps while it can be executed.
+//
+// Threads: an abort may use them from any thread, under the session's lock.
+struct KeptCommunicators {
+  std::vector<std::shared_ptr<collective::Communicator>> all;
+  // Why the plan cannot be executed any more; empty: it can. Of the executing thread.
+  std::string invalid_because;
+};
+
 // A session is usable, or it has failed at one of its commands: then that and all later ones are
 // skipped until it is reset. It fails by an error here, or by an abort that says what happened on
 // another rank. A rank that is behind still executes what comes before the failing command: its
@@ -139,6 +148,10 @@ class SessionState {
                                                  const std::vector<Rank>& members,
                                                  const WorldLinks& world, Deadline deadline);
 
+  // A plan keeps these, beside the session's own: an abort ends waits in them, too, and they are
+  // given up with those of the generation and the world. Borrowed for as long as they live.
+  void Keep(const std::shared_ptr<KeptCommunicators>& kept);
+
   // The client's process, if it is one of this host that can be watched; else null. Only to such a
   // process memory may be lent. Looked for once.
   WatchedProcess* client_process();
@@ -201,6 +214,11 @@ class SessionState {
   CollectivesOnGpu on_gpu_;
   std::atomic<bool> cancelled_{false};  // they are to end
   CommunicatorCache communicators_;
+  std::vector<std::weak_ptr<KeptCommunicators>> kept_;
+
+  using GivenUp = std::vector<std::shared_ptr<collective::Communicator>>;
+  // With mutex_ held: what plans have kept is theirs no more. The caller destroys it.
+  GivenUp GiveUpKept(const std::string& why);
 };
 
 }  // namespace lockstep::worker

@@ -8,14 +8,16 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::array<const char*, 17> kKindNames = {
-    "sync",  "call",          "get_function", "load_module", "empty",        "collective",
-    "fetch", "store",         "locate",       "release",     "open_session", "close_session",
-    "reset", "name_register", "adopt",        "reshard",     "other"};
+constexpr std::array<const char*, 19> kKindNames = {
+    "sync",         "call",          "get_function", "load_module",   "empty",
+    "collective",   "fetch",         "store",        "locate",        "release",
+    "open_session", "close_session", "reset",        "name_register", "adopt",
+    "reshard",      "bind",          "execute",      "other"};
 static_assert(static_cast<int>(wire::Command::SYNC) == 0 &&
               static_cast<int>(wire::Command::COLLECTIVE) == 5 &&
               static_cast<int>(wire::Command::RELEASE) == 9 &&
-              static_cast<int>(wire::Command::RESHARD) == 15);
+              static_cast<int>(wire::Command::RESHARD) == 15 &&
+              static_cast<int>(wire::Command::EXECUTE) == 17);
 constexpr std::array<const char*, 5> kStageNames = {"batching", "ordering", "transit", "waiting",
                                                     "executing"};
 

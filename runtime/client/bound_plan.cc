@@ -1,0 +1,132 @@
+#include "runtime/client/bound_plan.h"
+
+#include <utility>
+
+#include "runtime/client/session_core.h"
+#include "runtime/client/unpaired_messages.h"
+#include "runtime/plan/program_codec.h"
+
+namespace lockstep {
+namespace {
+
+using client::OperationUse;
+using client::SessionCore;
+
+// "input "x" is not given; ..."
+Status NotGiven(const char* what, const std::string& name) {
+  return InvalidArgument("the program's ", what, " \"", name, "\" is not given");
+}
+
+StatusOr<DRef> InputOf(const SessionCore& core, const plan::ProgramValue& input,
+                       const PlanRegisters& registers) {
+  const auto found = registers.inputs.find(input.name);
+  if (found == registers.inputs.end()) return NotGiven("input", input.name);
+  const DRef& ref = found->second;
+  LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "input \"" + input.name + "\""));
+  const std::shared_ptr<const plan::Layout> layout = core.LayoutOf(ref);
+  if (layout == nullptr || *layout == input.layout) return ref;
+  return InvalidArgument("input \"", input.name, "\" is ", input.layout,
+                         " in the program, and its register holds ", *layout);
+}
+
+StatusOr<DRef> FunctionOf(SessionCore& core, const std::string& name,
+                          const PlanRegisters& registers) {
+  const auto found = registers.functions.find(name);
+  if (found == registers.functions.end()) {
+    return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+      auto get = command.initGetFunction();
+      get.setName(name);
+      get.setResult(result.Packed());
+    });
+  }
+  LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(found->second, "function \"" + name + "\""));
+  return found->second;
+}
+
+// A name that the program does not have is a mistake.
+Status CheckNames(const plan::Program& program, const PlanRegisters& registers) {
+  for (const auto& [name, ref] : registers.inputs) {
+    bool is_known = false;
+    for (const plan::ValueId id : program.inputs()) is_known |= program.value(id).name == name;
+    if (!is_known) return InvalidArgument("the program has no input \"", name, "\"");
+  }
+  for (const auto& [name, ref] : registers.functions) {
+    bool is_known = false;
+    for (const std::string& function : program.functions()) is_known |= function == name;
+    if (!is_known) return InvalidArgument("the program calls no function \"", name, "\"");
+  }
+  return OkStatus();
+}
+
+void WriteIds(capnp::List<uint64_t>::Builder list, absl::Span<const DRef> refs) {
+  for (unsigned i = 0; i < list.size(); ++i) list.set(i, refs[i].id().Packed());
+}
+
+}  // namespace
+
+StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
+                                    const plan::Program& program, const PlanRegisters& registers) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckNames(program, registers));
+  BoundPlan plan;
+  plan.ranks_ = program.Ranks();
+  for (const Rank rank : plan.ranks_) {
+    LOCKSTEP_RETURN_IF_ERROR(Annotate(core->CheckRank(rank), "a mesh of the program"));
+  }
+  std::vector<DRef> inputs;
+  for (const plan::ValueId id : program.inputs()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(DRef input, InputOf(*core, program.value(id), registers));
+    inputs.push_back(std::move(input));
+  }
+  // Before any command of it: a reset that comes meanwhile makes the plan one of the past.
+  plan.generation_ = core->generation();
+  std::vector<DRef> functions;
+  for (const std::string& name : program.functions()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(DRef function, FunctionOf(*core, name, registers));
+    functions.push_back(std::move(function));
+  }
+  const OperationUse use{OperationKind::kAllToAll, false, plan.ranks_};
+  const auto write = [&](wire::Command::Builder command, absl::Span<const DRef> made) {
+    auto bind = command.initBind();
+    bind.setPlan(made.front().id().Packed());
+    auto binding = bind.initBinding();
+    plan::WriteProgram(binding.initProgram(), program);
+    WriteIds(binding.initFunctions(static_cast<unsigned>(functions.size())), functions);
+    WriteIds(binding.initInputs(static_cast<unsigned>(inputs.size())), inputs);
+    WriteIds(binding.initOutputs(static_cast<unsigned>(made.size() - 1)), made.subspan(1));
+  };
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<DRef> made,
+                            core->IssueOperationNaming(use, program.outputs().size() + 1, write));
+  plan.plan_ = std::move(made.front());
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
+    const plan::ProgramValue& output = program.value(program.outputs()[i]);
+    core->SetLayout(made[i + 1], std::make_shared<const plan::Layout>(output.layout));
+    plan.outputs_.emplace(output.name, std::move(made[i + 1]));
+  }
+  plan.core_ = core;
+  return plan;
+}
+
+Status BoundPlan::Execute() {
+  const std::shared_ptr<SessionCore> core = core_.lock();
+  if (core == nullptr) {
+    return FailedPrecondition(plan_.IsNull() ? "no program is bound to this plan"
+                                             : "the plan's session is closed");
+  }
+  if (core->generation() != generation_) {
+    return FailedPrecondition("the session was reset since the plan was bound; bind it again");
+  }
+  const OperationUse use{OperationKind::kAllToAll, false, ranks_};
+  return core->IssueOperation(use, [&](wire::Command::Builder command) {
+    command.initExecute().setBound(plan_.id().Packed());
+  });
+}
+
+StatusOr<DRef> BoundPlan::Output(std::string_view name) const {
+  const auto found = outputs_.find(name);
+  if (found != outputs_.end()) return found->second;
+  std::string known;
+  for (const auto& [other, ref] : outputs_) known += (known.empty() ? "" : ", ") + other;
+  return NotFound("the plan has no output \"", name, "\"; it has ", known.empty() ? "none" : known);
+}
+
+}  // namespace lockstep

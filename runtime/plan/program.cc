@@ -1,0 +1,246 @@
+#include "runtime/plan/program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/base/rank_text.h"
+
+namespace lockstep::plan {
+namespace {
+
+std::string NameOf(const SourceLine& where) {
+  const std::string_view path = where.file;
+  const size_t slash = path.rfind('/');
+  const std::string_view file = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  return std::string(file) + ":" + std::to_string(where.line);
+}
+
+std::vector<Rank> Sorted(absl::Span<const Rank> ranks) {
+  std::vector<Rank> sorted(ranks.begin(), ranks.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+// Checks the operations in their order.
+class Checker {
+ public:
+  explicit Checker(const Program::Parts& parts)
+      : parts_(parts),
+        is_written_(parts.values.size(), false),
+        is_made_(parts.values.size(), false) {}
+
+  Status Run() {
+    LOCKSTEP_RETURN_IF_ERROR(CheckSizes());
+    LOCKSTEP_RETURN_IF_ERROR(CheckInputs());
+    for (const ProgramOp& op : parts_.ops) {
+      const Status status = std::visit([&](const auto& what) { return Check(what); }, op.what);
+      if (!status.ok()) return Annotate(status, op.where);
+    }
+    return CheckOutputs();
+  }
+
+ private:
+  Status CheckSizes() const {
+    if (parts_.ops.size() > Program::kMaxOps) {
+      return InvalidArgument("a program has at most ", Program::kMaxOps, " operations, this one ",
+                             parts_.ops.size());
+    }
+    if (parts_.values.size() > Program::kMaxValues) {
+      return InvalidArgument("a program has at most ", Program::kMaxValues, " values, this one ",
+                             parts_.values.size());
+    }
+    return OkStatus();
+  }
+
+  Status CheckNames(const std::vector<ValueId>& values, const char* what) const {
+    std::set<std::string_view> names;
+    std::set<ValueId> seen;
+    for (const ValueId id : values) {
+      LOCKSTEP_RETURN_IF_ERROR(CheckExists(id));
+      const std::string& name = ValueOf(id).name;
+      if (name.empty()) return InvalidArgument("an ", what, " of a program has no name");
+      if (!seen.insert(id).second || !names.insert(name).second) {
+        return InvalidArgument("two ", what, "s of a program are called \"", name, "\"");
+      }
+    }
+    return OkStatus();
+  }
+
+  Status CheckInputs() {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNames(parts_.inputs, "input"));
+    for (const ValueId id : parts_.inputs) {
+      is_written_[static_cast<size_t>(id)] = true;
+      is_made_[static_cast<size_t>(id)] = true;
+    }
+    return OkStatus();
+  }
+
+  Status CheckOutputs() const {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNames(parts_.outputs, "output"));
+    for (const ValueId id : parts_.outputs) {
+      LOCKSTEP_RETURN_IF_ERROR(Annotate(CheckReadable(id), "output \"" + ValueOf(id).name + "\""));
+      if (std::find(parts_.inputs.begin(), parts_.inputs.end(), id) == parts_.inputs.end()) {
+        continue;
+      }
+      return InvalidArgument("output \"", ValueOf(id).name,
+                             "\" is an input: the caller has its register");
+    }
+    return OkStatus();
+  }
+
+  const ProgramValue& ValueOf(ValueId id) const { return parts_.values[static_cast<size_t>(id)]; }
+
+  Status CheckExists(ValueId id) const {
+    const int number = static_cast<int>(id);
+    if (number >= 0 && static_cast<size_t>(number) < parts_.values.size()) return OkStatus();
+    return InvalidArgument("there is no value ", number, " in this program");
+  }
+  Status CheckReadable(ValueId id) const {
+    LOCKSTEP_RETURN_IF_ERROR(CheckExists(id));
+    if (is_written_[static_cast<size_t>(id)]) return OkStatus();
+    return InvalidArgument("value ", static_cast<int>(id),
+                           " is read before anything was written to it");
+  }
+  // What an operation returns is a value of its own.
+  Status MakeResult(ValueId id) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckExists(id));
+    const auto number = static_cast<size_t>(id);
+    if (is_made_[number] || is_written_[number]) {
+      return InvalidArgument("value ", number, " is the result of two operations");
+    }
+    is_made_[number] = true;
+    is_written_[number] = true;
+    return OkStatus();
+  }
+
+  Status Check(const CallOp& call) {
+    const auto function = static_cast<size_t>(call.function);
+    if (call.function < 0 || function >= parts_.functions.size()) {
+      return InvalidArgument("there is no function ", call.function, " in this program");
+    }
+    if (call.arguments.size() > Program::kMaxArguments) {
+      return InvalidArgument("a call has at most ", Program::kMaxArguments, " arguments, this one ",
+                             call.arguments.size());
+    }
+    const Status status = CheckTensors(call);
+    return Annotate(status, parts_.functions[function]);
+  }
+
+  Status CheckTensors(const CallOp& call) {
+    std::vector<ValueId> written;
+    std::vector<ValueId> tensors;
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const CallArgument& argument = call.arguments[i];
+      if (argument.use == CallArgument::Use::kLiteral) continue;
+      const Status status =
+          argument.reads() ? CheckReadable(argument.value) : CheckExists(argument.value);
+      if (!status.ok()) return Annotate(status, "argument " + std::to_string(i + 1));
+      if (argument.writes()) written.push_back(argument.value);
+      tensors.push_back(argument.value);
+    }
+    for (const ValueId id : written) {
+      if (std::count(tensors.begin(), tensors.end(), id) == 1) continue;
+      return InvalidArgument("value ", static_cast<int>(id),
+                             " is written, and is another argument, too");
+    }
+    for (const ValueId id : written) is_written_[static_cast<size_t>(id)] = true;
+    if (call.result != kNoValue) {
+      LOCKSTEP_RETURN_IF_ERROR(MakeResult(call.result));
+      tensors.push_back(call.result);
+    }
+    if (tensors.empty()) {
+      return InvalidArgument("a call without tensors: which ranks execute it is not known");
+    }
+    const std::vector<Rank> ranks = Sorted(ValueOf(tensors.front()).layout.mesh().ranks());
+    for (const ValueId id : tensors) {
+      const std::vector<Rank> others = Sorted(ValueOf(id).layout.mesh().ranks());
+      if (others == ranks) continue;
+      return InvalidArgument("its tensors are held by different ranks: ", ListRanks(ranks),
+                             ", and ", ListRanks(others), "; reshard one of them first");
+    }
+    return OkStatus();
+  }
+
+  Status Check(const ReshardOp& reshard) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckReadable(reshard.source));
+    LOCKSTEP_RETURN_IF_ERROR(MakeResult(reshard.result));
+    return CheckReshard(ValueOf(reshard.source).layout, ValueOf(reshard.result).layout);
+  }
+
+  const Program::Parts& parts_;
+  std::vector<bool> is_written_;  // something was written to it
+  std::vector<bool> is_made_;     // as an input, or as a result
+};
+
+}  // namespace
+
+StatusOr<Program> Program::Make(Parts parts) {
+  LOCKSTEP_RETURN_IF_ERROR(Checker(parts).Run());
+  return Program(std::move(parts));
+}
+
+std::vector<Rank> Program::RanksOf(const CallOp& call) const {
+  ValueId tensor = call.result;
+  for (const CallArgument& argument : call.arguments) {
+    if (argument.use != CallArgument::Use::kLiteral) tensor = argument.value;
+  }
+  return Sorted(value(tensor).layout.mesh().ranks());
+}
+
+std::vector<Rank> Program::Ranks() const {
+  std::set<Rank> ranks;
+  for (const ProgramValue& one : parts_.values) {
+    ranks.insert(one.layout.mesh().ranks().begin(), one.layout.mesh().ranks().end());
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+ValueId ProgramBuilder::Add(std::string name, const Layout& layout) {
+  parts_.values.push_back({std::move(name), layout});
+  return static_cast<ValueId>(parts_.values.size() - 1);
+}
+
+int ProgramBuilder::FunctionNumber(std::string_view name) {
+  std::vector<std::string>& functions = parts_.functions;
+  const auto known = std::find(functions.begin(), functions.end(), name);
+  const auto number = static_cast<int>(known - functions.begin());
+  if (known == functions.end()) functions.emplace_back(name);
+  return number;
+}
+
+ValueId ProgramBuilder::Input(std::string_view name, const Layout& layout) {
+  parts_.inputs.push_back(Add(std::string(name), layout));
+  return parts_.inputs.back();
+}
+
+ValueId ProgramBuilder::Make(const Layout& layout) { return Add("", layout); }
+
+ValueId ProgramBuilder::Call(std::string_view function, std::vector<CallArgument> arguments,
+                             const Layout& result, SourceLine where) {
+  const ValueId returned = Add("", result);
+  parts_.ops.push_back(
+      {CallOp{FunctionNumber(function), std::move(arguments), returned}, NameOf(where)});
+  return returned;
+}
+
+void ProgramBuilder::Call(std::string_view function, std::vector<CallArgument> arguments,
+                          SourceLine where) {
+  parts_.ops.push_back(
+      {CallOp{FunctionNumber(function), std::move(arguments), kNoValue}, NameOf(where)});
+}
+
+ValueId ProgramBuilder::Reshard(ValueId source, const Layout& layout, SourceLine where) {
+  const ValueId result = Add("", layout);
+  parts_.ops.push_back({ReshardOp{source, result}, NameOf(where)});
+  return result;
+}
+
+void ProgramBuilder::Output(std::string_view name, ValueId value) {
+  parts_.outputs.push_back(value);
+  const auto number = static_cast<size_t>(value);
+  // What there is not is told by Build(); an input keeps its name, and is told there, too.
+  if (number >= parts_.values.size() || !parts_.values[number].name.empty()) return;
+  parts_.values[number].name = name;
+}
+
+}  // namespace lockstep::plan

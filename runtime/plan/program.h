@@ -1,0 +1,162 @@
+// Programs: what a plan is made from. Calls of worker functions on tensors with layouts, and
+// reshards between them, in the order in which they happen.
+//
+//     ProgramBuilder program;
+//     const ValueId x = program.Input("x", rows);
+//     const ValueId y = program.Call("relu", {Read(x)}, rows);
+//     program.Output("y", program.Reshard(y, columns));
+//     LOCKSTEP_ASSIGN_OR_RETURN(const Program built, program.Build());
+//
+// Pure: functions are names, which are bound to registers later (Session::Bind).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "runtime/base/status.h"
+#include "runtime/plan/layout.h"
+
+namespace lockstep::plan {
+
+// Number of a value of one program.
+enum class ValueId : int {};
+constexpr ValueId kNoValue{-1};
+
+// What a call passes as it is.
+using Literal = std::variant<bool, int64_t, double, std::string, Shape, DType>;
+
+// One argument of a call: a literal, or this rank's tile of a value.
+struct CallArgument {
+  enum class Use : uint8_t {
+    kLiteral,
+    kRead,    // the function only reads it
+    kWrite,   // the function writes all of it, whatever was there
+    kUpdate,  // the function reads it, and may write to it
+  };
+  Use use = Use::kLiteral;
+  ValueId value = kNoValue;
+  Literal literal;
+
+  bool writes() const { return use == Use::kWrite || use == Use::kUpdate; }
+  bool reads() const { return use == Use::kRead || use == Use::kUpdate; }
+  bool operator==(const CallArgument&) const = default;
+};
+inline CallArgument Read(ValueId value) { return {CallArgument::Use::kRead, value, {}}; }
+inline CallArgument Write(ValueId value) { return {CallArgument::Use::kWrite, value, {}}; }
+inline CallArgument Update(ValueId value) { return {CallArgument::Use::kUpdate, value, {}}; }
+inline CallArgument Pass(Literal literal) {
+  return {CallArgument::Use::kLiteral, kNoValue, std::move(literal)};
+}
+
+// Calls a function on the ranks that hold its tensors.
+struct CallOp {
+  int function = 0;  // of Program::functions()
+  std::vector<CallArgument> arguments;
+  ValueId result = kNoValue;  // what it returns: its tile of this value
+  bool operator==(const CallOp&) const = default;
+};
+
+// Brings a value into another layout.
+struct ReshardOp {
+  ValueId source = kNoValue;
+  ValueId result = kNoValue;
+  bool operator==(const ReshardOp&) const = default;
+};
+
+struct ProgramOp {
+  std::variant<CallOp, ReshardOp> what;
+  std::string where;  // "train.cc:12": which line of a person's it comes from
+  bool operator==(const ProgramOp&) const = default;
+};
+
+struct ProgramValue {
+  std::string name;  // of inputs and outputs; else empty
+  Layout layout;
+  bool operator==(const ProgramValue&) const = default;
+};
+
+// Immutable. Threads: any.
+class Program {
+ public:
+  // More are refused: a plan that one command makes stays within bounds.
+  static constexpr size_t kMaxOps = 1 << 14;
+  static constexpr size_t kMaxValues = 1 << 15;
+  static constexpr size_t kMaxArguments = 256;  // of one call
+  // Its format, and what lowering makes of it: ranks that disagree about it must not meet.
+  static constexpr uint32_t kVersion = 1;
+
+  struct Parts {
+    std::vector<ProgramValue> values;
+    std::vector<ValueId> inputs;
+    std::vector<ValueId> outputs;
+    std::vector<std::string> functions;
+    std::vector<ProgramOp> ops;
+    bool operator==(const Parts&) const = default;
+  };
+  // kInvalidArgument names the line that is wrong, and why: a value that there is not, or that is
+  // read before anything was written to it, or written twice by results; a call whose tensors are
+  // held by different ranks, or that has none; a reshard that CheckReshard() refuses; an output
+  // that is an input, or two of one name; too much of anything.
+  static StatusOr<Program> Make(Parts parts);
+
+  const std::vector<ProgramValue>& values() const { return parts_.values; }
+  const ProgramValue& value(ValueId id) const { return parts_.values[static_cast<size_t>(id)]; }
+  const std::vector<ValueId>& inputs() const { return parts_.inputs; }
+  const std::vector<ValueId>& outputs() const { return parts_.outputs; }
+  const std::vector<std::string>& functions() const { return parts_.functions; }
+  const std::vector<ProgramOp>& ops() const { return parts_.ops; }
+  // Ascending: which ranks execute the call.
+  std::vector<Rank> RanksOf(const CallOp& call) const;
+  // Ascending: those of all meshes.
+  std::vector<Rank> Ranks() const;
+  bool operator==(const Program&) const = default;
+
+ private:
+  explicit Program(Parts parts) : parts_(std::move(parts)) {}
+  Parts parts_;
+};
+
+// Where a person wrote something: the line of the caller, if it is a default argument.
+struct SourceLine {
+  static SourceLine Here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  const char* file = "";
+  int line = 0;
+};
+
+// Makes programs. The first error is kept for Build(); what comes after it means nothing.
+class ProgramBuilder {
+ public:
+  // A tensor that the program is given, as it lies in a register on each rank of the mesh.
+  ValueId Input(std::string_view name, const Layout& layout);
+  // A tensor that calls write to: what is in it before is not defined.
+  ValueId Make(const Layout& layout);
+  // Calls a function that returns its tile of the result, in memory of its own.
+  ValueId Call(std::string_view function, std::vector<CallArgument> arguments, const Layout& result,
+               SourceLine where = SourceLine::Here());
+  // Calls a function for what it writes into its arguments.
+  void Call(std::string_view function, std::vector<CallArgument> arguments,
+            SourceLine where = SourceLine::Here());
+  ValueId Reshard(ValueId source, const Layout& layout, SourceLine where = SourceLine::Here());
+  // The value, as it is at the end, is a result of the program.
+  void Output(std::string_view name, ValueId value);
+
+  // The errors of Program::Make().
+  StatusOr<Program> Build() const { return Program::Make(parts_); }
+
+ private:
+  ValueId Add(std::string name, const Layout& layout);
+  int FunctionNumber(std::string_view name);
+
+  Program::Parts parts_;
+};
+
+}  // namespace lockstep::plan

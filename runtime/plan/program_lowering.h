@@ -1,0 +1,43 @@
+// Lowering a program: what all of its ranks do, the same on each of them. No data, no device.
+//
+// Passes, in this order, each of which says what it did:
+//   - a reshard to the layout that the value has is nothing: the result is the same buffer;
+//   - two reshards in a row become one, where that costs less;
+//   - what no one reads is not made.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/reshard.h"
+#include "runtime/plan/topology.h"
+#include "runtime/plan/traffic.h"
+
+namespace lockstep::plan {
+
+struct LoweredOp {
+  size_t op = 0;  // of Program::ops()
+  // Of a reshard: what leads from `source` to its result, perhaps from an earlier value than the
+  // program says. Null: a call.
+  std::shared_ptr<const Reshard> reshard;
+  ValueId source = kNoValue;
+};
+
+struct LoweredProgram {
+  std::shared_ptr<const Program> program;
+  std::vector<LoweredOp> ops;
+  // For each value: the one in whose buffer it lies; mostly itself.
+  std::vector<ValueId> lies_in;
+  std::vector<std::string> notes;  // what the passes did: "train.cc:12: ..."
+  double cost_us = 0;              // of the reshards, by the cost model
+};
+
+// Deterministic: what ranks lower by themselves fits together. The errors of LowerReshard(), with
+// the line.
+StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
+                                      const Topology& topology, const CostModel& costs);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,190 @@
+#include "runtime/plan/program_steps.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "runtime/plan/expand.h"
+#include "runtime/plan/memory.h"
+
+namespace lockstep::plan {
+namespace {
+
+// Of tensors, and of what vector instructions like best.
+constexpr int64_t kAlignment = 64;
+
+class ProgramExpander {
+ public:
+  ProgramExpander(const LoweredProgram& lowered, Rank rank)
+      : lowered_(lowered), program_(*lowered.program), rank_(rank) {}
+
+  ProgramSteps Run() {
+    MakeValueBuffers();
+    for (const LoweredOp& op : lowered_.ops) {
+      op_ = op.op;
+      if (op.reshard != nullptr) {
+        AddReshard(op);
+      } else {
+        AddCall(std::get<CallOp>(program_.ops()[op.op].what));
+      }
+    }
+    PlaceInArena();
+    return std::move(steps_);
+  }
+
+ private:
+  using Home = StepBuffer::Home;
+
+  int BufferOf(ValueId id) const {
+    return static_cast<int>(lowered_.lies_in[static_cast<size_t>(id)]);
+  }
+  StepBuffer& At(int buffer) { return steps_.buffers[static_cast<size_t>(buffer)]; }
+
+  void MakeValueBuffers() {
+    for (const ProgramValue& value : program_.values()) {
+      StepBuffer buffer{Home::kNowhere, value.layout.dtype(), {}, 0};
+      const std::optional<int> index = value.layout.mesh().IndexOf(rank_);
+      if (index.has_value()) {
+        buffer.extents = value.layout.TileAt(*index).extents;
+      } else {
+        buffer.extents = Shape({0});
+      }
+      is_held_.push_back(index.has_value());
+      steps_.buffers.push_back(buffer);
+    }
+    for (const ValueId id : program_.inputs()) {
+      if (is_held_[static_cast<size_t>(id)]) At(static_cast<int>(id)).home = Home::kInput;
+    }
+  }
+
+  // What is written here for the first time lies in the arena.
+  void UseInArena(int buffer) {
+    const bool is_held =
+        static_cast<size_t>(buffer) >= is_held_.size() || is_held_[static_cast<size_t>(buffer)];
+    if (is_held && At(buffer).home == Home::kNowhere) At(buffer).home = Home::kArena;
+  }
+
+  void AddCall(const CallOp& call) {
+    const std::vector<Rank> ranks = program_.RanksOf(call);
+    if (!std::binary_search(ranks.begin(), ranks.end(), rank_)) return;
+    CallStep step;
+    step.op = op_;
+    for (const CallArgument& argument : call.arguments) {
+      const bool is_literal = argument.use == CallArgument::Use::kLiteral;
+      step.argument_buffers.push_back(is_literal ? -1 : BufferOf(argument.value));
+      if (!is_literal) UseInArena(step.argument_buffers.back());
+    }
+    if (call.result != kNoValue) {
+      step.result_buffer = BufferOf(call.result);
+      At(step.result_buffer).home = Home::kReturned;
+    }
+    steps_.steps.push_back({std::move(step), op_});
+  }
+
+  void AddReshard(const LoweredOp& op) {
+    const ValueId result = std::get<ReshardOp>(program_.ops()[op.op].what).result;
+    const RankSteps expanded = Expand(*op.reshard, rank_);
+    // Its buffers in this table.
+    std::vector<int> buffers = {BufferOf(op.source), BufferOf(result)};
+    const DType dtype = op.reshard->from.dtype();
+    for (size_t i = buffers.size(); i < expanded.buffer_elements.size(); ++i) {
+      buffers.push_back(static_cast<int>(steps_.buffers.size()));
+      steps_.buffers.push_back({Home::kArena, dtype, Shape({expanded.buffer_elements[i]}), 0});
+    }
+    UseInArena(buffers[1]);
+    const auto first_number = static_cast<int>(steps_.teams.size());
+    for (const Step& step : expanded.steps) {
+      steps_.steps.push_back({Renumbered(step, buffers, first_number), op_});
+    }
+    std::vector<std::vector<Team>> teams = TeamsOf(*op.reshard);
+    std::move(teams.begin(), teams.end(), std::back_inserter(steps_.teams));
+  }
+
+  static std::variant<CallStep, CopyStep, FillStep, CollectiveStep> Renumbered(
+      const Step& step, const std::vector<int>& buffers, int first_number) {
+    const auto in_table = [&](int buffer) { return buffers[static_cast<size_t>(buffer)]; };
+    if (const auto* copy = std::get_if<CopyStep>(&step)) {
+      CopyStep moved = *copy;
+      moved.from_buffer = in_table(copy->from_buffer);
+      moved.to_buffer = in_table(copy->to_buffer);
+      return moved;
+    }
+    if (const auto* fill = std::get_if<FillStep>(&step)) {
+      FillStep moved = *fill;
+      moved.to.buffer = in_table(fill->to.buffer);
+      return moved;
+    }
+    CollectiveStep moved = std::get<CollectiveStep>(step);
+    moved.number += first_number;
+    moved.send.buffer = in_table(moved.send.buffer);
+    moved.recv.buffer = in_table(moved.recv.buffer);
+    return moved;
+  }
+
+  template <typename Visit>
+  static void ForEachBuffer(const ProgramStep& step, Visit&& visit) {
+    if (const auto* call = std::get_if<CallStep>(&step.what)) {
+      for (const int buffer : call->argument_buffers) {
+        if (buffer >= 0) visit(buffer);
+      }
+    } else if (const auto* copy = std::get_if<CopyStep>(&step.what)) {
+      visit(copy->from_buffer);
+      visit(copy->to_buffer);
+    } else if (const auto* fill = std::get_if<FillStep>(&step.what)) {
+      visit(fill->to.buffer);
+    } else {
+      const auto& collective = std::get<CollectiveStep>(step.what);
+      visit(collective.send.buffer);
+      visit(collective.recv.buffer);
+    }
+  }
+
+  // An output lives to the end; what is not used is nowhere.
+  void PlaceInArena() {
+    constexpr int kNever = -1;
+    std::vector<LiveBuffer> live(steps_.buffers.size(), LiveBuffer{0, kNever, kNever});
+    for (size_t i = 0; i < steps_.steps.size(); ++i) {
+      ForEachBuffer(steps_.steps[i], [&](int buffer) {
+        LiveBuffer& one = live[static_cast<size_t>(buffer)];
+        if (one.first == kNever) one.first = static_cast<int>(i);
+        one.last = static_cast<int>(i);
+      });
+    }
+    const auto end = static_cast<int>(steps_.steps.size());
+    for (const ValueId id : program_.outputs()) {
+      LiveBuffer& one = live[static_cast<size_t>(BufferOf(id))];
+      if (one.first == kNever) one.first = end;
+      one.last = end;
+    }
+    std::vector<LiveBuffer> placed;
+    std::vector<int> which;
+    for (size_t i = 0; i < steps_.buffers.size(); ++i) {
+      StepBuffer& buffer = steps_.buffers[i];
+      if (buffer.home == Home::kArena && live[i].first == kNever) buffer.home = Home::kNowhere;
+      if (buffer.home != Home::kArena) continue;
+      live[i].size = buffer.size_bytes();
+      placed.push_back(live[i]);
+      which.push_back(static_cast<int>(i));
+      steps_.arena_bytes_apart += (live[i].size + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    const MemoryPlan plan = PlanMemory(placed, kAlignment);
+    for (size_t i = 0; i < which.size(); ++i) At(which[i]).arena_offset = plan.offsets[i];
+    steps_.arena_bytes = plan.total;
+    steps_.arena_bytes_bound = LivenessBound(placed, kAlignment);
+  }
+
+  const LoweredProgram& lowered_;
+  const Program& program_;
+  const Rank rank_;
+  ProgramSteps steps_;
+  std::vector<bool> is_held_;  // by value: this rank is of its mesh
+  size_t op_ = 0;              // that is expanded
+};
+
+}  // namespace
+
+ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank) {
+  return ProgramExpander(lowered, rank).Run();
+}
+
+}  // namespace lockstep::plan

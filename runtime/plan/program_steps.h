@@ -1,0 +1,65 @@
+// The steps of one rank of a program: a flat list, over one table of buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "runtime/plan/program_lowering.h"
+#include "runtime/plan/step.h"
+#include "runtime/plan/teams.h"
+
+namespace lockstep::plan {
+
+// Calls the function of Program::ops()[op], which is a CallOp.
+struct CallStep {
+  size_t op = 0;
+  int result_buffer = -1;  // of kReturned; -1: it has no result
+  // Of each argument; -1: a literal.
+  std::vector<int> argument_buffers;
+  bool operator==(const CallStep&) const = default;
+};
+
+struct ProgramStep {
+  std::variant<CallStep, CopyStep, FillStep, CollectiveStep> what;
+  size_t op = 0;  // of Program::ops(): whose line it comes from
+  bool operator==(const ProgramStep&) const = default;
+};
+
+struct StepBuffer {
+  enum class Home : uint8_t {
+    kNowhere,   // this rank has nothing of the value, or nothing uses it
+    kInput,     // in a register that the plan is bound to
+    kReturned,  // in what a function has returned
+    kArena,     // in the plan's own memory
+  };
+  Home home = Home::kNowhere;
+  DType dtype = DType::kUInt8;
+  Shape extents;             // dense, row-major
+  int64_t arena_offset = 0;  // bytes; of kArena
+
+  int64_t size_bytes() const { return extents.NumElements() * static_cast<int64_t>(SizeOf(dtype)); }
+  bool operator==(const StepBuffer&) const = default;
+};
+
+struct ProgramSteps {
+  // First one for each value, by its number; then those for use in between. A value that lies in
+  // another's buffer (LoweredProgram::lies_in) has none of its own.
+  std::vector<StepBuffer> buffers;
+  std::vector<ProgramStep> steps;
+  // For each collective of all ranks, by its number: its teams (TeamsOf).
+  std::vector<std::vector<Team>> teams;
+  int64_t arena_bytes = 0;
+  // The same if each buffer had memory of its own, and what no plan can do with less.
+  int64_t arena_bytes_apart = 0;
+  int64_t arena_bytes_bound = 0;
+};
+
+// `rank` may have no part in the program: then it has no steps. Deterministic.
+ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank);
+
+}  // namespace lockstep::plan

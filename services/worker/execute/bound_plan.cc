@@ -1,0 +1,314 @@
+#include "services/worker/execute/bound_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "runtime/plan/program_codec.h"
+#include "services/worker/execute/step_runner.h"
+#include "services/worker/values/reachable.h"
+
+namespace lockstep::worker {
+namespace {
+
+using plan::StepBuffer;
+using tensor::Tensor;
+
+const char* NameOf(const plan::ProgramStep& step) {
+  if (std::holds_alternative<plan::CallStep>(step.what)) return "call";
+  if (std::holds_alternative<plan::CopyStep>(step.what)) return "copy";
+  if (std::holds_alternative<plan::FillStep>(step.what)) return "fill";
+  return FactsOf(std::get<plan::CollectiveStep>(step.what).kind).name.data();
+}
+
+registers::Value ToValue(const plan::Literal& literal) {
+  return std::visit([](const auto& value) { return registers::Value(value); }, literal);
+}
+
+Status CheckCount(const char* what, size_t given, size_t wanted) {
+  if (given == wanted) return OkStatus();
+  return InvalidArgument("the program has ", wanted, " ", what, ", and ", given,
+                         " registers are given for them");
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(wire::Program::Reader program,
+                                                                Rank rank, int world_size,
+                                                                const plan::Topology& topology) {
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program read, plan::ReadProgram(program, world_size));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      plan::LoweredProgram lowered,
+      plan::LowerProgram(std::make_shared<const plan::Program>(std::move(read)), topology,
+                         plan::CostModel()));
+  plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
+  return std::make_shared<const PreparedProgram>(
+      PreparedProgram{std::move(lowered), std::move(steps)});
+}
+
+StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
+    const CollectiveContext& context, std::shared_ptr<const PreparedProgram> prepared,
+    wire::Binding::Reader binding) {
+  if (context.places.gpu != nullptr) {
+    return Unimplemented("plans are executed by workers without a GPU only, so far");
+  }
+  const std::shared_ptr<BoundPlan> plan(new BoundPlan(std::move(prepared)));
+  const plan::Program& program = *plan->prepared_->lowered.program;
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckCount("functions", binding.getFunctions().size(), program.functions().size()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckCount("inputs", binding.getInputs().size(), program.inputs().size()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckCount("outputs", binding.getOutputs().size(), program.outputs().size()));
+  LOCKSTEP_RETURN_IF_ERROR(plan->TakeMemory(context));
+  LOCKSTEP_RETURN_IF_ERROR(plan->BindRegisters(context, binding));
+  LOCKSTEP_RETURN_IF_ERROR(plan->BindCalls(context, binding));
+  LOCKSTEP_RETURN_IF_ERROR(plan->Connect(context));
+  return plan;
+}
+
+std::string BoundPlan::Describe() const {
+  return "plan of " + std::to_string(prepared_->steps.steps.size()) + " steps";
+}
+
+void BoundPlan::Place(size_t buffer, Tensor tensor) {
+  memory_[buffer] = tensor.data_as<std::byte>();
+  tensors_[buffer] = std::move(tensor);
+}
+
+Status BoundPlan::TakeMemory(const CollectiveContext& context) {
+  const plan::ProgramSteps& steps = prepared_->steps;
+  tensors_.resize(steps.buffers.size());
+  memory_.resize(steps.buffers.size(), nullptr);
+  // What is empty has a place, too.
+  const int64_t bytes = std::max<int64_t>(steps.arena_bytes, 1);
+  LOCKSTEP_RETURN_IF_ERROR(context.session.registers().CheckRoom(static_cast<size_t>(bytes)));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      arena_, Tensor::Empty(context.places.host->allocator(), DType::kUInt8, Shape({bytes})));
+  // Outputs can be read before the plan is executed; nobody's old data is among them.
+  std::memset(arena_.data(), 0, arena_.size_bytes());
+  for (size_t i = 0; i < steps.buffers.size(); ++i) {
+    const StepBuffer& buffer = steps.buffers[i];
+    if (buffer.home != StepBuffer::Home::kArena) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        Tensor view, Tensor::FromStorage(arena_.storage(), static_cast<size_t>(buffer.arena_offset),
+                                         buffer.dtype, buffer.extents));
+    Place(i, std::move(view));
+  }
+  return OkStatus();
+}
+
+StatusOr<Tensor> BoundPlan::ReadInput(const CollectiveContext& context,
+                                      const BoundRegister& input) const {
+  const std::string role = "input \"" + input.name + "\"";
+  StatusOr<const registers::Value*> value = context.session.registers().Read(input.id);
+  if (!value.ok()) return Annotate(value.status(), role);
+  const auto* tensor = (*value)->As<Tensor>();
+  if (tensor == nullptr) {
+    return InvalidArgument(role, " (register ", input.id, ") holds ", registers::Describe(**value),
+                           ", not a tensor");
+  }
+  LOCKSTEP_RETURN_IF_ERROR(RequireReachable(context.places, *tensor, role));
+  const StepBuffer& buffer = prepared_->steps.buffers[input.buffer];
+  if (tensor->dtype() != buffer.dtype || tensor->shape() != buffer.extents) {
+    return InvalidArgument("by its layout, this rank's tile of ", role, " is ", buffer.dtype,
+                           buffer.extents, ", and register ", input.id, " holds ", tensor->dtype(),
+                           tensor->shape());
+  }
+  return *tensor;
+}
+
+Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding::Reader binding) {
+  const plan::Program& program = *prepared_->lowered.program;
+  for (unsigned i = 0; i < program.inputs().size(); ++i) {
+    const plan::ValueId id = program.inputs()[i];
+    const auto buffer = static_cast<size_t>(id);
+    if (prepared_->steps.buffers[buffer].home != StepBuffer::Home::kInput) continue;
+    inputs_.push_back(
+        {RegisterId::FromPacked(binding.getInputs()[i]), buffer, program.value(id).name});
+    LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, ReadInput(context, inputs_.back()));
+    Place(buffer, std::move(tensor));
+  }
+  for (unsigned i = 0; i < program.outputs().size(); ++i) {
+    const plan::ValueId id = program.outputs()[i];
+    const auto buffer = static_cast<size_t>(prepared_->lowered.lies_in[static_cast<size_t>(id)]);
+    const BoundRegister output{RegisterId::FromPacked(binding.getOutputs()[i]), buffer,
+                               program.value(id).name};
+    const StepBuffer::Home home = prepared_->steps.buffers[buffer].home;
+    if (home == StepBuffer::Home::kReturned) returned_.push_back(output);
+    if (home != StepBuffer::Home::kArena) continue;
+    LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, tensors_[buffer]));
+  }
+  return OkStatus();
+}
+
+Status BoundPlan::BindCalls(const CollectiveContext& context, wire::Binding::Reader binding) {
+  const plan::Program& program = *prepared_->lowered.program;
+  for (const plan::ProgramStep& step : prepared_->steps.steps) {
+    const auto* call = std::get_if<plan::CallStep>(&step.what);
+    if (call == nullptr) continue;
+    const auto& op = std::get<plan::CallOp>(program.ops()[call->op].what);
+    const RegisterId id =
+        RegisterId::FromPacked(binding.getFunctions()[static_cast<unsigned>(op.function)]);
+    const std::string& name = program.functions()[static_cast<size_t>(op.function)];
+    StatusOr<const registers::Value*> value = context.session.registers().Read(id);
+    if (!value.ok()) return Annotate(value.status(), "function \"" + name + "\"");
+    const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
+    if (object == nullptr || (*object)->kind() != Kind::kFunction) {
+      return InvalidArgument("function \"", name, "\": register ", id, " holds ",
+                             registers::Describe(**value), ", which cannot be called");
+    }
+    BoundCall bound{std::static_pointer_cast<module::Function>(*object), {}};
+    for (size_t i = 0; i < op.arguments.size(); ++i) {
+      const int buffer = call->argument_buffers[i];
+      bound.arguments.push_back(buffer < 0
+                                    ? ToValue(op.arguments[i].literal)
+                                    : registers::Value(tensors_[static_cast<size_t>(buffer)]));
+    }
+    calls_.push_back(std::move(bound));
+  }
+  return OkStatus();
+}
+
+// All ranks go through all teams in one order, as CommunicatorCache wants it.
+Status BoundPlan::Connect(const CollectiveContext& context) {
+  std::map<std::vector<Rank>, std::shared_ptr<collective::Communicator>> made;
+  for (const std::vector<plan::Team>& teams : prepared_->steps.teams) {
+    for (const plan::Team& team : teams) {
+      const bool is_in = std::find(team.begin(), team.end(), context.rank) != team.end();
+      LOCKSTEP_ASSIGN_OR_RETURN(const Communicators* const connected,
+                                context.session.CommunicatorsOf({TeamName::Kind::kTeam, team},
+                                                                is_in ? team : std::vector<Rank>(),
+                                                                context.world, context.deadline));
+      if (is_in && made.emplace(team, connected->cpus).second) {
+        kept_->all.push_back(connected->cpus);
+      }
+    }
+  }
+  for (const plan::ProgramStep& step : prepared_->steps.steps) {
+    const auto* collective = std::get_if<plan::CollectiveStep>(&step.what);
+    if (collective != nullptr) communicators_.push_back(made.at(collective->team).get());
+  }
+  context.session.Keep(kept_);
+  return OkStatus();
+}
+
+Status BoundPlan::FollowInputs(const CollectiveContext& context) {
+  bool has_moved = false;
+  for (const BoundRegister& input : inputs_) {
+    const StatusOr<const registers::Value*> value = context.session.registers().Read(input.id);
+    const auto* tensor = value.ok() ? (*value)->As<Tensor>() : nullptr;
+    if (tensor != nullptr && tensor->dl() == tensors_[input.buffer].dl()) [[likely]]
+      continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(Tensor other, ReadInput(context, input));
+    Place(input.buffer, std::move(other));
+    has_moved = true;
+  }
+  if (!has_moved) [[likely]]
+    return OkStatus();
+  size_t number = 0;
+  for (const plan::ProgramStep& step : prepared_->steps.steps) {
+    const auto* call = std::get_if<plan::CallStep>(&step.what);
+    if (call == nullptr) continue;
+    BoundCall& bound = calls_[number++];
+    for (size_t i = 0; i < call->argument_buffers.size(); ++i) {
+      const int buffer = call->argument_buffers[i];
+      if (buffer >= 0) bound.arguments[i] = registers::Value(tensors_[static_cast<size_t>(buffer)]);
+    }
+  }
+  return OkStatus();
+}
+
+// What a function returns is the buffer until the next execution, so nothing else may lie there.
+Status BoundPlan::TakeResult(const BoundCall& bound, size_t buffer,
+                             const registers::Value& result) {
+  const auto* tensor = result.As<Tensor>();
+  const StepBuffer& wanted = prepared_->steps.buffers[buffer];
+  if (tensor == nullptr || tensor->IsNull() || tensor->dtype() != wanted.dtype ||
+      tensor->shape() != wanted.extents) {
+    return InvalidArgument(bound.function->name(), " is to return ", wanted.dtype, wanted.extents,
+                           ", this rank's tile, and returned ",
+                           tensor == nullptr || tensor->IsNull()
+                               ? registers::Describe(result)
+                               : std::string(Name(tensor->dtype())) + tensor->shape().ToString());
+  }
+  if (tensor->device().type != DeviceType::kCpu) {
+    return InvalidArgument(bound.function->name(), " returned a tensor on ", tensor->device(),
+                           "; plans work in host memory, so far");
+  }
+  for (const registers::Value& argument : bound.arguments) {
+    const auto* given = argument.As<Tensor>();
+    if (given == nullptr || given->storage() != tensor->storage()) continue;
+    return InvalidArgument(bound.function->name(),
+                           " returned memory of its argument; let it write to an argument "
+                           "(plan::Write, plan::Update) instead");
+  }
+  Place(buffer, *tensor);
+  return OkStatus();
+}
+
+Status BoundPlan::RunCall(const plan::CallStep& step, BoundCall& bound, CallFunction call) {
+  for (size_t i = 0; i < step.argument_buffers.size(); ++i) {
+    const int buffer = step.argument_buffers[i];
+    if (buffer < 0) continue;
+    const auto number = static_cast<size_t>(buffer);
+    if (prepared_->steps.buffers[number].home != StepBuffer::Home::kReturned) continue;
+    bound.arguments[i] = registers::Value(tensors_[number]);
+  }
+  registers::Value result;
+  const Status status = call(*bound.function, bound.arguments, &result);
+  if (!status.ok()) return Annotate(status, bound.function->name());
+  if (step.result_buffer < 0) return OkStatus();
+  return TakeResult(bound, static_cast<size_t>(step.result_buffer), result);
+}
+
+Status BoundPlan::RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
+                          CallFunction call) {
+  const auto dtype_of = [&](int buffer) {
+    return prepared_->steps.buffers[static_cast<size_t>(buffer)].dtype;
+  };
+  if (const auto* what = std::get_if<plan::CallStep>(&step.what)) {
+    return RunCall(*what, calls_[next_call_++], call);
+  }
+  if (const auto* copy = std::get_if<plan::CopyStep>(&step.what)) {
+    RunCopy(*copy, memory_, SizeOf(dtype_of(copy->to_buffer)));
+    return OkStatus();
+  }
+  if (const auto* fill = std::get_if<plan::FillStep>(&step.what)) {
+    RunFill(*fill, memory_, dtype_of(fill->to.buffer));
+    return OkStatus();
+  }
+  const auto& collective = std::get<plan::CollectiveStep>(step.what);
+  // Calls have named themselves.
+  context.activity.Name(FactsOf(collective.kind).name.data(), WorkerActivity::Kind::kCollective);
+  const auto [first, last] = std::minmax_element(collective.team.begin(), collective.team.end());
+  context.activity.Among(*first, *last);
+  return RunCollective(collective, memory_, dtype_of(collective.send.buffer),
+                       *communicators_[next_communicator_++], context.deadline);
+}
+
+Status BoundPlan::Execute(const CollectiveContext& context, CallFunction call) {
+  if (!kept_->invalid_because.empty()) {
+    return FailedPrecondition("the plan cannot be executed any more: ", kept_->invalid_because,
+                              "; bind it again");
+  }
+  LOCKSTEP_RETURN_IF_ERROR(FollowInputs(context));
+  next_call_ = 0;
+  next_communicator_ = 0;
+  const std::vector<plan::ProgramStep>& steps = prepared_->steps.steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Status status = RunStep(context, steps[i], call);
+    if (status.ok()) [[likely]]
+      continue;
+    const std::string& where = prepared_->lowered.program->ops()[steps[i].op].where;
+    return Annotate(
+        status, where + ", step " + std::to_string(i) + " of the plan (" + NameOf(steps[i]) + ")");
+  }
+  for (const BoundRegister& output : returned_) {
+    LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, tensors_[output.buffer]));
+  }
+  return OkStatus();
+}
+
+}  // namespace lockstep::worker

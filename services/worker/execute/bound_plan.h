@@ -1,0 +1,110 @@
+// A plan that is bound on one rank: its steps, and all that they need.
+//
+// Bound once, executed often. Binding resolves functions, registers and communicators and takes the
+// memory; executing goes through the steps, and decides nothing.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/status.h"
+#include "runtime/module/function.h"
+#include "runtime/plan/program_steps.h"
+#include "runtime/plan/topology.h"
+#include "runtime/registers/value.h"
+#include "runtime/tensor/tensor.h"
+#include "schemas/plan.capnp.h"
+#include "services/worker/execute/collective_command.h"
+
+namespace lockstep::worker {
+
+// What a program is on this rank.
+struct PreparedProgram {
+  plan::LoweredProgram lowered;
+  plan::ProgramSteps steps;
+};
+
+// kInvalidArgument for what is no program, or names what this world does not have; the errors of
+// plan::LowerProgram().
+StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(wire::Program::Reader program,
+                                                                Rank rank, int world_size,
+                                                                const plan::Topology& topology);
+
+// Threads: the executing thread.
+class BoundPlan : public registers::Object {
+ public:
+  // All ranks bind in one command: those of a collective meet here for the first time. Writes the
+  // registers of outputs that lie in the plan's memory, filled with 0. kInvalidArgument: a register
+  // holds no function, or no tensor of its layout's tile; kUnimplemented: on a worker with a GPU.
+  static StatusOr<std::shared_ptr<BoundPlan>> Bind(const CollectiveContext& context,
+                                                   std::shared_ptr<const PreparedProgram> prepared,
+                                                   wire::Binding::Reader binding);
+
+  Kind kind() const override { return Kind::kPlan; }
+  std::string Describe() const override;
+  size_t HeldBytes() const override { return arena_.IsNull() ? 0 : arena_.size_bytes(); }
+
+  // Calls a function on behalf of the command that is executed.
+  using CallFunction = absl::FunctionRef<Status(module::Function& function,
+                                                absl::Span<const registers::Value> arguments,
+                                                registers::Value* result)>;
+
+  // Goes through the steps. An error names the step and the line that it comes from; the registers
+  // of outputs hold something in between then. kFailedPrecondition: the session or the world is not
+  // the one that it was bound in, or an input's register was freed.
+  Status Execute(const CollectiveContext& context, CallFunction call);
+
+ private:
+  // A register of an input or output, and the buffer that it stands for.
+  struct BoundRegister {
+    RegisterId id;
+    size_t buffer = 0;
+    std::string name;
+  };
+  struct BoundCall {
+    std::shared_ptr<module::Function> function;
+    std::vector<registers::Value> arguments;
+  };
+
+  explicit BoundPlan(std::shared_ptr<const PreparedProgram> prepared)
+      : prepared_(std::move(prepared)) {}
+
+  Status TakeMemory(const CollectiveContext& context);
+  Status BindRegisters(const CollectiveContext& context, wire::Binding::Reader binding);
+  Status BindCalls(const CollectiveContext& context, wire::Binding::Reader binding);
+  Status Connect(const CollectiveContext& context);
+
+  // The buffer is this tensor from now on.
+  void Place(size_t buffer, tensor::Tensor tensor);
+  // The tensor in the input's register, which is its tile.
+  StatusOr<tensor::Tensor> ReadInput(const CollectiveContext& context,
+                                     const BoundRegister& input) const;
+  // Inputs whose registers hold another tensor by now are read from there.
+  Status FollowInputs(const CollectiveContext& context);
+  Status RunCall(const plan::CallStep& step, BoundCall& bound, CallFunction call);
+  Status TakeResult(const BoundCall& bound, size_t buffer, const registers::Value& result);
+  Status RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
+                 CallFunction call);
+
+  const std::shared_ptr<const PreparedProgram> prepared_;
+  tensor::Tensor arena_;
+  // By buffer: its tensor, if this rank has it, and where that begins.
+  std::vector<tensor::Tensor> tensors_;
+  std::vector<std::byte*> memory_;
+  std::vector<BoundRegister> inputs_;    // that this rank holds
+  std::vector<BoundRegister> returned_;  // outputs that a function returns
+  std::vector<BoundCall> calls_;         // in the order of the steps
+  std::shared_ptr<KeptCommunicators> kept_ = std::make_shared<KeptCommunicators>();
+  // In the order of the steps; they live as long as `kept_` is valid.
+  std::vector<collective::Communicator*> communicators_;
+  // Of the execution that is under way.
+  size_t next_call_ = 0;
+  size_t next_communicator_ = 0;
+};
+
+}  // namespace lockstep::worker

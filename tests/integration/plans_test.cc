@@ -1,0 +1,195 @@
+// Programs that are bound once and executed often.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/plan/program.h"
+#include "tests/integration/session_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using plan::Layout;
+using plan::Mesh;
+using plan::Pass;
+using plan::Placement;
+using plan::Program;
+using plan::ProgramBuilder;
+using plan::Read;
+using plan::ValueId;
+using plan::Write;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class PlansTest : public SessionFixture {
+ protected:
+  void SetUp() override {
+    if (std::getenv("LOCKSTEP_DEVICE") != nullptr) {
+      GTEST_SKIP() << "plans are executed by workers without a GPU only, so far";
+    }
+    SessionFixture::SetUp();
+  }
+
+  static Layout LayoutOf(std::vector<Rank> ranks, Placement placement,
+                         DType dtype = DType::kInt32) {
+    return Unwrap(Layout::Make({5, 6}, dtype, Unwrap(Mesh::Line(std::move(ranks))), {placement}));
+  }
+  static HostTensor Numbers(int32_t first) {
+    std::vector<int32_t> numbers;
+    for (int32_t i = 0; i < 30; ++i) numbers.push_back(first + i);
+    return HostTensor::Of<int32_t>({5, 6}, numbers);
+  }
+
+  const Layout rows_ = LayoutOf({0, 1, 2, 3}, Placement::Shard(0));
+  const Layout columns_ = LayoutOf({2, 0}, Placement::Shard(1));
+  const Layout float_columns_ = LayoutOf({2, 0}, Placement::Shard(1), DType::kFloat32);
+
+  // Rows on four ranks become columns on two, are written to memory of the plan, and cast.
+  Program Columns() const {
+    ProgramBuilder program;
+    const ValueId x = program.Input("x", rows_);
+    const ValueId columns = program.Reshard(x, columns_);
+    const ValueId copy = program.Make(columns_);
+    program.Call("lockstep.copy", {Read(columns), Write(copy)});
+    program.Output("columns", copy);
+    program.Output("floats", program.Call("lockstep.cast", {Read(copy), Pass(DType::kFloat32)},
+                                          float_columns_));
+    program.Output("back", program.Reshard(copy, rows_));
+    return Unwrap(program.Build());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, PlansTest, ::testing::ValuesIn(AllKinds()), NameOf);
+
+TEST_P(PlansTest, AProgramIsExecutedAsOftenAsOneLikes) {
+  const DRef x = Unwrap(session_->Place(Numbers(0), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  const DRef columns = Unwrap(plan.Output("columns"));
+  for (int32_t round = 0; round < 3; ++round) {
+    // The plan reads what is in the register when it is executed.
+    const DRef next = Unwrap(session_->Place(Numbers(100 * round), rows_));
+    Unwrap(session_->Call(Function("lockstep.copy"), next, x));
+    EXPECT_OK(plan.Execute());
+    EXPECT_EQ(Unwrap(session_->Collect(columns)), Numbers(100 * round));
+    EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(100 * round));
+    const HostTensor floats = Unwrap(session_->Collect(Unwrap(plan.Output("floats"))));
+    EXPECT_EQ(Unwrap(floats.Elements<float>())[29], static_cast<float>(100 * round + 29));
+  }
+  EXPECT_EQ(session_->DebugGet(columns, 1).status().code(), StatusCode::kNotFound)
+      << "rank 1 is not of that mesh";
+}
+
+TEST_P(PlansTest, AnotherTensorInTheInputsRegisterIsRead) {
+  const DRef x = Unwrap(session_->Place(Numbers(0), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  EXPECT_OK(plan.Execute());
+  EXPECT_OK(session_->DebugSet(
+      x, 3, HostTensor::Of<int32_t>({1, 6}, std::vector<int32_t>{7, 7, 7, 7, 7, 7})));
+  EXPECT_OK(plan.Execute());
+  const HostTensor back = Unwrap(session_->Collect(Unwrap(plan.Output("back"))));
+  EXPECT_EQ(Unwrap(back.Elements<int32_t>())[29], 7);
+  // One of another shape is told, with the input and the rank.
+  EXPECT_OK(session_->DebugSet(x, 3, HostTensor::Of<int32_t>({1}, std::vector<int32_t>{7})));
+  EXPECT_OK(plan.Execute());
+  EXPECT_THAT(Message(session_->SyncAll()),
+              AllOf(HasSubstr("rank 3"), HasSubstr("input \"x\" is int32[1, 6], and register")));
+}
+
+TEST_P(PlansTest, AResetEndsAPlanAndBindingAgainBringsItBack) {
+  const DRef x = Unwrap(session_->Place(Numbers(5), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  EXPECT_OK(plan.Execute());
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(session_->Reset());
+  const Status status = plan.Execute();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("reset since the plan was bound; bind it again"));
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(5))
+      << "its outputs are registers like any other";
+  plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  EXPECT_OK(plan.Execute());
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(5));
+}
+
+TEST_P(PlansTest, AFailureInsideNamesTheLineAndTheRank) {
+  ProgramBuilder program;
+  const ValueId x = program.Input("x", rows_);
+  program.Call("lockstep.copy", {Read(x), Write(program.Make(rows_))});
+  const ValueId whole = program.Reshard(x, LayoutOf({0, 1, 2, 3}, Placement::Replicate()));
+  const ValueId bad = program.Make(columns_);
+  program.Call("lockstep.copy", {Read(program.Reshard(whole, columns_)), Write(bad)});
+  program.Output("y", program.Call("lockstep.reshape", {Read(bad), Pass(Shape({5, 3}))}, columns_));
+  const DRef input = Unwrap(session_->Place(Numbers(0), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Unwrap(program.Build()), {.inputs = {{"x", input}}}));
+  EXPECT_OK(plan.Execute());
+  const Status status = session_->SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("plans_test.cc:"), HasSubstr("of the plan (call)"),
+                    HasSubstr("lockstep.reshape"), HasSubstr("returned memory of its argument")));
+  EXPECT_OK(session_->Reset());
+  EXPECT_EQ(Unwrap(session_->Collect(input)), Numbers(0));
+}
+
+TEST_P(PlansTest, AFailureElsewhereEndsAnExecutionThatWaits) {
+  const DRef x = Unwrap(session_->Place(Numbers(0), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  (void)Unwrap(session_->Call(Function("lockstep.fail"), "the first cause", 3));
+  (void)plan.Execute();
+  EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("the first cause"));
+  EXPECT_OK(session_->Reset());
+  plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  EXPECT_OK(plan.Execute());
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(0));
+}
+
+TEST_P(PlansTest, WhatDoesNotFitIsRefusedHere) {
+  const auto message = [](const auto& result) {
+    EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument) << result.status();
+    return Message(result.status());
+  };
+  const DRef x = Unwrap(session_->Place(Numbers(0), columns_));
+  EXPECT_THAT(message(session_->Bind(Columns(), {})), HasSubstr("input \"x\" is not given"));
+  EXPECT_THAT(message(session_->Bind(Columns(), {.inputs = {{"x", x}}})),
+              HasSubstr("in the program, and its register holds int32[5, 6]"));
+  EXPECT_THAT(message(session_->Bind(Columns(), {.inputs = {{"x", x}, {"y", x}}})),
+              HasSubstr("the program has no input \"y\""));
+  ProgramBuilder far;
+  far.Output("y", far.Reshard(far.Input("x", LayoutOf({9}, Placement::Replicate())), columns_));
+  EXPECT_THAT(message(session_->Bind(Unwrap(far.Build()), {.inputs = {{"x", x}}})),
+              HasSubstr("a mesh of the program: there is no rank 9"));
+  BoundPlan nothing;
+  EXPECT_EQ(nothing.Execute().code(), StatusCode::kFailedPrecondition);
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(PlansTest, TwoSessionsExecuteTheirPlansAtOnce) {
+  Session other = Open(SharedCluster(GetParam()));
+  const DRef mine = Unwrap(session_->Place(Numbers(1), rows_));
+  const DRef theirs = Unwrap(other.Place(Numbers(2), rows_));
+  BoundPlan first = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", mine}}}));
+  BoundPlan second = Unwrap(other.Bind(Columns(), {.inputs = {{"x", theirs}}}));
+  std::thread thread([&] {
+    for (int i = 0; i < 50; ++i) EXPECT_OK(second.Execute());
+  });
+  for (int i = 0; i < 50; ++i) EXPECT_OK(first.Execute());
+  thread.join();
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(first.Output("back")))), Numbers(1));
+  EXPECT_EQ(Unwrap(other.Collect(Unwrap(second.Output("back")))), Numbers(2));
+  EXPECT_OK(other.Close());
+  EXPECT_EQ(second.Execute().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_P(PlansTest, WhatIsFreedMeanwhileFailsTheExecution) {
+  DRef x = Unwrap(session_->Place(Numbers(0), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  x = DRef();
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_OK(plan.Execute());
+  EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("input \"x\""));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -106,11 +106,16 @@ class ProgramLowering {
     }
   }
 
-  StatusOr<std::shared_ptr<const Reshard>> Between(ValueId source, ValueId result) const {
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        Reshard reshard, LowerReshard(program_.value(source).layout, program_.value(result).layout,
-                                      topology_, costs_));
-    return std::make_shared<const Reshard>(std::move(reshard));
+  // Programs repeat themselves, layer by layer: a pair of layouts is lowered once.
+  StatusOr<std::shared_ptr<const Reshard>> Between(ValueId source, ValueId result) {
+    const Layout& from = program_.value(source).layout;
+    const Layout& to = program_.value(result).layout;
+    for (const Known& known : known_) {
+      if (*known.from == from && *known.to == to) return known.reshard;
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(Reshard reshard, LowerReshard(from, to, topology_, costs_));
+    known_.push_back({&from, &to, std::make_shared<const Reshard>(std::move(reshard))});
+    return known_.back().reshard;
   }
 
   Status Lower(size_t i, const ReshardOp& reshard) {
@@ -155,6 +160,12 @@ class ProgramLowering {
   LoweredProgram lowered_;
   std::vector<Uses> uses_;
   std::vector<bool> is_dropped_;  // by operation
+  struct Known {
+    const Layout* from;
+    const Layout* to;
+    std::shared_ptr<const Reshard> reshard;
+  };
+  std::vector<Known> known_;
 };
 
 }  // namespace

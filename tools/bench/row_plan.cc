@@ -1,9 +1,12 @@
 // Tensors that move from one layout to another: what it takes to find out how, and to do it.
 #include <chrono>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/reshard.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/program_lowering.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/report.h"
@@ -20,7 +23,10 @@ using plan::Placement;
 
 constexpr double kLoweringGoalMicros = 100;
 constexpr double kReshardGoal = 2;
-constexpr int kReshards = 20;
+constexpr double kNopGoal = 3;
+constexpr double kStepGoalMicros = 0.05;
+constexpr double kSmallCollectivesGoal = 1.2;
+constexpr int kSteps = 20;
 constexpr int64_t kRows = 4096;
 constexpr int64_t kColumns = 1024;  // of float32: 16 MiB
 
@@ -33,28 +39,33 @@ StatusOr<Layout> On(std::vector<Rank> ranks, Placement placement) {
   return Layout::Make({kRows, kColumns}, DType::kFloat32, std::move(mesh), {placement});
 }
 
-// Twenty reshards in a row: from rows to columns and back, by way of replicas and of partial sums.
+// Ten layers, each of which brings rows together, and back by way of partial sums.
 Status MeasureLowering(const Settings& settings, Report& report) {
   Line& line = report.Add({.row = "plan",
-                           .what = "lowering 20 reshards, 4 ranks",
+                           .what = "lowering 20 reshards of 10 layers, 4 ranks",
                            .unit = "us",
                            .better = Better::kLess,
                            .goal = Goal::ValueAtMost(kLoweringGoalMicros)});
-  std::vector<Layout> layouts;
-  for (const Placement& placement : {Placement::Shard(0), Placement::Shard(1),
-                                     Placement::Replicate(), Placement::Partial(Reduction::kSum)}) {
-    LOCKSTEP_ASSIGN_OR_RETURN(Layout layout, On({0, 1, 2, 3}, placement));
-    layouts.push_back(std::move(layout));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout rows, On({0, 1, 2, 3}, Placement::Shard(0)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout whole, On({0, 1, 2, 3}, Placement::Replicate()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout partial,
+                            On({0, 1, 2, 3}, Placement::Partial(Reduction::kSum)));
+  plan::ProgramBuilder builder;
+  plan::ValueId x = builder.Input("x", rows);
+  for (int layer = 0; layer < kSteps / 2; ++layer) {
+    const plan::ValueId sums =
+        builder.Call("layer", {plan::Read(builder.Reshard(x, whole))}, partial);
+    x = builder.Reshard(sums, rows);
   }
+  builder.Output("x", x);
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program built, builder.Build());
+  const auto program = std::make_shared<const plan::Program>(std::move(built));
   for (int round = 0; round < settings.rounds; ++round) {
     std::vector<double> micros;
     for (int i = 0; i < 200; ++i) {
       const auto start = Clock::now();
-      for (size_t step = 0; step < kReshards; ++step) {
-        const StatusOr<plan::Reshard> reshard = plan::LowerReshard(
-            layouts[step % 4], layouts[(step + 1) % 4], plan::Topology(), plan::CostModel());
-        LOCKSTEP_RETURN_IF_ERROR(reshard.status());
-      }
+      LOCKSTEP_RETURN_IF_ERROR(
+          plan::LowerProgram(program, plan::Topology(), plan::CostModel()).status());
       micros.push_back(MicrosSince(start));
     }
     line.ours.push_back(Median(std::move(micros)));
@@ -109,6 +120,116 @@ Status MeasureBetweenMeshes(const Settings& settings, Session& session, Report& 
   return OkStatus();
 }
 
+// The median time of one of many executions that follow each other without a wait.
+template <typename Execute>
+StatusOr<double> TimeInARow(Session& session, int times, Execute execute) {
+  std::vector<double> micros;
+  for (int i = 0; i < 15; ++i) {
+    LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+    const auto start = Clock::now();
+    for (int n = 0; n < times; ++n) LOCKSTEP_RETURN_IF_ERROR(execute());
+    LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
+    micros.push_back(MicrosSince(start) / times);
+  }
+  return Median(std::move(micros));
+}
+
+StatusOr<Layout> OneElement(Placement placement) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Line({0, 1, 2, 3}));
+  return Layout::Make({1}, DType::kInt64, std::move(mesh), {placement});
+}
+
+// A program of `steps` calls that do nothing.
+StatusOr<BoundPlan> BindNops(Session& session, const DRef& x, const Layout& layout, int steps) {
+  plan::ProgramBuilder program;
+  const plan::ValueId input = program.Input("x", layout);
+  for (int i = 0; i < steps; ++i) program.Call("lockstep.nop", {plan::Read(input)});
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Program built, program.Build());
+  return session.Bind(built, {.inputs = {{"x", x}}});
+}
+
+Status MeasureNops(const Settings& settings, Session& session, Report& report) {
+  Line& line = report.Add({.row = "plan",
+                           .what = "20 no-op calls, executed as a plan",
+                           .unit = "us",
+                           .better = Better::kLess,
+                           .goal = Goal::RatioAtLeast(kNopGoal)});
+  Line& step = report.Add({.row = "plan",
+                           .what = "one no-op call inside a plan",
+                           .unit = "us",
+                           .better = Better::kLess,
+                           .goal = Goal::ValueAtMost(kStepGoalMicros)});
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout layout, OneElement(Placement::Replicate()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef x, session.Empty({1}, DType::kInt64));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef nop, session.GetFunction("lockstep.nop"));
+  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan, BindNops(session, x, layout, kSteps));
+  // On one rank, so that a step takes what it takes of one worker's processor.
+  constexpr int kMany = 4000;
+  LOCKSTEP_ASSIGN_OR_RETURN(Mesh one_rank, Mesh::Line({0}));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const Layout on_one,
+      Layout::Make({1}, DType::kInt64, std::move(one_rank), {Placement::Replicate()}));
+  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan many, BindNops(session, x, on_one, kMany));
+  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan few, BindNops(session, x, on_one, 1));
+  for (int round = 0; round < settings.rounds; ++round) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
+    LOCKSTEP_ASSIGN_OR_RETURN(const double ours,
+                              TimeInARow(session, 200, [&] { return plan.Execute(); }));
+    line.ours.push_back(ours);
+    LOCKSTEP_ASSIGN_OR_RETURN(const double rival, TimeInARow(session, 200, [&]() -> Status {
+                                for (int i = 0; i < kSteps; ++i) {
+                                  LOCKSTEP_RETURN_IF_ERROR(session.Call(nop, x).status());
+                                }
+                                return OkStatus();
+                              }));
+    line.Rival("call by call").values.push_back(rival);
+    LOCKSTEP_ASSIGN_OR_RETURN(const double long_one,
+                              TimeInARow(session, 10, [&] { return many.Execute(); }));
+    LOCKSTEP_ASSIGN_OR_RETURN(const double short_one,
+                              TimeInARow(session, 10, [&] { return few.Execute(); }));
+    step.ours.push_back((long_one - short_one) / (kMany - 1));
+  }
+  return OkStatus();
+}
+
+Status MeasureSmallCollectives(const Settings& settings, Session& session, Report& report) {
+  Line& line = report.Add({.row = "plan",
+                           .what = "20 allreduces of 8 bytes, executed as a plan",
+                           .unit = "us",
+                           .better = Better::kLess,
+                           .goal = Goal::RatioAtLeast(kSmallCollectivesGoal)});
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout partial, OneElement(Placement::Partial(Reduction::kSum)));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout whole, OneElement(Placement::Replicate()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef full, session.GetFunction("lockstep.full"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef x, session.Call(full, Shape({1}), 1, DType::kInt64));
+  plan::ProgramBuilder program;
+  const plan::ValueId input = program.Input("x", partial);
+  std::vector<DRef> results;
+  for (int i = 0; i < kSteps; ++i) {
+    program.Output("y" + std::to_string(i), program.Reshard(input, whole));
+    LOCKSTEP_ASSIGN_OR_RETURN(DRef result, session.Empty({1}, DType::kInt64));
+    results.push_back(std::move(result));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Program built, program.Build());
+  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan, session.Bind(built, {.inputs = {{"x", x}}}));
+  for (int round = 0; round < settings.rounds; ++round) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
+    LOCKSTEP_ASSIGN_OR_RETURN(const double ours,
+                              TimeInARow(session, 20, [&] { return plan.Execute(); }));
+    line.ours.push_back(ours);
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const double rival, TimeInARow(session, 20, [&]() -> Status {
+          for (const DRef& result : results) {
+            LOCKSTEP_RETURN_IF_ERROR(
+                session.AllReduce(x, Reduction::kSum, {.destination = result}).status());
+          }
+          return OkStatus();
+        }));
+    line.Rival("call by call").values.push_back(rival);
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status MeasurePlan(const Settings& settings, Report& report) {
@@ -116,6 +237,8 @@ Status MeasurePlan(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(4));
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
   LOCKSTEP_RETURN_IF_ERROR(MeasureBetweenMeshes(settings, session, report));
+  LOCKSTEP_RETURN_IF_ERROR(MeasureNops(settings, session, report));
+  LOCKSTEP_RETURN_IF_ERROR(MeasureSmallCollectives(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(session.Close());
   return cluster->Stop();
 }

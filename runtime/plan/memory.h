@@ -24,9 +24,10 @@ struct MemoryPlan {
 };
 
 // Buffers that are live at the same time do not overlap; offsets are multiples of `alignment`.
-// The largest buffers are placed first, each at the lowest place that is free while it lives:
+// Each buffer goes to the lowest place that is free while it lives: the largest first, which is
 // greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
-// 2020). Deterministic. Takes time by the square of the number of buffers.
+// 2020), and unless that meets LivenessBound(), in a few other orders, of which the best is taken.
+// Deterministic. Takes time by the square of the number of buffers.
 MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment);
 
 // What no plan can do with less: the most that is live at once, sizes rounded up to `alignment`.

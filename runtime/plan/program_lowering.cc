@@ -175,4 +175,17 @@ StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
   return ProgramLowering(std::move(program), topology, costs).Run();
 }
 
+LoweredProgram ProgramOf(Reshard reshard) {
+  ProgramBuilder builder;
+  const ValueId input = builder.Input("input", reshard.from);
+  const ValueId output = builder.Reshard(input, reshard.to);
+  builder.Output("output", output);
+  LoweredProgram lowered;
+  lowered.program = std::make_shared<const Program>(*builder.Build());
+  lowered.cost_us = reshard.cost_us;
+  lowered.ops.push_back({0, std::make_shared<const Reshard>(std::move(reshard)), input});
+  lowered.lies_in = {input, output};
+  return lowered;
+}
+
 }  // namespace lockstep::plan

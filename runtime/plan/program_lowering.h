@@ -40,4 +40,7 @@ struct LoweredProgram {
 StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
                                       const Topology& topology, const CostModel& costs);
 
+// A program of one reshard, which is lowered already: value 0 is its input, 1 its output.
+LoweredProgram ProgramOf(Reshard reshard);
+
 }  // namespace lockstep::plan

@@ -73,20 +73,11 @@ T CombineElements(Reduction op, const std::vector<const std::byte*>& sources, in
 
 class Simulation {
  public:
-  Simulation(std::map<Rank, SimulatedRank>& ranks, DType dtype)
-      : ranks_(ranks), dtype_(dtype), element_bytes_(static_cast<int64_t>(SizeOf(dtype))) {}
+  Simulation(std::map<Rank, SimulatedRank>& ranks, const SimulatedCall& call)
+      : ranks_(ranks), call_(call) {}
 
   Status Run() {
-    for (auto& [rank, state] : ranks_) {
-      const RankSteps& program = state.program;
-      state.buffers.resize(kScratch + 1);
-      for (size_t i = 0; i <= kScratch; ++i) {
-        const int64_t elements =
-            i == kScratch ? program.scratch_elements : program.buffer_elements[i];
-        state.buffers[i].resize(static_cast<size_t>(elements * element_bytes_));
-      }
-      next_[rank] = 0;
-    }
+    for (const auto& [rank, state] : ranks_) next_[rank] = 0;
     for (bool moved = true; moved;) {
       moved = false;
       for (auto& [rank, state] : ranks_) {
@@ -103,25 +94,26 @@ class Simulation {
   }
 
  private:
-  static constexpr size_t kScratch = 2;  // what is neither input nor output lies there
-
   Status WrongAt(Rank rank, const std::string& what) const {
     return InvalidArgument("rank ", rank, ", step ", next_.at(rank), ": ", what);
   }
 
   const std::vector<Rank>& TeamAt(Rank rank) const {
-    return std::get<CollectiveStep>(ranks_.at(rank).program.steps[next_.at(rank)]).team;
+    return std::get<CollectiveStep>(ranks_.at(rank).program.steps[next_.at(rank)].what).team;
   }
 
   // The rank's steps up to a collective whose team has not come yet; false if there are none.
   StatusOr<bool> Advance(Rank rank, SimulatedRank& state) {
     bool advanced = false;
     while (next_[rank] < state.program.steps.size()) {
-      const Step& step = state.program.steps[next_[rank]];
+      const auto& step = state.program.steps[next_[rank]].what;
       if (const auto* copy = std::get_if<CopyStep>(&step)) {
-        LOCKSTEP_RETURN_IF_ERROR(Copy(rank, state, *copy));
+        LOCKSTEP_RETURN_IF_ERROR(Copy(rank, *copy));
       } else if (const auto* fill = std::get_if<FillStep>(&step)) {
-        LOCKSTEP_RETURN_IF_ERROR(Fill(rank, state, *fill));
+        LOCKSTEP_RETURN_IF_ERROR(Fill(rank, *fill));
+      } else if (const auto* one = std::get_if<CallStep>(&step)) {
+        if (call_ == nullptr) return WrongAt(rank, "what its function does is not known");
+        LOCKSTEP_RETURN_IF_ERROR(call_(rank, *one, state));
       } else {
         const auto& collective = std::get<CollectiveStep>(step);
         LOCKSTEP_ASSIGN_OR_RETURN(const bool all, HasWholeTeam(rank, collective));
@@ -137,40 +129,54 @@ class Simulation {
     return advanced;
   }
 
+  DType DTypeOf(Rank rank, int buffer) const {
+    const std::vector<StepBuffer>& buffers = ranks_.at(rank).program.buffers;
+    const auto number = static_cast<size_t>(buffer);
+    return number < buffers.size() ? buffers[number].dtype : DType::kUInt8;
+  }
+
   StatusOr<std::byte*> At(Rank rank, const Span& span) {
     SimulatedRank& state = ranks_.at(rank);
-    const auto& sizes = state.program.buffer_elements;
-    if (span.buffer < 0 || span.buffer >= static_cast<int>(sizes.size()) || span.offset < 0 ||
-        span.count < 0 || span.offset > sizes[static_cast<size_t>(span.buffer)] - span.count) {
+    const std::vector<StepBuffer>& buffers = state.program.buffers;
+    const auto number = static_cast<size_t>(span.buffer);
+    const bool exists = span.buffer >= 0 && number < buffers.size();
+    const bool is_nowhere = exists && buffers[number].home == StepBuffer::Home::kNowhere;
+    const int64_t elements = exists && !is_nowhere ? buffers[number].extents.NumElements() : 0;
+    if (!exists || span.offset < 0 || span.count < 0 || span.offset > elements - span.count) {
       return WrongAt(rank, "elements [" + std::to_string(span.offset) + ", " +
                                std::to_string(span.offset + span.count) +
                                ") do not lie in buffer " + std::to_string(span.buffer));
     }
-    const auto buffer = static_cast<size_t>(span.buffer);
-    if (buffer < kScratch) return state.buffers[buffer].data() + span.offset * element_bytes_;
-    return state.buffers[kScratch].data() +
-           (state.program.scratch_offsets[buffer] + span.offset) * element_bytes_;
+    if (is_nowhere) return nullptr;
+    return state.At(span.buffer) +
+           span.offset * static_cast<int64_t>(SizeOf(buffers[number].dtype));
   }
 
-  Status Copy(Rank rank, SimulatedRank&, const CopyStep& copy) {
+  Status Copy(Rank rank, const CopyStep& copy) {
     Status status;
+    LOCKSTEP_RETURN_IF_ERROR(At(rank, {copy.from_buffer, 0, 0}).status());
+    LOCKSTEP_RETURN_IF_ERROR(At(rank, {copy.to_buffer, 0, 0}).status());
+    const auto element_bytes = SizeOf(DTypeOf(rank, copy.to_buffer));
+    if (SizeOf(DTypeOf(rank, copy.from_buffer)) != element_bytes) {
+      return WrongAt(rank, "it copies between buffers of elements of different size");
+    }
     ForEachRun(copy, [&](int64_t from, int64_t to, int64_t count) {
       const StatusOr<std::byte*> source = At(rank, {copy.from_buffer, from, count});
       const StatusOr<std::byte*> target = At(rank, {copy.to_buffer, to, count});
       if (!source.ok()) status = source.status();
       if (!target.ok()) status = target.status();
       if (!status.ok()) return;
-      std::memmove(*target, *source, static_cast<size_t>(count * element_bytes_));
+      std::memmove(*target, *source, static_cast<size_t>(count) * element_bytes);
     });
     return status;
   }
 
-  Status Fill(Rank rank, SimulatedRank&, const FillStep& fill) {
+  Status Fill(Rank rank, const FillStep& fill) {
     LOCKSTEP_ASSIGN_OR_RETURN(std::byte * to, At(rank, fill.to));
-    VisitDType(dtype_, [&]<typename T>(std::type_identity<T>) {
+    VisitDType(DTypeOf(rank, fill.to.buffer), [&]<typename T>(std::type_identity<T>) {
       const T value = tensor::ConvertElement<T>(fill.op == Reduction::kProd ? 1.0f : 0.0f);
       for (int64_t i = 0; i < fill.to.count; ++i) {
-        std::memcpy(to + i * element_bytes_, &value, sizeof(T));
+        std::memcpy(to + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
       }
     });
     return OkStatus();
@@ -183,10 +189,10 @@ class Simulation {
     for (Rank member : mine.team) {
       const auto at = ranks_.find(member);
       if (at == ranks_.end()) return false;
-      const std::vector<Step>& steps = at->second.program.steps;
+      const std::vector<ProgramStep>& steps = at->second.program.steps;
       const size_t next = next_.at(member);
       if (next == steps.size()) return false;
-      const auto* theirs = std::get_if<CollectiveStep>(&steps[next]);
+      const auto* theirs = std::get_if<CollectiveStep>(&steps[next].what);
       if (theirs == nullptr || theirs->team != mine.team) return false;
       if (theirs->kind == mine.kind && theirs->op == mine.op) continue;
       return FailedPrecondition("ranks ", rank, " and ", member,
@@ -200,13 +206,16 @@ class Simulation {
     std::vector<const std::byte*> sent;
     std::vector<std::byte*> received;
     for (Rank member : any.team) {
-      steps.push_back(&std::get<CollectiveStep>(ranks_.at(member).program.steps[next_[member]]));
+      steps.push_back(
+          &std::get<CollectiveStep>(ranks_.at(member).program.steps[next_[member]].what));
       LOCKSTEP_ASSIGN_OR_RETURN(const std::byte* send, At(member, steps.back()->send));
       LOCKSTEP_ASSIGN_OR_RETURN(std::byte * recv, At(member, steps.back()->recv));
       sent.push_back(send);
       received.push_back(recv);
     }
     LOCKSTEP_RETURN_IF_ERROR(CheckCounts(any.team, steps));
+    dtype_ = DTypeOf(any.team.front(), steps.front()->send.buffer);
+    element_bytes_ = static_cast<int64_t>(SizeOf(dtype_));
     switch (any.kind) {
       case OperationKind::kAllGather:
         for (size_t to = 0; to < steps.size(); ++to) {
@@ -295,15 +304,35 @@ class Simulation {
   }
 
   std::map<Rank, SimulatedRank>& ranks_;
-  const DType dtype_;
-  const int64_t element_bytes_;
+  const SimulatedCall& call_;
+  // Of the collective that is executed.
+  DType dtype_ = DType::kUInt8;
+  int64_t element_bytes_ = 1;
   std::map<Rank, size_t> next_;  // step
 };
 
 }  // namespace
 
-Status Simulate(std::map<Rank, SimulatedRank>& ranks, DType dtype) {
-  return Simulation(ranks, dtype).Run();
+void SimulatedRank::Allocate() {
+  own.resize(program.buffers.size());
+  for (size_t i = 0; i < own.size(); ++i) {
+    const StepBuffer& buffer = program.buffers[i];
+    const bool is_own =
+        buffer.home == StepBuffer::Home::kInput || buffer.home == StepBuffer::Home::kReturned;
+    own[i].assign(is_own ? static_cast<size_t>(buffer.size_bytes()) : 0, std::byte{0});
+  }
+  arena.assign(static_cast<size_t>(program.arena_bytes), std::byte{0});
+}
+
+std::byte* SimulatedRank::At(int buffer) {
+  const auto number = static_cast<size_t>(buffer);
+  const StepBuffer& one = program.buffers[number];
+  if (one.home == StepBuffer::Home::kArena) return arena.data() + one.arena_offset;
+  return own[number].data();
+}
+
+Status Simulate(std::map<Rank, SimulatedRank>& ranks, const SimulatedCall& call) {
+  return Simulation(ranks, call).Run();
 }
 
 }  // namespace lockstep::plan

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "runtime/plan/expand.h"
+#include "runtime/plan/program_steps.h"
 #include "runtime/plan/simulator.h"
 #include "runtime/tensor/element.h"
 
@@ -66,24 +66,30 @@ void ExpectSameTensor(const Reshard& reshard, const std::vector<Elements>& layer
   const Layout& to = reshard.to;
   const DType dtype = from.dtype();
   std::map<Rank, SimulatedRank> ranks;
+  const LoweredProgram lowered = ProgramOf(reshard);
   for (Rank rank = 0; rank < world; ++rank) {
     SimulatedRank& state = ranks[rank];
-    state.program = Expand(reshard, rank);
-    state.buffers.resize(1);
+    state.program = ExpandProgram(lowered, rank);
+    state.Allocate();
     const auto index = from.mesh().IndexOf(rank);
     if (!index.has_value()) continue;
     const Elements& layer = layers[static_cast<size_t>(from.LayerAt(*index))];
-    state.buffers[0] = ToBuffer(ElementsOf(from.TileAt(*index), from.shape(), layer), dtype);
+    state.own[0] = ToBuffer(ElementsOf(from.TileAt(*index), from.shape(), layer), dtype);
   }
-  ASSERT_EQ(Simulate(ranks, dtype), OkStatus());
+  ASSERT_EQ(Simulate(ranks), OkStatus());
+  const auto result = [&](Rank rank) {
+    const StepBuffer& buffer = ranks[rank].program.buffers[1];
+    const std::byte* const begin = ranks[rank].At(1);
+    return FromBuffer(SimulatedBuffer(begin, begin + buffer.size_bytes()), dtype);
+  };
   std::map<std::pair<int, int>, Elements> tiles;  // by layer and number
   for (int index = 0; index < to.mesh().size(); ++index) {
     const Rank rank = to.mesh().RankAt(index);
-    Elements tile = FromBuffer(ranks[rank].buffers[1], dtype);
+    Elements tile = result(rank);
     const auto [at, is_new] =
         tiles.try_emplace({to.LayerAt(index), to.TileNumberAt(index)}, std::move(tile));
     if (is_new) continue;
-    ASSERT_EQ(at->second, FromBuffer(ranks[rank].buffers[1], dtype)) << "rank " << rank;
+    ASSERT_EQ(at->second, result(rank)) << "rank " << rank;
   }
   // Through the dtype, so that both are what it can hold.
   const Elements expected = FromBuffer(ToBuffer(Combine(from.reduction(), layers), dtype), dtype);

@@ -26,8 +26,16 @@ CollectiveStep AllReduceOf(std::vector<Rank> team, int64_t count) {
 
 std::string RunAll(const std::map<Rank, std::vector<Step>>& steps) {
   std::map<Rank, SimulatedRank> ranks;
-  for (const auto& [rank, list] : steps) ranks[rank].program = {{4, 4}, list, {0, 0}, 0};
-  return Message(Simulate(ranks, DType::kFloat32));
+  for (const auto& [rank, list] : steps) {
+    ProgramSteps& program = ranks[rank].program;
+    const auto home = StepBuffer::Home::kInput;
+    program.buffers.assign(2, StepBuffer{home, DType::kFloat32, {4}, 0});
+    for (const Step& step : list) {
+      std::visit([&](const auto& what) { program.steps.push_back({what, 0}); }, step);
+    }
+    ranks[rank].Allocate();
+  }
+  return Message(Simulate(ranks));
 }
 
 TEST(SimulatorTest, RanksThatWaitInACircleAreTold) {

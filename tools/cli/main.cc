@@ -46,6 +46,7 @@ int Main(int argc, char** argv) {
   AddCall(lockstep);
   AddRun(lockstep);
   AddTrace(lockstep);
+  AddPlan(lockstep);
   AddConfig(lockstep);
   AddKeys(lockstep);
   AddDoctor(lockstep);

@@ -102,7 +102,16 @@ LAYERS = {
     # What the tools print with.
     "tools/text": {"runtime/base"},
     "tools/cli": CLIENT_SIDE
-    | {"runtime/tensor", "runtime/client", "services/config", "services/local", "tools/text"},
+    | {
+        "tools/cli/plan",
+        "runtime/tensor",
+        "runtime/client",
+        "services/config",
+        "services/local",
+        "tools/text",
+    },
+    # Explains what is pure, without a cluster.
+    "tools/cli/plan": CLIENT_SIDE | {"runtime/plan", "services/config", "tools/cli", "tools/text"},
     "examples": {"runtime/base", "runtime/client", "runtime/module/kit", "services/local"},
     "tests": None,  # tests any layer
 }

@@ -69,6 +69,7 @@ class HelpExamplesTest : public CliTest {
     fs::create_directories(work_ + "/build/modules");
     fs::create_directories(work_ + "/examples");
     fs::create_directory_symlink(root_ + "/examples/programs", work_ + "/examples/programs");
+    fs::create_directory_symlink(root_ + "/examples/plans", work_ + "/examples/plans");
     fs::copy(root_ + "/examples/programs/hello.yaml", work_ + "/program.yaml");
     fs::copy(fs::canonical(root_ + "/tests/unit/runtime/module/testdata/test_module.so"),
              work_ + "/build/modules/libmath.so");

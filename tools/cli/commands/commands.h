@@ -13,6 +13,7 @@ void AddWorkers(Command lockstep);
 void AddWhy(Command lockstep);
 void AddSessions(Command lockstep);
 void AddRegisters(Command lockstep);
+void AddPlan(Command lockstep);
 void AddTop(Command lockstep);
 void AddLogs(Command lockstep);
 void AddCall(Command lockstep);

@@ -1,0 +1,112 @@
+// The `plan:` section of a program file: what is read, what is refused, and how it is explained.
+#include "tools/cli/plan/plan_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tools/cli/plan/explain.h"
+#include "tools/text/terminal.h"
+
+namespace lockstep::cli::plan_file {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kPlan[] = R"(plan:
+  nodes: [0, 0, 1, 1]
+  meshes:
+    all: {ranks: 0-3}
+    grid: {axes: {x: 2, y: 2}, ranks: [3, 1, 2, 0]}
+  layouts:
+    rows: {shape: [64, 64], dtype: f32, mesh: all, placements: [shard(0)]}
+    whole: {shape: [64, 64], mesh: all, placements: [R]}
+    tiles: {shape: [64, 64], dtype: f32, mesh: grid, placements: [shard(0), shard(1)]}
+  inputs: {x: rows}
+  steps:
+    - {reshard: x, to: whole, as: all_of_it}
+    - {make: whole, as: scratch}
+    - {call: scale, args: [$all_of_it, write $scratch, 0.5, [2, 3], i8, text:word]}
+    - {call: f, args: [update $scratch], result: whole, as: y}
+    - {reshard: y, to: tiles, as: z}
+  outputs: [z]
+)";
+
+StatusOr<PlanFile> ReadText(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/layers.yaml";
+  std::ofstream(path) << text;
+  return ReadPlanFile(path);
+}
+
+// kPlan with `from` replaced.
+std::string Error(const std::string& from, const std::string& to) {
+  std::string text = kPlan;
+  text.replace(text.find(from), from.size(), to);
+  return Message(ReadText(text).status());
+}
+
+TEST(PlanFileTest, ReadsAllOfIt) {
+  const StatusOr<PlanFile> file = ReadText(kPlan);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->value_names, ElementsAre("x", "all_of_it", "scratch", "y", "z"));
+  EXPECT_EQ(file->topology.NodeOf(2), 1);
+  const plan::Program& program = file->program;
+  EXPECT_EQ(program.ops().size(), 4u);
+  EXPECT_EQ(program.ops()[1].where, "layers.yaml:14");
+  const auto& call = std::get<plan::CallOp>(program.ops()[1].what);
+  EXPECT_THAT(call.arguments,
+              ElementsAre(plan::Read(plan::ValueId{1}), plan::Write(plan::ValueId{2}),
+                          plan::Pass(0.5), plan::Pass(Shape({2, 3})), plan::Pass(DType::kInt8),
+                          plan::Pass(std::string("word"))));
+  EXPECT_EQ(program.value(plan::ValueId{4}).layout.mesh().ToString(), "x=2,y=2 {3, 1, 2, 0}");
+}
+
+TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
+  EXPECT_THAT(Error("to: whole", "to: whol"),
+              AllOf(HasSubstr("layers.yaml:12: reshard: to: there is no layout \"whol\" (did you "
+                              "mean \"whole\"?)"),
+                    Not(HasSubstr("all_of_it"))))
+      << "and not what follows from it";
+  EXPECT_THAT(Error("shard(0)]", "shrd(0)]"), HasSubstr("layers.yaml:7: layouts.rows: "));
+  EXPECT_THAT(Error("mesh: grid", "mesh: gird"), HasSubstr("did you mean \"grid\"?"));
+  EXPECT_THAT(Error("ranks: 0-3", "ranks: 3-0"), HasSubstr("layers.yaml:4: meshes.all: ranks: "));
+  EXPECT_THAT(Error("inputs: {x: rows}", "inputs: [x]"), HasSubstr("inputs: expected names"));
+  EXPECT_THAT(Error("- {make: whole", "- {mak: whole"),
+              HasSubstr("expected one of the keys call, reshard and make"));
+  EXPECT_THAT(Error("as: y}", "az: y}"), HasSubstr("unknown key \"az\""));
+  EXPECT_THAT(Error("[update $scratch]", "[update $scrtch]"), HasSubstr("there is no value"));
+  EXPECT_THAT(Error("$all_of_it,", "{a: 1},"), HasSubstr("layers.yaml:14: scale: expected"));
+  EXPECT_THAT(Error("write $scratch", "$scratch"),
+              HasSubstr("layers.yaml:14: scale: argument 2: value 2 is read before"));
+  EXPECT_THAT(Error("plan:", "plann:"), HasSubstr("the section \"plan\" is missing"));
+  EXPECT_THAT(Error("meshes:", "meshes: ["), HasSubstr("not valid YAML"));
+  EXPECT_THAT(Message(ReadPlanFile("/no/such/file").status()), HasSubstr("cannot be read"));
+}
+
+TEST(PlanFileTest, IsExplained) {
+  const StatusOr<PlanFile> file = ReadText(kPlan);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::ostringstream out;
+  const text::Style style(false);
+  EXPECT_EQ(ExplainPlan(out, style, *file), OkStatus());
+  EXPECT_EQ(ExplainRank(out, style, *file, 3), OkStatus());
+  EXPECT_EQ(SimulatePlan(out, *file), OkStatus());
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("4 operations, 5 values, 4 ranks on 2 nodes"),
+                    HasSubstr("layers.yaml:12  x to all_of_it  allgather along x        12 KiB  "
+                              "12 KiB         8 KiB  8 KiB"),
+                    HasSubstr("scale(all_of_it, write scratch, ..., ..., ..., ...)"),
+                    HasSubstr("f(update scratch) to y"), HasSubstr("what a function returns"),
+                    HasSubstr("simulated 4 ranks, ")));
+  EXPECT_THAT(Message(ExplainRank(out, style, *file, 4)),
+              HasSubstr("rank 4 has no part in the plan; it has ranks 0-3"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli::plan_file

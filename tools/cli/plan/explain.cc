@@ -1,0 +1,308 @@
+#include "tools/cli/plan/explain.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
+#include "runtime/plan/bounds.h"
+#include "runtime/plan/program_lowering.h"
+#include "runtime/plan/program_steps.h"
+#include "runtime/plan/simulator.h"
+#include "tools/text/format.h"
+#include "tools/text/table.h"
+
+namespace lockstep::cli::plan_file {
+namespace {
+
+using plan::StepBuffer;
+using text::Table;
+
+StatusOr<plan::LoweredProgram> Lower(const PlanFile& file) {
+  return plan::LowerProgram(std::make_shared<const plan::Program>(file.program), file.topology,
+                            plan::CostModel());
+}
+
+std::string Bytes(double bytes) {
+  return bytes <= 0 ? "0" : RoundedSize(static_cast<uint64_t>(bytes));
+}
+
+std::string Micros(double micros) {
+  char text[32];
+  std::snprintf(text, sizeof text, micros < 10 ? "%.1f us" : "%.0f us", micros);
+  return text;
+}
+
+std::string NameOf(const PlanFile& file, plan::ValueId id) {
+  const auto number = static_cast<size_t>(id);
+  const std::string name = number < file.value_names.size() ? file.value_names[number] : "";
+  return name.empty() ? "value " + std::to_string(number) : name;
+}
+
+// "allgather along x, exchange"
+std::string DescribeMoves(const plan::Reshard& reshard) {
+  std::string text;
+  const plan::Layout* before = &reshard.from;
+  for (const plan::Move& move : reshard.moves) {
+    text += (text.empty() ? "" : ", ") + move.Describe(*before);
+    before = &move.to;
+  }
+  return text.empty() ? "copy" : text;
+}
+
+void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& file,
+                   const plan::LoweredProgram& lowered) {
+  Table table({{"LINE"},
+               {"RESHARD"},
+               {"AS"},
+               {"BUSIEST RANK", Table::Align::kRight},
+               {"BOUND", Table::Align::kRight},
+               {"BUSIEST NODE", Table::Align::kRight},
+               {"BOUND", Table::Align::kRight},
+               {"PREDICTED", Table::Align::kRight}});
+  bool has_any = false;
+  for (const plan::LoweredOp& op : lowered.ops) {
+    if (op.reshard == nullptr) continue;
+    has_any = true;
+    const plan::ProgramOp& source = file.program.ops()[op.op];
+    const plan::Traffic traffic = op.reshard->TrafficIn(file.topology);
+    const plan::Bounds bounds = plan::LowerBounds(op.reshard->from, op.reshard->to, file.topology);
+    const plan::ValueId result = std::get<plan::ReshardOp>(source.what).result;
+    table.AddRow({source.where, NameOf(file, op.source) + " to " + NameOf(file, result),
+                  DescribeMoves(*op.reshard), Bytes(traffic.BusiestRank()),
+                  Bytes(bounds.busiest_rank), Bytes(traffic.BusiestNode()),
+                  Bytes(bounds.busiest_node), Micros(op.reshard->cost_us)});
+  }
+  if (!has_any) return;
+  out << '\n'
+      << style.Paint(text::Tint::kBold, "What moves, in or out of one rank or node") << '\n';
+  table.Print(out, style, 2);
+}
+
+// Ranks with the same memory are one row.
+void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& file,
+                 const plan::LoweredProgram& lowered) {
+  struct Row {
+    std::vector<Rank> ranks;
+    size_t steps = 0;
+    int64_t peak = 0;
+    int64_t bound = 0;
+    int64_t apart = 0;
+  };
+  std::vector<Row> rows;
+  for (const Rank rank : file.program.Ranks()) {
+    const plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
+    const Row row{{rank},
+                  steps.steps.size(),
+                  steps.arena_bytes,
+                  steps.arena_bytes_bound,
+                  steps.arena_bytes_apart};
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+      return other.steps == row.steps && other.peak == row.peak && other.bound == row.bound &&
+             other.apart == row.apart;
+    });
+    if (same == rows.end()) {
+      rows.push_back(row);
+    } else {
+      same->ranks.push_back(rank);
+    }
+  }
+  Table table({{"RANKS"},
+               {"STEPS", Table::Align::kRight},
+               {"PEAK", Table::Align::kRight},
+               {"LIVE AT ONCE", Table::Align::kRight},
+               {"ALL BUFFERS", Table::Align::kRight}});
+  for (const Row& row : rows) {
+    table.AddRow({RankRanges(row.ranks), std::to_string(row.steps),
+                  Bytes(static_cast<double>(row.peak)), Bytes(static_cast<double>(row.bound)),
+                  Bytes(static_cast<double>(row.apart))});
+  }
+  out << '\n' << style.Paint(text::Tint::kBold, "Memory of the plan's own, of each rank") << '\n';
+  table.Print(out, style, 2);
+}
+
+// How a step's buffers are called in the list: the value's name, or a number.
+std::string BufferName(const PlanFile& file, int buffer) {
+  if (static_cast<size_t>(buffer) < file.program.values().size()) {
+    return NameOf(file, plan::ValueId{buffer});
+  }
+  return "#" + std::to_string(buffer);
+}
+
+struct StepText {
+  std::string kind;
+  std::string what;
+  double bytes = 0;
+};
+
+class StepDescriber {
+ public:
+  StepDescriber(const PlanFile& file, const plan::ProgramSteps& steps)
+      : file_(file), steps_(steps) {}
+
+  StepText operator()(const plan::CallStep& call) const {
+    const auto& op = std::get<plan::CallOp>(file_.program.ops()[call.op].what);
+    std::string arguments;
+    for (size_t i = 0; i < op.arguments.size(); ++i) {
+      const plan::CallArgument& argument = op.arguments[i];
+      const std::string mark = argument.use == plan::CallArgument::Use::kWrite    ? "write "
+                               : argument.use == plan::CallArgument::Use::kUpdate ? "update "
+                                                                                  : "";
+      arguments +=
+          (i == 0 ? "" : ", ") + mark +
+          (call.argument_buffers[i] < 0 ? "..." : BufferName(file_, call.argument_buffers[i]));
+    }
+    std::string text =
+        file_.program.functions()[static_cast<size_t>(op.function)] + "(" + arguments + ")";
+    if (call.result_buffer >= 0) text += " to " + BufferName(file_, call.result_buffer);
+    return {"call", text};
+  }
+  StepText operator()(const plan::CopyStep& copy) const {
+    return {"copy",
+            BufferName(file_, copy.from_buffer) + " to " + BufferName(file_, copy.to_buffer),
+            BytesOf(copy.count, copy.to_buffer)};
+  }
+  StepText operator()(const plan::FillStep& fill) const {
+    return {"fill", BufferName(file_, fill.to.buffer), BytesOf(fill.to.count, fill.to.buffer)};
+  }
+  StepText operator()(const plan::CollectiveStep& collective) const {
+    const int64_t count = std::max(collective.send.count, collective.recv.count);
+    return {std::string(FactsOf(collective.kind).name),
+            BufferName(file_, collective.send.buffer) + " to " +
+                BufferName(file_, collective.recv.buffer) + ", " + ListRanks(collective.team),
+            BytesOf(count, collective.recv.buffer)};
+  }
+
+ private:
+  double BytesOf(int64_t count, int buffer) const {
+    const DType dtype = steps_.buffers[static_cast<size_t>(buffer)].dtype;
+    return static_cast<double>(count) * static_cast<double>(SizeOf(dtype));
+  }
+
+  const PlanFile& file_;
+  const plan::ProgramSteps& steps_;
+};
+
+// Of all ranks.
+constexpr int64_t kMostSimulatedBytes = int64_t{2} << 30;
+
+int64_t BytesOf(const plan::ProgramSteps& steps) {
+  int64_t bytes = steps.arena_bytes;
+  for (const StepBuffer& buffer : steps.buffers) {
+    const bool is_own =
+        buffer.home == StepBuffer::Home::kInput || buffer.home == StepBuffer::Home::kReturned;
+    if (is_own) bytes += buffer.size_bytes();
+  }
+  return bytes;
+}
+
+const char* NameOf(StepBuffer::Home home) {
+  switch (home) {
+    case StepBuffer::Home::kNowhere:
+      return "nowhere";
+    case StepBuffer::Home::kInput:
+      return "an input's register";
+    case StepBuffer::Home::kReturned:
+      return "what a function returns";
+    case StepBuffer::Home::kArena:
+      return "the plan's memory";
+  }
+  return "";
+}
+
+}  // namespace
+
+Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& file) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::LoweredProgram lowered, Lower(file));
+  std::set<int> nodes;
+  for (const Rank rank : file.program.Ranks()) nodes.insert(file.topology.NodeOf(rank));
+  out << text::Plural(file.program.ops().size(), "operation") << ", "
+      << text::Plural(file.program.values().size(), "value") << ", "
+      << text::Plural(file.program.Ranks().size(), "rank") << " on "
+      << text::Plural(nodes.size(), "node") << "; reshards are predicted to take "
+      << Micros(lowered.cost_us) << '\n';
+  if (!lowered.notes.empty()) {
+    out << '\n' << style.Paint(text::Tint::kBold, "What the passes did") << '\n';
+    for (const std::string& note : lowered.notes) out << "  " << text::Printable(note) << '\n';
+  }
+  PrintReshards(out, style, file, lowered);
+  PrintMemory(out, style, file, lowered);
+  return OkStatus();
+}
+
+Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& file, Rank rank) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::LoweredProgram lowered, Lower(file));
+  const std::vector<Rank> ranks = file.program.Ranks();
+  if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
+    return InvalidArgument("rank ", rank, " has no part in the plan; it has ", ListRanks(ranks));
+  }
+  const plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
+  out << style.Paint(text::Tint::kBold, "Steps of rank " + std::to_string(rank)) << '\n';
+  Table table({{"STEP", Table::Align::kRight},
+               {"KIND"},
+               {"LINE"},
+               {"WHAT"},
+               {"BYTES", Table::Align::kRight}});
+  for (size_t i = 0; i < steps.steps.size(); ++i) {
+    const plan::ProgramStep& step = steps.steps[i];
+    const StepText said = std::visit(StepDescriber(file, steps), step.what);
+    table.AddRow({std::to_string(i), said.kind, file.program.ops()[step.op].where, said.what,
+                  said.bytes > 0 ? Bytes(said.bytes) : ""});
+  }
+  table.Print(out, style, 2);
+  out << '\n' << style.Paint(text::Tint::kBold, "Buffers of rank " + std::to_string(rank)) << '\n';
+  Table buffers({{"BUFFER"},
+                 {"TILE"},
+                 {"BYTES", Table::Align::kRight},
+                 {"AT", Table::Align::kRight},
+                 {"LIES IN"}});
+  for (size_t i = 0; i < steps.buffers.size(); ++i) {
+    const StepBuffer& buffer = steps.buffers[i];
+    if (buffer.home == StepBuffer::Home::kNowhere) continue;
+    const bool is_in_arena = buffer.home == StepBuffer::Home::kArena;
+    buffers.AddRow(
+        {BufferName(file, static_cast<int>(i)),
+         std::string(Name(buffer.dtype)) + buffer.extents.ToString(),
+         Bytes(static_cast<double>(buffer.size_bytes())),
+         is_in_arena ? text::FormatCount(static_cast<uint64_t>(buffer.arena_offset)) : "",
+         NameOf(buffer.home)});
+  }
+  buffers.Print(out, style, 2);
+  return OkStatus();
+}
+
+Status SimulatePlan(std::ostream& out, const PlanFile& file) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::LoweredProgram lowered, Lower(file));
+  const auto start = std::chrono::steady_clock::now();
+  std::map<Rank, plan::SimulatedRank> ranks;
+  size_t steps = 0;
+  int64_t bytes = 0;
+  for (const Rank rank : file.program.Ranks()) {
+    plan::SimulatedRank& state = ranks[rank];
+    state.program = plan::ExpandProgram(lowered, rank);
+    steps += state.program.steps.size();
+    bytes += BytesOf(state.program);
+    if (bytes > kMostSimulatedBytes) {
+      return ResourceExhausted("all ranks together hold more than ",
+                               RoundedSize(kMostSimulatedBytes),
+                               ", which one process is not to take; simulate smaller shapes");
+    }
+    state.Allocate();
+  }
+  const auto call = [](Rank, const plan::CallStep&, plan::SimulatedRank&) { return OkStatus(); };
+  LOCKSTEP_RETURN_IF_ERROR(plan::Simulate(ranks, call));
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - start);
+  out << "simulated " << text::Plural(ranks.size(), "rank") << ", " << text::Plural(steps, "step")
+      << ", in " << RoundedDuration(took) << ": all come to their end\n";
+  return OkStatus();
+}
+
+}  // namespace lockstep::cli::plan_file

@@ -1,0 +1,42 @@
+// The `plan:` section of a program file: from YAML to a program that is lowered once.
+//
+//     plan:
+//       nodes: [0, 0, 1, 1]                     # which ranks share a node; all, if it is not given
+//       meshes:
+//         all: {ranks: 0-3}                     # one axis, "x"
+//         grid: {axes: {x: 2, y: 2}, ranks: [0, 1, 2, 3]}
+//       layouts:
+//         rows: {shape: [64, 64], dtype: f32, mesh: all, placements: [shard(0)]}
+//         columns: {shape: [64, 64], dtype: f32, mesh: all, placements: [shard(1)]}
+//       inputs: {x: rows}
+//       steps:
+//         - {reshard: x, to: columns, as: y}
+//         - {make: columns, as: scratch}
+//         - {call: scale, args: [$y, write $scratch, 0.5]}
+//         - {call: relu, args: [$scratch], result: columns, as: z}
+//       outputs: [z]
+//
+// docs/plans.md describes it for people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/topology.h"
+#include "services/config/problems.h"
+
+namespace lockstep::cli::plan_file {
+
+struct PlanFile {
+  plan::Program program;
+  std::vector<std::string> value_names;  // by number, as in the file
+  plan::Topology topology;
+};
+
+// kInvalidArgument with all problems, one a line, each with its line in the file; those of
+// plan::Program::Make() come alone. kNotFound: the file cannot be read.
+StatusOr<PlanFile> ReadPlanFile(const std::string& path);
+
+}  // namespace lockstep::cli::plan_file

@@ -6,6 +6,8 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/program_codec.h"
 #include "schemas/control.capnp.h"
 #include "tests/fuzz/seeds.h"
 
@@ -52,7 +54,49 @@ std::string AddCall(SeedFolder& folder, const std::string& name, const std::stri
   return get + call;
 }
 
+// A program that copies its input and reshards the copy, bound and executed.
+void AddPlan(SeedFolder& folder) {
+  const plan::Mesh mesh = *plan::Mesh::Line({0});
+  const auto layout_of = [&](plan::Placement placement) {
+    return *plan::Layout::Make({3, 2}, DType::kFloat32, mesh, {placement});
+  };
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", layout_of(plan::Placement::Shard(0)));
+  const plan::ValueId y = program.Make(layout_of(plan::Placement::Shard(0)));
+  program.Call("lockstep.copy", {plan::Read(x), plan::Write(y)});
+  program.Output("y", y);
+  program.Output("z", program.Reshard(y, layout_of(plan::Placement::Partial(Reduction::kSum))));
+  const std::string get = RecordOf(0, {Body([&](Command command) {
+                                     auto get = command.initGetFunction();
+                                     get.setName("lockstep.copy");
+                                     get.setResult(Register(40));
+                                   })});
+  const std::string empty = RecordOf(0, {Body([&](Command command) {
+                                       auto empty = command.initEmpty();
+                                       auto shape = empty.initShape(2);
+                                       shape.set(0, 3);
+                                       shape.set(1, 2);
+                                       empty.setDtype(wire::DType::FLOAT32);
+                                       empty.setResult(Register(42));
+                                     })});
+  const std::string bind = RecordOf(0, {Body([&](Command command) {
+                                      auto bind = command.initBind();
+                                      bind.setPlan(Register(43));
+                                      auto binding = bind.initBinding();
+                                      plan::WriteProgram(binding.initProgram(), *program.Build());
+                                      binding.initFunctions(1).set(0, Register(40));
+                                      binding.initInputs(1).set(0, Register(42));
+                                      auto outputs = binding.initOutputs(2);
+                                      outputs.set(0, Register(44));
+                                      outputs.set(1, Register(45));
+                                    })});
+  const std::string execute =
+      RecordOf(0, {Body([&](Command command) { command.initExecute().setBound(Register(43)); })});
+  folder.Add("batch", "plan", "\1" + get + empty + bind + execute + execute);
+}
+
 void AddBatchSeeds(SeedFolder& folder) {
+  AddPlan(folder);
   // The registers of WorkerParts that hold tensors begin about here.
   constexpr uint32_t kTensor = 27;
   std::string all = AddCall(folder, "call_full", "lockstep.full",

@@ -112,7 +112,13 @@ LAYERS = {
     },
     # Explains what is pure, without a cluster.
     "tools/cli/plan": CLIENT_SIDE | {"runtime/plan", "services/config", "tools/cli", "tools/text"},
-    "examples": {"runtime/base", "runtime/client", "runtime/module/kit", "services/local"},
+    "examples": {
+        "runtime/base",
+        "runtime/client",
+        "runtime/module/kit",
+        "runtime/plan",
+        "services/local",
+    },
     "tests": None,  # tests any layer
 }
 # Measures any layer; the command line it starts as a program.

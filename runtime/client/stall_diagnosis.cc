@@ -20,7 +20,11 @@ using Kind = WorkerActivity::Kind;
 bool IsBehind(const WorkerActivity& a, const WorkerActivity& b) {
   if (a.received != b.received) return a.received < b.received;
   if (a.kind == Kind::kNone) return false;  // between two batches it is ahead of who executes one
-  return a.session == b.session && a.command < b.command;
+  if (a.session != b.session) return false;
+  // Only a plan has both in one command: the collective takes all of its members.
+  const bool is_in_the_same_plan =
+      a.command == b.command && a.kind == Kind::kCommand && b.kind == Kind::kCollective;
+  return a.command < b.command || is_in_the_same_plan;
 }
 
 // `other` is in a collective that `worker` has a part in, and has yet to come to.

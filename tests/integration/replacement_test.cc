@@ -14,6 +14,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
+#include "runtime/plan/program.h"
 #include "services/local/child_process.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/process_watch.h"
@@ -98,6 +99,36 @@ TEST_F(ReplacementTest, CopiesGoToTheNewWorkerZero) {
   EXPECT_THAT(Elements(session, everywhere, 2), ElementsAre(5, 6, 7, 8));
   ASSERT_EQ(session.CopyFromWorker0({back.data(), 4, DType::kFloat32}, copied), OkStatus());
   EXPECT_EQ(back, more);
+}
+
+TEST_F(ReplacementTest, PlansAreBoundAnewAfterALoss) {
+  Session& session = Open();
+  const plan::Mesh mesh = *plan::Mesh::Line({2, 0});
+  const plan::Layout rows =
+      *plan::Layout::Make({4}, DType::kInt32, mesh, {plan::Placement::Shard(0)});
+  const plan::Layout whole =
+      *plan::Layout::Make({4}, DType::kInt32, mesh, {plan::Placement::Replicate()});
+  plan::ProgramBuilder builder;
+  builder.Output("y", builder.Reshard(builder.Input("x", rows), whole));
+  const plan::Program program = *builder.Build();
+  const HostTensor numbers = HostTensor::Of<int32_t>({4}, std::vector<int32_t>{1, 2, 3, 4});
+  const auto bind = [&] {
+    return session.Bind(program, {.inputs = {{"x", *session.Place(numbers, rows)}}});
+  };
+  StatusOr<BoundPlan> plan = bind();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->Execute(), OkStatus());
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  Kill(2);
+  (void)plan->Execute();
+  EXPECT_THAT(Message(session.SyncAll()), AllOf(HasSubstr("rank 2"), HasSubstr("is lost")));
+  Replace(2);
+  Recover(session);
+  EXPECT_THAT(Message(plan->Execute()), HasSubstr("bind it again"));
+  plan = bind();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->Execute(), OkStatus());
+  EXPECT_EQ(*session.Collect(*plan->Output("y")), numbers);
 }
 
 TEST_F(ReplacementTest, EveryRankCanBeReplacedOneAfterTheOther) {

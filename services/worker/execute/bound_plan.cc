@@ -285,7 +285,7 @@ Status BoundPlan::RunStep(const CollectiveContext& context, const plan::ProgramS
   const auto [first, last] = std::minmax_element(collective.team.begin(), collective.team.end());
   context.activity.Among(*first, *last);
   return RunCollective(collective, memory_, dtype_of(collective.send.buffer),
-                       *communicators_[next_communicator_++], context.deadline);
+                       *communicators_[next_communicator_++], Deadline::After(context.timeout));
 }
 
 Status BoundPlan::Execute(const CollectiveContext& context, CallFunction call) {

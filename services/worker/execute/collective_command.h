@@ -1,6 +1,7 @@
 // Executes collective commands: from registers and shapes to a communicator's buffers.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "runtime/base/deadline.h"
@@ -24,6 +25,8 @@ struct CollectiveContext {
   SessionState& session;
   control::ActivityPage& activity;
   Deadline deadline;
+  // Of one collective: where a command has several, with functions between them, each has its own.
+  std::chrono::milliseconds timeout{0};
 };
 
 struct CollectiveOutcome {

@@ -240,7 +240,8 @@ Status CommandRunner::AmongRanks(SessionState& session, const char* name, bool i
                                   call_context_,
                                   session,
                                   activity_,
-                                  Deadline::After(membership_->collective_timeout)};
+                                  Deadline::After(membership_->collective_timeout),
+                                  membership_->collective_timeout};
   // An abort has come since it was looked whether the session skips this command.
   if (!session.BeginCollective(running_.number)) return Aborted("the session's work is given up");
   // Looked at after it has begun: if the world is broken later, that ends it.
@@ -326,9 +327,8 @@ Status CommandRunner::Execute(SessionState& session, wire::Command::Execute::Rea
     activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
     return function.Call(call_context_, arguments, result);
   };
-  return AmongRanks(
-      session, "execute plan", /*is_message=*/false,
-      [&](const CollectiveContext& context) { return plan->Execute(context, call); });
+  return AmongRanks(session, "execute plan", /*is_message=*/false,
+                    [&](const CollectiveContext& context) { return plan->Execute(context, call); });
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {

@@ -138,6 +138,21 @@ TEST(StallDiagnosisTest, WorkOfASessionThatHasEndedComesFirst) {
       << "`up` leaves a process that is stopped as it is";
 }
 
+// A plan is one command, in which ranks call functions and meet.
+TEST(StallDiagnosisTest, InsideAPlanRanksWaitForTheOneThatCallsAFunction) {
+  ClusterStatus status = Idle();
+  for (WorkerStatus& worker : status.workers) {
+    Execute(worker, WorkerActivity::Kind::kCollective, 18);
+  }
+  Execute(status.workers[2], WorkerActivity::Kind::kCommand, 18);
+  status.workers[2].activity.what = "layer";
+  const StallDiagnosis diagnosis = DiagnoseStall(status);
+  ASSERT_EQ(diagnosis.blockers.size(), 1u);
+  EXPECT_EQ(diagnosis.blockers[0].rank, 2);
+  EXPECT_THAT(diagnosis.blockers[0].waiting, ElementsAre(0, 1, 3));
+  EXPECT_EQ(diagnosis.summary, "no rank is stuck: the others wait for rank 2, busy in layer");
+}
+
 TEST(StallDiagnosisTest, RanksMayWorkTogether) {
   ClusterStatus status = Idle();
   for (WorkerStatus& worker : status.workers)
@@ -183,8 +198,9 @@ TEST(StallDiagnosisTest, WhoeverHasTakenFewerBatchesIsBehindEvenIfItDoesNothing)
 
 TEST(StallDiagnosisTest, WhoeverIsInAnEarlierCollectiveIsBehind) {
   ClusterStatus status = Idle();
+  // Two have got further: only a plan has a collective and a function in one command.
   for (Rank rank : {0, 1})
-    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCommand, 18);
+    Execute(status.workers[static_cast<size_t>(rank)], WorkerActivity::Kind::kCommand, 19);
   Execute(status.workers[2], WorkerActivity::Kind::kCollective, 12);
   Execute(status.workers[3], WorkerActivity::Kind::kCollective, 18);
   const StallDiagnosis diagnosis = DiagnoseStall(status);

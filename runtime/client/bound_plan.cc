@@ -72,7 +72,7 @@ StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
   for (const Rank rank : plan.ranks_) {
     LOCKSTEP_RETURN_IF_ERROR(Annotate(core->CheckRank(rank), "a mesh of the program"));
   }
-  std::vector<DRef> inputs;
+  std::vector<DRef>& inputs = plan.inputs_;
   for (const plan::ValueId id : program.inputs()) {
     LOCKSTEP_ASSIGN_OR_RETURN(DRef input, InputOf(*core, program.value(id), registers));
     inputs.push_back(std::move(input));

@@ -17,8 +17,8 @@ namespace lockstep {
 
 // Which registers a program works with.
 struct PlanRegisters {
-  // By the names of its inputs: each rank of the input's mesh holds its tile there. When another
-  // tensor is put into the register later, the plan reads that.
+  // By the names of its inputs: each rank of the input's mesh holds its tile there. The plan keeps
+  // these registers; when another tensor is put into one later, the plan reads that.
   std::map<std::string, DRef> inputs = {};
   // By the names of its functions; those that are not here are built-in ones.
   std::map<std::string, DRef> functions = {};
@@ -50,6 +50,7 @@ class BoundPlan {
   // Not kept by its plans: a session ends with its Session object.
   std::weak_ptr<client::SessionCore> core_;
   DRef plan_;
+  std::vector<DRef> inputs_;
   Generation generation_;
   std::vector<Rank> ranks_;  // that it takes to end
   std::map<std::string, DRef, std::less<>> outputs_;

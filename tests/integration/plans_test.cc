@@ -182,13 +182,12 @@ TEST_P(PlansTest, TwoSessionsExecuteTheirPlansAtOnce) {
   EXPECT_EQ(second.Execute().code(), StatusCode::kFailedPrecondition);
 }
 
-TEST_P(PlansTest, WhatIsFreedMeanwhileFailsTheExecution) {
-  DRef x = Unwrap(session_->Place(Numbers(0), rows_));
-  BoundPlan plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
-  x = DRef();
+TEST_P(PlansTest, APlanKeepsItsInputs) {
+  BoundPlan plan = Unwrap(session_->Bind(
+      Columns(), {.inputs = {{"x", Unwrap(session_->Place(Numbers(7), rows_))}}}));
   EXPECT_OK(session_->SyncAll());
   EXPECT_OK(plan.Execute());
-  EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("input \"x\""));
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(7));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "runtime/client/chrome_trace.h"
 #include "runtime/client/cluster_tracer.h"
 #include "runtime/client/session.h"
+#include "runtime/plan/program.h"
 #include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
 #include "tests/integration/wire_client.h"
@@ -238,6 +239,35 @@ TEST_F(TraceTest, ClocksOfDifferentHostsAreMadeOne) {
   EXPECT_LT(worst, 1min);
   for (const auto& [command, times] : collectives) {
     EXPECT_LE(times.first, times.second + 2 * worst.count()) << command;
+  }
+}
+
+TEST_F(TraceTest, ThePartsOfAPlanLieInsideItsExecution) {
+  StartWorkers();
+  Session session = Open();
+  const plan::Mesh mesh = *plan::Mesh::Line({0, 1});
+  const auto layout_of = [&](plan::Placement placement) {
+    return *plan::Layout::Make({1000}, DType::kFloat32, mesh, {placement});
+  };
+  plan::ProgramBuilder program;
+  const plan::ValueId sums =
+      program.Input("x", layout_of(plan::Placement::Partial(Reduction::kSum)));
+  const plan::ValueId whole = program.Reshard(sums, layout_of(plan::Placement::Replicate()));
+  program.Call("lockstep.nop", {plan::Read(whole)});
+  BoundPlan plan = Get(session.Bind(*program.Build(), {.inputs = {{"x", Ones(session)}}}));
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  ASSERT_EQ(session.StartTrace(Patient()), OkStatus());
+  ASSERT_EQ(plan.Execute(), OkStatus());
+  ASSERT_EQ(session.SyncAll(), OkStatus());
+  const Trace trace = Get(session.StopTrace());
+  const std::vector<Event> whole_plan = Named(RankOf(trace, 1), "execute plan");
+  ASSERT_EQ(whole_plan.size(), 1u);
+  for (const char* const name : {"allreduce", "lockstep.nop"}) {
+    const std::vector<Event> steps = Named(RankOf(trace, 1), name);
+    ASSERT_EQ(steps.size(), 1u) << name;
+    EXPECT_EQ(steps[0].command, whole_plan[0].command);
+    EXPECT_LE(whole_plan[0].begin, steps[0].begin);
+    EXPECT_LE(steps[0].end, whole_plan[0].end);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/plan/program_codec.h"
+#include "runtime/trace/event.h"
 #include "services/worker/execute/step_runner.h"
 #include "services/worker/values/reachable.h"
 
@@ -288,6 +289,18 @@ Status BoundPlan::RunStep(const CollectiveContext& context, const plan::ProgramS
                        *communicators_[next_communicator_++], Deadline::After(context.timeout));
 }
 
+Status BoundPlan::RunRecorded(const CollectiveContext& context, const plan::ProgramStep& step,
+                              CallFunction call) {
+  const bool is_call = std::holds_alternative<plan::CallStep>(step.what);
+  const bool is_collective = std::holds_alternative<plan::CollectiveStep>(step.what);
+  const std::string name = is_call ? calls_[next_call_].function->name() : NameOf(step);
+  const int64_t began = trace::Now();
+  const Status status = RunStep(context, step, call);
+  context.spans->AddStep(name, is_collective ? trace::Kind::kCollective : trace::Kind::kCommand,
+                         began);
+  return status;
+}
+
 Status BoundPlan::Execute(const CollectiveContext& context, CallFunction call) {
   if (!kept_->invalid_because.empty()) {
     return FailedPrecondition("the plan cannot be executed any more: ", kept_->invalid_because,
@@ -297,8 +310,10 @@ Status BoundPlan::Execute(const CollectiveContext& context, CallFunction call) {
   next_call_ = 0;
   next_communicator_ = 0;
   const std::vector<plan::ProgramStep>& steps = prepared_->steps.steps;
+  const bool is_recorded = context.spans != nullptr && context.spans->is_open();
   for (size_t i = 0; i < steps.size(); ++i) {
-    const Status status = RunStep(context, steps[i], call);
+    const Status status =
+        is_recorded ? RunRecorded(context, steps[i], call) : RunStep(context, steps[i], call);
     if (status.ok()) [[likely]]
       continue;
     const std::string& where = prepared_->lowered.program->ops()[steps[i].op].where;

@@ -90,6 +90,9 @@ class BoundPlan : public registers::Object {
   Status TakeResult(const BoundCall& bound, size_t buffer, const registers::Value& result);
   Status RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
                  CallFunction call);
+  // The same, for a timeline.
+  Status RunRecorded(const CollectiveContext& context, const plan::ProgramStep& step,
+                     CallFunction call);
 
   const std::shared_ptr<const PreparedProgram> prepared_;
   tensor::Tensor arena_;

@@ -12,6 +12,7 @@
 #include "runtime/tensor/processor.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/execute/session_state.h"
+#include "services/worker/report/command_spans.h"
 #include "services/worker/report/transfer_counts.h"
 
 namespace lockstep::worker {
@@ -27,6 +28,8 @@ struct CollectiveContext {
   Deadline deadline;
   // Of one collective: where a command has several, with functions between them, each has its own.
   std::chrono::milliseconds timeout{0};
+  // Where the steps of a command are recorded; null: nowhere.
+  CommandSpans* spans = nullptr;
 };
 
 struct CollectiveOutcome {

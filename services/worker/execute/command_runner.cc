@@ -241,7 +241,8 @@ Status CommandRunner::AmongRanks(SessionState& session, const char* name, bool i
                                   session,
                                   activity_,
                                   Deadline::After(membership_->collective_timeout),
-                                  membership_->collective_timeout};
+                                  membership_->collective_timeout,
+                                  recorder_ == nullptr ? nullptr : &recorder_->spans()};
   // An abort has come since it was looked whether the session skips this command.
   if (!session.BeginCollective(running_.number)) return Aborted("the session's work is given up");
   // Looked at after it has begun: if the world is broken later, that ends it.

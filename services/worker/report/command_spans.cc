@@ -31,6 +31,18 @@ void CommandSpans::End() {
   is_open_ = false;
 }
 
+void CommandSpans::AddStep(std::string_view name, trace::Kind kind, int64_t began) {
+  if (!is_open_) return;
+  trace::Event step;
+  step.session = event_.session;
+  step.command = event_.command;
+  step.kind = kind;
+  step.begin = began;
+  step.end = trace::Now();
+  step.SetName(name);
+  ring_.Add(step);
+}
+
 void CommandSpans::Fail(SessionId session, uint64_t command, StatusCode code) {
   if (!is_open_ || event_.session != session.value || event_.command != command) return;
   event_.code = static_cast<uint16_t>(code);

@@ -40,6 +40,26 @@ TEST_F(CommandSpansTest, CommandsOfABatchFollowOneAnother) {
   EXPECT_EQ(spans_.ring().at(2).begin, first.end);
 }
 
+TEST_F(CommandSpansTest, StepsLieInsideTheirCommand) {
+  spans_.AddStep("nowhere", Kind::kCommand, 1);
+  spans_.ring().Start(10);
+  spans_.EndWait(Deadline::Clock::now());
+  spans_.Begin(SessionId(3), 7, "execute plan");
+  const int64_t began = trace::Now();
+  spans_.AddStep("layer", Kind::kCommand, began);
+  spans_.End();
+  spans_.ring().Stop();
+  ASSERT_EQ(spans_.ring().size(), 3u);
+  const Event step = spans_.ring().at(1);
+  const Event command = spans_.ring().at(2);
+  EXPECT_STREQ(step.name, "layer");
+  EXPECT_EQ(step.session, 3u);
+  EXPECT_EQ(step.command, 7u);
+  EXPECT_EQ(step.begin, began);
+  EXPECT_LE(command.begin, step.begin);
+  EXPECT_LE(step.end, command.end);
+}
+
 TEST_F(CommandSpansTest, WhatWasBeforeTheRecordingIsNotToldOf) {
   const auto taken = Deadline::Clock::now();
   spans_.ring().Start(10);

@@ -39,11 +39,22 @@ TEST_F(ExamplesTest, DigitsShowsTheLossAsItFalls) {
 TEST_F(ExamplesTest, TensorParallelBlockEqualsTheUnsplitOne) {
   // With 3 workers the heads do not divide; with 9 one worker has none.
   for (const char* workers : {"1", "2", "3", "4", "8", "9"}) {
-    EXPECT_THAT(Run(kTensorParallel, {"--workers", workers, "--repeat", "1"}),
-                HasSubstr("8 heads over " + std::string(workers) + " worker"));
+    const std::string output = Run(kTensorParallel, {"--workers", workers, "--repeat", "1"});
+    EXPECT_THAT(output, HasSubstr("8 heads over " + std::string(workers) + " worker"));
+    EXPECT_THAT(output, HasSubstr(std::string("3 9").find(workers) != std::string::npos
+                                      ? "not as a plan: the workers do not divide heads"
+                                      : "as a plan: the same in every bit, "));
   }
   EXPECT_THAT(Run(kTensorParallel, {"--workers", "4", "--processes", "--repeat", "1"}),
               HasSubstr("8 heads over 4 workers"));
+}
+
+TEST_F(ExamplesTest, PipelineEqualsOneWorker) {
+  for (const char* workers : {"2", "4", "6"}) {
+    EXPECT_THAT(Run("examples/pipeline/pipeline", {"--workers", workers, "--repeat", "1",
+                                                   "--micro-batches", "3", "--tokens", "7"}),
+                HasSubstr("3 micro-batches through 2 stages of "));
+  }
 }
 
 class ExamplesOnAClusterTest : public ExamplesTest {

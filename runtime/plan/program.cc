@@ -187,6 +187,18 @@ std::vector<Rank> Program::RanksOf(const CallOp& call) const {
   return Sorted(value(tensor).layout.mesh().ranks());
 }
 
+std::vector<bool> Program::WrittenValues() const {
+  std::vector<bool> is_written(parts_.values.size(), false);
+  for (const ProgramOp& op : parts_.ops) {
+    const auto* call = std::get_if<CallOp>(&op.what);
+    if (call == nullptr) continue;
+    for (const CallArgument& argument : call->arguments) {
+      if (argument.writes()) is_written[static_cast<size_t>(argument.value)] = true;
+    }
+  }
+  return is_written;
+}
+
 std::vector<Rank> Program::Ranks() const {
   std::set<Rank> ranks;
   for (const ProgramValue& one : parts_.values) {

@@ -86,8 +86,8 @@ struct ProgramValue {
 class Program {
  public:
   // More are refused: a plan that one command makes stays within bounds.
-  static constexpr size_t kMaxOps = 1 << 14;
-  static constexpr size_t kMaxValues = 1 << 15;
+  static constexpr size_t kMaxOps = 1 << 12;
+  static constexpr size_t kMaxValues = 1 << 13;
   static constexpr size_t kMaxArguments = 256;  // of one call
   // Its format, and what lowering makes of it: ranks that disagree about it must not meet.
   static constexpr uint32_t kVersion = 1;
@@ -116,6 +116,8 @@ class Program {
   std::vector<Rank> RanksOf(const CallOp& call) const;
   // Ascending: those of all meshes.
   std::vector<Rank> Ranks() const;
+  // For each value: whether a call writes to it (kWrite, kUpdate).
+  std::vector<bool> WrittenValues() const;
   bool operator==(const Program&) const = default;
 
  private:

@@ -182,9 +182,36 @@ TEST_P(PlansTest, TwoSessionsExecuteTheirPlansAtOnce) {
   EXPECT_EQ(second.Execute().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST_P(PlansTest, AnInputThatIsWrittenSharesMemoryWithNoOther) {
+  ProgramBuilder program;
+  const ValueId a = program.Input("a", rows_);
+  const ValueId b = program.Input("b", rows_);
+  program.Call("lockstep.copy", {Read(a), Write(b)});
+  const Program built = Unwrap(program.Build());
+  const DRef x = Unwrap(session_->Place(Numbers(0), rows_));
+  (void)Unwrap(session_->Bind(built, {.inputs = {{"a", x}, {"b", x}}}));
+  EXPECT_THAT(Message(session_->SyncAll()),
+              AllOf(HasSubstr("inputs \"a\" and \"b\" share memory"), HasSubstr("rank ")));
+  EXPECT_OK(session_->Reset());
+  const DRef y = Unwrap(session_->Place(Numbers(1), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(built, {.inputs = {{"a", x}, {"b", y}}}));
+  EXPECT_OK(plan.Execute());
+  EXPECT_EQ(Unwrap(session_->Collect(y)), Numbers(0)) << "in place";
+}
+
+TEST_P(PlansTest, WhatIsPutIntoAnOutputIsReplaced) {
+  const DRef x = Unwrap(session_->Place(Numbers(3), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
+  const DRef back = Unwrap(plan.Output("back"));
+  EXPECT_OK(session_->DebugSet(back, 1, HostTensor::Of<int32_t>({1}, std::vector<int32_t>{0})));
+  EXPECT_OK(plan.Execute());
+  EXPECT_OK(session_->DeclareLayout(back, rows_));
+  EXPECT_EQ(Unwrap(session_->Collect(back)), Numbers(3));
+}
+
 TEST_P(PlansTest, APlanKeepsItsInputs) {
-  BoundPlan plan = Unwrap(session_->Bind(
-      Columns(), {.inputs = {{"x", Unwrap(session_->Place(Numbers(7), rows_))}}}));
+  BoundPlan plan = Unwrap(
+      session_->Bind(Columns(), {.inputs = {{"x", Unwrap(session_->Place(Numbers(7), rows_))}}}));
   EXPECT_OK(session_->SyncAll());
   EXPECT_OK(plan.Execute());
   EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(7));

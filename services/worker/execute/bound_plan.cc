@@ -137,9 +137,35 @@ Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding:
     const BoundRegister output{RegisterId::FromPacked(binding.getOutputs()[i]), buffer,
                                program.value(id).name};
     const StepBuffer::Home home = prepared_->steps.buffers[buffer].home;
-    if (home == StepBuffer::Home::kReturned) returned_.push_back(output);
+    if (home == StepBuffer::Home::kNowhere) continue;
+    outputs_.push_back(output);
     if (home != StepBuffer::Home::kArena) continue;
     LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, tensors_[buffer]));
+  }
+  return CheckInputsApart();
+}
+
+Status BoundPlan::CheckInputsApart() const {
+  const std::vector<bool> is_written = prepared_->lowered.program->WrittenValues();
+  std::map<const tensor::Storage*, const BoundRegister*> by_memory;
+  for (const BoundRegister& input : inputs_) {
+    const auto [at, is_first] = by_memory.emplace(tensors_[input.buffer].storage().get(), &input);
+    const BoundRegister& other = *at->second;
+    if (is_first || (!is_written[input.buffer] && !is_written[other.buffer])) continue;
+    return InvalidArgument("inputs \"", other.name, "\" and \"", input.name,
+                           "\" share memory (registers ", other.id, " and ", input.id,
+                           "), and the program writes to one of them; give it a copy "
+                           "(lockstep.copy)");
+  }
+  return OkStatus();
+}
+
+Status BoundPlan::WriteOutputs(const CollectiveContext& context) {
+  for (const BoundRegister& output : outputs_) {
+    const StatusOr<const registers::Value*> value = context.session.registers().Read(output.id);
+    const auto* tensor = value.ok() ? (*value)->As<Tensor>() : nullptr;
+    if (tensor != nullptr && tensor->dl() == tensors_[output.buffer].dl()) continue;
+    LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, tensors_[output.buffer]));
   }
   return OkStatus();
 }
@@ -208,6 +234,7 @@ Status BoundPlan::FollowInputs(const CollectiveContext& context) {
   }
   if (!has_moved) [[likely]]
     return OkStatus();
+  LOCKSTEP_RETURN_IF_ERROR(CheckInputsApart());
   size_t number = 0;
   for (const plan::ProgramStep& step : prepared_->steps.steps) {
     const auto* call = std::get_if<plan::CallStep>(&step.what);
@@ -320,10 +347,7 @@ Status BoundPlan::Execute(const CollectiveContext& context, CallFunction call) {
     return Annotate(
         status, where + ", step " + std::to_string(i) + " of the plan (" + NameOf(steps[i]) + ")");
   }
-  for (const BoundRegister& output : returned_) {
-    LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, tensors_[output.buffer]));
-  }
-  return OkStatus();
+  return WriteOutputs(context);
 }
 
 }  // namespace lockstep::worker

@@ -86,6 +86,11 @@ class BoundPlan : public registers::Object {
                                      const BoundRegister& input) const;
   // Inputs whose registers hold another tensor by now are read from there.
   Status FollowInputs(const CollectiveContext& context);
+  // That no input which the program writes to shares memory with another: the program would change
+  // what it takes for another value.
+  Status CheckInputsApart() const;
+  // The registers of outputs hold what was computed, whatever was put into them meanwhile.
+  Status WriteOutputs(const CollectiveContext& context);
   Status RunCall(const plan::CallStep& step, BoundCall& bound, CallFunction call);
   Status TakeResult(const BoundCall& bound, size_t buffer, const registers::Value& result);
   Status RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
@@ -99,9 +104,9 @@ class BoundPlan : public registers::Object {
   // By buffer: its tensor, if this rank has it, and where that begins.
   std::vector<tensor::Tensor> tensors_;
   std::vector<std::byte*> memory_;
-  std::vector<BoundRegister> inputs_;    // that this rank holds
-  std::vector<BoundRegister> returned_;  // outputs that a function returns
-  std::vector<BoundCall> calls_;         // in the order of the steps
+  std::vector<BoundRegister> inputs_;   // that this rank holds
+  std::vector<BoundRegister> outputs_;  // the same
+  std::vector<BoundCall> calls_;        // in the order of the steps
   std::shared_ptr<KeptCommunicators> kept_ = std::make_shared<KeptCommunicators>();
   // In the order of the steps; they live as long as `kept_` is valid.
   std::vector<collective::Communicator*> communicators_;

@@ -163,6 +163,8 @@ class ProgramExpander {
       if (buffer.home == Home::kArena && live[i].first == kNever) buffer.home = Home::kNowhere;
       if (buffer.home != Home::kArena) continue;
       live[i].size = buffer.size_bytes();
+      buffer.first_step = live[i].first;
+      buffer.last_step = live[i].last;
       placed.push_back(live[i]);
       which.push_back(static_cast<int>(i));
       steps_.arena_bytes_apart += (live[i].size + kAlignment - 1) / kAlignment * kAlignment;

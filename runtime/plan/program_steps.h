@@ -41,6 +41,10 @@ struct StepBuffer {
   DType dtype = DType::kUInt8;
   Shape extents;             // dense, row-major
   int64_t arena_offset = 0;  // bytes; of kArena
+  // Of kArena: the steps while it is needed, both included; an output's last is the number of
+  // steps.
+  int first_step = 0;
+  int last_step = 0;
 
   int64_t size_bytes() const { return extents.NumElements() * static_cast<int64_t>(SizeOf(dtype)); }
   bool operator==(const StepBuffer&) const = default;

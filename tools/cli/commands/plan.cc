@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
+#include "tools/cli/plan/drawing.h"
 #include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/plan_file.h"
 #include "tools/text/terminal.h"
@@ -18,6 +20,7 @@ struct ExplainCommand {
   std::string file;
   std::optional<int> rank;
   bool simulate = false;
+  std::string svg;
 };
 
 Status Explain(const ExplainCommand& command) {
@@ -29,6 +32,15 @@ Status Explain(const ExplainCommand& command) {
     std::cout << '\n';
     const Status status = plan_file::ExplainRank(std::cout, style, *file, *command.rank);
     if (!status.ok()) return WithExitCode(status, ExitCode::kUsage);
+  }
+  if (!command.svg.empty()) {
+    const Rank rank = command.rank.value_or(file->program.Ranks().front());
+    const StatusOr<std::string> picture = plan_file::DrawPlan(*file, rank);
+    if (!picture.ok()) return WithExitCode(picture.status(), ExitCode::kUsage);
+    std::ofstream out(command.svg);
+    out << *picture;
+    out.close();
+    if (!out) return Internal("cannot write ", command.svg);
   }
   if (!command.simulate) return OkStatus();
   std::cout << '\n';
@@ -50,6 +62,11 @@ void AddPlan(Command lockstep) {
       .Placeholder("N");
   explain.AddFlag("--simulate", options->simulate,
                   "runs all ranks' steps in this process, without what functions do");
+  explain
+      .Add("--svg", options->svg,
+           "draws each rank's steps over time, as predicted, and the memory of rank N (or the "
+           "first)")
+      .Placeholder("FILE");
   explain.Examples(
       "  lockstep plan explain examples/plans/layers.yaml\n"
       "  lockstep plan explain examples/plans/layers.yaml --rank 3 --simulate\n\n"

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 
+#include "tools/cli/plan/drawing.h"
 #include "tools/cli/plan/explain.h"
+#include "tools/cli/plan/schedule.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli::plan_file {
@@ -106,6 +109,37 @@ TEST(PlanFileTest, IsExplained) {
                     HasSubstr("simulated 4 ranks, ")));
   EXPECT_THAT(Message(ExplainRank(out, style, *file, 4)),
               HasSubstr("rank 4 has no part in the plan; it has ranks 0-3"));
+}
+
+TEST(PlanFileTest, IsDrawn) {
+  const StatusOr<PlanFile> file = ReadText(kPlan);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const StatusOr<std::string> picture = DrawPlan(*file, 2);
+  ASSERT_TRUE(picture.ok()) << picture.status();
+  EXPECT_THAT(*picture, AllOf(HasSubstr("<svg "), HasSubstr("Memory of rank 2: "),
+                              HasSubstr("<title>step 0: allgather of ranks 0-3, layers.yaml:12"),
+                              HasSubstr("<title>scratch: 16 KiB, steps "), HasSubstr("</svg>")));
+  EXPECT_THAT(Message(DrawPlan(*file, 9).status()), HasSubstr("rank 9 has no part in the plan"));
+}
+
+// Two ranks, of which one has a call more before they meet.
+TEST(PlanFileTest, ASchedulePutsWaitsWhereRanksMeet) {
+  std::map<Rank, plan::ProgramSteps> ranks;
+  const plan::CollectiveStep meet{0,         OperationKind::kAllReduce, {0, 1}, {0, 0, 8},
+                                  {0, 0, 8}, Reduction::kSum,           {},     {}};
+  for (const Rank rank : {0, 1}) {
+    ranks[rank].buffers.push_back({plan::StepBuffer::Home::kInput, DType::kInt8, {8}});
+    if (rank == 1) ranks[rank].steps.push_back({plan::CallStep{}, 0});
+    ranks[rank].steps.push_back({meet, 0});
+  }
+  const plan::CostModel costs;
+  const auto schedule = Schedule(ranks, plan::Topology(), costs);
+  const ScheduledStep& waits = schedule.at(0)[0];
+  EXPECT_EQ(waits.arrived, 0);
+  EXPECT_EQ(waits.begin, kCallMicros);
+  EXPECT_EQ(waits.end, kCallMicros + costs.step_us + 16 * costs.us_per_byte);
+  EXPECT_EQ(schedule.at(1)[1].arrived, kCallMicros);
+  EXPECT_EQ(schedule.at(1)[1].end, waits.end);
 }
 
 }  // namespace

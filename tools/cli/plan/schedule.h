@@ -1,0 +1,31 @@
+// When each rank does each of its steps, as the cost model predicts it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/plan/program_steps.h"
+#include "runtime/plan/topology.h"
+#include "runtime/plan/traffic.h"
+
+namespace lockstep::cli::plan_file {
+
+// How long a function takes is not known: each call is drawn as if it took this long.
+constexpr double kCallMicros = 20;
+
+// In microseconds from the beginning. A rank that comes to a collective before others waits from
+// `arrived` to `begin`.
+struct ScheduledStep {
+  double arrived = 0;
+  double begin = 0;
+  double end = 0;
+};
+
+// For each rank, its steps in their order.
+std::map<Rank, std::vector<ScheduledStep>> Schedule(const std::map<Rank, plan::ProgramSteps>& ranks,
+                                                    const plan::Topology& topology,
+                                                    const plan::CostModel& costs);
+
+}  // namespace lockstep::cli::plan_file

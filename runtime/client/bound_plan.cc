@@ -94,8 +94,9 @@ StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
     WriteIds(binding.initInputs(static_cast<unsigned>(inputs.size())), inputs);
     WriteIds(binding.initOutputs(static_cast<unsigned>(made.size() - 1)), made.subspan(1));
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<DRef> made,
-                            core->IssueOperationNaming(use, program.outputs().size() + 1, write));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      std::vector<DRef> made,
+      core->IssueOperationNamingIn(plan.generation_, use, program.outputs().size() + 1, write));
   plan.plan_ = std::move(made.front());
   for (size_t i = 0; i < program.outputs().size(); ++i) {
     const plan::ProgramValue& output = program.value(program.outputs()[i]);
@@ -112,11 +113,8 @@ Status BoundPlan::Execute() {
     return FailedPrecondition(plan_.IsNull() ? "no program is bound to this plan"
                                              : "the plan's session is closed");
   }
-  if (core->generation() != generation_) {
-    return FailedPrecondition("the session was reset since the plan was bound; bind it again");
-  }
   const OperationUse use{OperationKind::kAllToAll, false, ranks_};
-  return core->IssueOperation(use, [&](wire::Command::Builder command) {
+  return core->IssueOperationIn(generation_, use, [&](wire::Command::Builder command) {
     command.initExecute().setBound(plan_.id().Packed());
   });
 }

@@ -93,6 +93,12 @@ Status SessionCore::CheckUsable(std::unique_lock<std::mutex>& lock) {
   return status;
 }
 
+Status SessionCore::CheckGeneration(Generation generation) const {
+  if (link_->generation() == generation) [[likely]]
+    return OkStatus();
+  return FailedPrecondition("the session was reset since the plan was bound; bind it again");
+}
+
 Status SessionCore::SendIfDue() {
   bool waits = false;
   LOCKSTEP_RETURN_IF_ERROR(batch_.SendIfDue(&waits));

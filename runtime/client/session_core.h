@@ -105,12 +105,23 @@ class SessionCore {
     return result;
   }
 
-  // The same for an operation that gives `count` registers new names, which `fill` is told.
+  // For plans: the same in that generation only; kFailedPrecondition if the session was reset
+  // since.
   template <typename Fill>
-  StatusOr<std::vector<DRef>> IssueOperationNaming(const OperationUse& use, size_t count,
-                                                   Fill&& fill) {
+  Status IssueOperationIn(Generation generation, const OperationUse& use, Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(CheckGeneration(generation));
+    LOCKSTEP_RETURN_IF_ERROR(AppendOperation(use, fill));
+    return SendIfDue();
+  }
+  // ... and one that gives `count` registers new names, which `fill` is told.
+  template <typename Fill>
+  StatusOr<std::vector<DRef>> IssueOperationNamingIn(Generation generation, const OperationUse& use,
+                                                     size_t count, Fill&& fill) {
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    LOCKSTEP_RETURN_IF_ERROR(CheckGeneration(generation));
     std::vector<DRef> results;
     for (size_t i = 0; i < count; ++i) results.push_back(names_->Acquire(batch_.next_command()));
     LOCKSTEP_RETURN_IF_ERROR(AppendOperation(
@@ -190,6 +201,7 @@ class SessionCore {
   // handed over first, also if another thread has read both.
   Status CheckUsable(std::unique_lock<std::mutex>& lock);
   Status SendIfDue();
+  Status CheckGeneration(Generation generation) const;
   template <typename Fill>
   Status AppendOperation(const OperationUse& use, Fill&& fill) {
     LOCKSTEP_RETURN_IF_ERROR(unpaired_.CheckOperation(use));

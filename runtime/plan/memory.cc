@@ -65,6 +65,9 @@ MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment) {
   const int64_t bound = LivenessBound(buffers, alignment);
   MemoryPlan best;
   for (const Comes comes : kOrders) {
+    // Each order takes time by the square.
+    constexpr size_t kManyBuffers = 4096;
+    if (comes != kOrders[0] && buffers.size() > kManyBuffers) break;
     std::vector<size_t> order(buffers.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),

@@ -26,8 +26,9 @@ struct MemoryPlan {
 // Buffers that are live at the same time do not overlap; offsets are multiples of `alignment`.
 // Each buffer goes to the lowest place that is free while it lives: the largest first, which is
 // greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
-// 2020), and unless that meets LivenessBound(), in a few other orders, of which the best is taken.
-// Deterministic. Takes time by the square of the number of buffers.
+// 2020), and unless that meets LivenessBound(), or there are thousands of buffers, in a few other
+// orders, of which the best is taken. Deterministic. Takes time by the square of the number of
+// buffers.
 MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment);
 
 // What no plan can do with less: the most that is live at once, sizes rounded up to `alignment`.

@@ -59,7 +59,11 @@ class Checker {
       LOCKSTEP_RETURN_IF_ERROR(CheckExists(id));
       const std::string& name = ValueOf(id).name;
       if (name.empty()) return InvalidArgument("an ", what, " of a program has no name");
-      if (!seen.insert(id).second || !names.insert(name).second) {
+      if (!seen.insert(id).second) {
+        return InvalidArgument("one value is named as ", what, " twice; the first name is \"", name,
+                               "\"");
+      }
+      if (!names.insert(name).second) {
         return InvalidArgument("two ", what, "s of a program are called \"", name, "\"");
       }
     }
@@ -118,6 +122,7 @@ class Checker {
     if (call.function < 0 || function >= parts_.functions.size()) {
       return InvalidArgument("there is no function ", call.function, " in this program");
     }
+    if (parts_.functions[function].empty()) return InvalidArgument("a function without a name");
     if (call.arguments.size() > Program::kMaxArguments) {
       return InvalidArgument("a call has at most ", Program::kMaxArguments, " arguments, this one ",
                              call.arguments.size());

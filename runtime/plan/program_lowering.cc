@@ -10,8 +10,8 @@ namespace {
 class ProgramLowering {
  public:
   ProgramLowering(std::shared_ptr<const Program> program, const Topology& topology,
-                  const CostModel& costs)
-      : program_(*program), topology_(topology), costs_(costs) {
+                  const CostModel& costs, const std::function<bool()>& is_given_up)
+      : program_(*program), topology_(topology), costs_(costs), is_given_up_(is_given_up) {
     lowered_.program = std::move(program);
     for (size_t i = 0; i < program_.values().size(); ++i) {
       lowered_.lies_in.push_back(static_cast<ValueId>(i));
@@ -113,6 +113,11 @@ class ProgramLowering {
     for (const Known& known : known_) {
       if (*known.from == from && *known.to == to) return known.reshard;
     }
+    if (known_.size() == kMaxDifferentReshards) {
+      return ResourceExhausted("a program reshards between at most ", kMaxDifferentReshards,
+                               " different pairs of layouts; make several programs of it");
+    }
+    if (is_given_up_ && is_given_up_()) return Aborted("the program is given up");
     LOCKSTEP_ASSIGN_OR_RETURN(Reshard reshard, LowerReshard(from, to, topology_, costs_));
     known_.push_back({&from, &to, std::make_shared<const Reshard>(std::move(reshard))});
     return known_.back().reshard;
@@ -157,6 +162,7 @@ class ProgramLowering {
   const Program& program_;
   const Topology& topology_;
   const CostModel& costs_;
+  const std::function<bool()>& is_given_up_;
   LoweredProgram lowered_;
   std::vector<Uses> uses_;
   std::vector<bool> is_dropped_;  // by operation
@@ -171,8 +177,9 @@ class ProgramLowering {
 }  // namespace
 
 StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
-                                      const Topology& topology, const CostModel& costs) {
-  return ProgramLowering(std::move(program), topology, costs).Run();
+                                      const Topology& topology, const CostModel& costs,
+                                      const std::function<bool()>& is_given_up) {
+  return ProgramLowering(std::move(program), topology, costs, is_given_up).Run();
 }
 
 LoweredProgram ProgramOf(Reshard reshard) {

@@ -6,6 +6,8 @@
 //   - what no one reads is not made.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,10 +37,15 @@ struct LoweredProgram {
   double cost_us = 0;              // of the reshards, by the cost model
 };
 
+// Each of them takes time: programs that repeat themselves have a few.
+constexpr size_t kMaxDifferentReshards = 256;
+
 // Deterministic: what ranks lower by themselves fits together. The errors of LowerReshard(), with
-// the line.
+// the line; kResourceExhausted: more than kMaxDifferentReshards pairs of layouts; kAborted: it is
+// asked between two reshards whether to go on, and `is_given_up` was true.
 StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
-                                      const Topology& topology, const CostModel& costs);
+                                      const Topology& topology, const CostModel& costs,
+                                      const std::function<bool()>& is_given_up = nullptr);
 
 // A program of one reshard, which is lowered already: value 0 is its input, 1 its output.
 LoweredProgram ProgramOf(Reshard reshard);

@@ -127,6 +127,7 @@ class ProgramExpander {
       for (const int buffer : call->argument_buffers) {
         if (buffer >= 0) visit(buffer);
       }
+      if (call->result_buffer >= 0) visit(call->result_buffer);
     } else if (const auto* copy = std::get_if<CopyStep>(&step.what)) {
       visit(copy->from_buffer);
       visit(copy->to_buffer);
@@ -161,10 +162,10 @@ class ProgramExpander {
     for (size_t i = 0; i < steps_.buffers.size(); ++i) {
       StepBuffer& buffer = steps_.buffers[i];
       if (buffer.home == Home::kArena && live[i].first == kNever) buffer.home = Home::kNowhere;
+      buffer.first_step = std::max(live[i].first, 0);
+      buffer.last_step = std::max(live[i].last, 0);
       if (buffer.home != Home::kArena) continue;
       live[i].size = buffer.size_bytes();
-      buffer.first_step = live[i].first;
-      buffer.last_step = live[i].last;
       placed.push_back(live[i]);
       which.push_back(static_cast<int>(i));
       steps_.arena_bytes_apart += (live[i].size + kAlignment - 1) / kAlignment * kAlignment;

@@ -41,7 +41,7 @@ struct StepBuffer {
   DType dtype = DType::kUInt8;
   Shape extents;             // dense, row-major
   int64_t arena_offset = 0;  // bytes; of kArena
-  // Of kArena: the steps while it is needed, both included; an output's last is the number of
+  // The steps while it is needed, both included; an output's last is the number of
   // steps.
   int first_step = 0;
   int last_step = 0;

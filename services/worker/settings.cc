@@ -72,7 +72,7 @@ config::Settings WorkerSettings(WorkerOptions& options) {
            "Most memory that this worker's tensors take; it is taken as it is needed."),
       Size("communicator_bytes", options.communicator_bytes, 256 * kKiB, 256 * kMiB,
            "The part of arena_bytes that communicators take, at once: about 10KiB for each; a "
-           "session has up to 18 on a worker."),
+           "session has up to 18 on a worker, and up to 32 for its plans."),
       Count("max_registers", options.max_registers, 16, size_t{1} << 30,
             "Most live registers of one session."),
       Size("max_session_bytes", options.max_session_bytes, 0, 64 * kTiB,

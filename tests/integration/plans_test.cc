@@ -209,6 +209,54 @@ TEST_P(PlansTest, WhatIsPutIntoAnOutputIsReplaced) {
   EXPECT_EQ(Unwrap(session_->Collect(back)), Numbers(3));
 }
 
+TEST_P(PlansTest, AProgramMayHaveHundredsOfInputsAndOutputs) {
+  constexpr int kMany = 500;
+  ProgramBuilder program;
+  PlanRegisters registers;
+  const DRef x = Unwrap(session_->Place(Numbers(2), rows_));
+  for (int i = 0; i < kMany; ++i) {
+    const std::string number = std::to_string(i);
+    const ValueId in = program.Input("in" + number, rows_);
+    registers.inputs["in" + number] = x;
+    const ValueId out = program.Make(rows_);
+    program.Call("copy" + number, {Read(in), Write(out)});
+    registers.functions["copy" + number] = Function("lockstep.copy");
+    program.Output("out" + number, out);
+  }
+  BoundPlan plan = Unwrap(session_->Bind(Unwrap(program.Build()), registers));
+  EXPECT_OK(plan.Execute());
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("out499")))), Numbers(2));
+}
+
+// Each plan made its own, until no session of the cluster had room for another.
+TEST_P(PlansTest, PlansShareTheConnectionsOfATeam) {
+  const DRef x = Unwrap(session_->Place(Numbers(2), rows_));
+  std::vector<BoundPlan> plans;
+  for (int i = 0; i < 300; ++i) {
+    plans.push_back(Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}})));
+    EXPECT_OK(plans.back().Execute());
+  }
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plans.back().Output("back")))), Numbers(2));
+}
+
+// What a function has returned is kept while a later step reads it.
+TEST_P(PlansTest, WhatIsReturnedLivesUntilItsLastUse) {
+  ProgramBuilder program;
+  const ValueId x = program.Input("x", rows_);
+  const ValueId early = program.Call("lockstep.copy", {Read(x)}, rows_);
+  ValueId chain = early;
+  for (int i = 0; i < 20; ++i) chain = program.Call("lockstep.copy", {Read(chain)}, rows_);
+  const ValueId late = program.Make(rows_);
+  program.Call("lockstep.copy", {Read(early), Write(late)});
+  program.Output("chain", chain);
+  program.Output("late", late);
+  const DRef input = Unwrap(session_->Place(Numbers(9), rows_));
+  BoundPlan plan = Unwrap(session_->Bind(Unwrap(program.Build()), {.inputs = {{"x", input}}}));
+  for (int i = 0; i < 3; ++i) EXPECT_OK(plan.Execute());
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("chain")))), Numbers(9));
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("late")))), Numbers(9));
+}
+
 TEST_P(PlansTest, APlanKeepsItsInputs) {
   BoundPlan plan = Unwrap(
       session_->Bind(Columns(), {.inputs = {{"x", Unwrap(session_->Place(Numbers(7), rows_))}}}));

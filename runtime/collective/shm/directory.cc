@@ -84,8 +84,8 @@ StatusOr<Directory::Found> Directory::Open(uint64_t key, size_t block_bytes) {
     return ResourceExhausted(
         "no room for another communicator in a control area of ", header().control_bytes.load(),
         " bytes: ", live - given_up, " are open, and ", given_up,
-        " wait for other members to close them; close sessions that are done, or make the area "
-        "larger (a worker's communicator_bytes)");
+        " wait for other members to close them; close sessions, or free plans, that are done, or "
+        "make the area larger (a worker's communicator_bytes)");
   }
   Entry& entry = entries()[free];
   std::memset(control_ + offset, 0, block_bytes);

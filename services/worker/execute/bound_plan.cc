@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "runtime/plan/program_codec.h"
@@ -35,14 +36,14 @@ Status CheckCount(const char* what, size_t given, size_t wanted) {
 
 }  // namespace
 
-StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(wire::Program::Reader program,
-                                                                Rank rank, int world_size,
-                                                                const plan::Topology& topology) {
+StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
+    wire::Program::Reader program, Rank rank, int world_size, const plan::Topology& topology,
+    const std::function<bool()>& is_given_up) {
   LOCKSTEP_ASSIGN_OR_RETURN(plan::Program read, plan::ReadProgram(program, world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(
       plan::LoweredProgram lowered,
       plan::LowerProgram(std::make_shared<const plan::Program>(std::move(read)), topology,
-                         plan::CostModel()));
+                         plan::CostModel(), is_given_up));
   plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
   return std::make_shared<const PreparedProgram>(
       PreparedProgram{std::move(lowered), std::move(steps)});
@@ -69,6 +70,20 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
   return plan;
 }
 
+size_t BoundPlan::HeldBytes() const {
+  size_t bytes = arena_.IsNull() ? 0 : arena_.size_bytes();
+  for (const plan::ProgramOp& op : prepared_->lowered.program->ops()) {
+    bytes += op.where.size();
+    const auto* call = std::get_if<plan::CallOp>(&op.what);
+    if (call == nullptr) continue;
+    for (const plan::CallArgument& argument : call->arguments) {
+      const auto* text = std::get_if<std::string>(&argument.literal);
+      if (text != nullptr) bytes += text->size();
+    }
+  }
+  return bytes;
+}
+
 std::string BoundPlan::Describe() const {
   return "plan of " + std::to_string(prepared_->steps.steps.size()) + " steps";
 }
@@ -80,6 +95,14 @@ void BoundPlan::Place(size_t buffer, Tensor tensor) {
 
 Status BoundPlan::TakeMemory(const CollectiveContext& context) {
   const plan::ProgramSteps& steps = prepared_->steps;
+  drops_.resize(steps.steps.size());
+  for (size_t i = 0; i < steps.buffers.size(); ++i) {
+    const StepBuffer& buffer = steps.buffers[i];
+    const auto last = static_cast<size_t>(buffer.last_step);
+    if (buffer.home == StepBuffer::Home::kReturned && last < drops_.size()) {
+      drops_[last].push_back(i);
+    }
+  }
   tensors_.resize(steps.buffers.size());
   memory_.resize(steps.buffers.size(), nullptr);
   // What is empty has a place, too.
@@ -122,19 +145,27 @@ StatusOr<Tensor> BoundPlan::ReadInput(const CollectiveContext& context,
 
 Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding::Reader binding) {
   const plan::Program& program = *prepared_->lowered.program;
+  // Each is read once: a message may be read only so much.
+  const auto input_ids = binding.getInputs();
+  const auto output_ids = binding.getOutputs();
+  std::set<uint64_t> taken(input_ids.begin(), input_ids.end());
+  for (const uint64_t id : output_ids) {
+    if (taken.insert(id).second) continue;
+    return InvalidArgument("register ", RegisterId::FromPacked(id),
+                           " is to receive an output, and is an input or another output, too");
+  }
   for (unsigned i = 0; i < program.inputs().size(); ++i) {
     const plan::ValueId id = program.inputs()[i];
     const auto buffer = static_cast<size_t>(id);
     if (prepared_->steps.buffers[buffer].home != StepBuffer::Home::kInput) continue;
-    inputs_.push_back(
-        {RegisterId::FromPacked(binding.getInputs()[i]), buffer, program.value(id).name});
+    inputs_.push_back({RegisterId::FromPacked(input_ids[i]), buffer, program.value(id).name});
     LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, ReadInput(context, inputs_.back()));
     Place(buffer, std::move(tensor));
   }
   for (unsigned i = 0; i < program.outputs().size(); ++i) {
     const plan::ValueId id = program.outputs()[i];
     const auto buffer = static_cast<size_t>(prepared_->lowered.lies_in[static_cast<size_t>(id)]);
-    const BoundRegister output{RegisterId::FromPacked(binding.getOutputs()[i]), buffer,
+    const BoundRegister output{RegisterId::FromPacked(output_ids[i]), buffer,
                                program.value(id).name};
     const StepBuffer::Home home = prepared_->steps.buffers[buffer].home;
     if (home == StepBuffer::Home::kNowhere) continue;
@@ -172,12 +203,12 @@ Status BoundPlan::WriteOutputs(const CollectiveContext& context) {
 
 Status BoundPlan::BindCalls(const CollectiveContext& context, wire::Binding::Reader binding) {
   const plan::Program& program = *prepared_->lowered.program;
+  const auto function_ids = binding.getFunctions();
   for (const plan::ProgramStep& step : prepared_->steps.steps) {
     const auto* call = std::get_if<plan::CallStep>(&step.what);
     if (call == nullptr) continue;
     const auto& op = std::get<plan::CallOp>(program.ops()[call->op].what);
-    const RegisterId id =
-        RegisterId::FromPacked(binding.getFunctions()[static_cast<unsigned>(op.function)]);
+    const RegisterId id = RegisterId::FromPacked(function_ids[static_cast<unsigned>(op.function)]);
     const std::string& name = program.functions()[static_cast<size_t>(op.function)];
     StatusOr<const registers::Value*> value = context.session.registers().Read(id);
     if (!value.ok()) return Annotate(value.status(), "function \"" + name + "\"");
@@ -198,24 +229,34 @@ Status BoundPlan::BindCalls(const CollectiveContext& context, wire::Binding::Rea
   return OkStatus();
 }
 
-// All ranks go through all teams in one order, as CommunicatorCache wants it.
+// All ranks go through all teams in one order, as CommunicatorCache wants it, and each team once.
 Status BoundPlan::Connect(const CollectiveContext& context) {
-  std::map<std::vector<Rank>, std::shared_ptr<collective::Communicator>> made;
+  size_t own = context.session.CountKept();
   for (const std::vector<plan::Team>& teams : prepared_->steps.teams) {
     for (const plan::Team& team : teams) {
-      const bool is_in = std::find(team.begin(), team.end(), context.rank) != team.end();
-      LOCKSTEP_ASSIGN_OR_RETURN(const Communicators* const connected,
-                                context.session.CommunicatorsOf({TeamName::Kind::kTeam, team},
-                                                                is_in ? team : std::vector<Rank>(),
-                                                                context.world, context.deadline));
-      if (is_in && made.emplace(team, connected->cpus).second) {
-        kept_->all.push_back(connected->cpus);
+      if (kept_->all.contains(team)) continue;
+      if (auto known = context.session.FindKept(team)) {
+        kept_->all.emplace(team, *std::move(known));
+        continue;
       }
+      const bool is_in = std::find(team.begin(), team.end(), context.rank) != team.end();
+      if (is_in && ++own > kMaxTeams) {
+        return ResourceExhausted("the session's plans connect this rank with others in more than ",
+                                 kMaxTeams,
+                                 " different teams; free plans that are done, or "
+                                 "reshard between fewer different meshes");
+      }
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          const Communicators* const connected,
+          context.session.CommunicatorsOf({TeamName::Kind::kTeam, team},
+                                          is_in ? team : std::vector<Rank>(), context.world,
+                                          Deadline::After(context.timeout)));
+      kept_->all.emplace(team, is_in ? connected->cpus : nullptr);
     }
   }
   for (const plan::ProgramStep& step : prepared_->steps.steps) {
     const auto* collective = std::get_if<plan::CollectiveStep>(&step.what);
-    if (collective != nullptr) communicators_.push_back(made.at(collective->team).get());
+    if (collective != nullptr) communicators_.push_back(kept_->all.at(collective->team).get());
   }
   context.session.Keep(kept_);
   return OkStatus();
@@ -242,15 +283,18 @@ Status BoundPlan::FollowInputs(const CollectiveContext& context) {
     BoundCall& bound = calls_[number++];
     for (size_t i = 0; i < call->argument_buffers.size(); ++i) {
       const int buffer = call->argument_buffers[i];
-      if (buffer >= 0) bound.arguments[i] = registers::Value(tensors_[static_cast<size_t>(buffer)]);
+      if (buffer < 0) continue;
+      const auto number = static_cast<size_t>(buffer);
+      if (prepared_->steps.buffers[number].home != StepBuffer::Home::kInput) continue;
+      bound.arguments[i] = registers::Value(tensors_[number]);
     }
   }
   return OkStatus();
 }
 
 // What a function returns is the buffer until the next execution, so nothing else may lie there.
-Status BoundPlan::TakeResult(const BoundCall& bound, size_t buffer,
-                             const registers::Value& result) {
+Status BoundPlan::TakeResult(const CollectiveContext& context, const BoundCall& bound,
+                             size_t buffer, const registers::Value& result) {
   const auto* tensor = result.As<Tensor>();
   const StepBuffer& wanted = prepared_->steps.buffers[buffer];
   if (tensor == nullptr || tensor->IsNull() || tensor->dtype() != wanted.dtype ||
@@ -272,23 +316,45 @@ Status BoundPlan::TakeResult(const BoundCall& bound, size_t buffer,
                            " returned memory of its argument; let it write to an argument "
                            "(plan::Write, plan::Update) instead");
   }
+  LOCKSTEP_RETURN_IF_ERROR(
+      context.session.registers().CheckRoom(returned_bytes_ + tensor->size_bytes()));
+  if (tensors_[buffer].IsNull()) returned_bytes_ += tensor->size_bytes();
   Place(buffer, *tensor);
   return OkStatus();
 }
 
-Status BoundPlan::RunCall(const plan::CallStep& step, BoundCall& bound, CallFunction call) {
-  for (size_t i = 0; i < step.argument_buffers.size(); ++i) {
-    const int buffer = step.argument_buffers[i];
-    if (buffer < 0) continue;
-    const auto number = static_cast<size_t>(buffer);
-    if (prepared_->steps.buffers[number].home != StepBuffer::Home::kReturned) continue;
-    bound.arguments[i] = registers::Value(tensors_[number]);
+void BoundPlan::DropReturned(const std::vector<size_t>& buffers) {
+  for (const size_t buffer : buffers) {
+    if (tensors_[buffer].IsNull()) continue;
+    returned_bytes_ -= tensors_[buffer].size_bytes();
+    tensors_[buffer] = Tensor();
+    memory_[buffer] = nullptr;
   }
+}
+
+Status BoundPlan::RunCall(const CollectiveContext& context, const plan::CallStep& step,
+                          BoundCall& bound, CallFunction call) {
+  if (context.session.Skips(context.command)) return Aborted("the session's work is given up");
+  const auto for_each_returned = [&](auto&& visit) {
+    for (size_t i = 0; i < step.argument_buffers.size(); ++i) {
+      const int buffer = step.argument_buffers[i];
+      if (buffer < 0) continue;
+      const auto number = static_cast<size_t>(buffer);
+      if (prepared_->steps.buffers[number].home == StepBuffer::Home::kReturned) visit(i, number);
+    }
+  };
+  for_each_returned(
+      [&](size_t i, size_t number) { bound.arguments[i] = registers::Value(tensors_[number]); });
   registers::Value result;
-  const Status status = call(*bound.function, bound.arguments, &result);
-  if (!status.ok()) return Annotate(status, bound.function->name());
-  if (step.result_buffer < 0) return OkStatus();
-  return TakeResult(bound, static_cast<size_t>(step.result_buffer), result);
+  Status status = call(*bound.function, bound.arguments, &result);
+  if (!status.ok()) {
+    status = Annotate(status, bound.function->name());
+  } else if (step.result_buffer >= 0) {
+    status = TakeResult(context, bound, static_cast<size_t>(step.result_buffer), result);
+  }
+  // They are to go when the plan drops them.
+  for_each_returned([&](size_t i, size_t) { bound.arguments[i] = registers::Value(); });
+  return status;
 }
 
 Status BoundPlan::RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
@@ -297,7 +363,7 @@ Status BoundPlan::RunStep(const CollectiveContext& context, const plan::ProgramS
     return prepared_->steps.buffers[static_cast<size_t>(buffer)].dtype;
   };
   if (const auto* what = std::get_if<plan::CallStep>(&step.what)) {
-    return RunCall(*what, calls_[next_call_++], call);
+    return RunCall(context, *what, calls_[next_call_++], call);
   }
   if (const auto* copy = std::get_if<plan::CopyStep>(&step.what)) {
     RunCopy(*copy, memory_, SizeOf(dtype_of(copy->to_buffer)));
@@ -341,8 +407,11 @@ Status BoundPlan::Execute(const CollectiveContext& context, CallFunction call) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const Status status =
         is_recorded ? RunRecorded(context, steps[i], call) : RunStep(context, steps[i], call);
-    if (status.ok()) [[likely]]
+    if (status.ok()) [[likely]] {
+      DropReturned(drops_[i]);
       continue;
+    }
+    for (const std::vector<size_t>& buffers : drops_) DropReturned(buffers);
     const std::string& where = prepared_->lowered.program->ops()[steps[i].op].where;
     return Annotate(
         status, where + ", step " + std::to_string(i) + " of the plan (" + NameOf(steps[i]) + ")");

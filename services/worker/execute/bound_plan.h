@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,9 +32,9 @@ struct PreparedProgram {
 
 // kInvalidArgument for what is no program, or names what this world does not have; the errors of
 // plan::LowerProgram().
-StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(wire::Program::Reader program,
-                                                                Rank rank, int world_size,
-                                                                const plan::Topology& topology);
+StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
+    wire::Program::Reader program, Rank rank, int world_size, const plan::Topology& topology,
+    const std::function<bool()>& is_given_up = nullptr);
 
 // Threads: the executing thread.
 class BoundPlan : public registers::Object {
@@ -47,7 +48,11 @@ class BoundPlan : public registers::Object {
 
   Kind kind() const override { return Kind::kPlan; }
   std::string Describe() const override;
-  size_t HeldBytes() const override { return arena_.IsNull() ? 0 : arena_.size_bytes(); }
+  // Its memory, and what its program says in letters.
+  size_t HeldBytes() const override;
+
+  // Different teams of one rank in all plans of a session: each takes shared memory of the cluster.
+  static constexpr size_t kMaxTeams = 32;
 
   // Calls a function on behalf of the command that is executed.
   using CallFunction = absl::FunctionRef<Status(module::Function& function,
@@ -91,8 +96,12 @@ class BoundPlan : public registers::Object {
   Status CheckInputsApart() const;
   // The registers of outputs hold what was computed, whatever was put into them meanwhile.
   Status WriteOutputs(const CollectiveContext& context);
-  Status RunCall(const plan::CallStep& step, BoundCall& bound, CallFunction call);
-  Status TakeResult(const BoundCall& bound, size_t buffer, const registers::Value& result);
+  Status RunCall(const CollectiveContext& context, const plan::CallStep& step, BoundCall& bound,
+                 CallFunction call);
+  Status TakeResult(const CollectiveContext& context, const BoundCall& bound, size_t buffer,
+                    const registers::Value& result);
+  // What functions have returned in these goes.
+  void DropReturned(const std::vector<size_t>& buffers);
   Status RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
                  CallFunction call);
   // The same, for a timeline.
@@ -110,6 +119,9 @@ class BoundPlan : public registers::Object {
   std::shared_ptr<KeptCommunicators> kept_ = std::make_shared<KeptCommunicators>();
   // In the order of the steps; they live as long as `kept_` is valid.
   std::vector<collective::Communicator*> communicators_;
+  // By step: buffers with what functions have returned that no later step needs.
+  std::vector<std::vector<size_t>> drops_;
+  size_t returned_bytes_ = 0;  // of what functions have returned, and is here
   // Of the execution that is under way.
   size_t next_call_ = 0;
   size_t next_communicator_ = 0;

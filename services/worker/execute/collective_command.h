@@ -28,6 +28,8 @@ struct CollectiveContext {
   Deadline deadline;
   // Of one collective: where a command has several, with functions between them, each has its own.
   std::chrono::milliseconds timeout{0};
+  // Its number in the session: an abort tells from which one on commands are given up.
+  uint64_t command = 0;
   // Where the steps of a command are recorded; null: nowhere.
   CommandSpans* spans = nullptr;
 };

@@ -242,6 +242,7 @@ Status CommandRunner::AmongRanks(SessionState& session, const char* name, bool i
                                   activity_,
                                   Deadline::After(membership_->collective_timeout),
                                   membership_->collective_timeout,
+                                  running_.number,
                                   recorder_ == nullptr ? nullptr : &recorder_->spans()};
   // An abort has come since it was looked whether the session skips this command.
   if (!session.BeginCollective(running_.number)) return Aborted("the session's work is given up");
@@ -253,8 +254,12 @@ Status CommandRunner::AmongRanks(SessionState& session, const char* name, bool i
   }
   activity_.Name(name, WorkerActivity::Kind::kCollective);
   if (recorder_ != nullptr) recorder_->spans().Name(name, trace::Kind::kCollective);
-  Status status = execute(context);
-  session.EndCollective();
+  Status status;
+  {
+    // Also if a message that cannot be read ends it.
+    const absl::Cleanup end = [&session] { session.EndCollective(); };
+    status = execute(context);
+  }
   if (status.ok()) [[likely]]
     return status;
   // That rank may have failed itself, at an earlier command: it is about to tell its cause, which
@@ -298,12 +303,15 @@ Status CommandRunner::Reshard(SessionState& session, wire::Command::Reshard::Rea
 }
 
 Status CommandRunner::Bind(SessionState& session, wire::Command::Bind::Reader bind) {
+  running_.Name("bind");
+  // Before others are waited for: that has its own deadline.
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const std::shared_ptr<const PreparedProgram> prepared,
+      PrepareProgram(bind.getBinding().getProgram(), membership_->rank, membership_->world_size(),
+                     plan::Topology(world_.nodes), [&] { return session.Skips(running_.number); }));
   return AmongRanks(session, "bind", /*is_message=*/false, [&](const CollectiveContext& context) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedProgram> prepared,
-                              PrepareProgram(bind.getBinding().getProgram(), context.rank,
-                                             context.world_size, plan::Topology(world_.nodes)));
     LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> plan,
-                              BoundPlan::Bind(context, std::move(prepared), bind.getBinding()));
+                              BoundPlan::Bind(context, prepared, bind.getBinding()));
     return session.Write(RegisterId::FromPacked(bind.getPlan()),
                          std::shared_ptr<registers::Object>(std::move(plan)));
   });

@@ -250,12 +250,35 @@ void SessionState::Keep(const std::shared_ptr<KeptCommunicators>& kept) {
   kept_.push_back(kept);
 }
 
+std::optional<std::shared_ptr<collective::Communicator>> SessionState::FindKept(
+    const std::vector<Rank>& team) const {
+  for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
+    const std::shared_ptr<KeptCommunicators> kept = weak.lock();
+    if (kept == nullptr) continue;
+    const auto found = kept->all.find(team);
+    if (found != kept->all.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+size_t SessionState::CountKept() const {
+  std::set<std::vector<Rank>> teams;
+  for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
+    const std::shared_ptr<KeptCommunicators> kept = weak.lock();
+    if (kept == nullptr) continue;
+    for (const auto& [team, communicator] : kept->all) {
+      if (communicator != nullptr) teams.insert(team);
+    }
+  }
+  return teams.size();
+}
+
 SessionState::GivenUp SessionState::GiveUpKept(const std::string& why) {
   GivenUp given_up;
   for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
     const std::shared_ptr<KeptCommunicators> kept = weak.lock();
     if (kept == nullptr) continue;
-    std::move(kept->all.begin(), kept->all.end(), std::back_inserter(given_up));
+    for (auto& [team, communicator] : kept->all) given_up.push_back(std::move(communicator));
     kept->all.clear();
     kept->invalid_because = why;
   }
@@ -268,7 +291,9 @@ void SessionState::AbortHosts() {
   for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
     const std::shared_ptr<KeptCommunicators> kept = weak.lock();
     if (kept == nullptr) continue;
-    for (const auto& communicator : kept->all) communicator->Abort(status);
+    for (const auto& [team, communicator] : kept->all) {
+      if (communicator != nullptr) communicator->Abort(status);
+    }
   }
   communicators_.ForEach([&](const Communicators& made) {
     if (made.gpus != nullptr) {

@@ -47,7 +47,8 @@ struct WorldLinks {
 //
 // Threads: an abort may use them from any thread, under the session's lock.
 struct KeptCommunicators {
-  std::vector<std::shared_ptr<collective::Communicator>> all;
+  // By their teams; null where this rank is not of the team. All ranks have the same teams.
+  std::map<std::vector<Rank>, std::shared_ptr<collective::Communicator>> all;
   // Why the plan cannot be executed any more; empty: it can. Of the executing thread.
   std::string invalid_because;
 };
@@ -151,6 +152,12 @@ class SessionState {
   // A plan keeps these, beside the session's own: an abort ends waits in them, too, and they are
   // given up with those of the generation and the world. Borrowed for as long as they live.
   void Keep(const std::shared_ptr<KeptCommunicators>& kept);
+  // That of a plan which is kept already; nothing if there is none. The same on all ranks, which
+  // make and free plans in one order.
+  std::optional<std::shared_ptr<collective::Communicator>> FindKept(
+      const std::vector<Rank>& team) const;
+  // How many different teams that this rank is in plans keep.
+  size_t CountKept() const;
 
   // The client's process, if it is one of this host that can be watched; else null. Only to such a
   // process memory may be lent. Looked for once.

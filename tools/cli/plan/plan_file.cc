@@ -127,9 +127,13 @@ class PlanReader {
       const std::string text = node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
       const size_t dash = text.find('-');
       if (dash != std::string::npos && dash > 0) {
-        const int first = std::stoi(text.substr(0, dash));
-        const int last = std::stoi(text.substr(dash + 1));
-        if (first <= last && last - first < Mesh::kMaxRanks) {
+        const auto number = [](const std::string& digits) {
+          const bool is_number = digits.find_first_not_of("0123456789") == std::string::npos;
+          return is_number ? std::stoi(digits) : -1;
+        };
+        const int first = number(text.substr(0, dash));
+        const int last = number(text.substr(dash + 1));
+        if (first >= 0 && first <= last && last - first < Mesh::kMaxRanks) {
           for (Rank rank = first; rank <= last; ++rank) ranks.push_back(rank);
           return ranks;
         }

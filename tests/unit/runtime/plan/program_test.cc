@@ -84,6 +84,13 @@ TEST(ProgramTest, WhatCannotBeIsRefused) {
   }
   {
     ProgramBuilder builder;
+    const ValueId y = builder.Call("f", {Read(builder.Input("x", kRows))}, kRows);
+    builder.Output("y", y);
+    builder.Output("z", y);
+    EXPECT_THAT(Error(builder), HasSubstr("one value is named as output twice; the first name is"));
+  }
+  {
+    ProgramBuilder builder;
     builder.Reshard(builder.Input("x", kRows),
                     LayoutOn(LineOf({0, 1}), Placement::Partial(Reduction::kAvg)));
     EXPECT_THAT(Error(builder), HasSubstr("partial values of an average"));
@@ -230,6 +237,25 @@ TEST(ProgramTest, RanksHaveTheirStepsOnly) {
   // All know all teams, in one order.
   EXPECT_EQ(ExpandProgram(lowered, 0).teams, ExpandProgram(lowered, 4).teams);
   EXPECT_THAT(ExpandProgram(lowered, 0).teams, Not(IsEmpty()));
+}
+
+TEST(ProgramTest, LoweringIsBoundedAndCanBeGivenUp) {
+  ProgramBuilder builder;
+  const auto layouts_of = [](int64_t rows) {
+    return std::pair(LayoutOn(LineOf({0, 1}), Placement::Shard(0), {rows, 4}),
+                     LayoutOn(LineOf({0, 1}), Placement::Replicate(), {rows, 4}));
+  };
+  for (int64_t rows = 1; rows <= static_cast<int64_t>(kMaxDifferentReshards) + 1; ++rows) {
+    const auto [from, to] = layouts_of(rows);
+    const std::string number = std::to_string(rows);
+    builder.Output("y" + number, builder.Reshard(builder.Input("x" + number, from), to));
+  }
+  const auto program = std::make_shared<const Program>(*builder.Build());
+  const Status status = LowerProgram(program, Topology(), CostModel()).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(status), HasSubstr("at most 256 different pairs of layouts"));
+  EXPECT_EQ(LowerProgram(program, Topology(), CostModel(), [] { return true; }).status().code(),
+            StatusCode::kAborted);
 }
 
 TEST(ProgramTest, MemoryIsUsedAgain) {

@@ -78,6 +78,7 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
       << "and not what follows from it";
   EXPECT_THAT(Error("shard(0)]", "shrd(0)]"), HasSubstr("layers.yaml:7: layouts.rows: "));
   EXPECT_THAT(Error("mesh: grid", "mesh: gird"), HasSubstr("did you mean \"grid\"?"));
+  EXPECT_THAT(Error("ranks: 0-3", "ranks: \"0-1, 3\""), HasSubstr("meshes.all: ranks: "));
   EXPECT_THAT(Error("ranks: 0-3", "ranks: 3-0"), HasSubstr("layers.yaml:4: meshes.all: ranks: "));
   EXPECT_THAT(Error("inputs: {x: rows}", "inputs: [x]"), HasSubstr("inputs: expected names"));
   EXPECT_THAT(Error("- {make: whole", "- {mak: whole"),

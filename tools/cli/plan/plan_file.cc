@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "runtime/base/quantity.h"
 #include "runtime/plan/layout.h"
 #include "runtime/plan/mesh.h"
 #include "services/config/yaml_document.h"
@@ -118,30 +119,34 @@ class PlanReader {
 
   // [0, 3, 1], or "0-1023".
   std::optional<std::vector<Rank>> ReadRanks(const YAML::Node& node, const std::string& title) {
-    std::vector<Rank> ranks;
-    try {
-      if (node.IsDefined() && node.IsSequence()) {
-        for (const YAML::Node& rank : node) ranks.push_back(rank.as<int>());
-        return ranks;
-      }
-      const std::string text = node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
-      const size_t dash = text.find('-');
-      if (dash != std::string::npos && dash > 0) {
-        const auto number = [](const std::string& digits) {
-          const bool is_number = digits.find_first_not_of("0123456789") == std::string::npos;
-          return is_number ? std::stoi(digits) : -1;
-        };
-        const int first = number(text.substr(0, dash));
-        const int last = number(text.substr(dash + 1));
-        if (first >= 0 && first <= last && last - first < Mesh::kMaxRanks) {
-          for (Rank rank = first; rank <= last; ++rank) ranks.push_back(rank);
-          return ranks;
-        }
-      }
-    } catch (const std::exception&) {  // no number: told below
+    std::optional<std::vector<Rank>> ranks = ParseRanks(node);
+    if (!ranks.has_value()) {
+      file_.Report(node, title, "ranks: expected a list, as in [0, 1], or a range, as in 0-3");
     }
-    file_.Report(node, title, "ranks: expected a list, as in [0, 1], or a range, as in 0-3");
-    return std::nullopt;
+    return ranks;
+  }
+
+  static std::optional<std::vector<Rank>> ParseRanks(const YAML::Node& node) {
+    if (!node.IsDefined()) return std::nullopt;
+    std::vector<Rank> ranks;
+    if (node.IsSequence()) {
+      for (const YAML::Node& item : node) {
+        const StatusOr<int64_t> rank = ParseInteger(ScalarOf(item));
+        if (!rank.ok() || *rank < 0 || *rank >= Mesh::kMaxRanks) return std::nullopt;
+        ranks.push_back(static_cast<Rank>(*rank));
+      }
+      return ranks;
+    }
+    const std::string text = ScalarOf(node);
+    const size_t dash = text.find('-');
+    if (dash == std::string::npos) return std::nullopt;
+    const StatusOr<int64_t> first = ParseInteger(text.substr(0, dash));
+    const StatusOr<int64_t> last = ParseInteger(text.substr(dash + 1));
+    if (!first.ok() || !last.ok() || *first < 0 || *first > *last || *last >= Mesh::kMaxRanks) {
+      return std::nullopt;
+    }
+    for (int64_t rank = *first; rank <= *last; ++rank) ranks.push_back(static_cast<Rank>(rank));
+    return ranks;
   }
 
   void ReadNodes(const YAML::Node& node) {

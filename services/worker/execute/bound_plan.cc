@@ -1,12 +1,10 @@
 #include "services/worker/execute/bound_plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "runtime/plan/program_codec.h"
 #include "runtime/trace/event.h"
 #include "services/worker/execute/step_runner.h"
 #include "services/worker/values/reachable.h"
@@ -36,19 +34,6 @@ Status CheckCount(const char* what, size_t given, size_t wanted) {
 
 }  // namespace
 
-StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
-    wire::Program::Reader program, Rank rank, int world_size, const plan::Topology& topology,
-    const std::function<bool()>& is_given_up) {
-  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program read, plan::ReadProgram(program, world_size));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      plan::LoweredProgram lowered,
-      plan::LowerProgram(std::make_shared<const plan::Program>(std::move(read)), topology,
-                         plan::CostModel(), is_given_up));
-  plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
-  return std::make_shared<const PreparedProgram>(
-      PreparedProgram{std::move(lowered), std::move(steps)});
-}
-
 StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
     const CollectiveContext& context, std::shared_ptr<const PreparedProgram> prepared,
     wire::Binding::Reader binding) {
@@ -63,7 +48,8 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
       CheckCount("inputs", binding.getInputs().size(), program.inputs().size()));
   LOCKSTEP_RETURN_IF_ERROR(
       CheckCount("outputs", binding.getOutputs().size(), program.outputs().size()));
-  LOCKSTEP_RETURN_IF_ERROR(plan->TakeMemory(context));
+  LOCKSTEP_RETURN_IF_ERROR(
+      plan->tensors_.TakeArena(context.places.host->allocator(), context.session.registers()));
   LOCKSTEP_RETURN_IF_ERROR(plan->BindRegisters(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->BindCalls(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->Connect(context));
@@ -71,7 +57,7 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
 }
 
 size_t BoundPlan::HeldBytes() const {
-  size_t bytes = arena_.IsNull() ? 0 : arena_.size_bytes();
+  size_t bytes = tensors_.arena_bytes();
   for (const plan::ProgramOp& op : prepared_->lowered.program->ops()) {
     bytes += op.where.size();
     const auto* call = std::get_if<plan::CallOp>(&op.what);
@@ -86,41 +72,6 @@ size_t BoundPlan::HeldBytes() const {
 
 std::string BoundPlan::Describe() const {
   return "plan of " + std::to_string(prepared_->steps.steps.size()) + " steps";
-}
-
-void BoundPlan::Place(size_t buffer, Tensor tensor) {
-  memory_[buffer] = tensor.data_as<std::byte>();
-  tensors_[buffer] = std::move(tensor);
-}
-
-Status BoundPlan::TakeMemory(const CollectiveContext& context) {
-  const plan::ProgramSteps& steps = prepared_->steps;
-  drops_.resize(steps.steps.size());
-  for (size_t i = 0; i < steps.buffers.size(); ++i) {
-    const StepBuffer& buffer = steps.buffers[i];
-    const auto last = static_cast<size_t>(buffer.last_step);
-    if (buffer.home == StepBuffer::Home::kReturned && last < drops_.size()) {
-      drops_[last].push_back(i);
-    }
-  }
-  tensors_.resize(steps.buffers.size());
-  memory_.resize(steps.buffers.size(), nullptr);
-  // What is empty has a place, too.
-  const int64_t bytes = std::max<int64_t>(steps.arena_bytes, 1);
-  LOCKSTEP_RETURN_IF_ERROR(context.session.registers().CheckRoom(static_cast<size_t>(bytes)));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      arena_, Tensor::Empty(context.places.host->allocator(), DType::kUInt8, Shape({bytes})));
-  // Outputs can be read before the plan is executed; nobody's old data is among them.
-  std::memset(arena_.data(), 0, arena_.size_bytes());
-  for (size_t i = 0; i < steps.buffers.size(); ++i) {
-    const StepBuffer& buffer = steps.buffers[i];
-    if (buffer.home != StepBuffer::Home::kArena) continue;
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        Tensor view, Tensor::FromStorage(arena_.storage(), static_cast<size_t>(buffer.arena_offset),
-                                         buffer.dtype, buffer.extents));
-    Place(i, std::move(view));
-  }
-  return OkStatus();
 }
 
 StatusOr<Tensor> BoundPlan::ReadInput(const CollectiveContext& context,
@@ -160,7 +111,7 @@ Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding:
     if (prepared_->steps.buffers[buffer].home != StepBuffer::Home::kInput) continue;
     inputs_.push_back({RegisterId::FromPacked(input_ids[i]), buffer, program.value(id).name});
     LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, ReadInput(context, inputs_.back()));
-    Place(buffer, std::move(tensor));
+    tensors_.Place(buffer, std::move(tensor));
   }
   for (unsigned i = 0; i < program.outputs().size(); ++i) {
     const plan::ValueId id = program.outputs()[i];
@@ -270,17 +221,17 @@ Status BoundPlan::FollowInputs(const CollectiveContext& context) {
     if (tensor != nullptr && tensor->dl() == tensors_[input.buffer].dl()) [[likely]]
       continue;
     LOCKSTEP_ASSIGN_OR_RETURN(Tensor other, ReadInput(context, input));
-    Place(input.buffer, std::move(other));
+    tensors_.Place(input.buffer, std::move(other));
     has_moved = true;
   }
   if (!has_moved) [[likely]]
     return OkStatus();
   LOCKSTEP_RETURN_IF_ERROR(CheckInputsApart());
-  size_t number = 0;
+  size_t next_call = 0;
   for (const plan::ProgramStep& step : prepared_->steps.steps) {
     const auto* call = std::get_if<plan::CallStep>(&step.what);
     if (call == nullptr) continue;
-    BoundCall& bound = calls_[number++];
+    BoundCall& bound = calls_[next_call++];
     for (size_t i = 0; i < call->argument_buffers.size(); ++i) {
       const int buffer = call->argument_buffers[i];
       if (buffer < 0) continue;
@@ -290,46 +241,6 @@ Status BoundPlan::FollowInputs(const CollectiveContext& context) {
     }
   }
   return OkStatus();
-}
-
-// What a function returns is the buffer until the next execution, so nothing else may lie there.
-Status BoundPlan::TakeResult(const CollectiveContext& context, const BoundCall& bound,
-                             size_t buffer, const registers::Value& result) {
-  const auto* tensor = result.As<Tensor>();
-  const StepBuffer& wanted = prepared_->steps.buffers[buffer];
-  if (tensor == nullptr || tensor->IsNull() || tensor->dtype() != wanted.dtype ||
-      tensor->shape() != wanted.extents) {
-    return InvalidArgument(bound.function->name(), " is to return ", wanted.dtype, wanted.extents,
-                           ", this rank's tile, and returned ",
-                           tensor == nullptr || tensor->IsNull()
-                               ? registers::Describe(result)
-                               : std::string(Name(tensor->dtype())) + tensor->shape().ToString());
-  }
-  if (tensor->device().type != DeviceType::kCpu) {
-    return InvalidArgument(bound.function->name(), " returned a tensor on ", tensor->device(),
-                           "; plans work in host memory, so far");
-  }
-  for (const registers::Value& argument : bound.arguments) {
-    const auto* given = argument.As<Tensor>();
-    if (given == nullptr || given->storage() != tensor->storage()) continue;
-    return InvalidArgument(bound.function->name(),
-                           " returned memory of its argument; let it write to an argument "
-                           "(plan::Write, plan::Update) instead");
-  }
-  LOCKSTEP_RETURN_IF_ERROR(
-      context.session.registers().CheckRoom(returned_bytes_ + tensor->size_bytes()));
-  if (tensors_[buffer].IsNull()) returned_bytes_ += tensor->size_bytes();
-  Place(buffer, *tensor);
-  return OkStatus();
-}
-
-void BoundPlan::DropReturned(const std::vector<size_t>& buffers) {
-  for (const size_t buffer : buffers) {
-    if (tensors_[buffer].IsNull()) continue;
-    returned_bytes_ -= tensors_[buffer].size_bytes();
-    tensors_[buffer] = Tensor();
-    memory_[buffer] = nullptr;
-  }
 }
 
 Status BoundPlan::RunCall(const CollectiveContext& context, const plan::CallStep& step,
@@ -350,7 +261,9 @@ Status BoundPlan::RunCall(const CollectiveContext& context, const plan::CallStep
   if (!status.ok()) {
     status = Annotate(status, bound.function->name());
   } else if (step.result_buffer >= 0) {
-    status = TakeResult(context, bound, static_cast<size_t>(step.result_buffer), result);
+    status = tensors_.PlaceReturned(static_cast<size_t>(step.result_buffer), result,
+                                    bound.function->name(), bound.arguments,
+                                    context.session.registers());
   }
   // They are to go when the plan drops them.
   for_each_returned([&](size_t i, size_t) { bound.arguments[i] = registers::Value(); });
@@ -366,11 +279,11 @@ Status BoundPlan::RunStep(const CollectiveContext& context, const plan::ProgramS
     return RunCall(context, *what, calls_[next_call_++], call);
   }
   if (const auto* copy = std::get_if<plan::CopyStep>(&step.what)) {
-    RunCopy(*copy, memory_, SizeOf(dtype_of(copy->to_buffer)));
+    RunCopy(*copy, tensors_.memory(), SizeOf(dtype_of(copy->to_buffer)));
     return OkStatus();
   }
   if (const auto* fill = std::get_if<plan::FillStep>(&step.what)) {
-    RunFill(*fill, memory_, dtype_of(fill->to.buffer));
+    RunFill(*fill, tensors_.memory(), dtype_of(fill->to.buffer));
     return OkStatus();
   }
   const auto& collective = std::get<plan::CollectiveStep>(step.what);
@@ -378,7 +291,7 @@ Status BoundPlan::RunStep(const CollectiveContext& context, const plan::ProgramS
   context.activity.Name(FactsOf(collective.kind).name.data(), WorkerActivity::Kind::kCollective);
   const auto [first, last] = std::minmax_element(collective.team.begin(), collective.team.end());
   context.activity.Among(*first, *last);
-  return RunCollective(collective, memory_, dtype_of(collective.send.buffer),
+  return RunCollective(collective, tensors_.memory(), dtype_of(collective.send.buffer),
                        *communicators_[next_communicator_++], Deadline::After(context.timeout));
 }
 
@@ -408,10 +321,10 @@ Status BoundPlan::Execute(const CollectiveContext& context, CallFunction call) {
     const Status status =
         is_recorded ? RunRecorded(context, steps[i], call) : RunStep(context, steps[i], call);
     if (status.ok()) [[likely]] {
-      DropReturned(drops_[i]);
+      tensors_.DropAfter(i);
       continue;
     }
-    for (const std::vector<size_t>& buffers : drops_) DropReturned(buffers);
+    tensors_.DropAll();
     const std::string& where = prepared_->lowered.program->ops()[steps[i].op].where;
     return Annotate(
         status, where + ", step " + std::to_string(i) + " of the plan (" + NameOf(steps[i]) + ")");

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,25 +15,14 @@
 #include "runtime/base/status.h"
 #include "runtime/module/function.h"
 #include "runtime/plan/program_steps.h"
-#include "runtime/plan/topology.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/tensor.h"
 #include "schemas/plan.capnp.h"
 #include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/plan_tensors.h"
+#include "services/worker/execute/prepared_program.h"
 
 namespace lockstep::worker {
-
-// What a program is on this rank.
-struct PreparedProgram {
-  plan::LoweredProgram lowered;
-  plan::ProgramSteps steps;
-};
-
-// kInvalidArgument for what is no program, or names what this world does not have; the errors of
-// plan::LowerProgram().
-StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
-    wire::Program::Reader program, Rank rank, int world_size, const plan::Topology& topology,
-    const std::function<bool()>& is_given_up = nullptr);
 
 // Threads: the executing thread.
 class BoundPlan : public registers::Object {
@@ -77,15 +65,12 @@ class BoundPlan : public registers::Object {
   };
 
   explicit BoundPlan(std::shared_ptr<const PreparedProgram> prepared)
-      : prepared_(std::move(prepared)) {}
+      : prepared_(std::move(prepared)), tensors_(prepared_->steps) {}
 
-  Status TakeMemory(const CollectiveContext& context);
   Status BindRegisters(const CollectiveContext& context, wire::Binding::Reader binding);
   Status BindCalls(const CollectiveContext& context, wire::Binding::Reader binding);
   Status Connect(const CollectiveContext& context);
 
-  // The buffer is this tensor from now on.
-  void Place(size_t buffer, tensor::Tensor tensor);
   // The tensor in the input's register, which is its tile.
   StatusOr<tensor::Tensor> ReadInput(const CollectiveContext& context,
                                      const BoundRegister& input) const;
@@ -98,10 +83,6 @@ class BoundPlan : public registers::Object {
   Status WriteOutputs(const CollectiveContext& context);
   Status RunCall(const CollectiveContext& context, const plan::CallStep& step, BoundCall& bound,
                  CallFunction call);
-  Status TakeResult(const CollectiveContext& context, const BoundCall& bound, size_t buffer,
-                    const registers::Value& result);
-  // What functions have returned in these goes.
-  void DropReturned(const std::vector<size_t>& buffers);
   Status RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
                  CallFunction call);
   // The same, for a timeline.
@@ -109,19 +90,13 @@ class BoundPlan : public registers::Object {
                      CallFunction call);
 
   const std::shared_ptr<const PreparedProgram> prepared_;
-  tensor::Tensor arena_;
-  // By buffer: its tensor, if this rank has it, and where that begins.
-  std::vector<tensor::Tensor> tensors_;
-  std::vector<std::byte*> memory_;
+  PlanTensors tensors_;
   std::vector<BoundRegister> inputs_;   // that this rank holds
   std::vector<BoundRegister> outputs_;  // the same
   std::vector<BoundCall> calls_;        // in the order of the steps
   std::shared_ptr<KeptCommunicators> kept_ = std::make_shared<KeptCommunicators>();
   // In the order of the steps; they live as long as `kept_` is valid.
   std::vector<collective::Communicator*> communicators_;
-  // By step: buffers with what functions have returned that no later step needs.
-  std::vector<std::vector<size_t>> drops_;
-  size_t returned_bytes_ = 0;  // of what functions have returned, and is here
   // Of the execution that is under way.
   size_t next_call_ = 0;
   size_t next_communicator_ = 0;

@@ -1,0 +1,95 @@
+#include "services/worker/execute/plan_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::worker {
+
+using plan::StepBuffer;
+using tensor::Tensor;
+
+PlanTensors::PlanTensors(const plan::ProgramSteps& steps)
+    : steps_(steps),
+      tensors_(steps.buffers.size()),
+      memory_(steps.buffers.size(), nullptr),
+      drops_(steps.steps.size()) {
+  for (size_t i = 0; i < steps.buffers.size(); ++i) {
+    const StepBuffer& buffer = steps.buffers[i];
+    const auto last = static_cast<size_t>(buffer.last_step);
+    // An output is needed beyond the last step.
+    if (buffer.home == StepBuffer::Home::kReturned && last < drops_.size()) {
+      drops_[last].push_back(i);
+    }
+  }
+}
+
+Status PlanTensors::TakeArena(tensor::Allocator& allocator,
+                              const registers::RegisterFile& registers) {
+  // What is empty has a place, too.
+  const int64_t bytes = std::max<int64_t>(steps_.arena_bytes, 1);
+  LOCKSTEP_RETURN_IF_ERROR(registers.CheckRoom(static_cast<size_t>(bytes)));
+  LOCKSTEP_ASSIGN_OR_RETURN(arena_, Tensor::Empty(allocator, DType::kUInt8, Shape({bytes})));
+  std::memset(arena_.data(), 0, arena_.size_bytes());
+  for (size_t i = 0; i < steps_.buffers.size(); ++i) {
+    const StepBuffer& buffer = steps_.buffers[i];
+    if (buffer.home != StepBuffer::Home::kArena) continue;
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        Tensor view, Tensor::FromStorage(arena_.storage(), static_cast<size_t>(buffer.arena_offset),
+                                         buffer.dtype, buffer.extents));
+    Place(i, std::move(view));
+  }
+  return OkStatus();
+}
+
+void PlanTensors::Place(size_t buffer, Tensor tensor) {
+  memory_[buffer] = tensor.data_as<std::byte>();
+  tensors_[buffer] = std::move(tensor);
+}
+
+Status PlanTensors::PlaceReturned(size_t buffer, const registers::Value& returned,
+                                  const std::string& function,
+                                  absl::Span<const registers::Value> arguments,
+                                  const registers::RegisterFile& registers) {
+  const auto* tensor = returned.As<Tensor>();
+  const StepBuffer& wanted = steps_.buffers[buffer];
+  if (tensor == nullptr || tensor->IsNull() || tensor->dtype() != wanted.dtype ||
+      tensor->shape() != wanted.extents) {
+    return InvalidArgument(function, " is to return ", wanted.dtype, wanted.extents,
+                           ", this rank's tile, and returned ",
+                           tensor == nullptr || tensor->IsNull()
+                               ? registers::Describe(returned)
+                               : std::string(Name(tensor->dtype())) + tensor->shape().ToString());
+  }
+  if (tensor->device().type != DeviceType::kCpu) {
+    return InvalidArgument(function, " returned a tensor on ", tensor->device(),
+                           "; plans work in host memory, so far");
+  }
+  // The plan gives the argument's memory to others when the argument is not needed any more.
+  for (const registers::Value& argument : arguments) {
+    const auto* given = argument.As<Tensor>();
+    if (given == nullptr || given->storage() != tensor->storage()) continue;
+    return InvalidArgument(function,
+                           " returned memory of its argument; let it write to an argument "
+                           "(plan::Write, plan::Update) instead");
+  }
+  LOCKSTEP_RETURN_IF_ERROR(registers.CheckRoom(returned_bytes_ + tensor->size_bytes()));
+  if (tensors_[buffer].IsNull()) returned_bytes_ += tensor->size_bytes();
+  Place(buffer, *tensor);
+  return OkStatus();
+}
+
+void PlanTensors::DropAll() {
+  for (const std::vector<size_t>& buffers : drops_) Drop(buffers);
+}
+
+void PlanTensors::Drop(const std::vector<size_t>& buffers) {
+  for (const size_t buffer : buffers) {
+    if (tensors_[buffer].IsNull()) continue;
+    returned_bytes_ -= tensors_[buffer].size_bytes();
+    tensors_[buffer] = Tensor();
+    memory_[buffer] = nullptr;
+  }
+}
+
+}  // namespace lockstep::worker

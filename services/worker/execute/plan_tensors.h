@@ -1,0 +1,56 @@
+// The tensors of a bound plan: inputs, what functions return, and the plan's own memory.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/plan/program_steps.h"
+#include "runtime/registers/register_file.h"
+#include "runtime/registers/value.h"
+#include "runtime/tensor/tensor.h"
+
+namespace lockstep::worker {
+
+// By the numbers of the plan's buffers. Threads: the executing thread.
+class PlanTensors {
+ public:
+  // `steps` are borrowed.
+  explicit PlanTensors(const plan::ProgramSteps& steps);
+
+  // Takes the plan's own memory, filled with 0: outputs can be read before the plan is executed,
+  // and nobody's old data is among them. The errors of the allocator, and of CheckRoom().
+  Status TakeArena(tensor::Allocator& allocator, const registers::RegisterFile& registers);
+
+  const tensor::Tensor& operator[](size_t buffer) const { return tensors_[buffer]; }
+  // Where each buffer begins; null where this rank has none.
+  absl::Span<std::byte* const> memory() const { return memory_; }
+  size_t arena_bytes() const { return arena_.IsNull() ? 0 : arena_.size_bytes(); }
+
+  // The buffer is this tensor from now on.
+  void Place(size_t buffer, tensor::Tensor tensor);
+  // The buffer is what `function` has returned, called with `arguments`. kInvalidArgument: it is
+  // not this rank's tile, in host memory of its own; kResourceExhausted: see CheckRoom().
+  Status PlaceReturned(size_t buffer, const registers::Value& returned, const std::string& function,
+                       absl::Span<const registers::Value> arguments,
+                       const registers::RegisterFile& registers);
+  // What functions have returned goes, if no step after this one needs it.
+  void DropAfter(size_t step) { Drop(drops_[step]); }
+  // All that goes in the course of an execution.
+  void DropAll();
+
+ private:
+  void Drop(const std::vector<size_t>& buffers);
+
+  const plan::ProgramSteps& steps_;
+  tensor::Tensor arena_;
+  std::vector<tensor::Tensor> tensors_;
+  std::vector<std::byte*> memory_;
+  // By step: the buffers with what functions have returned that no later step needs.
+  std::vector<std::vector<size_t>> drops_;
+  size_t returned_bytes_ = 0;  // of what functions have returned, and is here
+};
+
+}  // namespace lockstep::worker

@@ -41,7 +41,6 @@ class Expander {
     if (reshard_.moves.empty()) {
       CopyBetween(TileOf(reshard_.from, kInput), TileOf(reshard_.to, kOutput));
     }
-    PlaceInScratch();
     return std::move(steps_);
   }
 
@@ -58,40 +57,6 @@ class Expander {
   int NewBuffer(int64_t elements) {
     steps_.buffer_elements.push_back(elements);
     return static_cast<int>(steps_.buffer_elements.size()) - 1;
-  }
-
-  // Calls visit(buffer) for those that the step reads or writes.
-  template <typename Visit>
-  static void ForEachBuffer(const Step& step, Visit&& visit) {
-    if (const auto* copy = std::get_if<CopyStep>(&step)) {
-      visit(copy->from_buffer);
-      visit(copy->to_buffer);
-    } else if (const auto* fill = std::get_if<FillStep>(&step)) {
-      visit(fill->to.buffer);
-    } else {
-      visit(std::get<CollectiveStep>(step).send.buffer);
-      visit(std::get<CollectiveStep>(step).recv.buffer);
-    }
-  }
-
-  void PlaceInScratch() {
-    // Aligned as tensors are, whatever the dtype.
-    constexpr int64_t kAlignment = 64;
-    constexpr int kNever = -1;
-    std::vector<LiveBuffer> live;
-    for (int64_t elements : steps_.buffer_elements) live.push_back({elements, kNever, kNever});
-    for (size_t i = 0; i < steps_.steps.size(); ++i) {
-      ForEachBuffer(steps_.steps[i], [&](int buffer) {
-        LiveBuffer& one = live[static_cast<size_t>(buffer)];
-        if (one.first == kNever) one.first = static_cast<int>(i);
-        one.last = static_cast<int>(i);
-      });
-    }
-    const MemoryPlan plan = PlanMemory(absl::MakeConstSpan(live).subspan(kOutput + 1), kAlignment);
-    steps_.scratch_offsets = {0, 0};
-    steps_.scratch_offsets.insert(steps_.scratch_offsets.end(), plan.offsets.begin(),
-                                  plan.offsets.end());
-    steps_.scratch_elements = plan.total;
   }
 
   void Add(Step step) { steps_.steps.push_back(std::move(step)); }
@@ -334,5 +299,23 @@ class Expander {
 }  // namespace
 
 RankSteps Expand(const Reshard& reshard, Rank rank) { return Expander(reshard, rank).Run(); }
+
+void PlaceInScratch(RankSteps& steps) {
+  // Aligned as tensors are, whatever the dtype.
+  constexpr int64_t kAlignment = 64;
+  std::vector<LiveBuffer> live;
+  for (int64_t elements : steps.buffer_elements) live.push_back(LiveBuffer::Unused(elements));
+  for (size_t i = 0; i < steps.steps.size(); ++i) {
+    const auto use = [&](int buffer) {
+      live[static_cast<size_t>(buffer)].UseAt(static_cast<int>(i));
+    };
+    std::visit([&](const auto& step) { ForEachBuffer(step, use); }, steps.steps[i]);
+  }
+  const MemoryPlan plan = PlanMemory(absl::MakeConstSpan(live).subspan(kOutput + 1), kAlignment);
+  steps.scratch_offsets = {0, 0};
+  steps.scratch_offsets.insert(steps.scratch_offsets.end(), plan.offsets.begin(),
+                               plan.offsets.end());
+  steps.scratch_elements = plan.total;
+}
 
 }  // namespace lockstep::plan

@@ -15,6 +15,16 @@ struct LiveBuffer {
   int first = 0;
   int last = 0;
 
+  // Of one that no step has used so far.
+  static constexpr int kNever = -1;
+  static LiveBuffer Unused(int64_t size) { return {size, kNever, kNever}; }
+  bool IsUsed() const { return first != kNever; }
+  // The step uses it, after all that have used it before.
+  void UseAt(int step) {
+    if (!IsUsed()) first = step;
+    last = step;
+  }
+
   bool IsWith(const LiveBuffer& other) const { return first <= other.last && other.first <= last; }
 };
 

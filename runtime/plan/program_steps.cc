@@ -13,6 +13,14 @@ namespace {
 // Of tensors, and of what vector instructions like best.
 constexpr int64_t kAlignment = 64;
 
+template <typename Visit>
+void ForEachBuffer(const CallStep& call, Visit&& visit) {
+  for (const int buffer : call.argument_buffers) {
+    if (buffer >= 0) visit(buffer);
+  }
+  if (call.result_buffer >= 0) visit(call.result_buffer);
+}
+
 class ProgramExpander {
  public:
   ProgramExpander(const LoweredProgram& lowered, Rank rank)
@@ -121,47 +129,24 @@ class ProgramExpander {
     return moved;
   }
 
-  template <typename Visit>
-  static void ForEachBuffer(const ProgramStep& step, Visit&& visit) {
-    if (const auto* call = std::get_if<CallStep>(&step.what)) {
-      for (const int buffer : call->argument_buffers) {
-        if (buffer >= 0) visit(buffer);
-      }
-      if (call->result_buffer >= 0) visit(call->result_buffer);
-    } else if (const auto* copy = std::get_if<CopyStep>(&step.what)) {
-      visit(copy->from_buffer);
-      visit(copy->to_buffer);
-    } else if (const auto* fill = std::get_if<FillStep>(&step.what)) {
-      visit(fill->to.buffer);
-    } else {
-      const auto& collective = std::get<CollectiveStep>(step.what);
-      visit(collective.send.buffer);
-      visit(collective.recv.buffer);
-    }
-  }
-
   // An output lives to the end; what is not used is nowhere.
   void PlaceInArena() {
-    constexpr int kNever = -1;
-    std::vector<LiveBuffer> live(steps_.buffers.size(), LiveBuffer{0, kNever, kNever});
+    std::vector<LiveBuffer> live(steps_.buffers.size(), LiveBuffer::Unused(0));
     for (size_t i = 0; i < steps_.steps.size(); ++i) {
-      ForEachBuffer(steps_.steps[i], [&](int buffer) {
-        LiveBuffer& one = live[static_cast<size_t>(buffer)];
-        if (one.first == kNever) one.first = static_cast<int>(i);
-        one.last = static_cast<int>(i);
-      });
+      const auto use = [&](int buffer) {
+        live[static_cast<size_t>(buffer)].UseAt(static_cast<int>(i));
+      };
+      std::visit([&](const auto& step) { ForEachBuffer(step, use); }, steps_.steps[i].what);
     }
     const auto end = static_cast<int>(steps_.steps.size());
     for (const ValueId id : program_.outputs()) {
-      LiveBuffer& one = live[static_cast<size_t>(BufferOf(id))];
-      if (one.first == kNever) one.first = end;
-      one.last = end;
+      live[static_cast<size_t>(BufferOf(id))].UseAt(end);
     }
     std::vector<LiveBuffer> placed;
     std::vector<int> which;
     for (size_t i = 0; i < steps_.buffers.size(); ++i) {
       StepBuffer& buffer = steps_.buffers[i];
-      if (buffer.home == Home::kArena && live[i].first == kNever) buffer.home = Home::kNowhere;
+      if (buffer.home == Home::kArena && !live[i].IsUsed()) buffer.home = Home::kNowhere;
       buffer.first_step = std::max(live[i].first, 0);
       buffer.last_step = std::max(live[i].last, 0);
       if (buffer.home != Home::kArena) continue;

@@ -56,11 +56,27 @@ struct CollectiveStep {
   bool operator==(const CollectiveStep&) const = default;
 };
 
+// Calls visit(buffer) for those that the step reads or writes.
+template <typename Visit>
+void ForEachBuffer(const CopyStep& copy, Visit&& visit) {
+  visit(copy.from_buffer);
+  visit(copy.to_buffer);
+}
+template <typename Visit>
+void ForEachBuffer(const FillStep& fill, Visit&& visit) {
+  visit(fill.to.buffer);
+}
+template <typename Visit>
+void ForEachBuffer(const CollectiveStep& collective, Visit&& visit) {
+  visit(collective.send.buffer);
+  visit(collective.recv.buffer);
+}
+
 using Step = std::variant<CopyStep, FillStep, CollectiveStep>;
 
 // What one rank does. Buffers hold elements of one dtype; 0 is the input and 1 the output. The
-// others lie in one piece of scratch memory, where those overlap that are not needed at the same
-// time.
+// others lie, after PlaceInScratch(), in one piece of scratch memory, where those overlap that are
+// not needed at the same time.
 struct RankSteps {
   std::vector<int64_t> buffer_elements;
   std::vector<Step> steps;

@@ -159,9 +159,10 @@ StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const pla
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Reshard reshard,
                             plan::LowerReshard(from, to, topology_, plan::CostModel()));
-  auto prepared = std::make_shared<const PreparedReshard>(
-      PreparedReshard{TileShapeOn(from, rank_), TileShapeOn(to, rank_),
-                      plan::Expand(reshard, rank_), plan::TeamsOf(reshard)});
+  plan::RankSteps steps = plan::Expand(reshard, rank_);
+  plan::PlaceInScratch(steps);
+  auto prepared = std::make_shared<const PreparedReshard>(PreparedReshard{
+      TileShapeOn(from, rank_), TileShapeOn(to, rank_), std::move(steps), plan::TeamsOf(reshard)});
   entries_.push_front({from, to, prepared});
   if (entries_.size() > kMaxEntries) entries_.pop_back();
   return prepared;

@@ -123,7 +123,9 @@ TEST(ReshardTest, PairsThatExchangeAreTeamsOfTheirOwn) {
 // What lies in the tiles as it travels is neither packed nor unpacked.
 TEST(ReshardTest, NothingIsCopiedThatLiesAsItTravels) {
   const auto steps = [](const Layout& from, const Layout& to, Rank rank) {
-    return Expand(*LowerReshard(from, to, {}, CostModel()), rank);
+    RankSteps expanded = Expand(*LowerReshard(from, to, {}, CostModel()), rank);
+    PlaceInScratch(expanded);
+    return expanded;
   };
   const Layout rows = On(Line({0, 1}), {S(0)});
   const RankSteps sender = steps(rows, On(Line({2, 3}), {S(0)}), 0);

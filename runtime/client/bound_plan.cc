@@ -1,7 +1,9 @@
 #include "runtime/client/bound_plan.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "runtime/client/session_commands.h"
 #include "runtime/client/session_core.h"
 #include "runtime/client/unpaired_messages.h"
 #include "runtime/plan/program_codec.h"
@@ -12,15 +14,12 @@ namespace {
 using client::OperationUse;
 using client::SessionCore;
 
-// "input "x" is not given; ..."
-Status NotGiven(const char* what, const std::string& name) {
-  return InvalidArgument("the program's ", what, " \"", name, "\" is not given");
-}
-
 StatusOr<DRef> InputOf(const SessionCore& core, const plan::ProgramValue& input,
                        const PlanRegisters& registers) {
   const auto found = registers.inputs.find(input.name);
-  if (found == registers.inputs.end()) return NotGiven("input", input.name);
+  if (found == registers.inputs.end()) {
+    return InvalidArgument("the program's input \"", input.name, "\" is not given");
+  }
   const DRef& ref = found->second;
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "input \"" + input.name + "\""));
   const std::shared_ptr<const plan::Layout> layout = core.LayoutOf(ref);
@@ -33,11 +32,7 @@ StatusOr<DRef> FunctionOf(SessionCore& core, const std::string& name,
                           const PlanRegisters& registers) {
   const auto found = registers.functions.find(name);
   if (found == registers.functions.end()) {
-    return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
-      auto get = command.initGetFunction();
-      get.setName(name);
-      get.setResult(result.Packed());
-    });
+    return client::IssueGetFunction(core, DRef(), name);
   }
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(found->second, "function \"" + name + "\""));
   return found->second;
@@ -46,14 +41,15 @@ StatusOr<DRef> FunctionOf(SessionCore& core, const std::string& name,
 // A name that the program does not have is a mistake.
 Status CheckNames(const plan::Program& program, const PlanRegisters& registers) {
   for (const auto& [name, ref] : registers.inputs) {
-    bool is_known = false;
-    for (const plan::ValueId id : program.inputs()) is_known |= program.value(id).name == name;
+    const bool is_known =
+        std::any_of(program.inputs().begin(), program.inputs().end(),
+                    [&](plan::ValueId id) { return program.value(id).name == name; });
     if (!is_known) return InvalidArgument("the program has no input \"", name, "\"");
   }
   for (const auto& [name, ref] : registers.functions) {
-    bool is_known = false;
-    for (const std::string& function : program.functions()) is_known |= function == name;
-    if (!is_known) return InvalidArgument("the program calls no function \"", name, "\"");
+    const std::vector<std::string>& known = program.functions();
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return InvalidArgument("the program calls no function \"", name, "\"");
   }
   return OkStatus();
 }

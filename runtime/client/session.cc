@@ -122,13 +122,7 @@ StatusOr<DRef> Session::GetFunction(std::string_view name) { return GetFunction(
 
 StatusOr<DRef> Session::GetFunction(const DRef& module, std::string_view name) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  if (!module.IsNull()) LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(module, "the module"));
-  return parts_->core->IssueNaming([&](wire::Command::Builder command, RegisterId result) {
-    auto get = command.initGetFunction();
-    get.setModule(module.id().Packed());
-    SetText(get.initName(static_cast<unsigned>(name.size())), name);
-    get.setResult(result.Packed());
-  });
+  return client::IssueGetFunction(*parts_->core, module, name);
 }
 
 StatusOr<DRef> Session::CallWith(const DRef& function,

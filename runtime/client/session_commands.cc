@@ -197,6 +197,16 @@ Status CheckMembers(const SessionCore& core, const CollectiveCall& call,
 
 }  // namespace
 
+StatusOr<DRef> IssueGetFunction(SessionCore& core, const DRef& module, std::string_view name) {
+  if (!module.IsNull()) LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(module, "the module"));
+  return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
+    auto get = command.initGetFunction();
+    get.setModule(module.id().Packed());
+    std::copy(name.begin(), name.end(), get.initName(static_cast<unsigned>(name.size())).begin());
+    get.setResult(result.Packed());
+  });
+}
+
 StatusOr<DRef> IssueCollective(SessionCore& core, const CollectiveCall& call,
                                const CollectiveOptions& options) {
   if (call.takes_source) LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(call.source, "the source"));

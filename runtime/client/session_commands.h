@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "absl/types/span.h"
 #include "runtime/base/ids.h"
@@ -29,6 +30,10 @@ Status CheckArguments(const SessionCore& core, absl::Span<const Argument> argume
 
 // Writes `arguments` as a command's argument list.
 void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments);
+
+// A function of the module, or a built-in one if `module` is null. kInvalidArgument for another
+// session's module; the errors of SessionCore::IssueNaming().
+StatusOr<DRef> IssueGetFunction(SessionCore& core, const DRef& module, std::string_view name);
 
 struct CollectiveCall {
   OperationKind kind;

@@ -86,7 +86,7 @@ std::vector<Row> RowsOf(const std::string& text) {
 }
 
 // "workers: 8, not 4", ...: what `given` has that `kept` has not, in its order; then what it lacks.
-// The values of keys are nobody's business.
+// The values of keys are not told.
 std::string Difference(const std::string& given, const std::string& kept) {
   constexpr size_t kMost = 3;
   const std::vector<Row> was = RowsOf(kept);

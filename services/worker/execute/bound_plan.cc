@@ -142,11 +142,15 @@ Status BoundPlan::CheckInputsApart() const {
   return OkStatus();
 }
 
+bool BoundPlan::IsInPlace(const CollectiveContext& context, const BoundRegister& bound) const {
+  const StatusOr<const registers::Value*> value = context.session.registers().Read(bound.id);
+  const auto* tensor = value.ok() ? (*value)->As<Tensor>() : nullptr;
+  return tensor != nullptr && tensor->dl() == tensors_[bound.buffer].dl();
+}
+
 Status BoundPlan::WriteOutputs(const CollectiveContext& context) {
   for (const BoundRegister& output : outputs_) {
-    const StatusOr<const registers::Value*> value = context.session.registers().Read(output.id);
-    const auto* tensor = value.ok() ? (*value)->As<Tensor>() : nullptr;
-    if (tensor != nullptr && tensor->dl() == tensors_[output.buffer].dl()) continue;
+    if (IsInPlace(context, output)) continue;
     LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, tensors_[output.buffer]));
   }
   return OkStatus();
@@ -216,9 +220,7 @@ Status BoundPlan::Connect(const CollectiveContext& context) {
 Status BoundPlan::FollowInputs(const CollectiveContext& context) {
   bool has_moved = false;
   for (const BoundRegister& input : inputs_) {
-    const StatusOr<const registers::Value*> value = context.session.registers().Read(input.id);
-    const auto* tensor = value.ok() ? (*value)->As<Tensor>() : nullptr;
-    if (tensor != nullptr && tensor->dl() == tensors_[input.buffer].dl()) [[likely]]
+    if (IsInPlace(context, input)) [[likely]]
       continue;
     LOCKSTEP_ASSIGN_OR_RETURN(Tensor other, ReadInput(context, input));
     tensors_.Place(input.buffer, std::move(other));

@@ -74,6 +74,8 @@ class BoundPlan : public registers::Object {
   // The tensor in the input's register, which is its tile.
   StatusOr<tensor::Tensor> ReadInput(const CollectiveContext& context,
                                      const BoundRegister& input) const;
+  // The register still holds the tensor that its buffer is.
+  bool IsInPlace(const CollectiveContext& context, const BoundRegister& bound) const;
   // Inputs whose registers hold another tensor by now are read from there.
   Status FollowInputs(const CollectiveContext& context);
   // That no input which the program writes to shares memory with another: the program would change

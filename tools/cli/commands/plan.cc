@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
@@ -34,7 +35,8 @@ Status Explain(const ExplainCommand& command) {
     if (!status.ok()) return WithExitCode(status, ExitCode::kUsage);
   }
   if (!command.svg.empty()) {
-    const Rank rank = command.rank.value_or(file->program.Ranks().front());
+    const std::vector<Rank> ranks = file->program().Ranks();
+    const Rank rank = command.rank.value_or(ranks.empty() ? 0 : ranks.front());
     const StatusOr<std::string> picture = plan_file::DrawPlan(*file, rank);
     if (!picture.ok()) return WithExitCode(picture.status(), ExitCode::kUsage);
     std::ofstream out(command.svg);

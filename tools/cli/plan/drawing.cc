@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -149,10 +148,10 @@ class PlanDrawer {
   }
 
   std::string Describe(const plan::ProgramStep& step) const {
-    const std::string where = ", " + file_.program.ops()[step.op].where;
+    const std::string where = ", " + file_.program().ops()[step.op].where;
     if (const auto* call = std::get_if<plan::CallStep>(&step.what)) {
-      const auto& op = std::get<plan::CallOp>(file_.program.ops()[call->op].what);
-      return file_.program.functions()[static_cast<size_t>(op.function)] + where;
+      const auto& op = std::get<plan::CallOp>(file_.program().ops()[call->op].what);
+      return file_.program().functions()[static_cast<size_t>(op.function)] + where;
     }
     if (const auto* collective = std::get_if<plan::CollectiveStep>(&step.what)) {
       return std::string(FactsOf(collective->kind).name) + " of " + ListRanks(collective->team) +
@@ -224,11 +223,8 @@ class PlanDrawer {
 }  // namespace
 
 StatusOr<std::string> DrawPlan(const PlanFile& file, Rank memory_of) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::LoweredProgram lowered,
-                            plan::LowerProgram(std::make_shared<const plan::Program>(file.program),
-                                               file.topology, plan::CostModel()));
   std::map<Rank, plan::ProgramSteps> ranks;
-  const std::vector<Rank> all = file.program.Ranks();
+  const std::vector<Rank> all = file.program().Ranks();
   if (all.size() > kMostRanks) {
     return InvalidArgument("a picture has at most ", kMostRanks, " ranks, and the plan has ",
                            all.size());
@@ -236,7 +232,7 @@ StatusOr<std::string> DrawPlan(const PlanFile& file, Rank memory_of) {
   if (!std::binary_search(all.begin(), all.end(), memory_of)) {
     return InvalidArgument("rank ", memory_of, " has no part in the plan; it has ", ListRanks(all));
   }
-  for (const Rank rank : all) ranks.emplace(rank, plan::ExpandProgram(lowered, rank));
+  for (const Rank rank : all) ranks.emplace(rank, plan::ExpandProgram(file.lowered, rank));
   return PlanDrawer(file, memory_of, std::move(ranks)).Draw();
 }
 

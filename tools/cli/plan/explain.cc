@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -24,11 +23,6 @@ namespace {
 
 using plan::StepBuffer;
 using text::Table;
-
-StatusOr<plan::LoweredProgram> Lower(const PlanFile& file) {
-  return plan::LowerProgram(std::make_shared<const plan::Program>(file.program), file.topology,
-                            plan::CostModel());
-}
 
 std::string Bytes(double bytes) {
   return bytes <= 0 ? "0" : RoundedSize(static_cast<uint64_t>(bytes));
@@ -57,8 +51,7 @@ std::string DescribeMoves(const plan::Reshard& reshard) {
   return text.empty() ? "copy" : text;
 }
 
-void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& file,
-                   const plan::LoweredProgram& lowered) {
+void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& file) {
   Table table({{"LINE"},
                {"RESHARD"},
                {"AS"},
@@ -68,10 +61,10 @@ void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& 
                {"BOUND", Table::Align::kRight},
                {"PREDICTED", Table::Align::kRight}});
   bool has_any = false;
-  for (const plan::LoweredOp& op : lowered.ops) {
+  for (const plan::LoweredOp& op : file.lowered.ops) {
     if (op.reshard == nullptr) continue;
     has_any = true;
-    const plan::ProgramOp& source = file.program.ops()[op.op];
+    const plan::ProgramOp& source = file.program().ops()[op.op];
     const plan::Traffic traffic = op.reshard->TrafficIn(file.topology);
     const plan::Bounds bounds = plan::LowerBounds(op.reshard->from, op.reshard->to, file.topology);
     const plan::ValueId result = std::get<plan::ReshardOp>(source.what).result;
@@ -87,8 +80,7 @@ void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& 
 }
 
 // Ranks with the same memory are one row.
-void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& file,
-                 const plan::LoweredProgram& lowered) {
+void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& file) {
   struct Row {
     std::vector<Rank> ranks;
     size_t steps = 0;
@@ -97,8 +89,8 @@ void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& fi
     int64_t apart = 0;
   };
   std::vector<Row> rows;
-  for (const Rank rank : file.program.Ranks()) {
-    const plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
+  for (const Rank rank : file.program().Ranks()) {
+    const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
     const Row row{{rank},
                   steps.steps.size(),
                   steps.arena_bytes,
@@ -130,7 +122,7 @@ void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& fi
 
 // How a step's buffers are called in the list: the value's name, or a number.
 std::string BufferName(const PlanFile& file, int buffer) {
-  if (static_cast<size_t>(buffer) < file.program.values().size()) {
+  if (static_cast<size_t>(buffer) < file.program().values().size()) {
     return NameOf(file, plan::ValueId{buffer});
   }
   return "#" + std::to_string(buffer);
@@ -148,7 +140,7 @@ class StepDescriber {
       : file_(file), steps_(steps) {}
 
   StepText operator()(const plan::CallStep& call) const {
-    const auto& op = std::get<plan::CallOp>(file_.program.ops()[call.op].what);
+    const auto& op = std::get<plan::CallOp>(file_.program().ops()[call.op].what);
     std::string arguments;
     for (size_t i = 0; i < op.arguments.size(); ++i) {
       const plan::CallArgument& argument = op.arguments[i];
@@ -160,7 +152,7 @@ class StepDescriber {
           (call.argument_buffers[i] < 0 ? "..." : BufferName(file_, call.argument_buffers[i]));
     }
     std::string text =
-        file_.program.functions()[static_cast<size_t>(op.function)] + "(" + arguments + ")";
+        file_.program().functions()[static_cast<size_t>(op.function)] + "(" + arguments + ")";
     if (call.result_buffer >= 0) text += " to " + BufferName(file_, call.result_buffer);
     return {"call", text};
   }
@@ -220,30 +212,28 @@ const char* NameOf(StepBuffer::Home home) {
 }  // namespace
 
 Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& file) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::LoweredProgram lowered, Lower(file));
   std::set<int> nodes;
-  for (const Rank rank : file.program.Ranks()) nodes.insert(file.topology.NodeOf(rank));
-  out << text::Plural(file.program.ops().size(), "operation") << ", "
-      << text::Plural(file.program.values().size(), "value") << ", "
-      << text::Plural(file.program.Ranks().size(), "rank") << " on "
+  for (const Rank rank : file.program().Ranks()) nodes.insert(file.topology.NodeOf(rank));
+  out << text::Plural(file.program().ops().size(), "operation") << ", "
+      << text::Plural(file.program().values().size(), "value") << ", "
+      << text::Plural(file.program().Ranks().size(), "rank") << " on "
       << text::Plural(nodes.size(), "node") << "; reshards are predicted to take "
-      << Micros(lowered.cost_us) << '\n';
-  if (!lowered.notes.empty()) {
+      << Micros(file.lowered.cost_us) << '\n';
+  if (!file.lowered.notes.empty()) {
     out << '\n' << style.Paint(text::Tint::kBold, "What the passes did") << '\n';
-    for (const std::string& note : lowered.notes) out << "  " << text::Printable(note) << '\n';
+    for (const std::string& note : file.lowered.notes) out << "  " << text::Printable(note) << '\n';
   }
-  PrintReshards(out, style, file, lowered);
-  PrintMemory(out, style, file, lowered);
+  PrintReshards(out, style, file);
+  PrintMemory(out, style, file);
   return OkStatus();
 }
 
 Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& file, Rank rank) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::LoweredProgram lowered, Lower(file));
-  const std::vector<Rank> ranks = file.program.Ranks();
+  const std::vector<Rank> ranks = file.program().Ranks();
   if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
     return InvalidArgument("rank ", rank, " has no part in the plan; it has ", ListRanks(ranks));
   }
-  const plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
+  const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
   out << style.Paint(text::Tint::kBold, "Steps of rank " + std::to_string(rank)) << '\n';
   Table table({{"STEP", Table::Align::kRight},
                {"KIND"},
@@ -253,7 +243,7 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
   for (size_t i = 0; i < steps.steps.size(); ++i) {
     const plan::ProgramStep& step = steps.steps[i];
     const StepText said = std::visit(StepDescriber(file, steps), step.what);
-    table.AddRow({std::to_string(i), said.kind, file.program.ops()[step.op].where, said.what,
+    table.AddRow({std::to_string(i), said.kind, file.program().ops()[step.op].where, said.what,
                   said.bytes > 0 ? Bytes(said.bytes) : ""});
   }
   table.Print(out, style, 2);
@@ -279,14 +269,13 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
 }
 
 Status SimulatePlan(std::ostream& out, const PlanFile& file) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::LoweredProgram lowered, Lower(file));
   const auto start = std::chrono::steady_clock::now();
   std::map<Rank, plan::SimulatedRank> ranks;
   size_t steps = 0;
   int64_t bytes = 0;
-  for (const Rank rank : file.program.Ranks()) {
+  for (const Rank rank : file.program().Ranks()) {
     plan::SimulatedRank& state = ranks[rank];
-    state.program = plan::ExpandProgram(lowered, rank);
+    state.program = plan::ExpandProgram(file.lowered, rank);
     steps += state.program.steps.size();
     bytes += BytesOf(state.program);
     if (bytes > kMostSimulatedBytes) {

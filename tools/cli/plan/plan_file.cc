@@ -3,14 +3,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -20,6 +17,7 @@
 #include "runtime/plan/mesh.h"
 #include "services/config/yaml_document.h"
 #include "tools/cli/argument.h"
+#include "tools/cli/program/parse.h"
 #include "tools/cli/program/step_reader.h"
 
 namespace lockstep::cli::plan_file {
@@ -84,7 +82,11 @@ class PlanReader {
 
   StatusOr<PlanFile> Result() const {
     LOCKSTEP_ASSIGN_OR_RETURN(plan::Program built, builder_.Build());
-    return PlanFile{std::move(built), value_names_, topology_};
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        plan::LoweredProgram lowered,
+        plan::LowerProgram(std::make_shared<const plan::Program>(std::move(built)), topology_,
+                           plan::CostModel()));
+    return PlanFile{std::move(lowered), value_names_, topology_};
   }
 
  private:
@@ -365,18 +367,12 @@ class PlanReader {
 }  // namespace
 
 StatusOr<PlanFile> ReadPlanFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::error_code error;
-  if (!in || std::filesystem::is_directory(path, error)) {
-    return NotFound(path, ": cannot be read: ", std::strerror(in ? EISDIR : errno));
-  }
-  std::ostringstream text;
-  text << in.rdbuf();
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, program::ReadText(path));
   config::Problems problems;
   FileContext file{path, std::filesystem::path(path).parent_path().string(), problems};
   PlanReader reader(file);
   try {
-    reader.Read(config::ReadYamlDocument(text.str()).root);
+    reader.Read(config::ReadYamlDocument(text).root);
   } catch (const YAML::Exception& bad) {
     const std::string line = bad.mark.is_null() ? "" : ":" + std::to_string(bad.mark.line + 1);
     problems.Add(path + line, "not valid YAML: " + bad.msg);

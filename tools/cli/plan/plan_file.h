@@ -24,19 +24,22 @@
 
 #include "runtime/base/status.h"
 #include "runtime/plan/program.h"
+#include "runtime/plan/program_lowering.h"
 #include "runtime/plan/topology.h"
 #include "services/config/problems.h"
 
 namespace lockstep::cli::plan_file {
 
 struct PlanFile {
-  plan::Program program;
+  const plan::Program& program() const { return *lowered.program; }
+
+  plan::LoweredProgram lowered;
   std::vector<std::string> value_names;  // by number, as in the file
   plan::Topology topology;
 };
 
 // kInvalidArgument with all problems, one a line, each with its line in the file; those of
-// plan::Program::Make() come alone. kNotFound: the file cannot be read.
+// plan::Program::Make() and plan::LowerProgram() come alone. kNotFound: the file cannot be read.
 StatusOr<PlanFile> ReadPlanFile(const std::string& path);
 
 }  // namespace lockstep::cli::plan_file

@@ -115,7 +115,7 @@ Program ParseProgram(const std::string& text, const std::string& file_name,
   return program;
 }
 
-StatusOr<Program> ReadProgramFile(const std::string& path, config::Problems& problems) {
+StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::error_code error;
   if (!in || std::filesystem::is_directory(path, error)) {
@@ -123,8 +123,12 @@ StatusOr<Program> ReadProgramFile(const std::string& path, config::Problems& pro
   }
   std::ostringstream text;
   text << in.rdbuf();
-  return ParseProgram(text.str(), path, std::filesystem::path(path).parent_path().string(),
-                      problems);
+  return text.str();
+}
+
+StatusOr<Program> ReadProgramFile(const std::string& path, config::Problems& problems) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  return ParseProgram(text, path, std::filesystem::path(path).parent_path().string(), problems);
 }
 
 }  // namespace lockstep::cli::program

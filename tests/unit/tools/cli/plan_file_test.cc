@@ -59,7 +59,7 @@ TEST(PlanFileTest, ReadsAllOfIt) {
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_THAT(file->value_names, ElementsAre("x", "all_of_it", "scratch", "y", "z"));
   EXPECT_EQ(file->topology.NodeOf(2), 1);
-  const plan::Program& program = file->program;
+  const plan::Program& program = file->program();
   EXPECT_EQ(program.ops().size(), 4u);
   EXPECT_EQ(program.ops()[1].where, "layers.yaml:14");
   const auto& call = std::get<plan::CallOp>(program.ops()[1].what);

@@ -40,7 +40,8 @@ StatusOr<DRef> FunctionOf(SessionCore& core, const std::string& name,
 
 // A name that the program does not have is a mistake.
 Status CheckNames(const plan::Program& program, const PlanRegisters& registers) {
-  for (const auto& [name, ref] : registers.inputs) {
+  for (const auto& input : registers.inputs) {
+    const std::string& name = input.first;
     const bool is_known =
         std::any_of(program.inputs().begin(), program.inputs().end(),
                     [&](plan::ValueId id) { return program.value(id).name == name; });

@@ -23,9 +23,9 @@ Status GpuProcessor::Begin(const void* memory, size_t size_bytes) {
   return streams_->BeforeCompute({memory, size_bytes});
 }
 
-Status GpuProcessor::Fill(const Tensor& out, uint64_t pattern) {
-  LOCKSTEP_RETURN_IF_ERROR(Begin(out));
-  return elements_.Fill(streams_->compute(), out.buffer(), pattern);
+Status GpuProcessor::Fill(Buffer out, uint64_t pattern) {
+  LOCKSTEP_RETURN_IF_ERROR(Begin(out.data, out.count * SizeOf(out.dtype)));
+  return elements_.Fill(streams_->compute(), out, pattern);
 }
 
 Status GpuProcessor::Arange(const Tensor& out, const tensor::Steps& steps) {

@@ -25,7 +25,7 @@ class GpuProcessor final : public collective::DeviceProcessor {
   Device device() const override;
   DeviceAllocator& allocator() override { return *allocator_; }
 
-  Status Fill(const tensor::Tensor& out, uint64_t pattern) override;
+  Status Fill(Buffer out, uint64_t pattern) override;
   Status Arange(const tensor::Tensor& out, const tensor::Steps& steps) override;
   Status Cast(const tensor::Tensor& from, const tensor::Tensor& to) override;
   Status CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,

@@ -93,7 +93,7 @@ Status Full(const CallContext& context, ArgReader& in, Value* result) {
         value.is_int ? ConvertElement<T>(value.int_value) : ConvertElement<T>(value.float_value);
     std::memcpy(&pattern, &element, sizeof element);
   });
-  LOCKSTEP_RETURN_IF_ERROR(place.Fill(tensor, pattern));
+  LOCKSTEP_RETURN_IF_ERROR(place.Fill(tensor.buffer(), pattern));
   *result = std::move(tensor);
   return OkStatus();
 }

@@ -122,4 +122,37 @@ void ForEachRun(const CopyStep& copy, Run&& run) {
   }
 }
 
+// Rows of `row` elements each, which begin a pitch apart on either side; all in elements.
+struct RowBlock {
+  int64_t from = 0;  // offsets of the first row in the two buffers
+  int64_t to = 0;
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t from_pitch = 0;
+  int64_t to_pitch = 0;
+};
+
+// The same by blocks: runs of one length that follow each other at one distance are one.
+template <typename Copy>
+void ForEachBlock(const CopyStep& step, Copy&& copy) {
+  RowBlock block;
+  ForEachRun(step, [&](int64_t from, int64_t to, int64_t count) {
+    const int64_t from_pitch = from - (block.from + (block.rows - 1) * block.from_pitch);
+    const int64_t to_pitch = to - (block.to + (block.rows - 1) * block.to_pitch);
+    const bool is_next =
+        block.rows > 0 && count == block.row &&
+        (block.rows == 1 ? from_pitch >= count && to_pitch >= count
+                         : from_pitch == block.from_pitch && to_pitch == block.to_pitch);
+    if (is_next) {
+      ++block.rows;
+      block.from_pitch = from_pitch;
+      block.to_pitch = to_pitch;
+      return;
+    }
+    if (block.rows > 0) copy(block);
+    block = {from, to, count, 1, count, count};
+  });
+  if (block.rows > 0) copy(block);
+}
+
 }  // namespace lockstep::plan

@@ -15,8 +15,8 @@ class HostProcessor final : public Processor {
   Device device() const override { return Device{}; }
   Allocator& allocator() override { return allocator_; }
 
-  Status Fill(const Tensor& out, uint64_t pattern) override {
-    switch (SizeOf(out.dtype())) {
+  Status Fill(Buffer out, uint64_t pattern) override {
+    switch (SizeOf(out.dtype)) {
       case 1:
         return FillAs<uint8_t>(out, pattern);
       case 2:
@@ -63,8 +63,8 @@ class HostProcessor final : public Processor {
 
  private:
   template <typename Word>
-  static Status FillAs(const Tensor& out, uint64_t pattern) {
-    std::fill_n(out.data_as<Word>(), out.NumElements(), static_cast<Word>(pattern));
+  static Status FillAs(Buffer out, uint64_t pattern) {
+    std::fill_n(static_cast<Word*>(out.data), out.count, static_cast<Word>(pattern));
     return OkStatus();
   }
 

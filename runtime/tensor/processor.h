@@ -24,7 +24,7 @@ class Processor {
   virtual Allocator& allocator() = 0;
 
   // Every element becomes the one whose bytes are the lowest of `pattern`.
-  virtual Status Fill(const Tensor& out, uint64_t pattern) = 0;
+  virtual Status Fill(Buffer out, uint64_t pattern) = 0;
   // Element i becomes steps.At(i).
   virtual Status Arange(const Tensor& out, const Steps& steps) = 0;
   // By the rules of ConvertElement(); both have as many elements.

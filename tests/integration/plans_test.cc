@@ -1,6 +1,5 @@
 // Programs that are bound once and executed often.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,13 +25,6 @@ using ::testing::HasSubstr;
 
 class PlansTest : public SessionFixture {
  protected:
-  void SetUp() override {
-    if (std::getenv("LOCKSTEP_DEVICE") != nullptr) {
-      GTEST_SKIP() << "plans are executed by workers without a GPU only, so far";
-    }
-    SessionFixture::SetUp();
-  }
-
   static Layout LayoutOf(std::vector<Rank> ranks, Placement placement,
                          DType dtype = DType::kInt32) {
     return Unwrap(Layout::Make({5, 6}, dtype, Unwrap(Mesh::Line(std::move(ranks))), {placement}));

@@ -9,17 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/types/span.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/module/function.h"
 #include "runtime/plan/program_steps.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/tensor.h"
 #include "schemas/plan.capnp.h"
 #include "services/worker/execute/collective_command.h"
-#include "services/worker/execute/plan_tensors.h"
+#include "services/worker/execute/plan_execution.h"
 #include "services/worker/execute/prepared_program.h"
 
 namespace lockstep::worker {
@@ -28,8 +25,9 @@ namespace lockstep::worker {
 class BoundPlan : public registers::Object {
  public:
   // All ranks bind in one command: those of a collective meet here for the first time. Writes the
-  // registers of outputs that lie in the plan's memory, filled with 0. kInvalidArgument: a register
-  // holds no function, or no tensor of its layout's tile; kUnimplemented: on a worker with a GPU.
+  // registers of outputs that lie in the plan's memory, filled with 0. Its tensors lie on the
+  // ranks' GPUs, where all of them have one, else in host memory. kInvalidArgument: a register
+  // holds no function, or no tensor of its layout's tile there.
   static StatusOr<std::shared_ptr<BoundPlan>> Bind(const CollectiveContext& context,
                                                    std::shared_ptr<const PreparedProgram> prepared,
                                                    wire::Binding::Reader binding);
@@ -42,15 +40,10 @@ class BoundPlan : public registers::Object {
   // Different teams of one rank in all plans of a session: each takes shared memory of the cluster.
   static constexpr size_t kMaxTeams = 32;
 
-  // Calls a function on behalf of the command that is executed.
-  using CallFunction = absl::FunctionRef<Status(module::Function& function,
-                                                absl::Span<const registers::Value> arguments,
-                                                registers::Value* result)>;
-
-  // Goes through the steps. An error names the step and the line that it comes from; the registers
-  // of outputs hold something in between then. kFailedPrecondition: the session or the world is not
-  // the one that it was bound in, or an input's register was freed.
-  Status Execute(const CollectiveContext& context, CallFunction call);
+  // Goes through the steps; what they put on a GPU is done some time later. After an error the
+  // registers of outputs hold something in between. kFailedPrecondition: the session or the world
+  // is not the one that it was bound in, or an input's register was freed.
+  Status Execute(const PlanExecution::Worker& worker);
 
  private:
   // A register of an input or output, and the buffer that it stands for.
@@ -59,17 +52,18 @@ class BoundPlan : public registers::Object {
     size_t buffer = 0;
     std::string name;
   };
-  struct BoundCall {
-    std::shared_ptr<module::Function> function;
-    std::vector<registers::Value> arguments;
-  };
 
   explicit BoundPlan(std::shared_ptr<const PreparedProgram> prepared)
-      : prepared_(std::move(prepared)), tensors_(prepared_->steps) {}
+      : steps_(std::move(prepared)) {}
 
+  const PreparedProgram& prepared() const { return *steps_.prepared; }
+  const plan::Program& program() const { return *prepared().lowered.program; }
   Status BindRegisters(const CollectiveContext& context, wire::Binding::Reader binding);
   Status BindCalls(const CollectiveContext& context, wire::Binding::Reader binding);
   Status Connect(const CollectiveContext& context);
+  // Those that another plan keeps, or new ones; `*own` counts the teams that this rank is in.
+  StatusOr<Communicators> CommunicatorsOf(const CollectiveContext& context, const plan::Team& team,
+                                          size_t* own);
 
   // The tensor in the input's register, which is its tile.
   StatusOr<tensor::Tensor> ReadInput(const CollectiveContext& context,
@@ -83,25 +77,12 @@ class BoundPlan : public registers::Object {
   Status CheckInputsApart() const;
   // The registers of outputs hold what was computed, whatever was put into them meanwhile.
   Status WriteOutputs(const CollectiveContext& context);
-  Status RunCall(const CollectiveContext& context, const plan::CallStep& step, BoundCall& bound,
-                 CallFunction call);
-  Status RunStep(const CollectiveContext& context, const plan::ProgramStep& step,
-                 CallFunction call);
-  // The same, for a timeline.
-  Status RunRecorded(const CollectiveContext& context, const plan::ProgramStep& step,
-                     CallFunction call);
 
-  const std::shared_ptr<const PreparedProgram> prepared_;
-  PlanTensors tensors_;
+  BoundSteps steps_;
   std::vector<BoundRegister> inputs_;   // that this rank holds
   std::vector<BoundRegister> outputs_;  // the same
-  std::vector<BoundCall> calls_;        // in the order of the steps
+  // Those of steps_.teams, for as long as they are valid.
   std::shared_ptr<KeptCommunicators> kept_ = std::make_shared<KeptCommunicators>();
-  // In the order of the steps; they live as long as `kept_` is valid.
-  std::vector<collective::Communicator*> communicators_;
-  // Of the execution that is under way.
-  size_t next_call_ = 0;
-  size_t next_communicator_ = 0;
 };
 
 }  // namespace lockstep::worker

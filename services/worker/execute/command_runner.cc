@@ -92,7 +92,7 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
     case wire::Command::BIND:
       return Bind(session, command.getBind());
     case wire::Command::EXECUTE:
-      return Execute(session, command.getExecute());
+      return Execute(held, command.getExecute());
     case wire::Command::FETCH:
       return Fetch(session, command.getFetch());
     case wire::Command::STORE:
@@ -134,8 +134,13 @@ Status CommandRunner::Call(SessionState& session, wire::Command::Call::Reader ca
     }
     arguments_.push_back(std::move(*read));
   }
+  BeginCalls(session);
+  if (recorder_ != nullptr) {
+    activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+    recorder_->spans().Name(function.name(), trace::Kind::kCommand);
+  }
   registers::Value result;
-  Status status = CallFunction(session, function, &result);
+  Status status = CallFunction(session, function, arguments_, &result);
   if (status.ok() && call.getResult() != 0) {
     status = session.Write(RegisterId::FromPacked(call.getResult()), std::move(result));
   }
@@ -144,28 +149,28 @@ Status CommandRunner::Call(SessionState& session, wire::Command::Call::Reader ca
 }
 
 Status CommandRunner::CallFunction(SessionState& session, module::Function& function,
+                                   absl::Span<const registers::Value> arguments,
                                    registers::Value* result) {
-  call_context_.num_groups = session.num_groups();
-  calling_ = &session;
-  if (recorder_ != nullptr) {
-    activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
-    recorder_->spans().Name(function.name(), trace::Kind::kCommand);
-  }
-  reports_.BeginForwarding(session);
-  if (gpu_ == nullptr) return function.Call(call_context_, arguments_, result);
+  if (gpu_ == nullptr) return function.Call(call_context_, arguments, result);
   const bool may_use_gpu = function.UsesGpuByItself();
   Status status = StillWanted(session);
-  if (status.ok() && may_use_gpu) status = gpu_->BeforeCall(arguments_);
-  if (status.ok()) status = function.Call(call_context_, arguments_, result);
+  if (status.ok() && may_use_gpu) status = gpu_->BeforeCall(arguments);
+  if (status.ok()) status = function.Call(call_context_, arguments, result);
   if (may_use_gpu) status.Update(gpu_->AfterCall());
   // Also after an error: what it has begun goes on.
   const Status noted = gpu_->Note(session, {.command = running_.number,
                                             .what = function.name(),
                                             .may_have_used = may_use_gpu,
                                             .function = &function,
-                                            .arguments = arguments_,
+                                            .arguments = arguments,
                                             .result = result});
   return status.ok() ? noted : status;
+}
+
+void CommandRunner::BeginCalls(SessionState& session) {
+  call_context_.num_groups = session.num_groups();
+  calling_ = &session;
+  reports_.BeginForwarding(session);
 }
 
 Status CommandRunner::Sync(SessionState& session) {
@@ -309,15 +314,22 @@ Status CommandRunner::Bind(SessionState& session, wire::Command::Bind::Reader bi
       const std::shared_ptr<const PreparedProgram> prepared,
       PrepareProgram(bind.getBinding().getProgram(), membership_->rank, membership_->world_size(),
                      plan::Topology(world_.nodes), [&] { return session.Skips(running_.number); }));
-  return AmongRanks(session, "bind", /*is_message=*/false, [&](const CollectiveContext& context) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> plan,
-                              BoundPlan::Bind(context, prepared, bind.getBinding()));
-    return session.Write(RegisterId::FromPacked(bind.getPlan()),
-                         std::shared_ptr<registers::Object>(std::move(plan)));
-  });
+  const Status bound =
+      AmongRanks(session, "bind", /*is_message=*/false, [&](const CollectiveContext& context) {
+        LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> plan,
+                                  BoundPlan::Bind(context, prepared, bind.getBinding()));
+        return session.Write(RegisterId::FromPacked(bind.getPlan()),
+                             std::shared_ptr<registers::Object>(std::move(plan)));
+      });
+  if (gpu_ == nullptr) return bound;
+  // Its memory is filled there.
+  const Status noted = gpu_->Note(session, {.command = running_.number, .what = "bind"});
+  return bound.ok() ? noted : bound;
 }
 
-Status CommandRunner::Execute(SessionState& session, wire::Command::Execute::Reader execute) {
+Status CommandRunner::Execute(const std::shared_ptr<SessionState>& held,
+                              wire::Command::Execute::Reader execute) {
+  SessionState& session = *held;
   const RegisterId id = RegisterId::FromPacked(execute.getBound());
   StatusOr<const registers::Value*> value = session.registers().Read(id);
   if (!value.ok()) return Annotate(value.status(), "the plan");
@@ -328,16 +340,16 @@ Status CommandRunner::Execute(SessionState& session, wire::Command::Execute::Rea
   }
   // Held for the execution: nothing else would keep it while its outputs are written.
   const auto plan = std::static_pointer_cast<BoundPlan>(*object);
-  call_context_.num_groups = session.num_groups();
-  calling_ = &session;
-  reports_.BeginForwarding(session);
+  BeginCalls(session);
   const auto call = [&](module::Function& function, absl::Span<const registers::Value> arguments,
                         registers::Value* result) {
     activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
-    return function.Call(call_context_, arguments, result);
+    return CallFunction(session, function, arguments, result);
   };
   return AmongRanks(session, "execute plan", /*is_message=*/false,
-                    [&](const CollectiveContext& context) { return plan->Execute(context, call); });
+                    [&](const CollectiveContext& context) {
+                      return plan->Execute({context, call, held, gpu_, recorder_});
+                    });
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {

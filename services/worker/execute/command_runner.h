@@ -77,7 +77,8 @@ class CommandRunner {
                     wire::Command::Collective::Reader collective);
   Status Reshard(SessionState& session, wire::Command::Reshard::Reader reshard);
   Status Bind(SessionState& session, wire::Command::Bind::Reader bind);
-  Status Execute(SessionState& session, wire::Command::Execute::Reader execute);
+  Status Execute(const std::shared_ptr<SessionState>& session,
+                 wire::Command::Execute::Reader execute);
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
@@ -91,8 +92,11 @@ class CommandRunner {
   void Reply(const control::Frame& body) {
     reports_.Reply(*running_.batch, control::RemoteError(), body);
   }
-  // Calls `function` with arguments_, where a GPU may have something to do for it.
-  Status CallFunction(SessionState& session, module::Function& function, registers::Value* result);
+  // Calls `function`, where a GPU may have something to do for it.
+  Status CallFunction(SessionState& session, module::Function& function,
+                      absl::Span<const registers::Value> arguments, registers::Value* result);
+  // Before functions are called for the session.
+  void BeginCalls(SessionState& session);
   // Returns when the GPU, if there is one, has done all of the session's commands.
   Status AwaitGpu(const SessionState& session) {
     return gpu_ == nullptr ? OkStatus() : gpu_->Await(session, running_.number);

@@ -16,11 +16,11 @@
 
 namespace lockstep::worker {
 
-// How the ranks of a team are connected.
+// How the ranks of a team are connected. Without any: on ranks that are not in it.
 struct Communicators {
   std::shared_ptr<collective::Communicator> cpus;
   // By their GPUs; null: not all of them have one.
-  std::unique_ptr<collective::DeviceCommunicator> gpus;
+  std::shared_ptr<collective::DeviceCommunicator> gpus;
 };
 
 // The communicators of one generation of a session, by name. World and groups stay; of the teams,

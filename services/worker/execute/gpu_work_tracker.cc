@@ -85,6 +85,8 @@ Status GpuWorkTracker::Note(SessionState& session, const Computation& computatio
                 computation.function->MayWriteTo(i) ? &work.writes : &work.reads);
   }
   if (computation.result != nullptr) AddMemoryOf(*computation.result, &work.writes);
+  work.reads.insert(work.reads.end(), computation.reads.begin(), computation.reads.end());
+  work.writes.insert(work.writes.end(), computation.writes.begin(), computation.writes.end());
   const Status wanted = StillWanted(session, computation.command);
   if (!wanted.ok()) DropValues(session, work.writes);
   LOCKSTEP_RETURN_IF_ERROR(in_flight_.Add(std::move(work)));
@@ -92,42 +94,57 @@ Status GpuWorkTracker::Note(SessionState& session, const Computation& computatio
   return wanted;
 }
 
+void GpuWorkTracker::Communication::Use(const registers::Value& value, TensorMemory* memory) {
+  AddMemoryOf(value, memory);
+  const auto* const tensor = value.As<tensor::Tensor>();
+  if (tensor == nullptr || tensor->IsNull() || tensor->device().type == DeviceType::kCpu) return;
+  if (!tensor->storage()->GoesBackInOrder()) held.push_back(*tensor);
+}
+
 void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session, uint64_t command,
                                     wire::Command::Collective::Reader collective,
                                     const CollectiveOutcome& outcome,
                                     std::chrono::milliseconds timeout) {
-  const CollectiveFacts& facts = outcome.facts;
+  Communication communication{.command = command,
+                              .kind = collective.getKind(),
+                              .facts = outcome.facts,
+                              .connection = outcome.connection,
+                              .timeout = timeout};
+  const auto source = session->registers().Read(RegisterId::FromPacked(collective.getSource()));
+  if (source.ok()) communication.Read(**source);
+  const auto destination =
+      session->registers().Read(RegisterId::FromPacked(collective.getDestination()));
+  if (destination.ok()) communication.Write(**destination);
+  NoteCollective(session, std::move(communication));
+}
+
+void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session,
+                                    Communication communication) {
+  const CollectiveFacts facts = communication.facts;
   const collective::CommunicationSpan span = gpu_->TakeLastCommunication();
   // Of nothing, or it failed before anything was put there.
   if (span.ended == nullptr) return;
   GpuWork work;
   work.session = session->id();
   work.generation = session->generation();
-  work.command = command;
-  work.what = Name(collective.getKind());
+  work.command = communication.command;
+  work.what = Name(communication.kind);
   work.kind = WorkerActivity::Kind::kCollective;
-  for (const bool is_destination : {false, true}) {
-    const uint64_t packed = is_destination ? collective.getDestination() : collective.getSource();
-    const auto value = session->registers().Read(RegisterId::FromPacked(packed));
-    if (!value.ok()) continue;
-    AddMemoryOf(**value, is_destination ? &work.writes : &work.reads);
-    // Tensors of modules go back to the module that made them.
-    const auto* const tensor = (*value)->As<tensor::Tensor>();
-    if (tensor == nullptr || tensor->device().type == DeviceType::kCpu) continue;
-    if (!tensor->storage()->GoesBackInOrder()) work.held.push_back(*tensor);
-  }
+  work.reads = std::move(communication.reads);
+  work.writes = std::move(communication.writes);
+  work.held = std::move(communication.held);
   work.first = facts.first;
   work.last = facts.first + facts.ranks - 1;
-  work.time_limit = timeout;
-  work.connection = outcome.connection;
-  work.done = [this, session, kind = collective.getKind(), facts, generation = work.generation,
-               command](std::chrono::nanoseconds took) {
+  work.time_limit = communication.timeout;
+  work.connection = communication.connection;
+  work.done = [this, session, kind = communication.kind, facts, generation = work.generation,
+               command = work.command](std::chrono::nanoseconds took) {
     if (!session->EndOnGpu()) return Spoil(*session, {generation, command});
     if (recorder_ == nullptr) return;
-    const CollectiveCost cost = recorder_->AddGpuCollective(kind, facts, took);
+    const CollectiveCost cost = recorder_->AddTimedCollective(kind, facts, took);
     activity_.AddCollective(cost.bus_bytes, cost.duration);
   };
-  work.give_up = [session, generation = work.generation, command] {
+  work.give_up = [session, generation = work.generation, command = work.command] {
     session->GiveUpOnGpu(generation, command);
   };
   session->BeginOnGpu({work.generation, work.command, work.connection, span.ended, gpu_});

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/base/ids.h"
@@ -75,12 +76,36 @@ class GpuWorkTracker {
     const module::Function* function = nullptr;
     absl::Span<const registers::Value> arguments = {};
     const registers::Value* result = nullptr;
+    // What else it reads, and writes.
+    TensorMemory reads = {};
+    TensorMemory writes = {};
   };
   // Notes it, if there is anything. Errors: those of the GPU; kAborted: the session's work was
   // given up meanwhile, and what the command has written is no value.
   Status Note(SessionState& session, const Computation& computation);
-  // Notes what the collective has put into the communication stream, if anything. It may take
-  // `timeout` from when it is the oldest.
+  // What a collective may have put into the communication stream.
+  struct Communication {
+    uint64_t command = 0;
+    wire::CollectiveKind kind = wire::CollectiveKind::ALL_REDUCE;
+    CollectiveFacts facts;
+    std::shared_ptr<collective::DeviceConnection> connection;
+    // How long it may take from when it is the oldest.
+    std::chrono::milliseconds timeout{0};
+    TensorMemory reads = {};
+    TensorMemory writes = {};
+    std::vector<tensor::Tensor> held = {};
+
+    // The tensors in the value are read by it, or written to. They are held, where their memory
+    // would go back to the module that made them before the GPU is through with it.
+    void Read(const registers::Value& value) { Use(value, &reads); }
+    void Write(const registers::Value& value) { Use(value, &writes); }
+
+   private:
+    void Use(const registers::Value& value, TensorMemory* memory);
+  };
+  // Notes it, if there is anything.
+  void NoteCollective(const std::shared_ptr<SessionState>& session, Communication communication);
+  // The same of a command, whose tensors are in registers.
   void NoteCollective(const std::shared_ptr<SessionState>& session, uint64_t command,
                       wire::Command::Collective::Reader collective,
                       const CollectiveOutcome& outcome, std::chrono::milliseconds timeout);

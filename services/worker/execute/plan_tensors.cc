@@ -1,7 +1,6 @@
 #include "services/worker/execute/plan_tensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace lockstep::worker {
@@ -24,13 +23,13 @@ PlanTensors::PlanTensors(const plan::ProgramSteps& steps)
   }
 }
 
-Status PlanTensors::TakeArena(tensor::Allocator& allocator,
-                              const registers::RegisterFile& registers) {
+Status PlanTensors::TakeArena(tensor::Processor& place, const registers::RegisterFile& registers) {
   // What is empty has a place, too.
   const int64_t bytes = std::max<int64_t>(steps_.arena_bytes, 1);
   LOCKSTEP_RETURN_IF_ERROR(registers.CheckRoom(static_cast<size_t>(bytes)));
-  LOCKSTEP_ASSIGN_OR_RETURN(arena_, Tensor::Empty(allocator, DType::kUInt8, Shape({bytes})));
-  std::memset(arena_.data(), 0, arena_.size_bytes());
+  LOCKSTEP_ASSIGN_OR_RETURN(arena_,
+                            Tensor::Empty(place.allocator(), DType::kUInt8, Shape({bytes})));
+  LOCKSTEP_RETURN_IF_ERROR(place.Fill(arena_.buffer(), 0));
   for (size_t i = 0; i < steps_.buffers.size(); ++i) {
     const StepBuffer& buffer = steps_.buffers[i];
     if (buffer.home != StepBuffer::Home::kArena) continue;
@@ -49,7 +48,7 @@ void PlanTensors::Place(size_t buffer, Tensor tensor) {
 
 Status PlanTensors::PlaceReturned(size_t buffer, const registers::Value& returned,
                                   const std::string& function,
-                                  absl::Span<const registers::Value> arguments,
+                                  absl::Span<const registers::Value> arguments, Device place,
                                   const registers::RegisterFile& registers) {
   const auto* tensor = returned.As<Tensor>();
   const StepBuffer& wanted = steps_.buffers[buffer];
@@ -61,9 +60,9 @@ Status PlanTensors::PlaceReturned(size_t buffer, const registers::Value& returne
                                ? registers::Describe(returned)
                                : std::string(Name(tensor->dtype())) + tensor->shape().ToString());
   }
-  if (tensor->device().type != DeviceType::kCpu) {
+  if (tensor->device().type != place.type) {
     return InvalidArgument(function, " returned a tensor on ", tensor->device(),
-                           "; plans work in host memory, so far");
+                           "; this plan works on ", place, ", where its inputs lie");
   }
   // The plan gives the argument's memory to others when the argument is not needed any more.
   for (const registers::Value& argument : arguments) {

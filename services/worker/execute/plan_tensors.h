@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "runtime/base/device.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/program_steps.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
+#include "runtime/tensor/processor.h"
 #include "runtime/tensor/tensor.h"
 
 namespace lockstep::worker {
@@ -20,9 +22,10 @@ class PlanTensors {
   // `steps` are borrowed.
   explicit PlanTensors(const plan::ProgramSteps& steps);
 
-  // Takes the plan's own memory, filled with 0: outputs can be read before the plan is executed,
-  // and nobody's old data is among them. The errors of the allocator, and of CheckRoom().
-  Status TakeArena(tensor::Allocator& allocator, const registers::RegisterFile& registers);
+  // Takes the plan's own memory where `place` works, filled with 0: outputs can be read before the
+  // plan is executed, and nobody's old data is among them. The errors of `place`, and of
+  // CheckRoom().
+  Status TakeArena(tensor::Processor& place, const registers::RegisterFile& registers);
 
   const tensor::Tensor& operator[](size_t buffer) const { return tensors_[buffer]; }
   // Where each buffer begins; null where this rank has none.
@@ -32,9 +35,9 @@ class PlanTensors {
   // The buffer is this tensor from now on.
   void Place(size_t buffer, tensor::Tensor tensor);
   // The buffer is what `function` has returned, called with `arguments`. kInvalidArgument: it is
-  // not this rank's tile, in host memory of its own; kResourceExhausted: see CheckRoom().
+  // not this rank's tile, on `place`, in memory of its own; kResourceExhausted: see CheckRoom().
   Status PlaceReturned(size_t buffer, const registers::Value& returned, const std::string& function,
-                       absl::Span<const registers::Value> arguments,
+                       absl::Span<const registers::Value> arguments, Device place,
                        const registers::RegisterFile& registers);
   // What functions have returned goes, if no step after this one needs it.
   void DropAfter(size_t step) { Drop(drops_[step]); }

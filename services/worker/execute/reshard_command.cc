@@ -44,7 +44,7 @@ class ReshardCall {
         LOCKSTEP_RETURN_IF_ERROR(MeetIn(team, static_cast<int>(number)));
       }
     }
-    RunLocalSteps();
+    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
     if (!prepared_.new_tile.has_value()) return OkStatus();
     LOCKSTEP_ASSIGN_OR_RETURN(
         Tensor moved, tensor::MoveTo(*home_, *context_.places.host, buffers_[kOutputBuffer]));
@@ -105,7 +105,7 @@ class ReshardCall {
                                                                is_in ? team : std::vector<Rank>(),
                                                                context_.world, context_.deadline));
     if (!is_in) return OkStatus();
-    RunLocalSteps();
+    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
     // A team of ranks without any data meets for nothing, and does not.
     if (next_ == prepared_.steps.steps.size()) return OkStatus();
     const auto& step = std::get<plan::CollectiveStep>(prepared_.steps.steps[next_]);
@@ -117,17 +117,19 @@ class ReshardCall {
   }
 
   // The steps before the next collective.
-  void RunLocalSteps() {
+  Status RunLocalSteps() {
+    tensor::Processor& host = *context_.places.host;
     for (; next_ < prepared_.steps.steps.size(); ++next_) {
       const plan::Step& step = prepared_.steps.steps[next_];
       if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-        RunCopy(*copy, memory_, SizeOf(dtype_));
+        LOCKSTEP_RETURN_IF_ERROR(RunCopy(*copy, memory_, SizeOf(dtype_), host));
       } else if (const auto* fill = std::get_if<plan::FillStep>(&step)) {
-        RunFill(*fill, memory_, dtype_);
+        LOCKSTEP_RETURN_IF_ERROR(RunFill(*fill, memory_, dtype_, host));
       } else {
         break;
       }
     }
+    return OkStatus();
   }
 
   const CollectiveContext& context_;

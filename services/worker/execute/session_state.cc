@@ -250,8 +250,7 @@ void SessionState::Keep(const std::shared_ptr<KeptCommunicators>& kept) {
   kept_.push_back(kept);
 }
 
-std::optional<std::shared_ptr<collective::Communicator>> SessionState::FindKept(
-    const std::vector<Rank>& team) const {
+std::optional<Communicators> SessionState::FindKept(const std::vector<Rank>& team) const {
   for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
     const std::shared_ptr<KeptCommunicators> kept = weak.lock();
     if (kept == nullptr) continue;
@@ -266,8 +265,8 @@ size_t SessionState::CountKept() const {
   for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
     const std::shared_ptr<KeptCommunicators> kept = weak.lock();
     if (kept == nullptr) continue;
-    for (const auto& [team, communicator] : kept->all) {
-      if (communicator != nullptr) teams.insert(team);
+    for (const auto& [team, communicators] : kept->all) {
+      if (communicators.cpus != nullptr) teams.insert(team);
     }
   }
   return teams.size();
@@ -278,7 +277,7 @@ SessionState::GivenUp SessionState::GiveUpKept(const std::string& why) {
   for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
     const std::shared_ptr<KeptCommunicators> kept = weak.lock();
     if (kept == nullptr) continue;
-    for (auto& [team, communicator] : kept->all) given_up.push_back(std::move(communicator));
+    for (auto& [team, communicators] : kept->all) given_up.push_back(std::move(communicators));
     kept->all.clear();
     kept->invalid_because = why;
   }
@@ -288,20 +287,19 @@ SessionState::GivenUp SessionState::GiveUpKept(const std::string& why) {
 
 void SessionState::AbortHosts() {
   const Status status = failure_.ToStatus();
-  for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
-    const std::shared_ptr<KeptCommunicators> kept = weak.lock();
-    if (kept == nullptr) continue;
-    for (const auto& [team, communicator] : kept->all) {
-      if (communicator != nullptr) communicator->Abort(status);
-    }
-  }
-  communicators_.ForEach([&](const Communicators& made) {
+  const auto abort = [&](const Communicators& made) {
     if (made.gpus != nullptr) {
       made.gpus->AbortHost(status);
     } else if (made.cpus != nullptr) {
       made.cpus->Abort(status);
     }
-  });
+  };
+  for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
+    const std::shared_ptr<KeptCommunicators> kept = weak.lock();
+    if (kept == nullptr) continue;
+    for (const auto& [team, communicators] : kept->all) abort(communicators);
+  }
+  communicators_.ForEach(abort);
 }
 
 void SessionState::AbortOnGpu() {

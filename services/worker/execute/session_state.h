@@ -47,8 +47,8 @@ struct WorldLinks {
 //
 // Threads: an abort may use them from any thread, under the session's lock.
 struct KeptCommunicators {
-  // By their teams; null where this rank is not of the team. All ranks have the same teams.
-  std::map<std::vector<Rank>, std::shared_ptr<collective::Communicator>> all;
+  // By their teams; without any where this rank is not of the team. All ranks have the same teams.
+  std::map<std::vector<Rank>, Communicators> all;
   // Why the plan cannot be executed any more; empty: it can. Of the executing thread.
   std::string invalid_because;
 };
@@ -154,8 +154,7 @@ class SessionState {
   void Keep(const std::shared_ptr<KeptCommunicators>& kept);
   // That of a plan which is kept already; nothing if there is none. The same on all ranks, which
   // make and free plans in one order.
-  std::optional<std::shared_ptr<collective::Communicator>> FindKept(
-      const std::vector<Rank>& team) const;
+  std::optional<Communicators> FindKept(const std::vector<Rank>& team) const;
   // How many different teams that this rank is in plans keep.
   size_t CountKept() const;
 
@@ -223,7 +222,7 @@ class SessionState {
   CommunicatorCache communicators_;
   std::vector<std::weak_ptr<KeptCommunicators>> kept_;
 
-  using GivenUp = std::vector<std::shared_ptr<collective::Communicator>>;
+  using GivenUp = std::vector<Communicators>;
   // With mutex_ held: what plans have kept is theirs no more. The caller destroys it.
   GivenUp GiveUpKept(const std::string& why);
 };

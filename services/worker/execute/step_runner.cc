@@ -1,6 +1,6 @@
 #include "services/worker/execute/step_runner.h"
 
-#include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "runtime/tensor/element.h"
@@ -20,26 +20,31 @@ Buffer BufferOf(const plan::Span& span, StepMemory memory, DType dtype) {
 
 }  // namespace
 
-void RunCopy(const plan::CopyStep& step, StepMemory memory, size_t element_bytes) {
-  plan::ForEachRun(step, [&](int64_t from, int64_t to, int64_t count) {
-    std::memcpy(At(memory, step.to_buffer, to, element_bytes),
-                At(memory, step.from_buffer, from, element_bytes),
-                static_cast<size_t>(count) * element_bytes);
+Status RunCopy(const plan::CopyStep& step, StepMemory memory, size_t element_bytes,
+               tensor::Processor& by) {
+  const auto bytes = [&](int64_t elements) {
+    return static_cast<size_t>(elements) * element_bytes;
+  };
+  Status status;
+  plan::ForEachBlock(step, [&](const plan::RowBlock& block) {
+    status.Update(
+        by.CopyRows(At(memory, step.to_buffer, block.to, element_bytes), bytes(block.to_pitch),
+                    At(memory, step.from_buffer, block.from, element_bytes),
+                    bytes(block.from_pitch), bytes(block.row), static_cast<size_t>(block.rows)));
   });
+  return status;
 }
 
-void RunFill(const plan::FillStep& step, StepMemory memory, DType dtype) {
-  if (step.to.count == 0) return;
-  std::byte* const begin = At(memory, step.to.buffer, step.to.offset, SizeOf(dtype));
-  const auto count = static_cast<size_t>(step.to.count);
-  if (step.op != Reduction::kProd) {
-    std::memset(begin, 0, count * SizeOf(dtype));
-    return;
+Status RunFill(const plan::FillStep& step, StepMemory memory, DType dtype, tensor::Processor& by) {
+  uint64_t pattern = 0;
+  if (step.op == Reduction::kProd) {
+    tensor::VisitDType(dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      const T one = tensor::ConvertElement<T>(uint8_t{1});
+      std::memcpy(&pattern, &one, sizeof one);
+    });
   }
-  tensor::VisitDType(dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    std::fill_n(reinterpret_cast<T*>(begin), count, tensor::ConvertElement<T>(uint8_t{1}));
-  });
+  return by.Fill(BufferOf(step.to, memory, dtype), pattern);
 }
 
 Status RunCollective(const plan::CollectiveStep& step, StepMemory memory, DType dtype,

@@ -1,4 +1,4 @@
-// Runs single steps of plans: copies, fills and collectives, on one rank's buffers in host memory.
+// Runs single steps of plans: copies, fills and collectives, on one rank's buffers.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,19 @@
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
 #include "runtime/plan/step.h"
+#include "runtime/tensor/processor.h"
 
 namespace lockstep::worker {
 
 // Where the buffers that a step names begin, by their number. Borrowed.
 using StepMemory = absl::Span<std::byte* const>;
 
-// `element_bytes`: of both buffers.
-void RunCopy(const plan::CopyStep& step, StepMemory memory, size_t element_bytes);
-void RunFill(const plan::FillStep& step, StepMemory memory, DType dtype);
-// `by` connects the step's team. The errors of the communicator.
+// By the processor of the memory that the buffers lie in, whose errors they return; on a GPU the
+// work is done in its order. `element_bytes`: of both buffers.
+Status RunCopy(const plan::CopyStep& step, StepMemory memory, size_t element_bytes,
+               tensor::Processor& by);
+Status RunFill(const plan::FillStep& step, StepMemory memory, DType dtype, tensor::Processor& by);
+// `by` connects the step's team, for memory like this. The errors of the communicator.
 Status RunCollective(const plan::CollectiveStep& step, StepMemory memory, DType dtype,
                      collective::Communicator& by, Deadline deadline);
 

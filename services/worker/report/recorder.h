@@ -60,8 +60,9 @@ class Recorder {
   // The command that is executed is a collective, and went well.
   CollectiveCost AddCollective(SessionId session, Generation generation, uint64_t command,
                                wire::CollectiveKind kind, const CollectiveFacts& facts);
-  // A collective that was executed before is over on the GPU, which took this long.
-  CollectiveCost AddGpuCollective(wire::CollectiveKind kind, const CollectiveFacts& facts,
+  // A collective is over which took this long: a step of a plan, or one that was executed before,
+  // on the GPU.
+  CollectiveCost AddTimedCollective(wire::CollectiveKind kind, const CollectiveFacts& facts,
                                   std::chrono::nanoseconds took) {
     return {collectives_.Add(kind, facts, took), took};
   }

@@ -57,7 +57,7 @@ class FakeDeviceProcessor final : public collective::DeviceProcessor {
  public:
   Device device() const override { return {DeviceType::kCuda, 0}; }
   tensor::Allocator& allocator() override { return allocator_; }
-  Status Fill(const tensor::Tensor&, uint64_t) override {
+  Status Fill(Buffer, uint64_t) override {
     was_used_ = true;
     return OkStatus();
   }

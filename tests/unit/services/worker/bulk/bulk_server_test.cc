@@ -181,7 +181,7 @@ class SlowGpu final : public tensor::Processor {
  public:
   Device device() const override { return {DeviceType::kCuda, 3}; }
   tensor::Allocator& allocator() override { std::abort(); }
-  Status Fill(const tensor::Tensor&, uint64_t) override { return Internal("not asked for"); }
+  Status Fill(Buffer, uint64_t) override { return Internal("not asked for"); }
   Status Arange(const tensor::Tensor&, const tensor::Steps&) override {
     return Internal("not asked for");
   }

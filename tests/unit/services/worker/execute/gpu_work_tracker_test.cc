@@ -104,7 +104,7 @@ TEST_F(GpuWorkTrackerTest, NotesOnlyWhatUsesTheGpu) {
   EXPECT_TRUE(tracker_->Note(*session_, {.command = 1, .what = "add"}).ok());
   EXPECT_FALSE(tracker_->TakeNoted());
   EXPECT_FALSE(tracker_->IsBusy());
-  EXPECT_TRUE(gpu_->processor().Fill(tensor::Tensor(), 0).ok());
+  EXPECT_TRUE(gpu_->processor().Fill({}, 0).ok());
   EXPECT_TRUE(tracker_->Note(*session_, {.command = 2, .what = "fill"}).ok());
   EXPECT_TRUE(tracker_->TakeNoted());
   EXPECT_FALSE(tracker_->TakeNoted()) << "it was taken";

@@ -1,0 +1,179 @@
+#include "services/worker/execute/plan_execution.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <variant>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/operations.h"
+#include "runtime/control/value_codec.h"
+#include "runtime/trace/event.h"
+#include "services/worker/execute/step_runner.h"
+
+namespace lockstep::worker {
+namespace {
+
+using plan::StepBuffer;
+using tensor::Tensor;
+
+constexpr int kNoBuffer = -1;
+
+const char* NameOf(const plan::ProgramStep& step) {
+  if (std::holds_alternative<plan::CallStep>(step.what)) return "call";
+  if (std::holds_alternative<plan::CopyStep>(step.what)) return "copy";
+  if (std::holds_alternative<plan::FillStep>(step.what)) return "fill";
+  return FactsOf(std::get<plan::CollectiveStep>(step.what).kind).name.data();
+}
+
+// As metrics count them: an operation's size is what one rank has where all have as much of the
+// same, else what all have together.
+CollectiveFacts FactsOfStep(const plan::CollectiveStep& step, const Communicators& team,
+                            DType dtype) {
+  const bool is_gather = step.kind == OperationKind::kAllGather;
+  const auto [first, last] = std::minmax_element(step.team.begin(), step.team.end());
+  return {.backend = team.cpus->backend(),
+          .ranks = static_cast<int>(step.team.size()),
+          .first = *first,
+          .bytes =
+              static_cast<uint64_t>(is_gather ? step.recv.count : step.send.count) * SizeOf(dtype)};
+}
+
+}  // namespace
+
+Status PlanExecution::RunCall(const plan::CallStep& step, BoundSteps::Call& bound) {
+  if (context_.session.Skips(context_.command)) return Aborted("the session's work is given up");
+  PlanTensors& tensors = plan_.tensors;
+  const auto for_each_returned = [&](auto&& visit) {
+    for (size_t i = 0; i < step.argument_buffers.size(); ++i) {
+      const int buffer = step.argument_buffers[i];
+      if (buffer < 0) continue;
+      const auto number = static_cast<size_t>(buffer);
+      if (plan_.prepared->steps.buffers[number].home == StepBuffer::Home::kReturned) {
+        visit(i, number);
+      }
+    }
+  };
+  for_each_returned(
+      [&](size_t i, size_t number) { bound.arguments[i] = registers::Value(tensors[number]); });
+  registers::Value result;
+  Status status = worker_.call(*bound.function, bound.arguments, &result);
+  if (!status.ok()) {
+    status = Annotate(status, bound.function->name());
+  } else if (step.result_buffer >= 0) {
+    status = tensors.PlaceReturned(static_cast<size_t>(step.result_buffer), result,
+                                   bound.function->name(), bound.arguments, plan_.place->device(),
+                                   context_.session.registers());
+  }
+  // They are to go when the plan drops them.
+  for_each_returned([&](size_t i, size_t) { bound.arguments[i] = registers::Value(); });
+  return status;
+}
+
+Status PlanExecution::RunCollective(const plan::CollectiveStep& step, const Communicators& team) {
+  // Calls have named themselves.
+  context_.activity.Name(FactsOf(step.kind).name.data(), WorkerActivity::Kind::kCollective);
+  const auto [first, last] = std::minmax_element(step.team.begin(), step.team.end());
+  context_.activity.Among(*first, *last);
+  const auto began = Deadline::Clock::now();
+  collective::Communicator* const by =
+      plan_.is_on_gpu() ? static_cast<collective::Communicator*>(team.gpus.get()) : team.cpus.get();
+  const Status status =
+      worker::RunCollective(step, plan_.tensors.memory(), plan_.DTypeOf(step.send.buffer), *by,
+                            Deadline::After(context_.timeout));
+  NoteCollective(step, team, status.ok(), Deadline::Clock::now() - began);
+  return status;
+}
+
+void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Communicators& team,
+                                   bool is_done, std::chrono::nanoseconds took) {
+  const wire::CollectiveKind kind = control::ToWire(step.kind);
+  CollectiveFacts facts = FactsOfStep(step, team, plan_.DTypeOf(step.send.buffer));
+  if (!plan_.is_on_gpu()) {
+    if (!is_done || worker_.recorder == nullptr) return;
+    const CollectiveCost cost = worker_.recorder->AddTimedCollective(kind, facts, took);
+    context_.activity.AddCollective(cost.bus_bytes, cost.duration);
+    return;
+  }
+  facts.backend = team.gpus->backend();
+  // Also after an error: some of it may have been put in.
+  if (team.gpus->connection() == nullptr) return;
+  GpuWorkTracker::Communication communication{.command = context_.command,
+                                              .kind = kind,
+                                              .facts = facts,
+                                              .connection = team.gpus->connection(),
+                                              .timeout = context_.timeout};
+  // What is empty has any buffer.
+  if (step.send.count > 0) {
+    communication.Read(plan_.tensors[static_cast<size_t>(step.send.buffer)]);
+  }
+  if (step.recv.count > 0) {
+    communication.Write(plan_.tensors[static_cast<size_t>(step.recv.buffer)]);
+  }
+  worker_.gpu->NoteCollective(worker_.session, std::move(communication));
+}
+
+Status PlanExecution::NoteWork(const char* what, int reads, int writes) {
+  if (!plan_.is_on_gpu()) [[likely]]
+    return OkStatus();
+  GpuWorkTracker::Computation computation{.command = context_.command, .what = what};
+  const auto add = [&](int buffer, TensorMemory* memory) {
+    if (buffer == kNoBuffer) return;
+    const Tensor& tensor = plan_.tensors[static_cast<size_t>(buffer)];
+    if (!tensor.IsNull()) memory->push_back({tensor.data(), tensor.size_bytes()});
+  };
+  add(reads, &computation.reads);
+  add(writes, &computation.writes);
+  return worker_.gpu->Note(context_.session, computation);
+}
+
+Status PlanExecution::RunStep(const plan::ProgramStep& step) {
+  if (const auto* call = std::get_if<plan::CallStep>(&step.what)) {
+    return RunCall(*call, plan_.calls[next_call_++]);
+  }
+  if (const auto* copy = std::get_if<plan::CopyStep>(&step.what)) {
+    LOCKSTEP_RETURN_IF_ERROR(RunCopy(*copy, plan_.tensors.memory(),
+                                     SizeOf(plan_.DTypeOf(copy->to_buffer)), *plan_.place));
+    return NoteWork("copy", copy->from_buffer, copy->to_buffer);
+  }
+  if (const auto* fill = std::get_if<plan::FillStep>(&step.what)) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        RunFill(*fill, plan_.tensors.memory(), plan_.DTypeOf(fill->to.buffer), *plan_.place));
+    return NoteWork("fill", kNoBuffer, fill->to.buffer);
+  }
+  return RunCollective(std::get<plan::CollectiveStep>(step.what), *plan_.teams[next_collective_++]);
+}
+
+Status PlanExecution::RunRecorded(const plan::ProgramStep& step) {
+  const bool is_call = std::holds_alternative<plan::CallStep>(step.what);
+  const bool is_collective = std::holds_alternative<plan::CollectiveStep>(step.what);
+  const std::string name = is_call ? plan_.calls[next_call_].function->name() : NameOf(step);
+  const int64_t began = trace::Now();
+  const Status status = RunStep(step);
+  context_.spans->AddStep(name, is_collective ? trace::Kind::kCollective : trace::Kind::kCommand,
+                          began);
+  return status;
+}
+
+Status PlanExecution::Run() {
+  const std::vector<plan::ProgramStep>& steps = plan_.prepared->steps.steps;
+  const bool is_recorded = context_.spans != nullptr && context_.spans->is_open();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Status status;
+    if (plan_.is_on_gpu()) status = worker_.gpu->MakeRoom(context_.session, context_.command);
+    if (status.ok()) [[likely]] {
+      status = is_recorded ? RunRecorded(steps[i]) : RunStep(steps[i]);
+    }
+    if (status.ok()) [[likely]] {
+      plan_.tensors.DropAfter(i);
+      continue;
+    }
+    plan_.tensors.DropAll();
+    const std::string& where = plan_.prepared->lowered.program->ops()[steps[i].op].where;
+    return Annotate(
+        status, where + ", step " + std::to_string(i) + " of the plan (" + NameOf(steps[i]) + ")");
+  }
+  return OkStatus();
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,91 @@
+// One execution of a bound plan on one rank: goes through its steps, and decides nothing.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/module/function.h"
+#include "runtime/plan/program_steps.h"
+#include "runtime/registers/value.h"
+#include "runtime/tensor/processor.h"
+#include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/communicator_cache.h"
+#include "services/worker/execute/gpu_work_tracker.h"
+#include "services/worker/execute/plan_tensors.h"
+#include "services/worker/execute/prepared_program.h"
+#include "services/worker/execute/session_state.h"
+#include "services/worker/report/recorder.h"
+
+namespace lockstep::worker {
+
+// A plan's steps, and what binding has found for them.
+struct BoundSteps {
+  explicit BoundSteps(std::shared_ptr<const PreparedProgram> program)
+      : prepared(std::move(program)), tensors(prepared->steps) {}
+
+  struct Call {
+    std::shared_ptr<module::Function> function;
+    std::vector<registers::Value> arguments;
+  };
+
+  bool is_on_gpu() const { return place->device().type != DeviceType::kCpu; }
+  DType DTypeOf(int buffer) const {
+    return prepared->steps.buffers[static_cast<size_t>(buffer)].dtype;
+  }
+
+  const std::shared_ptr<const PreparedProgram> prepared;
+  PlanTensors tensors;
+  tensor::Processor* place = nullptr;  // who works where the tensors lie; borrowed
+  // Both in the order of the steps.
+  std::vector<Call> calls;
+  std::vector<const Communicators*> teams;  // of collectives; borrowed
+};
+
+// Threads: the executing thread.
+class PlanExecution {
+ public:
+  // Calls a function on behalf of the command that is executed.
+  using CallFunction = absl::FunctionRef<Status(module::Function& function,
+                                                absl::Span<const registers::Value> arguments,
+                                                registers::Value* result)>;
+  // What an execution takes from its worker. Borrowed, but for the session.
+  struct Worker {
+    const CollectiveContext& context;
+    CallFunction call;
+    const std::shared_ptr<SessionState>& session;
+    GpuWorkTracker* gpu;  // null: it has none
+    Recorder* recorder;   // null: nothing is counted
+  };
+
+  // Both are borrowed.
+  PlanExecution(BoundSteps& plan, const Worker& worker) : plan_(plan), worker_(worker) {}
+
+  // An error names the step, and the line that it comes from. What the steps have put on a GPU goes
+  // on.
+  Status Run();
+
+ private:
+  Status RunStep(const plan::ProgramStep& step);
+  // The same, for a timeline.
+  Status RunRecorded(const plan::ProgramStep& step);
+  Status RunCall(const plan::CallStep& step, BoundSteps::Call& bound);
+  Status RunCollective(const plan::CollectiveStep& step, const Communicators& team);
+  // The GPU, if it is one, has been given a copy or a fill.
+  Status NoteWork(const char* what, int reads, int writes);
+  // A collective has gone to the GPU, or was done in `took`.
+  void NoteCollective(const plan::CollectiveStep& step, const Communicators& team, bool is_done,
+                      std::chrono::nanoseconds took);
+
+  BoundSteps& plan_;
+  const Worker& worker_;
+  const CollectiveContext& context_ = worker_.context;
+  size_t next_call_ = 0;
+  size_t next_collective_ = 0;
+};
+
+}  // namespace lockstep::worker

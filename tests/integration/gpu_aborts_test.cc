@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/client/admin.h"
+#include "runtime/plan/program.h"
 #include "tests/integration/gpu_fixture.h"
 #include "tests/support/patience.h"
 
@@ -155,6 +156,41 @@ TEST_P(ImpatientGpuAbortsTest, WhatIsCutOffHasNoValueNorWhatIsMadeOfIt) {
     EXPECT_GE(AskFakeNccl("fake_nccl_aborts"), kWorkers);
   }
 #endif
+}
+
+TEST_P(ImpatientGpuAbortsTest, WhatAPlanHasWrittenWhenItIsCutOffHasNoValue) {
+  const auto layout_by = [](plan::Placement placement) {
+    const plan::Mesh all = Unwrap(plan::Mesh::Line({0, 1, 2, 3}));
+    return Unwrap(plan::Layout::Make({10}, DType::kFloat32, all, {placement}));
+  };
+  const plan::Layout partial = layout_by(plan::Placement::Partial(Reduction::kSum));
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", partial);
+  program.Output("y", program.Reshard(x, layout_by(plan::Placement::Replicate())));
+  const plan::Program built = Unwrap(program.Build());
+  const DRef ones = Ones({10});
+  EXPECT_OK(session_->DeclareLayout(ones, partial));
+  BoundPlan plan = Unwrap(session_->Bind(built, {.inputs = {{"x", ones}}}));
+  const DRef cut_off = Unwrap(plan.Output("y"));
+  HoldUpRankTwo();
+  EXPECT_OK(plan.Execute());
+  EXPECT_THAT(
+      FailureOfSync(),
+      AllOf(HasSubstr("all ranks have begun the allreduce"), HasSubstr("gpu_aborts_test.cc:"),
+            HasSubstr("step 0 of the plan (allreduce)"), HasSubstr("1500 ms")));
+  ResetQuickly();
+  EXPECT_THAT(Message(plan.Execute()), HasSubstr("bind it again"));
+  LetGo();
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    ExpectNoValue(cut_off, rank);
+    EXPECT_THAT(Elements<float>(ones, rank), Each(1.0f));
+  }
+  plan = Unwrap(session_->Bind(built, {.inputs = {{"x", ones}}}));
+  EXPECT_OK(plan.Execute());
+  const DRef again = Unwrap(plan.Output("y"));
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_THAT(Elements<float>(again, rank), Each(4.0f));
+  }
 }
 
 TEST_P(GpuAbortsTest, AResetGivesUpWhatIsOnTheGpu) {

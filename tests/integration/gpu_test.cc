@@ -7,6 +7,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
+#include "runtime/plan/program.h"
 #include "tests/integration/gpu_fixture.h"
 #include "tests/support/patience.h"
 
@@ -71,6 +72,60 @@ TEST_P(GpuTest, KernelsAndCollectivesKeepTheirOrder) {
   }
   // 0 + 1 + 2 + 3, and then four times a half of it, four times.
   EXPECT_THAT(Elements<float>(tensor, 3), Each(3.0f * 2 * 2 * 2 * 2));
+}
+
+// A program that sums columns of partial values: kernels on both sides of a reshard.
+class GpuPlansTest : public GpuTest {
+ protected:
+  static plan::Layout LayoutBy(plan::Placement placement) {
+    const plan::Mesh all = Unwrap(plan::Mesh::Line({0, 1, 2, 3}));
+    return Unwrap(plan::Layout::Make({8, 3}, DType::kFloat32, all, {placement}));
+  }
+  plan::Program ScaledSums() const {
+    plan::ProgramBuilder program;
+    const plan::ValueId x = program.Input("x", partial_);
+    const plan::ValueId columns = program.Reshard(x, columns_);
+    program.Call("scale", {plan::Update(columns), plan::Pass(0.5)});  // takes GPU tensors only
+    program.Output("y", program.Reshard(columns, whole_));
+    return Unwrap(program.Build());
+  }
+  PlanRegisters Registers(const DRef& x) {
+    return {.inputs = {{"x", x}}, .functions = {{"scale", Kernel("scale")}}};
+  }
+  DRef PartialOnes(const char* where) {
+    DRef ones = Call("lockstep.full", Shape{8, 3}, 1.0, DType::kFloat32, where);
+    EXPECT_OK(session_->DeclareLayout(ones, partial_));
+    return ones;
+  }
+
+  const plan::Layout partial_ = LayoutBy(plan::Placement::Partial(Reduction::kSum));
+  const plan::Layout columns_ = LayoutBy(plan::Placement::Shard(1));
+  const plan::Layout whole_ = LayoutBy(plan::Placement::Replicate());
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, GpuPlansTest, ::testing::ValuesIn(GpuKinds()), NameOf);
+
+TEST_P(GpuPlansTest, APlanKeepsItsTensorsThere) {
+  const DRef x = PartialOnes("cuda");
+  BoundPlan plan = Unwrap(session_->Bind(ScaledSums(), Registers(x)));
+  const DRef y = Unwrap(plan.Output("y"));
+  EXPECT_THAT(Elements<float>(y, 0), Each(0.0f)) << "before it is executed";
+  // More steps than a stream is given ahead.
+  for (int i = 0; i < 40; ++i) EXPECT_OK(plan.Execute());
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_THAT(Elements<float>(y, rank), Each(2.0f));
+    EXPECT_THAT(Elements<float>(x, rank), Each(1.0f)) << "it is read only";
+  }
+  (void)Unwrap(session_->Call(Kernel("scale"), y, 2.0));
+  EXPECT_THAT(Elements<float>(y, 3), Each(4.0f));
+}
+
+TEST_P(GpuPlansTest, AnInputInHostMemoryIsToldWhereToGo) {
+  const DRef x = PartialOnes("cpu");
+  (void)Unwrap(session_->Bind(ScaledSums(), Registers(x)));
+  EXPECT_THAT(FailureOfSync(),
+              AllOf(HasSubstr("input \"x\""),
+                    HasSubstr("is on cpu:0, and the plan works on its ranks' GPUs"),
+                    HasSubstr("lockstep.to_device(tensor, \"cuda\")")));
 }
 
 TEST_P(GpuTest, OutOfMemoryTellsWhoHoldsWhatAndTheWorkerLivesOn) {

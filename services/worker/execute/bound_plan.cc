@@ -85,9 +85,9 @@ StatusOr<Tensor> BoundPlan::ReadInput(const CollectiveContext& context,
   LOCKSTEP_RETURN_IF_ERROR(RequireReachable(context.places, *tensor, role));
   if (tensor->device().type != steps_.place->device().type) {
     return InvalidArgument(role, " (register ", input.id, ") is on ", tensor->device(),
-                           ", and the plan works on ", steps_.place->device(),
-                           steps_.is_on_gpu() ? ", as all of its ranks have one"
-                                              : ", as some of its ranks have no GPU",
+                           ", and the plan works ",
+                           steps_.is_on_gpu() ? "on its ranks' GPUs, as all of them have one"
+                                              : "in host memory, as some of its ranks have no GPU",
                            ": move it by lockstep.to_device(tensor, \"",
                            steps_.is_on_gpu() ? "cuda" : "cpu", "\") first");
   }

@@ -80,6 +80,7 @@ Status GpuWorkTracker::Note(SessionState& session, const Computation& computatio
   work.generation = session.generation();
   work.command = computation.command;
   work.what = computation.what;
+  work.step = computation.step;
   for (size_t i = 0; computation.function != nullptr && i < computation.arguments.size(); ++i) {
     AddMemoryOf(computation.arguments[i],
                 computation.function->MayWriteTo(i) ? &work.writes : &work.reads);
@@ -129,6 +130,7 @@ void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session
   work.generation = session->generation();
   work.command = communication.command;
   work.what = Name(communication.kind);
+  work.step = std::move(communication.step);
   work.kind = WorkerActivity::Kind::kCollective;
   work.reads = std::move(communication.reads);
   work.writes = std::move(communication.writes);
@@ -249,7 +251,8 @@ void GpuWorkTracker::FailOldest(const Status& status) {
     return;
   }
   const GpuWork blamed = in_flight_.oldest();
-  const Status told = loss.ok() ? status : Annotate(loss, "on the GPU, by " + in_flight_.Blame());
+  Status told = loss.ok() ? status : Annotate(loss, "on the GPU, by " + in_flight_.Blame());
+  if (!blamed.step.empty()) told = Annotate(told, blamed.step);
   const auto session = sessions_.Find(blamed.session);
   if (session != nullptr && session->generation() == blamed.generation) {
     reports_.Fail(*session, blamed.command, blamed.what, told);

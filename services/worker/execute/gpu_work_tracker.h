@@ -76,6 +76,7 @@ class GpuWorkTracker {
     const module::Function* function = nullptr;
     absl::Span<const registers::Value> arguments = {};
     const registers::Value* result = nullptr;
+    std::string step = {};  // of a plan: which one it is, for errors
     // What else it reads, and writes.
     TensorMemory reads = {};
     TensorMemory writes = {};
@@ -91,6 +92,7 @@ class GpuWorkTracker {
     std::shared_ptr<collective::DeviceConnection> connection;
     // How long it may take from when it is the oldest.
     std::chrono::milliseconds timeout{0};
+    std::string step = {};  // of a plan: which one it is, for errors
     TensorMemory reads = {};
     TensorMemory writes = {};
     std::vector<tensor::Tensor> held = {};

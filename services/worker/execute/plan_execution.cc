@@ -102,7 +102,8 @@ void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Commu
                                               .kind = kind,
                                               .facts = facts,
                                               .connection = team.gpus->connection(),
-                                              .timeout = context_.timeout};
+                                              .timeout = context_.timeout,
+                                              .step = DescribeStep()};
   // What is empty has any buffer.
   if (step.send.count > 0) {
     communication.Read(plan_.tensors[static_cast<size_t>(step.send.buffer)]);
@@ -116,7 +117,8 @@ void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Commu
 Status PlanExecution::NoteWork(const char* what, int reads, int writes) {
   if (!plan_.is_on_gpu()) [[likely]]
     return OkStatus();
-  GpuWorkTracker::Computation computation{.command = context_.command, .what = what};
+  GpuWorkTracker::Computation computation{
+      .command = context_.command, .what = what, .step = DescribeStep()};
   const auto add = [&](int buffer, TensorMemory* memory) {
     if (buffer == kNoBuffer) return;
     const Tensor& tensor = plan_.tensors[static_cast<size_t>(buffer)];
@@ -155,23 +157,27 @@ Status PlanExecution::RunRecorded(const plan::ProgramStep& step) {
   return status;
 }
 
+std::string PlanExecution::DescribeStep() const {
+  const plan::ProgramStep& step = plan_.prepared->steps.steps[step_];
+  return plan_.prepared->lowered.program->ops()[step.op].where + ", step " + std::to_string(step_) +
+         " of the plan (" + NameOf(step) + ")";
+}
+
 Status PlanExecution::Run() {
   const std::vector<plan::ProgramStep>& steps = plan_.prepared->steps.steps;
   const bool is_recorded = context_.spans != nullptr && context_.spans->is_open();
-  for (size_t i = 0; i < steps.size(); ++i) {
+  for (step_ = 0; step_ < steps.size(); ++step_) {
     Status status;
     if (plan_.is_on_gpu()) status = worker_.gpu->MakeRoom(context_.session, context_.command);
     if (status.ok()) [[likely]] {
-      status = is_recorded ? RunRecorded(steps[i]) : RunStep(steps[i]);
+      status = is_recorded ? RunRecorded(steps[step_]) : RunStep(steps[step_]);
     }
     if (status.ok()) [[likely]] {
-      plan_.tensors.DropAfter(i);
+      plan_.tensors.DropAfter(step_);
       continue;
     }
     plan_.tensors.DropAll();
-    const std::string& where = plan_.prepared->lowered.program->ops()[steps[i].op].where;
-    return Annotate(
-        status, where + ", step " + std::to_string(i) + " of the plan (" + NameOf(steps[i]) + ")");
+    return Annotate(status, DescribeStep());
   }
   return OkStatus();
 }

@@ -1,8 +1,10 @@
 // One execution of a bound plan on one rank: goes through its steps, and decides nothing.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,6 +77,8 @@ class PlanExecution {
   Status RunRecorded(const plan::ProgramStep& step);
   Status RunCall(const plan::CallStep& step, BoundSteps::Call& bound);
   Status RunCollective(const plan::CollectiveStep& step, const Communicators& team);
+  // "train.cc:12, step 3 of the plan (copy)".
+  std::string DescribeStep() const;
   // The GPU, if it is one, has been given a copy or a fill.
   Status NoteWork(const char* what, int reads, int writes);
   // A collective has gone to the GPU, or was done in `took`.
@@ -84,6 +88,7 @@ class PlanExecution {
   BoundSteps& plan_;
   const Worker& worker_;
   const CollectiveContext& context_ = worker_.context;
+  size_t step_ = 0;  // that is executed
   size_t next_call_ = 0;
   size_t next_collective_ = 0;
 };

@@ -30,6 +30,8 @@ struct GpuWork {
   Generation generation;
   uint64_t command = 0;
   std::string what;  // the function's name, or the collective's
+  // Of a step of a plan: which one it is, for its errors.
+  std::string step = {};
   WorkerActivity::Kind kind = WorkerActivity::Kind::kCommand;
   Rank first = 0;  // of a collective
   Rank last = 0;

@@ -99,9 +99,21 @@ struct Program {
   }
 }
 
+struct PlanKey {
+  # Of a program's bytes; see runtime/plan/plan_key.h.
+  high @0 :UInt64;
+  low @1 :UInt64;
+}
+
 struct Binding {
   # A program, and the registers that it works with.
-  program @0 :Program;
+  union {
+    program @0 :Data;
+    # A Program in canonical form: one segment, without framing. The workers keep it; see
+    # runtime/plan/known_programs.h.
+    known @4 :PlanKey;
+    # One that this client has bound in this generation of the session, and that the workers still keep.
+  }
   functions @1 :List(UInt64);
   # For each of the program's functions, a register that holds it.
   inputs @2 :List(UInt64);

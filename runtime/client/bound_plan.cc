@@ -6,7 +6,7 @@
 #include "runtime/client/session_commands.h"
 #include "runtime/client/session_core.h"
 #include "runtime/client/unpaired_messages.h"
-#include "runtime/plan/program_codec.h"
+#include "runtime/plan/plan_key.h"
 
 namespace lockstep {
 namespace {
@@ -55,6 +55,17 @@ Status CheckNames(const plan::Program& program, const PlanRegisters& registers) 
   return OkStatus();
 }
 
+void WriteProgram(wire::Binding::Builder binding, const plan::EncodedProgram& program,
+                  bool is_known) {
+  if (is_known) {
+    binding.initKnown().setHigh(program.key.high);
+    binding.getKnown().setLow(program.key.low);
+  } else {
+    const absl::Span<const std::byte> bytes = program.bytes();
+    binding.setProgram({reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()});
+  }
+}
+
 void WriteIds(capnp::List<uint64_t>::Builder list, absl::Span<const DRef> refs) {
   for (unsigned i = 0; i < list.size(); ++i) list.set(i, refs[i].id().Packed());
 }
@@ -82,18 +93,20 @@ StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
     functions.push_back(std::move(function));
   }
   const OperationUse use{OperationKind::kAllToAll, false, plan.ranks_};
-  const auto write = [&](wire::Command::Builder command, absl::Span<const DRef> made) {
+  const plan::EncodedProgram encoded = plan::Encode(program);
+  const auto write = [&](wire::Command::Builder command, absl::Span<const DRef> made,
+                         bool is_known) {
     auto bind = command.initBind();
     bind.setPlan(made.front().id().Packed());
     auto binding = bind.initBinding();
-    plan::WriteProgram(binding.initProgram(), program);
+    WriteProgram(binding, encoded, is_known);
     WriteIds(binding.initFunctions(static_cast<unsigned>(functions.size())), functions);
     WriteIds(binding.initInputs(static_cast<unsigned>(inputs.size())), inputs);
     WriteIds(binding.initOutputs(static_cast<unsigned>(made.size() - 1)), made.subspan(1));
   };
   LOCKSTEP_ASSIGN_OR_RETURN(
       std::vector<DRef> made,
-      core->IssueOperationNamingIn(plan.generation_, use, program.outputs().size() + 1, write));
+      core->IssueBindIn(plan.generation_, use, encoded, program.outputs().size() + 1, write));
   plan.plan_ = std::move(made.front());
   for (size_t i = 0; i < program.outputs().size(); ++i) {
     const plan::ProgramValue& output = program.value(program.outputs()[i]);

@@ -331,6 +331,7 @@ Status SessionCore::ResetWithin(std::unique_lock<std::mutex>& lock, milliseconds
   const Generation generation(link_->generation().value + 1);
   link_->StartGeneration(generation);
   unpaired_.Clear();
+  programs_.Clear();
   const Status answered =
       AskController(lock, timeout, [&](wire::ClientMessage::Builder message, RequestId request) {
         auto reset = message.initResetSession();

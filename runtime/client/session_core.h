@@ -26,6 +26,8 @@
 #include "runtime/client/session_recorder.h"
 #include "runtime/client/unpaired_messages.h"
 #include "runtime/control/channel.h"
+#include "runtime/plan/known_programs.h"
+#include "runtime/plan/plan_key.h"
 #include "runtime/trace/ring.h"
 
 namespace lockstep::client {
@@ -115,17 +117,22 @@ class SessionCore {
     LOCKSTEP_RETURN_IF_ERROR(AppendOperation(use, fill));
     return SendIfDue();
   }
-  // ... and one that gives `count` registers new names, which `fill` is told.
+  // ... and one that binds `program` and gives `count` registers new names. `fill` is told these,
+  // and whether the workers know the program.
   template <typename Fill>
-  StatusOr<std::vector<DRef>> IssueOperationNamingIn(Generation generation, const OperationUse& use,
-                                                     size_t count, Fill&& fill) {
+  StatusOr<std::vector<DRef>> IssueBindIn(Generation generation, const OperationUse& use,
+                                          const plan::EncodedProgram& program, size_t count,
+                                          Fill&& fill) {
     std::unique_lock lock(mutex_);
     LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
     LOCKSTEP_RETURN_IF_ERROR(CheckGeneration(generation));
     std::vector<DRef> results;
     for (size_t i = 0; i < count; ++i) results.push_back(names_->Acquire(batch_.next_command()));
-    LOCKSTEP_RETURN_IF_ERROR(AppendOperation(
-        use, [&](wire::Command::Builder command) { fill(command, absl::MakeConstSpan(results)); }));
+    const bool is_known = programs_.Has(program);
+    LOCKSTEP_RETURN_IF_ERROR(AppendOperation(use, [&](wire::Command::Builder command) {
+      fill(command, absl::MakeConstSpan(results), is_known);
+    }));
+    programs_.NoteBound(program);
     LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
     return results;
   }
@@ -248,7 +255,8 @@ class SessionCore {
   RegisterNames* const names_;
   SessionRecorder recorder_;  // with mutex_ held
   OpenBatch batch_;
-  UnpairedMessages unpaired_;  // of this generation
+  UnpairedMessages unpaired_;     // of this generation
+  plan::KnownPrograms programs_;  // the same
   SessionInput input_;
   uint64_t idle_after_ = 0;  // worker-0 had executed all below this when it last answered
   // Begins anywhere: answers to a client that had the session before are not taken for this one's.

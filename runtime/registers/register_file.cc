@@ -67,6 +67,13 @@ Status RegisterFile::CheckRoom(size_t more) const {
                            "; free some, or raise the limit (", limits_.bytes_setting, ")");
 }
 
+Status RegisterFile::KeepBeside(size_t bytes) {
+  if (bytes > bytes_beside_) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(bytes - bytes_beside_));
+  held_bytes_ += bytes - bytes_beside_;
+  bytes_beside_ = bytes;
+  return OkStatus();
+}
+
 Status RegisterFile::Kill(RegisterId id) {
   if (id.IsNone()) [[unlikely]]
     return NamesNothing();

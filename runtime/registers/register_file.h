@@ -72,6 +72,10 @@ class RegisterFile {
   // OK if `more` bytes are within the limit: to be asked before memory is taken for them.
   Status CheckRoom(size_t more) const;
 
+  // So many bytes are kept for the session beside its registers from now on: they count among the
+  // held. kResourceExhausted, and it stays as it was, if they are more than before, and too many.
+  Status KeepBeside(size_t bytes);
+
   // Frees `id`, so that every later use of the name fails. OK also if nothing was ever written: the
   // command that should have done it may have failed.
   Status Kill(RegisterId id);
@@ -96,7 +100,7 @@ class RegisterFile {
   uint32_t generations() const { return generations_; }
   size_t live_registers() const { return live_registers_; }
   size_t tensor_bytes() const { return tensor_bytes_; }
-  // Of all values, in HeldBytes().
+  // Of all values, in HeldBytes(), and of what is kept beside them.
   size_t held_bytes() const { return held_bytes_; }
 
  private:
@@ -126,6 +130,7 @@ class RegisterFile {
   size_t live_registers_ = 0;
   size_t tensor_bytes_ = 0;
   size_t held_bytes_ = 0;
+  size_t bytes_beside_ = 0;
   uint32_t generations_ = 0;
 };
 

@@ -6,8 +6,8 @@
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
 #include "runtime/control/value_codec.h"
+#include "runtime/plan/plan_key.h"
 #include "runtime/plan/program.h"
-#include "runtime/plan/program_codec.h"
 #include "schemas/control.capnp.h"
 #include "tests/fuzz/seeds.h"
 
@@ -79,20 +79,31 @@ void AddPlan(SeedFolder& folder) {
                                        empty.setDtype(wire::DType::FLOAT32);
                                        empty.setResult(Register(42));
                                      })});
-  const std::string bind = RecordOf(0, {Body([&](Command command) {
-                                      auto bind = command.initBind();
-                                      bind.setPlan(Register(43));
-                                      auto binding = bind.initBinding();
-                                      plan::WriteProgram(binding.initProgram(), *program.Build());
-                                      binding.initFunctions(1).set(0, Register(40));
-                                      binding.initInputs(1).set(0, Register(42));
-                                      auto outputs = binding.initOutputs(2);
-                                      outputs.set(0, Register(44));
-                                      outputs.set(1, Register(45));
-                                    })});
+  const plan::EncodedProgram encoded = plan::Encode(*program.Build());
+  const auto bind = [&](bool is_known) {
+    return RecordOf(
+        0, {Body([&](Command command) {
+          auto bind = command.initBind();
+          bind.setPlan(Register(43));
+          auto binding = bind.initBinding();
+          if (is_known) {
+            binding.initKnown().setHigh(encoded.key.high);
+            binding.getKnown().setLow(encoded.key.low);
+          } else {
+            const auto bytes = encoded.bytes();
+            binding.setProgram({reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()});
+          }
+          binding.initFunctions(1).set(0, Register(40));
+          binding.initInputs(1).set(0, Register(42));
+          auto outputs = binding.initOutputs(2);
+          outputs.set(0, Register(44));
+          outputs.set(1, Register(45));
+        })});
+  };
   const std::string execute =
       RecordOf(0, {Body([&](Command command) { command.initExecute().setBound(Register(43)); })});
-  folder.Add("batch", "plan", "\1" + get + empty + bind + execute + execute);
+  folder.Add("batch", "plan", "\1" + get + empty + bind(false) + execute + execute);
+  folder.Add("batch", "plan_by_its_key", "\1" + get + empty + bind(false) + bind(true) + execute);
 }
 
 void AddBatchSeeds(SeedFolder& folder) {

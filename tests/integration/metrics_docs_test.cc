@@ -15,6 +15,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
+#include "runtime/plan/program.h"
 #include "services/local/cluster_config.h"
 #include "services/local/cluster_processes.h"
 #include "services/local/temporary_directory.h"
@@ -53,6 +54,8 @@ class MetricsDocsTest : public ::testing::Test {
 
     void Start();
     void Work();
+    // Binds one program in two sessions, twice in each.
+    void BindPrograms(Session& session) const;
     // Every collective once, but for allreduce, which is there kAllReduces times.
     static void Collect(Session& session);
   };
@@ -119,6 +122,25 @@ void MetricsDocsTest::Cluster::Collect(Session& session) {
   ASSERT_EQ(session.SyncAll(), OkStatus());
 }
 
+void MetricsDocsTest::Cluster::BindPrograms(Session& session) const {
+  const plan::Layout layout = *plan::Layout::Make(
+      {1}, DType::kInt64, *plan::Mesh::Line({0, 1, 2, 3}), {plan::Placement::Replicate()});
+  plan::ProgramBuilder builder;
+  const plan::ValueId made = builder.Make(layout);
+  builder.Call("lockstep.nop", {plan::Write(made)});
+  builder.Output("y", made);
+  const plan::Program program = *builder.Build();
+  SessionOptions options;
+  options.endpoint = processes->endpoint();
+  auto other = Session::Connect(options);
+  ASSERT_TRUE(other.ok()) << other.status();
+  for (Session* binding : {&session, &*other}) {
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(binding->Bind(program, {}).ok());
+    ASSERT_EQ(binding->SyncAll(), OkStatus());
+  }
+  ASSERT_EQ(other->Close(), OkStatus());
+}
+
 void MetricsDocsTest::Cluster::Work() {
   SessionOptions options;
   options.endpoint = processes->endpoint();
@@ -126,6 +148,7 @@ void MetricsDocsTest::Cluster::Work() {
   auto session = Session::Connect(options);
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_NO_FATAL_FAILURE(Collect(*session));
+  ASSERT_NO_FATAL_FAILURE(BindPrograms(*session));
   const auto nop = session->GetFunction("lockstep.nop");
   const auto fail = session->GetFunction("lockstep.fail");
   ASSERT_TRUE(nop.ok() && fail.ok());
@@ -250,10 +273,22 @@ TEST_F(MetricsDocsTest, ErrorsAbortsAndResetsAreCounted) {
   EXPECT_EQ(Sample(controller, "lockstep_errors_total{code=\"NOT_FOUND\"}"), 0);
   EXPECT_EQ(Sample(controller, "lockstep_aborts_total"), 1);
   EXPECT_EQ(Sample(controller, "lockstep_resets_total"), 1);
-  EXPECT_EQ(Sample(controller, "lockstep_sessions_opened_total"), 1);
+  EXPECT_EQ(Sample(controller, "lockstep_sessions_opened_total"), 2);
   EXPECT_EQ(WorkerSample(2, "lockstep_worker_errors_total{code=\"INTERNAL\"}"), 1);
   EXPECT_EQ(WorkerSample(1, "lockstep_worker_errors_total{code=\"INTERNAL\"}"), 0);
   EXPECT_GE(WorkerSample(1, "lockstep_worker_aborts_total"), 1);
+}
+
+TEST_F(MetricsDocsTest, AProgramIsLoweredOnceForAllSessions) {
+  const std::string programs = "{cache=\"programs\"}";
+  for (const Rank rank : {0, 3}) {
+    EXPECT_EQ(WorkerSample(rank, "lockstep_plan_cache_misses_total" + programs), 1);
+    EXPECT_EQ(WorkerSample(rank, "lockstep_plan_cache_hits_total" + programs), 3);
+    EXPECT_EQ(WorkerSample(rank, "lockstep_plan_cache_evictions_total" + programs), 0);
+    EXPECT_EQ(WorkerSample(rank, "lockstep_plan_cache_entries" + programs), 1);
+    EXPECT_GT(WorkerSample(rank, "lockstep_plan_cache_bytes" + programs), 0);
+    EXPECT_EQ(WorkerSample(rank, "lockstep_plan_cache_entries{cache=\"reshards\"}"), 0);
+  }
 }
 
 TEST_F(MetricsDocsTest, EveryCollectiveHasOneThatCameLast) {

@@ -249,6 +249,66 @@ TEST_P(PlansTest, WhatIsReturnedLivesUntilItsLastUse) {
   EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("late")))), Numbers(9));
 }
 
+TEST_P(PlansTest, AProgramTravelsOnceAndThenAsItsKey) {
+  if (GetParam() == ClusterKind::kLocalThreads) {
+    GTEST_SKIP() << "its controller cannot be asked from outside";
+  }
+  const auto sent_by = [&](auto act) {
+    const auto sent = [&] {
+      EXPECT_OK(session_->SyncAll());
+      for (const auto& session :
+           StatusOnce(SharedCluster(GetParam()), [](const auto&) { return true; }).sessions) {
+        if (session.id == session_->id()) return session.sent_bytes;
+      }
+      ADD_FAILURE() << "the session is not there";
+      return uint64_t{0};
+    };
+    const uint64_t before = sent();
+    act();
+    return sent() - before;
+  };
+  ProgramBuilder program;
+  ValueId value = program.Input("x", rows_);
+  for (int i = 0; i < 100; ++i) value = program.Call("lockstep.copy", {Read(value)}, rows_);
+  program.Output("y", value);
+  const Program built = Unwrap(program.Build());
+  const DRef x = Unwrap(session_->Place(Numbers(4), rows_));
+  const auto bind = [&] {
+    BoundPlan plan = Unwrap(session_->Bind(built, {.inputs = {{"x", x}}}));
+    EXPECT_OK(plan.Execute());
+    EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("y")))), Numbers(4));
+  };
+  const uint64_t first = sent_by(bind);
+  const uint64_t second = sent_by(bind);
+  EXPECT_GT(first, 10 * second);
+  EXPECT_OK(session_->Reset());
+  EXPECT_GT(sent_by(bind), 10 * second) << "after a reset it travels again";
+  EXPECT_LT(sent_by(bind), 2 * second);
+}
+
+// More programs than a session's workers keep, bound by turns: each side forgets the same ones.
+TEST_P(PlansTest, WhatTheWorkersHaveForgottenIsSentAgain) {
+  const Layout one = Unwrap(
+      Layout::Make({1}, DType::kInt64, Unwrap(Mesh::Line({0, 1, 2, 3})), {Placement::Replicate()}));
+  std::vector<Program> programs;
+  for (int64_t i = 0; i < 70; ++i) {
+    ProgramBuilder program;
+    program.Output(
+        "y", program.Call("lockstep.full", {Pass(Shape({1})), Pass(i), Pass(DType::kInt64)}, one));
+    programs.push_back(Unwrap(program.Build()));
+  }
+  const PlanRegisters registers = {.functions = {{"lockstep.full", Function("lockstep.full")}}};
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < programs.size(); i += round == 1 ? 3 : 1) {
+      BoundPlan plan = Unwrap(session_->Bind(programs[i], registers));
+      EXPECT_OK(plan.Execute());
+      if (i % 10 != 0) continue;
+      EXPECT_EQ(Elements<int64_t>(Unwrap(plan.Output("y")), 3)[0], static_cast<int64_t>(i));
+    }
+  }
+  EXPECT_OK(session_->SyncAll());
+}
+
 TEST_P(PlansTest, APlanKeepsItsInputs) {
   BoundPlan plan = Unwrap(
       session_->Bind(Columns(), {.inputs = {{"x", Unwrap(session_->Place(Numbers(7), rows_))}}}));

@@ -117,6 +117,8 @@ TEST_F(ReplacementTest, PlansAreBoundAnewAfterALoss) {
   };
   StatusOr<BoundPlan> plan = bind();
   ASSERT_TRUE(plan.ok()) << plan.status();
+  plan = bind();  // by its key, which the worker that replaces another does not know
+  ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->Execute(), OkStatus());
   ASSERT_EQ(session.SyncAll(), OkStatus());
   Kill(2);
@@ -125,10 +127,12 @@ TEST_F(ReplacementTest, PlansAreBoundAnewAfterALoss) {
   Replace(2);
   Recover(session);
   EXPECT_THAT(Message(plan->Execute()), HasSubstr("bind it again"));
-  plan = bind();
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->Execute(), OkStatus());
-  EXPECT_EQ(*session.Collect(*plan->Output("y")), numbers);
+  for (int i = 0; i < 2; ++i) {
+    plan = bind();
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->Execute(), OkStatus());
+    EXPECT_EQ(*session.Collect(*plan->Output("y")), numbers);
+  }
 }
 
 TEST_F(ReplacementTest, EveryRankCanBeReplacedOneAfterTheOther) {

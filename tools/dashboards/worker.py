@@ -122,6 +122,16 @@ DASHBOARD = dashboard(
             colors=GOOD_IF_ZERO,
             decimals=0,
         ),
+        lines(
+            "Does it find its plans lowered?",
+            "Uses a second of programs and reshards that were lowered before (hits) or had to be (misses), and those "
+            "that were forgotten for want of room.",
+            "ops",
+            {
+                f"{{{{cache}}}}, {name}": by("cache", f"rate(lockstep_plan_cache_{name}_total[$rate])")
+                for name in ("hits", "misses", "evictions")
+            },
+        ),
     ],
     variables=[CHOOSE_RANK],
 )

@@ -24,6 +24,24 @@ bool IsForWantOfARank(const Status& status) {
          status.code() == StatusCode::kUnavailable;
 }
 
+// The program that the command carries, or names by its key.
+StatusOr<plan::EncodedProgram> ProgramOf(wire::Binding::Reader binding,
+                                         const SessionState& session) {
+  if (binding.isProgram()) {
+    const auto bytes = binding.getProgram();
+    return plan::CopyEncoded({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
+  }
+  if (!binding.isKnown()) {
+    return Unimplemented("unknown kind ", static_cast<int>(binding.which()),
+                         " of a program; this worker is Lockstep ", kBuildVersion);
+  }
+  const plan::PlanKey key{binding.getKnown().getHigh(), binding.getKnown().getLow()};
+  const plan::EncodedProgram* const known = session.programs().Find(key);
+  if (known != nullptr) return *known;
+  return InvalidArgument("the program ", key.ToString(), " is named by its key, and session ",
+                         session.id(), " has none of that key here: send it whole, first");
+}
+
 }  // namespace
 
 CommandRunner::CommandRunner(const Parts& parts)
@@ -55,6 +73,7 @@ void CommandRunner::SetMembership(const Membership& membership) {
 void CommandRunner::SetWorld(const WorldLinks& world) {
   world_ = world;
   reshards_.SetWorld(membership_->rank, world.nodes);
+  programs_.SetWorld(membership_->rank, membership_->world_size(), plan::Topology(world.nodes));
 }
 
 void CommandRunner::UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work) {
@@ -299,25 +318,34 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
 
 Status CommandRunner::Reshard(SessionState& session, wire::Command::Reshard::Reader reshard) {
   LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
-  LOCKSTEP_RETURN_IF_ERROR(
+  const Status status =
       AmongRanks(session, "reshard", /*is_message=*/false, [&](const CollectiveContext& context) {
         return ExecuteReshard(context, reshard, reshards_);
-      }));
+      });
+  if (recorder_ != nullptr) {
+    recorder_->SetPlanCache(PlanCacheCounts::Cache::kReshards, reshards_.use());
+  }
+  LOCKSTEP_RETURN_IF_ERROR(status);
   if (gpu_ == nullptr) return OkStatus();
   return gpu_->Note(session, {.command = running_.number, .what = "reshard"});
 }
 
 Status CommandRunner::Bind(SessionState& session, wire::Command::Bind::Reader bind) {
   running_.Name("bind");
+  LOCKSTEP_ASSIGN_OR_RETURN(const plan::EncodedProgram program,
+                            ProgramOf(bind.getBinding(), session));
+  LOCKSTEP_RETURN_IF_ERROR(session.NoteBound(program));
   // Before others are waited for: that has its own deadline.
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const PreparedProgram> prepared,
-      PrepareProgram(bind.getBinding().getProgram(), membership_->rank, membership_->world_size(),
-                     plan::Topology(world_.nodes), [&] { return session.Skips(running_.number); }));
+  const StatusOr<std::shared_ptr<const PreparedProgram>> prepared =
+      programs_.Prepare(program, [&] { return session.Skips(running_.number); });
+  if (recorder_ != nullptr) {
+    recorder_->SetPlanCache(PlanCacheCounts::Cache::kPrograms, programs_.use());
+  }
+  LOCKSTEP_RETURN_IF_ERROR(prepared.status());
   const Status bound =
       AmongRanks(session, "bind", /*is_message=*/false, [&](const CollectiveContext& context) {
         LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> plan,
-                                  BoundPlan::Bind(context, prepared, bind.getBinding()));
+                                  BoundPlan::Bind(context, *prepared, bind.getBinding()));
         return session.Write(RegisterId::FromPacked(bind.getPlan()),
                              std::shared_ptr<registers::Object>(std::move(plan)));
       });

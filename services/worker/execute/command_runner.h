@@ -21,6 +21,7 @@
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/gpu_work_tracker.h"
+#include "services/worker/execute/program_cache.h"
 #include "services/worker/execute/reshard_command.h"
 #include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_state.h"
@@ -121,6 +122,7 @@ class CommandRunner {
   WorldLinks world_;
   std::atomic<bool> world_broken_{false};
   ReshardCache reshards_;
+  ProgramCache programs_;
   GpuWorkTracker* gpu_ = nullptr;  // null: this worker has no GPU
   module::CallContext call_context_;
   const SessionState* calling_ = nullptr;    // the running call's

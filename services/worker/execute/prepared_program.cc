@@ -2,20 +2,29 @@
 
 #include <utility>
 
-#include "runtime/plan/program_codec.h"
+#include "runtime/plan/held_bytes.h"
 #include "runtime/plan/traffic.h"
 
 namespace lockstep::worker {
 
+size_t PreparedProgram::HeldBytes() const {
+  size_t bytes = sizeof *this + plan::HeldBytes(*lowered.program) + plan::HeldBytes(steps) +
+                 lowered.lies_in.size() * sizeof(plan::ValueId);
+  for (const std::string& note : lowered.notes) bytes += sizeof note + note.size();
+  return bytes;
+}
+
 StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
-    wire::Program::Reader program, Rank rank, int world_size, const plan::Topology& topology,
+    const plan::EncodedProgram& program, Rank rank, int world_size, const plan::Topology& topology,
     const std::function<bool()>& is_given_up) {
-  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program read, plan::ReadProgram(program, world_size));
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program read, plan::Decode(program, world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(
       plan::LoweredProgram lowered,
       plan::LowerProgram(std::make_shared<const plan::Program>(std::move(read)), topology,
                          plan::CostModel(), is_given_up));
   plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
+  // What all other ranks exchange grows with their number, and is of no use here any more.
+  lowered.ops = {};
   return std::make_shared<const PreparedProgram>(
       PreparedProgram{std::move(lowered), std::move(steps)});
 }

@@ -1,27 +1,31 @@
 // What a program is on one rank: lowered, and expanded to this rank's steps.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/plan_key.h"
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/program_steps.h"
 #include "runtime/plan/topology.h"
-#include "schemas/plan.capnp.h"
 
 namespace lockstep::worker {
 
 struct PreparedProgram {
-  plan::LoweredProgram lowered;
+  plan::LoweredProgram lowered;  // without its `ops`: the steps are all that is left of them
   plan::ProgramSteps steps;
+
+  // About what it takes of memory.
+  size_t HeldBytes() const;
 };
 
 // kInvalidArgument for what is no program, or names what this world does not have; the errors of
 // plan::LowerProgram().
 StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
-    wire::Program::Reader program, Rank rank, int world_size, const plan::Topology& topology,
+    const plan::EncodedProgram& program, Rank rank, int world_size, const plan::Topology& topology,
     const std::function<bool()>& is_given_up = nullptr);
 
 }  // namespace lockstep::worker

@@ -6,6 +6,7 @@
 
 #include "runtime/collective/communicator.h"
 #include "runtime/plan/expand.h"
+#include "runtime/plan/held_bytes.h"
 #include "runtime/plan/layout_codec.h"
 #include "runtime/plan/reshard.h"
 #include "runtime/plan/teams.h"
@@ -147,26 +148,22 @@ class ReshardCall {
 void ReshardCache::SetWorld(Rank rank, std::vector<int> nodes) {
   rank_ = rank;
   topology_ = plan::Topology(std::move(nodes));
-  entries_.clear();
+  entries_.Clear();
 }
 
 StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const plan::Layout& from,
                                                                        const plan::Layout& to) {
-  const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.from == from && entry.to == to;
-  });
-  if (at != entries_.end()) {
-    entries_.splice(entries_.begin(), entries_, at);
-    return at->prepared;
-  }
+  const Entry* const known =
+      entries_.Use([&](const Entry& entry) { return entry.from == from && entry.to == to; });
+  if (known != nullptr) return known->prepared;
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Reshard reshard,
                             plan::LowerReshard(from, to, topology_, plan::CostModel()));
   plan::RankSteps steps = plan::Expand(reshard, rank_);
   plan::PlaceInScratch(steps);
   auto prepared = std::make_shared<const PreparedReshard>(PreparedReshard{
       TileShapeOn(from, rank_), TileShapeOn(to, rank_), std::move(steps), plan::TeamsOf(reshard)});
-  entries_.push_front({from, to, prepared});
-  if (entries_.size() > kMaxEntries) entries_.pop_back();
+  entries_.Add({from, to, prepared},
+               sizeof(Entry) + plan::HeldBytes(prepared->steps) + plan::HeldBytes(prepared->teams));
   return prepared;
 }
 

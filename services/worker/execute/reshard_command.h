@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/layout.h"
+#include "runtime/plan/recently_used.h"
 #include "runtime/plan/step.h"
 #include "runtime/plan/topology.h"
 #include "schemas/control.capnp.h"
@@ -35,6 +35,7 @@ class ReshardCache {
  public:
   // Of one rank. What is beyond goes in the order in which it was used last.
   static constexpr size_t kMaxEntries = 64;
+  static constexpr size_t kMaxBytes = size_t{32} << 20;
 
   // In a world of ranks on these nodes, by rank. What was lowered for another one is forgotten.
   void SetWorld(Rank rank, std::vector<int> nodes);
@@ -42,6 +43,8 @@ class ReshardCache {
   // The errors of plan::LowerReshard().
   StatusOr<std::shared_ptr<const PreparedReshard>> Prepare(const plan::Layout& from,
                                                            const plan::Layout& to);
+
+  const plan::CacheUse& use() const { return entries_.use(); }
 
  private:
   struct Entry {
@@ -52,7 +55,7 @@ class ReshardCache {
 
   Rank rank_ = 0;
   plan::Topology topology_;
-  std::list<Entry> entries_;  // the one used last is in front
+  plan::RecentlyUsed<Entry> entries_{{kMaxEntries, kMaxBytes}};
 };
 
 // Executes `command` as this rank's part. kInvalidArgument for layouts that cannot be, and for a

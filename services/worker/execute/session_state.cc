@@ -75,9 +75,20 @@ Status SessionState::CountModule(const std::string& file, size_t most) {
   return OkStatus();
 }
 
+Status SessionState::NoteBound(const plan::EncodedProgram& program) {
+  programs_.NoteBound(program);
+  return registers_->KeepBeside(programs_.bytes());
+}
+
+void SessionState::ForgetPrograms() {
+  programs_.Clear();
+  (void)registers_->KeepBeside(0);  // less is always well
+}
+
 void SessionState::Adopt(const control::SessionRecord& record) {
   record_.TakeClientOf(record);
   record_.names = record.names;
+  ForgetPrograms();
   looked_for_client_ = false;
   client_process_.reset();
   std::vector<RegisterId> kept;
@@ -201,6 +212,7 @@ void SessionState::GiveUpAllOnGpu() {
 }
 
 void SessionState::Reset(Generation generation, uint64_t failed_from) {
+  ForgetPrograms();
   // Gone when nothing is locked any more.
   CommunicatorCache old;
   GivenUp kept;

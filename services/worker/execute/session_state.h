@@ -26,6 +26,7 @@
 #include "runtime/collective/device_communicator.h"
 #include "runtime/control/error_codec.h"
 #include "runtime/control/session_record.h"
+#include "runtime/plan/known_programs.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/tensor.h"
@@ -117,8 +118,8 @@ class SessionState {
   // Those of all generations: the ranks are not connected any more.
   void GiveUpAllOnGpu();
 
-  // Usable again; the old communicators are dropped. Of the old generation, what is on the GPU is
-  // given up from `failed_from` on.
+  // Usable again; the old communicators are dropped, and programs forgotten. Of the old generation,
+  // what is on the GPU is given up from `failed_from` on.
   void Reset(Generation generation, uint64_t failed_from = 0);
 
   // The world that all communicators are made of is given up. `record` says how the session goes on
@@ -136,6 +137,10 @@ class SessionState {
   // The session loads the module in `file`. kResourceExhausted: it is one too many. Modules stay
   // loaded, so one that is loaded again counts once.
   Status CountModule(const std::string& file, size_t most);
+  // Programs that its client may name by their keys.
+  const plan::KnownPrograms& programs() const { return programs_; }
+  // The program is bound now. kResourceExhausted: what is kept is beyond the session's limit.
+  Status NoteBound(const plan::EncodedProgram& program);
   // Another client has the session now. Its registers without names are freed.
   void Adopt(const control::SessionRecord& record);
   // The same client shows another key.
@@ -196,6 +201,7 @@ class SessionState {
   BulkServer* const bulk_;
   std::unordered_map<uint64_t, uint64_t> tickets_;  // by packed id: what the client has located
   std::set<std::string> modules_;                   // that it has loaded
+  plan::KnownPrograms programs_;                    // of this generation, and this client
   bool looked_for_client_ = false;
   std::optional<WatchedProcess> client_process_;
 
@@ -203,6 +209,8 @@ class SessionState {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   // With mutex_ held: the session fails from a command on, unless it did from an earlier one.
   bool FailFrom(uint64_t command, const control::RemoteError& cause);
+
+  void ForgetPrograms();
 
   // With mutex_ held, after a failure.
   // Ends every wait for other ranks' CPUs.

@@ -89,6 +89,7 @@ void Recorder::Tell(metrics::Families& families) const {
                          histogram, {{"kind", kKindNames[kind]}, {"stage", kStageNames[stage]}});
     }
   }
+  plan_caches_.Tell(families);
   for (size_t code = 1; code < kCodes; ++code) {
     families.Counter("lockstep_worker_errors_total",
                      "Commands that have failed on this worker and were not aborted, by code.",

@@ -19,6 +19,7 @@
 #include "services/worker/join/envelope.h"
 #include "services/worker/report/arrival_log.h"
 #include "services/worker/report/command_spans.h"
+#include "services/worker/report/plan_cache_counts.h"
 #include "services/worker/report/transfer_counts.h"
 
 namespace lockstep::worker {
@@ -83,6 +84,11 @@ class Recorder {
   }
   CommandSpans& spans() { return spans_; }
 
+  // What the cache has done, and holds, after every use of it.
+  void SetPlanCache(PlanCacheCounts::Cache cache, const plan::CacheUse& use) {
+    plan_caches_.Set(cache, use);
+  }
+
   // What registers hold, after every batch.
   void SetRegisters(const registers::RegisterTotals& totals);
 
@@ -90,7 +96,7 @@ class Recorder {
   const registers::RegisterTotals& registers() const { return registers_; }
   const CollectiveCounts& collectives() const { return collectives_; }
 
-  // Tells of commands and errors.
+  // Tells of commands, errors and caches.
   void Tell(metrics::Families& families) const;
 
  private:
@@ -131,6 +137,7 @@ class Recorder {
   std::array<std::array<metrics::DurationHistogram, kStages>, kKinds> stages_;
   std::array<metrics::Counter, kCodes> errors_;
   CollectiveCounts collectives_;
+  PlanCacheCounts plan_caches_;
   metrics::Counter gpu_wait_nanos_;
   ArrivalLog arrivals_;
   CommandSpans spans_;

@@ -91,6 +91,8 @@ class FakeController {
     std::vector<wire::Command::Which> commands;
   };
   std::vector<Batch> batches;
+  // How the commands that bind a program have named it.
+  std::vector<wire::Binding::Which> bindings;
   std::vector<uint32_t> resets;
   int locates = 0;
 
@@ -118,6 +120,9 @@ class FakeController {
                       .Next([&](wire::Command::Reader command) {
                         taken.commands.push_back(command.which());
                         is_located = command.isLocate();
+                        if (command.isBind()) {
+                          bindings.push_back(command.getBind().getBinding().which());
+                        }
                         return OkStatus();
                       })
                       .ok());

@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/client/link.h"
 #include "runtime/client/session_commands.h"
@@ -180,6 +181,63 @@ TEST(SessionCoreTest, TimeInWhichTheClientWasStoppedIsNotTheControllersSilence) 
   const auto core = controller.Open();
   while (!is_stopped) std::this_thread::yield();
   EXPECT_EQ(core->Look(), OkStatus());
+}
+
+class BoundProgramsTest : public testing::Test {
+ protected:
+  BoundProgramsTest() : core_(controller_.Open()) {}
+
+  static plan::EncodedProgram Made(uint64_t key, uint64_t content) {
+    return {{key, key}, std::make_shared<const std::vector<uint64_t>>(4, content)};
+  }
+  // Whether it has travelled as its key.
+  bool BindsByKey(const plan::EncodedProgram& program) {
+    const auto fill = [&](wire::Command::Builder command, absl::Span<const DRef>, bool is_known) {
+      auto binding = command.initBind().initBinding();
+      if (is_known) binding.initKnown();
+      if (!is_known) binding.initProgram(static_cast<unsigned>(program.size_bytes()));
+    };
+    const OperationUse use{OperationKind::kAllToAll, false, {0}};
+    EXPECT_TRUE(core_->IssueBindIn(core_->generation(), use, program, 1, fill).ok());
+    EXPECT_EQ(core_->Flush(), OkStatus());
+    return controller_.bindings.back() == wire::Binding::KNOWN;
+  }
+
+  FakeController controller_;
+  const std::unique_ptr<SessionCore> core_;
+};
+
+TEST_F(BoundProgramsTest, AProgramTravelsOnceAndThenAsItsKey) {
+  EXPECT_FALSE(BindsByKey(Made(1, 1)));
+  EXPECT_FALSE(BindsByKey(Made(2, 2)));
+  EXPECT_TRUE(BindsByKey(Made(1, 1)));
+  EXPECT_TRUE(BindsByKey(Made(2, 2)));
+  EXPECT_FALSE(BindsByKey(Made(1, 3))) << "another one of that key";
+  EXPECT_FALSE(BindsByKey(Made(1, 1))) << "which has taken its place";
+}
+
+// A rank on which a bind was skipped or failed has not kept what the others have.
+TEST_F(BoundProgramsTest, AfterAResetItTravelsAgainWhateverBecameOfTheReset) {
+  EXPECT_FALSE(BindsByKey(Made(1, 1)));
+  ASSERT_EQ(core_->Reset(), OkStatus());
+  EXPECT_FALSE(BindsByKey(Made(1, 1)));
+  EXPECT_TRUE(BindsByKey(Made(1, 1)));
+  controller_.reset_answer = DeadlineExceeded("rank 0 executes a long function");
+  EXPECT_FALSE(core_->Reset().ok());
+  EXPECT_FALSE(BindsByKey(Made(1, 1)));
+}
+
+TEST_F(BoundProgramsTest, WhatWasNotAppendedIsNotKnown) {
+  const plan::EncodedProgram program = Made(1, 1);
+  const auto too_large = [](wire::Command::Builder command, absl::Span<const DRef>, bool) {
+    command.initBind().initBinding().initProgram(2 << 20);
+  };
+  const OperationUse use{OperationKind::kAllToAll, false, {0}};
+  EXPECT_EQ(core_->IssueBindIn(core_->generation(), use, program, 1, too_large).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(core_->IssueBindIn(Generation(9), use, program, 1, too_large).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(BindsByKey(program));
 }
 
 // Four ranks in two groups: what SendToNextGroup() and ReceiveFromPreviousGroup() issue.

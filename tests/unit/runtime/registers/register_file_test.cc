@@ -217,5 +217,19 @@ TEST_F(RegisterFileTest, BytesOfAllValuesTogetherAreLimited) {
   EXPECT_EQ(file.CheckRoom(~size_t{0}).code(), StatusCode::kResourceExhausted) << "no overflow";
 }
 
+TEST_F(RegisterFileTest, WhatIsKeptBesideRegistersCountsAmongTheirBytes) {
+  RegisterFile file(&totals_, {.registers = 1000, .bytes = 1000});
+  ASSERT_EQ(file.Write({0, 1}, std::string(600, 'x')), OkStatus());
+  EXPECT_EQ(file.KeepBeside(400), OkStatus());
+  EXPECT_EQ(file.held_bytes(), 1000u);
+  EXPECT_EQ(file.KeepBeside(401).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(file.held_bytes(), 1000u) << "as it was";
+  EXPECT_EQ(file.CheckRoom(1).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(file.KeepBeside(100), OkStatus());
+  EXPECT_EQ(file.CheckRoom(300), OkStatus());
+  ASSERT_EQ(file.Kill({0, 1}), OkStatus());
+  EXPECT_EQ(file.held_bytes(), 100u);
+}
+
 }  // namespace
 }  // namespace lockstep::registers

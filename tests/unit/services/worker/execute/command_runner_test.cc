@@ -74,6 +74,21 @@ class CommandRunnerTest : public testing::Test {
   std::unique_ptr<CommandRunner> runner_;
 };
 
+// Of a hostile client, or one that has lost count.
+TEST_F(CommandRunnerTest, AProgramThatTheSessionDoesNotKnowIsAnErrorThatNamesIt) {
+  const Status status = Run([](wire::Command::Builder command) {
+    auto known = command.initBind().initBinding().initKnown();
+    known.setHigh(1);
+    known.setLow(0xab);
+  });
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(
+      Message(status).find("000000000000000100000000000000ab is named by its key, and session "
+                           "3 has none of that key here"),
+      std::string::npos)
+      << status;
+}
+
 // The abort has come after the executor has asked whether the command is skipped. What says OK
 // counts as executed, also to the next controller.
 TEST_F(CommandRunnerTest, ACollectiveThatAnAbortHasCaughtUpWithIsNotTakenForExecuted) {

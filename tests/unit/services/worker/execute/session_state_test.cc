@@ -232,6 +232,37 @@ TEST_F(SessionStateTest, CommunicatorMadeWhileAnAbortComesIsAbortedOrCancelled) 
   EXPECT_EQ(made.status().code(), StatusCode::kAborted) << "its peers do not come any more";
 }
 
+// Programs that the session keeps count among its bytes, and go with the generation, and with the
+// client that has sent them.
+TEST_F(SessionStateTest, ProgramsAreKeptForAGenerationOfAClient) {
+  const plan::EncodedProgram program{{1, 2}, std::make_shared<const std::vector<uint64_t>>(10, 3)};
+  const auto is_known = [&] { return state_.programs().Has(program); };
+  EXPECT_EQ(state_.NoteBound(program), OkStatus());
+  EXPECT_EQ(state_.NoteBound(program), OkStatus());
+  EXPECT_TRUE(is_known());
+  EXPECT_EQ(registers_.held_bytes(), 80u);
+  state_.Reset(Generation(1));
+  EXPECT_FALSE(is_known());
+  EXPECT_EQ(registers_.held_bytes(), 0u);
+  EXPECT_EQ(state_.NoteBound(program), OkStatus());
+  state_.Adopt(control::SessionRecord{.id = SessionId(7), .client_number = 1});
+  EXPECT_FALSE(is_known());
+  EXPECT_EQ(registers_.held_bytes(), 0u);
+}
+
+TEST_F(SessionStateTest, ProgramsBeyondTheSessionsLimitAreRefused) {
+  registers::RegisterFile small{&totals_, {.bytes = 100}};
+  SessionState state{control::SessionRecord{.id = SessionId(7)}, &small};
+  const auto program = [](uint64_t key) {
+    return plan::EncodedProgram{{key, 0}, std::make_shared<const std::vector<uint64_t>>(10, key)};
+  };
+  EXPECT_EQ(state.NoteBound(program(1)), OkStatus());
+  EXPECT_EQ(state.NoteBound(program(1)), OkStatus());
+  EXPECT_EQ(state.NoteBound(program(2)).code(), StatusCode::kResourceExhausted);
+  state.Reset(Generation(1));
+  EXPECT_EQ(state.NoteBound(program(2)), OkStatus());
+}
+
 TEST_F(SessionStateTest, AbortsRaceWithResets) {
   constexpr uint32_t kGenerations = 2000;
   std::atomic<bool> done{false};

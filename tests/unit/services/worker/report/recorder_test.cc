@@ -49,6 +49,19 @@ TEST_F(RecorderTest, AllThatIsRareIsTimed) {
   EXPECT_THAT(Text(), HasSubstr(Count("fetch", "executing", 100)));
 }
 
+TEST_F(RecorderTest, CachesAreToldFromTheStart) {
+  EXPECT_THAT(Text(), HasSubstr("lockstep_plan_cache_hits_total{cache=\"programs\"} 0\n"));
+  recorder_.SetPlanCache(PlanCacheCounts::Cache::kReshards,
+                         {.hits = 5, .misses = 4, .evictions = 3, .entries = 2, .bytes = 1000});
+  const std::string text = Text();
+  for (const char* sample :
+       {"hits_total{cache=\"reshards\"} 5\n", "misses_total{cache=\"reshards\"} 4\n",
+        "evictions_total{cache=\"reshards\"} 3\n", "entries{cache=\"reshards\"} 2\n",
+        "bytes{cache=\"reshards\"} 1000\n", "hits_total{cache=\"programs\"} 0\n"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("lockstep_plan_cache_") + sample));
+  }
+}
+
 TEST_F(RecorderTest, TheWayOfABatchCountsForItsFirstCommand) {
   Batch(wire::Command::CALL, 10, {.in_client = 3ms, .in_controller = 5us, .in_transit = 70us});
   EXPECT_THAT(Text(), HasSubstr(Count("call", "batching", 1)));

@@ -1,0 +1,74 @@
+#include "runtime/plan/held_bytes.h"
+
+#include <variant>
+
+namespace lockstep::plan {
+namespace {
+
+template <typename T>
+size_t BytesIn(const std::vector<T>& elements) {
+  return elements.size() * sizeof(T);
+}
+
+// What a step points to; most are in one piece.
+template <typename Step>
+size_t BytesBehind(const Step&) {
+  return 0;
+}
+size_t BytesBehind(const CallStep& call) { return BytesIn(call.argument_buffers); }
+size_t BytesBehind(const CollectiveStep& collective) {
+  return BytesIn(collective.team) + BytesIn(collective.counts) + BytesIn(collective.recv_counts);
+}
+
+template <typename Step>
+size_t BytesOfAny(const Step& step) {
+  return std::visit([](const auto& what) { return BytesBehind(what); }, step);
+}
+
+}  // namespace
+
+size_t HeldBytes(const std::vector<std::vector<Team>>& teams) {
+  size_t bytes = BytesIn(teams);
+  for (const std::vector<Team>& of_collective : teams) {
+    bytes += BytesIn(of_collective);
+    for (const Team& team : of_collective) bytes += BytesIn(team);
+  }
+  return bytes;
+}
+
+size_t HeldBytes(const RankSteps& steps) {
+  size_t bytes = sizeof steps + BytesIn(steps.buffer_elements) + BytesIn(steps.scratch_offsets) +
+                 BytesIn(steps.steps);
+  for (const Step& step : steps.steps) bytes += BytesOfAny(step);
+  return bytes;
+}
+
+size_t HeldBytes(const ProgramSteps& steps) {
+  size_t bytes = sizeof steps + BytesIn(steps.buffers) + BytesIn(steps.steps);
+  for (const ProgramStep& step : steps.steps) bytes += BytesOfAny(step.what);
+  return bytes + HeldBytes(steps.teams);
+}
+
+size_t HeldBytes(const Program& program) {
+  size_t bytes = sizeof program + BytesIn(program.values()) + BytesIn(program.ops()) +
+                 BytesIn(program.inputs()) + BytesIn(program.outputs()) +
+                 BytesIn(program.functions());
+  for (const ProgramValue& value : program.values()) {
+    // Values share few meshes.
+    bytes += value.name.size() + BytesIn(value.layout.placements());
+  }
+  for (const std::string& function : program.functions()) bytes += function.size();
+  for (const ProgramOp& op : program.ops()) {
+    bytes += op.where.size();
+    const auto* call = std::get_if<CallOp>(&op.what);
+    if (call == nullptr) continue;
+    bytes += BytesIn(call->arguments);
+    for (const CallArgument& argument : call->arguments) {
+      const auto* text = std::get_if<std::string>(&argument.literal);
+      if (text != nullptr) bytes += text->size();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace lockstep::plan

@@ -300,22 +300,4 @@ class Expander {
 
 RankSteps Expand(const Reshard& reshard, Rank rank) { return Expander(reshard, rank).Run(); }
 
-void PlaceInScratch(RankSteps& steps) {
-  // Aligned as tensors are, whatever the dtype.
-  constexpr int64_t kAlignment = 64;
-  std::vector<LiveBuffer> live;
-  for (int64_t elements : steps.buffer_elements) live.push_back(LiveBuffer::Unused(elements));
-  for (size_t i = 0; i < steps.steps.size(); ++i) {
-    const auto use = [&](int buffer) {
-      live[static_cast<size_t>(buffer)].UseAt(static_cast<int>(i));
-    };
-    std::visit([&](const auto& step) { ForEachBuffer(step, use); }, steps.steps[i]);
-  }
-  const MemoryPlan plan = PlanMemory(absl::MakeConstSpan(live).subspan(kOutput + 1), kAlignment);
-  steps.scratch_offsets = {0, 0};
-  steps.scratch_offsets.insert(steps.scratch_offsets.end(), plan.offsets.begin(),
-                               plan.offsets.end());
-  steps.scratch_elements = plan.total;
-}
-
 }  // namespace lockstep::plan

@@ -12,8 +12,4 @@ namespace lockstep::plan {
 // Deterministic: what ranks expand by themselves fits together.
 RankSteps Expand(const Reshard& reshard, Rank rank);
 
-// Gives the further buffers their places in one piece of scratch memory. Not for steps of a program
-// (program_steps.h), whose buffers are placed all together.
-void PlaceInScratch(RankSteps& steps);
-
 }  // namespace lockstep::plan

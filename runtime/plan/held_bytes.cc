@@ -20,14 +20,7 @@ size_t BytesBehind(const CollectiveStep& collective) {
   return BytesIn(collective.team) + BytesIn(collective.counts) + BytesIn(collective.recv_counts);
 }
 
-template <typename Step>
-size_t BytesOfAny(const Step& step) {
-  return std::visit([](const auto& what) { return BytesBehind(what); }, step);
-}
-
-}  // namespace
-
-size_t HeldBytes(const std::vector<std::vector<Team>>& teams) {
+size_t BytesOfTeams(const std::vector<std::vector<Team>>& teams) {
   size_t bytes = BytesIn(teams);
   for (const std::vector<Team>& of_collective : teams) {
     bytes += BytesIn(of_collective);
@@ -36,17 +29,14 @@ size_t HeldBytes(const std::vector<std::vector<Team>>& teams) {
   return bytes;
 }
 
-size_t HeldBytes(const RankSteps& steps) {
-  size_t bytes = sizeof steps + BytesIn(steps.buffer_elements) + BytesIn(steps.scratch_offsets) +
-                 BytesIn(steps.steps);
-  for (const Step& step : steps.steps) bytes += BytesOfAny(step);
-  return bytes;
-}
+}  // namespace
 
 size_t HeldBytes(const ProgramSteps& steps) {
   size_t bytes = sizeof steps + BytesIn(steps.buffers) + BytesIn(steps.steps);
-  for (const ProgramStep& step : steps.steps) bytes += BytesOfAny(step.what);
-  return bytes + HeldBytes(steps.teams);
+  for (const ProgramStep& step : steps.steps) {
+    bytes += std::visit([](const auto& what) { return BytesBehind(what); }, step.what);
+  }
+  return bytes + BytesOfTeams(steps.teams);
 }
 
 size_t HeldBytes(const Program& program) {

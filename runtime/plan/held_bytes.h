@@ -4,14 +4,10 @@
 #include <cstddef>
 
 #include "runtime/plan/program_steps.h"
-#include "runtime/plan/step.h"
-#include "runtime/plan/teams.h"
 
 namespace lockstep::plan {
 
 // With all that they point to; what was allocated and is not used does not count.
-size_t HeldBytes(const std::vector<std::vector<Team>>& teams);
-size_t HeldBytes(const RankSteps& steps);
 size_t HeldBytes(const ProgramSteps& steps);
 size_t HeldBytes(const Program& program);
 

@@ -10,6 +10,7 @@ namespace {
 
 std::string NameOf(const SourceLine& where) {
   const std::string_view path = where.file;
+  if (path.empty()) return "";
   const size_t slash = path.rfind('/');
   const std::string_view file = slash == std::string_view::npos ? path : path.substr(slash + 1);
   return std::string(file) + ":" + std::to_string(where.line);

@@ -125,7 +125,8 @@ class Program {
   Parts parts_;
 };
 
-// Where a person wrote something: the line of the caller, if it is a default argument.
+// Where a person wrote something: the line of the caller, if it is a default argument; nowhere, if
+// it is empty.
 struct SourceLine {
   static SourceLine Here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};

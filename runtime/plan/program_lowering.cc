@@ -185,7 +185,7 @@ StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
 LoweredProgram ProgramOf(Reshard reshard) {
   ProgramBuilder builder;
   const ValueId input = builder.Input("input", reshard.from);
-  const ValueId output = builder.Reshard(input, reshard.to);
+  const ValueId output = builder.Reshard(input, reshard.to, SourceLine());
   builder.Output("output", output);
   LoweredProgram lowered;
   lowered.program = std::make_shared<const Program>(*builder.Build());

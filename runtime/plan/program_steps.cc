@@ -23,8 +23,8 @@ void ForEachBuffer(const CallStep& call, Visit&& visit) {
 
 class ProgramExpander {
  public:
-  ProgramExpander(const LoweredProgram& lowered, Rank rank)
-      : lowered_(lowered), program_(*lowered.program), rank_(rank) {}
+  ProgramExpander(const LoweredProgram& lowered, Rank rank, OutputMemory outputs)
+      : lowered_(lowered), program_(*lowered.program), rank_(rank), outputs_(outputs) {}
 
   ProgramSteps Run() {
     MakeValueBuffers();
@@ -63,9 +63,15 @@ class ProgramExpander {
     for (const ValueId id : program_.inputs()) {
       if (is_held_[static_cast<size_t>(id)]) At(static_cast<int>(id)).home = Home::kInput;
     }
+    if (outputs_ == OutputMemory::kArena) return;
+    for (const ValueId id : program_.outputs()) {
+      StepBuffer& buffer = At(BufferOf(id));
+      const bool is_made = is_held_[static_cast<size_t>(id)] && buffer.home == Home::kNowhere;
+      if (is_made) buffer.home = Home::kOutput;
+    }
   }
 
-  // What is written here for the first time lies in the arena.
+  // What is written here for the first time lies in the arena, unless it has a place.
   void UseInArena(int buffer) {
     const bool is_held =
         static_cast<size_t>(buffer) >= is_held_.size() || is_held_[static_cast<size_t>(buffer)];
@@ -164,6 +170,7 @@ class ProgramExpander {
   const LoweredProgram& lowered_;
   const Program& program_;
   const Rank rank_;
+  const OutputMemory outputs_;
   ProgramSteps steps_;
   std::vector<bool> is_held_;  // by value: this rank is of its mesh
   size_t op_ = 0;              // that is expanded
@@ -171,8 +178,8 @@ class ProgramExpander {
 
 }  // namespace
 
-ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank) {
-  return ProgramExpander(lowered, rank).Run();
+ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank, OutputMemory outputs) {
+  return ProgramExpander(lowered, rank, outputs).Run();
 }
 
 }  // namespace lockstep::plan

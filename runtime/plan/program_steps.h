@@ -36,6 +36,7 @@ struct StepBuffer {
     kInput,     // in a register that the plan is bound to
     kReturned,  // in what a function has returned
     kArena,     // in the plan's own memory
+    kOutput,    // an output's, in memory of its own (OutputMemory::kOwn)
   };
   Home home = Home::kNowhere;
   DType dtype = DType::kUInt8;
@@ -63,7 +64,11 @@ struct ProgramSteps {
   int64_t arena_bytes_bound = 0;
 };
 
+// Where outputs are to lie that the program makes.
+enum class OutputMemory : uint8_t { kArena, kOwn };
+
 // `rank` may have no part in the program: then it has no steps. Deterministic.
-ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank);
+ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank,
+                           OutputMemory outputs = OutputMemory::kArena);
 
 }  // namespace lockstep::plan

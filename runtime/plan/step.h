@@ -74,14 +74,11 @@ void ForEachBuffer(const CollectiveStep& collective, Visit&& visit) {
 
 using Step = std::variant<CopyStep, FillStep, CollectiveStep>;
 
-// What one rank does. Buffers hold elements of one dtype; 0 is the input and 1 the output. The
-// others lie, after PlaceInScratch(), in one piece of scratch memory, where those overlap that are
-// not needed at the same time.
+// What one rank does in one reshard. Buffers hold elements of one dtype; 0 is the input and 1 the
+// output.
 struct RankSteps {
   std::vector<int64_t> buffer_elements;
   std::vector<Step> steps;
-  std::vector<int64_t> scratch_offsets;  // by buffer, in elements; 0 of input and output
-  int64_t scratch_elements = 0;
 };
 
 // Calls run(from, to, count) for stretches of elements that lie in a row on both sides: offsets in

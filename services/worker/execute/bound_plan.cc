@@ -17,15 +17,6 @@ registers::Value ToValue(const plan::Literal& literal) {
   return std::visit([](const auto& value) { return registers::Value(value); }, literal);
 }
 
-// Where the program's tensors lie: on the GPUs of its ranks, if all of them have one. Each rank
-// comes to the same.
-tensor::Processor& PlaceOf(const CollectiveContext& context, const plan::Program& program) {
-  const bool all_have_gpus =
-      context.world.gpus != nullptr && !context.world.gpus->WithoutDevice(program.Ranks());
-  return all_have_gpus && context.places.gpu != nullptr ? *context.places.gpu
-                                                        : *context.places.host;
-}
-
 Status CheckCount(const char* what, size_t given, size_t wanted) {
   if (given == wanted) return OkStatus();
   return InvalidArgument("the program has ", wanted, " ", what, ", and ", given,
@@ -48,6 +39,7 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
   plan->steps_.place = &PlaceOf(context, program);
   LOCKSTEP_RETURN_IF_ERROR(
       plan->steps_.tensors.TakeArena(*plan->steps_.place, context.session.registers()));
+  LOCKSTEP_RETURN_IF_ERROR(plan->steps_.tensors.ClearArena(*plan->steps_.place));
   LOCKSTEP_RETURN_IF_ERROR(plan->BindRegisters(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->BindCalls(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->Connect(context));

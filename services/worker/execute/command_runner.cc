@@ -107,7 +107,7 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
     case wire::Command::COLLECTIVE:
       return Collective(held, command.getCollective());
     case wire::Command::RESHARD:
-      return Reshard(session, command.getReshard());
+      return Reshard(held, command.getReshard());
     case wire::Command::BIND:
       return Bind(session, command.getBind());
     case wire::Command::EXECUTE:
@@ -316,18 +316,22 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
   return status;
 }
 
-Status CommandRunner::Reshard(SessionState& session, wire::Command::Reshard::Reader reshard) {
-  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+Status CommandRunner::Reshard(const std::shared_ptr<SessionState>& held,
+                              wire::Command::Reshard::Reader reshard) {
+  SessionState& session = *held;
+  const auto no_call = [](module::Function&, absl::Span<const registers::Value>,
+                          registers::Value*) { return Internal("a reshard calls nothing"); };
   const Status status =
       AmongRanks(session, "reshard", /*is_message=*/false, [&](const CollectiveContext& context) {
-        return ExecuteReshard(context, reshard, reshards_);
+        return ExecuteReshard({context, no_call, held, gpu_, recorder_}, reshard, reshards_);
       });
   if (recorder_ != nullptr) {
     recorder_->SetPlanCache(PlanCacheCounts::Cache::kReshards, reshards_.use());
   }
-  LOCKSTEP_RETURN_IF_ERROR(status);
-  if (gpu_ == nullptr) return OkStatus();
-  return gpu_->Note(session, {.command = running_.number, .what = "reshard"});
+  if (gpu_ == nullptr) return status;
+  // Tiles may have been copied to where they are moved, and back.
+  const Status noted = gpu_->Note(session, {.command = running_.number, .what = "reshard"});
+  return status.ok() ? noted : status;
 }
 
 Status CommandRunner::Bind(SessionState& session, wire::Command::Bind::Reader bind) {

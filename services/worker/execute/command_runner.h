@@ -76,7 +76,8 @@ class CommandRunner {
   Status Empty(SessionState& session, wire::Command::Empty::Reader empty);
   Status Collective(const std::shared_ptr<SessionState>& session,
                     wire::Command::Collective::Reader collective);
-  Status Reshard(SessionState& session, wire::Command::Reshard::Reader reshard);
+  Status Reshard(const std::shared_ptr<SessionState>& session,
+                 wire::Command::Reshard::Reader reshard);
   Status Bind(SessionState& session, wire::Command::Bind::Reader bind);
   Status Execute(const std::shared_ptr<SessionState>& session,
                  wire::Command::Execute::Reader execute);

@@ -41,6 +41,13 @@ CollectiveFacts FactsOfStep(const plan::CollectiveStep& step, const Communicator
 
 }  // namespace
 
+tensor::Processor& PlaceOf(const CollectiveContext& context, const plan::Program& program) {
+  const bool all_have_gpus =
+      context.world.gpus != nullptr && !context.world.gpus->WithoutDevice(program.Ranks());
+  return all_have_gpus && context.places.gpu != nullptr ? *context.places.gpu
+                                                        : *context.places.host;
+}
+
 Status PlanExecution::RunCall(const plan::CallStep& step, BoundSteps::Call& bound) {
   if (context_.session.Skips(context_.command)) return Aborted("the session's work is given up");
   PlanTensors& tensors = plan_.tensors;
@@ -177,7 +184,8 @@ Status PlanExecution::Run() {
       continue;
     }
     plan_.tensors.DropAll();
-    return Annotate(status, DescribeStep());
+    const std::string which = DescribeStep();
+    return which.empty() ? status : Annotate(status, which);
   }
   return OkStatus();
 }

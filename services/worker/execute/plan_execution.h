@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/module/function.h"
+#include "runtime/plan/program.h"
 #include "runtime/plan/program_steps.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
@@ -48,6 +49,10 @@ struct BoundSteps {
   std::vector<const Communicators*> teams;  // of collectives; borrowed
 };
 
+// Who works where the program's tensors are to lie: on the GPUs of its ranks, if all of them have
+// one, else in host memory. Each rank comes to the same.
+tensor::Processor& PlaceOf(const CollectiveContext& context, const plan::Program& program);
+
 // Threads: the executing thread.
 class PlanExecution {
  public:
@@ -77,7 +82,7 @@ class PlanExecution {
   Status RunRecorded(const plan::ProgramStep& step);
   Status RunCall(const plan::CallStep& step, BoundSteps::Call& bound);
   Status RunCollective(const plan::CollectiveStep& step, const Communicators& team);
-  // "train.cc:12, step 3 of the plan (copy)".
+  // "train.cc:12, step 3 of the plan (copy)"; empty: nobody wrote it, it is all of a command.
   std::string DescribeStep() const;
   // The GPU, if it is one, has been given a copy or a fill.
   Status NoteWork(const char* what, int reads, int writes);

@@ -29,7 +29,6 @@ Status PlanTensors::TakeArena(tensor::Processor& place, const registers::Registe
   LOCKSTEP_RETURN_IF_ERROR(registers.CheckRoom(static_cast<size_t>(bytes)));
   LOCKSTEP_ASSIGN_OR_RETURN(arena_,
                             Tensor::Empty(place.allocator(), DType::kUInt8, Shape({bytes})));
-  LOCKSTEP_RETURN_IF_ERROR(place.Fill(arena_.buffer(), 0));
   for (size_t i = 0; i < steps_.buffers.size(); ++i) {
     const StepBuffer& buffer = steps_.buffers[i];
     if (buffer.home != StepBuffer::Home::kArena) continue;

@@ -22,10 +22,12 @@ class PlanTensors {
   // `steps` are borrowed.
   explicit PlanTensors(const plan::ProgramSteps& steps);
 
-  // Takes the plan's own memory where `place` works, filled with 0: outputs can be read before the
-  // plan is executed, and nobody's old data is among them. The errors of `place`, and of
+  // Takes the plan's own memory where `place` works. The errors of its allocator, and of
   // CheckRoom().
   Status TakeArena(tensor::Processor& place, const registers::RegisterFile& registers);
+  // Fills it with 0: outputs can be read before the plan is executed, and nobody's old data is
+  // among them.
+  Status ClearArena(tensor::Processor& place) { return place.Fill(arena_.buffer(), 0); }
 
   const tensor::Tensor& operator[](size_t buffer) const { return tensors_[buffer]; }
   // Where each buffer begins; null where this rank has none.

@@ -1,19 +1,18 @@
 #include "services/worker/execute/reshard_command.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <string>
 
-#include "runtime/collective/communicator.h"
-#include "runtime/plan/expand.h"
 #include "runtime/plan/held_bytes.h"
 #include "runtime/plan/layout_codec.h"
+#include "runtime/plan/program_lowering.h"
+#include "runtime/plan/program_steps.h"
 #include "runtime/plan/reshard.h"
 #include "runtime/plan/teams.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
 #include "runtime/tensor/tensor.h"
-#include "services/worker/execute/step_runner.h"
 #include "services/worker/values/reachable.h"
 
 namespace lockstep::worker {
@@ -21,9 +20,9 @@ namespace {
 
 using tensor::Tensor;
 
+// Those of a program of one reshard.
 constexpr size_t kInputBuffer = 0;
 constexpr size_t kOutputBuffer = 1;
-constexpr size_t kScratch = 2;  // whatever its number, any other buffer lies there
 
 std::optional<Shape> TileShapeOn(const plan::Layout& layout, Rank rank) {
   const std::optional<int> index = layout.mesh().IndexOf(rank);
@@ -34,26 +33,22 @@ std::optional<Shape> TileShapeOn(const plan::Layout& layout, Rank rank) {
 // One command on this rank.
 class ReshardCall {
  public:
-  ReshardCall(const CollectiveContext& context, const PreparedReshard& prepared, DType dtype)
-      : context_(context), prepared_(prepared), dtype_(dtype) {}
+  ReshardCall(const PlanExecution::Worker& worker, const PreparedReshard& prepared, DType dtype)
+      : worker_(worker), prepared_(prepared), dtype_(dtype), steps_(prepared.program) {}
 
   Status Execute(RegisterId source, RegisterId result) {
-    LOCKSTEP_RETURN_IF_ERROR(MakeBuffers(source));
-    // All ranks go through all teams, in one order: they keep the same communicators.
-    for (size_t number = 0; number < prepared_.teams.size(); ++number) {
-      for (const std::vector<Rank>& team : prepared_.teams[number]) {
-        LOCKSTEP_RETURN_IF_ERROR(MeetIn(team, static_cast<int>(number)));
-      }
-    }
-    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
+    steps_.place = &PlaceOf(context_, *prepared_.program->lowered.program);
+    LOCKSTEP_RETURN_IF_ERROR(MakeTensors(source));
+    LOCKSTEP_RETURN_IF_ERROR(Connect());
+    LOCKSTEP_RETURN_IF_ERROR(PlanExecution(steps_, worker_).Run());
     if (!prepared_.new_tile.has_value()) return OkStatus();
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        Tensor moved, tensor::MoveTo(*home_, *context_.places.host, buffers_[kOutputBuffer]));
+    LOCKSTEP_ASSIGN_OR_RETURN(Tensor moved,
+                              tensor::MoveTo(*home_, *steps_.place, steps_.tensors[kOutputBuffer]));
     return context_.session.Write(result, std::move(moved));
   }
 
  private:
-  // This rank's tile, in host memory.
+  // This rank's tile, where data is moved.
   StatusOr<Tensor> Source(RegisterId id) {
     StatusOr<const registers::Value*> value = context_.session.registers().Read(id);
     if (!value.ok()) return Annotate(value.status(), "the source");
@@ -69,78 +64,55 @@ class ReshardCall {
                              tensor->shape());
     }
     home_ = context_.places.Of(tensor->device());
-    return tensor::MoveTo(*context_.places.host, *home_, *tensor);
+    return tensor::MoveTo(*steps_.place, *home_, *tensor);
   }
 
-  // Input, output, and scratch memory for all others.
-  Status MakeBuffers(RegisterId source) {
-    const plan::RankSteps& steps = prepared_.steps;
+  Status MakeTensors(RegisterId source) {
     const int64_t output = prepared_.new_tile.has_value() ? prepared_.new_tile->NumElements() : 0;
     LOCKSTEP_RETURN_IF_ERROR(context_.session.registers().CheckRoom(
-        static_cast<size_t>(output + steps.scratch_elements) * SizeOf(dtype_)));
+        static_cast<size_t>(output) * SizeOf(dtype_) +
+        static_cast<size_t>(prepared_.program->steps.arena_bytes)));
     if (prepared_.old_tile.has_value()) {
-      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kInputBuffer], Source(source));
+      LOCKSTEP_ASSIGN_OR_RETURN(Tensor tile, Source(source));
+      steps_.tensors.Place(kInputBuffer, std::move(tile));
     }
-    tensor::Allocator& allocator = context_.places.host->allocator();
     if (prepared_.new_tile.has_value()) {
-      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kOutputBuffer],
-                                Tensor::Empty(allocator, dtype_, *prepared_.new_tile));
+      LOCKSTEP_ASSIGN_OR_RETURN(
+          Tensor made, Tensor::Empty(steps_.place->allocator(), dtype_, *prepared_.new_tile));
+      steps_.tensors.Place(kOutputBuffer, std::move(made));
     }
-    if (steps.scratch_elements > 0) {
-      LOCKSTEP_ASSIGN_OR_RETURN(buffers_[kScratch],
-                                Tensor::Empty(allocator, dtype_, Shape({steps.scratch_elements})));
-    }
-    for (size_t i = 0; i < steps.scratch_offsets.size(); ++i) {
-      const Tensor& tensor = buffers_[std::min(i, kScratch)];
-      const auto offset = static_cast<size_t>(steps.scratch_offsets[i]) * SizeOf(dtype_);
-      memory_.push_back(tensor.IsNull() ? nullptr : tensor.data_as<std::byte>() + offset);
-    }
-    return OkStatus();
+    return steps_.tensors.TakeArena(*steps_.place, context_.session.registers());
   }
 
-  // Runs this rank's steps up to the collective of that number in that team, if it is in it.
-  Status MeetIn(const std::vector<Rank>& team, int number) {
-    const bool is_in = std::find(team.begin(), team.end(), context_.rank) != team.end();
-    LOCKSTEP_ASSIGN_OR_RETURN(const Communicators* const connected,
-                              context_.session.CommunicatorsOf({TeamName::Kind::kTeam, team},
-                                                               is_in ? team : std::vector<Rank>(),
-                                                               context_.world, context_.deadline));
-    if (!is_in) return OkStatus();
-    LOCKSTEP_RETURN_IF_ERROR(RunLocalSteps());
-    // A team of ranks without any data meets for nothing, and does not.
-    if (next_ == prepared_.steps.steps.size()) return OkStatus();
-    const auto& step = std::get<plan::CollectiveStep>(prepared_.steps.steps[next_]);
-    if (step.number != number) return OkStatus();
-    ++next_;
-    const auto [first, last] = std::minmax_element(team.begin(), team.end());
-    context_.activity.Among(*first, *last);
-    return RunCollective(step, memory_, dtype_, *connected->cpus, context_.deadline);
-  }
-
-  // The steps before the next collective.
-  Status RunLocalSteps() {
-    tensor::Processor& host = *context_.places.host;
-    for (; next_ < prepared_.steps.steps.size(); ++next_) {
-      const plan::Step& step = prepared_.steps.steps[next_];
-      if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-        LOCKSTEP_RETURN_IF_ERROR(RunCopy(*copy, memory_, SizeOf(dtype_), host));
-      } else if (const auto* fill = std::get_if<plan::FillStep>(&step)) {
-        LOCKSTEP_RETURN_IF_ERROR(RunFill(*fill, memory_, dtype_, host));
-      } else {
-        break;
+  // All ranks go through all teams, in one order: they keep the same communicators.
+  Status Connect() {
+    for (const std::vector<plan::Team>& teams : prepared_.program->steps.teams) {
+      for (const plan::Team& team : teams) {
+        const bool is_in = std::find(team.begin(), team.end(), context_.rank) != team.end();
+        LOCKSTEP_ASSIGN_OR_RETURN(
+            const Communicators* const made,
+            context_.session.CommunicatorsOf({TeamName::Kind::kTeam, team},
+                                             is_in ? team : std::vector<Rank>(), context_.world,
+                                             context_.deadline));
+        if (is_in) teams_[team] = *made;
       }
     }
+    for (const plan::ProgramStep& step : prepared_.program->steps.steps) {
+      const auto* collective = std::get_if<plan::CollectiveStep>(&step.what);
+      if (collective != nullptr) steps_.teams.push_back(&teams_.at(collective->team));
+    }
     return OkStatus();
   }
 
-  const CollectiveContext& context_;
+  const PlanExecution::Worker& worker_;
+  const CollectiveContext& context_ = worker_.context;
   const PreparedReshard& prepared_;
   const DType dtype_;
   // Where the result is to lie: with the source, or where tensors are made.
   tensor::Processor* home_ = &context_.places.Home();
-  std::array<Tensor, kScratch + 1> buffers_;  // in host memory
-  std::vector<std::byte*> memory_;            // by number
-  size_t next_ = 0;                           // step
+  // Held: the session may give some of them up to make others.
+  std::map<plan::Team, Communicators> teams_;
+  BoundSteps steps_;
 };
 
 }  // namespace
@@ -156,26 +128,30 @@ StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const pla
   const Entry* const known =
       entries_.Use([&](const Entry& entry) { return entry.from == from && entry.to == to; });
   if (known != nullptr) return known->prepared;
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::Reshard reshard,
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Reshard reshard,
                             plan::LowerReshard(from, to, topology_, plan::CostModel()));
-  plan::RankSteps steps = plan::Expand(reshard, rank_);
-  plan::PlaceInScratch(steps);
-  auto prepared = std::make_shared<const PreparedReshard>(PreparedReshard{
-      TileShapeOn(from, rank_), TileShapeOn(to, rank_), std::move(steps), plan::TeamsOf(reshard)});
-  entries_.Add({from, to, prepared},
-               sizeof(Entry) + plan::HeldBytes(prepared->steps) + plan::HeldBytes(prepared->teams));
+  plan::LoweredProgram lowered = plan::ProgramOf(std::move(reshard));
+  plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank_, plan::OutputMemory::kOwn);
+  // What all other ranks exchange is of no use here any more.
+  lowered.ops = {};
+  auto prepared = std::make_shared<const PreparedReshard>(
+      PreparedReshard{TileShapeOn(from, rank_), TileShapeOn(to, rank_),
+                      std::make_shared<const PreparedProgram>(
+                          PreparedProgram{std::move(lowered), std::move(steps)})});
+  entries_.Add({from, to, prepared}, sizeof(Entry) + prepared->program->HeldBytes());
   return prepared;
 }
 
-Status ExecuteReshard(const CollectiveContext& context, wire::Command::Reshard::Reader command,
+Status ExecuteReshard(const PlanExecution::Worker& worker, wire::Command::Reshard::Reader command,
                       ReshardCache& cache) {
+  const int world_size = worker.context.world_size;
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout from,
-                            plan::ReadLayout(command.getLayouts().getFrom(), context.world_size));
+                            plan::ReadLayout(command.getLayouts().getFrom(), world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout to,
-                            plan::ReadLayout(command.getLayouts().getTo(), context.world_size));
+                            plan::ReadLayout(command.getLayouts().getTo(), world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedReshard> prepared,
                             cache.Prepare(from, to));
-  return ReshardCall(context, *prepared, from.dtype())
+  return ReshardCall(worker, *prepared, from.dtype())
       .Execute(RegisterId::FromPacked(command.getSource()),
                RegisterId::FromPacked(command.getResult()));
 }

@@ -12,20 +12,19 @@
 #include "runtime/base/status.h"
 #include "runtime/plan/layout.h"
 #include "runtime/plan/recently_used.h"
-#include "runtime/plan/step.h"
 #include "runtime/plan/topology.h"
 #include "schemas/control.capnp.h"
-#include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/plan_execution.h"
+#include "services/worker/execute/prepared_program.h"
 
 namespace lockstep::worker {
 
-// What a reshard between two layouts is on this rank.
+// What a reshard between two layouts is on this rank: a program of one operation, whose output has
+// memory of its own.
 struct PreparedReshard {
   std::optional<Shape> old_tile;  // nothing: this rank is not in the mesh
   std::optional<Shape> new_tile;
-  plan::RankSteps steps;
-  // Of all ranks: for each collective, its teams.
-  std::vector<std::vector<std::vector<Rank>>> teams;
+  std::shared_ptr<const PreparedProgram> program;
 };
 
 // Reshards that were lowered before: a pair of layouts is lowered once.
@@ -58,10 +57,11 @@ class ReshardCache {
   plan::RecentlyUsed<Entry> entries_{{kMaxEntries, kMaxBytes}};
 };
 
-// Executes `command` as this rank's part. kInvalidArgument for layouts that cannot be, and for a
-// source that is not the tile that its layout says. What lies on a GPU is moved through host
-// memory; the GPU has done all that came before.
-Status ExecuteReshard(const CollectiveContext& context, wire::Command::Reshard::Reader command,
+// Executes `command` as this rank's part. The data is moved on the GPUs of the ranks, if all that
+// have any of it have one, else in host memory; a source that lies elsewhere is copied there, and
+// the result lies where the source did. kInvalidArgument for layouts that cannot be, and for a
+// source that is not the tile that its layout says.
+Status ExecuteReshard(const PlanExecution::Worker& worker, wire::Command::Reshard::Reader command,
                       ReshardCache& cache);
 
 }  // namespace lockstep::worker

@@ -205,6 +205,8 @@ const char* NameOf(StepBuffer::Home home) {
       return "what a function returns";
     case StepBuffer::Home::kArena:
       return "the plan's memory";
+    case StepBuffer::Home::kOutput:
+      return "an output's own memory";
   }
   return "";
 }

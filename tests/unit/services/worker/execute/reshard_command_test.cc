@@ -44,8 +44,11 @@ class ReshardCommandTest : public testing::Test {
     const WorldLinks world{&world_};
     const tensor::Processors places{host_.get()};
     const CollectiveContext context{
-        1, 4, world, places, session_, activity_, Deadline::After(std::chrono::seconds(20))};
-    return ExecuteReshard(context, reshard.asReader(), cache_);
+        1, 4, world, places, *session_, activity_, Deadline::After(std::chrono::seconds(20))};
+    const auto no_call = [](module::Function&, absl::Span<const registers::Value>,
+                            registers::Value*) { return Internal("a reshard calls nothing"); };
+    return ExecuteReshard({context, no_call, session_, nullptr, nullptr}, reshard.asReader(),
+                          cache_);
   }
   void Write(registers::Value value) {
     ASSERT_TRUE(registers_.Write(kSource, std::move(value)).ok());
@@ -70,7 +73,8 @@ class ReshardCommandTest : public testing::Test {
   registers::RegisterFile registers_{&totals_, {.bytes = size_t{1} << 30}};
   FakeCommunicator::Log log_;
   FakeCommunicator world_{log_};
-  SessionState session_{Record(), &registers_};
+  const std::shared_ptr<SessionState> session_ =
+      std::make_shared<SessionState>(Record(), &registers_);
   control::ActivityPage activity_;
   ReshardCache cache_;
 };

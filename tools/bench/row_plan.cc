@@ -5,8 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/plan/plan_key.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/program_lowering.h"
+#include "runtime/plan/topology.h"
+#include "services/worker/execute/program_cache.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/report.h"
@@ -22,6 +25,7 @@ using plan::Mesh;
 using plan::Placement;
 
 constexpr double kLoweringGoalMicros = 100;
+constexpr double kKnownGoalMicros = 5;
 constexpr double kReshardGoal = 2;
 constexpr double kNopGoal = 3;
 constexpr double kStepGoalMicros = 0.05;
@@ -34,31 +38,36 @@ double MicrosSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-StatusOr<Layout> On(std::vector<Rank> ranks, Placement placement) {
+StatusOr<Layout> On(std::vector<Rank> ranks, Placement placement, int64_t columns = kColumns) {
   LOCKSTEP_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Line(std::move(ranks)));
-  return Layout::Make({kRows, kColumns}, DType::kFloat32, std::move(mesh), {placement});
+  return Layout::Make({kRows, columns}, DType::kFloat32, std::move(mesh), {placement});
 }
 
 // Ten layers, each of which brings rows together, and back by way of partial sums.
+StatusOr<plan::Program> TenLayers(const std::string& function, int64_t columns = kColumns) {
+  const std::vector<Rank> all = {0, 1, 2, 3};
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout rows, On(all, Placement::Shard(0), columns));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout whole, On(all, Placement::Replicate(), columns));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout partial,
+                            On(all, Placement::Partial(Reduction::kSum), columns));
+  plan::ProgramBuilder builder;
+  plan::ValueId x = builder.Input("x", rows);
+  for (int layer = 0; layer < kSteps / 2; ++layer) {
+    const plan::ValueId sums =
+        builder.Call(function, {plan::Read(builder.Reshard(x, whole))}, partial);
+    x = builder.Reshard(sums, rows);
+  }
+  builder.Output("x", x);
+  return builder.Build();
+}
+
 Status MeasureLowering(const Settings& settings, Report& report) {
   Line& line = report.Add({.row = "plan",
                            .what = "lowering 20 reshards of 10 layers, 4 ranks",
                            .unit = "us",
                            .better = Better::kLess,
                            .goal = Goal::ValueAtMost(kLoweringGoalMicros)});
-  LOCKSTEP_ASSIGN_OR_RETURN(const Layout rows, On({0, 1, 2, 3}, Placement::Shard(0)));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Layout whole, On({0, 1, 2, 3}, Placement::Replicate()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Layout partial,
-                            On({0, 1, 2, 3}, Placement::Partial(Reduction::kSum)));
-  plan::ProgramBuilder builder;
-  plan::ValueId x = builder.Input("x", rows);
-  for (int layer = 0; layer < kSteps / 2; ++layer) {
-    const plan::ValueId sums =
-        builder.Call("layer", {plan::Read(builder.Reshard(x, whole))}, partial);
-    x = builder.Reshard(sums, rows);
-  }
-  builder.Output("x", x);
-  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program built, builder.Build());
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program built, TenLayers("layer"));
   const auto program = std::make_shared<const plan::Program>(std::move(built));
   for (int round = 0; round < settings.rounds; ++round) {
     std::vector<double> micros;
@@ -71,6 +80,38 @@ Status MeasureLowering(const Settings& settings, Report& report) {
     line.ours.push_back(Median(std::move(micros)));
   }
   return OkStatus();
+}
+
+// The same program again: what a worker does with one that it has prepared, without a cluster.
+Status MeasureKnown(const Settings& settings, Report& report) {
+  Line& line = report.Add({.row = "plan",
+                           .what = "a plan that is known, found again on a worker",
+                           .unit = "us",
+                           .better = Better::kLess,
+                           .goal = Goal::ValueAtMost(kKnownGoalMicros)});
+  worker::ProgramCache cache;
+  cache.SetWorld(0, 4, plan::Topology());
+  // As many as are kept, so that the one that is wanted is last.
+  std::vector<plan::EncodedProgram> programs;
+  for (size_t i = 0; i < worker::ProgramCache::kMaxEntries; ++i) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const plan::Program program, TenLayers("layer" + std::to_string(i)));
+    programs.push_back(plan::Encode(program));
+    LOCKSTEP_RETURN_IF_ERROR(cache.Prepare(programs.back()).status());
+  }
+  for (int round = 0; round < settings.rounds; ++round) {
+    std::vector<double> micros;
+    for (const plan::EncodedProgram& program : programs) {
+      // As it comes from another session: equal bytes in other memory.
+      LOCKSTEP_ASSIGN_OR_RETURN(const plan::EncodedProgram copy,
+                                plan::CopyEncoded(program.bytes()));
+      const auto start = Clock::now();
+      LOCKSTEP_RETURN_IF_ERROR(cache.Prepare(copy).status());
+      micros.push_back(MicrosSince(start));
+    }
+    line.ours.push_back(Median(std::move(micros)));
+  }
+  if (cache.use().misses == worker::ProgramCache::kMaxEntries) return OkStatus();
+  return Internal("programs that were prepared were not found again");
 }
 
 // The median time of `move` and of all workers' answers after it.
@@ -230,15 +271,48 @@ Status MeasureSmallCollectives(const Settings& settings, Session& session, Repor
   return OkStatus();
 }
 
+// Binding until all workers have answered: a program that they know, beside one that is new to
+// them.
+Status MeasureBind(const Settings& settings, Session& session, Report& report) {
+  Line& line = report.Add({.row = "plan",
+                           .what = "binding a program of 20 reshards that is known",
+                           .unit = "us",
+                           .better = Better::kLess});
+  // Of little memory: that of a plan is filled with 0 when it is bound, known or not.
+  constexpr int64_t kOneColumn = 1;
+  LOCKSTEP_ASSIGN_OR_RETURN(const Layout rows, On({0, 1, 2, 3}, Placement::Shard(0), kOneColumn));
+  const HostTensor tensor{DType::kFloat32, rows.shape(),
+                          std::string(static_cast<size_t>(kRows) * sizeof(float), 'x')};
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef x, session.Place(tensor, rows));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef copy, session.GetFunction("lockstep.copy"));
+  int made = 0;
+  const auto bind = [&](const std::string& function) -> Status {
+    LOCKSTEP_ASSIGN_OR_RETURN(const plan::Program program, TenLayers(function, kOneColumn));
+    return session.Bind(program, {.inputs = {{"x", x}}, .functions = {{function, copy}}}).status();
+  };
+  LOCKSTEP_RETURN_IF_ERROR(bind("known"));
+  for (int round = 0; round < settings.rounds; ++round) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
+    LOCKSTEP_ASSIGN_OR_RETURN(const double known, TimeOf(session, [&] { return bind("known"); }));
+    line.ours.push_back(known);
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const double fresh, TimeOf(session, [&] { return bind("new" + std::to_string(made++)); }));
+    line.Rival("one that is new").values.push_back(fresh);
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status MeasurePlan(const Settings& settings, Report& report) {
   LOCKSTEP_RETURN_IF_ERROR(MeasureLowering(settings, report));
+  LOCKSTEP_RETURN_IF_ERROR(MeasureKnown(settings, report));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(4));
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
   LOCKSTEP_RETURN_IF_ERROR(MeasureBetweenMeshes(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(MeasureNops(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(MeasureSmallCollectives(settings, session, report));
+  LOCKSTEP_RETURN_IF_ERROR(MeasureBind(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(session.Close());
   return cluster->Stop();
 }

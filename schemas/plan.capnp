@@ -81,6 +81,25 @@ struct Program {
         source @4 :Int32;
         target @5 :Int32;
       }
+      view :group {
+        # Each rank's tile is taken for its tile of the target.
+        source @6 :Int32;
+        target @7 :Int32;
+      }
+      collective :group {
+        # One along an axis of the source's mesh; the target's layout is what it makes of the source's.
+        source @8 :Int32;
+        target @9 :Int32;
+        kind @10 :UInt8;
+        # A number of CollectiveKind: allReduce, broadcast, allGather, reduceScatter or allToAll.
+        axis @11 :Text;
+        dim @12 :Int32;
+        # That the target shards: of reduceScatter and allToAll.
+        reduction @13 :UInt8;
+        # A number of ReduceOp: of allReduce and reduceScatter.
+        root @14 :Int32;
+        # A coordinate: of broadcast.
+      }
     }
   }
 

@@ -133,6 +133,16 @@ Mesh Mesh::FirstAlong(absl::Span<const int> axes) const {
   return Mesh(std::move(fewer), std::move(ranks));
 }
 
+Mesh Mesh::At(int axis, int coordinate) const {
+  std::vector<MeshAxis> fewer = axes();
+  fewer[static_cast<size_t>(axis)].size = 1;
+  std::vector<Rank> ranks;
+  for (int index = 0; index < size(); ++index) {
+    if (Coordinate(index, axis) == coordinate) ranks.push_back(RankAt(index));
+  }
+  return Mesh(std::move(fewer), std::move(ranks));
+}
+
 std::string Mesh::ToString() const {
   std::ostringstream text;
   for (int a = 0; a < num_axes(); ++a) {

@@ -61,6 +61,8 @@ class Mesh {
   Mesh WithoutUnitAxes() const;
   // The members at coordinate 0 of `axes`, as a mesh whose axes have these sizes 1 instead.
   Mesh FirstAlong(absl::Span<const int> axes) const;
+  // The members at this coordinate of `axis`, as a mesh whose axis has the size 1.
+  Mesh At(int axis, int coordinate) const;
 
   // "x=2,y=2 {0, 1, 2, 3}"
   std::string ToString() const;

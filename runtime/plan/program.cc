@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 
 #include "runtime/base/rank_text.h"
 
@@ -173,12 +174,42 @@ class Checker {
     return CheckReshard(ValueOf(reshard.source).layout, ValueOf(reshard.result).layout);
   }
 
+  Status Check(const ViewOp& view) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckReadable(view.source));
+    LOCKSTEP_RETURN_IF_ERROR(MakeResult(view.result));
+    return Annotate(CheckSameTiles(ValueOf(view.source).layout, ValueOf(view.result).layout),
+                    "a view keeps each rank's tile");
+  }
+
+  Status Check(const CollectiveOp& op) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckReadable(op.source));
+    LOCKSTEP_RETURN_IF_ERROR(MakeResult(op.result));
+    const Layout& source = ValueOf(op.source).layout;
+    LOCKSTEP_ASSIGN_OR_RETURN(const CollectiveLayouts layouts, LayoutsOf(op.what, source));
+    const Layout& result = ValueOf(op.result).layout;
+    if (layouts.result == result) return OkStatus();
+    return InvalidArgument(op.what.ToString(), ": it makes ", layouts.result, " of ", source,
+                           ", and its result is ", result);
+  }
+
   const Program::Parts& parts_;
   std::vector<bool> is_written_;  // something was written to it
   std::vector<bool> is_made_;     // as an input, or as a result
 };
 
 }  // namespace
+
+std::optional<ProgramOp::Ends> ProgramOp::ends() const {
+  return std::visit(
+      []<typename Op>(const Op& op) -> std::optional<Ends> {
+        if constexpr (std::is_same_v<Op, CallOp>) {
+          return std::nullopt;
+        } else {
+          return Ends{op.source, op.result};
+        }
+      },
+      what);
+}
 
 StatusOr<Program> Program::Make(Parts parts) {
   LOCKSTEP_RETURN_IF_ERROR(Checker(parts).Run());
@@ -251,6 +282,59 @@ ValueId ProgramBuilder::Reshard(ValueId source, const Layout& layout, SourceLine
   const ValueId result = Add("", layout);
   parts_.ops.push_back({ReshardOp{source, result}, NameOf(where)});
   return result;
+}
+
+ValueId ProgramBuilder::Copy(ValueId source, SourceLine where) {
+  return As(source, LayoutOf(source), where);
+}
+
+ValueId ProgramBuilder::As(ValueId source, const Layout& layout, SourceLine where) {
+  const ValueId result = Add("", layout);
+  parts_.ops.push_back({ViewOp{source, result}, NameOf(where)});
+  return result;
+}
+
+ValueId ProgramBuilder::AllReduce(ValueId source, std::string_view axis, Reduction op,
+                                  SourceLine where) {
+  return Do({.kind = OperationKind::kAllReduce, .axis = std::string(axis), .op = op}, source,
+            where);
+}
+
+ValueId ProgramBuilder::ReduceScatter(ValueId source, std::string_view axis, int dim, Reduction op,
+                                      SourceLine where) {
+  return Do(
+      {.kind = OperationKind::kReduceScatter, .axis = std::string(axis), .dim = dim, .op = op},
+      source, where);
+}
+
+ValueId ProgramBuilder::AllGather(ValueId source, std::string_view axis, SourceLine where) {
+  return Do({.kind = OperationKind::kAllGather, .axis = std::string(axis)}, source, where);
+}
+
+ValueId ProgramBuilder::AllToAll(ValueId source, std::string_view axis, int dim, SourceLine where) {
+  return Do({.kind = OperationKind::kAllToAll, .axis = std::string(axis), .dim = dim}, source,
+            where);
+}
+
+ValueId ProgramBuilder::Broadcast(ValueId source, std::string_view axis, int root,
+                                  SourceLine where) {
+  return Do({.kind = OperationKind::kBroadcast, .axis = std::string(axis), .root = root}, source,
+            where);
+}
+
+// What cannot be has some layout: Build() tells the error, in the order of the operations.
+ValueId ProgramBuilder::Do(Collective what, ValueId source, SourceLine where) {
+  const Layout layout = LayoutOf(source);
+  const StatusOr<CollectiveLayouts> layouts = LayoutsOf(what, layout);
+  const ValueId result = Add("", layouts.ok() ? layouts->result : layout);
+  parts_.ops.push_back({CollectiveOp{std::move(what), source, result}, NameOf(where)});
+  return result;
+}
+
+Layout ProgramBuilder::LayoutOf(ValueId value) const {
+  const auto number = static_cast<size_t>(value);
+  if (number < parts_.values.size()) return parts_.values[number].layout;
+  return *Layout::Make({}, DType::kUInt8, *Mesh::Line({0}), {Placement::Replicate()});
 }
 
 void ProgramBuilder::Output(std::string_view name, ValueId value) {

@@ -1,5 +1,5 @@
-// Programs: what a plan is made from. Calls of worker functions on tensors with layouts, and
-// reshards between them, in the order in which they happen.
+// Programs: what a plan is made from. Calls of worker functions on tensors with layouts, and what
+// moves or copies tensors between them, in the order in which they happen.
 //
 //     ProgramBuilder program;
 //     const ValueId x = program.Input("x", rows);
@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/collective.h"
 #include "runtime/plan/layout.h"
 
 namespace lockstep::plan {
@@ -70,9 +72,32 @@ struct ReshardOp {
   bool operator==(const ReshardOp&) const = default;
 };
 
+// Takes each rank's tile for its tile of another value, perhaps of another layout: a copy that is
+// not made where no one could tell.
+struct ViewOp {
+  ValueId source = kNoValue;
+  ValueId result = kNoValue;
+  bool operator==(const ViewOp&) const = default;
+};
+
+// One collective, just as it says: lowering neither merges it with others nor finds another way.
+struct CollectiveOp {
+  Collective what;
+  ValueId source = kNoValue;
+  ValueId result = kNoValue;  // its layout: LayoutsOf()
+  bool operator==(const CollectiveOp&) const = default;
+};
+
 struct ProgramOp {
-  std::variant<CallOp, ReshardOp> what;
+  std::variant<CallOp, ReshardOp, ViewOp, CollectiveOp> what;
   std::string where;  // "train.cc:12": which line of a person's it comes from
+
+  // Nothing of a call; else from which value the operation makes which other one.
+  struct Ends {
+    ValueId source;
+    ValueId result;
+  };
+  std::optional<Ends> ends() const;
   bool operator==(const ProgramOp&) const = default;
 };
 
@@ -90,7 +115,7 @@ class Program {
   static constexpr size_t kMaxValues = 1 << 13;
   static constexpr size_t kMaxArguments = 256;  // of one call
   // Its format, and what lowering makes of it: ranks that disagree about it must not meet.
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   struct Parts {
     std::vector<ProgramValue> values;
@@ -102,8 +127,9 @@ class Program {
   };
   // kInvalidArgument names the line that is wrong, and why: a value that there is not, or that is
   // read before anything was written to it, or written twice by results; a call whose tensors are
-  // held by different ranks, or that has none; a reshard that CheckReshard() refuses; an output
-  // that is an input, or two of one name; too much of anything.
+  // held by different ranks, or that has none; a reshard that CheckReshard() refuses, a view that
+  // CheckSameTiles() refuses, a collective that LayoutsOf() refuses or whose result has another
+  // layout; an output that is an input, or two of one name; too much of anything.
   static StatusOr<Program> Make(Parts parts);
 
   const std::vector<ProgramValue>& values() const { return parts_.values; }
@@ -149,8 +175,31 @@ class ProgramBuilder {
   void Call(std::string_view function, std::vector<CallArgument> arguments,
             SourceLine where = SourceLine::Here());
   ValueId Reshard(ValueId source, const Layout& layout, SourceLine where = SourceLine::Here());
+  // A value of its own, with what is in the source now: later writes to either leave the other.
+  ValueId Copy(ValueId source, SourceLine where = SourceLine::Here());
+  // The same, with each rank's tile taken for its tile of this layout: of the same dtype and
+  // extents. Nothing moves. The layout's ranks are some of the source's, or all.
+  ValueId As(ValueId source, const Layout& layout, SourceLine where = SourceLine::Here());
+
+  // Collectives along one axis of the source's mesh (collective.h), just as they are asked for. The
+  // result's layout is what the collective makes of the source's: LayoutOf() has it.
+  ValueId AllReduce(ValueId source, std::string_view axis, Reduction op,
+                    SourceLine where = SourceLine::Here());
+  ValueId ReduceScatter(ValueId source, std::string_view axis, int dim, Reduction op,
+                        SourceLine where = SourceLine::Here());
+  ValueId AllGather(ValueId source, std::string_view axis, SourceLine where = SourceLine::Here());
+  ValueId AllToAll(ValueId source, std::string_view axis, int dim,
+                   SourceLine where = SourceLine::Here());
+  ValueId Broadcast(ValueId source, std::string_view axis, int root,
+                    SourceLine where = SourceLine::Here());
+  // The same, however it was chosen.
+  ValueId Do(Collective what, ValueId source, SourceLine where = SourceLine::Here());
+
   // The value, as it is at the end, is a result of the program.
   void Output(std::string_view name, ValueId value);
+
+  // Of a value that this builder has made; of another, any, and Build() fails if it is used.
+  Layout LayoutOf(ValueId value) const;
 
   // The errors of Program::Make().
   StatusOr<Program> Build() const { return Program::Make(parts_); }

@@ -84,6 +84,53 @@ StatusOr<CallArgument> ReadArgument(wire::Program::Argument::Reader reader) {
   return InvalidArgument("unknown kind ", static_cast<int>(reader.which()), " of an argument");
 }
 
+void WriteOp(wire::Program::Op::Builder builder, const CallOp& call) {
+  auto out = builder.initCall();
+  out.setFunction(static_cast<uint32_t>(call.function));
+  out.setResult(static_cast<int>(call.result));
+  auto arguments = out.initArguments(static_cast<unsigned>(call.arguments.size()));
+  for (unsigned a = 0; a < arguments.size(); ++a) WriteArgument(arguments[a], call.arguments[a]);
+}
+
+void WriteEnds(auto out, const auto& op) {
+  out.setSource(static_cast<int>(op.source));
+  out.setTarget(static_cast<int>(op.result));
+}
+
+void WriteOp(wire::Program::Op::Builder builder, const ReshardOp& reshard) {
+  WriteEnds(builder.initReshard(), reshard);
+}
+
+void WriteOp(wire::Program::Op::Builder builder, const ViewOp& view) {
+  WriteEnds(builder.initView(), view);
+}
+
+void WriteOp(wire::Program::Op::Builder builder, const CollectiveOp& op) {
+  auto out = builder.initCollective();
+  WriteEnds(out, op);
+  out.setKind(static_cast<uint8_t>(op.what.kind));
+  out.setAxis(op.what.axis);
+  out.setDim(op.what.dim);
+  out.setReduction(static_cast<uint8_t>(op.what.op));
+  out.setRoot(op.what.root);
+}
+
+StatusOr<CollectiveOp> ReadCollective(wire::Program::Op::Collective::Reader reader) {
+  if (FindOperation(reader.getKind()) == nullptr) {
+    return InvalidArgument("unknown kind ", +reader.getKind(), " of a collective");
+  }
+  if (reader.getReduction() >= kReductionCount) {
+    return InvalidArgument("a collective has the unknown reduction ", +reader.getReduction());
+  }
+  return CollectiveOp{{.kind = static_cast<OperationKind>(reader.getKind()),
+                       .axis = ToString(reader.getAxis()),
+                       .dim = reader.getDim(),
+                       .op = static_cast<Reduction>(reader.getReduction()),
+                       .root = reader.getRoot()},
+                      ValueId{reader.getSource()},
+                      ValueId{reader.getTarget()}};
+}
+
 StatusOr<ProgramOp> ReadOp(wire::Program::Op::Reader reader) {
   ProgramOp op;
   op.where = ToString(reader.getWhere());
@@ -107,6 +154,14 @@ StatusOr<ProgramOp> ReadOp(wire::Program::Op::Reader reader) {
       op.what = ReshardOp{ValueId{reader.getReshard().getSource()},
                           ValueId{reader.getReshard().getTarget()}};
       return op;
+    case wire::Program::Op::VIEW:
+      op.what =
+          ViewOp{ValueId{reader.getView().getSource()}, ValueId{reader.getView().getTarget()}};
+      return op;
+    case wire::Program::Op::COLLECTIVE: {
+      LOCKSTEP_ASSIGN_OR_RETURN(op.what, ReadCollective(reader.getCollective()));
+      return op;
+    }
   }
   return InvalidArgument("unknown kind ", static_cast<int>(reader.which()), " of an operation");
 }
@@ -167,18 +222,7 @@ void WriteProgram(wire::Program::Builder builder, const Program& program) {
   for (unsigned i = 0; i < ops.size(); ++i) {
     const ProgramOp& op = program.ops()[i];
     ops[i].setWhere(op.where);
-    if (const auto* reshard = std::get_if<ReshardOp>(&op.what)) {
-      auto out = ops[i].initReshard();
-      out.setSource(static_cast<int>(reshard->source));
-      out.setTarget(static_cast<int>(reshard->result));
-      continue;
-    }
-    const auto& call = std::get<CallOp>(op.what);
-    auto out = ops[i].initCall();
-    out.setFunction(static_cast<uint32_t>(call.function));
-    out.setResult(static_cast<int>(call.result));
-    auto arguments = out.initArguments(static_cast<unsigned>(call.arguments.size()));
-    for (unsigned a = 0; a < arguments.size(); ++a) WriteArgument(arguments[a], call.arguments[a]);
+    std::visit([&](const auto& what) { WriteOp(ops[i], what); }, op.what);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/plan/collective_lowering.h"
+
 namespace lockstep::plan {
 namespace {
 
@@ -26,11 +28,15 @@ class ProgramLowering {
     DropUnread();
     for (size_t i = 0; i < program_.ops().size(); ++i) {
       if (is_dropped_[i]) continue;
-      if (const auto* reshard = std::get_if<ReshardOp>(&program_.ops()[i].what)) {
-        LOCKSTEP_RETURN_IF_ERROR(Annotate(Lower(i, *reshard), program_.ops()[i].where));
-      } else {
-        lowered_.ops.push_back({i, nullptr, kNoValue});
+      const ProgramOp& op = program_.ops()[i];
+      const std::optional<ProgramOp::Ends> ends = op.ends();
+      if (!ends.has_value()) {
+        lowered_.ops.push_back({i, nullptr, kNoValue, kNoValue});
+        continue;
       }
+      StatusOr<LoweredOp> lowered = Lower(i, *ends);
+      if (!lowered.ok()) return Annotate(lowered.status(), op.where);
+      lowered_.ops.push_back(*std::move(lowered));
     }
     RemoveSkipped();
     for (const LoweredOp& op : lowered_.ops) {
@@ -45,6 +51,7 @@ class ProgramLowering {
     int reads = 0;   // the same, and being an output
     bool is_input = false;
     bool is_output = false;
+    std::optional<size_t> last_write;  // operation
   };
   Uses& UsesOf(ValueId id) { return uses_[static_cast<size_t>(id)]; }
 
@@ -54,17 +61,22 @@ class ProgramLowering {
       UsesOf(id).is_output = true;
       ++UsesOf(id).reads;
     }
-    for (const ProgramOp& op : program_.ops()) {
-      if (const auto* reshard = std::get_if<ReshardOp>(&op.what)) {
-        ++UsesOf(reshard->source).reads;
-        ++UsesOf(reshard->result).writes;
+    for (size_t i = 0; i < program_.ops().size(); ++i) {
+      const auto write = [&](ValueId id) {
+        ++UsesOf(id).writes;
+        UsesOf(id).last_write = i;
+      };
+      const ProgramOp& op = program_.ops()[i];
+      if (const auto ends = op.ends()) {
+        ++UsesOf(ends->source).reads;
+        write(ends->result);
         continue;
       }
       const auto& call = std::get<CallOp>(op.what);
-      if (call.result != kNoValue) ++UsesOf(call.result).writes;
+      if (call.result != kNoValue) write(call.result);
       for (const CallArgument& argument : call.arguments) {
         if (argument.reads()) ++UsesOf(argument.value).reads;
-        if (argument.writes()) ++UsesOf(argument.value).writes;
+        if (argument.writes()) write(argument.value);
       }
     }
   }
@@ -73,24 +85,35 @@ class ProgramLowering {
     lowered_.notes.push_back(program_.ops()[op].where + ": " + what);
   }
 
+  const Layout& LayoutOf(ValueId id) const { return program_.value(id).layout; }
+
   // Nothing is written to it but once: by an operation, or before the program begins.
   bool IsNeverChanged(ValueId id) { return UsesOf(id).writes == (UsesOf(id).is_input ? 0 : 1); }
 
-  // A copy of what is never changed is the same thing. But an output has a buffer of its own: the
-  // caller keeps it, whatever becomes of an input.
+  // If the operation's result is its source, on each rank: what it is called. Else null.
+  const char* CopyOf(const ProgramOp& op, const ProgramOp::Ends& ends) const {
+    const bool is_same = LayoutOf(ends.source) == LayoutOf(ends.result);
+    if (std::holds_alternative<ViewOp>(op.what)) return is_same ? "a copy" : "a view";
+    const bool is_reshard = std::holds_alternative<ReshardOp>(op.what);
+    return is_reshard && is_same ? "a reshard to the layout that it has" : nullptr;
+  }
+
+  // A copy of what is not changed afterwards, and is not changed itself, is the same thing. But an
+  // output has a buffer of its own: the caller keeps it, whatever becomes of an input.
   void ShareBuffers() {
     for (size_t i = 0; i < program_.ops().size(); ++i) {
-      const auto* reshard = std::get_if<ReshardOp>(&program_.ops()[i].what);
-      if (reshard == nullptr) continue;
-      const Layout& from = program_.value(reshard->source).layout;
-      const Layout& to = program_.value(reshard->result).layout;
-      if (!(from == to)) continue;
-      if (!IsNeverChanged(reshard->source) || !IsNeverChanged(reshard->result)) continue;
-      if (UsesOf(reshard->result).is_output) continue;
-      lowered_.lies_in[static_cast<size_t>(reshard->result)] = Home(reshard->source);
+      const std::optional<ProgramOp::Ends> ends = program_.ops()[i].ends();
+      const char* const what = ends.has_value() ? CopyOf(program_.ops()[i], *ends) : nullptr;
+      if (what == nullptr) continue;
+      const Uses& source = UsesOf(ends->source);
+      const Uses& result = UsesOf(ends->result);
+      if (source.last_write.has_value() && *source.last_write > i) continue;
+      if (!IsNeverChanged(ends->result) || result.is_output) continue;
+      const ValueId home = Home(ends->source);
+      lowered_.lies_in[static_cast<size_t>(ends->result)] = home;
       is_dropped_[i] = true;
-      UsesOf(Home(reshard->source)).reads += UsesOf(reshard->result).reads - 1;
-      Note(i, "a reshard to the layout that it has: nothing is done");
+      UsesOf(home).reads += result.reads - 1;
+      Note(i, std::string(what) + ": nothing is done");
     }
   }
   ValueId Home(ValueId id) const { return lowered_.lies_in[static_cast<size_t>(id)]; }
@@ -98,55 +121,73 @@ class ProgramLowering {
   // From the last to the first: what one made for another that is dropped is not needed, either.
   void DropUnread() {
     for (size_t i = program_.ops().size(); i-- > 0;) {
-      const auto* reshard = std::get_if<ReshardOp>(&program_.ops()[i].what);
-      if (reshard == nullptr || is_dropped_[i] || UsesOf(reshard->result).reads > 0) continue;
+      const std::optional<ProgramOp::Ends> ends = program_.ops()[i].ends();
+      if (!ends.has_value() || is_dropped_[i] || UsesOf(ends->result).reads > 0) continue;
       is_dropped_[i] = true;
-      --UsesOf(Home(reshard->source)).reads;
+      --UsesOf(Home(ends->source)).reads;
       Note(i, "nothing reads the result: it is not made");
     }
   }
 
-  // Programs repeat themselves, layer by layer: a pair of layouts is lowered once.
-  StatusOr<std::shared_ptr<const Reshard>> Between(ValueId source, ValueId result) {
-    const Layout& from = program_.value(source).layout;
-    const Layout& to = program_.value(result).layout;
+  StatusOr<LoweredOp> Lower(size_t i, const ProgramOp::Ends& ends) {
+    LoweredOp lowered{i, nullptr, ends.source, ends.result};
+    const ProgramOp& op = program_.ops()[i];
+    const Layout& to = LayoutOf(ends.result);
+    if (std::holds_alternative<ViewOp>(op.what)) {
+      lowered.reshard = std::make_shared<const Reshard>(Reshard{to, to, {}, 0});
+      return lowered;
+    }
+    const auto* const collective = std::get_if<CollectiveOp>(&op.what);
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        lowered.reshard,
+        Between(LayoutOf(ends.source), to, collective == nullptr ? nullptr : &collective->what));
+    if (collective == nullptr) LOCKSTEP_RETURN_IF_ERROR(MergeWithTheOneBefore(lowered));
+    return lowered;
+  }
+
+  // Programs repeat themselves, layer by layer: what leads from a layout to another is found once.
+  // `collective`: it is that; null: a reshard. The layouts are the program's.
+  StatusOr<std::shared_ptr<const Reshard>> Between(const Layout& from, const Layout& to,
+                                                   const Collective* collective) {
     for (const Known& known : known_) {
-      if (*known.from == from && *known.to == to) return known.reshard;
+      const bool is_same_kind = collective == nullptr || known.collective == nullptr
+                                    ? collective == known.collective
+                                    : *collective == *known.collective;
+      if (is_same_kind && *known.from == from && *known.to == to) return known.reshard;
     }
     if (known_.size() == kMaxDifferentReshards) {
       return ResourceExhausted("a program reshards between at most ", kMaxDifferentReshards,
                                " different pairs of layouts; make several programs of it");
     }
     if (is_given_up_ && is_given_up_()) return Aborted("the program is given up");
-    LOCKSTEP_ASSIGN_OR_RETURN(Reshard reshard, LowerReshard(from, to, topology_, costs_));
-    known_.push_back({&from, &to, std::make_shared<const Reshard>(std::move(reshard))});
+    LOCKSTEP_ASSIGN_OR_RETURN(Reshard reshard, Find(from, to, collective));
+    known_.push_back({&from, &to, collective, std::make_shared<const Reshard>(std::move(reshard))});
     return known_.back().reshard;
   }
 
-  Status Lower(size_t i, const ReshardOp& reshard) {
-    const ValueId source = Home(reshard.source);
-    LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<const Reshard> lowered,
-                              Between(source, reshard.result));
-    LoweredOp op{i, std::move(lowered), source};
-    LOCKSTEP_RETURN_IF_ERROR(MergeWithTheOneBefore(op, reshard.result));
-    lowered_.ops.push_back(std::move(op));
-    return OkStatus();
+  StatusOr<Reshard> Find(const Layout& from, const Layout& to, const Collective* collective) const {
+    if (collective == nullptr) return LowerReshard(from, to, topology_, costs_);
+    LOCKSTEP_ASSIGN_OR_RETURN(const CollectiveLayouts layouts, LayoutsOf(*collective, from));
+    return LowerCollective(*collective, layouts, topology_, costs_);
   }
 
-  // If `op` begins with what only a reshard made for it, both may be one from where that began.
-  Status MergeWithTheOneBefore(LoweredOp& op, ValueId result) {
-    const ValueId between = op.source;
+  // If the reshard begins with what only another one made for it, both may be one from where that
+  // began.
+  Status MergeWithTheOneBefore(LoweredOp& op) {
+    const ValueId between = Home(op.source);
     if (UsesOf(between).reads != 1 || !IsNeverChanged(between)) return OkStatus();
     const auto before =
         std::find_if(lowered_.ops.begin(), lowered_.ops.end(), [&](const LoweredOp& earlier) {
-          return earlier.reshard != nullptr &&
-                 std::get<ReshardOp>(program_.ops()[earlier.op].what).result == between;
+          return std::holds_alternative<ReshardOp>(program_.ops()[earlier.op].what) &&
+                 earlier.result == between;
         });
     if (before == lowered_.ops.end() || !IsNeverChanged(before->source)) return OkStatus();
+    // Taken for another one, it is not what was resharded.
+    if (!(LayoutOf(op.source) == LayoutOf(between))) return OkStatus();
     // Combining partial values rounds: what a person wrote in two steps may be meant so.
-    if (!program_.value(between).layout.PartialAxes().empty()) return OkStatus();
+    if (!LayoutOf(between).PartialAxes().empty()) return OkStatus();
     LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<const Reshard> whole,
-                              Between(before->source, result));
+                              Between(LayoutOf(before->source), LayoutOf(op.result), nullptr));
     if (whole->cost_us >= before->reshard->cost_us + op.reshard->cost_us) return OkStatus();
     Note(op.op, "one with the reshard before it, at " + program_.ops()[before->op].where);
     op.reshard = std::move(whole);
@@ -169,6 +210,7 @@ class ProgramLowering {
   struct Known {
     const Layout* from;
     const Layout* to;
+    const Collective* collective;
     std::shared_ptr<const Reshard> reshard;
   };
   std::vector<Known> known_;
@@ -190,7 +232,7 @@ LoweredProgram ProgramOf(Reshard reshard) {
   LoweredProgram lowered;
   lowered.program = std::make_shared<const Program>(*builder.Build());
   lowered.cost_us = reshard.cost_us;
-  lowered.ops.push_back({0, std::make_shared<const Reshard>(std::move(reshard)), input});
+  lowered.ops.push_back({0, std::make_shared<const Reshard>(std::move(reshard)), input, output});
   lowered.lies_in = {input, output};
   return lowered;
 }

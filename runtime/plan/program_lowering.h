@@ -1,7 +1,8 @@
 // Lowering a program: what all of its ranks do, the same on each of them. No data, no device.
 //
 // Passes, in this order, each of which says what it did:
-//   - a reshard to the layout that the value has is nothing: the result is the same buffer;
+//   - a view, a copy and a reshard to the layout that the value has are nothing, where no one could
+//     tell: the result is the same buffer;
 //   - two reshards in a row become one, where that costs less;
 //   - what no one reads is not made.
 #pragma once
@@ -22,10 +23,11 @@ namespace lockstep::plan {
 
 struct LoweredOp {
   size_t op = 0;  // of Program::ops()
-  // Of a reshard: what leads from `source` to its result, perhaps from an earlier value than the
-  // program says. Null: a call.
+  // What leads from `source` to `result`, perhaps from an earlier value than the program says: of a
+  // reshard, a collective, or a copy. Null: a call.
   std::shared_ptr<const Reshard> reshard;
   ValueId source = kNoValue;
+  ValueId result = kNoValue;
 };
 
 struct LoweredProgram {

@@ -96,10 +96,9 @@ class ProgramExpander {
   }
 
   void AddReshard(const LoweredOp& op) {
-    const ValueId result = std::get<ReshardOp>(program_.ops()[op.op].what).result;
     const RankSteps expanded = Expand(*op.reshard, rank_);
     // Its buffers in this table.
-    std::vector<int> buffers = {BufferOf(op.source), BufferOf(result)};
+    std::vector<int> buffers = {BufferOf(op.source), BufferOf(op.result)};
     const DType dtype = op.reshard->from.dtype();
     for (size_t i = buffers.size(); i < expanded.buffer_elements.size(); ++i) {
       buffers.push_back(static_cast<int>(steps_.buffers.size()));

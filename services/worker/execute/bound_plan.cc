@@ -50,6 +50,7 @@ size_t BoundPlan::HeldBytes() const {
   size_t bytes = steps_.tensors.arena_bytes();
   for (const plan::ProgramOp& op : program().ops()) {
     bytes += op.where.size();
+    if (const auto* one = std::get_if<plan::CollectiveOp>(&op.what)) bytes += one->what.axis.size();
     const auto* call = std::get_if<plan::CallOp>(&op.what);
     if (call == nullptr) continue;
     for (const plan::CallArgument& argument : call->arguments) {

@@ -67,8 +67,7 @@ void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& 
     const plan::ProgramOp& source = file.program().ops()[op.op];
     const plan::Traffic traffic = op.reshard->TrafficIn(file.topology);
     const plan::Bounds bounds = plan::LowerBounds(op.reshard->from, op.reshard->to, file.topology);
-    const plan::ValueId result = std::get<plan::ReshardOp>(source.what).result;
-    table.AddRow({source.where, NameOf(file, op.source) + " to " + NameOf(file, result),
+    table.AddRow({source.where, NameOf(file, op.source) + " to " + NameOf(file, op.result),
                   DescribeMoves(*op.reshard), Bytes(traffic.BusiestRank()),
                   Bytes(bounds.busiest_rank), Bytes(traffic.BusiestNode()),
                   Bytes(bounds.busiest_node), Micros(op.reshard->cost_us)});

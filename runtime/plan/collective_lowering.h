@@ -1,0 +1,19 @@
+// Lowering a collective that a program asks for by name: to the one move that it says, where
+// lowering a reshard would choose among several.
+//
+// A broadcast is an exchange, straight or forwarded, whichever costs less: plans have no other.
+// Threads: any.
+#pragma once
+
+#include "runtime/plan/collective.h"
+#include "runtime/plan/reshard.h"
+#include "runtime/plan/topology.h"
+#include "runtime/plan/traffic.h"
+
+namespace lockstep::plan {
+
+// `layouts` are LayoutsOf() the collective. Deterministic.
+Reshard LowerCollective(const Collective& collective, const CollectiveLayouts& layouts,
+                        const Topology& topology, const CostModel& costs);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,45 @@
+// Move: one step on the way from a layout to another, what it moves, and how long that takes.
+//
+// Threads: any.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/exchange.h"
+#include "runtime/plan/layout.h"
+#include "runtime/plan/topology.h"
+#include "runtime/plan/traffic.h"
+
+namespace lockstep::plan {
+
+// The same on all ranks.
+struct Move {
+  enum class Kind : uint8_t {
+    kExchange,       // any layout to any other with as many layers
+    kAllGather,      // shards of `axes` become replicas
+    kReduceScatter,  // partial values of `axes` become shards
+    kAllReduce,      // partial values of `axes` become replicas
+    kMakePartial,    // what a rank lacks is filled with what changes no result
+  };
+  Kind kind = Kind::kExchange;
+  Layout to;
+  // Of a collective: the axes whose slices are its teams; of the mesh of `to`, but for an allgather
+  // of that of the layout before.
+  std::vector<int> axes;
+  std::shared_ptr<const Exchange> exchange;  // of kExchange
+
+  // "allgather along x", "slice", "all-to-all", "exchange in 3 rounds", ...
+  // `before`: the layout that it begins with.
+  std::string Describe(const Layout& before) const;
+};
+
+// What `move` moves, from the layout before it.
+Traffic TrafficOf(const Move& move, const Layout& from, const Topology& topology);
+
+// What that takes, by the cost model.
+double MicrosecondsOf(const Move& move, const Layout& from, const Topology& topology,
+                      const CostModel& costs);
+
+}  // namespace lockstep::plan

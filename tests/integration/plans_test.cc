@@ -311,6 +311,65 @@ TEST_P(PlansTest, WhatTheWorkersHaveForgottenIsSentAgain) {
   EXPECT_OK(session_->SyncAll());
 }
 
+// Numbers(0) on a grid of two by two: columns along "y", the same along "x".
+TEST_P(PlansTest, CopiesViewsAndCollectivesDoWhatTheySay) {
+  const Mesh grid = Unwrap(Mesh::Make({{"x", 2}, {"y", 2}}, {3, 1, 0, 2}));
+  const auto on_grid = [&](const Shape& shape, Placement x, Placement y) {
+    return Unwrap(Layout::Make(shape, DType::kInt32, grid, {x, y}));
+  };
+  const Placement all = Placement::Replicate();
+  const Layout columns = on_grid({5, 6}, all, Placement::Shard(1));
+
+  ProgramBuilder program;
+  const ValueId x = program.Input("x", columns);
+  const ValueId written = program.Input("written", columns);
+  const ValueId before = program.Copy(written);
+  program.Call("lockstep.copy", {Read(x), Write(written)});
+  program.Output("before", before);
+  program.Output("twice", program.AllReduce(x, "x", Reduction::kSum));
+  program.Output("halves", program.AllReduce(x, "y", Reduction::kMax));
+  program.Output("rows", program.AllToAll(x, "y", 0));
+  program.Output("whole", program.AllGather(x, "y"));
+  program.Output("scattered", program.ReduceScatter(x, "x", 0, Reduction::kAvg));
+  program.Output("right", program.Broadcast(x, "y", 1));
+  program.Output(
+      "sums",
+      program.Reshard(program.As(x, on_grid({5, 3}, all, Placement::Partial(Reduction::kSum))),
+                      on_grid({5, 3}, all, all)));
+  const DRef input = Unwrap(session_->Place(Numbers(0), columns));
+  const DRef other = Unwrap(session_->Place(Numbers(100), columns));
+  BoundPlan plan = Unwrap(
+      session_->Bind(Unwrap(program.Build()), {.inputs = {{"x", input}, {"written", other}}}));
+
+  // [5, columns] of what `of` says of row r and column c.
+  const auto tensor = [](int32_t columns, auto&& of) {
+    std::vector<int32_t> elements;
+    for (int32_t r = 0; r < 5; ++r) {
+      for (int32_t c = 0; c < columns; ++c) elements.push_back(of(r, c));
+    }
+    return HostTensor::Of<int32_t>({5, columns}, elements);
+  };
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_OK(plan.Execute());
+    const auto output = [&](const char* name) {
+      return Unwrap(session_->Collect(Unwrap(plan.Output(name))));
+    };
+    EXPECT_EQ(output("before"), Numbers(round == 0 ? 100 : 0));
+    EXPECT_EQ(output("twice"), tensor(6, [](int r, int c) { return 2 * (6 * r + c); }));
+    EXPECT_EQ(output("halves"), tensor(3, [](int r, int c) { return 6 * r + c + 3; }));
+    EXPECT_EQ(output("rows"), Numbers(0));
+    EXPECT_EQ(output("whole"), Numbers(0));
+    EXPECT_EQ(output("scattered"), Numbers(0)) << "the average of replicas";
+    EXPECT_EQ(output("right"), tensor(3, [](int r, int c) { return 6 * r + c + 3; }));
+    EXPECT_EQ(output("sums"), tensor(3, [](int r, int c) { return 2 * (6 * r + c) + 3; }));
+    // Each rank holds what its coordinate says, not only the first of those that hold the same.
+    for (const Rank rank : {0, 1, 2, 3}) {
+      const Value whole = Unwrap(session_->DebugGet(Unwrap(plan.Output("whole")), rank));
+      EXPECT_EQ(*whole.As<HostTensor>(), Numbers(0)) << rank;
+    }
+  }
+}
+
 TEST_P(PlansTest, APlanKeepsItsInputs) {
   BoundPlan plan = Unwrap(
       session_->Bind(Columns(), {.inputs = {{"x", Unwrap(session_->Place(Numbers(7), rows_))}}}));

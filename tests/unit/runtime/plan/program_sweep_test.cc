@@ -21,8 +21,16 @@
 namespace lockstep::plan {
 namespace {
 
+// As the simulator's reductions, and functions on tensors of integers: they wrap.
+int32_t Plus(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+int32_t Times(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
+}
+
 // Linear, so that what they do to partial sums they do to the sum.
-void AddTwice(int32_t& to, int32_t a, int32_t b) { to = a + 2 * b; }
+void AddTwice(int32_t& to, int32_t a, int32_t b) { to = Plus(a, Times(2, b)); }
 constexpr int32_t kScale = 3;
 constexpr int32_t kNegate = -1;
 
@@ -38,7 +46,7 @@ class RandomProgram {
       inputs_.push_back(whole);
       Hold(builder_.Input(name, at_rank_0_), whole);
     }
-    for (int i = 0; i < 14; ++i) AddOp();
+    for (int i = 0; i < 20; ++i) AddOp();
     for (int i = 0; i < 3; ++i) AddOutput("out" + std::to_string(i));
   }
 
@@ -78,11 +86,12 @@ class RandomProgram {
     }
   }
   const std::vector<double>& memory_ratios() const { return memory_ratios_; }
+  int collectives() const { return collectives_; }
 
  private:
   int Below(int end) { return static_cast<int>(random_() % static_cast<uint32_t>(end)); }
 
-  Layout AnyLayout() {
+  Layout AnyLayout(const Shape& shape) {
     std::vector<Rank> ranks(static_cast<size_t>(world_));
     for (int i = 0; i < world_; ++i) ranks[static_cast<size_t>(i)] = i;
     std::shuffle(ranks.begin(), ranks.end(), random_);
@@ -98,7 +107,7 @@ class RandomProgram {
                            : kind == 4 ? Placement::Partial(Reduction::kSum)
                                        : Placement::Shard(kind - 1));
     }
-    return *Layout::Make(shape_, DType::kInt32, mesh, placements);
+    return *Layout::Make(shape, DType::kInt32, mesh, placements);
   }
 
   void Hold(ValueId id, std::vector<int32_t> whole) {
@@ -114,14 +123,14 @@ class RandomProgram {
   ValueId Any() { return known_[static_cast<size_t>(Below(static_cast<int>(known_.size())))]; }
   std::vector<int32_t> Scaled(ValueId id, int32_t by) {
     std::vector<int32_t> scaled = values_.at(id);
-    for (int32_t& element : scaled) element *= by;
+    for (int32_t& element : scaled) element = Times(element, by);
     return scaled;
   }
 
   void AddOp() {
     const ValueId a = Any();
     const Layout layout = LayoutOf(a);
-    switch (Below(6)) {
+    switch (Below(12)) {
       case 0: {
         std::vector<ValueId> like;
         for (const ValueId id : known_) {
@@ -140,16 +149,105 @@ class RandomProgram {
         return;
       case 2:
         return HoldWith(builder_.Call("negate", {Read(a)}, layout), Scaled(a, kNegate), layout);
+      case 3:
+        return HoldWith(builder_.Copy(a), values_.at(a), layout);
+      case 4:
+        return AddView(a);
+      case 5:
+      case 6:
+        return AddCollective(a);
       default: {
-        const Layout to = Below(4) == 0 ? layout : AnyLayout();
+        const Layout to = Below(4) == 0 ? layout : AnyLayout(layout.shape());
         return HoldWith(builder_.Reshard(a, to), values_.at(a), to);
       }
     }
   }
 
+  // Another placement along one axis, or the ranks at one coordinate of it: with each tile as it
+  // is.
+  void AddView(ValueId a) {
+    const Layout& from = LayoutOf(a);
+    const int axis = Below(from.mesh().num_axes());
+    const Placement old = from.placement(axis);
+    // What each rank has of partial values is not defined.
+    if (old.is_partial()) return;
+    if (old.is_replicate() && Below(3) == 0) {
+      const Layout to = *from.On(from.mesh().At(axis, Below(from.mesh().AxisSize(axis))));
+      return HoldWith(builder_.As(a, to), Retaken(a, to), to);
+    }
+    Shape shape = from.shape();
+    std::vector<Placement> placements = from.placements();
+    const bool is_stacked = Below(2) == 0 && shape.NumElements() < 2000;
+    const int dim = Below(shape.ndim());
+    if (old.is_shard()) shape[old.dim] /= from.mesh().AxisSize(axis);
+    if (is_stacked) shape[dim] *= from.mesh().AxisSize(axis);
+    placements[static_cast<size_t>(axis)] =
+        is_stacked ? Placement::Shard(dim) : Placement::Partial(Reduction::kSum);
+    const Layout to = *Layout::Make(shape, DType::kInt32, from.mesh(), placements);
+    if (CheckSameTiles(from, to).ok()) HoldWith(builder_.As(a, to), Retaken(a, to), to);
+  }
+
+  void AddCollective(ValueId a) {
+    const Layout& from = LayoutOf(a);
+    const int axis = Below(from.mesh().num_axes());
+    constexpr OperationKind kKinds[] = {OperationKind::kAllReduce, OperationKind::kReduceScatter,
+                                        OperationKind::kAllGather, OperationKind::kAllToAll,
+                                        OperationKind::kBroadcast};
+    const Collective collective{.kind = kKinds[Below(5)],
+                                .axis = from.mesh().axes()[static_cast<size_t>(axis)].name,
+                                .dim = Below(from.shape().ndim()),
+                                .root = Below(from.mesh().AxisSize(axis))};
+    const bool is_broadcast = collective.kind == OperationKind::kBroadcast;
+    if (is_broadcast && from.placement(axis).is_partial()) return;
+    const StatusOr<CollectiveLayouts> layouts = LayoutsOf(collective, from);
+    if (!layouts.ok()) return;
+    ++collectives_;
+    HoldWith(builder_.Do(collective, a), Retaken(a, layouts->taken_as), layouts->result);
+  }
+
+  // The tensor that the tiles of `a` are in another layout: each tile is where that says, once, or
+  // added to those that it is partial with.
+  std::vector<int32_t> Retaken(ValueId a, const Layout& to) const {
+    const Layout& from = LayoutOf(a);
+    const std::vector<int32_t>& old = values_.at(a);
+    std::vector<int32_t> whole(static_cast<size_t>(to.shape().NumElements()), 0);
+    for (int index = 0; index < to.mesh().size(); ++index) {
+      const int old_index = *from.mesh().IndexOf(to.mesh().RankAt(index));
+      if (!IsOneOfMany(from, to, index)) continue;
+      const Box old_tile = from.TileAt(old_index);
+      const Box tile = to.TileAt(index);
+      const CopyStep copy{0,
+                          0,
+                          WindowOf(old_tile, WholeBox(from.shape())),
+                          WindowOf(tile, WholeBox(to.shape())),
+                          tile.extents,
+                          0,
+                          tile.NumElements()};
+      ForEachRun(copy, [&](int64_t at, int64_t target, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) {
+          int32_t& element = whole[static_cast<size_t>(target + i)];
+          element = Plus(element, old[static_cast<size_t>(at + i)]);
+        }
+      });
+    }
+    return whole;
+  }
+  // Of the members whose tiles are replicas, or were partial values of the same, the first.
+  static bool IsOneOfMany(const Layout& from, const Layout& to, int index) {
+    for (int axis = 0; axis < to.mesh().num_axes(); ++axis) {
+      const Placement now = to.placement(axis);
+      const bool is_taken =
+          now.is_shard() || (now.is_partial() && !from.placement(axis).is_partial());
+      if (!is_taken && to.mesh().Coordinate(index, axis) != 0) return false;
+    }
+    return true;
+  }
+
   void AddOutput(const std::string& name) {
     const ValueId a = Any();
-    const ValueId out = builder_.Reshard(a, at_rank_0_);
+    const Layout at_rank_0 = *Layout::Make(LayoutOf(a).shape(), DType::kInt32, *Mesh::Line({0}),
+                                           {Placement::Replicate()});
+    const ValueId out = builder_.Reshard(a, at_rank_0);
     values_[out] = values_.at(a);
     builder_.Output(name, out);
   }
@@ -167,8 +265,8 @@ class RandomProgram {
         step.result_buffer < 0 ? nullptr : reinterpret_cast<int32_t*>(rank.At(step.result_buffer));
     for (int64_t i = 0; i < count; ++i) {
       if (name == "add_twice") AddTwice(tiles[2][i], tiles[0][i], tiles[1][i]);
-      if (name == "scale") tiles[0][i] *= kScale;
-      if (name == "negate") result[i] = kNegate * tiles[0][i];
+      if (name == "scale") tiles[0][i] = Times(tiles[0][i], kScale);
+      if (name == "negate") result[i] = Times(kNegate, tiles[0][i]);
     }
     return OkStatus();
   }
@@ -183,19 +281,23 @@ class RandomProgram {
   std::vector<Layout> layouts_;                     // by value
   std::vector<ValueId> known_;
   std::vector<double> memory_ratios_;
+  int collectives_ = 0;
 };
 
 TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
   constexpr uint32_t kPrograms = 1500;
   std::vector<double> ratios;
+  int collectives = 0;
   for (uint32_t seed = 0; seed < kPrograms; seed += testing::kOneIn) {
     SCOPED_TRACE("program " + std::to_string(seed));
     const int world = 1 + static_cast<int>(seed % 6);
     RandomProgram program(seed, world);
     program.Check(seed % 2 == 0 ? Topology() : Topology({0, 0, 1, 1, 2, 2}));
     if (HasFatalFailure() || HasNonfatalFailure()) return;
+    collectives += program.collectives();
     ratios.insert(ratios.end(), program.memory_ratios().begin(), program.memory_ratios().end());
   }
+  EXPECT_GE(collectives, static_cast<int>(kPrograms / testing::kOneIn)) << "one in each, or so";
   // What docs/plans.md says of memory.
   std::sort(ratios.begin(), ratios.end());
   std::printf("memory against the liveness bound: median %.3f, worst %.3f of %zu\n",

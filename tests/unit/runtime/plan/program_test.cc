@@ -18,6 +18,7 @@
 namespace lockstep::plan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -111,6 +112,13 @@ Program Everything() {
                      Pass(std::string("text")), Pass(Shape({2, 3})), Pass(DType::kInt8)});
   const ValueId y = builder.Call("g", {Update(scratch)}, kRows);
   builder.Output("y", builder.Reshard(y, kOthers));
+  builder.Output("copy", builder.Copy(y));
+  builder.Output("view", builder.As(y, LayoutOn(LineOf({0, 1}), Placement::Shard(1), {32, 128})));
+  builder.Output("reduced", builder.AllReduce(y, "x", Reduction::kMax));
+  builder.Output("scattered", builder.ReduceScatter(y, "x", 1, Reduction::kAvg));
+  builder.Output("gathered", builder.AllGather(y, "x"));
+  builder.Output("exchanged", builder.AllToAll(y, "x", 1));
+  builder.Output("sent", builder.Broadcast(y, "x", 1));
   return *builder.Build();
 }
 
@@ -119,7 +127,7 @@ TEST(ProgramTest, ComesBackFromTheWireAsItWas) {
   capnp::MallocMessageBuilder message;
   WriteProgram(message.initRoot<wire::Program>(), program);
   const auto reader = message.getRoot<wire::Program>().asReader();
-  EXPECT_EQ(reader.getLayouts().size(), 2u) << "each once";
+  EXPECT_EQ(reader.getLayouts().size(), 7u) << "each once";
   const StatusOr<Program> read = ReadProgram(reader, 4);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, program);
@@ -137,7 +145,7 @@ TEST(ProgramTest, HostileMessagesAreRefused) {
   EXPECT_THAT(error([](auto program) { program.setVersion(77); }),
               HasSubstr("the program has the format 77"));
   EXPECT_THAT(error([](auto program) { program.getValues()[0].setLayout(9); }),
-              HasSubstr("a value has layout 9, and there are 2"));
+              HasSubstr("a value has layout 9, and there are 7"));
   EXPECT_THAT(error([](auto program) { program.getInputs().set(0, 4'000'000'000); }),
               HasSubstr("there is no value"));
   EXPECT_THAT(error([](auto program) { program.getOutputs().set(0, 1); }), HasSubstr("no name"));
@@ -150,6 +158,42 @@ TEST(ProgramTest, HostileMessagesAreRefused) {
       HasSubstr("there is no value -5"));
   EXPECT_THAT(error([](auto program) { program.getOps()[2].getReshard().setTarget(0); }),
               HasSubstr("value 0 is the result of two operations"));
+  EXPECT_THAT(error([](auto program) { program.getOps()[3].getView().setSource(1 << 30); }),
+              HasSubstr("there is no value 1073741824"));
+  EXPECT_THAT(error([](auto program) { program.getOps()[4].getView().setTarget(2); }),
+              HasSubstr("value 2 is the result of two operations"));
+}
+
+TEST(ProgramTest, HostileCollectivesAreRefused) {
+  // Of the allreduce.
+  const auto error = [](auto&& change) {
+    capnp::MallocMessageBuilder message;
+    auto builder = message.initRoot<wire::Program>();
+    WriteProgram(builder, Everything());
+    change(builder.getOps()[5].getCollective());
+    return Message(ReadProgram(builder.asReader(), 4).status());
+  };
+  EXPECT_EQ(error([](auto) {}), "");
+  EXPECT_THAT(error([](auto op) { op.setKind(255); }), HasSubstr("unknown kind 255"));
+  EXPECT_THAT(error([](auto op) { op.setKind(static_cast<uint8_t>(OperationKind::kBarrier)); }),
+              HasSubstr("a program has no such operation"));
+  EXPECT_THAT(error([](auto op) { op.setReduction(5); }), HasSubstr("unknown reduction 5"));
+  EXPECT_THAT(error([](auto op) { op.setAxis("tp"); }), HasSubstr("has no such axis"));
+  EXPECT_THAT(error([](auto op) { op.setSource(-3); }), HasSubstr("there is no value -3"));
+  EXPECT_THAT(error([](auto op) { op.setTarget(0); }), HasSubstr("the result of two operations"));
+  EXPECT_THAT(error([](auto op) {
+                op.setKind(static_cast<uint8_t>(OperationKind::kBroadcast));
+                op.setRoot(-1);
+              }),
+              HasSubstr("the coordinates 0 to 1, and the root is -1"));
+  EXPECT_THAT(error([](auto op) {
+                op.setKind(static_cast<uint8_t>(OperationKind::kAllToAll));
+                op.setDim(1 << 30);
+              }),
+              HasSubstr("shards dimension 1073741824"));
+  EXPECT_THAT(error([](auto op) { op.setKind(static_cast<uint8_t>(OperationKind::kAllGather)); }),
+              AllOf(HasSubstr("allgather along x: it makes float32[64, 64] on"),
+                    HasSubstr("and its result is float32[32, 64] on")));
 }
 
 TEST(ProgramTest, AReshardToTheSameLayoutIsNothing) {
@@ -175,6 +219,122 @@ TEST(ProgramTest, WhatIsWrittenLaterIsCopied) {
   builder.Call("f", {Update(x)});
   builder.Call("f", {Read(before)});
   EXPECT_THAT(Lower(builder).ops, SizeIs(3)) << "the copy has the old values";
+}
+
+TEST(ProgramTest, ACopyIsMadeWhereItCouldBeTold) {
+  // How many copies rank 0 makes, if calls write to these before and after the copy.
+  const auto copies = [](auto&& before, auto&& after) {
+    ProgramBuilder builder;
+    const ValueId x = builder.Input("x", kRows);
+    before(builder, x);
+    const ValueId copy = builder.Copy(x);
+    after(builder, x, copy);
+    builder.Call("read", {Read(copy), Read(x)});
+    const ProgramSteps steps = ExpandProgram(Lower(builder), 0);
+    return std::count_if(steps.steps.begin(), steps.steps.end(), [](const auto& step) {
+      return std::holds_alternative<CopyStep>(step.what);
+    });
+  };
+  using Builder = ProgramBuilder;
+  const auto nothing = [](auto&&...) {};
+  const auto write_x = [](Builder& builder, ValueId x, auto...) { builder.Call("f", {Update(x)}); };
+  EXPECT_EQ(copies(nothing, nothing), 0);
+  EXPECT_EQ(copies(write_x, nothing), 0) << "it has what was written";
+  EXPECT_EQ(copies(nothing, write_x), 1);
+  EXPECT_EQ(copies(nothing, [](Builder& builder, ValueId,
+                               ValueId copy) { builder.Call("f", {Write(copy)}); }),
+            1);
+  EXPECT_EQ(
+      copies(nothing, [](Builder& builder, ValueId, ValueId copy) { builder.Output("y", copy); }),
+      1);
+  EXPECT_EQ(copies(nothing, [](Builder& builder, ValueId,
+                               ValueId copy) { builder.Call("f", {Read(builder.Copy(copy))}); }),
+            0);
+  EXPECT_EQ(copies(nothing, [](Builder& builder, ValueId,
+                               ValueId copy) { builder.Call("f", {Update(builder.Copy(copy))}); }),
+            1)
+      << "of the copy";
+}
+
+TEST(ProgramTest, AViewIsTheSameTilesOnSomeOfTheRanks) {
+  const Layout one = *Layout::Make({32, 64}, DType::kFloat32, LineOf({1}), {Placement::Shard(1)});
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kRows);
+  const ValueId local = builder.As(x, one);
+  builder.Call("f", {Update(builder.Copy(local))});
+  builder.Output(
+      "y", builder.Reshard(local, LayoutOn(LineOf({0, 1}), Placement::Shard(0), Shape({32, 64}))));
+  const LoweredProgram lowered = Lower(builder);
+  EXPECT_EQ(lowered.lies_in[static_cast<size_t>(local)], x);
+  EXPECT_THAT(lowered.notes, ElementsAre(HasSubstr("a view: nothing is done")));
+  // The reshard begins with what the view is, not with what it lies in.
+  EXPECT_EQ(lowered.ops.back().reshard->from.shape(), Shape({32, 64}));
+  const ProgramSteps steps = ExpandProgram(lowered, 1);
+  EXPECT_EQ(std::get<CopyStep>(steps.steps.front().what).count, 32 * 64);
+  const ProgramSteps others = ExpandProgram(lowered, 0);
+  EXPECT_TRUE(std::holds_alternative<CollectiveStep>(others.steps.front().what)) << "no call";
+}
+
+TEST(ProgramTest, AViewKeepsEachTile) {
+  const auto error = [](const Layout& from, const Layout& to) {
+    ProgramBuilder builder;
+    builder.As(builder.Input("x", from), to);
+    return Error(builder);
+  };
+  EXPECT_EQ(error(kRows, LayoutOn(LineOf({1, 0}), Placement::Partial(Reduction::kSum), {32, 64})),
+            "");
+  EXPECT_THAT(error(kRows, kColumns),
+              AllOf(HasSubstr("program_test.cc:"),
+                    HasSubstr("a view keeps each rank's tile: rank 0 holds float32[32, 64] of "),
+                    HasSubstr("and it would hold float32[64, 32] of ")));
+  EXPECT_THAT(error(kRows, LayoutOn(LineOf({0, 1}), Placement::Shard(0), {64, 64}, DType::kInt32)),
+              HasSubstr("it would hold int32[32, 64] of "));
+  EXPECT_THAT(error(kRows, LayoutOn(LineOf({1, 2}), Placement::Shard(0))),
+              AllOf(HasSubstr("rank 2 of "), HasSubstr(" holds nothing of ")));
+}
+
+TEST(ProgramTest, WhatIsTakenForAnotherIsNotMergedWithWhatItWas) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kRows);
+  const ValueId whole = builder.Reshard(x, kWhole);
+  const ValueId stacked =
+      builder.As(whole, LayoutOn(LineOf({0, 1}), Placement::Shard(0), {128, 64}));
+  builder.Output(
+      "y", builder.Reshard(stacked, LayoutOn(LineOf({0, 1}), Placement::Shard(1), {128, 64})));
+  EXPECT_THAT(Lower(builder).ops, SizeIs(2));
+}
+
+TEST(ProgramTest, CollectivesAreDoneAsTheyAreSaid) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kRows);
+  // Together they are a reshard from rows to columns, for which there is a better way.
+  builder.Output("y", builder.ReduceScatter(builder.AllGather(x, "x"), "x", 1, Reduction::kAvg));
+  // A reshard after a collective, and before one.
+  builder.Output("z", builder.Reshard(builder.AllGather(x, "x"), kColumns));
+  builder.Output("w", builder.AllToAll(builder.Reshard(x, kColumns), "x", 0));
+  builder.AllGather(x, "x");
+  const LoweredProgram lowered = Lower(builder);
+  ASSERT_THAT(lowered.ops, SizeIs(6));
+  EXPECT_THAT(lowered.notes, ElementsAre(HasSubstr("nothing reads the result")));
+  EXPECT_EQ(lowered.ops[0].reshard, lowered.ops[2].reshard) << "found once";
+  std::vector<std::string> kinds;
+  for (const ProgramStep& step : ExpandProgram(lowered, 1).steps) {
+    const auto* collective = std::get_if<CollectiveStep>(&step.what);
+    if (collective != nullptr) kinds.emplace_back(FactsOf(collective->kind).name);
+  }
+  EXPECT_THAT(kinds,
+              ElementsAre("allgather", "reduce-scatter", "allgather", "all-to-all", "all-to-all"));
+}
+
+TEST(ProgramTest, WrongCollectivesNameTheLine) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kRows);
+  builder.AllGather(builder.AllGather(x, "x"), "tp");
+  const std::string line = "program_test.cc:" + std::to_string(__LINE__ - 1);
+  EXPECT_EQ(Error(builder), line + ": allgather along tp: the mesh x=2 {0, 1} has no such axis");
+  ProgramBuilder unknown;
+  unknown.AllReduce(ValueId{3}, "x", Reduction::kSum);
+  EXPECT_THAT(Error(unknown), HasSubstr("there is no value 3 in this program"));
 }
 
 TEST(ProgramTest, AnOutputHasABufferOfItsOwn) {

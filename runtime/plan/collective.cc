@@ -114,10 +114,11 @@ class Deriving {
 
 }  // namespace
 
-std::string Collective::ToString() const {
+std::string Collective::ToString(std::string_view of) const {
   std::ostringstream text;
   const OperationFacts* const facts = FindOperation(static_cast<size_t>(kind));
-  text << (facts == nullptr ? "unknown operation" : facts->name) << " along " << axis;
+  text << (facts == nullptr ? "unknown operation" : facts->name) << (of.empty() ? "" : " ") << of
+       << " along " << axis;
   if (kind == OperationKind::kReduceScatter || kind == OperationKind::kAllToAll) {
     text << ", dim " << dim;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "runtime/base/operations.h"
 #include "runtime/base/reduction.h"
@@ -26,8 +27,9 @@ struct Collective {
   int root = 0;
   bool operator==(const Collective&) const = default;
 
-  // "allreduce along x, sum", "all-to-all along x, dim 1", "broadcast along x from 3"
-  std::string ToString() const;
+  // "allreduce along x, sum", or "allreduce y along x, sum", if y is what it is done to;
+  // "all-to-all along x, dim 1"; "broadcast along x from 3"
+  std::string ToString(std::string_view of = "") const;
 };
 
 // A collective takes the tiles of its source for those of another layout, from which its result

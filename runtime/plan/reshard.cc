@@ -254,6 +254,16 @@ class Lowering {
 
 }  // namespace
 
+std::string Reshard::Describe() const {
+  std::string text;
+  const Layout* before = &from;
+  for (const Move& move : moves) {
+    text += (text.empty() ? "" : ", ") + move.Describe(*before);
+    before = &move.to;
+  }
+  return text.empty() ? "copy" : text;
+}
+
 Traffic Reshard::TrafficIn(const Topology& topology) const {
   Traffic traffic;
   const Layout* before = &from;

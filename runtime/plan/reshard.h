@@ -11,6 +11,7 @@
 // Threads: any.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -27,6 +28,8 @@ struct Reshard {
   std::vector<Move> moves;  // none: every rank has what it needs, where it needs it
   double cost_us = 0;       // by the cost model
 
+  // "slice, allgather along x"; "copy", if nothing moves
+  std::string Describe() const;
   Traffic TrafficIn(const Topology& topology) const;
 };
 

@@ -54,7 +54,8 @@ std::string AddCall(SeedFolder& folder, const std::string& name, const std::stri
   return get + call;
 }
 
-// A program that copies its input and reshards the copy, bound and executed.
+// A program of every kind of operation, bound and executed: it copies its input, and moves the
+// copy.
 void AddPlan(SeedFolder& folder) {
   const plan::Mesh mesh = *plan::Mesh::Line({0});
   const auto layout_of = [&](plan::Placement placement) {
@@ -66,6 +67,11 @@ void AddPlan(SeedFolder& folder) {
   program.Call("lockstep.copy", {plan::Read(x), plan::Write(y)});
   program.Output("y", y);
   program.Output("z", program.Reshard(y, layout_of(plan::Placement::Partial(Reduction::kSum))));
+  plan::ValueId moved = program.As(program.Copy(y), layout_of(plan::Placement::Shard(1)));
+  moved = program.AllGather(program.AllToAll(moved, "x", 0), "x");
+  moved = program.ReduceScatter(program.AllReduce(moved, "x", Reduction::kMax), "x", 1,
+                                Reduction::kSum);
+  program.Output("moved", program.Broadcast(moved, "x", 0));
   const std::string get = RecordOf(0, {Body([&](Command command) {
                                      auto get = command.initGetFunction();
                                      get.setName("lockstep.copy");
@@ -95,9 +101,10 @@ void AddPlan(SeedFolder& folder) {
           }
           binding.initFunctions(1).set(0, Register(40));
           binding.initInputs(1).set(0, Register(42));
-          auto outputs = binding.initOutputs(2);
+          auto outputs = binding.initOutputs(3);
           outputs.set(0, Register(44));
           outputs.set(1, Register(45));
+          outputs.set(2, Register(46));
         })});
   };
   const std::string execute =

@@ -21,12 +21,17 @@ struct ExplainCommand {
   std::string file;
   std::optional<int> rank;
   bool simulate = false;
+  bool text = false;
   std::string svg;
 };
 
 Status Explain(const ExplainCommand& command) {
   const StatusOr<plan_file::PlanFile> file = plan_file::ReadPlanFile(command.file);
   if (!file.ok()) return WithExitCode(file.status(), ExitCode::kUsage);
+  if (command.text) {
+    plan_file::PrintProgram(std::cout, *file);
+    return OkStatus();
+  }
   const text::Style style = text::Style::For(STDOUT_FILENO);
   LOCKSTEP_RETURN_IF_ERROR(plan_file::ExplainPlan(std::cout, style, *file));
   if (command.rank.has_value()) {
@@ -64,6 +69,8 @@ void AddPlan(Command lockstep) {
       .Placeholder("N");
   explain.AddFlag("--simulate", options->simulate,
                   "runs all ranks' steps in this process, without what functions do");
+  explain.AddFlag("--text", options->text,
+                  "prints the program and what it is lowered to, one line each, and nothing else");
   explain
       .Add("--svg", options->svg,
            "draws each rank's steps over time, as predicted, and the memory of rank N (or the "

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "runtime/plan/bounds.h"
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/program_steps.h"
+#include "runtime/plan/program_text.h"
 #include "runtime/plan/simulator.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
@@ -40,17 +42,6 @@ std::string NameOf(const PlanFile& file, plan::ValueId id) {
   return name.empty() ? "value " + std::to_string(number) : name;
 }
 
-// "allgather along x, exchange"
-std::string DescribeMoves(const plan::Reshard& reshard) {
-  std::string text;
-  const plan::Layout* before = &reshard.from;
-  for (const plan::Move& move : reshard.moves) {
-    text += (text.empty() ? "" : ", ") + move.Describe(*before);
-    before = &move.to;
-  }
-  return text.empty() ? "copy" : text;
-}
-
 void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& file) {
   Table table({{"LINE"},
                {"RESHARD"},
@@ -68,9 +59,9 @@ void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& 
     const plan::Traffic traffic = op.reshard->TrafficIn(file.topology);
     const plan::Bounds bounds = plan::LowerBounds(op.reshard->from, op.reshard->to, file.topology);
     table.AddRow({source.where, NameOf(file, op.source) + " to " + NameOf(file, op.result),
-                  DescribeMoves(*op.reshard), Bytes(traffic.BusiestRank()),
-                  Bytes(bounds.busiest_rank), Bytes(traffic.BusiestNode()),
-                  Bytes(bounds.busiest_node), Micros(op.reshard->cost_us)});
+                  op.reshard->Describe(), Bytes(traffic.BusiestRank()), Bytes(bounds.busiest_rank),
+                  Bytes(traffic.BusiestNode()), Bytes(bounds.busiest_node),
+                  Micros(op.reshard->cost_us)});
   }
   if (!has_any) return;
   out << '\n'
@@ -267,6 +258,12 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
   }
   buffers.Print(out, style, 2);
   return OkStatus();
+}
+
+void PrintProgram(std::ostream& out, const PlanFile& file) {
+  std::istringstream lines(plan::ToText(file.program(), file.value_names) + "\nlowered to:\n" +
+                           plan::ToText(file.lowered, file.value_names));
+  for (std::string line; std::getline(lines, line);) out << text::Printable(line) << '\n';
 }
 
 Status SimulatePlan(std::ostream& out, const PlanFile& file) {

@@ -17,6 +17,9 @@ Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& 
 // The steps of one rank, and its buffers.
 Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& file, Rank rank);
 
+// The program, and what it is lowered to, as plain text (runtime/plan/program_text.h).
+void PrintProgram(std::ostream& out, const PlanFile& file);
+
 // Runs the collectives, copies and fills of all ranks on this thread (calls do nothing):
 // kFailedPrecondition if ranks would wait for each other in a circle.
 Status SimulatePlan(std::ostream& out, const PlanFile& file);

@@ -17,6 +17,7 @@
 #include "runtime/plan/mesh.h"
 #include "services/config/yaml_document.h"
 #include "tools/cli/argument.h"
+#include "tools/cli/plan/plan_collective.h"
 #include "tools/cli/program/parse.h"
 #include "tools/cli/program/step_reader.h"
 
@@ -268,7 +269,40 @@ class PlanReader {
     if (step["call"].IsDefined()) return ReadCall(step, where);
     if (step["reshard"].IsDefined()) return ReadReshard(step, where);
     if (step["make"].IsDefined()) return ReadMake(step);
-    file_.Report(step, "steps", "expected one of the keys call, reshard and make");
+    if (step["copy"].IsDefined()) return ReadCopy(step, where);
+    if (step["view"].IsDefined()) return ReadView(step, where);
+    std::string known = "call, reshard, make, copy, view";
+    for (const OperationKind kind : PlanCollectives()) {
+      const std::string label(FactsOf(kind).label);
+      if (step[label].IsDefined()) return ReadCollectiveStep(step, kind, where);
+      known += ", " + label;
+    }
+    file_.Report(step, "steps", "expected one of the keys " + known);
+  }
+
+  void ReadCopy(const YAML::Node& step, plan::SourceLine where) {
+    CheckKeys(step, "copy", {"copy", "as"});
+    const auto source = FindValue(step, "copy", ScalarOf(step["copy"]));
+    if (source.has_value()) HoldResult(step, builder_.Copy(*source, where));
+  }
+
+  void ReadView(const YAML::Node& step, plan::SourceLine where) {
+    CheckKeys(step, "view", {"view", "to", "as"});
+    const auto source = FindValue(step, "view", ScalarOf(step["view"]));
+    const Layout* const to = FindLayout(step["to"], "view: to");
+    if (source.has_value() && to != nullptr) HoldResult(step, builder_.As(*source, *to, where));
+  }
+
+  void ReadCollectiveStep(const YAML::Node& step, OperationKind kind, plan::SourceLine where) {
+    const std::string label(FactsOf(kind).label);
+    CheckKeys(step, label, KeysOfCollective(kind));
+    const std::string name = ScalarOf(step[label]);
+    const auto source = FindValue(step, label, name);
+    if (!source.has_value()) return;
+    auto collective = ReadCollective(step, kind, name, builder_.LayoutOf(*source).mesh(), file_);
+    if (collective.has_value()) {
+      HoldResult(step, builder_.Do(*std::move(collective), *source, where));
+    }
   }
 
   void ReadReshard(const YAML::Node& step, plan::SourceLine where) {

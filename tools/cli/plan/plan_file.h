@@ -8,13 +8,17 @@
 //       layouts:
 //         rows: {shape: [64, 64], dtype: f32, mesh: all, placements: [shard(0)]}
 //         columns: {shape: [64, 64], dtype: f32, mesh: all, placements: [shard(1)]}
+//         sums: {shape: [64, 16], dtype: f32, mesh: all, placements: [partial(sum)]}
 //       inputs: {x: rows}
 //       steps:
 //         - {reshard: x, to: columns, as: y}
 //         - {make: columns, as: scratch}
 //         - {call: scale, args: [$y, write $scratch, 0.5]}
 //         - {call: relu, args: [$scratch], result: columns, as: z}
-//       outputs: [z]
+//         - {copy: z, as: kept}
+//         - {view: z, to: sums, as: parts}
+//         - {allreduce: parts, axis: x, op: sum, as: total}
+//       outputs: [kept, total]
 //
 // docs/plans.md describes it for people.
 #pragma once

@@ -82,7 +82,8 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Error("ranks: 0-3", "ranks: 3-0"), HasSubstr("layers.yaml:4: meshes.all: ranks: "));
   EXPECT_THAT(Error("inputs: {x: rows}", "inputs: [x]"), HasSubstr("inputs: expected names"));
   EXPECT_THAT(Error("- {make: whole", "- {mak: whole"),
-              HasSubstr("expected one of the keys call, reshard and make"));
+              HasSubstr("expected one of the keys call, reshard, make, copy, view, allreduce, "
+                        "reduce_scatter, allgather, all_to_all, broadcast"));
   EXPECT_THAT(Error("as: y}", "az: y}"), HasSubstr("unknown key \"az\""));
   EXPECT_THAT(Error("[update $scratch]", "[update $scrtch]"), HasSubstr("there is no value"));
   EXPECT_THAT(Error("$all_of_it,", "{a: 1},"), HasSubstr("layers.yaml:14: scale: expected"));
@@ -91,6 +92,98 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Error("plan:", "plann:"), HasSubstr("the section \"plan\" is missing"));
   EXPECT_THAT(Error("meshes:", "meshes: ["), HasSubstr("not valid YAML"));
   EXPECT_THAT(Message(ReadPlanFile("/no/such/file").status()), HasSubstr("cannot be read"));
+}
+
+constexpr char kCollectives[] = R"(plan:
+  meshes:
+    grid: {axes: {dp: 2, tp: 2}, ranks: 0-3}
+  layouts:
+    parts: {shape: [8, 6], mesh: grid, placements: [R, shard(1)]}
+    sums: {shape: [8, 3], mesh: grid, placements: [R, partial(sum)]}
+  inputs: {x: parts}
+  steps:
+    - {copy: x, as: kept}
+    - {call: f, args: [update $x]}
+    - {view: x, to: sums, as: s}
+    - {allreduce: s, axis: tp, as: total}
+    - {reduce_scatter: s, axis: tp, dim: 0, op: max, as: rows}
+    - {allgather: x, axis: tp, as: whole}
+    - {all_to_all: x, axis: tp, dim: 0, as: columns}
+    - {broadcast: x, axis: dp, root: 1, as: second}
+    - {copy: kept, as: also}
+    - {call: f, args: [$also]}
+  outputs: [total, rows, whole, columns, second]
+)";
+
+std::string CollectiveError(const std::string& from, const std::string& to) {
+  std::string text = kCollectives;
+  text.replace(text.find(from), from.size(), to);
+  return Message(ReadText(text).status());
+}
+
+TEST(PlanFileTest, ReadsCopiesViewsAndCollectives) {
+  const StatusOr<PlanFile> file = ReadText(kCollectives);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::ostringstream out;
+  PrintProgram(out, *file);
+  EXPECT_EQ(out.str(), R"(L0 = float32[8, 6] on dp=2,tp=2 {0-3}: replicate, shard(1)
+L1 = float32[8, 3] on dp=2,tp=2 {0-3}: replicate, partial(sum)
+L2 = float32[8, 3] on dp=2,tp=2 {0-3}: replicate, replicate
+L3 = float32[8, 3] on dp=2,tp=2 {0-3}: replicate, shard(0)
+L4 = float32[8, 6] on dp=2,tp=2 {0-3}: replicate, replicate
+L5 = float32[8, 6] on dp=2,tp=2 {0-3}: replicate, shard(0)
+
+input x: L0
+kept: L0 = copy x                                       # layers.yaml:9
+f(update x)                                             # layers.yaml:10
+s: L1 = view x                                          # layers.yaml:11
+total: L2 = allreduce s along tp, sum                   # layers.yaml:12
+rows: L3 = reduce-scatter s along tp, dim 0, max        # layers.yaml:13
+whole: L4 = allgather x along tp                        # layers.yaml:14
+columns: L5 = all-to-all x along tp, dim 0              # layers.yaml:15
+second: L0 = broadcast x along dp from 1                # layers.yaml:16
+also: L0 = copy kept                                    # layers.yaml:17
+f(also)                                                 # layers.yaml:18
+output total
+output rows
+output whole
+output columns
+output second
+
+lowered to:
+kept = copy of x                                        # layers.yaml:9
+f(update x)                                             # layers.yaml:10
+total = allreduce along tp of s                         # layers.yaml:12
+rows = reduce-scatter along tp of s                     # layers.yaml:13
+whole = allgather along tp of x                         # layers.yaml:14
+columns = exchange of x                                 # layers.yaml:15
+second = exchange of x                                  # layers.yaml:16
+f(also)                                                 # layers.yaml:18
+s lies in x
+also lies in kept
+)");
+}
+
+TEST(PlanFileTest, MistakesInCollectivesAreToldWithTheirLines) {
+  EXPECT_THAT(CollectiveError("axis: tp, as: total", "axis: tq, as: total"),
+              HasSubstr("layers.yaml:12: allreduce: axis: the mesh of s, dp=2,tp=2 {0, 1, 2, 3}, "
+                        "has no axis \"tq\""));
+  EXPECT_THAT(CollectiveError("op: max", "op: mox"),
+              HasSubstr("layers.yaml:13: reduce_scatter: op: unknown reduction \"mox\""));
+  EXPECT_THAT(CollectiveError("dim: 0, op", "op"), HasSubstr("reduce_scatter: dim: expected a "));
+  EXPECT_THAT(CollectiveError("root: 1", "root: second"), HasSubstr("broadcast: root: expected"));
+  EXPECT_THAT(CollectiveError("root: 1", "root: 2"),
+              HasSubstr("layers.yaml:16: broadcast along dp from 2: the axis has the coordinates"));
+  EXPECT_THAT(CollectiveError("allgather: x, axis: tp", "allgather: x, axis: tp, op: sum"),
+              HasSubstr("layers.yaml:14: allgather: unknown key \"op\""));
+  EXPECT_THAT(CollectiveError("view: x", "view: y"), HasSubstr("view: there is no value \"y\""));
+  EXPECT_THAT(CollectiveError("to: sums", "to: parts, axis: tp"),
+              HasSubstr("unknown key \"axis\""));
+  EXPECT_THAT(
+      CollectiveError("shape: [8, 3]", "shape: [8, 4]"),
+      HasSubstr("layers.yaml:11: a view keeps each rank's tile: rank 0 holds float32[8, 3]"));
+  EXPECT_THAT(CollectiveError("copy: x, as: kept", "copy: x"),
+              HasSubstr("layers.yaml:9: as: expected a name"));
 }
 
 TEST(PlanFileTest, IsExplained) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/plan/tile_index.h"
+
 namespace lockstep::plan {
 namespace {
 
@@ -42,7 +44,7 @@ using Key = std::pair<int, int>;  // the layer that is kept, and the tile's numb
 class Bounding {
  public:
   Bounding(const Layout& from, const Layout& to, const Topology& topology)
-      : topology_(topology), element_bytes_(static_cast<double>(SizeOf(from.dtype()))) {
+      : topology_(topology), element_bytes_(static_cast<double>(SizeOf(from.dtype()))), index_(to) {
     const bool same_mesh = from.mesh() == to.mesh();
     const auto keeps = [&](int a) { return same_mesh && from.placement(a) == to.placement(a); };
     std::vector<int> kept;
@@ -85,20 +87,21 @@ class Bounding {
     std::map<int, double> to_own_node;  // bytes, by node
     double to_others = 0;
     const std::vector<Rank> holders = HoldersOf(source);
-    for (auto& [key, target] : targets_) {
-      if (key.first != kept_layer) continue;
+    std::map<int, int> on_node;  // how many holders
+    for (Rank rank : holders) ++on_node[topology_.NodeOf(rank)];
+    index_.ForEachOverlapping(source.box, [&](int number) {
+      const auto at = targets_.find({kept_layer, number});
+      if (at == targets_.end()) return;
+      TargetTile& target = at->second;
       const Box both = Intersection(source.box, target.box);
-      if (both.IsEmpty()) continue;
       const double bytes = static_cast<double>(both.NumElements()) * element_bytes_;
       if (source.layers() > 1) {
         Combine(source, target, bytes);
       } else {
-        Fetch(holders, target, bytes, to_own_node, to_others);
+        Fetch(holders, on_node, target, bytes, to_own_node, to_others);
       }
-    }
+    });
     if (source.layers() > 1) return;
-    std::map<int, int> on_node;
-    for (Rank rank : holders) ++on_node[topology_.NodeOf(rank)];
     double leaving = to_others;
     for (const auto& [node, bytes] : to_own_node) {
       CountRank(bytes / on_node[node]);
@@ -147,11 +150,13 @@ class Bounding {
     }
   }
 
+  // Ascending.
   static std::vector<Rank> HoldersOf(const SourceTile& source) {
     std::vector<Rank> holders;
     for (const std::vector<Rank>& slice : source.slices) {
       holders.insert(holders.end(), slice.begin(), slice.end());
     }
+    std::sort(holders.begin(), holders.end());
     return holders;
   }
   std::set<int> NodesOf(const std::vector<Rank>& ranks) const {
@@ -161,15 +166,14 @@ class Bounding {
   }
 
   // What is held by ranks that all have the same.
-  void Fetch(const std::vector<Rank>& holders, TargetTile& target, double bytes,
-             std::map<int, double>& to_own_node, double& to_others) {
-    std::set<int> holding;
-    for (Rank rank : holders) holding.insert(topology_.NodeOf(rank));
+  void Fetch(const std::vector<Rank>& holders, const std::map<int, int>& holding,
+             TargetTile& target, double bytes, std::map<int, double>& to_own_node,
+             double& to_others) {
     std::set<int> near;
     std::set<int> far;
     for (Group& group : target.groups) {
       const bool has = std::any_of(group.ranks.begin(), group.ranks.end(), [&](Rank rank) {
-        return std::find(holders.begin(), holders.end(), rank) != holders.end();
+        return std::binary_search(holders.begin(), holders.end(), rank);
       });
       if (has) continue;
       group.lacking += bytes;
@@ -242,7 +246,8 @@ class Bounding {
   const double element_bytes_;
   std::map<Key, SourceTile> sources_;
   std::map<Key, TargetTile> targets_;
-  std::set<Rank> ranks_;  // that hold anything, before or after
+  const TileIndex index_;  // of targets_
+  std::set<Rank> ranks_;   // that hold anything, before or after
   std::set<Rank> source_ranks_;
   std::set<int> nodes_;
   std::map<int, double> into_node_;

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <utility>
+
+#include "runtime/plan/tile_index.h"
 
 namespace lockstep::plan {
 namespace {
@@ -34,67 +37,6 @@ std::vector<HeldTile> TilesOf(const Layout& layout) {
   return result;
 }
 
-// Finds the tiles of a layout that a box has something in common with. Along a dimension, a tile is
-// one of the parts into which the axes that shard it deal it out: they ascend, without gaps.
-class TileIndex {
- public:
-  explicit TileIndex(const Layout& layout) : dims_(static_cast<size_t>(layout.shape().ndim())) {
-    for (size_t d = 0; d < dims_.size(); ++d) {
-      dims_[d] = {{0, layout.shape()[static_cast<int>(d)], 0}};
-    }
-    // As Layout::TileNumberAt() counts.
-    for (int a = 0; a < layout.mesh().num_axes(); ++a) {
-      if (!layout.placement(a).is_shard()) continue;
-      const int size = layout.mesh().AxisSize(a);
-      for (std::vector<PartOfDim>& parts : dims_) {
-        for (PartOfDim& part : parts) part.number *= size;
-      }
-      Deal(dims_[static_cast<size_t>(layout.placement(a).dim)], size);
-    }
-  }
-
-  // Calls visit(number of the tile) for each, but for tiles of no elements.
-  template <typename Visit>
-  void ForEachOverlapping(const Box& box, Visit&& visit) const {
-    std::vector<int> numbers = {0};
-    for (size_t d = 0; d < dims_.size(); ++d) {
-      const int64_t begin = box.begin[static_cast<int>(d)];
-      const int64_t end = begin + box.extents[static_cast<int>(d)];
-      auto part = std::partition_point(
-          dims_[d].begin(), dims_[d].end(),
-          [&](const PartOfDim& other) { return other.begin + other.count <= begin; });
-      std::vector<int> more;
-      for (; part != dims_[d].end() && part->begin < end; ++part) {
-        if (part->count == 0) continue;
-        for (int number : numbers) more.push_back(number + part->number);
-      }
-      numbers = std::move(more);
-    }
-    std::sort(numbers.begin(), numbers.end());
-    for (int number : numbers) visit(number);
-  }
-
- private:
-  struct PartOfDim {
-    int64_t begin = 0;
-    int64_t count = 0;
-    int number = 0;  // what it adds to a tile's number
-  };
-
-  static void Deal(std::vector<PartOfDim>& parts, int size) {
-    std::vector<PartOfDim> dealt;
-    for (const PartOfDim& part : parts) {
-      for (int i = 0; i < size; ++i) {
-        const Part some = EvenPart(part.count, size, i);
-        dealt.push_back({part.begin + some.begin, some.count, part.number + i});
-      }
-    }
-    parts = std::move(dealt);
-  }
-
-  std::vector<std::vector<PartOfDim>> dims_;
-};
-
 std::map<int, std::vector<Rank>> ByNode(const std::vector<Rank>& ranks, const Topology& topology) {
   std::map<int, std::vector<Rank>> nodes;
   for (Rank rank : ranks) nodes[topology.NodeOf(rank)].push_back(rank);
@@ -109,9 +51,9 @@ struct Share {
 };
 
 // Divides the flows of one tile among its holders: `loads[i]` elements for holder i, one after the
-// other over the flows' elements.
+// other over the flows' elements. `shares` begins with flow `first_flow`.
 void Divide(const std::vector<Flow>& flows, const std::vector<int>& which,
-            const std::vector<Rank>& holders, const std::vector<int64_t>& loads,
+            const std::vector<Rank>& holders, const std::vector<int64_t>& loads, int first_flow,
             std::vector<std::vector<Share>>& shares) {
   size_t holder = 0;
   int64_t left = loads.empty() ? 0 : loads[0];
@@ -120,7 +62,7 @@ void Divide(const std::vector<Flow>& flows, const std::vector<int>& which,
     for (int64_t at = 0; at < count;) {
       while (left == 0) left = loads[++holder];
       const int64_t some = std::min(left, count - at);
-      shares[static_cast<size_t>(flow)].push_back({holders[holder], at, some});
+      shares[static_cast<size_t>(flow - first_flow)].push_back({holders[holder], at, some});
       at += some;
       left -= some;
     }
@@ -168,9 +110,11 @@ class Planner {
       PlanTile(tile);
       if (pieces_ > most_pieces) return std::nullopt;
     }
-    Exchange exchange{std::move(flows_), {}};
+    Exchange exchange{std::move(flows_), {}, {}};
     for (std::vector<Piece>& round : rounds_) {
-      if (!round.empty()) exchange.rounds.push_back(std::move(round));
+      if (round.empty()) continue;
+      exchange.by_rank.emplace_back(round);
+      exchange.rounds.push_back(std::move(round));
     }
     return exchange;
   }
@@ -178,6 +122,7 @@ class Planner {
  private:
   // What ranks of one node lack, and hold on it; what others lack comes from all holders.
   struct TileFlows {
+    int first = 0;                          // flow of the tile, after all those of earlier ones
     std::map<int, std::vector<int>> local;  // by node
     std::vector<int> remote;
   };
@@ -190,6 +135,7 @@ class Planner {
   void PlanTile(const HeldTile& tile) {
     const std::map<int, std::vector<Rank>> holders = ByNode(tile.ranks, topology_);
     TileFlows mine;
+    mine.first = static_cast<int>(flows_.size());
     index_.ForEachOverlapping(tile.box, [&](int number) {
       const HeldTile& target = *by_number_.at({tile.layer, number});
       const Box box = Intersection(tile.box, target.box);
@@ -220,7 +166,10 @@ class Planner {
 
   void ShareOut(const HeldTile& tile, const std::map<int, std::vector<Rank>>& holders,
                 const TileFlows& mine) {
-    std::vector<std::vector<Share>> shares(flows_.size());
+    std::vector<std::vector<Share>> shares(flows_.size() - static_cast<size_t>(mine.first));
+    const auto shares_of = [&](int flow) -> const std::vector<Share>& {
+      return shares[static_cast<size_t>(flow - mine.first)];
+    };
     std::map<Rank, int64_t> loads;
     for (Rank rank : tile.ranks) loads[rank] = 0;
     for (const auto& [node, flows] : mine.local) {
@@ -228,15 +177,16 @@ class Planner {
       const std::vector<int64_t> parts =
           Level(std::vector<int64_t>(ranks.size(), 0), ElementsOf(flows));
       for (size_t i = 0; i < ranks.size(); ++i) loads[ranks[i]] += parts[i];
-      Divide(flows_, flows, ranks, parts, shares);
+      Divide(flows_, flows, ranks, parts, mine.first, shares);
     }
     std::vector<int64_t> before;
     for (Rank rank : tile.ranks) before.push_back(loads[rank]);
-    Divide(flows_, mine.remote, tile.ranks, Level(before, ElementsOf(mine.remote)), shares);
+    Divide(flows_, mine.remote, tile.ranks, Level(before, ElementsOf(mine.remote)), mine.first,
+           shares);
     for (const auto& [node, flows] : mine.local) {
-      for (int flow : flows) Send(flow, shares[static_cast<size_t>(flow)]);
+      for (int flow : flows) Send(flow, shares_of(flow));
     }
-    for (int flow : mine.remote) Send(flow, shares[static_cast<size_t>(flow)]);
+    for (int flow : mine.remote) Send(flow, shares_of(flow));
   }
 
   void Add(int round, const Piece& piece) {
@@ -291,6 +241,31 @@ class Planner {
 };
 
 }  // namespace
+
+PiecesByRank::PiecesByRank(const std::vector<Piece>& round)
+    : sent_(Sort(round, &Piece::from)), received_(Sort(round, &Piece::to)) {}
+
+PiecesByRank::Lists PiecesByRank::Sort(const std::vector<Piece>& round, Rank Piece::*whose) {
+  Rank last = -1;
+  for (const Piece& piece : round) last = std::max(last, piece.*whose);
+  Lists lists;
+  lists.ends.resize(static_cast<size_t>(last) + 1, 0);
+  // Counted, then summed up to where each rank's begin; those move on to the ends.
+  for (const Piece& piece : round) ++lists.ends[static_cast<size_t>(piece.*whose)];
+  std::exclusive_scan(lists.ends.begin(), lists.ends.end(), lists.ends.begin(), uint32_t{0});
+  lists.indices.resize(round.size());
+  for (size_t i = 0; i < round.size(); ++i) {
+    lists.indices[lists.ends[static_cast<size_t>(round[i].*whose)]++] = static_cast<uint32_t>(i);
+  }
+  return lists;
+}
+
+absl::Span<const uint32_t> PiecesByRank::Lists::Of(Rank rank) const {
+  const auto at = static_cast<size_t>(rank);
+  if (at >= ends.size()) return {};
+  const uint32_t begin = at == 0 ? 0 : ends[at - 1];
+  return absl::MakeConstSpan(indices).subspan(begin, ends[at] - begin);
+}
 
 std::optional<Exchange> PlanExchange(const Layout& from, const Layout& to, const Topology& topology,
                                      Spread spread, int64_t most_pieces) {

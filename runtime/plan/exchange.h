@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/base/ids.h"
 #include "runtime/plan/box.h"
 #include "runtime/plan/layout.h"
@@ -49,11 +50,33 @@ enum class Spread : uint8_t {
   kForwarded,  // up to three rounds: to some rank each, across nodes, within nodes
 };
 
+// Which pieces of a round each rank has to do with, as indices, in the order of the round.
+class PiecesByRank {
+ public:
+  explicit PiecesByRank(const std::vector<Piece>& round);
+
+  absl::Span<const uint32_t> SentBy(Rank rank) const { return sent_.Of(rank); }
+  absl::Span<const uint32_t> ReceivedBy(Rank rank) const { return received_.Of(rank); }
+
+ private:
+  struct Lists {
+    absl::Span<const uint32_t> Of(Rank rank) const;
+
+    std::vector<uint32_t> indices;  // those of rank 0, of rank 1, ...
+    std::vector<uint32_t> ends;     // by rank: where those of the rank end
+  };
+  static Lists Sort(const std::vector<Piece>& round, Rank Piece::*whose);
+
+  Lists sent_;
+  Lists received_;
+};
+
 struct Exchange {
   std::vector<Flow> flows;
   // In each round a rank sends what it held before it. Rounds are not empty; none at all: every
   // rank has what it needs.
   std::vector<std::vector<Piece>> rounds;
+  std::vector<PiecesByRank> by_rank;  // of each round
 };
 
 // Both layouts are of one shape and dtype, and have the same number of layers (LayerAt()), each of

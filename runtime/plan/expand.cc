@@ -32,9 +32,8 @@ class Expander {
       const Move& move = reshard_.moves[i];
       const bool last = i + 1 == reshard_.moves.size();
       const int to = last ? kOutput : NewBuffer(ElementsOf(move.to));
-      teams_ = TeamsOfMove(move, *before);
       ExpandMove(move, *before, from, to);
-      first_number_ += static_cast<int>(teams_.size());
+      first_number_ += CountCollectives(move);
       before = &move.to;
       from = to;
     }
@@ -58,6 +57,9 @@ class Expander {
     steps_.buffer_elements.push_back(elements);
     return static_cast<int>(steps_.buffer_elements.size()) - 1;
   }
+
+  // This rank's team in the collective.
+  const Team& TeamAt(size_t number) const { return reshard_.teams[number]->With(rank_); }
 
   void Add(Step step) { steps_.steps.push_back(std::move(step)); }
 
@@ -101,9 +103,9 @@ class Expander {
         return CopyBetween(old_tile, new_tile);
       case Move::Kind::kAllReduce:
         if (!old_tile.has_value() || old_tile->box.IsEmpty()) return;
-        return Add(CollectiveStep{first_number_,
+        return Add(CollectiveStep{static_cast<int>(first_number_),
                                   OperationKind::kAllReduce,
-                                  TeamWith(teams_[0], rank_),
+                                  TeamAt(first_number_),
                                   {from, 0, old_tile->box.NumElements()},
                                   {to, 0, old_tile->box.NumElements()},
                                   before.reduction(),
@@ -149,9 +151,9 @@ class Expander {
     const Parts parts = PartsAlong(before, move.axes, new_tile.box);
     const int64_t total = new_tile.box.NumElements();
     const int gathered = parts.in_a_row ? new_tile.buffer : NewBuffer(total);
-    Add(CollectiveStep{first_number_,
+    Add(CollectiveStep{static_cast<int>(first_number_),
                        OperationKind::kAllGather,
-                       TeamWith(teams_[0], rank_),
+                       TeamAt(first_number_),
                        {old_tile.buffer, 0, old_tile.box.NumElements()},
                        {gathered, 0, total},
                        Reduction::kSum,
@@ -178,9 +180,9 @@ class Expander {
       if (parts.counts[i] > 0) Pack(parts.boxes[i], old_tile, packed, offset, 0, parts.counts[i]);
       offset += parts.counts[i];
     }
-    Add(CollectiveStep{first_number_,
+    Add(CollectiveStep{static_cast<int>(first_number_),
                        OperationKind::kReduceScatter,
-                       TeamWith(teams_[0], rank_),
+                       TeamAt(first_number_),
                        {packed, 0, total},
                        {new_tile.buffer, 0, new_tile.box.NumElements()},
                        before.reduction(),
@@ -204,17 +206,18 @@ class Expander {
   // Packs what this rank sends, in the order of the team; all-to-all; unpacks.
   void ExpandRound(const Exchange& exchange, size_t number, const std::optional<HeldBox>& old_tile,
                    const std::optional<HeldBox>& new_tile) {
-    const std::vector<Piece>& round = exchange.rounds[number];
-    const Team team = TeamWith(teams_[number], rank_);
+    const Team& team = TeamAt(first_number_ + number);
     if (team.empty()) return;
+    const std::vector<Piece>& round = exchange.rounds[number];
+    const PiecesByRank& pieces = exchange.by_rank[number];
     std::vector<int64_t> sent(team.size(), 0);
     std::vector<int64_t> received(team.size(), 0);
     const auto place_of = [&](Rank rank) {
       return static_cast<size_t>(std::lower_bound(team.begin(), team.end(), rank) - team.begin());
     };
-    for (const Piece& piece : round) {
-      if (piece.from == rank_) sent[place_of(piece.to)] += piece.count;
-      if (piece.to == rank_) received[place_of(piece.from)] += piece.count;
+    for (const uint32_t i : pieces.SentBy(rank_)) sent[place_of(round[i].to)] += round[i].count;
+    for (const uint32_t i : pieces.ReceivedBy(rank_)) {
+      received[place_of(round[i].from)] += round[i].count;
     }
     const int64_t to_send = std::accumulate(sent.begin(), sent.end(), int64_t{0});
     const int64_t to_receive = std::accumulate(received.begin(), received.end(), int64_t{0});
@@ -227,18 +230,18 @@ class Expander {
     std::vector<Placed> receiving;
     std::vector<int64_t> send_offsets = Offsets(sent);
     std::vector<int64_t> recv_offsets = Offsets(received);
-    for (const Piece& piece : round) {
-      const Box& box = exchange.flows[static_cast<size_t>(piece.flow)].box;
-      if (piece.from == rank_) {
-        int64_t& offset = send_offsets[place_of(piece.to)];
-        sending.push_back({&piece, &box, tile_of(piece), offset});
-        offset += piece.count;
-      }
-      if (piece.to == rank_) {
-        int64_t& offset = recv_offsets[place_of(piece.from)];
-        receiving.push_back({&piece, &box, *new_tile, offset});
-        offset += piece.count;
-      }
+    const auto box_of = [&](const Piece& piece) {
+      return &exchange.flows[static_cast<size_t>(piece.flow)].box;
+    };
+    for (const uint32_t i : pieces.SentBy(rank_)) {
+      int64_t& offset = send_offsets[place_of(round[i].to)];
+      sending.push_back({&round[i], box_of(round[i]), tile_of(round[i]), offset});
+      offset += round[i].count;
+    }
+    for (const uint32_t i : pieces.ReceivedBy(rank_)) {
+      int64_t& offset = recv_offsets[place_of(round[i].from)];
+      receiving.push_back({&round[i], box_of(round[i]), *new_tile, offset});
+      offset += round[i].count;
     }
     const Span send = Together(sending, to_send);
     const Span recv = Together(receiving, to_receive);
@@ -246,7 +249,7 @@ class Expander {
       if (send.buffer == one.tile.buffer) break;
       Pack(*one.box, one.tile, send.buffer, one.offset, one.piece->first, one.piece->count);
     }
-    Add(CollectiveStep{first_number_ + static_cast<int>(number), OperationKind::kAllToAll, team,
+    Add(CollectiveStep{static_cast<int>(first_number_ + number), OperationKind::kAllToAll, team,
                        send, recv, Reduction::kSum, sent, received});
     for (const Placed& one : receiving) {
       if (recv.buffer == one.tile.buffer) break;
@@ -291,9 +294,7 @@ class Expander {
   const Reshard& reshard_;
   const Rank rank_;
   RankSteps steps_;
-  // Of the move that is expanded.
-  std::vector<std::vector<Team>> teams_;
-  int first_number_ = 0;
+  size_t first_number_ = 0;  // of the collectives of the move that is expanded
 };
 
 }  // namespace

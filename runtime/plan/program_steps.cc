@@ -109,8 +109,8 @@ class ProgramExpander {
     for (const Step& step : expanded.steps) {
       steps_.steps.push_back({Renumbered(step, buffers, first_number), op_});
     }
-    std::vector<std::vector<Team>> teams = TeamsOf(*op.reshard);
-    std::move(teams.begin(), teams.end(), std::back_inserter(steps_.teams));
+    const auto& teams = op.reshard->teams;
+    steps_.teams.insert(steps_.teams.end(), teams.begin(), teams.end());
   }
 
   static std::variant<CallStep, CopyStep, FillStep, CollectiveStep> Renumbered(

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -56,8 +57,8 @@ struct ProgramSteps {
   // another's buffer (LoweredProgram::lies_in) has none of its own.
   std::vector<StepBuffer> buffers;
   std::vector<ProgramStep> steps;
-  // For each collective of all ranks, by its number: its teams (TeamsOf).
-  std::vector<std::vector<Team>> teams;
+  // For each collective of all ranks, by its number: its teams.
+  std::vector<std::shared_ptr<const Teams>> teams;
   int64_t arena_bytes = 0;
   // The same if each buffer had memory of its own, and what no plan can do with less.
   int64_t arena_bytes_apart = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/plan/layout_relations.h"
+#include "runtime/plan/teams.h"
 
 namespace lockstep::plan {
 namespace {
@@ -30,7 +31,8 @@ class Lowering {
       }
     }
     Path best = std::move(*best_);
-    return Reshard{from_, to_, std::move(best.moves), best.cost_us};
+    auto teams = TeamsOf(from_, best.moves);
+    return Reshard{from_, to_, std::move(best.moves), best.cost_us, std::move(teams)};
   }
 
  private:
@@ -277,7 +279,7 @@ Traffic Reshard::TrafficIn(const Topology& topology) const {
 StatusOr<Reshard> LowerReshard(const Layout& from, const Layout& to, const Topology& topology,
                                const CostModel& costs) {
   LOCKSTEP_RETURN_IF_ERROR(CheckReshard(from, to));
-  if (from.shape().NumElements() == 0) return Reshard{from, to, {}, 0};
+  if (from.shape().NumElements() == 0) return Reshard{from, to, {}, 0, {}};
   return Lowering(from, to, topology, costs).Run();
 }
 

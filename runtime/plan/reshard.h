@@ -22,11 +22,15 @@
 
 namespace lockstep::plan {
 
+class Teams;
+
 struct Reshard {
   Layout from;
   Layout to;
   std::vector<Move> moves;  // none: every rank has what it needs, where it needs it
   double cost_us = 0;       // by the cost model
+  // Who meets in each collective, by its number (teams.h).
+  std::vector<std::shared_ptr<const Teams>> teams = {};
 
   // "slice, allgather along x"; "copy", if nothing moves
   std::string Describe() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <numeric>
 #include <utility>
 
@@ -77,13 +78,14 @@ class Simulation {
       : ranks_(ranks), call_(call) {}
 
   Status Run() {
-    for (const auto& [rank, state] : ranks_) next_[rank] = 0;
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (auto& [rank, state] : ranks_) {
-        LOCKSTEP_ASSIGN_OR_RETURN(const bool advanced, Advance(rank, state));
-        moved |= advanced;
-      }
+    for (const auto& [rank, state] : ranks_) {
+      next_[rank] = 0;
+      ready_.push_back(rank);
+    }
+    while (!ready_.empty()) {
+      const Rank rank = ready_.front();
+      ready_.pop_front();
+      LOCKSTEP_RETURN_IF_ERROR(Advance(rank, ranks_.at(rank)));
     }
     for (const auto& [rank, state] : ranks_) {
       if (next_[rank] == state.program.steps.size()) continue;
@@ -102,11 +104,12 @@ class Simulation {
     return std::get<CollectiveStep>(ranks_.at(rank).program.steps[next_.at(rank)].what).team;
   }
 
-  // The rank's steps up to a collective whose team has not come yet; false if there are none.
-  StatusOr<bool> Advance(Rank rank, SimulatedRank& state) {
-    bool advanced = false;
-    while (next_[rank] < state.program.steps.size()) {
-      const auto& step = state.program.steps[next_[rank]].what;
+  // The rank's steps up to its next collective; that as well, with all of its team, if they have
+  // come to it.
+  Status Advance(Rank rank, SimulatedRank& state) {
+    size_t& next = next_[rank];
+    for (; next < state.program.steps.size(); ++next) {
+      const auto& step = state.program.steps[next].what;
       if (const auto* copy = std::get_if<CopyStep>(&step)) {
         LOCKSTEP_RETURN_IF_ERROR(Copy(rank, *copy));
       } else if (const auto* fill = std::get_if<FillStep>(&step)) {
@@ -115,18 +118,27 @@ class Simulation {
         if (call_ == nullptr) return WrongAt(rank, "what its function does is not known");
         LOCKSTEP_RETURN_IF_ERROR(call_(rank, *one, state));
       } else {
-        const auto& collective = std::get<CollectiveStep>(step);
-        LOCKSTEP_ASSIGN_OR_RETURN(const bool all, HasWholeTeam(rank, collective));
-        if (!all) return advanced;
-        LOCKSTEP_RETURN_IF_ERROR(Execute(collective));
-        for (Rank member : collective.team) ++next_[member];
-        advanced = true;
-        continue;
+        return Arrive(rank, std::get<CollectiveStep>(step));
       }
-      ++next_[rank];
-      advanced = true;
     }
-    return advanced;
+    return OkStatus();
+  }
+
+  Status Arrive(Rank rank, const CollectiveStep& collective) {
+    const std::vector<Rank>& team = collective.team;
+    if (std::find(team.begin(), team.end(), rank) == team.end()) {
+      return WrongAt(rank, "it is not in the team of its collective");
+    }
+    // A rank waits in one place, so as many as the team has are the team.
+    if (++arrived_[team] < team.size()) return OkStatus();
+    arrived_.erase(team);
+    LOCKSTEP_RETURN_IF_ERROR(CheckAgreement(collective));
+    LOCKSTEP_RETURN_IF_ERROR(Execute(collective));
+    for (Rank member : team) {
+      ++next_[member];
+      ready_.push_back(member);
+    }
+    return OkStatus();
   }
 
   DType DTypeOf(Rank rank, int buffer) const {
@@ -182,23 +194,15 @@ class Simulation {
     return OkStatus();
   }
 
-  StatusOr<bool> HasWholeTeam(Rank rank, const CollectiveStep& mine) const {
-    if (std::find(mine.team.begin(), mine.team.end(), rank) == mine.team.end()) {
-      return WrongAt(rank, "it is not in the team of its collective");
-    }
-    for (Rank member : mine.team) {
-      const auto at = ranks_.find(member);
-      if (at == ranks_.end()) return false;
-      const std::vector<ProgramStep>& steps = at->second.program.steps;
+  Status CheckAgreement(const CollectiveStep& any) const {
+    for (Rank member : any.team) {
       const size_t next = next_.at(member);
-      if (next == steps.size()) return false;
-      const auto* theirs = std::get_if<CollectiveStep>(&steps[next].what);
-      if (theirs == nullptr || theirs->team != mine.team) return false;
-      if (theirs->kind == mine.kind && theirs->op == mine.op) continue;
-      return FailedPrecondition("ranks ", rank, " and ", member,
+      const auto& theirs = std::get<CollectiveStep>(ranks_.at(member).program.steps[next].what);
+      if (theirs.kind == any.kind && theirs.op == any.op) continue;
+      return FailedPrecondition("ranks ", any.team.front(), " and ", member,
                                 " disagree about the collective at step ", next);
     }
-    return true;
+    return OkStatus();
   }
 
   Status Execute(const CollectiveStep& any) {
@@ -228,13 +232,11 @@ class Simulation {
         return OkStatus();
       case OperationKind::kAllToAll:
         for (size_t to = 0; to < steps.size(); ++to) {
-          int64_t offset = 0;
           for (size_t from = 0; from < steps.size(); ++from) {
-            const auto& counts = steps[from]->counts;
-            const int64_t skip = std::accumulate(
-                counts.begin(), counts.begin() + static_cast<int64_t>(to), int64_t{0});
-            Move(sent[from] + skip * element_bytes_, received[to] + offset, counts[to]);
-            offset += counts[to] * element_bytes_;
+            const int64_t count = steps[from]->counts[to];
+            Move(sent[from], received[to], count);
+            sent[from] += count * element_bytes_;
+            received[to] += count * element_bytes_;
           }
         }
         return OkStatus();
@@ -308,7 +310,9 @@ class Simulation {
   // Of the collective that is executed.
   DType dtype_ = DType::kUInt8;
   int64_t element_bytes_ = 1;
-  std::map<Rank, size_t> next_;  // step
+  std::map<Rank, size_t> next_;                  // step
+  std::deque<Rank> ready_;                       // to go on
+  std::map<std::vector<Rank>, size_t> arrived_;  // how many of a team wait for the others of it
 };
 
 }  // namespace

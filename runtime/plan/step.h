@@ -45,7 +45,7 @@ struct FillStep {
 
 // kAllReduce, kAllGather, kReduceScatter or kAllToAll among `team`, in its order.
 struct CollectiveStep {
-  int number = 0;  // among those of all ranks: TeamsOf()
+  int number = 0;  // among those of all ranks: Reshard::teams
   OperationKind kind = OperationKind::kAllReduce;
   std::vector<Rank> team;
   Span send;

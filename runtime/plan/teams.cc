@@ -1,31 +1,39 @@
 #include "runtime/plan/teams.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 namespace lockstep::plan {
 namespace {
 
+constexpr Rank kNotThere = -1;
+
 // The ranks that a round connects with each other, each team ascending: what others do at the same
 // time is not waited for.
 std::vector<Team> TeamsOfRound(const std::vector<Piece>& round) {
-  std::map<Rank, Rank> leaders;
+  Rank last = kNotThere;
+  for (const Piece& piece : round) last = std::max({last, piece.from, piece.to});
+  const auto size = static_cast<size_t>(last + 1);
+  // Of each rank one that it is connected with, and at the end of that chain the lowest.
+  std::vector<Rank> leaders(size, kNotThere);
+  const auto at = [&](Rank member) -> Rank& { return leaders[static_cast<size_t>(member)]; };
   const auto leader_of = [&](Rank member) {
-    Rank at = leaders.try_emplace(member, member).first->second;
-    while (leaders[at] != at) at = leaders[at];
-    return leaders[member] = at;
+    if (at(member) == kNotThere) at(member) = member;
+    Rank leader = member;
+    while (at(leader) != leader) leader = at(leader);
+    return at(member) = leader;
   };
   for (const Piece& piece : round) {
     const Rank a = leader_of(piece.from);
     const Rank b = leader_of(piece.to);
-    leaders[std::max(a, b)] = std::min(a, b);
+    at(std::max(a, b)) = std::min(a, b);
   }
-  std::map<Rank, Team> teams;
-  for (const auto& [member, unused] : leaders) teams[leader_of(member)].push_back(member);
-  std::vector<Team> all;
-  for (auto& [leader, team] : teams) all.push_back(std::move(team));
-  return all;
+  std::vector<Team> by_leader(size);
+  for (Rank member = 0; member <= last; ++member) {
+    if (at(member) != kNotThere)
+      by_leader[static_cast<size_t>(leader_of(member))].push_back(member);
+  }
+  std::erase_if(by_leader, [](const Team& team) { return team.empty(); });
+  return by_leader;
 }
 
 // The slices of a mesh along axes, by ranks.
@@ -40,40 +48,49 @@ std::vector<Team> SlicesOf(const Mesh& mesh, const std::vector<int>& axes) {
 
 }  // namespace
 
-std::vector<std::vector<Team>> TeamsOfMove(const Move& move, const Layout& before) {
-  std::vector<std::vector<Team>> teams;
-  switch (move.kind) {
-    case Move::Kind::kExchange:
-      for (const std::vector<Piece>& round : move.exchange->rounds) {
-        teams.push_back(TeamsOfRound(round));
-      }
-      return teams;
-    case Move::Kind::kAllGather:
-      return {SlicesOf(before.mesh(), move.axes)};
-    case Move::Kind::kReduceScatter:
-    case Move::Kind::kAllReduce:
-      return {SlicesOf(move.to.mesh(), move.axes)};
-    case Move::Kind::kMakePartial:
-      break;
+Teams::Teams(std::vector<Team> teams) : teams_(std::move(teams)) {
+  for (size_t i = 0; i < teams_.size(); ++i) {
+    for (const Rank member : teams_[i]) by_rank_.emplace_back(member, i);
   }
-  return teams;
+  std::sort(by_rank_.begin(), by_rank_.end());
 }
 
-std::vector<std::vector<Team>> TeamsOf(const Reshard& reshard) {
-  std::vector<std::vector<Team>> all;
-  const Layout* before = &reshard.from;
-  for (const Move& move : reshard.moves) {
-    for (std::vector<Team>& teams : TeamsOfMove(move, *before)) all.push_back(std::move(teams));
+const Team& Teams::With(Rank rank) const {
+  static const auto* const kNone = new Team();
+  const auto at = std::lower_bound(by_rank_.begin(), by_rank_.end(), std::pair(rank, size_t{0}));
+  return at != by_rank_.end() && at->first == rank ? teams_[at->second] : *kNone;
+}
+
+size_t CountCollectives(const Move& move) {
+  if (move.kind == Move::Kind::kMakePartial) return 0;
+  return move.kind == Move::Kind::kExchange ? move.exchange->rounds.size() : 1;
+}
+
+std::vector<std::shared_ptr<const Teams>> TeamsOf(const Layout& from,
+                                                  const std::vector<Move>& moves) {
+  std::vector<std::shared_ptr<const Teams>> all;
+  const auto add = [&](std::vector<Team> teams) {
+    all.push_back(std::make_shared<const Teams>(std::move(teams)));
+  };
+  const Layout* before = &from;
+  for (const Move& move : moves) {
+    switch (move.kind) {
+      case Move::Kind::kExchange:
+        for (const std::vector<Piece>& round : move.exchange->rounds) add(TeamsOfRound(round));
+        break;
+      case Move::Kind::kAllGather:
+        add(SlicesOf(before->mesh(), move.axes));
+        break;
+      case Move::Kind::kReduceScatter:
+      case Move::Kind::kAllReduce:
+        add(SlicesOf(move.to.mesh(), move.axes));
+        break;
+      case Move::Kind::kMakePartial:
+        break;
+    }
     before = &move.to;
   }
   return all;
-}
-
-Team TeamWith(const std::vector<Team>& teams, Rank rank) {
-  for (const Team& team : teams) {
-    if (std::find(team.begin(), team.end(), rank) != team.end()) return team;
-  }
-  return {};
 }
 
 }  // namespace lockstep::plan

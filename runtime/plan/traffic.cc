@@ -60,16 +60,6 @@ void Traffic::Add(const Traffic& other) {
   AddAll(other.nodes, nodes);
 }
 
-void Traffic::Send(Rank from, Rank to, double bytes, const Topology& topology) {
-  ranks[from].out += bytes;
-  ranks[to].in += bytes;
-  const int from_node = topology.NodeOf(from);
-  const int to_node = topology.NodeOf(to);
-  if (from_node == to_node) return;
-  nodes[from_node].out += bytes;
-  nodes[to_node].in += bytes;
-}
-
 Traffic AllGatherTraffic(absl::Span<const Rank> team, absl::Span<const double> parts,
                          const Topology& topology) {
   return RingTraffic(team, parts, topology);
@@ -103,9 +93,29 @@ Traffic AllReduceTraffic(absl::Span<const Rank> team, double bytes, const Topolo
 
 Traffic RoundTraffic(const std::vector<Piece>& round, double element_bytes,
                      const Topology& topology) {
-  Traffic traffic;
+  Rank last = -1;
+  for (const Piece& piece : round) last = std::max({last, piece.from, piece.to});
+  // By rank, as there may be a million pieces: what it exchanges with any, and over a network.
+  std::vector<Flux> any(static_cast<size_t>(last + 1));
+  std::vector<Flux> far(static_cast<size_t>(last + 1));
+  const auto add = [&](std::vector<Flux>& all, const Piece& piece) {
+    const double bytes = static_cast<double>(piece.count) * element_bytes;
+    all[static_cast<size_t>(piece.from)].out += bytes;
+    all[static_cast<size_t>(piece.to)].in += bytes;
+  };
   for (const Piece& piece : round) {
-    traffic.Send(piece.from, piece.to, static_cast<double>(piece.count) * element_bytes, topology);
+    add(any, piece);
+    if (topology.NodeOf(piece.from) != topology.NodeOf(piece.to)) add(far, piece);
+  }
+  Traffic traffic;
+  for (Rank rank = 0; rank <= last; ++rank) {
+    const Flux& own = any[static_cast<size_t>(rank)];
+    if (own.Busiest() > 0) traffic.ranks.emplace_hint(traffic.ranks.end(), rank, own);
+    const Flux& crossing = far[static_cast<size_t>(rank)];
+    if (crossing.Busiest() == 0) continue;
+    Flux& node = traffic.nodes[topology.NodeOf(rank)];
+    node.in += crossing.in;
+    node.out += crossing.out;
   }
   return traffic;
 }

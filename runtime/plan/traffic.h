@@ -26,7 +26,6 @@ struct Traffic {
   double BusiestNode() const;
 
   void Add(const Traffic& other);
-  void Send(Rank from, Rank to, double bytes, const Topology& topology);
 };
 
 // What the algorithms of the best backends move, as nccl-tests counts it (doc/PERFORMANCE.md

@@ -202,8 +202,8 @@ StatusOr<Communicators> BoundPlan::CommunicatorsOf(const CollectiveContext& cont
 // All ranks go through all teams in one order, as CommunicatorCache wants it, and each team once.
 Status BoundPlan::Connect(const CollectiveContext& context) {
   size_t own = context.session.CountKept();
-  for (const std::vector<plan::Team>& teams : prepared().steps.teams) {
-    for (const plan::Team& team : teams) {
+  for (const std::shared_ptr<const plan::Teams>& teams : prepared().steps.teams) {
+    for (const plan::Team& team : *teams) {
       if (kept_->all.contains(team)) continue;
       LOCKSTEP_ASSIGN_OR_RETURN(const Communicators connected,
                                 CommunicatorsOf(context, team, &own));

@@ -86,8 +86,8 @@ class ReshardCall {
 
   // All ranks go through all teams, in one order: they keep the same communicators.
   Status Connect() {
-    for (const std::vector<plan::Team>& teams : prepared_.program->steps.teams) {
-      for (const plan::Team& team : teams) {
+    for (const std::shared_ptr<const plan::Teams>& teams : prepared_.program->steps.teams) {
+      for (const plan::Team& team : *teams) {
         const bool is_in = std::find(team.begin(), team.end(), context_.rank) != team.end();
         LOCKSTEP_ASSIGN_OR_RETURN(
             const Communicators* const made,

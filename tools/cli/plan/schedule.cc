@@ -1,6 +1,8 @@
 #include "tools/cli/plan/schedule.h"
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 
 namespace lockstep::cli::plan_file {
 namespace {
@@ -14,28 +16,28 @@ class Scheduler {
       : ranks_(ranks), topology_(topology), costs_(costs) {}
 
   std::map<Rank, std::vector<ScheduledStep>> Run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const auto& [rank, steps] : ranks_) moved |= Advance(rank, steps);
+    for (const auto& [rank, steps] : ranks_) ready_.push_back(rank);
+    while (!ready_.empty()) {
+      const Rank rank = ready_.front();
+      ready_.pop_front();
+      Advance(rank, ranks_.at(rank));
     }
     return std::move(schedule_);
   }
 
  private:
-  // Up to a collective that others have yet to come to. False: nowhere.
-  bool Advance(Rank rank, const plan::ProgramSteps& steps) {
-    bool moved = false;
+  // Up to the next collective; that as well, with all of its team, if the others have come to it.
+  void Advance(Rank rank, const plan::ProgramSteps& steps) {
     while (schedule_[rank].size() < steps.steps.size()) {
       const plan::ProgramStep& step = steps.steps[schedule_[rank].size()];
       if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) {
-        if (!IsWhole(*collective)) return moved;
-        Meet(*collective);
-      } else {
-        Add(rank, now_[rank], LocalMicros(step, steps));
+        if (++arrived_[{collective->number, collective->team.front()}] == collective->team.size()) {
+          Meet(*collective);
+        }
+        return;
       }
-      moved = true;
+      Add(rank, now_[rank], LocalMicros(step, steps));
     }
-    return moved;
   }
 
   void Add(Rank rank, double begin, double micros) {
@@ -43,28 +45,22 @@ class Scheduler {
     now_[rank] = begin + micros;
   }
 
-  const CollectiveStep* CollectiveAt(Rank rank) {
-    const std::vector<plan::ProgramStep>& steps = ranks_.at(rank).steps;
-    const size_t next = schedule_[rank].size();
-    return next < steps.size() ? std::get_if<CollectiveStep>(&steps[next].what) : nullptr;
-  }
-
-  bool IsWhole(const CollectiveStep& mine) {
-    return std::all_of(mine.team.begin(), mine.team.end(), [&](Rank member) {
-      const CollectiveStep* const theirs = CollectiveAt(member);
-      return theirs != nullptr && theirs->number == mine.number && theirs->team == mine.team;
-    });
+  const CollectiveStep& CollectiveAt(Rank rank) {
+    return std::get<CollectiveStep>(ranks_.at(rank).steps[schedule_[rank].size()].what);
   }
 
   void Meet(const CollectiveStep& any) {
-    const std::vector<Rank> team = any.team;
+    const std::vector<Rank>& team = any.team;
     double begin = 0;
     double micros = 0;
     for (const Rank member : team) {
       begin = std::max(begin, now_[member]);
-      micros = std::max(micros, CollectiveMicros(*CollectiveAt(member), member));
+      micros = std::max(micros, CollectiveMicros(CollectiveAt(member), member));
     }
-    for (const Rank member : team) Add(member, begin, micros);
+    for (const Rank member : team) {
+      Add(member, begin, micros);
+      ready_.push_back(member);
+    }
   }
 
   static double BytesOf(const plan::ProgramSteps& steps, const plan::Span& span) {
@@ -99,6 +95,9 @@ class Scheduler {
   const plan::CostModel& costs_;
   std::map<Rank, std::vector<ScheduledStep>> schedule_;
   std::map<Rank, double> now_;
+  std::deque<Rank> ready_;  // to go on
+  // How many of a team, named by its collective and its first rank, have come.
+  std::map<std::pair<int, Rank>, size_t> arrived_;
 };
 
 }  // namespace

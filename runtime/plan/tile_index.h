@@ -1,0 +1,35 @@
+// Finds the tiles of a layout that a box has something in common with, without looking at all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "runtime/plan/box.h"
+#include "runtime/plan/layout.h"
+
+namespace lockstep::plan {
+
+// Along a dimension, a tile is one of the parts into which the axes that shard it deal it out: they
+// ascend, without gaps.
+//
+// Immutable. Threads: any.
+class TileIndex {
+ public:
+  explicit TileIndex(const Layout& layout);
+
+  // Calls visit(Layout::TileNumberAt()) for each, ascending, but for tiles of no elements.
+  void ForEachOverlapping(const Box& box, absl::FunctionRef<void(int)> visit) const;
+
+ private:
+  struct PartOfDim {
+    int64_t begin = 0;
+    int64_t count = 0;
+    int number = 0;  // what it adds to a tile's number
+  };
+  static void Deal(std::vector<PartOfDim>& parts, int size);
+
+  std::vector<std::vector<PartOfDim>> dims_;
+};
+
+}  // namespace lockstep::plan

@@ -140,4 +140,6 @@ struct TraceEvent {
   # It was still going on when the recording ended.
   commands @12 :UInt32;
   # Of a batch: how many.
+  step @13 :UInt32;
+  # Of a plan's command: which of its rank's steps, from 1; 0: none.
 }

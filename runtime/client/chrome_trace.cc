@@ -171,6 +171,8 @@ class Writer {
       argument(event.kind == Kind::kBatch ? "first_command" : "command",
                std::to_string(event.command));
     }
+    // As errors and `lockstep plan explain` count.
+    if (event.step != 0) argument("step", std::to_string(event.step - 1));
     if (event.commands != 0) argument("commands", std::to_string(event.commands));
     if (event.bytes != 0) argument("bytes", std::to_string(event.bytes));
     if (event.kind == Kind::kCollective && event.ranks != 0) {

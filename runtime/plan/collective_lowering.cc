@@ -1,4 +1,5 @@
 #include "runtime/plan/collective_lowering.h"
+#include "runtime/plan/teams.h"
 
 #include <limits>
 #include <memory>
@@ -63,6 +64,7 @@ Reshard LowerCollective(const Collective& collective, const CollectiveLayouts& l
     if (best.has_value() && best->cost_us <= cost_us) continue;
     best = Reshard{from, to, {std::move(move)}, cost_us};
   }
+  best->teams = TeamsOf(from, best->moves);
   return *std::move(best);
 }
 

@@ -1,6 +1,9 @@
 #include "runtime/plan/held_bytes.h"
 
+#include <memory>
 #include <variant>
+
+#include "runtime/plan/teams.h"
 
 namespace lockstep::plan {
 namespace {
@@ -20,11 +23,12 @@ size_t BytesBehind(const CollectiveStep& collective) {
   return BytesIn(collective.team) + BytesIn(collective.counts) + BytesIn(collective.recv_counts);
 }
 
-size_t BytesOfTeams(const std::vector<std::vector<Team>>& teams) {
+// Reshards of one pair of layouts share theirs: each counts them.
+size_t BytesOfTeams(const std::vector<std::shared_ptr<const Teams>>& teams) {
   size_t bytes = BytesIn(teams);
-  for (const std::vector<Team>& of_collective : teams) {
-    bytes += BytesIn(of_collective);
-    for (const Team& team : of_collective) bytes += BytesIn(team);
+  for (const std::shared_ptr<const Teams>& of_collective : teams) {
+    bytes += sizeof *of_collective;
+    for (const Team& team : *of_collective) bytes += sizeof team + BytesIn(team);
   }
   return bytes;
 }

@@ -24,7 +24,7 @@ enum class Kind : uint16_t {
 
 // Plain bytes of one size, so that recording one is a copy: no allocation, no lookup.
 struct Event {
-  static constexpr size_t kMaxNameBytes = 55;
+  static constexpr size_t kMaxNameBytes = 51;
   static constexpr size_t kMaxBackendBytes = 15;
 
   // Nanoseconds of the steady clock. A moment ends when it begins.
@@ -34,6 +34,7 @@ struct Event {
   uint64_t bytes = 0;
   uint32_t session = 0;   // 0: none
   uint32_t commands = 0;  // of a batch: how many
+  uint32_t step = 0;      // of a plan's command: which of its rank's steps, from 1; 0: none
   Rank first = 0;         // of a collective: the lowest rank of those that take part, ...
   uint16_t ranks = 0;     // ... and how many do
   Kind kind = Kind::kCommand;

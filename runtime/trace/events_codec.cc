@@ -63,6 +63,7 @@ control::Frame EncodeEvents(const Events& from) {
       wire.setRanks(event.ranks);
       wire.setUnfinished(event.unfinished);
       wire.setCommands(event.commands);
+      wire.setStep(event.step);
     }
     auto texts = to.initNames(static_cast<unsigned>(names.texts().size()));
     for (unsigned i = 0; i < texts.size(); ++i) texts.set(i, names.texts()[i]);
@@ -109,6 +110,7 @@ StatusOr<Events> DecodeEvents(const control::Frame& frame) {
           event.ranks = wire.getRanks();
           event.unfinished = wire.getUnfinished();
           event.commands = wire.getCommands();
+          event.step = wire.getStep();
           to.events.push_back(event);
         }
         return OkStatus();

@@ -262,9 +262,14 @@ TEST_F(TraceTest, ThePartsOfAPlanLieInsideItsExecution) {
   const Trace trace = Get(session.StopTrace());
   const std::vector<Event> whole_plan = Named(RankOf(trace, 1), "execute plan");
   ASSERT_EQ(whole_plan.size(), 1u);
-  for (const char* const name : {"allreduce", "lockstep.nop"}) {
-    const std::vector<Event> steps = Named(RankOf(trace, 1), name);
-    ASSERT_EQ(steps.size(), 1u) << name;
+  for (const uint32_t number : {1, 2}) {
+    std::vector<Event> steps;
+    for (const Event& event : RankOf(trace, 1).threads.front().events) {
+      if (event.step == number) steps.push_back(event);
+    }
+    ASSERT_EQ(steps.size(), 1u) << number;
+    EXPECT_THAT(steps[0].name, HasSubstr(number == 1 ? "allreduce, trace_test.cc:"
+                                                     : "lockstep.nop, trace_test.cc:"));
     EXPECT_EQ(steps[0].command, whole_plan[0].command);
     EXPECT_LE(whole_plan[0].begin, steps[0].begin);
     EXPECT_LE(steps[0].end, whole_plan[0].end);

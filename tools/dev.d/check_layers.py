@@ -104,6 +104,7 @@ LAYERS = {
     "tools/cli": CLIENT_SIDE
     | {
         "tools/cli/plan",
+        "runtime/plan",
         "runtime/tensor",
         "runtime/client",
         "services/config",

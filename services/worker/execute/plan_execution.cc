@@ -156,11 +156,13 @@ Status PlanExecution::RunStep(const plan::ProgramStep& step) {
 Status PlanExecution::RunRecorded(const plan::ProgramStep& step) {
   const bool is_call = std::holds_alternative<plan::CallStep>(step.what);
   const bool is_collective = std::holds_alternative<plan::CollectiveStep>(step.what);
-  const std::string name = is_call ? plan_.calls[next_call_].function->name() : NameOf(step);
+  const std::string& where = plan_.prepared->lowered.program->ops()[step.op].where;
+  std::string name = is_call ? plan_.calls[next_call_].function->name() : NameOf(step);
+  if (!where.empty()) name += ", " + where;
   const int64_t began = trace::Now();
   const Status status = RunStep(step);
-  context_.spans->AddStep(name, is_collective ? trace::Kind::kCollective : trace::Kind::kCommand,
-                          began);
+  context_.spans->AddStep(static_cast<uint32_t>(step_), name,
+                          is_collective ? trace::Kind::kCollective : trace::Kind::kCommand, began);
   return status;
 }
 

@@ -31,11 +31,13 @@ void CommandSpans::End() {
   is_open_ = false;
 }
 
-void CommandSpans::AddStep(std::string_view name, trace::Kind kind, int64_t began) {
+void CommandSpans::AddStep(uint32_t number, std::string_view name, trace::Kind kind,
+                           int64_t began) {
   if (!is_open_) return;
   trace::Event step;
   step.session = event_.session;
   step.command = event_.command;
+  step.step = number + 1;
   step.kind = kind;
   step.begin = began;
   step.end = trace::Now();

@@ -36,8 +36,8 @@ class CommandSpans {
   }
   // ... what the collective was, ...
   void Describe(const CollectiveFacts& facts);
-  // ... a step of it, from `began` (trace::Now()) until now, ...
-  void AddStep(std::string_view name, trace::Kind kind, int64_t began);
+  // ... a step of it (of a plan: from 0), from `began` (trace::Now()) until now, ...
+  void AddStep(uint32_t number, std::string_view name, trace::Kind kind, int64_t began);
   // ... and how it has failed, with which it is over: who hears of the failure may end the
   // recording at once, and finds it. Nothing if another command is recorded.
   void Fail(SessionId session, uint64_t command, StatusCode code);

@@ -14,6 +14,7 @@ void AddWhy(Command lockstep);
 void AddSessions(Command lockstep);
 void AddRegisters(Command lockstep);
 void AddPlan(Command lockstep);
+void AddPlanAnalyze(Command plan);  // below `plan`
 void AddTop(Command lockstep);
 void AddLogs(Command lockstep);
 void AddCall(Command lockstep);

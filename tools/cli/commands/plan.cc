@@ -9,8 +9,10 @@
 
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands/commands.h"
+#include "tools/cli/common_options.h"
 #include "tools/cli/plan/drawing.h"
 #include "tools/cli/plan/explain.h"
+#include "tools/cli/plan/explain_json.h"
 #include "tools/cli/plan/plan_file.h"
 #include "tools/text/terminal.h"
 
@@ -23,7 +25,38 @@ struct ExplainCommand {
   bool simulate = false;
   bool text = false;
   std::string svg;
+  OutputFormat format = OutputFormat::kTable;
 };
+
+Status PrintText(const ExplainCommand& command, const plan_file::PlanFile& file) {
+  const text::Style style = text::Style::For(STDOUT_FILENO);
+  LOCKSTEP_RETURN_IF_ERROR(plan_file::ExplainPlan(std::cout, style, file));
+  if (command.rank.has_value()) {
+    std::cout << '\n';
+    LOCKSTEP_RETURN_IF_ERROR(plan_file::ExplainRank(std::cout, style, file, *command.rank));
+  }
+  if (!command.simulate) return OkStatus();
+  std::cout << '\n';
+  return plan_file::SimulatePlan(std::cout, file);
+}
+
+// One object, with all that was asked for.
+Status PrintJson(const ExplainCommand& command, const plan_file::PlanFile& file) {
+  Json document = {{"file", command.file}};
+  document.update(plan_file::PlanToJson(file));
+  if (command.rank.has_value()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const plan_file::RankFacts rank,
+                              plan_file::FindRank(file, *command.rank));
+    document["rank"] = plan_file::RankToJson(*command.rank, rank);
+  }
+  if (command.simulate) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const plan_file::SimulationFacts simulation,
+                              plan_file::RunSimulation(file));
+    document["simulation"] = plan_file::SimulationToJson(simulation);
+  }
+  std::cout << ToText(document) << '\n';
+  return OkStatus();
+}
 
 Status Explain(const ExplainCommand& command) {
   const StatusOr<plan_file::PlanFile> file = plan_file::ReadPlanFile(command.file);
@@ -32,11 +65,9 @@ Status Explain(const ExplainCommand& command) {
     plan_file::PrintProgram(std::cout, *file);
     return OkStatus();
   }
-  const text::Style style = text::Style::For(STDOUT_FILENO);
-  LOCKSTEP_RETURN_IF_ERROR(plan_file::ExplainPlan(std::cout, style, *file));
+  // Before anything is printed.
   if (command.rank.has_value()) {
-    std::cout << '\n';
-    const Status status = plan_file::ExplainRank(std::cout, style, *file, *command.rank);
+    const Status status = plan_file::FindRank(*file, *command.rank).status();
     if (!status.ok()) return WithExitCode(status, ExitCode::kUsage);
   }
   if (!command.svg.empty()) {
@@ -49,9 +80,8 @@ Status Explain(const ExplainCommand& command) {
     out.close();
     if (!out) return Internal("cannot write ", command.svg);
   }
-  if (!command.simulate) return OkStatus();
-  std::cout << '\n';
-  return plan_file::SimulatePlan(std::cout, *file);
+  return command.format == OutputFormat::kJson ? PrintJson(command, *file)
+                                               : PrintText(command, *file);
 }
 
 }  // namespace
@@ -59,7 +89,9 @@ Status Explain(const ExplainCommand& command) {
 void AddPlan(Command lockstep) {
   Command command = lockstep.AddCommand("plan", "Look at plans: programs that are lowered once");
   command.RequireCommand();
-  command.Examples("  lockstep plan explain examples/plans/layers.yaml --rank 0\n");
+  command.Examples(
+      "  lockstep plan explain examples/plans/layers.yaml --rank 0\n"
+      "  lockstep plan analyze examples/plans/gradients.yaml --embedded\n");
   Command explain = command.AddCommand(
       "explain", "What a program is lowered to: what moves, each rank's steps, and its memory");
   auto options = std::make_shared<ExplainCommand>();
@@ -76,11 +108,14 @@ void AddPlan(Command lockstep) {
            "draws each rank's steps over time, as predicted, and the memory of rank N (or the "
            "first)")
       .Placeholder("FILE");
+  AddOutputOption(explain, options->format);
   explain.Examples(
       "  lockstep plan explain examples/plans/layers.yaml\n"
-      "  lockstep plan explain examples/plans/layers.yaml --rank 3 --simulate\n\n"
+      "  lockstep plan explain examples/plans/layers.yaml --rank 3 --simulate\n"
+      "  lockstep plan explain examples/plans/layers.yaml --output json | jq .reshards\n\n"
       "No cluster is needed. docs/plans.md describes the file, and how to read what is printed.\n");
   explain.Do([options] { return Explain(*options); });
+  AddPlanAnalyze(command);
 }
 
 }  // namespace lockstep::cli

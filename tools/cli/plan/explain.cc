@@ -30,12 +30,6 @@ std::string Bytes(double bytes) {
   return bytes <= 0 ? "0" : RoundedSize(static_cast<uint64_t>(bytes));
 }
 
-std::string Micros(double micros) {
-  char text[32];
-  std::snprintf(text, sizeof text, micros < 10 ? "%.1f us" : "%.0f us", micros);
-  return text;
-}
-
 std::string NameOf(const PlanFile& file, plan::ValueId id) {
   const auto number = static_cast<size_t>(id);
   const std::string name = number < file.value_names.size() ? file.value_names[number] : "";
@@ -43,6 +37,8 @@ std::string NameOf(const PlanFile& file, plan::ValueId id) {
 }
 
 void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& file) {
+  const std::vector<ReshardFacts> reshards = FindReshards(file);
+  if (reshards.empty()) return;
   Table table({{"LINE"},
                {"RESHARD"},
                {"AS"},
@@ -51,60 +47,27 @@ void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& 
                {"BUSIEST NODE", Table::Align::kRight},
                {"BOUND", Table::Align::kRight},
                {"PREDICTED", Table::Align::kRight}});
-  bool has_any = false;
-  for (const plan::LoweredOp& op : file.lowered.ops) {
-    if (op.reshard == nullptr) continue;
-    has_any = true;
-    const plan::ProgramOp& source = file.program().ops()[op.op];
-    const plan::Traffic traffic = op.reshard->TrafficIn(file.topology);
-    const plan::Bounds bounds = plan::LowerBounds(op.reshard->from, op.reshard->to, file.topology);
-    table.AddRow({source.where, NameOf(file, op.source) + " to " + NameOf(file, op.result),
-                  op.reshard->Describe(), Bytes(traffic.BusiestRank()), Bytes(bounds.busiest_rank),
-                  Bytes(traffic.BusiestNode()), Bytes(bounds.busiest_node),
-                  Micros(op.reshard->cost_us)});
+  for (const ReshardFacts& one : reshards) {
+    table.AddRow({one.where, one.from + " to " + one.to, one.as, Bytes(one.rank_bytes),
+                  Bytes(one.rank_bound), Bytes(one.node_bytes), Bytes(one.node_bound),
+                  MicrosText(one.predicted_us)});
   }
-  if (!has_any) return;
   out << '\n'
       << style.Paint(text::Tint::kBold, "What moves, in or out of one rank or node") << '\n';
   table.Print(out, style, 2);
 }
 
-// Ranks with the same memory are one row.
 void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& file) {
-  struct Row {
-    std::vector<Rank> ranks;
-    size_t steps = 0;
-    int64_t peak = 0;
-    int64_t bound = 0;
-    int64_t apart = 0;
-  };
-  std::vector<Row> rows;
-  for (const Rank rank : file.program().Ranks()) {
-    const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
-    const Row row{{rank},
-                  steps.steps.size(),
-                  steps.arena_bytes,
-                  steps.arena_bytes_bound,
-                  steps.arena_bytes_apart};
-    const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
-      return other.steps == row.steps && other.peak == row.peak && other.bound == row.bound &&
-             other.apart == row.apart;
-    });
-    if (same == rows.end()) {
-      rows.push_back(row);
-    } else {
-      same->ranks.push_back(rank);
-    }
-  }
   Table table({{"RANKS"},
                {"STEPS", Table::Align::kRight},
                {"PEAK", Table::Align::kRight},
                {"LIVE AT ONCE", Table::Align::kRight},
                {"ALL BUFFERS", Table::Align::kRight}});
-  for (const Row& row : rows) {
+  for (const MemoryFacts& row : FindMemory(file)) {
     table.AddRow({RankRanges(row.ranks), std::to_string(row.steps),
-                  Bytes(static_cast<double>(row.peak)), Bytes(static_cast<double>(row.bound)),
-                  Bytes(static_cast<double>(row.apart))});
+                  Bytes(static_cast<double>(row.peak)),
+                  Bytes(static_cast<double>(row.live_at_once)),
+                  Bytes(static_cast<double>(row.all_buffers))});
   }
   out << '\n' << style.Paint(text::Tint::kBold, "Memory of the plan's own, of each rank") << '\n';
   table.Print(out, style, 2);
@@ -203,14 +166,85 @@ const char* NameOf(StepBuffer::Home home) {
 
 }  // namespace
 
-Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& file) {
+std::string MicrosText(double micros) {
+  char text[32];
+  std::snprintf(text, sizeof text, micros < 10 ? "%.1f us" : "%.0f us", micros);
+  return text;
+}
+
+std::vector<ReshardFacts> FindReshards(const PlanFile& file) {
+  std::vector<ReshardFacts> all;
+  for (const plan::LoweredOp& op : file.lowered.ops) {
+    if (op.reshard == nullptr) continue;
+    const plan::ProgramOp& source = file.program().ops()[op.op];
+    const plan::Traffic traffic = op.reshard->TrafficIn(file.topology);
+    const plan::Bounds bounds = plan::LowerBounds(op.reshard->from, op.reshard->to, file.topology);
+    all.push_back({source.where, NameOf(file, op.source), NameOf(file, op.result),
+                   op.reshard->Describe(), traffic.BusiestRank(), bounds.busiest_rank,
+                   traffic.BusiestNode(), bounds.busiest_node, op.reshard->cost_us});
+  }
+  return all;
+}
+
+std::vector<MemoryFacts> FindMemory(const PlanFile& file) {
+  std::vector<MemoryFacts> rows;
+  for (const Rank rank : file.program().Ranks()) {
+    const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
+    const MemoryFacts row{{rank},
+                          steps.steps.size(),
+                          steps.arena_bytes,
+                          steps.arena_bytes_bound,
+                          steps.arena_bytes_apart};
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const MemoryFacts& other) {
+      return other.steps == row.steps && other.peak == row.peak &&
+             other.live_at_once == row.live_at_once && other.all_buffers == row.all_buffers;
+    });
+    if (same == rows.end()) {
+      rows.push_back(row);
+    } else {
+      same->ranks.push_back(rank);
+    }
+  }
+  return rows;
+}
+
+std::vector<StepFacts> DescribeSteps(const PlanFile& file, const plan::ProgramSteps& steps) {
+  std::vector<StepFacts> all;
+  for (const plan::ProgramStep& step : steps.steps) {
+    StepText said = std::visit(StepDescriber(file, steps), step.what);
+    all.push_back({std::move(said.kind), file.program().ops()[step.op].where, std::move(said.what),
+                   said.bytes});
+  }
+  return all;
+}
+
+StatusOr<RankFacts> FindRank(const PlanFile& file, Rank rank) {
+  const std::vector<Rank> ranks = file.program().Ranks();
+  if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
+    return InvalidArgument("rank ", rank, " has no part in the plan; it has ", ListRanks(ranks));
+  }
+  const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
+  RankFacts facts{DescribeSteps(file, steps), {}};
+  for (size_t i = 0; i < steps.buffers.size(); ++i) {
+    const StepBuffer& buffer = steps.buffers[i];
+    if (buffer.home == StepBuffer::Home::kNowhere) continue;
+    facts.buffers.push_back({BufferName(file, static_cast<int>(i)), buffer, NameOf(buffer.home)});
+  }
+  return facts;
+}
+
+size_t CountNodes(const PlanFile& file) {
   std::set<int> nodes;
   for (const Rank rank : file.program().Ranks()) nodes.insert(file.topology.NodeOf(rank));
+  return nodes.size();
+}
+
+Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& file) {
   out << text::Plural(file.program().ops().size(), "operation") << ", "
       << text::Plural(file.program().values().size(), "value") << ", "
       << text::Plural(file.program().Ranks().size(), "rank") << " on "
-      << text::Plural(nodes.size(), "node") << "; reshards are predicted to take "
-      << Micros(file.lowered.cost_us) << '\n';
+      << text::Plural(CountNodes(file), "node") << "; reshards are predicted to take "
+      << MicrosText(file.lowered.cost_us) << '\n';
   if (!file.lowered.notes.empty()) {
     out << '\n' << style.Paint(text::Tint::kBold, "What the passes did") << '\n';
     for (const std::string& note : file.lowered.notes) out << "  " << text::Printable(note) << '\n';
@@ -221,22 +255,17 @@ Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& 
 }
 
 Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& file, Rank rank) {
-  const std::vector<Rank> ranks = file.program().Ranks();
-  if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
-    return InvalidArgument("rank ", rank, " has no part in the plan; it has ", ListRanks(ranks));
-  }
-  const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
+  LOCKSTEP_ASSIGN_OR_RETURN(const RankFacts facts, FindRank(file, rank));
   out << style.Paint(text::Tint::kBold, "Steps of rank " + std::to_string(rank)) << '\n';
   Table table({{"STEP", Table::Align::kRight},
                {"KIND"},
                {"LINE"},
                {"WHAT"},
                {"BYTES", Table::Align::kRight}});
-  for (size_t i = 0; i < steps.steps.size(); ++i) {
-    const plan::ProgramStep& step = steps.steps[i];
-    const StepText said = std::visit(StepDescriber(file, steps), step.what);
-    table.AddRow({std::to_string(i), said.kind, file.program().ops()[step.op].where, said.what,
-                  said.bytes > 0 ? Bytes(said.bytes) : ""});
+  for (size_t i = 0; i < facts.steps.size(); ++i) {
+    const StepFacts& step = facts.steps[i];
+    table.AddRow({std::to_string(i), step.kind, step.where, step.what,
+                  step.bytes > 0 ? Bytes(step.bytes) : ""});
   }
   table.Print(out, style, 2);
   out << '\n' << style.Paint(text::Tint::kBold, "Buffers of rank " + std::to_string(rank)) << '\n';
@@ -245,16 +274,14 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
                  {"BYTES", Table::Align::kRight},
                  {"AT", Table::Align::kRight},
                  {"LIES IN"}});
-  for (size_t i = 0; i < steps.buffers.size(); ++i) {
-    const StepBuffer& buffer = steps.buffers[i];
-    if (buffer.home == StepBuffer::Home::kNowhere) continue;
+  for (const BufferFacts& one : facts.buffers) {
+    const StepBuffer& buffer = one.buffer;
     const bool is_in_arena = buffer.home == StepBuffer::Home::kArena;
     buffers.AddRow(
-        {BufferName(file, static_cast<int>(i)),
-         std::string(Name(buffer.dtype)) + buffer.extents.ToString(),
+        {one.name, std::string(Name(buffer.dtype)) + buffer.extents.ToString(),
          Bytes(static_cast<double>(buffer.size_bytes())),
          is_in_arena ? text::FormatCount(static_cast<uint64_t>(buffer.arena_offset)) : "",
-         NameOf(buffer.home)});
+         one.lies_in});
   }
   buffers.Print(out, style, 2);
   return OkStatus();
@@ -266,7 +293,7 @@ void PrintProgram(std::ostream& out, const PlanFile& file) {
   for (std::string line; std::getline(lines, line);) out << text::Printable(line) << '\n';
 }
 
-Status SimulatePlan(std::ostream& out, const PlanFile& file) {
+StatusOr<SimulationFacts> RunSimulation(const PlanFile& file) {
   const auto start = std::chrono::steady_clock::now();
   std::map<Rank, plan::SimulatedRank> ranks;
   size_t steps = 0;
@@ -287,8 +314,14 @@ Status SimulatePlan(std::ostream& out, const PlanFile& file) {
   LOCKSTEP_RETURN_IF_ERROR(plan::Simulate(ranks, call));
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
-  out << "simulated " << text::Plural(ranks.size(), "rank") << ", " << text::Plural(steps, "step")
-      << ", in " << RoundedDuration(took) << ": all come to their end\n";
+  return SimulationFacts{ranks.size(), steps, took};
+}
+
+Status SimulatePlan(std::ostream& out, const PlanFile& file) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const SimulationFacts facts, RunSimulation(file));
+  out << "simulated " << text::Plural(facts.ranks, "rank") << ", "
+      << text::Plural(facts.steps, "step") << ", in " << RoundedDuration(facts.took)
+      << ": all come to their end\n";
   return OkStatus();
 }
 

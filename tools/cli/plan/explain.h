@@ -2,14 +2,81 @@
 // that can, the steps of a rank, and where its memory goes.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/program_steps.h"
 #include "tools/cli/plan/plan_file.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli::plan_file {
+
+// "2.5 us", "1234 us"
+std::string MicrosText(double micros);
+
+// One reshard: what it moves, and the least that any way of doing it moves. Bytes of the busiest
+// rank, and of what the busiest node has to do with a network.
+struct ReshardFacts {
+  std::string where;  // "layers.yaml:12"
+  std::string from;
+  std::string to;
+  std::string as;  // "allgather along x, exchange"
+  double rank_bytes = 0;
+  double rank_bound = 0;
+  double node_bytes = 0;
+  double node_bound = 0;
+  double predicted_us = 0;
+};
+std::vector<ReshardFacts> FindReshards(const PlanFile& file);
+
+// The plan's memory on ranks where it is the same: bytes.
+struct MemoryFacts {
+  std::vector<Rank> ranks;
+  size_t steps = 0;
+  int64_t peak = 0;
+  int64_t live_at_once = 0;
+  int64_t all_buffers = 0;
+};
+std::vector<MemoryFacts> FindMemory(const PlanFile& file);
+
+// A step of a rank, in words.
+struct StepFacts {
+  std::string kind;  // "call", "copy", "fill", "allgather", ...
+  std::string where;
+  std::string what;
+  double bytes = 0;
+};
+struct BufferFacts {
+  std::string name;
+  plan::StepBuffer buffer;
+  std::string lies_in;
+};
+struct RankFacts {
+  std::vector<StepFacts> steps;
+  std::vector<BufferFacts> buffers;  // without those that lie nowhere
+};
+// kInvalidArgument: the rank has no part in the plan.
+StatusOr<RankFacts> FindRank(const PlanFile& file, Rank rank);
+std::vector<StepFacts> DescribeSteps(const PlanFile& file, const plan::ProgramSteps& steps);
+
+// How many nodes the plan's ranks lie on.
+size_t CountNodes(const PlanFile& file);
+
+struct SimulationFacts {
+  size_t ranks = 0;
+  size_t steps = 0;
+  std::chrono::milliseconds took{0};
+};
+// Runs the collectives, copies and fills of all ranks on this thread (calls do nothing):
+// kFailedPrecondition if ranks would wait for each other in a circle; kResourceExhausted: they hold
+// more than one process is to take.
+StatusOr<SimulationFacts> RunSimulation(const PlanFile& file);
 
 // Of a plan, without its steps: passes, reshards, memory of all ranks.
 Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& file);
@@ -20,8 +87,7 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
 // The program, and what it is lowered to, as plain text (runtime/plan/program_text.h).
 void PrintProgram(std::ostream& out, const PlanFile& file);
 
-// Runs the collectives, copies and fills of all ranks on this thread (calls do nothing):
-// kFailedPrecondition if ranks would wait for each other in a circle.
+// The errors of RunSimulation().
 Status SimulatePlan(std::ostream& out, const PlanFile& file);
 
 }  // namespace lockstep::cli::plan_file

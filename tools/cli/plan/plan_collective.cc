@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "runtime/base/quantity.h"
 #include "tools/cli/argument.h"
 
 namespace lockstep::cli::plan_file {

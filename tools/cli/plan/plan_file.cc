@@ -18,7 +18,6 @@
 #include "services/config/yaml_document.h"
 #include "tools/cli/argument.h"
 #include "tools/cli/plan/plan_collective.h"
-#include "tools/cli/program/parse.h"
 #include "tools/cli/program/step_reader.h"
 
 namespace lockstep::cli::plan_file {
@@ -30,6 +29,7 @@ using plan::Mesh;
 using plan::Placement;
 using plan::ValueId;
 using program::FileContext;
+using program::PlanSection;
 using program::Suggestion;
 
 std::vector<std::string_view> NamesOf(const auto& map) {
@@ -43,11 +43,8 @@ class PlanReader {
   explicit PlanReader(FileContext& file) : file_(file) {}
 
   // Problems are reported; what is returned is of use if there are none.
-  void Read(const YAML::Node& root) {
-    const YAML::Node plan = root.IsMap() ? root["plan"] : YAML::Node(YAML::NodeType::Undefined);
-    if (!plan.IsDefined() || !plan.IsMap()) {
-      return file_.Report(root, "", "the section \"plan\" is missing");
-    }
+  void Read(const YAML::Node& plan) {
+    if (!plan.IsMap()) return file_.Report(plan, "plan", "expected meshes, layouts, steps, ...");
     CheckKeys(plan, "plan", {"nodes", "meshes", "layouts", "inputs", "steps", "outputs"});
     ReadNodes(plan["nodes"]);
     ForEachIn(plan["meshes"], "meshes", [&](const std::string& name, const YAML::Node& node) {
@@ -81,16 +78,30 @@ class PlanReader {
     ReadOutputs(plan["outputs"]);
   }
 
-  StatusOr<PlanFile> Result() const {
-    LOCKSTEP_ASSIGN_OR_RETURN(plan::Program built, builder_.Build());
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        plan::LoweredProgram lowered,
-        plan::LowerProgram(std::make_shared<const plan::Program>(std::move(built)), topology_,
-                           plan::CostModel()));
-    return PlanFile{std::move(lowered), value_names_, topology_};
+  PlanSection Result(bool is_read) {
+    PlanSection section{nullptr, std::move(outputs_), std::move(modules_), std::move(value_names_),
+                        std::move(topology_)};
+    if (!is_read) return section;
+    StatusOr<plan::Program> built = builder_.Build();
+    if (built.ok()) {
+      section.program = std::make_shared<const plan::Program>(*std::move(built));
+    } else {
+      ReportUnbuilt(Message(built.status()));
+    }
+    return section;
   }
 
  private:
+  // The message begins with the line, if it is about one: "layers.yaml:12: ...".
+  void ReportUnbuilt(const std::string& message) {
+    const std::string name = std::filesystem::path(file_.file).filename().string() + ":";
+    const size_t end = message.starts_with(name) ? message.find(": ", name.size()) : 0;
+    if (end == 0 || end == std::string::npos)
+      return file_.problems.Add(file_.file, "plan: " + message);
+    const std::string line = message.substr(name.size(), end - name.size());
+    file_.problems.Add(file_.file + ":" + line, message.substr(end + 2));
+  }
+
   void CheckKeys(const YAML::Node& node, const std::string& title,
                  const std::vector<std::string_view>& known) {
     for (const auto& entry : node) {
@@ -329,8 +340,9 @@ class PlanReader {
   }
 
   void ReadCall(const YAML::Node& step, plan::SourceLine where) {
-    CheckKeys(step, "call", {"call", "args", "result", "as"});
+    CheckKeys(step, "call", {"call", "module", "args", "result", "as"});
     const std::string function = ScalarOf(step["call"]);
+    ReadModule(step, function);
     std::vector<CallArgument> arguments;
     bool is_complete = true;
     for (const YAML::Node& node : step["args"]) {
@@ -349,6 +361,21 @@ class PlanReader {
     if (result != nullptr && is_complete) {
       HoldResult(step, builder_.Call(function, std::move(arguments), *result, where));
     }
+  }
+
+  // A program knows functions by their names alone.
+  void ReadModule(const YAML::Node& step, const std::string& function) {
+    const std::string module = ScalarOf(step["module"]);
+    if (step["module"].IsDefined() && !program::IsRegisterName(module)) {
+      return file_.Report(step["module"], function, "module: expected the register of a module");
+    }
+    const auto [known, is_new] = module_of_.emplace(function, module);
+    if (known->second != module) {
+      return file_.Report(step, function,
+                          "another step calls the function of this name from " +
+                              (known->second.empty() ? "no module" : "module " + known->second));
+    }
+    if (is_new && !module.empty()) modules_.emplace(function, module);
   }
 
   // "$x", "write $x", "update $x", or a literal.
@@ -383,6 +410,7 @@ class PlanReader {
     }
     for (const YAML::Node& item : node) {
       const std::string name = ScalarOf(item);
+      outputs_.push_back(name);
       const auto value = FindValue(item, "outputs", name);
       if (value.has_value()) builder_.Output(name, *value);
     }
@@ -394,25 +422,45 @@ class PlanReader {
   std::map<std::string, Layout, std::less<>> layouts_;
   std::map<std::string, ValueId, std::less<>> values_;
   std::vector<std::string> value_names_;
-  std::set<std::string> unread_;  // names of what is there, and wrong
+  std::vector<std::string> outputs_;
+  std::map<std::string, std::string> module_of_;  // by function; empty: none
+  std::map<std::string, std::string> modules_;    // the same, of those that have one
+  std::set<std::string> unread_;                  // names of what is there, and wrong
   plan::ProgramBuilder builder_;
 };
 
 }  // namespace
 
+PlanSection ReadPlanSection(const YAML::Node& plan, FileContext& file) {
+  PlanReader reader(file);
+  const size_t problems = file.problems.size();
+  reader.Read(plan);
+  return reader.Result(file.problems.size() == problems);
+}
+
 StatusOr<PlanFile> ReadPlanFile(const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, program::ReadText(path));
   config::Problems problems;
   FileContext file{path, std::filesystem::path(path).parent_path().string(), problems};
-  PlanReader reader(file);
+  PlanSection section;
   try {
-    reader.Read(config::ReadYamlDocument(text).root);
+    const YAML::Node root = config::ReadYamlDocument(text).root;
+    const YAML::Node plan = root.IsMap() ? root["plan"] : YAML::Node(YAML::NodeType::Undefined);
+    if (plan.IsDefined()) {
+      section = ReadPlanSection(plan, file);
+    } else {
+      file.Report(root, "", "the section \"plan\" is missing");
+    }
   } catch (const YAML::Exception& bad) {
     const std::string line = bad.mark.is_null() ? "" : ":" + std::to_string(bad.mark.line + 1);
     problems.Add(path + line, "not valid YAML: " + bad.msg);
   }
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
-  return reader.Result();
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      plan::LoweredProgram lowered,
+      plan::LowerProgram(std::move(section.program), section.topology, plan::CostModel()));
+  return PlanFile{std::move(lowered), std::move(section.value_names), std::move(section.topology),
+                  std::move(section.modules)};
 }
 
 }  // namespace lockstep::cli::plan_file

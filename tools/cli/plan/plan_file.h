@@ -23,6 +23,7 @@
 // docs/plans.md describes it for people.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,14 @@
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/topology.h"
 #include "services/config/problems.h"
+#include "tools/cli/program/program.h"
+#include "tools/cli/program/step_reader.h"
 
 namespace lockstep::cli::plan_file {
+
+// Reads the section from its node; its program is built, and not lowered. What is wrong is reported
+// to `file`.
+program::PlanSection ReadPlanSection(const YAML::Node& plan, program::FileContext& file);
 
 struct PlanFile {
   const plan::Program& program() const { return *lowered.program; }
@@ -40,6 +47,7 @@ struct PlanFile {
   plan::LoweredProgram lowered;
   std::vector<std::string> value_names;  // by number, as in the file
   plan::Topology topology;
+  std::map<std::string, std::string> modules;  // as in PlanSection
 };
 
 // kInvalidArgument with all problems, one a line, each with its line in the file; those of

@@ -12,8 +12,8 @@ using plan::CollectiveStep;
 class Scheduler {
  public:
   Scheduler(const std::map<Rank, plan::ProgramSteps>& ranks, const plan::Topology& topology,
-            const plan::CostModel& costs)
-      : ranks_(ranks), topology_(topology), costs_(costs) {}
+            const plan::CostModel& costs, double call_micros)
+      : ranks_(ranks), topology_(topology), costs_(costs), call_micros_(call_micros) {}
 
   std::map<Rank, std::vector<ScheduledStep>> Run() {
     for (const auto& [rank, steps] : ranks_) ready_.push_back(rank);
@@ -75,7 +75,7 @@ class Scheduler {
     if (const auto* fill = std::get_if<plan::FillStep>(&step.what)) {
       return BytesOf(steps, fill->to) * costs_.copy_us_per_byte;
     }
-    return kCallMicros;
+    return call_micros_;
   }
 
   // What its member moves: the larger of what it sends and receives, twice for an allreduce.
@@ -93,6 +93,7 @@ class Scheduler {
   const std::map<Rank, plan::ProgramSteps>& ranks_;
   const plan::Topology& topology_;
   const plan::CostModel& costs_;
+  const double call_micros_;
   std::map<Rank, std::vector<ScheduledStep>> schedule_;
   std::map<Rank, double> now_;
   std::deque<Rank> ready_;  // to go on
@@ -104,8 +105,9 @@ class Scheduler {
 
 std::map<Rank, std::vector<ScheduledStep>> Schedule(const std::map<Rank, plan::ProgramSteps>& ranks,
                                                     const plan::Topology& topology,
-                                                    const plan::CostModel& costs) {
-  return Scheduler(ranks, topology, costs).Run();
+                                                    const plan::CostModel& costs,
+                                                    double call_micros) {
+  return Scheduler(ranks, topology, costs, call_micros).Run();
 }
 
 }  // namespace lockstep::cli::plan_file

@@ -12,7 +12,8 @@
 
 namespace lockstep::cli::plan_file {
 
-// How long a function takes is not known: each call is drawn as if it took this long.
+// How long a function takes is not known: each call is drawn as if it took this long. (To predict
+// what the rest takes, it is given as 0.)
 constexpr double kCallMicros = 20;
 
 // In microseconds from the beginning. A rank that comes to a collective before others waits from
@@ -26,6 +27,7 @@ struct ScheduledStep {
 // For each rank, its steps in their order.
 std::map<Rank, std::vector<ScheduledStep>> Schedule(const std::map<Rank, plan::ProgramSteps>& ranks,
                                                     const plan::Topology& topology,
-                                                    const plan::CostModel& costs);
+                                                    const plan::CostModel& costs,
+                                                    double call_micros = kCallMicros);
 
 }  // namespace lockstep::cli::plan_file

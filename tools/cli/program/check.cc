@@ -29,6 +29,7 @@ class Checker {
       if (!step.readable) {
         // Its mistake is known; what it would have made is not to be missed by later steps as well.
         Make(RankSet::All(layout_.workers));
+        if (const auto* execute = std::get_if<ExecuteStep>(&step.action)) MakeOutputs(*execute);
         continue;
       }
       std::visit([this](const auto& action) { Visit(action); }, step.action);
@@ -90,6 +91,27 @@ class Checker {
     }
     Read(expect.source, RankSet::All(layout_.workers));
   }
+  void Visit(const ExecuteStep& execute) {
+    if (!program_.plan.has_value()) return Report("the file has no section \"plan\"");
+    const plan::Program* const program = program_.plan->program.get();
+    if (program == nullptr) return MakeOutputs(execute);
+    CheckNames("input", execute.inputs, *program, program->inputs());
+    CheckNames("output", execute.outputs, *program, program->outputs());
+    for (const Rank rank : program->Ranks()) {
+      if (!RankExists(rank)) return MakeOutputs(execute);
+    }
+    for (const auto& [function, module] : program_.plan->modules) {
+      Read(module, RankSet::All(layout_.workers));
+    }
+    for (const plan::ValueId id : program->inputs()) {
+      const plan::ProgramValue& input = program->value(id);
+      Read(ExecuteStep::RegisterOf(input.name, execute.inputs), RanksOf(input));
+    }
+    for (const plan::ValueId id : program->outputs()) {
+      const plan::ProgramValue& output = program->value(id);
+      MakeNamed(ExecuteStep::RegisterOf(output.name, execute.outputs), RanksOf(output));
+    }
+  }
   void Visit(const RepeatStep& repeat) {
     // What the first round leaves is what the second starts with; later ones change nothing more.
     // (None at all is a mistake that has been reported already.)
@@ -99,9 +121,36 @@ class Checker {
 
   // The step's result, if it has a name, holds a value on `ranks` from now on.
   void Make(RankSet ranks) {
-    if (step_->result.empty()) return;
-    registers_.insert_or_assign(step_->result, std::move(ranks));
-    freed_.erase(step_->result);
+    if (!step_->result.empty()) MakeNamed(step_->result, std::move(ranks));
+  }
+  void MakeNamed(const std::string& name, RankSet ranks) {
+    registers_.insert_or_assign(name, std::move(ranks));
+    freed_.erase(name);
+  }
+
+  // Of a plan that is wrong itself, or of a step that is.
+  void MakeOutputs(const ExecuteStep& execute) {
+    if (!program_.plan.has_value()) return;
+    for (const std::string& name : program_.plan->outputs) {
+      MakeNamed(ExecuteStep::RegisterOf(name, execute.outputs), RankSet::All(layout_.workers));
+    }
+  }
+
+  RankSet RanksOf(const plan::ProgramValue& value) const {
+    const absl::Span<const Rank> ranks = value.layout.mesh().ranks();
+    return RankSet::Of(layout_.workers, {ranks.begin(), ranks.end()});
+  }
+
+  // A name that the plan does not have is a mistake.
+  void CheckNames(const std::string& kind, const std::map<std::string, std::string>& given,
+                  const plan::Program& program, const std::vector<plan::ValueId>& values) {
+    std::vector<std::string_view> known;
+    for (const plan::ValueId id : values) known.push_back(program.value(id).name);
+    for (const auto& entry : given) {
+      const std::string& name = entry.first;
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      Report("the plan has no " + kind + " \"" + name + "\"" + Suggestion(name, known));
+    }
   }
 
   // The step reads `name` on `ranks`.

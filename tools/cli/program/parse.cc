@@ -3,16 +3,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "runtime/base/quantity.h"
 #include "services/config/yaml_document.h"
-#include "tools/cli/npy.h"
+#include "tools/cli/plan/plan_file.h"
 #include "tools/cli/program/parse_step.h"
 #include "tools/cli/program/step_reader.h"
 
@@ -73,6 +69,8 @@ void ReadTop(const YAML::Node& root, Program& program, FileContext& file) {
       program.groups = ReadSmallCount(value, key, file).value_or(1);
     } else if (key == "timeout") {
       ReadTimeout(value, program, file);
+    } else if (key == "plan") {
+      program.plan = plan_file::ReadPlanSection(value, file);
     } else if (key == "steps") {
       program.steps = ParseSteps(value, "", file);
     } else {
@@ -80,7 +78,10 @@ void ReadTop(const YAML::Node& root, Program& program, FileContext& file) {
     }
   }
   if (std::find(seen.begin(), seen.end(), "steps") == seen.end()) {
-    file.Report(root, "", "the key \"steps\" is missing");
+    file.Report(
+        root, "",
+        std::string("the key \"steps\" is missing") +
+            (program.plan.has_value() ? "; the step {execute: plan} executes the plan" : ""));
   }
 }
 
@@ -113,17 +114,6 @@ Program ParseProgram(const std::string& text, const std::string& file_name,
     file.problems.Add(file_name + line, "not valid YAML: " + error.msg);
   }
   return program;
-}
-
-StatusOr<std::string> ReadText(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::error_code error;
-  if (!in || std::filesystem::is_directory(path, error)) {
-    return NotFound(path, ": cannot be read: ", std::strerror(in ? EISDIR : errno));
-  }
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 StatusOr<Program> ReadProgramFile(const std::string& path, config::Problems& problems) {

@@ -16,9 +16,6 @@ namespace lockstep::cli::program {
 // kNotFound: the file itself cannot be read.
 StatusOr<Program> ReadProgramFile(const std::string& path, config::Problems& problems);
 
-// All of a file, as it is. kNotFound: it cannot be read.
-StatusOr<std::string> ReadText(const std::string& path);
-
 // The same for a text; `file` stands for it in messages, `directory` is where relative paths start.
 Program ParseProgram(const std::string& text, const std::string& file, const std::string& directory,
                      config::Problems& problems);

@@ -215,14 +215,29 @@ Action ParseRepeat(StepReader& step, const std::string& number, FileContext& fil
   return repeat;
 }
 
+Action ParseExecute(StepReader& step, FileContext&) {
+  ExecuteStep execute;
+  if (step.OperandText("plan") != "plan") {
+    step.Report(step.operand(), "expected the name of the section: execute: plan");
+  }
+  if (step.Has("times")) {
+    execute.times = step.ReadCount(step.Find("times"), "times: a count").value_or(1);
+    if (execute.times == 0) step.Report(step.Find("times"), "times: execute it at least once");
+  }
+  execute.inputs = step.Registers("inputs");
+  execute.outputs = step.Registers("outputs");
+  return execute;
+}
+
 using Parser = Action (*)(StepReader&, FileContext&);
 
 Action ParseAction(StepReader& step, const std::string& number, FileContext& file) {
   static const auto* const kParsers = new std::map<std::string_view, Parser>{
-      {"load", ParseLoad},     {"empty", ParseEmpty},   {"full", ParseFull},
-      {"arange", ParseArange}, {"values", ParseValues}, {"npy", ParseNpy},
-      {"call", ParseCall},     {"set", ParseSet},       {"free", ParseFree},
-      {"sync", ParseSync},     {"print", ParsePrint},   {"expect", ParseExpect},
+      {"load", ParseLoad},       {"empty", ParseEmpty},   {"full", ParseFull},
+      {"arange", ParseArange},   {"values", ParseValues}, {"npy", ParseNpy},
+      {"call", ParseCall},       {"set", ParseSet},       {"free", ParseFree},
+      {"sync", ParseSync},       {"print", ParsePrint},   {"expect", ParseExpect},
+      {"execute", ParseExecute},
   };
   const std::string_view verb = step.verb()->name;
   if (const auto parser = kParsers->find(verb); parser != kParsers->end()) {

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -16,6 +18,8 @@
 #include "runtime/base/shape.h"
 #include "runtime/client/session.h"
 #include "runtime/control/value.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/topology.h"
 #include "tools/cli/argument.h"
 #include "tools/cli/tensor_text.h"
 
@@ -92,6 +96,20 @@ struct ExpectStep {
   double tolerance = 0;  // |actual - expected| <= tolerance * max(1, |expected|)
 };
 
+// Executes the program file's plan. Of inputs and outputs: registers, by the plan's names for them;
+// those that are not here are called as in the plan.
+struct ExecuteStep {
+  int64_t times = 1;
+  std::map<std::string, std::string> inputs;
+  std::map<std::string, std::string> outputs;
+
+  static const std::string& RegisterOf(const std::string& name,
+                                       const std::map<std::string, std::string>& renamed) {
+    const auto found = renamed.find(name);
+    return found == renamed.end() ? name : found->second;
+  }
+};
+
 struct Step;
 
 struct RepeatStep {
@@ -108,11 +126,24 @@ struct Step {
   // what it would have made. Such a program is not executed.
   bool readable = true;
   std::variant<LoadStep, EmptyStep, ValuesStep, CallStep, CollectiveStep, SetStep, FreeStep,
-               SyncStep, PrintStep, ExpectStep, RepeatStep>
+               SyncStep, PrintStep, ExpectStep, ExecuteStep, RepeatStep>
       action;
 
   // "step 3 (allreduce x)"
   std::string Title() const { return "step " + number + " (" + summary + ")"; }
+};
+
+// The section `plan` (tools/cli/plan/plan_file.h).
+struct PlanSection {
+  // Null: something is wrong with it, which is reported.
+  std::shared_ptr<const plan::Program> program;
+  // The names of its outputs, also of one that is wrong: they are not to be missed as well.
+  std::vector<std::string> outputs;
+  // By function: the register of the module that has it. Those that are not here are built in.
+  std::map<std::string, std::string> modules;
+  // For `lockstep plan explain`: values by their numbers, and which ranks share a node.
+  std::vector<std::string> value_names;
+  plan::Topology topology;
 };
 
 struct Program {
@@ -121,6 +152,7 @@ struct Program {
   std::optional<int> workers;  // how many it needs; nothing: any number
   int groups = 1;
   std::chrono::milliseconds timeout{600'000};
+  std::optional<PlanSection> plan;
   std::vector<Step> steps;
 
   // Steps that are executed, those of repeats counted each time.

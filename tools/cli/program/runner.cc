@@ -1,5 +1,6 @@
 #include "tools/cli/program/runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tools/cli/argument.h"
@@ -69,20 +70,19 @@ Status Runner::Execute(const Step& step, const ValuesStep& values) {
   return OkStatus();
 }
 
-StatusOr<DRef> Runner::Function(const CallStep& call) {
-  const DRef module = call.module.empty() ? DRef() : Find(call.module).ref;
-  const auto key = std::make_pair(module.IsNull() ? 0 : module.id().Packed(), call.function);
+StatusOr<DRef> Runner::Function(const std::string& module_name, const std::string& name) {
+  const DRef module = module_name.empty() ? DRef() : Find(module_name).ref;
+  const auto key = std::make_pair(module.IsNull() ? 0 : module.id().Packed(), name);
   const auto known = functions_.find(key);
   if (known != functions_.end()) return known->second;
-  LOCKSTEP_ASSIGN_OR_RETURN(DRef function, module.IsNull()
-                                               ? session_.GetFunction(call.function)
-                                               : session_.GetFunction(module, call.function));
+  LOCKSTEP_ASSIGN_OR_RETURN(DRef function, module.IsNull() ? session_.GetFunction(name)
+                                                           : session_.GetFunction(module, name));
   functions_.emplace(key, function);
   return function;
 }
 
 Status Runner::Execute(const Step& step, const CallStep& call) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef function, Function(call));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef function, Function(call.module, call.function));
   LOCKSTEP_ASSIGN_OR_RETURN(
       DRef result, CallWithArguments(session_, function, call.args,
                                      [this](const std::string& name) { return Find(name).ref; }));
@@ -138,6 +138,49 @@ Status Runner::Execute(const Step& step, const ExpectStep& expect) {
     }
   }
   observer_.OnVerdict(step, verdict);
+  return OkStatus();
+}
+
+StatusOr<BoundPlan> Runner::BindPlan(const ExecuteStep& execute) {
+  const PlanSection& section = *program_.plan;
+  PlanRegisters bound;
+  BoundStep step;
+  for (const plan::ValueId id : section.program->inputs()) {
+    const std::string& name = section.program->value(id).name;
+    const DRef ref = Find(ExecuteStep::RegisterOf(name, execute.inputs)).ref;
+    bound.inputs.emplace(name, ref);
+    step.registers.push_back(ref);
+  }
+  for (const std::string& name : section.program->functions()) {
+    const auto module = section.modules.find(name);
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const DRef function, Function(module == section.modules.end() ? "" : module->second, name));
+    bound.functions.emplace(name, function);
+    step.registers.push_back(function);
+  }
+  const auto known = plans_.find(&execute);
+  const auto is_same = [](const DRef& a, const DRef& b) { return a.id() == b.id(); };
+  if (known != plans_.end() &&
+      std::equal(step.registers.begin(), step.registers.end(), known->second.registers.begin(),
+                 known->second.registers.end(), is_same)) {
+    return known->second.plan;
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(step.plan, session_.Bind(*section.program, bound));
+  return plans_.insert_or_assign(&execute, std::move(step)).first->second.plan;
+}
+
+Status Runner::Execute(const Step&, const ExecuteStep& execute) {
+  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan, BindPlan(execute));
+  for (int64_t i = 0; i < execute.times; ++i) LOCKSTEP_RETURN_IF_ERROR(plan.Execute());
+  const plan::Program& program = *program_.plan->program;
+  for (const plan::ValueId id : program.outputs()) {
+    const plan::ProgramValue& output = program.value(id);
+    LOCKSTEP_ASSIGN_OR_RETURN(DRef ref, plan.Output(output.name));
+    const absl::Span<const Rank> ranks = output.layout.mesh().ranks();
+    registers_.insert_or_assign(
+        ExecuteStep::RegisterOf(output.name, execute.outputs),
+        Register{std::move(ref), RankSet::Of(layout_.workers, {ranks.begin(), ranks.end()})});
+  }
   return OkStatus();
 }
 

@@ -63,11 +63,14 @@ class Runner {
   Status Execute(const Step& step, const SyncStep& sync);
   Status Execute(const Step& step, const PrintStep& print);
   Status Execute(const Step& step, const ExpectStep& expect);
+  Status Execute(const Step& step, const ExecuteStep& execute);
   Status Execute(const Step& step, const RepeatStep& repeat);
 
   const Register& Find(const std::string& name) const { return registers_.at(name); }
   void Make(const Step& step, DRef ref, RankSet where);
-  StatusOr<DRef> Function(const CallStep& call);
+  // `module`: a register that holds one; empty: a built-in function.
+  StatusOr<DRef> Function(const std::string& module, const std::string& function);
+  StatusOr<BoundPlan> BindPlan(const ExecuteStep& execute);
   // The values of `source` on the chosen ranks.
   StatusOr<std::vector<RankValue>> ReadValues(const std::string& source, const RankChoice& ranks);
 
@@ -79,6 +82,12 @@ class Runner {
   std::map<std::string, Register> registers_;
   // By module's register (0: none) and name, so that loops ask once.
   std::map<std::pair<uint64_t, std::string>, DRef> functions_;
+  // By step, so that loops bind once as long as the registers are the same.
+  struct BoundStep {
+    std::vector<DRef> registers;
+    BoundPlan plan;
+  };
+  std::map<const ExecuteStep*, BoundStep> plans_;
 };
 
 // Issues one collective. `source` and `destination` are null where the step names none.

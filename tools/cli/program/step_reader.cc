@@ -1,7 +1,12 @@
 #include "tools/cli/program/step_reader.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 #include "services/config/settings.h"
@@ -46,6 +51,17 @@ void FileContext::Report(const YAML::Node& at, const std::string& title, const s
     where.append(":").append(std::to_string(at.Mark().line + 1));
   }
   problems.Add(where, title.empty() ? what : title + ": " + what);
+}
+
+StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::error_code error;
+  if (!in || std::filesystem::is_directory(path, error)) {
+    return NotFound(path, ": cannot be read: ", std::strerror(in ? EISDIR : errno));
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 StepReader::StepReader(const YAML::Node& node, const std::string& number, FileContext& file)
@@ -119,6 +135,26 @@ YAML::Node StepReader::Find(std::string_view key) const {
 
 void StepReader::Require(std::string_view key) {
   if (!Has(key)) Report(node_, "the key \"" + std::string(key) + "\" is missing");
+}
+
+std::map<std::string, std::string> StepReader::Registers(std::string_view key) {
+  std::map<std::string, std::string> registers;
+  const YAML::Node node = Find(key);
+  if (!node.IsDefined() || node.IsNull()) return registers;
+  if (!node.IsMap()) {
+    Report(node, std::string(key) + ": expected names and registers, as in {x: weights}");
+    return registers;
+  }
+  for (const auto& entry : node) {
+    const bool is_read =
+        entry.first.IsScalar() && entry.second.IsScalar() && IsRegisterName(entry.second.Scalar());
+    if (!is_read) {
+      Report(entry.first, std::string(key) + ": expected the name of a register, as in x: weights");
+    } else if (!registers.emplace(entry.first.Scalar(), entry.second.Scalar()).second) {
+      Report(entry.first, std::string(key) + ": \"" + entry.first.Scalar() + "\" is given twice");
+    }
+  }
+  return registers;
 }
 
 std::string StepReader::OperandText(std::string_view what) {

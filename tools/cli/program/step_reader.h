@@ -27,6 +27,9 @@ std::string Suggestion(std::string_view name, const std::vector<std::string_view
 // True for names of registers: a letter or _, then letters, digits, _ .
 bool IsRegisterName(std::string_view name);
 
+// All of a file, as it is. kNotFound: it cannot be read.
+StatusOr<std::string> ReadText(const std::string& path);
+
 // The file that is being read, and what is wrong with it.
 struct FileContext {
   std::string file;       // for messages
@@ -61,8 +64,10 @@ class StepReader {
   std::string OperandText(std::string_view what);  // plain text
   std::string OperandRegister();                   // the name of a register
   std::string Register(std::string_view key);      // "" if the key is not there
-  std::string Text(std::string_view key);          // "" if the key is not there
-  bool Flag(std::string_view key);                 // false if the key is not there
+  // Registers by other names; empty if the key is not there.
+  std::map<std::string, std::string> Registers(std::string_view key);
+  std::string Text(std::string_view key);  // "" if the key is not there
+  bool Flag(std::string_view key);         // false if the key is not there
   std::optional<Rank> OneRank(std::string_view key);
   std::vector<Rank> Ranks(std::string_view key);  // empty if the key is not there
   RankChoice Choice(std::string_view key);        // one rank, several, or all

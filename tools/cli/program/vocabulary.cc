@@ -134,6 +134,13 @@ const std::vector<VerbSpec>& Vocabulary() {
         {"dtype", "dtype", "of the tensor"},
         {"tolerance", "number", "allowed |actual - value| / max(1, |value|); 0 if not given"}},
        false},
+      {"execute",
+       "plan",
+       "Executes the program of the section `plan`; its outputs are registers then.",
+       {{"times", "count", "how often; once if not given"},
+        {"inputs", "names and registers", "registers of the plan's inputs; those of their names"},
+        {"outputs", "names and registers", "registers for its outputs; those of their names"}},
+       false},
       {"repeat",
        "count",
        "Executes its steps this many times.",
@@ -149,6 +156,7 @@ const std::vector<KeySpec>& TopLevelKeys() {
       {"workers", "count", "how many workers it is written for; any number if not given"},
       {"groups", "count", "equal contiguous groups that ranks are split into; 1 if not given"},
       {"timeout", "duration", "longest wait of any one step, as in 30s; 10min if not given"},
+      {"plan", "plan", "a program that is lowered once, for the step `execute`"},
       {"steps", "list of steps", "required"},
   };
   return *kKeys;

@@ -110,9 +110,9 @@ Reshard Lowered(const Collective& collective, const Layout& source, const Topolo
 TEST(CollectiveTest, TheSlicesAlongTheAxisMeet) {
   const Topology nodes({0, 1, 0, 1, 0, 1});
   const auto teams = [&](const Collective& collective, const Layout& source) {
-    const auto all = TeamsOf(Lowered(collective, source, nodes));
+    const auto all = Lowered(collective, source, nodes).teams;
     EXPECT_THAT(all, SizeIs(1));
-    return all.front();
+    return std::vector<Team>(all.front()->begin(), all.front()->end());
   };
   const auto slices = ElementsAre(ElementsAre(5, 3, 1), ElementsAre(4, 2, 0));
   const auto sorted = ElementsAre(ElementsAre(0, 2, 4), ElementsAre(1, 3, 5));

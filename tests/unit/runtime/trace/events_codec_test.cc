@@ -26,6 +26,7 @@ TEST(EventsCodecTest, EventsArriveAsTheyWereSent) {
   collective.bytes = 1 << 20;
   collective.session = 2;
   collective.commands = 4;
+  collective.step = 70'000;
   collective.first = 6;
   collective.ranks = 8;
   collective.kind = Kind::kCollective;
@@ -56,6 +57,7 @@ TEST(EventsCodecTest, EventsArriveAsTheyWereSent) {
     EXPECT_EQ(event.bytes, uint64_t{1} << 20);
     EXPECT_EQ(event.session, 2u);
     EXPECT_EQ(event.commands, 4u);
+    EXPECT_EQ(event.step, 70'000u);
     EXPECT_EQ(event.first, 6);
     EXPECT_EQ(event.ranks, 8);
     EXPECT_EQ(event.kind, Kind::kCollective);

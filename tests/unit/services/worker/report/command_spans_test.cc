@@ -41,18 +41,20 @@ TEST_F(CommandSpansTest, CommandsOfABatchFollowOneAnother) {
 }
 
 TEST_F(CommandSpansTest, StepsLieInsideTheirCommand) {
-  spans_.AddStep("nowhere", Kind::kCommand, 1);
+  spans_.AddStep(0, "nowhere", Kind::kCommand, 1);
   spans_.ring().Start(10);
   spans_.EndWait(Deadline::Clock::now());
   spans_.Begin(SessionId(3), 7, "execute plan");
   const int64_t began = trace::Now();
-  spans_.AddStep("layer", Kind::kCommand, began);
+  spans_.AddStep(4, "layer", Kind::kCommand, began);
   spans_.End();
   spans_.ring().Stop();
   ASSERT_EQ(spans_.ring().size(), 3u);
   const Event step = spans_.ring().at(1);
   const Event command = spans_.ring().at(2);
   EXPECT_STREQ(step.name, "layer");
+  EXPECT_EQ(step.step, 5u);
+  EXPECT_EQ(command.step, 0u);
   EXPECT_EQ(step.session, 3u);
   EXPECT_EQ(step.command, 7u);
   EXPECT_EQ(step.begin, began);

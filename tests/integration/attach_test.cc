@@ -10,7 +10,6 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "runtime/plan/program.h"
 #include "tests/integration/recovery_fixture.h"
 #include "tests/integration/wire_client.h"
 
@@ -93,29 +92,12 @@ TEST_F(AttachTest, NamedRegistersAreFoundAndTheOthersAreFreed) {
 
 // It has sent no program, whatever the one before it has sent.
 TEST_F(AttachTest, TheNextClientSendsItsProgramsItself) {
-  const plan::Layout layout = *plan::Layout::Make({1}, DType::kInt64, *plan::Mesh::Line({0, 1, 2}),
-                                                  {plan::Placement::Replicate()});
-  plan::ProgramBuilder builder;
-  builder.Output(
-      "y", builder.Call("lockstep.full",
-                        {plan::Pass(Shape({1})), plan::Pass(int64_t{7}), plan::Pass(DType::kInt64)},
-                        layout));
-  const plan::Program program = *builder.Build();
-  const auto bind_twice = [&](Session& session) {
-    for (int i = 0; i < 2; ++i) {
-      StatusOr<BoundPlan> plan = session.Bind(program, {});
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      EXPECT_EQ(plan->Execute(), OkStatus());
-      EXPECT_EQ(*session.Collect(*plan->Output("y")),
-                HostTensor::Of<int64_t>({1}, std::vector<int64_t>{7}));
-    }
-  };
   const std::string ticket = Left([&](Session session) {
-    bind_twice(session);
+    BindTwice(session);
     EXPECT_EQ(session.Detach(), OkStatus());
   });
   Session session = AttachTo(ticket);
-  bind_twice(session);
+  BindTwice(session);
   EXPECT_EQ(session.Close(), OkStatus());
 }
 

@@ -14,6 +14,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/client/session.h"
+#include "runtime/plan/program.h"
 #include "services/local/child_process.h"
 #include "tests/integration/services_fixture.h"
 
@@ -119,6 +120,25 @@ class RecoveryFixture : public ServicesFixture {
     const DRef sum = Unwrap(session.AllReduce(FullOfRank(session), Reduction::kSum));
     for (Rank rank = 0; rank < kWorkers; ++rank) {
       EXPECT_THAT(Elements(session, sum, rank), ::testing::Each(0.0f + 1.0f + 2.0f));
+    }
+  }
+  // Binds a program twice, the second time by its key, and executes it.
+  static void BindTwice(Session& session) {
+    const plan::Layout layout = *plan::Layout::Make(
+        {1}, DType::kInt64, *plan::Mesh::Line({0, 1, 2}), {plan::Placement::Replicate()});
+    plan::ProgramBuilder builder;
+    builder.Output("y", builder.Call("lockstep.full",
+                                     {plan::Pass(Shape({1})), plan::Pass(int64_t{7}),
+                                      plan::Pass(DType::kInt64)},
+                                     layout));
+    const plan::Program program = *builder.Build();
+    for (int i = 0; i < 2; ++i) {
+      StatusOr<BoundPlan> plan = session.Bind(program, {});
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_EQ(plan->Execute(), OkStatus());
+      const auto collected = session.Collect(*plan->Output("y"));
+      ASSERT_TRUE(collected.ok()) << collected.status();
+      EXPECT_EQ(*collected, HostTensor::Of<int64_t>({1}, std::vector<int64_t>{7}));
     }
   }
   static void Recover(Session& session) {

@@ -102,6 +102,15 @@ TEST_F(RestartTest, RegistersAndNamesSurvive) {
   ExpectConnected(session);
 }
 
+TEST_F(RestartTest, ProgramsTravelAgainAfterwards) {
+  Session& session = Open();
+  BindTwice(session);
+  KillAndRestart();
+  EXPECT_EQ(session.AwaitWorkers(kLong), OkStatus());
+  ASSERT_EQ(session.Reset(), OkStatus());
+  BindTwice(session);
+}
+
 TEST_F(RestartTest, WhoeverWaitsIsToldAndGoesOn) {
   Session& session = Open();
   const DRef ranks = FullOfRank(session);

@@ -1,5 +1,4 @@
 #include "runtime/plan/collective_lowering.h"
-#include "runtime/plan/teams.h"
 
 #include <limits>
 #include <memory>
@@ -7,6 +6,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "runtime/plan/teams.h"
 
 namespace lockstep::plan {
 namespace {

@@ -13,6 +13,7 @@
 namespace lockstep::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST_F(CliTest, ADetachedClusterIsFoundUsedAndStopped) {
@@ -178,12 +179,95 @@ TEST_F(CliTest, AllExampleProgramsHold) {
   // Runfiles are links, and a module is where its link leads to.
   const std::string modules =
       fs::canonical(root_ + "/examples/tensor_parallel/transformer_module.so").parent_path();
-  for (const char* name : {"hello", "collectives", "module"}) {
-    const json report = RunJson({"run", root_ + "/examples/programs/" + name + ".yaml",
-                                 "--embedded", "--module-path", modules});
+  for (const char* name : {"programs/hello", "programs/collectives", "programs/module",
+                           "plans/gradients", "plans/perceptron"}) {
+    const json report = RunJson(
+        {"run", root_ + "/examples/" + name + ".yaml", "--embedded", "--module-path", modules});
     EXPECT_EQ(report["ok"], true) << report;
     EXPECT_GE(report["expectations"].size(), 1u);
   }
+}
+
+TEST_F(CliTest, APlanIsAnalyzedOnACluster) {
+  ASSERT_EQ(Run({"up", "--detach", "--workers", "4"}).code, 0);
+  const std::string gradients = root_ + "/examples/plans/gradients.yaml";
+  const json report = RunJson({"plan", "analyze", gradients, "--times", "5"});
+  EXPECT_EQ(report["executions"], 5);
+  EXPECT_GT(report["median_us"], 0);
+  ASSERT_EQ(report["ranks"].size(), 4u);
+  const json& steps = report["ranks"][2]["steps"];
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0]["kind"], "reduce-scatter");
+  EXPECT_EQ(steps[0]["where"], "gradients.yaml:20");
+  for (const json& step : steps) EXPECT_GT(step["measured_us"], 0) << step;
+  EXPECT_EQ(steps[1]["predicted_us"], nullptr);
+  const Result table = Run({"plan", "analyze", gradients, "--rank", "3"});
+  EXPECT_EQ(table.code, 0);
+  EXPECT_THAT(table.output, AllOf(HasSubstr("20 executions on 4 ranks: "),
+                                  HasSubstr("Steps of rank 3"), HasSubstr("lockstep.cast")));
+  EXPECT_EQ(Run({"down"}).code, 0);
+}
+
+TEST_F(CliTest, FunctionsOfAnAnalyzedPlanComeFromModules) {
+  const std::string modules =
+      fs::canonical(root_ + "/examples/tensor_parallel/transformer_module.so").parent_path();
+  const std::string perceptron = root_ + "/examples/plans/perceptron.yaml";
+  // Which one, its steps say.
+  const json report = RunJson(
+      {"plan", "analyze", perceptron, "--embedded", "--module-path", modules, "--times", "1"});
+  EXPECT_EQ(report["ranks"][0]["steps"].size(), 4u);
+  const std::string layers = root_ + "/examples/plans/layers.yaml";
+  const Result nowhere = Run({"plan", "analyze", layers, "--embedded"});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.output, HasSubstr("the plan calls layer, which is not built in"));
+  const Result missing = Run({"plan", "analyze", layers, "--embedded", "--module-path", modules,
+                              "--module", "transformer_module.so"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.output, HasSubstr("has no function \"layer\""));
+  EXPECT_EQ(Run({"plan", "analyze", perceptron, "--embedded", "--rank", "4"}).code, 2);
+  EXPECT_EQ(Run({"plan", "analyze", perceptron, "--embedded", "--times", "90000", "--module-path",
+                 modules})
+                .code,
+            2);
+}
+
+TEST_F(CliTest, APlanIsExplainedToScripts) {
+  const std::string layers = root_ + "/examples/plans/layers.yaml";
+  const json plan = RunJson({"plan", "explain", layers, "--rank", "2", "--simulate"});
+  EXPECT_EQ(plan["file"], layers);
+  EXPECT_EQ(plan["reshards"].size(), 4u);
+  EXPECT_EQ(plan["rank"]["rank"], 2);
+  EXPECT_EQ(plan["rank"]["steps"].size(), plan["memory"][0]["steps"]);
+  EXPECT_EQ(plan["simulation"]["ranks"], 4);
+  EXPECT_EQ(Run({"plan", "explain", layers, "--rank", "7", "--output", "json"}).code, 2);
+}
+
+TEST_F(CliTest, APlanThatARepeatExecutesSeesEachNewInput) {
+  const std::string program = WriteProgram(R"(workers: 2
+plan:
+  meshes: {all: {ranks: 0-1}}
+  layouts:
+    parts: {shape: [4], mesh: all, placements: [partial(sum)]}
+    whole: {shape: [4], mesh: all, placements: [replicate]}
+  inputs: {x: parts}
+  steps:
+    - {reshard: x, to: whole, as: y}
+  outputs: [y]
+steps:
+  - {full: [4], value: 1, as: x}
+  - repeat: 3
+    steps:
+      - {execute: plan, outputs: {y: sum}}
+      - {allreduce: sum, op: sum, as: x}
+  - {expect: x, value: 64}
+  - {full: [3], value: 1, as: wrong}
+  - {execute: plan, inputs: {x: wrong}}
+)");
+  const Result result = Run({"run", program, "--embedded"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.output.find("not as expected"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr(program + ":19: step 5 (execute plan): rank "));
+  EXPECT_THAT(result.output, HasSubstr("this rank's tile of input \"x\" is float32[4]"));
 }
 
 TEST_F(CliTest, AFailedExpectationIsExitCode4AndTheProgramGoesOn) {

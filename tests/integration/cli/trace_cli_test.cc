@@ -94,6 +94,24 @@ TEST_F(TraceCliTest, RunWritesATimelineOfTheProgram) {
   }
 }
 
+TEST_F(TraceCliTest, ATimelineNamesTheStepsOfAPlan) {
+  const std::string file = scratch_ + "/plan.json";
+  const Result result =
+      Run({"run", root_ + "/examples/plans/gradients.yaml", "--embedded", "--trace", file});
+  EXPECT_EQ(result.code, 0) << result.output;
+  auto names = Read(file);
+  EXPECT_THAT(names["rank 3"],
+              AllOf(Contains("execute plan"), Contains("reduce-scatter, gradients.yaml:20"),
+                    Contains("lockstep.cast, gradients.yaml:21")));
+  const json document = json::parse(ReadFile(file));
+  std::set<int> steps;
+  for (const json& event : document["traceEvents"]) {
+    if (event.contains("args") && event["args"].contains("step"))
+      steps.insert(event["args"]["step"].get<int>());
+  }
+  EXPECT_EQ(steps, (std::set<int>{0, 1, 2}));
+}
+
 TEST_F(TraceCliTest, ProgramsThatFailLeaveATimelineToo) {
   const std::string file = scratch_ + "/failed.json";
   const std::string program = WriteProgram(R"(name: fails

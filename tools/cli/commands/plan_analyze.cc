@@ -251,7 +251,7 @@ void AddPlanAnalyze(Command plan) {
   command.Add("FILE", options->file, "a YAML file with a section \"plan\"").Required();
   command
       .Add("-m,--module", options->module,
-           "library with the functions that are not built in, and that no step of the file loads")
+           "library with the functions that are not built in,\nand that no step of the file loads")
       .Placeholder("PATH");
   command
       .Add("--times", options->times,

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "runtime/plan/bounds.h"
+#include "runtime/plan/exchange.h"
 #include "runtime/plan/expand.h"
+#include "runtime/plan/teams.h"
 #include "tests/unit/runtime/plan/reshard_check.h"
 
 namespace lockstep::plan {
@@ -109,6 +111,23 @@ TEST(ReshardTest, EachDatumEntersANodeOnce) {
 }
 
 // What is sent between ranks that do not meet waits for nothing else.
+TEST(ExchangeTest, PiecesAreFoundByRankInTheirOrder) {
+  const PiecesByRank pieces({{1, 3, 0, 0, 4}, {1, 0, 0, 0, 4}, {0, 3, 1, 0, 4}, {1, 3, 1, 4, 4}});
+  EXPECT_THAT(pieces.SentBy(1), ElementsAre(0, 1, 3));
+  EXPECT_THAT(pieces.SentBy(0), ElementsAre(2));
+  EXPECT_THAT(pieces.SentBy(3), ElementsAre());
+  EXPECT_THAT(pieces.ReceivedBy(3), ElementsAre(0, 2, 3));
+  EXPECT_THAT(pieces.ReceivedBy(4), ElementsAre());
+}
+
+TEST(TeamsTest, ARankIsInOneTeamOrInNone) {
+  const Teams teams({{4, 2}, {0, 7, 3}});
+  EXPECT_THAT(teams.With(2), ElementsAre(4, 2));
+  EXPECT_THAT(teams.With(7), ElementsAre(0, 7, 3));
+  EXPECT_THAT(teams.With(1), ElementsAre());
+  EXPECT_THAT(teams.With(8), ElementsAre());
+}
+
 TEST(ReshardTest, PairsThatExchangeAreTeamsOfTheirOwn) {
   const Reshard reshard =
       *LowerReshard(On(Line({0, 1}), {S(0)}), On(Line({2, 3}), {S(0)}), {}, CostModel());

@@ -8,9 +8,13 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "tools/cli/plan/analysis.h"
 #include "tools/cli/plan/drawing.h"
 #include "tools/cli/plan/explain.h"
+#include "tools/cli/plan/explain_json.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/terminal.h"
 
@@ -203,6 +207,104 @@ TEST(PlanFileTest, IsExplained) {
                     HasSubstr("simulated 4 ranks, ")));
   EXPECT_THAT(Message(ExplainRank(out, style, *file, 4)),
               HasSubstr("rank 4 has no part in the plan; it has ranks 0-3"));
+}
+
+TEST(PlanFileTest, FunctionsOfModulesAreNamedByOneModuleEach) {
+  const std::string call = "- {call: f, args: [update $scratch], result: whole, as: y}";
+  EXPECT_THAT(Error(call, call + "\n    - {call: f, module: m, args: [update $scratch]}"),
+              HasSubstr("layers.yaml:16: f: another step calls the function of this name from no "
+                        "module"));
+  EXPECT_THAT(Error("{call: f,", "{call: f, module: 1m,"), HasSubstr("the register of a module"));
+  std::string text = kPlan;
+  text.replace(text.find("{call: f,"), 9, "{call: f, module: m,");
+  const StatusOr<PlanFile> file = ReadText(text);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->modules, ElementsAre(std::pair<const std::string, std::string>("f", "m")));
+}
+
+TEST(PlanFileTest, IsExplainedToScripts) {
+  const StatusOr<PlanFile> file = ReadText(kPlan);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const Json plan = PlanToJson(*file);
+  EXPECT_EQ(plan["operations"], 4);
+  EXPECT_EQ(plan["nodes"], 2);
+  ASSERT_EQ(plan["reshards"].size(), 2u);
+  const Json& gather = plan["reshards"][0];
+  EXPECT_EQ(gather["where"], "layers.yaml:12");
+  EXPECT_EQ(gather["as"], "allgather along x");
+  EXPECT_EQ(gather["busiest_rank_bytes"], 12 << 10);
+  EXPECT_EQ(gather["busiest_node_bound_bytes"], 8 << 10);
+  EXPECT_EQ(plan["memory"][0]["ranks"], (Json{0, 1, 2, 3}));
+  const StatusOr<RankFacts> facts = FindRank(*file, 3);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  const Json rank = RankToJson(3, *facts);
+  EXPECT_EQ(rank["steps"][0]["kind"], "allgather");
+  EXPECT_EQ(rank["steps"][2]["what"], "f(update scratch) to y");
+  EXPECT_EQ(rank["buffers"][0]["shape"], (Json{16, 64}));
+  EXPECT_EQ(rank["buffers"][0]["offset"], nullptr) << "an input lies in its register";
+  const StatusOr<SimulationFacts> simulation = RunSimulation(*file);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(SimulationToJson(*simulation)["ranks"], 4);
+}
+
+// Two ranks meet in an allgather and call a function; rank 1 comes later, and is slower.
+constexpr char kPair[] = R"(plan:
+  meshes: {all: {ranks: 0-1}}
+  layouts:
+    rows: {shape: [64, 64], mesh: all, placements: [shard(0)]}
+    whole: {shape: [64, 64], mesh: all, placements: [replicate]}
+  inputs: {x: rows}
+  steps:
+    - {reshard: x, to: whole, as: y}
+    - {call: f, args: [update $y]}
+  outputs: [y]
+)";
+
+TEST(PlanFileTest, WhatStepsTookIsPutBesideWhatWasPredicted) {
+  const StatusOr<PlanFile> file = ReadText(kPair);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::map<Rank, std::vector<MeasuredStep>> measured;
+  for (const uint64_t execution : {7, 8, 9}) {
+    const auto at = static_cast<int64_t>(execution) * 1'000'000;
+    measured[0].push_back({execution, 0, at, at + 50'000});
+    measured[0].push_back({execution, 1, at + 50'000, at + 53'000});
+    measured[1].push_back({execution, 0, at + 20'000, at + 60'000});
+    // Once it takes long: that is not the median.
+    measured[1].push_back({execution, 1, at + 60'000, at + (execution == 8 ? 900'000 : 64'000)});
+  }
+  const StatusOr<PlanAnalysis> analysis = Analyze(*file, measured);
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  EXPECT_EQ(analysis->executions, 3u);
+  EXPECT_EQ(analysis->fastest, 64);
+  EXPECT_EQ(analysis->median, 64);
+  EXPECT_EQ(analysis->slowest, 900);
+  EXPECT_EQ(analysis->slowest_rank, 1);
+  const std::vector<StepAnalysis>& first = analysis->ranks.at(0).times;
+  EXPECT_EQ(first[0].waited, 20);
+  EXPECT_EQ(first[0].measured, 30);
+  EXPECT_EQ(first[0].predicted, analysis->predicted) << "functions are not predicted";
+  EXPECT_TRUE(first[0].is_predicted);
+  EXPECT_FALSE(first[1].is_predicted);
+  EXPECT_EQ(analysis->ranks.at(1).times[0].measured, 40);
+  EXPECT_EQ(analysis->ranks.at(1).times[0].waited, 0);
+  std::ostringstream out;
+  PrintAnalysis(out, text::Style(false), *file, *analysis, 0);
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("3 executions on 2 ranks: 64 us each (median; 64 us to "
+                              "900 us), predicted "),
+                    HasSubstr("Steps of rank 0\n"), HasSubstr("layers.yaml:8"),
+                    HasSubstr("30 us   20 us    40 us  rank 1"), HasSubstr("layers.yaml:9")));
+  EXPECT_EQ(AnalysisToJson(*file, *analysis)["ranks"][1]["steps"][1]["predicted_us"], nullptr);
+}
+
+TEST(PlanFileTest, OtherStepsThanARankHasAreNotCompared) {
+  const StatusOr<PlanFile> file = ReadText(kPair);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::vector<MeasuredStep> whole = {{1, 0, 0, 1}, {1, 1, 1, 2}};
+  EXPECT_THAT(Message(Analyze(*file, {{0, whole}}).status()),
+              HasSubstr("rank 1 has recorded 0 steps of 1 executions, and has 2 in each"));
+  EXPECT_THAT(Message(Analyze(*file, {{0, {{1, 0, 0, 1}, {1, 7, 1, 2}}}, {1, whole}}).status()),
+              HasSubstr("rank 0 has recorded 2 steps"));
 }
 
 TEST(PlanFileTest, IsDrawn) {

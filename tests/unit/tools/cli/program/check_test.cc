@@ -1,5 +1,6 @@
 #include "tools/cli/program/check.h"
 
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -115,6 +116,82 @@ TEST(CheckProgramTest, TheWorldFitsTheProgram) {
   EXPECT_TRUE(CheckProgram(*program, 4).ok());
   EXPECT_NE(Message(CheckProgram(*program, 3)).find("written for 4 workers"), std::string::npos);
   EXPECT_FALSE(Check("  []\n", 4, 3).ok());
+}
+
+// A plan over ranks 0 and 1, of one input and one output.
+constexpr char kPlan[] = R"(plan:
+  meshes: {pair: {ranks: 0-1}}
+  layouts:
+    rows: {shape: [8, 8], mesh: pair, placements: [shard(0)]}
+    whole: {shape: [8, 8], mesh: pair, placements: [replicate]}
+  inputs: {x: rows}
+  steps:
+    - {reshard: x, to: whole, as: w}
+    - {call: f, module: m, args: [$w], result: whole, as: y}
+  outputs: [y]
+steps:
+)";
+constexpr char kMakeModule[] = "  - {load: m.so, as: m}\n";
+
+std::string PlanProblem(const std::string& steps, int workers = 4,
+                        const std::string& plan = kPlan) {
+  const StatusOr<Program> program = Parse(plan + steps);
+  return Message(program.ok() ? CheckProgram(*program, workers) : program.status());
+}
+
+TEST(CheckPlanTest, OutputsAreRegistersWhereThePlanHasThem) {
+  const std::string start = std::string(kMakeModule) + kMakeX;
+  EXPECT_EQ(PlanProblem(start + "  - {execute: plan, times: 3}\n  - print: y\n"), "");
+  EXPECT_EQ(PlanProblem(start + "  - {execute: plan, inputs: {x: x}, outputs: {y: z}}\n"
+                                "  - {expect: z, rank: [0, 1], value: 1}\n"),
+            "");
+  EXPECT_NE(
+      PlanProblem(start + "  - execute: plan\n  - {allreduce: y}\n")
+          .find(
+              "p.yaml:15: step 4 (allreduce y): \"y\" is read on ranks 2, 3, but holds a value on "
+              "ranks 0, 1 only"),
+      std::string::npos)
+      << PlanProblem(start + "  - execute: plan\n  - {allreduce: y}\n");
+}
+
+TEST(CheckPlanTest, WhatIsWrongWithAStepIsTold) {
+  const auto expect = [](const std::string& steps, const std::string& what, int workers = 4) {
+    const std::string problem = PlanProblem(steps, workers);
+    EXPECT_NE(problem.find(what), std::string::npos) << problem;
+    EXPECT_EQ(problem.find('\n'), std::string::npos) << "only once: " << problem;
+  };
+  expect(std::string(kMakeModule) + "  - execute: plan\n", "makes a register \"x\"");
+  expect(std::string(kMakeX) + "  - execute: plan\n", "makes a register \"m\"");
+  const std::string start = std::string(kMakeModule) + kMakeX;
+  expect(start + "  - {execute: plan, inputs: {xx: x}}\n",
+         "the plan has no input \"xx\"");
+  expect(start + "  - {execute: plan, outputs: {z: a}}\n  - print: y\n", "no output \"z\"");
+  expect(start + "  - execute: plan\n  - print: y\n", "there is no rank 1; the ranks are 0-0", 1);
+  expect(start + "  - execute: plans\n  - print: y\n", "execute: plan");
+  expect(start + "  - {execute: plan, times: 0}\n", "at least once");
+  expect(start + "  - {execute: plan, inputs: [x]}\n  - print: y\n", "names and registers");
+  expect(start + "  - {execute: plan, into: y}\n", "unknown key \"into\"");
+}
+
+TEST(CheckPlanTest, APlanThatIsWrongIsToldOnce) {
+  const std::string steps = std::string(kMakeModule) + kMakeX + "  - execute: plan\n  - print: y\n";
+  for (const auto& [from, to, what] : std::vector<std::array<std::string, 3>>{
+           {"to: whole", "to: hole", "p.yaml:8: reshard: to: there is no layout \"hole\""},
+           {"outputs:", "output:", "p.yaml:10: plan: unknown key \"output\""},
+           {"[$w]", "[3]", ""},
+           {"inputs: {x: rows}", "inputs: {x: rows}\n  nods: [0]", "did you mean \"nodes\"?"},
+           {"{reshard: x, to: whole, as: w}", "{make: whole, as: w}",
+            "p.yaml:9: f: argument 1: value 1 is read before"}}) {
+    std::string plan = kPlan;
+    plan.replace(plan.find(from), from.size(), to);
+    const std::string problem = PlanProblem(steps, 4, plan);
+    EXPECT_NE(problem.find(what), std::string::npos) << problem;
+    EXPECT_EQ(problem.find('\n'), std::string::npos) << problem;
+  }
+  EXPECT_NE(PlanProblem("  - execute: plan\n", 4, "steps:\n").find("no section \"plan\""),
+            std::string::npos);
+  EXPECT_NE(PlanProblem("", 4, "plan: 3\nsteps: []\n").find("p.yaml:1: plan: expected"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -56,6 +56,9 @@ struct Event {
   }
 };
 
+// docs/tracing.md says what a recording needs.
+static_assert(sizeof(Event) == 128);
+
 inline int64_t Nanos(Deadline::Clock::time_point when) {
   return std::chrono::nanoseconds(when.time_since_epoch()).count();
 }

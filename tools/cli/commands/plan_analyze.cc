@@ -165,7 +165,7 @@ StatusOr<std::map<Rank, std::vector<plan_file::MeasuredStep>>> StepsOf(const Tra
       for (const trace::Event& event : thread.events) {
         if (event.step == 0 || event.session != session.value) continue;
         measured[process.rank].push_back(
-            {event.command, size_t{event.step} - 1, event.begin, event.end});
+            {event.command, size_t{event.step} - 1, event.begin, event.end, event.name});
       }
     }
   }

@@ -8,6 +8,7 @@
 
 #include "runtime/base/quantity.h"
 #include "runtime/plan/traffic.h"
+#include "runtime/trace/event.h"
 #include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/format.h"
@@ -71,7 +72,15 @@ class Analyzer {
     return found == measured_.end() ? *kNone : found->second;
   }
 
-  // Each rank has recorded each of its steps as often as all others.
+  // What a timeline calls a step; of a call it begins with the function, which may be any.
+  bool IsNamedSo(const MeasuredStep& measured, const StepFacts& facts) const {
+    if (facts.kind == "call") return true;
+    trace::Event expected;
+    expected.SetName(facts.kind + ", " + facts.where);
+    return measured.name == expected.name;
+  }
+
+  // Each rank has recorded its own steps, each as often as all others.
   Status CheckSteps() {
     std::set<uint64_t> executions;
     for (const auto& [rank, steps] : measured_) {
@@ -79,19 +88,25 @@ class Analyzer {
     }
     analysis_.executions = executions.size();
     for (const auto& [rank, analysis] : analysis_.ranks) {
-      std::vector<size_t> counts(analysis.times.size(), 0);
+      const std::vector<StepFacts> facts = DescribeSteps(file_, analysis.steps);
+      std::vector<size_t> counts(facts.size(), 0);
       for (const MeasuredStep& step : MeasuredOf(rank)) {
-        if (step.step < counts.size()) ++counts[step.step];
+        if (step.step < facts.size() && IsNamedSo(step, facts[step.step])) ++counts[step.step];
       }
       const bool is_whole = MeasuredOf(rank).size() == counts.size() * executions.size() &&
                             std::all_of(counts.begin(), counts.end(),
                                         [&](size_t count) { return count == executions.size(); });
       if (is_whole) continue;
+      const char* const why =
+          "; events were lost, or ranks of one host do not share memory: then they have other "
+          "steps";
+      if (MeasuredOf(rank).size() == counts.size() * executions.size()) {
+        return FailedPrecondition("rank ", rank, " has recorded other steps than are expected",
+                                  why);
+      }
       return FailedPrecondition("rank ", rank, " has recorded ", MeasuredOf(rank).size(),
-                                " steps of ", executions.size(), " executions, and has ",
-                                counts.size(),
-                                " in each; if ranks of one host do not share memory, or events "
-                                "were lost, they cannot be compared");
+                                " steps of ", text::Plural(executions.size(), "execution"),
+                                ", and has ", counts.size(), " in each", why);
     }
     return OkStatus();
   }

@@ -23,6 +23,7 @@ struct MeasuredStep {
   size_t step = 0;
   int64_t begin = 0;
   int64_t end = 0;
+  std::string name;  // "allgather, layers.yaml:12"
 };
 
 // Microseconds. Of a collective, what a rank waits for the last one of its team is not what the
@@ -52,7 +53,7 @@ struct PlanAnalysis {
 };
 
 // `file` is lowered for the topology of those ranks. kFailedPrecondition: a rank has recorded other
-// steps than it has by that, or not all.
+// steps than it has by that, or not all of them.
 StatusOr<PlanAnalysis> Analyze(const PlanFile& file,
                                const std::map<Rank, std::vector<MeasuredStep>>& measured);
 

@@ -20,7 +20,8 @@
 //         - {allreduce: parts, axis: x, op: sum, as: total}
 //       outputs: [kept, total]
 //
-// `call` may name a `module: REGISTER` that has the function. docs/plans.md describes it for people.
+// `call` may name a `module: REGISTER` that has the function. docs/plans.md describes it for
+// people.
 #pragma once
 
 #include <map>

@@ -260,17 +260,21 @@ constexpr char kPair[] = R"(plan:
   outputs: [y]
 )";
 
+constexpr char kGather[] = "allgather, layers.yaml:8";
+constexpr char kCall[] = "f, layers.yaml:9";
+
 TEST(PlanFileTest, WhatStepsTookIsPutBesideWhatWasPredicted) {
   const StatusOr<PlanFile> file = ReadText(kPair);
   ASSERT_TRUE(file.ok()) << file.status();
   std::map<Rank, std::vector<MeasuredStep>> measured;
   for (const uint64_t execution : {7, 8, 9}) {
     const auto at = static_cast<int64_t>(execution) * 1'000'000;
-    measured[0].push_back({execution, 0, at, at + 50'000});
-    measured[0].push_back({execution, 1, at + 50'000, at + 53'000});
-    measured[1].push_back({execution, 0, at + 20'000, at + 60'000});
+    measured[0].push_back({execution, 0, at, at + 50'000, kGather});
+    measured[0].push_back({execution, 1, at + 50'000, at + 53'000, kCall});
+    measured[1].push_back({execution, 0, at + 20'000, at + 60'000, kGather});
     // Once it takes long: that is not the median.
-    measured[1].push_back({execution, 1, at + 60'000, at + (execution == 8 ? 900'000 : 64'000)});
+    measured[1].push_back(
+        {execution, 1, at + 60'000, at + (execution == 8 ? 900'000 : 64'000), kCall});
   }
   const StatusOr<PlanAnalysis> analysis = Analyze(*file, measured);
   ASSERT_TRUE(analysis.ok()) << analysis.status();
@@ -300,11 +304,18 @@ TEST(PlanFileTest, WhatStepsTookIsPutBesideWhatWasPredicted) {
 TEST(PlanFileTest, OtherStepsThanARankHasAreNotCompared) {
   const StatusOr<PlanFile> file = ReadText(kPair);
   ASSERT_TRUE(file.ok()) << file.status();
-  const std::vector<MeasuredStep> whole = {{1, 0, 0, 1}, {1, 1, 1, 2}};
+  const std::vector<MeasuredStep> whole = {{1, 0, 0, 1, kGather}, {1, 1, 1, 2, kCall}};
+  EXPECT_EQ(Analyze(*file, {{0, whole}, {1, whole}}).status(), OkStatus());
   EXPECT_THAT(Message(Analyze(*file, {{0, whole}}).status()),
-              HasSubstr("rank 1 has recorded 0 steps of 1 executions, and has 2 in each"));
-  EXPECT_THAT(Message(Analyze(*file, {{0, {{1, 0, 0, 1}, {1, 7, 1, 2}}}, {1, whole}}).status()),
-              HasSubstr("rank 0 has recorded 2 steps"));
+              HasSubstr("rank 1 has recorded 0 steps of 1 execution, and has 2 in each"));
+  std::vector<MeasuredStep> other = whole;
+  other[1].step = 7;
+  EXPECT_THAT(Message(Analyze(*file, {{0, other}, {1, whole}}).status()),
+              HasSubstr("rank 0 has recorded other steps"));
+  other = whole;
+  other[0].name = "alltoall, layers.yaml:8";
+  EXPECT_THAT(Message(Analyze(*file, {{0, other}, {1, whole}}).status()),
+              HasSubstr("rank 0 has recorded other steps"));
 }
 
 TEST(PlanFileTest, IsDrawn) {

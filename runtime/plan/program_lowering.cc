@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/plan/collective_lowering.h"
+#include "runtime/plan/early_exchanges.h"
 
 namespace lockstep::plan {
 namespace {
@@ -39,6 +40,7 @@ class ProgramLowering {
       lowered_.ops.push_back(*std::move(lowered));
     }
     RemoveSkipped();
+    BeginExchangesEarly(&lowered_);
     for (const LoweredOp& op : lowered_.ops) {
       if (op.reshard != nullptr) lowered_.cost_us += op.reshard->cost_us;
     }

@@ -4,7 +4,8 @@
 //   - a view, a copy and a reshard to the layout that the value has are nothing, where no one could
 //     tell: the result is the same buffer;
 //   - two reshards in a row become one, where that costs less;
-//   - what no one reads is not made.
+//   - what no one reads is not made;
+//   - what ranks exchange begins before the call that precedes it (early_exchanges.h).
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/plan/expand.h"
+#include "runtime/plan/lanes.h"
 #include "runtime/plan/memory.h"
 
 namespace lockstep::plan {
@@ -23,8 +24,8 @@ void ForEachBuffer(const CallStep& call, Visit&& visit) {
 
 class ProgramExpander {
  public:
-  ProgramExpander(const LoweredProgram& lowered, Rank rank, OutputMemory outputs)
-      : lowered_(lowered), program_(*lowered.program), rank_(rank), outputs_(outputs) {}
+  ProgramExpander(const LoweredProgram& lowered, Rank rank, const ExpandOptions& options)
+      : lowered_(lowered), program_(*lowered.program), rank_(rank), options_(options) {}
 
   ProgramSteps Run() {
     MakeValueBuffers();
@@ -36,6 +37,7 @@ class ProgramExpander {
         AddCall(std::get<CallOp>(program_.ops()[op.op].what));
       }
     }
+    AssignLanes(program_, &steps_.steps);
     PlaceInArena();
     return std::move(steps_);
   }
@@ -63,7 +65,7 @@ class ProgramExpander {
     for (const ValueId id : program_.inputs()) {
       if (is_held_[static_cast<size_t>(id)]) At(static_cast<int>(id)).home = Home::kInput;
     }
-    if (outputs_ == OutputMemory::kArena) return;
+    if (!options_.outputs_apart) return;
     for (const ValueId id : program_.outputs()) {
       StepBuffer& buffer = At(BufferOf(id));
       const bool is_made = is_held_[static_cast<size_t>(id)] && buffer.home == Home::kNowhere;
@@ -134,6 +136,18 @@ class ProgramExpander {
     return moved;
   }
 
+  // What a step uses is in use until the other lane has waited for it.
+  void KeepForOtherLane(std::vector<LiveBuffer>* live) const {
+    const std::vector<int> until = InUseUntil(steps_.steps);
+    for (size_t i = 0; i < steps_.steps.size(); ++i) {
+      const auto keep = [&](int buffer) {
+        LiveBuffer& kept = (*live)[static_cast<size_t>(buffer)];
+        kept.last = std::max(kept.last, until[i]);
+      };
+      std::visit([&](const auto& step) { ForEachBuffer(step, keep); }, steps_.steps[i].what);
+    }
+  }
+
   // An output lives to the end; what is not used is nowhere.
   void PlaceInArena() {
     std::vector<LiveBuffer> live(steps_.buffers.size(), LiveBuffer::Unused(0));
@@ -143,6 +157,7 @@ class ProgramExpander {
       };
       std::visit([&](const auto& step) { ForEachBuffer(step, use); }, steps_.steps[i].what);
     }
+    if (options_.lanes_overlap) KeepForOtherLane(&live);
     const auto end = static_cast<int>(steps_.steps.size());
     for (const ValueId id : program_.outputs()) {
       live[static_cast<size_t>(BufferOf(id))].UseAt(end);
@@ -169,7 +184,7 @@ class ProgramExpander {
   const LoweredProgram& lowered_;
   const Program& program_;
   const Rank rank_;
-  const OutputMemory outputs_;
+  const ExpandOptions options_;
   ProgramSteps steps_;
   std::vector<bool> is_held_;  // by value: this rank is of its mesh
   size_t op_ = 0;              // that is expanded
@@ -177,8 +192,8 @@ class ProgramExpander {
 
 }  // namespace
 
-ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank, OutputMemory outputs) {
-  return ProgramExpander(lowered, rank, outputs).Run();
+ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank, const ExpandOptions& options) {
+  return ProgramExpander(lowered, rank, options).Run();
 }
 
 }  // namespace lockstep::plan

@@ -25,9 +25,15 @@ struct CallStep {
   bool operator==(const CallStep&) const = default;
 };
 
+enum class Lane : uint8_t { kCompute, kCommunication };
+
 struct ProgramStep {
   std::variant<CallStep, CopyStep, FillStep, CollectiveStep> what;
   size_t op = 0;  // of Program::ops(): whose line it comes from
+  Lane lane = Lane::kCompute;
+  // The step of the other lane that has to be done before this one begins, with all before it
+  // there; -1: none that this lane has not waited for.
+  int waits_for = -1;
   bool operator==(const ProgramStep&) const = default;
 };
 
@@ -37,14 +43,13 @@ struct StepBuffer {
     kInput,     // in a register that the plan is bound to
     kReturned,  // in what a function has returned
     kArena,     // in the plan's own memory
-    kOutput,    // an output's, in memory of its own (OutputMemory::kOwn)
+    kOutput,    // an output's, in memory of its own (ExpandOptions)
   };
   Home home = Home::kNowhere;
   DType dtype = DType::kUInt8;
   Shape extents;             // dense, row-major
   int64_t arena_offset = 0;  // bytes; of kArena
-  // The steps while it is needed, both included; an output's last is the number of
-  // steps.
+  // The steps while it is in use, both included; an output's last is the number of steps.
   int first_step = 0;
   int last_step = 0;
 
@@ -65,11 +70,16 @@ struct ProgramSteps {
   int64_t arena_bytes_bound = 0;
 };
 
-// Where outputs are to lie that the program makes.
-enum class OutputMemory : uint8_t { kArena, kOwn };
+struct ExpandOptions {
+  // Outputs that the program makes do not lie in the arena, but have memory of their own.
+  bool outputs_apart = false;
+  // The two lanes go on at the same time: what steps of one use, those of the other do not reuse
+  // before they have waited for them. Else the steps are done one after the other.
+  bool lanes_overlap = false;
+};
 
 // `rank` may have no part in the program: then it has no steps. Deterministic.
 ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank,
-                           OutputMemory outputs = OutputMemory::kArena);
+                           const ExpandOptions& options = {});
 
 }  // namespace lockstep::plan

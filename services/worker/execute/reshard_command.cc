@@ -131,7 +131,7 @@ StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const pla
   LOCKSTEP_ASSIGN_OR_RETURN(plan::Reshard reshard,
                             plan::LowerReshard(from, to, topology_, plan::CostModel()));
   plan::LoweredProgram lowered = plan::ProgramOf(std::move(reshard));
-  plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank_, plan::OutputMemory::kOwn);
+  plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank_, {.outputs_apart = true});
   // What all other ranks exchange is of no use here any more.
   lowered.ops = {};
   auto prepared = std::make_shared<const PreparedReshard>(

@@ -1,0 +1,141 @@
+// Which steps of a rank may go on at the same time, and what begins early for that.
+#include "runtime/plan/lanes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/program_lowering.h"
+#include "runtime/plan/program_steps.h"
+
+namespace lockstep::plan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Mesh kTwo = *Mesh::Line({0, 1});
+const Layout kParts = *Layout::Make({64, 64}, DType::kFloat32, kTwo, {Placement::Shard(0)});
+const Layout kAll = *Layout::Make({64, 64}, DType::kFloat32, kTwo, {Placement::Replicate()});
+
+LoweredProgram LowerIt(const ProgramBuilder& builder) {
+  return *LowerProgram(std::make_shared<const Program>(*builder.Build()), Topology(), CostModel());
+}
+
+// "f", "allgather", ..., with " after N" where a step waits for one of the other lane.
+std::vector<std::string> StepsOf(const ProgramSteps& steps, const Program& program) {
+  std::vector<std::string> texts;
+  for (const ProgramStep& step : steps.steps) {
+    std::string text = "copy";
+    if (const auto* call = std::get_if<CallStep>(&step.what)) {
+      const auto& op = std::get<CallOp>(program.ops()[call->op].what);
+      text = program.functions()[static_cast<size_t>(op.function)];
+      EXPECT_EQ(step.lane, Lane::kCompute);
+    } else if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) {
+      text = FactsOf(collective->kind).name;
+      EXPECT_EQ(step.lane, Lane::kCommunication);
+    }
+    if (step.waits_for >= 0) text += " after " + std::to_string(step.waits_for);
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+TEST(LanesTest, AStepWaitsForWhatItUses) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kParts);
+  const ValueId y = builder.Make(kParts);
+  builder.Call("make", {Read(x), Write(y)});
+  const ValueId whole = builder.Reshard(y, kAll);
+  builder.Call("beside", {Read(x)});
+  builder.Call("use", {Read(whole)});
+  builder.Call("use", {Read(whole)});
+  builder.Call("change", {Update(y)});
+  builder.Output("again", builder.Reshard(y, kAll));
+  const LoweredProgram lowered = LowerIt(builder);
+  EXPECT_THAT(StepsOf(ExpandProgram(lowered, 0), *lowered.program),
+              ElementsAre("make", "allgather after 0", "beside", "use after 1", "use", "change",
+                          "allgather after 5"));
+}
+
+// Reading and writing of one buffer are not at the same time, whichever comes first.
+TEST(LanesTest, WhatIsStillReadIsNotWritten) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kParts);
+  builder.Output("whole", builder.Reshard(x, kAll));
+  builder.Call("change", {Update(x)});
+  const LoweredProgram lowered = LowerIt(builder);
+  EXPECT_THAT(StepsOf(ExpandProgram(lowered, 1), *lowered.program),
+              ElementsAre("allgather", "change after 0"));
+}
+
+TEST(LanesTest, AnExchangeBeginsBeforeACallThatHasNothingToDoWithIt) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kParts);
+  const ValueId y = builder.Input("y", kParts);
+  builder.Call("first", {Update(x)});
+  builder.Call("second", {Update(x)});
+  const ValueId whole = builder.Reshard(y, kAll);
+  builder.Call("use", {Read(whole)});
+  builder.Output("x_whole", builder.Reshard(x, kAll));
+  const LoweredProgram lowered = LowerIt(builder);
+  EXPECT_THAT(StepsOf(ExpandProgram(lowered, 0), *lowered.program),
+              ElementsAre("first", "allgather", "second", "allgather after 2", "use after 1"))
+      << "before one call, not before all";
+  ASSERT_EQ(lowered.notes.size(), 2u);
+  EXPECT_THAT(lowered.notes[0], HasSubstr("begins before the call at lanes_test.cc:"));
+}
+
+TEST(LanesTest, AnExchangeStaysBehindACallThatUsesTheSame) {
+  const auto notes = [](auto&& call) {
+    ProgramBuilder builder;
+    const ValueId x = builder.Input("x", kParts);
+    const ValueId source = call(builder, x);
+    builder.Output("y", builder.Reshard(source, kAll));
+    return LowerIt(builder).notes;
+  };
+  EXPECT_THAT(notes([](ProgramBuilder& builder, ValueId x) {
+                builder.Call("change", {Update(x)});
+                return x;
+              }),
+              IsEmpty());
+  EXPECT_THAT(notes([](ProgramBuilder& builder, ValueId x) {
+                return builder.Call("make", {Read(x)}, kParts);
+              }),
+              IsEmpty());
+  EXPECT_THAT(notes([](ProgramBuilder& builder, ValueId x) {
+                builder.Call("read", {Read(x)});
+                return x;
+              }),
+              ElementsAre(HasSubstr("begins before")));
+}
+
+// Memory that a call uses is not what an exchange at the same time receives into.
+TEST(LanesTest, LanesThatOverlapShareNoMemory) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kParts);
+  const ValueId whole = builder.Reshard(x, kAll);
+  const ValueId scratch = builder.Make(kAll);
+  builder.Call("beside", {Write(scratch)});
+  builder.Call("use", {Read(whole)});
+  const ValueId after = builder.Make(kAll);
+  builder.Call("beside", {Write(after)});
+  const LoweredProgram lowered = LowerIt(builder);
+  const int64_t tile = kAll.shape().NumElements() * 4;
+  EXPECT_EQ(ExpandProgram(lowered, 0).arena_bytes, 2 * tile);
+  const ProgramSteps overlapping = ExpandProgram(lowered, 0, {.lanes_overlap = true});
+  EXPECT_EQ(StepsOf(overlapping, *lowered.program),
+            StepsOf(ExpandProgram(lowered, 0), *lowered.program));
+  const auto place = [&](ValueId id) {
+    return overlapping.buffers[static_cast<size_t>(id)].arena_offset;
+  };
+  EXPECT_NE(place(whole), place(scratch));
+  EXPECT_THAT(InUseUntil(overlapping.steps), ElementsAre(1, 3, 3, 3));
+}
+
+}  // namespace
+}  // namespace lockstep::plan

@@ -142,4 +142,6 @@ struct TraceEvent {
   # Of a batch: how many.
   step @13 :UInt32;
   # Of a plan's command: which of its rank's steps, from 1; 0: none.
+  lane @14 :UInt16;
+  # Of a step: 1: it went on beside those of lane 0.
 }

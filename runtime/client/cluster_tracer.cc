@@ -34,6 +34,20 @@ auto FetchOf(Rank rank, uint16_t thread, uint64_t from) {
   };
 }
 
+// Steps of plans that went on beside others are drawn below them.
+void SeparateLanes(std::vector<TraceThread>* threads) {
+  TraceThread exchanges;
+  exchanges.name = "exchanges of plans";
+  for (TraceThread& thread : *threads) {
+    const auto beside = std::stable_partition(
+        thread.events.begin(), thread.events.end(),
+        [](const trace::Event& event) { return event.step == 0 || event.lane == 0; });
+    exchanges.events.insert(exchanges.events.end(), beside, thread.events.end());
+    thread.events.erase(beside, thread.events.end());
+  }
+  if (!exchanges.events.empty()) threads->push_back(std::move(exchanges));
+}
+
 // What this process has recorded, by the threads that did.
 std::vector<TraceThread> ThreadsOf(const trace::Ring& ring) {
   std::map<uint16_t, TraceThread> threads;
@@ -265,6 +279,7 @@ TraceProcess ClusterTracer::Collect(Rank rank, StatusOr<trace::Events> first,
       break;
     }
   }
+  if (process.role == TraceProcess::Role::kWorker) SeparateLanes(&process.threads);
   return process;
 }
 

@@ -38,6 +38,7 @@ class ProgramExpander {
       }
     }
     AssignLanes(program_, &steps_.steps);
+    steps_.lanes_overlap = options_.lanes_overlap;
     PlaceInArena();
     return std::move(steps_);
   }

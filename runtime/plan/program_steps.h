@@ -62,6 +62,7 @@ struct ProgramSteps {
   // another's buffer (LoweredProgram::lies_in) has none of its own.
   std::vector<StepBuffer> buffers;
   std::vector<ProgramStep> steps;
+  bool lanes_overlap = false;  // as was asked for: ExpandOptions
   // For each collective of all ranks, by its number: its teams.
   std::vector<std::shared_ptr<const Teams>> teams;
   int64_t arena_bytes = 0;

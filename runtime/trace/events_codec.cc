@@ -64,6 +64,7 @@ control::Frame EncodeEvents(const Events& from) {
       wire.setUnfinished(event.unfinished);
       wire.setCommands(event.commands);
       wire.setStep(event.step);
+      wire.setLane(event.lane);
     }
     auto texts = to.initNames(static_cast<unsigned>(names.texts().size()));
     for (unsigned i = 0; i < texts.size(); ++i) texts.set(i, names.texts()[i]);
@@ -111,6 +112,7 @@ StatusOr<Events> DecodeEvents(const control::Frame& frame) {
           event.unfinished = wire.getUnfinished();
           event.commands = wire.getCommands();
           event.step = wire.getStep();
+          event.lane = wire.getLane();
           to.events.push_back(event);
         }
         return OkStatus();

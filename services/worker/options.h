@@ -31,6 +31,8 @@ struct WorkerOptions {
   size_t registered_memory_bytes = 0;
   // Most communicators of NCCL's at a time.
   int max_gpu_communicators = 64;
+  // How many lanes plans have in host memory: 1, 2, or 0: as there are cores.
+  int plan_lanes = 0;
   // The file to load NCCL from; empty: wherever the dynamic linker finds it.
   std::string nccl_library;
 

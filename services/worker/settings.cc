@@ -59,6 +59,9 @@ config::Settings WorkerSettings(WorkerOptions& options) {
               "Most communicators of NCCL at a time: one connects the world, and a session has one "
               "for the world, one for its groups and one for each team that exchanges tensors on "
               "GPUs."),
+      Integer("plan_lanes", options.plan_lanes, 0, 2,
+              "Lanes of plans in host memory: with 2, ranks exchange on a thread of its own while "
+              "functions compute; 0: 2 if this host has more cores than ranks, else 1."),
       Text("nccl_library", options.nccl_library,
            "The file to load NCCL from; without one, libnccl.so.2, wherever the dynamic linker "
            "finds "

@@ -229,6 +229,8 @@ ClusterOptions::ClusterOptions() {
   controller.worker_timeout = 20s;
   worker.controller_timeout = 40s;
   worker.bulk_endpoint = kAnyPort;
+  // Clusters over TCP, however few cores there are; local ones have what is usual.
+  worker.plan_lanes = 2;
   const char* const device = std::getenv("LOCKSTEP_DEVICE");
   if (device != nullptr) worker.device = device;
 }

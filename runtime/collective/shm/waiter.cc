@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <climits>
 
+#include "runtime/base/cores.h"
+
 namespace lockstep::collective::shm {
 namespace {
 
@@ -34,20 +36,13 @@ int Spins() {
   return spins;
 }
 
-int Cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return CPU_COUNT(&set);
-}
-
 }  // namespace
 
 void YieldProcessor() { sched_yield(); }
 
 Waiter::Waiter(const WaitPolicy& policy, int world_size, Attention& attention)
     : spins_(policy.spins != WaitPolicy::kAutomatic ? policy.spins
-             : world_size <= Cores()                ? Spins()
+             : world_size <= UsableCores()                ? Spins()
                                                     : 0),
       yield_for_(policy.yield_for),
       look_after_(policy.look_after),

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/log.h"
+#include "services/worker/execute/overlapped_execution.h"
 #include "services/worker/values/reachable.h"
 
 namespace lockstep::worker {
@@ -43,6 +45,7 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
   LOCKSTEP_RETURN_IF_ERROR(plan->BindRegisters(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->BindCalls(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->Connect(context));
+  plan->PrepareLanes();
   return plan;
 }
 
@@ -220,6 +223,30 @@ Status BoundPlan::Connect(const CollectiveContext& context) {
   return OkStatus();
 }
 
+void BoundPlan::PrepareLanes() {
+  const std::vector<plan::ProgramStep>& steps = prepared().steps.steps;
+  if (!prepared().steps.lanes_overlap || steps_.is_on_gpu()) return;
+  const auto exchanges = std::count_if(steps.begin(), steps.end(), [](const auto& step) {
+    return step.lane == plan::Lane::kCommunication;
+  });
+  if (exchanges == static_cast<std::ptrdiff_t>(steps.size())) return;
+  steps_.exchange_times.resize(static_cast<size_t>(exchanges));
+}
+
+void BoundPlan::DropOutputs(const CollectiveContext& context) {
+  const bool may_change =
+      std::any_of(steps_.teams.begin(), steps_.teams.end(),
+                  [](const Communicators* team) { return team->cpus->RecvMayStillChange(); });
+  if (!may_change) return;
+  for (const BoundRegister& output : outputs_) {
+    if (prepared().steps.buffers[output.buffer].home == StepBuffer::Home::kInput) continue;
+    if (context.session.Kill(output.id).ok()) {
+      log::Warn(log::OfSession(context.session.id().value), "register ", output.id.Packed(),
+                " holds no value any more: a rank that was stopped may still write to it");
+    }
+  }
+}
+
 Status BoundPlan::FollowInputs(const CollectiveContext& context) {
   bool has_moved = false;
   for (const BoundRegister& input : inputs_) {
@@ -254,7 +281,13 @@ Status BoundPlan::Execute(const PlanExecution::Worker& worker) {
                               "; bind it again");
   }
   LOCKSTEP_RETURN_IF_ERROR(FollowInputs(worker.context));
-  LOCKSTEP_RETURN_IF_ERROR(PlanExecution(steps_, worker).Run());
+  const Status executed = worker.lane != nullptr && !steps_.exchange_times.empty()
+                              ? OverlappedExecution(steps_, worker, *worker.lane).Run()
+                              : PlanExecution(steps_, worker).Run();
+  if (!executed.ok()) {
+    DropOutputs(worker.context);
+    return executed;
+  }
   return WriteOutputs(worker.context);
 }
 

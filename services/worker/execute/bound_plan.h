@@ -77,6 +77,10 @@ class BoundPlan : public registers::Object {
   Status CheckInputsApart() const;
   // The registers of outputs hold what was computed, whatever was put into them meanwhile.
   Status WriteOutputs(const CollectiveContext& context);
+  // What there is to be for lanes that overlap.
+  void PrepareLanes();
+  // After a failure: what a peer may still write to does not become a value again by a reset.
+  void DropOutputs(const CollectiveContext& context);
 
   BoundSteps steps_;
   std::vector<BoundRegister> inputs_;   // that this rank holds

@@ -1,9 +1,11 @@
 #include "services/worker/execute/command_runner.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/log.h"
 #include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
@@ -73,7 +75,23 @@ void CommandRunner::SetMembership(const Membership& membership) {
 void CommandRunner::SetWorld(const WorldLinks& world) {
   world_ = world;
   reshards_.SetWorld(membership_->rank, world.nodes);
-  programs_.SetWorld(membership_->rank, membership_->world_size(), plan::Topology(world.nodes));
+  lane_ = MakeLane();
+  programs_.SetWorld({.rank = membership_->rank,
+                      .world_size = membership_->world_size(),
+                      .topology = plan::Topology(world.nodes),
+                      // The streams of a GPU do.
+                      .lanes_overlap = lane_ != nullptr || gpu_ != nullptr});
+}
+
+// Plans have a second lane where it is asked for, or where this host has more cores than ranks: a
+// thread that waits for others takes none away from those who compute.
+std::unique_ptr<CommunicationLane> CommandRunner::MakeLane() {
+  if (gpu_ != nullptr || options_.plan_lanes == 1) return nullptr;
+  const int own_node =
+      world_.nodes.empty() ? 0 : world_.nodes[static_cast<size_t>(membership_->rank)];
+  const auto neighbours = std::count(world_.nodes.begin(), world_.nodes.end(), own_node);
+  if (options_.plan_lanes == 0 && UsableCores() <= neighbours) return nullptr;
+  return lane_ != nullptr ? std::move(lane_) : std::make_unique<CommunicationLane>();
 }
 
 void CommandRunner::UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work) {
@@ -323,7 +341,8 @@ Status CommandRunner::Reshard(const std::shared_ptr<SessionState>& held,
                           registers::Value*) { return Internal("a reshard calls nothing"); };
   const Status status =
       AmongRanks(session, "reshard", /*is_message=*/false, [&](const CollectiveContext& context) {
-        return ExecuteReshard({context, no_call, held, gpu_, recorder_}, reshard, reshards_);
+        return ExecuteReshard({context, no_call, held, gpu_, recorder_, nullptr}, reshard,
+                              reshards_);
       });
   if (recorder_ != nullptr) {
     recorder_->SetPlanCache(PlanCacheCounts::Cache::kReshards, reshards_.use());
@@ -380,7 +399,7 @@ Status CommandRunner::Execute(const std::shared_ptr<SessionState>& held,
   };
   return AmongRanks(session, "execute plan", /*is_message=*/false,
                     [&](const CollectiveContext& context) {
-                      return plan->Execute({context, call, held, gpu_, recorder_});
+                      return plan->Execute({context, call, held, gpu_, recorder_, lane_.get()});
                     });
 }
 

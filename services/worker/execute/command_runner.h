@@ -119,12 +119,16 @@ class CommandRunner {
   RunningCommand& running_;
   const std::chrono::milliseconds cause_grace_;
 
+  // Null: plans are executed in one lane.
+  std::unique_ptr<CommunicationLane> MakeLane();
+
   const Membership* membership_ = nullptr;
   WorldLinks world_;
   std::atomic<bool> world_broken_{false};
   ReshardCache reshards_;
   ProgramCache programs_;
   GpuWorkTracker* gpu_ = nullptr;  // null: this worker has no GPU
+  std::unique_ptr<CommunicationLane> lane_;
   module::CallContext call_context_;
   const SessionState* calling_ = nullptr;    // the running call's
   std::vector<registers::Value> arguments_;  // of the running call; kept for its capacity

@@ -41,6 +41,13 @@ CollectiveFacts FactsOfStep(const plan::CollectiveStep& step, const Communicator
 
 }  // namespace
 
+std::string BoundSteps::DescribeStep(size_t number) const {
+  const plan::ProgramStep& step = prepared->steps.steps[number];
+  const std::string& where = prepared->lowered.program->ops()[step.op].where;
+  if (where.empty()) return "";
+  return where + ", step " + std::to_string(number) + " of the plan (" + NameOf(step) + ")";
+}
+
 tensor::Processor& PlaceOf(const CollectiveContext& context, const plan::Program& program) {
   const bool all_have_gpus =
       context.world.gpus != nullptr && !context.world.gpus->WithoutDevice(program.Ranks());
@@ -77,40 +84,48 @@ Status PlanExecution::RunCall(const plan::CallStep& step, BoundSteps::Call& boun
   return status;
 }
 
-Status PlanExecution::RunCollective(const plan::CollectiveStep& step, const Communicators& team) {
-  // Calls have named themselves.
+void PlanExecution::TellOfWait(const plan::CollectiveStep& step) const {
   context_.activity.Name(FactsOf(step.kind).name.data(), WorkerActivity::Kind::kCollective);
   const auto [first, last] = std::minmax_element(step.team.begin(), step.team.end());
   context_.activity.Among(*first, *last);
+}
+
+Status PlanExecution::RunCollective(const plan::CollectiveStep& step, const Communicators& team) {
+  // Calls have named themselves.
+  TellOfWait(step);
   const auto began = Deadline::Clock::now();
   collective::Communicator* const by =
       plan_.is_on_gpu() ? static_cast<collective::Communicator*>(team.gpus.get()) : team.cpus.get();
   const Status status =
       worker::RunCollective(step, plan_.tensors.memory(), plan_.DTypeOf(step.send.buffer), *by,
                             Deadline::After(context_.timeout));
-  NoteCollective(step, team, status.ok(), Deadline::Clock::now() - began);
+  if (plan_.is_on_gpu()) {
+    NoteCollective(step, team);
+  } else if (status.ok()) {
+    CountCollective(step, team, Deadline::Clock::now() - began);
+  }
   return status;
 }
 
-void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Communicators& team,
-                                   bool is_done, std::chrono::nanoseconds took) {
-  const wire::CollectiveKind kind = control::ToWire(step.kind);
+void PlanExecution::CountCollective(const plan::CollectiveStep& step, const Communicators& team,
+                                    std::chrono::nanoseconds took) const {
+  if (worker_.recorder == nullptr) return;
+  const CollectiveCost cost = worker_.recorder->AddTimedCollective(
+      control::ToWire(step.kind), FactsOfStep(step, team, plan_.DTypeOf(step.send.buffer)), took);
+  context_.activity.AddCollective(cost.bus_bytes, cost.duration);
+}
+
+void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Communicators& team) {
   CollectiveFacts facts = FactsOfStep(step, team, plan_.DTypeOf(step.send.buffer));
-  if (!plan_.is_on_gpu()) {
-    if (!is_done || worker_.recorder == nullptr) return;
-    const CollectiveCost cost = worker_.recorder->AddTimedCollective(kind, facts, took);
-    context_.activity.AddCollective(cost.bus_bytes, cost.duration);
-    return;
-  }
   facts.backend = team.gpus->backend();
   // Also after an error: some of it may have been put in.
   if (team.gpus->connection() == nullptr) return;
   GpuWorkTracker::Communication communication{.command = context_.command,
-                                              .kind = kind,
+                                              .kind = control::ToWire(step.kind),
                                               .facts = facts,
                                               .connection = team.gpus->connection(),
                                               .timeout = context_.timeout,
-                                              .step = DescribeStep()};
+                                              .step = plan_.DescribeStep(step_)};
   // What is empty has any buffer.
   if (step.send.count > 0) {
     communication.Read(plan_.tensors[static_cast<size_t>(step.send.buffer)]);
@@ -125,7 +140,7 @@ Status PlanExecution::NoteWork(const char* what, int reads, int writes) {
   if (!plan_.is_on_gpu()) [[likely]]
     return OkStatus();
   GpuWorkTracker::Computation computation{
-      .command = context_.command, .what = what, .step = DescribeStep()};
+      .command = context_.command, .what = what, .step = plan_.DescribeStep(step_)};
   const auto add = [&](int buffer, TensorMemory* memory) {
     if (buffer == kNoBuffer) return;
     const Tensor& tensor = plan_.tensors[static_cast<size_t>(buffer)];
@@ -153,40 +168,50 @@ Status PlanExecution::RunStep(const plan::ProgramStep& step) {
   return RunCollective(std::get<plan::CollectiveStep>(step.what), *plan_.teams[next_collective_++]);
 }
 
-Status PlanExecution::RunRecorded(const plan::ProgramStep& step) {
-  const bool is_call = std::holds_alternative<plan::CallStep>(step.what);
+void PlanExecution::RecordStep(size_t number, int64_t began, int64_t ended) const {
+  if (context_.spans == nullptr || !context_.spans->is_open()) return;
+  const plan::Program& program = *plan_.prepared->lowered.program;
+  const plan::ProgramStep& step = plan_.prepared->steps.steps[number];
   const bool is_collective = std::holds_alternative<plan::CollectiveStep>(step.what);
-  const std::string& where = plan_.prepared->lowered.program->ops()[step.op].where;
-  std::string name = is_call ? plan_.calls[next_call_].function->name() : NameOf(step);
+  std::string name = NameOf(step);
+  if (const auto* call = std::get_if<plan::CallStep>(&step.what)) {
+    const auto& op = std::get<plan::CallOp>(program.ops()[call->op].what);
+    name = program.functions()[static_cast<size_t>(op.function)];
+  }
+  const std::string& where = program.ops()[step.op].where;
   if (!where.empty()) name += ", " + where;
+  context_.spans->AddStep({.number = static_cast<uint32_t>(number),
+                           .name = name,
+                           .kind = is_collective ? trace::Kind::kCollective : trace::Kind::kCommand,
+                           .lane = static_cast<uint16_t>(step.lane),
+                           .began = began,
+                           .ended = ended});
+}
+
+Status PlanExecution::RunNumber(size_t number) {
+  step_ = number;
+  const plan::ProgramStep& step = plan_.prepared->steps.steps[number];
+  const bool is_recorded = context_.spans != nullptr && context_.spans->is_open();
+  if (!is_recorded) [[likely]]
+    return RunStep(step);
   const int64_t began = trace::Now();
   const Status status = RunStep(step);
-  context_.spans->AddStep(static_cast<uint32_t>(step_), name,
-                          is_collective ? trace::Kind::kCollective : trace::Kind::kCommand, began);
+  RecordStep(number, began, trace::Now());
   return status;
 }
 
-std::string PlanExecution::DescribeStep() const {
-  const plan::ProgramStep& step = plan_.prepared->steps.steps[step_];
-  return plan_.prepared->lowered.program->ops()[step.op].where + ", step " + std::to_string(step_) +
-         " of the plan (" + NameOf(step) + ")";
-}
-
 Status PlanExecution::Run() {
-  const std::vector<plan::ProgramStep>& steps = plan_.prepared->steps.steps;
-  const bool is_recorded = context_.spans != nullptr && context_.spans->is_open();
-  for (step_ = 0; step_ < steps.size(); ++step_) {
+  for (size_t i = 0; i < plan_.prepared->steps.steps.size(); ++i) {
     Status status;
     if (plan_.is_on_gpu()) status = worker_.gpu->MakeRoom(context_.session, context_.command);
+    if (status.ok()) [[likely]]
+      status = RunNumber(i);
     if (status.ok()) [[likely]] {
-      status = is_recorded ? RunRecorded(steps[step_]) : RunStep(steps[step_]);
-    }
-    if (status.ok()) [[likely]] {
-      plan_.tensors.DropAfter(step_);
+      plan_.tensors.DropBefore(i + 1);
       continue;
     }
     plan_.tensors.DropAll();
-    const std::string which = DescribeStep();
+    const std::string which = plan_.DescribeStep(i);
     return which.empty() ? status : Annotate(status, which);
   }
   return OkStatus();

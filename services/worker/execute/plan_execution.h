@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
 #include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/communication_lane.h"
 #include "services/worker/execute/communicator_cache.h"
 #include "services/worker/execute/gpu_work_tracker.h"
 #include "services/worker/execute/plan_tensors.h"
@@ -40,6 +42,8 @@ struct BoundSteps {
   DType DTypeOf(int buffer) const {
     return prepared->steps.buffers[static_cast<size_t>(buffer)].dtype;
   }
+  // "train.cc:12, step 3 of the plan (copy)"; empty: nobody wrote it, it is all of a command.
+  std::string DescribeStep(size_t number) const;
 
   const std::shared_ptr<const PreparedProgram> prepared;
   PlanTensors tensors;
@@ -47,6 +51,8 @@ struct BoundSteps {
   // Both in the order of the steps.
   std::vector<Call> calls;
   std::vector<const Communicators*> teams;  // of collectives; borrowed
+  // Of the steps of the communication lane, if the lanes overlap: when each began and ended.
+  std::vector<std::pair<int64_t, int64_t>> exchange_times;
 };
 
 // Who works where the program's tensors are to lie: on the GPUs of its ranks, if all of them have
@@ -65,8 +71,9 @@ class PlanExecution {
     const CollectiveContext& context;
     CallFunction call;
     const std::shared_ptr<SessionState>& session;
-    GpuWorkTracker* gpu;  // null: it has none
-    Recorder* recorder;   // null: nothing is counted
+    GpuWorkTracker* gpu;      // null: it has none
+    Recorder* recorder;       // null: nothing is counted
+    CommunicationLane* lane;  // null: plans are executed in one lane
   };
 
   // Both are borrowed.
@@ -76,19 +83,24 @@ class PlanExecution {
   // on.
   Status Run();
 
+  // The pieces of it. Each call, and each collective, is run once, in the order of the steps.
+  Status RunNumber(size_t number);
+  // This rank waits for others in that collective.
+  void TellOfWait(const plan::CollectiveStep& step) const;
+  // That collective was done in `took`.
+  void CountCollective(const plan::CollectiveStep& step, const Communicators& team,
+                       std::chrono::nanoseconds took) const;
+  // For a timeline, if one is recorded: when the step began and ended (trace::Now()).
+  void RecordStep(size_t number, int64_t began, int64_t ended) const;
+
  private:
   Status RunStep(const plan::ProgramStep& step);
-  // The same, for a timeline.
-  Status RunRecorded(const plan::ProgramStep& step);
   Status RunCall(const plan::CallStep& step, BoundSteps::Call& bound);
   Status RunCollective(const plan::CollectiveStep& step, const Communicators& team);
-  // "train.cc:12, step 3 of the plan (copy)"; empty: nobody wrote it, it is all of a command.
-  std::string DescribeStep() const;
+  // A collective has gone to the GPU.
+  void NoteCollective(const plan::CollectiveStep& step, const Communicators& team);
   // The GPU, if it is one, has been given a copy or a fill.
   Status NoteWork(const char* what, int reads, int writes);
-  // A collective has gone to the GPU, or was done in `took`.
-  void NoteCollective(const plan::CollectiveStep& step, const Communicators& team, bool is_done,
-                      std::chrono::nanoseconds took);
 
   BoundSteps& plan_;
   const Worker& worker_;

@@ -79,6 +79,7 @@ Status PlanTensors::PlaceReturned(size_t buffer, const registers::Value& returne
 
 void PlanTensors::DropAll() {
   for (const std::vector<size_t>& buffers : drops_) Drop(buffers);
+  next_drop_ = 0;
 }
 
 void PlanTensors::Drop(const std::vector<size_t>& buffers) {

@@ -41,9 +41,12 @@ class PlanTensors {
   Status PlaceReturned(size_t buffer, const registers::Value& returned, const std::string& function,
                        absl::Span<const registers::Value> arguments, Device place,
                        const registers::RegisterFile& registers);
-  // What functions have returned goes, if no step after this one needs it.
-  void DropAfter(size_t step) { Drop(drops_[step]); }
-  // All that goes in the course of an execution.
+  // What functions have returned goes, if no step from this one on needs it.
+  void DropBefore(size_t step) {
+    for (; next_drop_ < step; ++next_drop_) Drop(drops_[next_drop_]);
+    if (next_drop_ == drops_.size()) next_drop_ = 0;  // the next execution
+  }
+  // All that goes in the course of an execution, which is over.
   void DropAll();
 
  private:
@@ -55,6 +58,7 @@ class PlanTensors {
   std::vector<std::byte*> memory_;
   // By step: the buffers with what functions have returned that no later step needs.
   std::vector<std::vector<size_t>> drops_;
+  size_t next_drop_ = 0;
   size_t returned_bytes_ = 0;  // of what functions have returned, and is here
 };
 

@@ -15,14 +15,15 @@ size_t PreparedProgram::HeldBytes() const {
 }
 
 StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
-    const plan::EncodedProgram& program, Rank rank, int world_size, const plan::Topology& topology,
+    const plan::EncodedProgram& program, const PlanWorld& world,
     const std::function<bool()>& is_given_up) {
-  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program read, plan::Decode(program, world_size));
+  LOCKSTEP_ASSIGN_OR_RETURN(plan::Program read, plan::Decode(program, world.world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(
       plan::LoweredProgram lowered,
-      plan::LowerProgram(std::make_shared<const plan::Program>(std::move(read)), topology,
+      plan::LowerProgram(std::make_shared<const plan::Program>(std::move(read)), world.topology,
                          plan::CostModel(), is_given_up));
-  plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank);
+  plan::ProgramSteps steps =
+      plan::ExpandProgram(lowered, world.rank, {.lanes_overlap = world.lanes_overlap});
   // What all other ranks exchange grows with their number, and is of no use here any more.
   lowered.ops = {};
   return std::make_shared<const PreparedProgram>(

@@ -14,6 +14,15 @@
 
 namespace lockstep::worker {
 
+// What a program is prepared for, besides itself.
+struct PlanWorld {
+  Rank rank = 0;
+  int world_size = 0;
+  plan::Topology topology = {};
+  bool lanes_overlap = false;  // this worker executes both lanes at the same time
+  bool operator==(const PlanWorld&) const = default;
+};
+
 struct PreparedProgram {
   plan::LoweredProgram lowered;  // without its `ops`: the steps are all that is left of them
   plan::ProgramSteps steps;
@@ -25,7 +34,7 @@ struct PreparedProgram {
 // kInvalidArgument for what is no program, or names what this world does not have; the errors of
 // plan::LowerProgram().
 StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
-    const plan::EncodedProgram& program, Rank rank, int world_size, const plan::Topology& topology,
+    const plan::EncodedProgram& program, const PlanWorld& world,
     const std::function<bool()>& is_given_up = nullptr);
 
 }  // namespace lockstep::worker

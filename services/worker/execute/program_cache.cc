@@ -4,12 +4,10 @@
 
 namespace lockstep::worker {
 
-void ProgramCache::SetWorld(Rank rank, int world_size, plan::Topology topology) {
+void ProgramCache::SetWorld(PlanWorld world) {
   // A world that is like the one before has the same plans.
-  if (rank == rank_ && world_size == world_size_ && topology == topology_) return;
-  rank_ = rank;
-  world_size_ = world_size;
-  topology_ = std::move(topology);
+  if (world == world_) return;
+  world_ = std::move(world);
   entries_.Clear();
 }
 
@@ -19,7 +17,7 @@ StatusOr<std::shared_ptr<const PreparedProgram>> ProgramCache::Prepare(
       entries_.Use([&](const Entry& entry) { return entry.program == program; });
   if (known != nullptr) return known->prepared;
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedProgram> prepared,
-                            PrepareProgram(program, rank_, world_size_, topology_, is_given_up));
+                            PrepareProgram(program, world_, is_given_up));
   entries_.Add({program, prepared}, program.size_bytes() + prepared->HeldBytes());
   return prepared;
 }

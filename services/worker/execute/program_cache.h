@@ -24,8 +24,8 @@ class ProgramCache {
   static constexpr size_t kMaxEntries = 128;
   static constexpr size_t kMaxBytes = size_t{64} << 20;
 
-  // In a world of ranks on these nodes. What was prepared for another one is forgotten.
-  void SetWorld(Rank rank, int world_size, plan::Topology topology);
+  // What was prepared for another world is forgotten.
+  void SetWorld(PlanWorld world);
 
   // Programs are the same if all of their bytes are. After an error (those of PrepareProgram(), of
   // which one is that the work was given up), nothing of it is kept.
@@ -40,9 +40,7 @@ class ProgramCache {
     std::shared_ptr<const PreparedProgram> prepared;
   };
 
-  Rank rank_ = 0;
-  int world_size_ = 0;
-  plan::Topology topology_;
+  PlanWorld world_;
   plan::RecentlyUsed<Entry> entries_{{kMaxEntries, kMaxBytes}};
 };
 

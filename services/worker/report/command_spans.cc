@@ -31,18 +31,18 @@ void CommandSpans::End() {
   is_open_ = false;
 }
 
-void CommandSpans::AddStep(uint32_t number, std::string_view name, trace::Kind kind,
-                           int64_t began) {
+void CommandSpans::AddStep(const Step& step) {
   if (!is_open_) return;
-  trace::Event step;
-  step.session = event_.session;
-  step.command = event_.command;
-  step.step = number + 1;
-  step.kind = kind;
-  step.begin = began;
-  step.end = trace::Now();
-  step.SetName(name);
-  ring_.Add(step);
+  trace::Event event;
+  event.session = event_.session;
+  event.command = event_.command;
+  event.step = step.number + 1;
+  event.kind = step.kind;
+  event.lane = step.lane;
+  event.begin = step.began;
+  event.end = step.ended;
+  event.SetName(step.name);
+  ring_.Add(event);
 }
 
 void CommandSpans::Fail(SessionId session, uint64_t command, StatusCode code) {

@@ -28,6 +28,15 @@ class CommandSpans {
   void Begin(SessionId session, uint64_t command, std::string_view name);
   void End();
 
+  // One step of a plan; times as trace::Now() tells them.
+  struct Step {
+    uint32_t number = 0;
+    std::string_view name = {};
+    trace::Kind kind = trace::Kind::kCommand;
+    uint16_t lane = 0;
+    int64_t began = 0;
+    int64_t ended = 0;
+  };
   // Of the command that is recorded, if there is one: the name of what it executes, ...
   void Name(std::string_view name, trace::Kind kind) {
     if (!is_open_) return;
@@ -36,8 +45,8 @@ class CommandSpans {
   }
   // ... what the collective was, ...
   void Describe(const CollectiveFacts& facts);
-  // ... a step of it (of a plan: from 0), from `began` (trace::Now()) until now, ...
-  void AddStep(uint32_t number, std::string_view name, trace::Kind kind, int64_t began);
+  // ... a step of it, ...
+  void AddStep(const Step& step);
   // ... and how it has failed, with which it is over: who hears of the failure may end the
   // recording at once, and finds it. Nothing if another command is recorded.
   void Fail(SessionId session, uint64_t command, StatusCode code);

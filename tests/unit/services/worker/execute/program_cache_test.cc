@@ -19,7 +19,7 @@ using testing::HasSubstr;
 // Rank 1 of a world of four.
 class ProgramCacheTest : public testing::Test {
  protected:
-  ProgramCacheTest() { cache_.SetWorld(1, 4, plan::Topology({0, 0, 0, 0})); }
+  ProgramCacheTest() { cache_.SetWorld({1, 4, plan::Topology({0, 0, 0, 0})}); }
 
   // Rows of so many columns become columns.
   static plan::EncodedProgram Columns(int64_t columns, int reshards = 1) {
@@ -70,17 +70,17 @@ TEST_F(ProgramCacheTest, ProgramsOfOneKeyAreToldApartByTheirBytes) {
 TEST_F(ProgramCacheTest, OfAnotherWorldNothingIsKept) {
   const plan::EncodedProgram program = Columns(8);
   const auto first = Prepare(program);
-  cache_.SetWorld(1, 4, plan::Topology({0, 0, 0, 0}));
+  cache_.SetWorld({1, 4, plan::Topology({0, 0, 0, 0})});
   EXPECT_EQ(Prepare(program), first) << "it is the same world";
-  cache_.SetWorld(2, 4, plan::Topology({0, 0, 0, 0}));
+  cache_.SetWorld({2, 4, plan::Topology({0, 0, 0, 0})});
   EXPECT_EQ(cache_.use().entries, 0u);
   EXPECT_EQ(cache_.use().bytes, 0u);
   const auto of_rank_2 = Prepare(program);
   EXPECT_NE(of_rank_2, first);
   EXPECT_EQ(of_rank_2->steps.buffers.size(), first->steps.buffers.size());
-  cache_.SetWorld(2, 4, plan::Topology({0, 0, 1, 1}));
+  cache_.SetWorld({2, 4, plan::Topology({0, 0, 1, 1})});
   EXPECT_NE(Prepare(program), of_rank_2);
-  cache_.SetWorld(2, 3, plan::Topology({0, 0, 1, 1}));
+  cache_.SetWorld({2, 3, plan::Topology({0, 0, 1, 1})});
   EXPECT_THAT(Message(cache_.Prepare(program).status()), HasSubstr("the mesh names rank 3"));
   EXPECT_EQ(cache_.use().evictions, 0u) << "not for want of room";
 }

@@ -41,12 +41,12 @@ TEST_F(CommandSpansTest, CommandsOfABatchFollowOneAnother) {
 }
 
 TEST_F(CommandSpansTest, StepsLieInsideTheirCommand) {
-  spans_.AddStep(0, "nowhere", Kind::kCommand, 1);
+  spans_.AddStep({.name = "nowhere", .began = 1, .ended = 2});
   spans_.ring().Start(10);
   spans_.EndWait(Deadline::Clock::now());
   spans_.Begin(SessionId(3), 7, "execute plan");
   const int64_t began = trace::Now();
-  spans_.AddStep(4, "layer", Kind::kCommand, began);
+  spans_.AddStep({.number = 4, .name = "layer", .began = began, .ended = trace::Now()});
   spans_.End();
   spans_.ring().Stop();
   ASSERT_EQ(spans_.ring().size(), 3u);

@@ -1,5 +1,6 @@
 // Programs that are bound once and executed often.
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -135,6 +136,65 @@ TEST_P(PlansTest, AFailureElsewhereEndsAnExecutionThatWaits) {
   plan = Unwrap(session_->Bind(Columns(), {.inputs = {{"x", x}}}));
   EXPECT_OK(plan.Execute());
   EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(0));
+}
+
+// Lanes that overlap: in clusters over TCP, however many cores there are.
+class PlanLanesTest : public PlansTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("LOCKSTEP_DEVICE") != nullptr) GTEST_SKIP() << "GPUs have streams";
+    PlansTest::SetUp();
+    if (!IsSkipped()) module_ = Unwrap(session_->LoadModule("test_module.so"));
+  }
+  void TearDown() override {
+    module_ = DRef();
+    PlansTest::TearDown();
+  }
+  DRef InModule(const char* name) { return Unwrap(session_->GetFunction(module_, name)); }
+  DRef PlaceOn(const Layout& layout) { return Unwrap(session_->Place(Numbers(1), layout)); }
+
+  const Layout on_zero_ = LayoutOf({0}, Placement::Replicate());
+  const Layout on_one_ = LayoutOf({1}, Placement::Replicate());
+  DRef module_;
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, PlanLanesTest, ::testing::Values(ClusterKind::kTcpThreads),
+                         NameOf);
+
+// Rank 1 sends when rank 0 has called a function that comes, on rank 0, after what it receives.
+TEST_P(PlanLanesTest, FunctionsGoOnBesideExchanges) {
+  ProgramBuilder program;
+  const ValueId x = program.Input("x", on_one_);
+  const ValueId y = program.Input("y", on_zero_);
+  program.Call("await_mark", {Update(x)});
+  program.Output("x", program.Reshard(x, on_zero_));
+  program.Call("mark", {Update(y)});
+  BoundPlan plan = Unwrap(session_->Bind(
+      Unwrap(program.Build()),
+      {.inputs = {{"x", PlaceOn(on_one_)}, {"y", PlaceOn(on_zero_)}},
+       .functions = {{"await_mark", InModule("await_mark")}, {"mark", InModule("mark")}}}));
+  for (int i = 0; i < 20; ++i) EXPECT_OK(plan.Execute());
+  EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("x")))), Numbers(1));
+}
+
+// The lane waits for rank 1, which is busy: who fails beside that tells its cause at once.
+TEST_P(PlanLanesTest, AFunctionThatFailsEndsTheExchangeBesideIt) {
+  ProgramBuilder program;
+  const ValueId y = program.Input("y", on_zero_);
+  program.Output("x", program.Reshard(program.Input("x", on_one_), on_zero_));
+  program.Call("escape_int", {Update(y)});
+  BoundPlan plan = Unwrap(session_->Bind(
+      Unwrap(program.Build()), {.inputs = {{"x", PlaceOn(on_one_)}, {"y", PlaceOn(on_zero_)}},
+                                .functions = {{"escape_int", InModule("escape_int")}}}));
+  EXPECT_OK(session_->SyncAll());
+  Session other = Open(SharedCluster(GetParam()));
+  (void)Unwrap(other.Call(Function(other, "lockstep.sleep"), 3600.0, 1));
+  EXPECT_OK(other.Flush());
+  EXPECT_OK(plan.Execute());
+  EXPECT_THAT(Message(session_->Sync(0)),
+              AllOf(HasSubstr("rank 0"), HasSubstr("escape_int"), HasSubstr("plans_test.cc:"),
+                    HasSubstr("step 1 of the plan (call)")));
+  EXPECT_OK(other.Reset());
+  EXPECT_OK(session_->Reset());
 }
 
 TEST_P(PlansTest, WhatDoesNotFitIsRefusedHere) {

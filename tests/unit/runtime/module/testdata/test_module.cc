@@ -1,4 +1,5 @@
 // One function for each thing that module_test wants to see cross the C ABI.
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <new>
@@ -244,6 +245,23 @@ extern "C" int __tvm_ffi_allocate_elsewhere(void*, const TVMFFIAny*, int32_t, TV
   prototype.dtype = {kDLFloat, 32, 1};
   TVMFFIObjectHandle tensor = nullptr;
   return TVMFFIEnvTensorAlloc(&prototype, &tensor);
+}
+
+// (tensor): ranks that are threads of one process tell each other something beside all that the
+// cluster does: await_mark returns when mark was called, and takes the mark away.
+static std::atomic<int> marks{0};
+LOCKSTEP_FFI_EXPORT(mark, args, result) {
+  (void)args.Tensor<int32_t>(0, "tensor");
+  ++marks;
+}
+LOCKSTEP_FFI_EXPORT(await_mark, args, result) {
+  (void)args.Tensor<int32_t>(0, "tensor");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (marks.load() == 0) {
+    if (std::chrono::steady_clock::now() > end) throw ffi::Error("TimeoutError", "nobody marks");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  --marks;
 }
 
 // Does not ask whether it is aborted.

@@ -24,6 +24,7 @@ struct ExplainCommand {
   std::optional<int> rank;
   bool simulate = false;
   bool text = false;
+  std::optional<int> lanes;
   std::string svg;
   OutputFormat format = OutputFormat::kTable;
 };
@@ -59,8 +60,9 @@ Status PrintJson(const ExplainCommand& command, const plan_file::PlanFile& file)
 }
 
 Status Explain(const ExplainCommand& command) {
-  const StatusOr<plan_file::PlanFile> file = plan_file::ReadPlanFile(command.file);
+  StatusOr<plan_file::PlanFile> file = plan_file::ReadPlanFile(command.file);
   if (!file.ok()) return WithExitCode(file.status(), ExitCode::kUsage);
+  file->lanes_overlap = command.lanes != 1;
   if (command.text) {
     plan_file::PrintProgram(std::cout, *file);
     return OkStatus();
@@ -101,6 +103,11 @@ void AddPlan(Command lockstep) {
       .Placeholder("N");
   explain.AddFlag("--simulate", options->simulate,
                   "runs all ranks' steps in this process, without what functions do");
+  explain
+      .Add("--lanes", options->lanes,
+           "1: for workers that execute one step after the other, instead of two lanes")
+      .Between(1, 2)
+      .Placeholder("N");
   explain.AddFlag("--text", options->text,
                   "prints the program and what it is lowered to, one line each, and nothing else");
   explain

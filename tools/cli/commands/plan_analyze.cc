@@ -141,7 +141,7 @@ plan::Topology TopologyOf(const Session& session) {
 StatusOr<uint32_t> EventsFor(const PlanFile& file, int times) {
   size_t most = 0;
   for (const Rank rank : file.program().Ranks()) {
-    most = std::max(most, plan::ExpandProgram(file.lowered, rank).steps.size());
+    most = std::max(most, file.StepsOf(rank).steps.size());
   }
   // The command itself, and waiting for it.
   const size_t each = most + 2;
@@ -199,6 +199,8 @@ Status Analyze(AnalyzeCommand command) {
   StatusOr<PlanFile> read = plan_file::ReadPlanFile(command.file);
   if (!read.ok()) return WithExitCode(read.status(), ExitCode::kUsage);
   PlanFile file = *std::move(read);
+  // How long one step after the other takes; the workers may do better.
+  file.lanes_overlap = false;
   const std::vector<Rank> ranks = file.program().Ranks();
   if (command.rank.has_value() && !std::binary_search(ranks.begin(), ranks.end(), *command.rank)) {
     return UsageError("rank ", *command.rank, " has no part in the plan; it has ",

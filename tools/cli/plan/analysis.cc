@@ -41,7 +41,7 @@ class Analyzer {
   StatusOr<PlanAnalysis> Run() {
     std::map<Rank, plan::ProgramSteps> ranks;
     for (const Rank rank : file_.program().Ranks()) {
-      ranks.emplace(rank, plan::ExpandProgram(file_.lowered, rank));
+      ranks.emplace(rank, file_.StepsOf(rank));
     }
     const auto schedule = Schedule(ranks, file_.topology, plan::CostModel(), 0);
     for (auto& [rank, steps] : ranks) {

@@ -95,7 +95,7 @@ class PlanDrawer {
   std::string Draw() {
     const auto schedule = Schedule(ranks_, file_.topology, plan::CostModel());
     for (const auto& [rank, steps] : schedule) {
-      if (!steps.empty()) end_ = std::max(end_, steps.back().end);
+      for (const ScheduledStep& step : steps) end_ = std::max(end_, step.end);
     }
     picture_.Text(kLeft, 20, "Predicted steps over time", " font-weight=\"bold\"");
     DrawLegend();
@@ -131,12 +131,16 @@ class PlanDrawer {
     const std::vector<plan::ProgramStep>& steps = ranks_.at(rank).steps;
     for (size_t i = 0; i < schedule.size(); ++i) {
       const ScheduledStep& at = schedule[i];
+      // Lanes that overlap are drawn one below the other.
+      const bool is_below = file_.lanes_overlap && steps[i].lane == plan::Lane::kCommunication;
+      const double height = file_.lanes_overlap ? (kRow - 6) / 2 : kRow - 6;
+      const double top = y + 2 + (is_below ? height : 0);
       const std::string title = "step " + std::to_string(i) + ": " + Describe(steps[i]);
       if (at.begin > at.arrived) {
-        picture_.Box(AtTime(at.arrived), y + 2, AtTime(at.begin) - AtTime(at.arrived), kRow - 6,
+        picture_.Box(AtTime(at.arrived), top, AtTime(at.begin) - AtTime(at.arrived), height,
                      kWaitColor, "wait before " + title);
       }
-      picture_.Box(AtTime(at.begin), y + 2, AtTime(at.end) - AtTime(at.begin), kRow - 6,
+      picture_.Box(AtTime(at.begin), top, AtTime(at.end) - AtTime(at.begin), height,
                    ColorOf(steps[i]), title);
     }
   }
@@ -232,7 +236,7 @@ StatusOr<std::string> DrawPlan(const PlanFile& file, Rank memory_of) {
   if (!std::binary_search(all.begin(), all.end(), memory_of)) {
     return InvalidArgument("rank ", memory_of, " has no part in the plan; it has ", ListRanks(all));
   }
-  for (const Rank rank : all) ranks.emplace(rank, plan::ExpandProgram(file.lowered, rank));
+  for (const Rank rank : all) ranks.emplace(rank, file.StepsOf(rank));
   return PlanDrawer(file, memory_of, std::move(ranks)).Draw();
 }
 

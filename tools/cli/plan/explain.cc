@@ -189,7 +189,7 @@ std::vector<ReshardFacts> FindReshards(const PlanFile& file) {
 std::vector<MemoryFacts> FindMemory(const PlanFile& file) {
   std::vector<MemoryFacts> rows;
   for (const Rank rank : file.program().Ranks()) {
-    const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
+    const plan::ProgramSteps steps = file.StepsOf(rank);
     const MemoryFacts row{{rank},
                           steps.steps.size(),
                           steps.arena_bytes,
@@ -213,7 +213,7 @@ std::vector<StepFacts> DescribeSteps(const PlanFile& file, const plan::ProgramSt
   for (const plan::ProgramStep& step : steps.steps) {
     StepText said = std::visit(StepDescriber(file, steps), step.what);
     all.push_back({std::move(said.kind), file.program().ops()[step.op].where, std::move(said.what),
-                   said.bytes});
+                   said.bytes, step.lane == plan::Lane::kCompute ? 1 : 2, step.waits_for});
   }
   return all;
 }
@@ -223,7 +223,7 @@ StatusOr<RankFacts> FindRank(const PlanFile& file, Rank rank) {
   if (!std::binary_search(ranks.begin(), ranks.end(), rank)) {
     return InvalidArgument("rank ", rank, " has no part in the plan; it has ", ListRanks(ranks));
   }
-  const plan::ProgramSteps steps = plan::ExpandProgram(file.lowered, rank);
+  const plan::ProgramSteps steps = file.StepsOf(rank);
   RankFacts facts{DescribeSteps(file, steps), {}};
   for (size_t i = 0; i < steps.buffers.size(); ++i) {
     const StepBuffer& buffer = steps.buffers[i];
@@ -258,14 +258,17 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
   LOCKSTEP_ASSIGN_OR_RETURN(const RankFacts facts, FindRank(file, rank));
   out << style.Paint(text::Tint::kBold, "Steps of rank " + std::to_string(rank)) << '\n';
   Table table({{"STEP", Table::Align::kRight},
+               {"LANE", Table::Align::kRight},
+               {"AFTER", Table::Align::kRight},
                {"KIND"},
                {"LINE"},
                {"WHAT"},
                {"BYTES", Table::Align::kRight}});
   for (size_t i = 0; i < facts.steps.size(); ++i) {
     const StepFacts& step = facts.steps[i];
-    table.AddRow({std::to_string(i), step.kind, step.where, step.what,
-                  step.bytes > 0 ? Bytes(step.bytes) : ""});
+    table.AddRow({std::to_string(i), std::to_string(step.lane),
+                  step.waits_for < 0 ? "" : std::to_string(step.waits_for), step.kind, step.where,
+                  step.what, step.bytes > 0 ? Bytes(step.bytes) : ""});
   }
   table.Print(out, style, 2);
   out << '\n' << style.Paint(text::Tint::kBold, "Buffers of rank " + std::to_string(rank)) << '\n';
@@ -300,7 +303,7 @@ StatusOr<SimulationFacts> RunSimulation(const PlanFile& file) {
   int64_t bytes = 0;
   for (const Rank rank : file.program().Ranks()) {
     plan::SimulatedRank& state = ranks[rank];
-    state.program = plan::ExpandProgram(file.lowered, rank);
+    state.program = file.StepsOf(rank);
     steps += state.program.steps.size();
     bytes += BytesOf(state.program);
     if (bytes > kMostSimulatedBytes) {

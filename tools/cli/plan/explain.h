@@ -51,6 +51,8 @@ struct StepFacts {
   std::string where;
   std::string what;
   double bytes = 0;
+  int lane = 1;        // 1: calls; 2: what ranks exchange
+  int waits_for = -1;  // a step of the other lane; -1: none
 };
 struct BufferFacts {
   std::string name;

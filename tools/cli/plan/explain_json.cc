@@ -51,7 +51,9 @@ Json RankToJson(Rank rank, const RankFacts& facts) {
                      {"kind", step.kind},
                      {"where", step.where},
                      {"what", step.what},
-                     {"bytes", RoundedBytes(step.bytes)}});
+                     {"bytes", RoundedBytes(step.bytes)},
+                     {"lane", step.lane},
+                     {"after", step.waits_for < 0 ? Json() : Json(step.waits_for)}});
   }
   Json buffers = Json::array();
   for (const BufferFacts& one : facts.buffers) {

@@ -31,6 +31,7 @@
 #include "runtime/base/status.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/program_lowering.h"
+#include "runtime/plan/program_steps.h"
 #include "runtime/plan/topology.h"
 #include "services/config/problems.h"
 #include "tools/cli/program/program.h"
@@ -44,11 +45,16 @@ program::PlanSection ReadPlanSection(const YAML::Node& plan, program::FileContex
 
 struct PlanFile {
   const plan::Program& program() const { return *lowered.program; }
+  // What a rank does, on workers whose lanes overlap, or do not.
+  plan::ProgramSteps StepsOf(Rank rank) const {
+    return plan::ExpandProgram(lowered, rank, {.lanes_overlap = lanes_overlap});
+  }
 
   plan::LoweredProgram lowered;
   std::vector<std::string> value_names;  // by number, as in the file
   plan::Topology topology;
   std::map<std::string, std::string> modules;  // as in PlanSection
+  bool lanes_overlap = true;                   // on its workers
 };
 
 // kInvalidArgument with all problems, one a line, each with its line in the file; those of

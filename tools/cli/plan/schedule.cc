@@ -1,6 +1,7 @@
 #include "tools/cli/plan/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <utility>
 
@@ -16,49 +17,101 @@ class Scheduler {
       : ranks_(ranks), topology_(topology), costs_(costs), call_micros_(call_micros) {}
 
   std::map<Rank, std::vector<ScheduledStep>> Run() {
-    for (const auto& [rank, steps] : ranks_) ready_.push_back(rank);
+    for (const auto& [rank, steps] : ranks_) {
+      schedule_[rank].resize(steps.steps.size());
+      RankState& state = states_[rank];
+      state.is_done.resize(steps.steps.size());
+      for (size_t i = 0; i < steps.steps.size(); ++i) {
+        state.lanes[LaneOf(steps, i)].push_back(i);
+      }
+      ready_.push_back(rank);
+    }
     while (!ready_.empty()) {
       const Rank rank = ready_.front();
       ready_.pop_front();
-      Advance(rank, ranks_.at(rank));
+      Advance(rank);
     }
     return std::move(schedule_);
   }
 
  private:
-  // Up to the next collective; that as well, with all of its team, if the others have come to it.
-  void Advance(Rank rank, const plan::ProgramSteps& steps) {
-    while (schedule_[rank].size() < steps.steps.size()) {
-      const plan::ProgramStep& step = steps.steps[schedule_[rank].size()];
-      if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) {
-        if (++arrived_[{collective->number, collective->team.front()}] == collective->team.size()) {
-          Meet(*collective);
-        }
-        return;
+  // Where a rank is: its lanes, of which there is one if they do not overlap.
+  struct RankState {
+    std::array<std::vector<size_t>, 2> lanes;
+    std::array<size_t, 2> next = {0, 0};
+    std::array<double, 2> now = {0, 0};
+    std::vector<bool> is_done;
+    bool has_arrived = false;  // at the collective that is next
+  };
+  static size_t LaneOf(const plan::ProgramSteps& steps, size_t number) {
+    return steps.lanes_overlap ? static_cast<size_t>(steps.steps[number].lane) : 0;
+  }
+
+  // Each lane up to a step of the other that is not done, or to the next collective; that as well,
+  // with all of its team, if the others have come to it.
+  void Advance(Rank rank) {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (size_t lane = 0; lane < 2; ++lane) {
+        while (AdvanceLane(rank, lane)) goes_on = true;
       }
-      Add(rank, now_[rank], LocalMicros(step, steps));
     }
   }
 
-  void Add(Rank rank, double begin, double micros) {
-    schedule_[rank].push_back({now_[rank], begin, begin + micros});
-    now_[rank] = begin + micros;
+  // One step, if there is one that can be done.
+  bool AdvanceLane(Rank rank, size_t lane) {
+    RankState& state = states_[rank];
+    if (state.next[lane] == state.lanes[lane].size()) return false;
+    const plan::ProgramSteps& steps = ranks_.at(rank);
+    const size_t number = state.lanes[lane][state.next[lane]];
+    const plan::ProgramStep& step = steps.steps[number];
+    if (steps.lanes_overlap && step.waits_for >= 0) {
+      const auto other = static_cast<size_t>(step.waits_for);
+      if (!state.is_done[other]) return false;
+      state.now[lane] = std::max(state.now[lane], schedule_[rank][other].end);
+    }
+    const auto* const collective = std::get_if<CollectiveStep>(&step.what);
+    if (collective == nullptr) {
+      Add(rank, number, state.now[lane], LocalMicros(step, steps));
+      return true;
+    }
+    if (state.has_arrived) return false;
+    state.has_arrived = true;
+    if (++arrived_[{collective->number, collective->team.front()}] == collective->team.size()) {
+      Meet(*collective);
+    }
+    return false;
   }
 
-  const CollectiveStep& CollectiveAt(Rank rank) {
-    return std::get<CollectiveStep>(ranks_.at(rank).steps[schedule_[rank].size()].what);
+  void Add(Rank rank, size_t number, double begin, double micros) {
+    RankState& state = states_[rank];
+    const size_t lane = LaneOf(ranks_.at(rank), number);
+    schedule_[rank][number] = {state.now[lane], begin, begin + micros};
+    state.now[lane] = begin + micros;
+    state.is_done[number] = true;
+    ++state.next[lane];
+  }
+
+  // Of the collective that a rank has arrived at: in the last lane that there is.
+  size_t CollectiveNumber(Rank rank) {
+    const RankState& state = states_[rank];
+    const size_t lane = ranks_.at(rank).lanes_overlap ? 1 : 0;
+    return state.lanes[lane][state.next[lane]];
   }
 
   void Meet(const CollectiveStep& any) {
-    const std::vector<Rank>& team = any.team;
     double begin = 0;
     double micros = 0;
-    for (const Rank member : team) {
-      begin = std::max(begin, now_[member]);
-      micros = std::max(micros, CollectiveMicros(CollectiveAt(member), member));
+    for (const Rank member : any.team) {
+      const size_t number = CollectiveNumber(member);
+      const plan::ProgramSteps& steps = ranks_.at(member);
+      const auto& step = std::get<CollectiveStep>(steps.steps[number].what);
+      begin = std::max(begin, states_[member].now[LaneOf(steps, number)]);
+      micros = std::max(micros, CollectiveMicros(step, member));
     }
-    for (const Rank member : team) {
-      Add(member, begin, micros);
+    for (const Rank member : any.team) {
+      states_[member].has_arrived = false;
+      Add(member, CollectiveNumber(member), begin, micros);
       ready_.push_back(member);
     }
   }
@@ -95,7 +148,7 @@ class Scheduler {
   const plan::CostModel& costs_;
   const double call_micros_;
   std::map<Rank, std::vector<ScheduledStep>> schedule_;
-  std::map<Rank, double> now_;
+  std::map<Rank, RankState> states_;
   std::deque<Rank> ready_;  // to go on
   // How many of a team, named by its collective and its first rank, have come.
   std::map<std::pair<int, Rank>, size_t> arrived_;

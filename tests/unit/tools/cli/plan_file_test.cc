@@ -349,5 +349,24 @@ TEST(PlanFileTest, ASchedulePutsWaitsWhereRanksMeet) {
   EXPECT_EQ(schedule.at(1)[1].end, waits.end);
 }
 
+// A call goes on beside a copy of the other lane, and the next one waits for that.
+TEST(PlanFileTest, AScheduleHasTwoLanes) {
+  constexpr int64_t kBytes = 1 << 20;
+  const plan::CostModel costs;
+  const double copied = kBytes * costs.copy_us_per_byte;
+  std::map<Rank, plan::ProgramSteps> ranks;
+  plan::ProgramSteps& steps = ranks[0];
+  steps.lanes_overlap = true;
+  steps.buffers.assign(2, {plan::StepBuffer::Home::kInput, DType::kInt8, {kBytes}});
+  const plan::CopyStep copy{0, 1, {}, {}, {kBytes}, 0, kBytes};
+  steps.steps = {{copy, 0, plan::Lane::kCommunication},
+                 {plan::CallStep{}, 0},
+                 {plan::CallStep{}, 0, plan::Lane::kCompute, 0}};
+  const auto schedule = Schedule(ranks, plan::Topology(), costs);
+  EXPECT_EQ(schedule.at(0)[1].begin, 0);
+  EXPECT_EQ(schedule.at(0)[1].end, kCallMicros);
+  EXPECT_EQ(schedule.at(0)[2].begin, std::max(copied, kCallMicros));
+}
+
 }  // namespace
 }  // namespace lockstep::cli::plan_file

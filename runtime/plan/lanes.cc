@@ -36,12 +36,6 @@ void ForEachUse(const Program& program, const ProgramStep& step, Visit&& visit) 
 
 size_t IndexOf(Lane lane) { return static_cast<size_t>(lane); }
 
-// By lane: the last step that reads, and that writes to, a buffer; -1: none.
-struct LastUses {
-  std::array<int, kLanes> read = {-1, -1};
-  std::array<int, kLanes> write = {-1, -1};
-};
-
 }  // namespace
 
 void AssignLanes(const Program& program, std::vector<ProgramStep>* steps) {
@@ -49,26 +43,34 @@ void AssignLanes(const Program& program, std::vector<ProgramStep>* steps) {
   for (const ProgramStep& step : *steps) {
     if (std::holds_alternative<CollectiveStep>(step.what)) exchanges.insert(step.op);
   }
-  std::map<int, LastUses> uses;
+  // By buffer, the last exchange that reads it, and that writes to it.
+  std::map<int, int> read;
+  std::map<int, int> written;
+  const auto last_of = [](const std::map<int, int>& uses, int buffer) {
+    const auto found = uses.find(buffer);
+    return found == uses.end() ? -1 : found->second;
+  };
+  int last_computed = -1;
   std::array<int, kLanes> has_waited_for = {-1, -1};
   for (size_t i = 0; i < steps->size(); ++i) {
     ProgramStep& step = (*steps)[i];
+    const auto number = static_cast<int>(i);
     step.lane = exchanges.contains(step.op) ? Lane::kCommunication : Lane::kCompute;
-    const size_t mine = IndexOf(step.lane);
-    const size_t other = 1 - mine;
     int waits_for = -1;
-    ForEachUse(program, step, [&](int buffer, bool writes) {
-      const LastUses& last = uses[buffer];
-      waits_for = std::max(waits_for, last.write[other]);
-      if (writes) waits_for = std::max(waits_for, last.read[other]);
-    });
-    ForEachUse(program, step, [&](int buffer, bool writes) {
-      LastUses& last = uses[buffer];
-      (writes ? last.write : last.read)[mine] = static_cast<int>(i);
-    });
+    if (step.lane == Lane::kCommunication) {
+      waits_for = last_computed;
+      ForEachUse(program, step,
+                 [&](int buffer, bool writes) { (writes ? written : read)[buffer] = number; });
+    } else {
+      last_computed = number;
+      ForEachUse(program, step, [&](int buffer, bool writes) {
+        waits_for = std::max(waits_for, last_of(written, buffer));
+        if (writes) waits_for = std::max(waits_for, last_of(read, buffer));
+      });
+    }
     // What an earlier step of this lane has waited for is done.
-    step.waits_for = waits_for > has_waited_for[mine] ? waits_for : -1;
-    has_waited_for[mine] = std::max(has_waited_for[mine], waits_for);
+    int& known = has_waited_for[IndexOf(step.lane)];
+    if (waits_for > known) step.waits_for = known = waits_for;
   }
 }
 

@@ -34,7 +34,7 @@ MemoryPlan PlaceInOrder(absl::Span<const LiveBuffer> buffers, int64_t alignment,
   return plan;
 }
 
-int LengthOf(const LiveBuffer& buffer) { return buffer.last - buffer.first; }
+int LengthOf(const LiveBuffer& buffer) { return buffer.last() - buffer.first(); }
 
 using Comes = bool (*)(const LiveBuffer& a, const LiveBuffer& b);
 
@@ -43,18 +43,18 @@ constexpr Comes kOrders[] = {
     [](const LiveBuffer& a, const LiveBuffer& b) { return a.size > b.size; },
     [](const LiveBuffer& a, const LiveBuffer& b) {
       if (a.size != b.size) return a.size > b.size;
-      return a.first < b.first;
+      return a.first() < b.first();
     },
     [](const LiveBuffer& a, const LiveBuffer& b) {
       if (LengthOf(a) != LengthOf(b)) return LengthOf(a) > LengthOf(b);
       return a.size > b.size;
     },
     [](const LiveBuffer& a, const LiveBuffer& b) {
-      if (a.first != b.first) return a.first < b.first;
+      if (a.first() != b.first()) return a.first() < b.first();
       return a.size > b.size;
     },
     [](const LiveBuffer& a, const LiveBuffer& b) {
-      if (a.last != b.last) return a.last > b.last;
+      if (a.last() != b.last()) return a.last() > b.last();
       return a.size > b.size;
     },
 };
@@ -82,9 +82,10 @@ MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment) {
 int64_t LivenessBound(absl::Span<const LiveBuffer> buffers, int64_t alignment) {
   int64_t most = 0;
   for (const LiveBuffer& at : buffers) {
+    const int first = at.first();
     int64_t live = 0;
     for (const LiveBuffer& other : buffers) {
-      if (other.first <= at.first && at.first <= other.last) {
+      if (other.first() <= first && first <= other.last()) {
         live += RoundUp(other.size, alignment);
       }
     }

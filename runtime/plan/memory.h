@@ -1,6 +1,9 @@
 // Memory planning: where in one arena buffers lie that are not all needed at the same time.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -8,24 +11,58 @@
 
 namespace lockstep::plan {
 
-// A buffer that holds something from the step that first writes it to the step that last reads it,
-// both included.
+// A buffer, and the steps during which it holds something: from the one that first writes it to the
+// one that last reads it, both included. Steps are numbered in one order; those of one lane are
+// done in it, those of another at the same time.
 struct LiveBuffer {
-  int64_t size = 0;
-  int first = 0;
-  int last = 0;
+  static constexpr int kNever = -1;
+  static constexpr size_t kLanes = 2;
+  // By the steps of one lane.
+  struct Use {
+    int first = kNever;
+    int last = kNever;
+    // A step of the other lane may be done while it is used, up to this one.
+    int until = kNever;
+  };
 
   // Of one that no step has used so far.
-  static constexpr int kNever = -1;
-  static LiveBuffer Unused(int64_t size) { return {size, kNever, kNever}; }
-  bool IsUsed() const { return first != kNever; }
+  static LiveBuffer Unused(int64_t size) { return {.size = size}; }
+  // Where all steps are done one after the other.
+  static LiveBuffer During(int64_t size, int first, int last) {
+    return {.size = size, .uses = {{{first, last, last}}}};
+  }
   // The step uses it, after all that have used it before.
-  void UseAt(int step) {
-    if (!IsUsed()) first = step;
-    last = step;
+  void UseAt(int step) { UseAt(step, 0, step); }
+  void UseAt(int step, size_t lane, int until) {
+    Use& use = uses[lane];
+    if (use.first == kNever) use.first = step;
+    use.last = step;
+    use.until = std::max(use.until, until);
   }
 
-  bool IsWith(const LiveBuffer& other) const { return first <= other.last && other.first <= last; }
+  bool IsUsed() const { return last() != kNever; }
+  int first() const {
+    int first = kNever;
+    for (const Use& use : uses) {
+      if (use.first != kNever && (first == kNever || use.first < first)) first = use.first;
+    }
+    return first;
+  }
+  int last() const { return std::max(uses[0].last, uses[1].last); }
+
+  // All that uses it is done before anything uses the other.
+  bool IsBefore(const LiveBuffer& other) const {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const Use& theirs = other.uses[lane];
+      if (theirs.first == kNever) continue;
+      if (uses[lane].last >= theirs.first || uses[1 - lane].until >= theirs.first) return false;
+    }
+    return true;
+  }
+  bool IsWith(const LiveBuffer& other) const { return !IsBefore(other) && !other.IsBefore(*this); }
+
+  int64_t size = 0;
+  std::array<Use, kLanes> uses = {};
 };
 
 struct MemoryPlan {
@@ -41,7 +78,8 @@ struct MemoryPlan {
 // buffers.
 MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment);
 
-// What no plan can do with less: the most that is live at once, sizes rounded up to `alignment`.
+// What no plan can do with less: the most that is live at once, sizes rounded up to `alignment`, if
+// all steps are done one after the other.
 int64_t LivenessBound(absl::Span<const LiveBuffer> buffers, int64_t alignment);
 
 }  // namespace lockstep::plan

@@ -137,39 +137,34 @@ class ProgramExpander {
     return moved;
   }
 
-  // What a step uses is in use until the other lane has waited for it.
-  void KeepForOtherLane(std::vector<LiveBuffer>* live) const {
-    const std::vector<int> until = InUseUntil(steps_.steps);
-    for (size_t i = 0; i < steps_.steps.size(); ++i) {
-      const auto keep = [&](int buffer) {
-        LiveBuffer& kept = (*live)[static_cast<size_t>(buffer)];
-        kept.last = std::max(kept.last, until[i]);
-      };
-      std::visit([&](const auto& step) { ForEachBuffer(step, keep); }, steps_.steps[i].what);
-    }
-  }
-
   // An output lives to the end; what is not used is nowhere.
   void PlaceInArena() {
     std::vector<LiveBuffer> live(steps_.buffers.size(), LiveBuffer::Unused(0));
+    std::vector<int> until;
+    if (options_.lanes_overlap) until = InUseUntil(steps_.steps);
     for (size_t i = 0; i < steps_.steps.size(); ++i) {
+      const auto number = static_cast<int>(i);
       const auto use = [&](int buffer) {
-        live[static_cast<size_t>(buffer)].UseAt(static_cast<int>(i));
+        LiveBuffer& used = live[static_cast<size_t>(buffer)];
+        if (options_.lanes_overlap) {
+          used.UseAt(number, static_cast<size_t>(steps_.steps[i].lane), until[i]);
+        } else {
+          used.UseAt(number);
+        }
       };
       std::visit([&](const auto& step) { ForEachBuffer(step, use); }, steps_.steps[i].what);
     }
-    if (options_.lanes_overlap) KeepForOtherLane(&live);
     const auto end = static_cast<int>(steps_.steps.size());
     for (const ValueId id : program_.outputs()) {
-      live[static_cast<size_t>(BufferOf(id))].UseAt(end);
+      live[static_cast<size_t>(BufferOf(id))].UseAt(end, 0, end);
     }
     std::vector<LiveBuffer> placed;
     std::vector<int> which;
     for (size_t i = 0; i < steps_.buffers.size(); ++i) {
       StepBuffer& buffer = steps_.buffers[i];
       if (buffer.home == Home::kArena && !live[i].IsUsed()) buffer.home = Home::kNowhere;
-      buffer.first_step = std::max(live[i].first, 0);
-      buffer.last_step = std::max(live[i].last, 0);
+      buffer.first_step = std::max(live[i].first(), 0);
+      buffer.last_step = std::max({live[i].uses[0].last, live[i].uses[1].until, 0});
       if (buffer.home != Home::kArena) continue;
       live[i].size = buffer.size_bytes();
       placed.push_back(live[i]);

@@ -49,7 +49,9 @@ struct StepBuffer {
   DType dtype = DType::kUInt8;
   Shape extents;             // dense, row-major
   int64_t arena_offset = 0;  // bytes; of kArena
-  // The steps while it is in use, both included; an output's last is the number of steps.
+  // The steps while it is in use, both included, by the order of the list (where lanes overlap: a
+  // step of the compute lane behind the last one has waited for all that use it); an output's last
+  // is the number of steps.
   int first_step = 0;
   int last_step = 0;
 
@@ -74,8 +76,8 @@ struct ProgramSteps {
 struct ExpandOptions {
   // Outputs that the program makes do not lie in the arena, but have memory of their own.
   bool outputs_apart = false;
-  // The two lanes go on at the same time: what steps of one use, those of the other do not reuse
-  // before they have waited for them. Else the steps are done one after the other.
+  // The two lanes go on at the same time: memory that steps of one use is not used again by those
+  // of the other before they have waited for them. Else the steps are done one after the other.
   bool lanes_overlap = false;
 };
 

@@ -13,33 +13,63 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(MemoryTest, BuffersThatDoNotMeetShareTheirPlace) {
-  const MemoryPlan plan =
-      PlanMemory(std::vector<LiveBuffer>{{100, 0, 1}, {50, 2, 3}, {10, 1, 2}}, 1);
+  const MemoryPlan plan = PlanMemory(
+      std::vector<LiveBuffer>{LiveBuffer::During(100, 0, 1), LiveBuffer::During(50, 2, 3),
+                              LiveBuffer::During(10, 1, 2)},
+      1);
   EXPECT_THAT(plan.offsets, ElementsAre(0, 0, 100));
   EXPECT_EQ(plan.total, 110);
 }
 
 TEST(MemoryTest, AStepThatReadsOneAndWritesTheOtherNeedsBoth) {
-  EXPECT_EQ(PlanMemory(std::vector<LiveBuffer>{{8, 0, 1}, {8, 1, 2}}, 1).total, 16);
+  EXPECT_EQ(
+      PlanMemory(std::vector<LiveBuffer>{LiveBuffer::During(8, 0, 1), LiveBuffer::During(8, 1, 2)},
+                 1)
+          .total,
+      16);
 }
 
 TEST(MemoryTest, ASmallBufferGoesIntoAGap) {
   // The first two leave a gap while the third lives, of whose place the fourth takes none.
-  const std::vector<LiveBuffer> buffers = {{64, 0, 1}, {32, 0, 3}, {16, 2, 3}, {48, 2, 3}};
+  const std::vector<LiveBuffer> buffers = {
+      LiveBuffer::During(64, 0, 1), LiveBuffer::During(32, 0, 3), LiveBuffer::During(16, 2, 3),
+      LiveBuffer::During(48, 2, 3)};
   const MemoryPlan plan = PlanMemory(buffers, 1);
   EXPECT_EQ(plan.total, 96);
   EXPECT_THAT(plan.offsets, ElementsAre(0, 64, 48, 0));
 }
 
 TEST(MemoryTest, OffsetsAreAligned) {
-  const MemoryPlan plan = PlanMemory(std::vector<LiveBuffer>{{65, 0, 0}, {1, 0, 0}, {1, 0, 0}}, 64);
+  const MemoryPlan plan =
+      PlanMemory(std::vector<LiveBuffer>{LiveBuffer::During(65, 0, 0), LiveBuffer::During(1, 0, 0),
+                                         LiveBuffer::During(1, 0, 0)},
+                 64);
   EXPECT_THAT(plan.offsets, ElementsAre(0, 128, 192));
   EXPECT_EQ(plan.total, 256);
 }
 
+// Steps 0 and 2 are of one lane, 1 and 3 of the other, which waits with step 3 for step 2.
+TEST(MemoryTest, WhatIsUsedAtTheSameTimeHasMemoryOfItsOwn) {
+  LiveBuffer first = LiveBuffer::Unused(8);
+  first.UseAt(0, 0, 2);
+  LiveBuffer beside = LiveBuffer::Unused(8);
+  beside.UseAt(1, 1, 2);
+  LiveBuffer second = LiveBuffer::Unused(8);
+  second.UseAt(2, 0, 2);
+  LiveBuffer after = LiveBuffer::Unused(8);
+  after.UseAt(3, 1, 3);
+  EXPECT_TRUE(first.IsWith(beside));
+  EXPECT_FALSE(first.IsWith(second)) << "one lane does one after the other";
+  EXPECT_TRUE(beside.IsWith(second));
+  EXPECT_FALSE(first.IsWith(after));
+  EXPECT_FALSE(beside.IsWith(after));
+  EXPECT_FALSE(second.IsWith(after)) << "it is waited for";
+  EXPECT_EQ(PlanMemory({{first, beside, second, after}}, 1).total, 16);
+}
+
 TEST(MemoryTest, NothingTakesNothing) {
   EXPECT_EQ(PlanMemory({}, 64).total, 0);
-  EXPECT_EQ(PlanMemory(std::vector<LiveBuffer>{{0, 0, 5}}, 64).total, 0);
+  EXPECT_EQ(PlanMemory(std::vector<LiveBuffer>{LiveBuffer::During(0, 0, 5)}, 64).total, 0);
 }
 
 TEST(MemoryTest, RandomBuffersNeverOverlapAndStayCloseToTheBound) {
@@ -52,7 +82,7 @@ TEST(MemoryTest, RandomBuffersNeverOverlapAndStayCloseToTheBound) {
     std::vector<LiveBuffer> buffers;
     for (int i = 0; i < 40; ++i) {
       const int first = below(40);
-      buffers.push_back({1 + below(1000), first, first + below(6)});
+      buffers.push_back(LiveBuffer::During(1 + below(1000), first, first + below(6)));
     }
     const MemoryPlan plan = PlanMemory(buffers, 1);
     for (size_t a = 0; a < buffers.size(); ++a) {

@@ -27,6 +27,12 @@ struct Placement {
     # dimension, a later axis deals out what the ones before it left to a coordinate.
     partial @2 :UInt8;
     # Each coordinate has values that become the tensor's by this reduction, a number of ReduceOp.
+    shardByExtents :group {
+      # The same, where no other axis shards the dimension, by given extents.
+      dim @3 :UInt32;
+      extents @4 :List(Int64);
+      # One for each coordinate, not negative; they add up to the dimension.
+    }
   }
 }
 

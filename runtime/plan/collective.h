@@ -15,9 +15,9 @@ namespace lockstep::plan {
 // One collective in each slice of the mesh along `axis`, of what lies on its ranks:
 //
 //   kAllReduce      the tiles are contributions, whatever the axis did; their combination is on all
-//   kReduceScatter  the same, and dimension `dim` of it is dealt out
-//   kAllGather      the axis shards; all of it is on all
-//   kAllToAll       the axis shards; it shards dimension `dim` instead
+//   kReduceScatter  the same, and dimension `dim` of it is dealt out, as evenly as possible
+//   kAllGather      the axis shards, by given extents or evenly; all of it is on all
+//   kAllToAll       the axis shards; it shards dimension `dim` instead, as evenly as possible
 //   kBroadcast      the tile at coordinate `root` is on all
 struct Collective {
   OperationKind kind = OperationKind::kAllReduce;

@@ -1,6 +1,7 @@
 #include "runtime/plan/held_bytes.h"
 
 #include <memory>
+#include <set>
 #include <variant>
 
 #include "runtime/plan/teams.h"
@@ -47,9 +48,14 @@ size_t HeldBytes(const Program& program) {
   size_t bytes = sizeof program + BytesIn(program.values()) + BytesIn(program.ops()) +
                  BytesIn(program.inputs()) + BytesIn(program.outputs()) +
                  BytesIn(program.functions());
+  std::set<const GivenExtents*> extents;  // each once: values of one layout share them
   for (const ProgramValue& value : program.values()) {
     // Values share few meshes.
     bytes += value.name.size() + BytesIn(value.layout.placements());
+    for (const Placement& placement : value.layout.placements()) {
+      if (placement.extents == nullptr || !extents.insert(placement.extents.get()).second) continue;
+      bytes += placement.extents->HeldBytes();
+    }
   }
   for (const std::string& function : program.functions()) bytes += function.size();
   for (const ProgramOp& op : program.ops()) {

@@ -1,6 +1,6 @@
 #include "runtime/plan/layout.h"
 
-#include <charconv>
+#include <algorithm>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -8,57 +8,53 @@
 namespace lockstep::plan {
 namespace {
 
-// The text between "`name`(" and ")"; empty if `text` is not of that form.
-std::optional<std::string_view> ArgumentOf(std::string_view text, std::string_view name) {
-  if (!text.starts_with(name) || !text.ends_with(')')) return std::nullopt;
-  text.remove_prefix(name.size());
-  if (!text.starts_with('(')) return std::nullopt;
-  return text.substr(1, text.size() - 2);
+// Whether these placements, of which that of `axis` has given extents, make a layout.
+Status CheckExtents(const Shape& shape, const Mesh& mesh, const std::vector<Placement>& placements,
+                    size_t axis) {
+  const int dim = placements[axis].dim;
+  const std::string& name = mesh.axes()[axis].name;
+  const absl::Span<const int64_t> extents = placements[axis].extents->counts();
+  const auto size = static_cast<size_t>(mesh.axes()[axis].size);
+  if (extents.size() != size) {
+    return InvalidArgument("axis \"", name, "\" has ", size, " coordinates, and ", extents.size(),
+                           " extents of dimension ", dim, " are given for them");
+  }
+  int64_t left = shape[dim];
+  for (size_t i = 0; i < size; ++i) {
+    if (extents[i] < 0) {
+      return InvalidArgument("coordinate ", i, " of axis \"", name, "\" has the extent ",
+                             extents[i], " of dimension ", dim, ", which is negative");
+    }
+    // By subtraction, as the sum might overflow.
+    if (extents[i] > left) {
+      return InvalidArgument("the extents along axis \"", name, "\" add up to more than ",
+                             shape[dim], ", which is what dimension ", dim, " of ", shape, " has");
+    }
+    left -= extents[i];
+  }
+  if (left != 0) {
+    return InvalidArgument("the extents along axis \"", name, "\" add up to ", shape[dim] - left,
+                           ", and dimension ", dim, " of ", shape, " has ", shape[dim]);
+  }
+  for (size_t other = 0; other < placements.size(); ++other) {
+    if (other == axis || !placements[other].Shards(dim)) continue;
+    return InvalidArgument("axis \"", name, "\" shards dimension ", dim,
+                           " by given extents, which it can only do alone, and axis \"",
+                           mesh.axes()[other].name,
+                           "\" shards it, too; use a mesh that has both "
+                           "as one axis, and give an extent for each of its coordinates");
+  }
+  return OkStatus();
 }
 
 }  // namespace
-
-std::string Placement::ToString() const {
-  switch (kind) {
-    case Kind::kReplicate:
-      return "replicate";
-    case Kind::kShard:
-      return "shard(" + std::to_string(dim) + ")";
-    case Kind::kPartial:
-      return "partial(" + std::string(Name(op)) + ")";
-  }
-  return "";
-}
-
-StatusOr<Placement> ParsePlacement(std::string_view text) {
-  if (text == "replicate" || text == "R") return Placement::Replicate();
-  for (const std::string_view name : {"shard", "S"}) {
-    const std::optional<std::string_view> argument = ArgumentOf(text, name);
-    if (!argument.has_value()) continue;
-    int dim = 0;
-    const char* const end = argument->data() + argument->size();
-    const auto [at, error] = std::from_chars(argument->data(), end, dim);
-    if (error != std::errc() || at != end || dim < 0) {
-      return InvalidArgument("\"", text, "\" does not name a dimension; write shard(0), say");
-    }
-    return Placement::Shard(dim);
-  }
-  for (const std::string_view name : {"partial", "P"}) {
-    const std::optional<std::string_view> argument = ArgumentOf(text, name);
-    if (!argument.has_value()) continue;
-    LOCKSTEP_ASSIGN_OR_RETURN(const Reduction op, ParseReduction(*argument));
-    return Placement::Partial(op);
-  }
-  return InvalidArgument("unknown placement \"", text,
-                         "\"; the placements are replicate, shard(DIMENSION), partial(REDUCTION)");
-}
 
 Layout::Layout(const Shape& shape, DType dtype, Mesh mesh, std::vector<Placement> placements)
     : shape_(shape),
       dtype_(dtype),
       mesh_(std::move(mesh)),
       placements_(std::move(placements)),
-      largest_tile_(TileAt(0)) {}
+      largest_tile_(LargestTile()) {}
 
 StatusOr<Layout> Layout::Make(const Shape& shape, DType dtype, Mesh mesh,
                               std::vector<Placement> placements) {
@@ -79,6 +75,9 @@ StatusOr<Layout> Layout::Make(const Shape& shape, DType dtype, Mesh mesh,
       return InvalidArgument("axis \"", axis, "\" shards dimension ", placement.dim,
                              " of a tensor of shape ", shape, ", which has the dimensions 0 to ",
                              shape.ndim() - 1);
+    }
+    if (placement.extents != nullptr) {
+      LOCKSTEP_RETURN_IF_ERROR(CheckExtents(shape, mesh, placements, a));
     }
     if (!placement.is_partial()) continue;
     if (!IsArithmetic(dtype) || (dtype == DType::kBool && placement.op == Reduction::kAvg)) {
@@ -106,15 +105,27 @@ Layout Layout::WithoutUnitAxes() const {
 }
 
 Box Layout::TileAt(int index) const {
+  return TileWith([&](int axis) { return mesh_.Coordinate(index, axis); });
+}
+
+Box Layout::TileWith(absl::FunctionRef<int(int)> coordinate) const {
   Box tile = WholeBox(shape_);
   for (int a = 0; a < mesh_.num_axes(); ++a) {
     if (!placement(a).is_shard()) continue;
     const int d = placement(a).dim;
-    const Part part = EvenPart(tile.extents[d], mesh_.AxisSize(a), mesh_.Coordinate(index, a));
+    const Part part = placement(a).PartOf(tile.extents[d], mesh_.AxisSize(a), coordinate(a));
     tile.begin[d] += part.begin;
     tile.extents[d] = part.count;
   }
   return tile;
+}
+
+Box Layout::LargestTile() const {
+  return TileWith([&](int axis) {
+    if (placement(axis).extents == nullptr) return 0;  // the first part is one of the largest
+    const absl::Span<const int64_t> counts = placement(axis).extents->counts();
+    return static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+  });
 }
 
 int Layout::LayerAt(int index) const {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/reduction.h"
@@ -14,41 +14,15 @@
 #include "runtime/base/status.h"
 #include "runtime/plan/box.h"
 #include "runtime/plan/mesh.h"
+#include "runtime/plan/placement.h"
 
 namespace lockstep::plan {
-
-// What one axis of a mesh does with a tensor.
-struct Placement {
-  enum class Kind : uint8_t {
-    kReplicate,  // each coordinate has all of it
-    kShard,      // dimension `dim` is dealt out to the coordinates, as evenly as possible
-    kPartial,    // each coordinate has a tensor of full extents; combined by `op` they are it
-  };
-  Kind kind = Kind::kReplicate;
-  int dim = 0;                     // of kShard
-  Reduction op = Reduction::kSum;  // of kPartial
-
-  static Placement Replicate() { return {}; }
-  static Placement Shard(int dim) { return {Kind::kShard, dim, Reduction::kSum}; }
-  static Placement Partial(Reduction op) { return {Kind::kPartial, 0, op}; }
-
-  bool is_replicate() const { return kind == Kind::kReplicate; }
-  bool is_shard() const { return kind == Kind::kShard; }
-  bool Shards(int d) const { return is_shard() && dim == d; }
-  bool is_partial() const { return kind == Kind::kPartial; }
-  bool operator==(const Placement&) const = default;
-
-  // "replicate", "shard(0)", "partial(sum)"
-  std::string ToString() const;
-};
-
-// Reads what ToString() writes, and the short forms "R", "S(0)" and "P(sum)".
-StatusOr<Placement> ParsePlacement(std::string_view text);
 
 // A tensor's shape and dtype, and a placement for each axis of a mesh.
 //
 // Several axes may shard one dimension: the first of them deals it out (EvenPart), the next deals
-// out each of these parts, and so on. So the parts that the last one makes are neighbours.
+// out each of these parts, and so on. So the parts that the last one makes are neighbours. An axis
+// with given extents shards its dimension alone.
 //
 // Immutable. Threads: any.
 class Layout {
@@ -57,9 +31,10 @@ class Layout {
   static constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
   // kInvalidArgument says which axis is wrong, and why: not one placement for each axis, a
-  // dimension that the tensor does not have, a reduction that its dtype does not have, or partial
-  // values of two reductions, whose order would matter; a shape that Shape::Validate() refuses, or
-  // one of more than kMaxBytes.
+  // dimension that the tensor does not have, extents that do not add up to it, or not one for each
+  // coordinate, another axis that shards the same dimension, a reduction that its dtype does not
+  // have, or partial values of two reductions, whose order would matter; a shape that
+  // Shape::Validate() refuses, or one of more than kMaxBytes.
   static StatusOr<Layout> Make(const Shape& shape, DType dtype, Mesh mesh,
                                std::vector<Placement> placements);
 
@@ -80,7 +55,7 @@ class Layout {
 
   // What the member with this index of the mesh holds.
   Box TileAt(int index) const;
-  // The tile at index 0: no member has more along any dimension.
+  // The largest of all tiles: no member has more along any dimension.
   const Box& largest_tile() const { return largest_tile_; }
   // Which of the tensors that are combined into it the member has: its place along all axes with
   // partial values, in row-major order. 0 without such axes.
@@ -103,6 +78,9 @@ class Layout {
 
  private:
   Layout(const Shape& shape, DType dtype, Mesh mesh, std::vector<Placement> placements);
+
+  Box TileWith(absl::FunctionRef<int(int)> coordinate) const;  // coordinate(axis)
+  Box LargestTile() const;
 
   Shape shape_;
   DType dtype_;

@@ -38,15 +38,45 @@ StatusOr<Mesh> ReadMesh(wire::Mesh::Reader reader, int world_size) {
   return Mesh::Make(std::move(axes), std::move(ranks));
 }
 
+StatusOr<int> ReadDim(uint32_t dim) {
+  if (dim >= Shape::kMaxDims) return InvalidArgument("a placement shards dimension ", dim);
+  return static_cast<int>(dim);
+}
+
+void WritePlacement(wire::Placement::Builder builder, const Placement& placement) {
+  if (placement.is_partial()) return builder.setPartial(static_cast<uint8_t>(placement.op));
+  if (!placement.is_shard()) return builder.setReplicate();
+  const auto dim = static_cast<uint32_t>(placement.dim);
+  if (placement.extents == nullptr) return builder.setShard(dim);
+  const absl::Span<const int64_t> extents = placement.extents->counts();
+  auto shard = builder.initShardByExtents();
+  shard.setDim(dim);
+  auto list = shard.initExtents(static_cast<unsigned>(extents.size()));
+  for (unsigned i = 0; i < list.size(); ++i) list.set(i, extents[i]);
+}
+
 StatusOr<Placement> ReadPlacement(wire::Placement::Reader reader) {
   switch (reader.which()) {
     case wire::Placement::REPLICATE:
       return Placement::Replicate();
-    case wire::Placement::SHARD:
-      if (reader.getShard() >= Shape::kMaxDims) {
-        return InvalidArgument("a placement shards dimension ", reader.getShard());
+    case wire::Placement::SHARD: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const int dim, ReadDim(reader.getShard()));
+      return Placement::Shard(dim);
+    }
+    case wire::Placement::SHARD_BY_EXTENTS: {
+      LOCKSTEP_ASSIGN_OR_RETURN(const int dim, ReadDim(reader.getShardByExtents().getDim()));
+      const auto list = reader.getShardByExtents().getExtents();
+      // Looked at before anything is made of them; Layout::Make() looks at the numbers.
+      if (list.size() > Mesh::kMaxRanks) {
+        return InvalidArgument("a placement gives ", list.size(),
+                               " extents, and an axis has at "
+                               "most ",
+                               Mesh::kMaxRanks, " coordinates");
       }
-      return Placement::Shard(static_cast<int>(reader.getShard()));
+      std::vector<int64_t> extents;
+      for (const int64_t extent : list) extents.push_back(extent);
+      return Placement::Shard(dim, std::move(extents));
+    }
     case wire::Placement::PARTIAL:
       if (reader.getPartial() >= kReductionCount) {
         return InvalidArgument("a placement has the unknown reduction ", +reader.getPartial());
@@ -65,9 +95,7 @@ void WriteLayout(wire::Layout::Builder builder, const Layout& layout) {
   WriteMesh(builder.initMesh(), layout.mesh());
   auto placements = builder.initPlacements(static_cast<unsigned>(layout.placements().size()));
   for (unsigned a = 0; a < placements.size(); ++a) {
-    const Placement& placement = layout.placements()[a];
-    if (placement.is_shard()) placements[a].setShard(static_cast<uint32_t>(placement.dim));
-    if (placement.is_partial()) placements[a].setPartial(static_cast<uint8_t>(placement.op));
+    WritePlacement(placements[a], layout.placements()[a]);
   }
 }
 

@@ -75,10 +75,16 @@ std::vector<int> ReplicatedAxes(const Layout& layout) {
   return axes;
 }
 
-std::vector<int> DimsToShard(const Shape& shape) {
+std::vector<int> DimsToShard(const Layout& layout, const std::vector<int>& axes) {
   constexpr size_t kMost = 4;
+  const Shape& shape = layout.shape();
   std::vector<int> dims(static_cast<size_t>(shape.ndim()));
   std::iota(dims.begin(), dims.end(), 0);
+  for (int a = 0; a < layout.mesh().num_axes(); ++a) {
+    if (layout.placement(a).extents == nullptr) continue;
+    const bool listed = std::find(axes.begin(), axes.end(), a) != axes.end();
+    if (!listed) std::erase(dims, layout.placement(a).dim);
+  }
   std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) { return shape[a] > shape[b]; });
   dims.resize(std::min(dims.size(), kMost));
   return dims;

@@ -36,8 +36,9 @@ std::optional<std::vector<int>> GatheredAxes(const Layout& from, const Layout& t
 // The axes of more than one rank that replicate.
 std::vector<int> ReplicatedAxes(const Layout& layout);
 
-// The dimensions along which a tensor is dealt out for a while: the longest, four at most, so that
-// lowering takes no longer for tensors of many dimensions.
-std::vector<int> DimsToShard(const Shape& shape);
+// The dimensions that these axes of `layout` could deal out for a while: the longest, four at most,
+// so that lowering takes no longer for tensors of many dimensions. Not those that another axis
+// shards by given extents, which it does alone.
+std::vector<int> DimsToShard(const Layout& layout, const std::vector<int>& axes);
 
 }  // namespace lockstep::plan

@@ -115,7 +115,7 @@ class Program {
   static constexpr size_t kMaxValues = 1 << 13;
   static constexpr size_t kMaxArguments = 256;  // of one call
   // Its format, and what lowering makes of it: ranks that disagree about it must not meet.
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
 
   struct Parts {
     std::vector<ProgramValue> values;

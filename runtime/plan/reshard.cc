@@ -57,7 +57,7 @@ class Lowering {
       case Reduction::kProd: {
         // One coordinate has all of it, or each a part, and the rest is filled up.
         std::vector<Layout> targets = {*whole.On(to_.mesh().FirstAlong(made_))};
-        for (int d : DimsToShard(to_.shape())) {
+        for (int d : DimsToShard(to_, made_)) {
           targets.push_back(
               Innermost(WithPlacement(to_, made_, Placement::Shard(d)), made_).layout);
         }
@@ -68,10 +68,11 @@ class Lowering {
               placements[static_cast<size_t>(a)] = from_.placement(a);
             }
           }
-          const Layout kept = *whole.With(std::move(placements));
-          if (std::none_of(made_.begin(), made_.end(),
-                           [&](int a) { return kept.placement(a).is_replicate(); })) {
-            targets.push_back(Innermost(kept, made_).layout);
+          // Not where given extents would have to share their dimension; nor below.
+          const StatusOr<Layout> kept = whole.With(std::move(placements));
+          if (kept.ok() && std::none_of(made_.begin(), made_.end(),
+                                        [&](int a) { return kept->placement(a).is_replicate(); })) {
+            targets.push_back(Innermost(*kept, made_).layout);
           }
         }
         return targets;
@@ -126,7 +127,7 @@ class Lowering {
     std::vector<Path> paths = {start};
     const std::vector<int> replicated = ReplicatedAxes(from_);
     if (replicated.empty()) return paths;
-    for (int d : DimsToShard(from_.shape())) {
+    for (int d : DimsToShard(from_, replicated)) {
       const Layout parts = WithPlacement(from_, replicated, Placement::Shard(d));
       AddIfAny(ThenExchange(start, Innermost(parts, replicated).layout), paths);
     }
@@ -139,8 +140,8 @@ class Lowering {
       wanted.push_back(a);
     }
     if (wanted.empty()) return paths;
-    const Layout parts = *from_.With(std::move(placements));
-    AddIfAny(ThenExchange(start, Innermost(parts, wanted).layout), paths);
+    const StatusOr<Layout> parts = from_.With(std::move(placements));
+    if (parts.ok()) AddIfAny(ThenExchange(start, Innermost(*parts, wanted).layout), paths);
     return paths;
   }
 
@@ -148,7 +149,7 @@ class Lowering {
     const std::vector<int> axes = NamedAs(from_.mesh(), combined_, start.end.mesh());
     heads.push_back(Then(start, Move::Kind::kAllReduce,
                          WithPlacement(start.end, axes, Placement::Replicate()), axes));
-    for (int d : DimsToShard(from_.shape())) {
+    for (int d : DimsToShard(start.end, axes)) {
       const WithAxes parts = Innermost(WithPlacement(start.end, axes, Placement::Shard(d)), axes);
       heads.push_back(Then(start, Move::Kind::kReduceScatter, parts.layout, parts.axes));
     }
@@ -168,14 +169,15 @@ class Lowering {
       if (wanted.is_shard()) placements[static_cast<size_t>(axes[i])] = wanted;
     }
     if (scattered.empty()) return;
-    const Layout wanted = *start.end.With(std::move(placements));
-    const WithAxes parts = Innermost(wanted, scattered);
+    const StatusOr<Layout> wanted = start.end.With(std::move(placements));
+    if (!wanted.ok()) return;
+    const WithAxes parts = Innermost(*wanted, scattered);
     const Path path = Then(start, Move::Kind::kReduceScatter, parts.layout, parts.axes);
     if (reduced.empty()) {
       heads.push_back(path);
       return;
     }
-    const std::vector<int> rest = NamedAs(wanted.mesh(), reduced, parts.layout.mesh());
+    const std::vector<int> rest = NamedAs(wanted->mesh(), reduced, parts.layout.mesh());
     heads.push_back(Then(path, Move::Kind::kAllReduce,
                          WithPlacement(parts.layout, rest, Placement::Replicate()), rest));
   }
@@ -217,7 +219,7 @@ class Lowering {
     const auto add = [&](const std::vector<int>& axes, int d) {
       layouts.push_back(Innermost(WithPlacement(target, axes, Placement::Shard(d)), axes));
     };
-    for (int d : DimsToShard(target.shape())) {
+    for (int d : DimsToShard(target, replicated)) {
       add(replicated, d);
       if (replicated.size() == 1) continue;
       for (int axis : replicated) add({axis}, d);
@@ -231,8 +233,8 @@ class Lowering {
       placements[static_cast<size_t>(axis)] = from.placement(axis);
       kept.push_back(axis);
     }
-    const Layout parts = *target.With(std::move(placements));
-    if (!kept.empty()) layouts.push_back(Innermost(parts, kept));
+    const StatusOr<Layout> parts = target.With(std::move(placements));
+    if (parts.ok() && !kept.empty()) layouts.push_back(Innermost(*parts, kept));
     return layouts;
   }
 

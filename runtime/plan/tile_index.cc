@@ -16,7 +16,7 @@ TileIndex::TileIndex(const Layout& layout) : dims_(static_cast<size_t>(layout.sh
     for (std::vector<PartOfDim>& parts : dims_) {
       for (PartOfDim& part : parts) part.number *= size;
     }
-    Deal(dims_[static_cast<size_t>(layout.placement(a).dim)], size);
+    Deal(dims_[static_cast<size_t>(layout.placement(a).dim)], layout.placement(a), size);
   }
 }
 
@@ -39,11 +39,11 @@ void TileIndex::ForEachOverlapping(const Box& box, absl::FunctionRef<void(int)> 
   for (int number : numbers) visit(number);
 }
 
-void TileIndex::Deal(std::vector<PartOfDim>& parts, int size) {
+void TileIndex::Deal(std::vector<PartOfDim>& parts, const Placement& placement, int size) {
   std::vector<PartOfDim> dealt;
   for (const PartOfDim& part : parts) {
     for (int i = 0; i < size; ++i) {
-      const Part some = EvenPart(part.count, size, i);
+      const Part some = placement.PartOf(part.count, size, i);
       dealt.push_back({part.begin + some.begin, some.count, part.number + i});
     }
   }

@@ -27,7 +27,7 @@ class TileIndex {
     int64_t count = 0;
     int number = 0;  // what it adds to a tile's number
   };
-  static void Deal(std::vector<PartOfDim>& parts, int size);
+  static void Deal(std::vector<PartOfDim>& parts, const Placement& placement, int size);
 
   std::vector<std::vector<PartOfDim>> dims_;
 };

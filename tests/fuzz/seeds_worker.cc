@@ -154,23 +154,27 @@ void AddBatchSeeds(SeedFolder& folder) {
     collective.setDestination(Register(kTensor + 3));
     collective.initTeam(1).set(0, 0);
   });
-  AddCommand(folder, "reshard", [](Command command) {
-    auto reshard = command.initReshard();
-    reshard.setSource(Register(kTensor + 2));
-    reshard.setResult(Register(60));
-    auto layouts = reshard.initLayouts();
-    for (auto layout : {layouts.initFrom(), layouts.initTo()}) {
-      auto shape = layout.initShape(2);
-      shape.set(0, 3);
-      shape.set(1, 2);
-      auto axis = layout.initMesh().initAxes(1)[0];
-      axis.setName("x");
-      axis.setSize(1);
-      layout.getMesh().initRanks(1);
-      layout.initPlacements(1)[0].setShard(0);
-    }
-    layouts.getTo().getPlacements()[0].setPartial(0);
-  });
+  for (const bool by_extents : {false, true}) {
+    AddCommand(folder, by_extents ? "reshard_by_extents" : "reshard", [&](Command command) {
+      auto reshard = command.initReshard();
+      reshard.setSource(Register(kTensor + 2));
+      reshard.setResult(Register(by_extents ? 61 : 60));
+      auto layouts = reshard.initLayouts();
+      for (auto layout : {layouts.initFrom(), layouts.initTo()}) {
+        auto shape = layout.initShape(2);
+        shape.set(0, 3);
+        shape.set(1, 2);
+        auto axis = layout.initMesh().initAxes(1)[0];
+        axis.setName("x");
+        axis.setSize(1);
+        layout.getMesh().initRanks(1);
+        layout.initPlacements(1)[0].setShard(0);
+      }
+      layouts.getTo().getPlacements()[0].setPartial(0);
+      if (!by_extents) return;
+      layouts.getFrom().getPlacements()[0].initShardByExtents().initExtents(1).set(0, 3);
+    });
+  }
   all += AddCommand(folder, "fetch", [](Command command) {
     command.initFetch().setRegister(Register(kTensor + 3));
   });

@@ -46,6 +46,36 @@ TEST_P(LayoutsTest, EachRankHasItsTile) {
   EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({2, 3}));
 }
 
+// Data that does not divide evenly: each rank has as many rows as it is given, or none.
+TEST_P(LayoutsTest, RanksHaveTheRowsThatTheyAreGiven) {
+  const Layout given = On(Line({0, 1, 2, 3}), {Placement::Shard(0, {2, 0, 5, 1})}, {8, 3});
+  const DRef placed = Unwrap(session_->Place(Numbers({8, 3}), given));
+  EXPECT_EQ(Get(placed, 0), Value(Host({2, 3}, std::vector<int32_t>{0, 1, 2, 3, 4, 5})));
+  EXPECT_EQ(Get(placed, 1), Value(Host({0, 3}, std::vector<int32_t>())));
+  EXPECT_EQ(Get(placed, 3), Value(Host({1, 3}, std::vector<int32_t>{21, 22, 23})));
+  EXPECT_EQ(Unwrap(session_->LayoutOf(placed)), given);
+  EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({8, 3}));
+
+  const DRef even =
+      Unwrap(session_->Reshard(placed, On(Line({0, 1, 2, 3}), {Placement::Shard(0)}, {8, 3})));
+  EXPECT_EQ(Get(even, 3), Value(Host({2, 3}, std::vector<int32_t>{18, 19, 20, 21, 22, 23})));
+  const DRef whole =
+      Unwrap(session_->Reshard(placed, On(Line({0, 1, 2, 3}), {Placement::Replicate()}, {8, 3})));
+  EXPECT_EQ(Get(whole, 1), Value(Numbers({8, 3})));
+  const DRef columns = Unwrap(
+      session_->Reshard(even, On(Line({3, 1}), {Placement::Shard(1, {1, 2})}, {8, 3})));
+  EXPECT_EQ(Unwrap(session_->Collect(columns)), Numbers({8, 3}));
+
+  // Each rank's own rows are declared, and their sums go to ranks by other extents.
+  const Layout partial = On(Line({0, 1, 2, 3}), {Placement::Partial(Reduction::kSum)}, {4});
+  const DRef ones = Call("lockstep.full", Shape{4}, 1, DType::kInt32);
+  EXPECT_OK(session_->DeclareLayout(ones, partial));
+  const DRef sums = Unwrap(
+      session_->Reshard(ones, On(Line({0, 1, 2, 3}), {Placement::Shard(0, {0, 3, 1, 0})}, {4})));
+  EXPECT_EQ(Get(sums, 1), Value(Host({3}, std::vector<int32_t>{4, 4, 4})));
+  EXPECT_EQ(Get(sums, 3), Value(Host({0}, std::vector<int32_t>())));
+}
+
 TEST_P(LayoutsTest, RandomLayoutsKeepTheTensor) {
   std::mt19937 random(7);
   const auto below = [&](int end) {

@@ -217,6 +217,12 @@ class PlanReader {
     }
     std::vector<Placement> placements;
     for (const YAML::Node& placement : node["placements"]) {
+      if (!placement.IsScalar()) {
+        file_.Report(placement, title,
+                     "placements: expected a text; what has colons or commas needs quotes, as in "
+                     "[\"shard(0: 3, 0, 5)\"]");
+        return std::nullopt;
+      }
       auto parsed = Check(placement, title, plan::ParsePlacement(ScalarOf(placement)));
       if (!parsed.has_value()) return std::nullopt;
       placements.push_back(*parsed);

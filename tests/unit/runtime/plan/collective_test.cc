@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr auto kR = Placement::Replicate;
-constexpr auto kS = Placement::Shard;
+constexpr Placement (*kS)(int) = Placement::Shard;
 constexpr auto kP = Placement::Partial;
 
 // x is 2, y is 3; ranks in an order of their own.
@@ -68,6 +68,21 @@ TEST(CollectiveTest, ResultsHaveTheLayoutsThatTheyMake) {
   EXPECT_EQ(ResultOf(Broadcast("y", 0), OnGrid({6, 7}, kR(), kS(1))), OnGrid({6, 3}, kR(), kR()));
   EXPECT_EQ(ResultOf(Broadcast("y", 2), OnGrid({6, 7}, kR(), kS(1))), OnGrid({6, 2}, kR(), kR()));
   EXPECT_EQ(ResultOf(Broadcast("x", 1), OnGrid({7, 2}, kS(0), kS(0))), OnGrid({3, 2}, kR(), kS(0)));
+}
+
+// What is taken may have been dealt out by given extents; what is made is dealt out evenly.
+TEST(CollectiveTest, OfGivenExtents) {
+  const Placement given = Placement::Shard(0, {1, 5, 0});
+  const Layout ragged = OnGrid({6, 4}, kS(1), given);
+  EXPECT_EQ(ResultOf(AllGather("y"), ragged), OnGrid({6, 4}, kS(1), kR()));
+  EXPECT_EQ(ResultOf(AllToAll("y", 1), OnGrid({6, 9}, kR(), given)), OnGrid({6, 9}, kR(), kS(1)));
+  EXPECT_EQ(ResultOf(AllToAll("y", 0), ragged), OnGrid({6, 4}, kS(1), kS(0)));
+  EXPECT_EQ(ResultOf(AllReduce("x"), ragged), OnGrid({6, 2}, kR(), given));
+  EXPECT_EQ(ResultOf(Broadcast("y", 1), ragged), OnGrid({5, 4}, kS(1), kR()));
+  EXPECT_THAT(Message(LayoutsOf(AllReduce("y"), ragged).status()),
+              HasSubstr("has to have equal extents"));
+  EXPECT_THAT(Message(LayoutsOf(ReduceScatter("x", 0), ragged).status()),
+              HasSubstr("which it can only do alone"));
 }
 
 TEST(CollectiveTest, WhatCannotBeIsRefused) {

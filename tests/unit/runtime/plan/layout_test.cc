@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::plan {
@@ -66,14 +68,19 @@ TEST(MeshTest, WhatIsNoMeshIsRefused) {
 
 TEST(PlacementTest, TextsAreReadAsTheyAreWritten) {
   for (const Placement& placement :
-       {Placement::Replicate(), Placement::Shard(3), Placement::Partial(Reduction::kMax)}) {
+       {Placement::Replicate(), Placement::Shard(3), Placement::Shard(1, {3, 0, 5}),
+        Placement::Shard(0, {7}), Placement::Partial(Reduction::kMax)}) {
     EXPECT_EQ(*ParsePlacement(placement.ToString()), placement) << placement.ToString();
   }
   EXPECT_EQ(*ParsePlacement("R"), Placement::Replicate());
   EXPECT_EQ(*ParsePlacement("S(1)"), Placement::Shard(1));
+  EXPECT_EQ(Placement::Shard(1, {3, 0, 5}).ToString(), "shard(1: 3, 0, 5)");
+  EXPECT_EQ(*ParsePlacement("S(1:3,0,  5)"), Placement::Shard(1, {3, 0, 5}));
   EXPECT_EQ(*ParsePlacement("P(sum)"), Placement::Partial(Reduction::kSum));
-  for (const char* text : {"", "r", "shard", "shard()", "shard(-1)", "shard(1x)", "S(99999999999)",
-                           "partial(mean)", "partial", "shard(1"}) {
+  for (const char* text :
+       {"", "r", "shard", "shard()", "shard(-1)", "shard(1x)", "S(99999999999)", "partial(mean)",
+        "partial", "shard(1", "shard(: 1)", "shard(0:)", "shard(0: 1,)", "shard(0: ,1)",
+        "shard(0: 1 2)", "shard(0: -1)", "shard(0, 1)", "shard(0: 9223372036854775808)"}) {
     EXPECT_EQ(ParsePlacement(text).status().code(), StatusCode::kInvalidArgument) << text;
   }
 }
@@ -103,6 +110,53 @@ TEST(LayoutTest, TwoAxesOfOneDimensionAreNested) {
   }
   EXPECT_THAT(begins, ElementsAre(0, 2, 3, 4, 6, 7));
   EXPECT_THAT(counts, ElementsAre(2, 1, 1, 2, 1, 1));
+}
+
+TEST(PlacementTest, GivenExtentsAreComparedByTheirNumbers) {
+  EXPECT_EQ(Placement::Shard(0, {1, 2}), Placement::Shard(0, {1, 2}));
+  EXPECT_NE(Placement::Shard(0, {1, 2}), Placement::Shard(0, {2, 1}));
+  EXPECT_NE(Placement::Shard(0, {1, 2}), Placement::Shard(1, {1, 2}));
+  EXPECT_NE(Placement::Shard(0, {2, 2}), Placement::Shard(0));
+}
+
+TEST(LayoutTest, TilesAreDealtOutByGivenExtents) {
+  const Layout layout = *Layout::Make({8, 3}, DType::kInt8, TwoByThree(),
+                                      {Placement::Shard(1), Placement::Shard(0, {3, 0, 5})});
+  EXPECT_EQ(layout.TileAt(0), (Box{{0, 0}, {3, 2}}));
+  EXPECT_EQ(layout.TileAt(4), (Box{{3, 2}, {0, 1}}));
+  EXPECT_EQ(layout.TileAt(5), (Box{{3, 2}, {5, 1}}));
+  EXPECT_EQ(layout.largest_tile(), (Box{{3, 0}, {5, 2}})) << "not that of the first";
+  EXPECT_EQ(layout.ToString(),
+            "int8[8, 3] on x=2,y=3 {5, 4, 3, 2, 1, 0}: x=shard(1), y=shard(0: 3, 0, 5)");
+}
+
+TEST(LayoutTest, GivenExtentsThatCannotBeAreRefusedWithTheReason) {
+  const auto message = [](int64_t rows, const Placement& x, const Placement& y) {
+    const auto layout = Layout::Make({rows, 6}, DType::kInt8, TwoByThree(), {x, y});
+    EXPECT_EQ(layout.status().code(), StatusCode::kInvalidArgument);
+    return Message(layout.status());
+  };
+  const auto given = [](std::vector<int64_t> extents) {
+    return Placement::Shard(0, std::move(extents));
+  };
+  const Placement all = Placement::Replicate();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(message(8, all, given({8})),
+              HasSubstr("axis \"y\" has 3 coordinates, and 1 extents of dimension 0"));
+  EXPECT_THAT(message(8, all, given({})), HasSubstr("and 0 extents"));
+  EXPECT_THAT(message(8, given({9, -1}), all),
+              HasSubstr("the extents along axis \"x\" add up to more than 8"));
+  EXPECT_THAT(message(8, given({-1, 9}), all),
+              HasSubstr("coordinate 0 of axis \"x\" has the extent -1"));
+  EXPECT_THAT(message(8, all, given({2, kMost, kMost})), HasSubstr("add up to more than 8"));
+  EXPECT_THAT(message(8, given({3, 4}), all),
+              HasSubstr("add up to 7, and dimension 0 of [8, 6] has 8"));
+  EXPECT_THAT(message(8, Placement::Shard(0), given({4, 4, 0})),
+              HasSubstr("axis \"y\" shards dimension 0 by given extents, which it can only do "
+                        "alone, and axis \"x\" shards it, too"));
+  EXPECT_THAT(message(8, given({4, 4}), given({4, 4, 0})), HasSubstr("only do alone"));
+  EXPECT_THAT(message(8, Placement::Shard(2, {4, 4}), all),
+              HasSubstr("axis \"x\" shards dimension 2"));
 }
 
 TEST(LayoutTest, ShardsMayBeEmpty) {

@@ -69,6 +69,8 @@ TEST(PlanKeyTest, WhateverIsAnotherMakesAnotherKey) {
       {.ranks = {0, 1, 2}},
       {.axis = "y"},
       {.placement = Placement::Shard(1)},
+      {.placement = Placement::Shard(0, {2, 2, 2, 2})},
+      {.placement = Placement::Shard(0, {2, 2, 4, 0})},
       {.placement = Placement::Replicate()},
       {.result = Placement::Partial(Reduction::kMax)},
       {.literal = int64_t{2}},

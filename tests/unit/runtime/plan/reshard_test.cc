@@ -59,6 +59,56 @@ TEST(ReshardTest, EachRowOfTheTable) {
   EXPECT_THAT(MovesOf(partial, partial), ElementsAre());
 }
 
+TEST(ReshardTest, EachRowOfTheTableWithGivenExtents) {
+  const Mesh mesh = Line({0, 1, 2, 3});
+  const Layout replicated = On(mesh, {kReplicate});
+  const Layout rows = On(mesh, {S(0)});
+  const Layout partial = On(mesh, {kSum});
+  const Layout ragged = On(mesh, {Placement::Shard(0, {5, 0, 1, 6})});
+  EXPECT_THAT(MovesOf(ragged, ragged), ElementsAre());
+  EXPECT_THAT(MovesOf(On(mesh, {Placement::Shard(0, {3, 3, 3, 3})}), rows), ElementsAre());
+  EXPECT_THAT(MovesOf(replicated, ragged), ElementsAre("slice"));
+  EXPECT_THAT(MovesOf(ragged, replicated), ElementsAre("allgather along x"));
+  EXPECT_THAT(MovesOf(ragged, rows), ElementsAre("exchange"));
+  EXPECT_THAT(MovesOf(rows, ragged), ElementsAre("exchange"));
+  EXPECT_THAT(MovesOf(ragged, On(mesh, {Placement::Shard(1, {0, 8, 0, 0})})),
+              ElementsAre("exchange"));
+  EXPECT_THAT(MovesOf(partial, ragged), ElementsAre("reduce-scatter along x"));
+  EXPECT_THAT(MovesOf(ragged, partial), ElementsAre("make partial"));
+}
+
+TEST(ReshardTest, EveryPairWithGivenExtents) {
+  const Mesh grid = *Mesh::Make({{"x", 2}, {"y", 3}}, {4, 1, 0, 5, 2, 3});
+  std::vector<std::pair<Mesh, std::vector<Placement>>> all;
+  for (const Placement& x :
+       {Placement::Shard(0, {0, 7}), Placement::Shard(1, {4, 1}), S(0), S(1), kReplicate, kSum}) {
+    for (const Placement& y :
+         {Placement::Shard(0, {1, 6, 0}), Placement::Shard(1, {0, 2, 3}), S(0), kReplicate, kSum}) {
+      if (Layout::Make({7, 5}, DType::kInt32, grid, {x, y}).ok()) {
+        all.emplace_back(grid, std::vector{x, y});
+      }
+    }
+  }
+  all.emplace_back(Line({3, 6}), std::vector{Placement::Shard(0, {6, 1})});
+  all.emplace_back(Line({1, 0, 2}), std::vector{Placement::Shard(1, {0, 0, 5})});
+  ASSERT_EQ(all.size(), 6u * 5 - 5 + 2) << "but those that shard one dimension twice";
+  for (const auto& [from_mesh, from_placements] : all) {
+    for (const auto& [to_mesh, to_placements] : all) {
+      const Layout from = On(from_mesh, from_placements, {7, 5});
+      const Layout to = On(to_mesh, to_placements, {7, 5});
+      SCOPED_TRACE(::testing::Message() << from << " to " << to);
+      const auto reshard = LowerReshard(from, to, Topology({0, 0, 1, 1, 2, 2, 3}), CostModel());
+      ASSERT_TRUE(reshard.ok()) << reshard.status();
+      testing::ExpectSameTensor(
+          *reshard,
+          testing::MakeLayers(
+              from, [](int layer, int64_t i) { return static_cast<int32_t>(100 * layer + i); }),
+          7);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(ReshardTest, SeveralAxesAtOnce) {
   const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 2}}, {0, 1, 2, 3});
   EXPECT_THAT(MovesOf(On(mesh, {S(0), S(0)}), On(mesh, {kReplicate, kReplicate})),

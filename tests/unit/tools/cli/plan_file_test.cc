@@ -74,6 +74,26 @@ TEST(PlanFileTest, ReadsAllOfIt) {
   EXPECT_EQ(program.value(plan::ValueId{4}).layout.mesh().ToString(), "x=2,y=2 {3, 1, 2, 0}");
 }
 
+TEST(PlanFileTest, PlacementsMayGiveExtents) {
+  const std::string given = "placements: [\"shard(0: 10, 0, 50, 4)\"]";
+  std::string text = kPlan;
+  text.replace(text.find("placements: [shard(0)]"), std::string("placements: [shard(0)]").size(),
+               given);
+  const StatusOr<PlanFile> file = ReadText(text);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->program().value(plan::ValueId{0}).layout.placement(0),
+            plan::Placement::Shard(0, {10, 0, 50, 4}));
+  std::ostringstream out;
+  PrintProgram(out, *file);
+  EXPECT_THAT(out.str(), HasSubstr("L0 = float32[64, 64] on x=4 {0-3}: shard(0: 10, 0, 50, 4)"));
+  EXPECT_THAT(
+      Error("[shard(0)]", "[\"shard(0: 10, 0, 50)\"]"),
+      HasSubstr("layers.yaml:7: layouts.rows: axis \"x\" has 4 coordinates, and 3 extents"));
+  EXPECT_THAT(Error("[shard(0)]", "[shard(0: 10, 0, 50, 4)]"),
+              HasSubstr("layers.yaml:7: layouts.rows: placements: expected a text; what has colons "
+                        "or commas needs quotes, as in [\"shard(0: 3, 0, 5)\"]"));
+}
+
 TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Error("to: whole", "to: whol"),
               AllOf(HasSubstr("layers.yaml:12: reshard: to: there is no layout \"whol\" (did you "

@@ -1,6 +1,5 @@
 // Tensors that lie on the workers by a layout: placed, moved, and collected.
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -62,8 +61,8 @@ TEST_P(LayoutsTest, RanksHaveTheRowsThatTheyAreGiven) {
   const DRef whole =
       Unwrap(session_->Reshard(placed, On(Line({0, 1, 2, 3}), {Placement::Replicate()}, {8, 3})));
   EXPECT_EQ(Get(whole, 1), Value(Numbers({8, 3})));
-  const DRef columns = Unwrap(
-      session_->Reshard(even, On(Line({3, 1}), {Placement::Shard(1, {1, 2})}, {8, 3})));
+  const DRef columns =
+      Unwrap(session_->Reshard(even, On(Line({3, 1}), {Placement::Shard(1, {1, 2})}, {8, 3})));
   EXPECT_EQ(Unwrap(session_->Collect(columns)), Numbers({8, 3}));
 
   // Each rank's own rows are declared, and their sums go to ranks by other extents.
@@ -74,36 +73,6 @@ TEST_P(LayoutsTest, RanksHaveTheRowsThatTheyAreGiven) {
       session_->Reshard(ones, On(Line({0, 1, 2, 3}), {Placement::Shard(0, {0, 3, 1, 0})}, {4})));
   EXPECT_EQ(Get(sums, 1), Value(Host({3}, std::vector<int32_t>{4, 4, 4})));
   EXPECT_EQ(Get(sums, 3), Value(Host({0}, std::vector<int32_t>())));
-}
-
-TEST_P(LayoutsTest, RandomLayoutsKeepTheTensor) {
-  std::mt19937 random(7);
-  const auto below = [&](int end) {
-    return static_cast<int>(random() % static_cast<uint32_t>(end));
-  };
-  const Mesh meshes[] = {Line({0}),    Line({3}),          Line({0, 1}),    Line({2, 1}),
-                         Line({1, 3}), Line({0, 1, 2, 3}), Line({3, 0, 2}), Square()};
-  const Shape shapes[] = {{5, 6}, {1, 3}, {4, 1}, {0, 2}, {33, 17}};
-  for (int round = 0; round < 40; ++round) {
-    const Shape& shape = shapes[round % 5];
-    const auto any = [&] {
-      const Mesh& mesh = meshes[below(8)];
-      std::vector<Placement> placements;
-      for (int a = 0; a < mesh.num_axes(); ++a) {
-        const Placement choices[] = {Placement::Replicate(), Placement::Shard(0),
-                                     Placement::Shard(1), Placement::Partial(Reduction::kSum)};
-        placements.push_back(choices[below(4)]);
-      }
-      return On(mesh, placements, shape);
-    };
-    const Layout first = any();
-    const Layout second = any();
-    SCOPED_TRACE(::testing::Message() << first << " to " << second);
-    const DRef placed = Unwrap(session_->Place(Numbers(shape), first));
-    const DRef moved = Unwrap(session_->Reshard(placed, second));
-    ASSERT_EQ(Unwrap(session_->Collect(moved)), Numbers(shape));
-    ASSERT_EQ(Unwrap(session_->Collect(placed)), Numbers(shape)) << "it has changed its source";
-  }
 }
 
 // What a function has made lies as its caller says.

@@ -9,6 +9,7 @@
 #include "runtime/client/admin.h"
 #include "services/local/child_process.h"
 #include "services/worker/settings.h"
+#include "tests/integration/random_plans.h"
 #include "tests/integration/services_fixture.h"
 #include "tests/support/mpirun.h"
 
@@ -138,6 +139,14 @@ TEST_F(MpiTest, WorkersOfAJobComputeTogetherAndEndInOrder) {
   EXPECT_EQ(ShutdownCluster(IpcEndpoint("client"), "enough", kLong), OkStatus());
   // With MPI_Finalize in all of them: else mpirun complains.
   ExpectEnd(job, "job", true);
+}
+
+TEST_F(MpiTest, RandomReshardsAndProgramsDoWhatTheyMean) {
+  const local::ChildProcess job = StartJob("job", kRanks);
+  AwaitReady();
+  Session session = Must(ConnectTo(IpcEndpoint("client")));
+  ExpectRandomReshards(session, kRanks, 20261126, 24);
+  ExpectRandomPrograms(session, kRanks, 20261126, 12);
 }
 
 // MPI alone would end the job.

@@ -4,6 +4,7 @@
 
 #include "runtime/base/quantity.h"
 #include "tools/cli/argument.h"
+#include "tools/cli/plan/plan_context.h"
 
 namespace lockstep::cli::plan_file {
 namespace {
@@ -13,10 +14,6 @@ bool Combines(OperationKind kind) {
 }
 bool DealsOut(OperationKind kind) {
   return kind == OperationKind::kReduceScatter || kind == OperationKind::kAllToAll;
-}
-
-std::string TextOf(const YAML::Node& node) {
-  return node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
 }
 
 }  // namespace
@@ -41,7 +38,7 @@ std::optional<plan::Collective> ReadCollective(const YAML::Node& step, Operation
                                                const std::string& source, const plan::Mesh& mesh,
                                                program::FileContext& file) {
   const std::string title(FactsOf(kind).label);
-  plan::Collective collective{.kind = kind, .axis = TextOf(step["axis"])};
+  plan::Collective collective{.kind = kind, .axis = ScalarOf(step["axis"])};
   bool is_good = true;
   const auto report = [&](const std::string& what) {
     file.Report(step, title, what);
@@ -54,7 +51,7 @@ std::optional<plan::Collective> ReadCollective(const YAML::Node& step, Operation
            collective.axis + "\"" + program::Suggestion(collective.axis, known));
   }
   const auto read_number = [&](const std::string& key, int& number) {
-    const StatusOr<int64_t> read = ParseInteger(TextOf(step[key]));
+    const StatusOr<int64_t> read = ParseInteger(ScalarOf(step[key]));
     const bool fits = read.ok() && *read >= 0 && *read <= std::numeric_limits<int>::max();
     if (!fits) return report(key + ": expected a number, as in \"" + key + ": 1\"");
     number = static_cast<int>(*read);
@@ -62,7 +59,7 @@ std::optional<plan::Collective> ReadCollective(const YAML::Node& step, Operation
   if (DealsOut(kind)) read_number("dim", collective.dim);
   if (kind == OperationKind::kBroadcast) read_number("root", collective.root);
   if (Combines(kind) && step["op"].IsDefined()) {
-    const StatusOr<Reduction> op = ParseReduction(TextOf(step["op"]));
+    const StatusOr<Reduction> op = ParseReduction(ScalarOf(step["op"]));
     if (op.ok()) {
       collective.op = *op;
     } else {

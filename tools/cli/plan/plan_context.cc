@@ -1,0 +1,27 @@
+#include "tools/cli/plan/plan_context.h"
+
+#include <algorithm>
+
+namespace lockstep::cli::plan_file {
+
+std::string ScalarOf(const YAML::Node& node) {
+  return node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
+}
+
+void PlanContext::CheckKeys(const YAML::Node& node, const std::string& title,
+                            const std::vector<std::string_view>& known) {
+  for (const auto& entry : node) {
+    const std::string key = ScalarOf(entry.first);
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    Report(entry.first, title, "unknown key \"" + key + "\"" + program::Suggestion(key, known));
+  }
+}
+
+void PlanContext::ReportMissing(const YAML::Node& at, const std::string& title,
+                                const std::string& kind, const std::string& name,
+                                const std::vector<std::string_view>& known) {
+  if (unread_.contains(name)) return;
+  Report(at, title, "there is no " + kind + " \"" + name + "\"" + program::Suggestion(name, known));
+}
+
+}  // namespace lockstep::cli::plan_file

@@ -1,0 +1,203 @@
+#include "tools/cli/plan/plan_steps.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/shape.h"
+#include "runtime/plan/layout.h"
+#include "tools/cli/argument.h"
+#include "tools/cli/plan/plan_collective.h"
+#include "tools/cli/program/step_reader.h"
+
+namespace lockstep::cli::plan_file {
+
+using plan::CallArgument;
+using plan::Layout;
+using plan::ValueId;
+
+PlanSteps::PlanSteps(const YAML::Node& plan, const PlanLayouts& layouts, PlanContext& context)
+    : layouts_(layouts), context_(context) {
+  context.ReadEach(plan["inputs"], "inputs", [&](const std::string& name, const YAML::Node& node) {
+    const Layout* const layout = layouts.Find(node, "inputs." + name);
+    if (layout != nullptr) Hold(name, builder_.Input(name, *layout));
+    return layout != nullptr;
+  });
+  const YAML::Node steps = plan["steps"];
+  if (!steps.IsDefined() || !steps.IsSequence()) {
+    context.Report(plan, "plan", "the list \"steps\" is missing");
+  } else {
+    for (const YAML::Node& step : steps) ReadStep(step);
+  }
+  ReadOutputs(plan["outputs"]);
+}
+
+void PlanSteps::Hold(const std::string& name, ValueId id) {
+  values_[name] = id;
+  value_names_.resize(static_cast<size_t>(id) + 1);
+  value_names_[static_cast<size_t>(id)] = name;
+}
+
+std::optional<ValueId> PlanSteps::FindValue(const YAML::Node& at, const std::string& title,
+                                            const std::string& name) {
+  const auto found = values_.find(name);
+  if (found != values_.end()) return found->second;
+  context_.ReportMissing(at, title, "value", name, NamesOf(values_));
+  return std::nullopt;
+}
+
+void PlanSteps::ReadStep(const YAML::Node& step) {
+  const std::string result = step.IsMap() ? ScalarOf(step["as"]) : "";
+  const size_t known = value_names_.size();
+  ReadAnyStep(step);
+  if (!result.empty() && value_names_.size() == known) context_.NoteUnread(result);
+}
+
+void PlanSteps::ReadAnyStep(const YAML::Node& step) {
+  const plan::SourceLine where{context_.file().file.c_str(), step.Mark().line + 1};
+  if (!step.IsMap()) return context_.Report(step, "steps", "expected a map");
+  if (step["call"].IsDefined()) return ReadCall(step, where);
+  if (step["reshard"].IsDefined()) return ReadReshard(step, where);
+  if (step["make"].IsDefined()) return ReadMake(step);
+  if (step["copy"].IsDefined()) return ReadCopy(step, where);
+  if (step["view"].IsDefined()) return ReadView(step, where);
+  std::string known = "call, reshard, make, copy, view";
+  for (const OperationKind kind : PlanCollectives()) {
+    const std::string label(FactsOf(kind).label);
+    if (step[label].IsDefined()) return ReadCollectiveStep(step, kind, where);
+    known += ", " + label;
+  }
+  context_.Report(step, "steps", "expected one of the keys " + known);
+}
+
+void PlanSteps::ReadCopy(const YAML::Node& step, plan::SourceLine where) {
+  context_.CheckKeys(step, "copy", {"copy", "as"});
+  const auto source = FindValue(step, "copy", ScalarOf(step["copy"]));
+  if (source.has_value()) HoldResult(step, builder_.Copy(*source, where));
+}
+
+void PlanSteps::ReadView(const YAML::Node& step, plan::SourceLine where) {
+  context_.CheckKeys(step, "view", {"view", "to", "as"});
+  const auto source = FindValue(step, "view", ScalarOf(step["view"]));
+  const Layout* const to = layouts_.Find(step["to"], "view: to");
+  if (source.has_value() && to != nullptr) HoldResult(step, builder_.As(*source, *to, where));
+}
+
+void PlanSteps::ReadCollectiveStep(const YAML::Node& step, OperationKind kind,
+                                   plan::SourceLine where) {
+  const std::string label(FactsOf(kind).label);
+  context_.CheckKeys(step, label, KeysOfCollective(kind));
+  const std::string name = ScalarOf(step[label]);
+  const auto source = FindValue(step, label, name);
+  if (!source.has_value()) return;
+  auto collective =
+      ReadCollective(step, kind, name, builder_.LayoutOf(*source).mesh(), context_.file());
+  if (collective.has_value()) {
+    HoldResult(step, builder_.Do(*std::move(collective), *source, where));
+  }
+}
+
+void PlanSteps::ReadReshard(const YAML::Node& step, plan::SourceLine where) {
+  context_.CheckKeys(step, "reshard", {"reshard", "to", "as"});
+  const auto source = FindValue(step, "reshard", ScalarOf(step["reshard"]));
+  const Layout* const to = layouts_.Find(step["to"], "reshard: to");
+  if (source.has_value() && to != nullptr) {
+    HoldResult(step, builder_.Reshard(*source, *to, where));
+  }
+}
+
+void PlanSteps::ReadMake(const YAML::Node& step) {
+  context_.CheckKeys(step, "make", {"make", "as"});
+  const Layout* const layout = layouts_.Find(step["make"], "make");
+  if (layout != nullptr) HoldResult(step, builder_.Make(*layout));
+}
+
+void PlanSteps::HoldResult(const YAML::Node& step, ValueId id) {
+  const std::string name = ScalarOf(step["as"]);
+  if (!program::IsRegisterName(name)) {
+    return context_.Report(step, "as", "expected a name, as in \"as: y\"");
+  }
+  Hold(name, id);
+}
+
+void PlanSteps::ReadCall(const YAML::Node& step, plan::SourceLine where) {
+  context_.CheckKeys(step, "call", {"call", "module", "args", "result", "as"});
+  const std::string function = ScalarOf(step["call"]);
+  ReadModule(step, function);
+  std::vector<CallArgument> arguments;
+  bool is_complete = true;
+  for (const YAML::Node& node : step["args"]) {
+    auto argument = ReadCallArgument(node, function);
+    is_complete = is_complete && argument.has_value();
+    if (argument.has_value()) arguments.push_back(*std::move(argument));
+  }
+  if (!step["result"].IsDefined()) {
+    if (step["as"].IsDefined()) {
+      context_.Report(step, function, "\"as\" names a result, whose layout \"result\" is missing");
+    }
+    if (is_complete) builder_.Call(function, std::move(arguments), where);
+    return;
+  }
+  const Layout* const result = layouts_.Find(step["result"], function + ": result");
+  if (result != nullptr && is_complete) {
+    HoldResult(step, builder_.Call(function, std::move(arguments), *result, where));
+  }
+}
+
+// A program knows functions by their names alone.
+void PlanSteps::ReadModule(const YAML::Node& step, const std::string& function) {
+  const std::string module = ScalarOf(step["module"]);
+  if (step["module"].IsDefined() && !program::IsRegisterName(module)) {
+    return context_.Report(step["module"], function, "module: expected the register of a module");
+  }
+  const auto [known, is_new] = module_of_.emplace(function, module);
+  if (known->second != module) {
+    return context_.Report(step, function,
+                           "another step calls the function of this name from " +
+                               (known->second.empty() ? "no module" : "module " + known->second));
+  }
+  if (is_new && !module.empty()) modules_.emplace(function, module);
+}
+
+// "$x", "write $x", "update $x", or a literal.
+std::optional<CallArgument> PlanSteps::ReadCallArgument(const YAML::Node& node,
+                                                        const std::string& title) {
+  const std::string text = ScalarOf(node);
+  using Make = CallArgument (*)(ValueId);
+  const std::pair<std::string_view, Make> uses[] = {
+      {"$", plan::Read}, {"write $", plan::Write}, {"update $", plan::Update}};
+  for (const auto& [prefix, make] : uses) {
+    if (!text.starts_with(prefix)) continue;
+    const auto value = FindValue(node, title, text.substr(prefix.size()));
+    if (!value.has_value()) return std::nullopt;
+    return make(*value);
+  }
+  const auto value = context_.Check(node, title, ReadValue(node, context_.file().directory));
+  if (!value.has_value()) return std::nullopt;
+  if (const auto* it = value->As<bool>()) return plan::Pass(*it);
+  if (const auto* it = value->As<int64_t>()) return plan::Pass(*it);
+  if (const auto* it = value->As<double>()) return plan::Pass(*it);
+  if (const auto* it = value->As<std::string>()) return plan::Pass(*it);
+  if (const auto* it = value->As<Shape>()) return plan::Pass(*it);
+  if (const auto* it = value->As<DType>()) return plan::Pass(*it);
+  context_.Report(node, title,
+                  "expected a value as in $x, a number, text, a truth value, a shape or a dtype");
+  return std::nullopt;
+}
+
+void PlanSteps::ReadOutputs(const YAML::Node& node) {
+  if (!node.IsDefined()) return;
+  if (!node.IsSequence()) {
+    return context_.Report(node, "plan", "outputs: expected a list of values, as in [y, z]");
+  }
+  for (const YAML::Node& item : node) {
+    const std::string name = ScalarOf(item);
+    outputs_.push_back(name);
+    const auto value = FindValue(item, "outputs", name);
+    if (value.has_value()) builder_.Output(name, *value);
+  }
+}
+
+}  // namespace lockstep::cli::plan_file

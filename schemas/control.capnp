@@ -156,9 +156,10 @@ struct Command {
 
     reshard :group {
       source @34 :RegisterId;
-      # On each rank of the mesh of `layouts.from`: its tile of the tensor. Not looked at on others.
+      # On each rank of the mesh of `layouts.from`: its tile of the tensor. Refused by a rank where the
+      # register is known to lie by another layout.
       result @35 :RegisterId;
-      # Receives the tile in `layouts.to`, on each rank of that mesh.
+      # Receives the tile in `layouts.to`, on each rank of that mesh, and is known to lie by that.
       layouts @36 :P.LayoutChange;
     }
 
@@ -171,6 +172,20 @@ struct Command {
     execute :group {
       bound @39 :RegisterId;
       # A plan that was bound in this generation of the session, and of the world.
+    }
+
+    declareLayout :group {
+      # How what a register holds lies on the workers. It is known from then on until the register is
+      # written anew, or given to a function that may write to it. Nothing on ranks where it holds no value.
+      tensor @40 :RegisterId;
+      layout @41 :P.Layout;
+      # Null: it is not known any more.
+    }
+
+    findLayout :group {
+      tensor @42 :RegisterId;
+      # Answered by the first rank of the layout's mesh with the Layout by which it lies; without a body by
+      # all others, and by all if it is not known.
     }
   }
 }
@@ -228,8 +243,8 @@ struct TensorLocation {
 }
 
 struct Reply {
-  # A worker's answer to `sync`, `fetch` or `locate`. A second frame, if any, is the answer's body: a
-  # message whose root is a Value (fetch) or a TensorLocation (locate).
+  # A worker's answer to `sync`, `fetch`, `locate` or `findLayout`. A second frame, if any, is the answer's
+  # body: a message whose root is a Value (fetch), a TensorLocation (locate) or a Layout (findLayout).
   session @0 :UInt32;
   generation @1 :UInt32;
   request @2 :UInt64;

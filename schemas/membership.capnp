@@ -3,6 +3,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 using E = import "errors.capnp";
+using P = import "plan.capnp";
 using T = import "trace.capnp";
 $Cxx.namespace("lockstep::wire");
 
@@ -297,6 +298,18 @@ struct AskRegisters {
   # Registers to tell of, over all sessions: those that hold most bytes.
 }
 
+struct HeldLayout {
+  # How a tensor lies on the workers: the Layout (plan.capnp) of its register, for people.
+  dtype @0 :Text;
+  shape @1 :List(Int64);
+  # Of the whole tensor.
+  axes @2 :List(P.Mesh.Axis);
+  ranks @3 :List(Int32);
+  # Those of its mesh, in row-major order.
+  placements @4 :List(Text);
+  # For each axis: "replicate", "shard(0)", "partial(sum)", ...
+}
+
 struct HeldRegister {
   # What one holds. What is in it is not told: a client that may look at a cluster may not read its data.
   register @0 :UInt64;
@@ -312,6 +325,10 @@ struct HeldRegister {
   # Of a tensor; else empty.
   detail @7 :Text;
   # Which function or module it is, how many items are in it; at most 255 bytes.
+  layout @8 :UInt32;
+  # How it lies, if that is known: 1 for the first of `layouts`, and so on; else 0.
+  layoutLeftOut @9 :Bool;
+  # It is known, and not told: the layouts of the answer name too many ranks already.
 }
 
 struct SessionHoldings {
@@ -323,6 +340,8 @@ struct SessionHoldings {
   # Of all of them.
   listed @3 :List(HeldRegister);
   # By id.
+  layouts @4 :List(HeldLayout);
+  # Of those that are listed, each once.
 }
 
 struct HeldRegisters {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/control/message_codec.h"
 #include "runtime/plan/layout_codec.h"
 
 namespace lockstep::client {
@@ -23,12 +24,56 @@ Status CheckLayout(const SessionCore& core, const plan::Layout& layout, const Sh
                          layout.shape());
 }
 
-StatusOr<plan::Layout> KnownLayout(const SessionCore& core, const DRef& ref) {
+namespace {
+
+// Null: they do not know it. Of one that another client has made, or declared.
+StatusOr<std::shared_ptr<const plan::Layout>> AskForLayout(SessionCore& core, const DRef& ref) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const control::Frame body,
+                            core.Ask(-1, [&](wire::Command::Builder command) {
+                              command.initFindLayout().setTensor(ref.id().Packed());
+                            }));
+  std::shared_ptr<const plan::Layout> layout;
+  if (body.size() == 0) return layout;
+  LOCKSTEP_RETURN_IF_ERROR(
+      control::DecodeMessage<wire::Layout>(body, [&](wire::Layout::Reader reader) -> Status {
+        LOCKSTEP_ASSIGN_OR_RETURN(plan::Layout read,
+                                  plan::ReadLayout(reader, core.facts().num_workers));
+        layout = std::make_shared<const plan::Layout>(std::move(read));
+        return OkStatus();
+      }));
+  return layout;
+}
+
+}  // namespace
+
+StatusOr<plan::Layout> KnownLayout(SessionCore& core, const DRef& ref) {
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "the tensor"));
-  const std::shared_ptr<const plan::Layout> layout = core.LayoutOf(ref);
+  std::shared_ptr<const plan::Layout> layout = core.LayoutOf(ref);
+  if (layout == nullptr && core.MayHaveForeignLayout(ref)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(layout, AskForLayout(core, ref));
+    if (layout != nullptr) core.SetLayout(ref, layout);
+  }
   if (layout != nullptr) return *layout;
   return InvalidArgument("the layout of register ", ref.id(),
                          " is not known: say it by DeclareLayout()");
+}
+
+Status IssueDeclareLayout(SessionCore& core, const DRef& ref, const plan::Layout& layout) {
+  LOCKSTEP_RETURN_IF_ERROR(core.Issue([&](wire::Command::Builder command) {
+    auto declare = command.initDeclareLayout();
+    declare.setTensor(ref.id().Packed());
+    plan::WriteLayout(declare.initLayout(), layout);
+  }));
+  core.SetLayout(ref, std::make_shared<const plan::Layout>(layout));
+  return OkStatus();
+}
+
+Status ForgetLayout(SessionCore& core, const DRef& ref) {
+  if (core.LayoutOf(ref) == nullptr && !core.MayHaveForeignLayout(ref)) return OkStatus();
+  core.SetLayout(ref, nullptr);
+  return core.Issue([&](wire::Command::Builder command) {
+    command.initDeclareLayout().setTensor(ref.id().Packed());
+  });
 }
 
 StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to) {

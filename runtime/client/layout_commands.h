@@ -22,7 +22,14 @@ Status CheckLayout(const SessionCore& core, const plan::Layout& layout, const Sh
 // layout. The errors of CheckLayout() and of SessionCore::IssueOperation().
 StatusOr<DRef> IssueReshard(SessionCore& core, const DRef& source, const plan::Layout& to);
 
-// The layout of `ref`, of this session; kInvalidArgument: it was not said.
-StatusOr<plan::Layout> KnownLayout(const SessionCore& core, const DRef& ref);
+// The layout of `ref`, of this session. The workers are asked, and waited for, if another client
+// has made it. kInvalidArgument: it was not said.
+StatusOr<plan::Layout> KnownLayout(SessionCore& core, const DRef& ref);
+
+// `ref`, of this session, lies by `layout` from now on, here and on the workers.
+Status IssueDeclareLayout(SessionCore& core, const DRef& ref, const plan::Layout& layout);
+// `ref`, of this session, is about to be written to: its layout is known neither here nor on the
+// workers any more. No command, where none was.
+Status ForgetLayout(SessionCore& core, const DRef& ref);
 
 }  // namespace lockstep::client

@@ -37,6 +37,7 @@ DRef RegisterNames::Adopt(RegisterId id, uint64_t named_by) {
     name.references.fetch_add(1, std::memory_order_relaxed);
     return DRef(&name);
   }
+  name.is_found = true;
   references_.fetch_add(1, std::memory_order_relaxed);
   std::erase(free_, &name);
   name.references.store(1, std::memory_order_relaxed);
@@ -60,6 +61,7 @@ DRef RegisterNames::Acquire(uint64_t command) {
   }
   name->named_by = command;
   name->layout.reset();
+  name->is_found = false;
   name->references.store(1, std::memory_order_relaxed);
   return DRef(name);
 }
@@ -67,6 +69,12 @@ DRef RegisterNames::Acquire(uint64_t command) {
 void RegisterNames::SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
   std::lock_guard lock(mutex_);
   ref.name_->layout = std::move(layout);
+  ref.name_->is_found = false;
+}
+
+bool RegisterNames::MayHaveForeignLayout(const DRef& ref) const {
+  std::lock_guard lock(mutex_);
+  return ref.name_->is_found;
 }
 
 std::shared_ptr<const plan::Layout> RegisterNames::LayoutOf(const DRef& ref) const {

@@ -24,6 +24,8 @@ struct RegisterName {
   uint64_t named_by = 0;  // the command that gives the register its first value
   RegisterNames* owner = nullptr;
   std::shared_ptr<const plan::Layout> layout;  // null: it was not said
+  // Another client's: the workers may know a layout that was not said here.
+  bool is_found = false;
 };
 
 // Chooses ids from a free list, so that a call needs no answer to know its result's name. A name
@@ -45,10 +47,11 @@ class RegisterNames {
   // Another client's name, which that command gave its first value; before any is acquired. Null if
   // a later one of the same index is adopted already.
   DRef Adopt(RegisterId id, uint64_t named_by);
-  // How what the register holds lies on the workers; null: it was not said. Kept with the name, by
-  // this client alone.
+  // How what the register holds lies on the workers, as far as it is known here; null: it is not.
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const;
+  // True if another client may have said it: of a register that was adopted, until it is set here.
+  bool MayHaveForeignLayout(const DRef& ref) const;
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices

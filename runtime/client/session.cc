@@ -158,7 +158,8 @@ StatusOr<DRef> Session::Empty(const Shape& shape, DType dtype, std::optional<Ran
 
 Status Session::CopyToWorker0(const DRef& to, ConstBuffer from) {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
-  if (parts_->core->CheckOwn(to, "the tensor").ok()) parts_->core->SetLayout(to, nullptr);
+  LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(to, "the register"));
+  LOCKSTEP_RETURN_IF_ERROR(client::ForgetLayout(*parts_->core, to));
   return parts_->bulk->Write(to, from);
 }
 
@@ -314,8 +315,7 @@ Status Session::DeclareLayout(const DRef& ref, const plan::Layout& layout) {
   client::SessionCore& core = *parts_->core;
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(ref, "the tensor"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckLayout(core, layout, layout.shape(), layout.dtype()));
-  core.SetLayout(ref, std::make_shared<const plan::Layout>(layout));
-  return OkStatus();
+  return client::IssueDeclareLayout(core, ref, layout);
 }
 
 StatusOr<plan::Layout> Session::LayoutOf(const DRef& ref) const {
@@ -371,7 +371,7 @@ Status Session::DebugSet(const DRef& ref, Rank rank, const Value& value) {
   LOCKSTEP_RETURN_IF_ERROR(parts_->core->CheckOwn(ref, "the register"));
   LOCKSTEP_RETURN_IF_ERROR(Annotate(client::CheckValue(*parts_->core, value), "the value"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckPayload(control::PayloadBytes(value)));
-  parts_->core->SetLayout(ref, nullptr);
+  LOCKSTEP_RETURN_IF_ERROR(client::ForgetLayout(*parts_->core, ref));
   const auto store = [&] {
     return parts_->core
         ->Ask(rank,

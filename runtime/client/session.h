@@ -218,9 +218,11 @@ class Session {
   // Says how what a function has made lies on the workers. Nothing is moved; a Reshard() whose
   // tiles have other extents or another dtype fails on the rank that has them. What this client
   // writes into a register (a destination, a copy, DebugSet) has no layout any more; after a
-  // function that writes in place, declare it anew.
+  // function that writes in place, declare it anew. The workers keep it with the register, too: it
+  // is refused there to be resharded as another layout.
   Status DeclareLayout(const DRef& ref, const plan::Layout& layout);
-  // What was said of it. kInvalidArgument: nothing.
+  // What was said of it. Waits for the workers, once, if another client has made it (see Find).
+  // kInvalidArgument: nothing.
   StatusOr<plan::Layout> LayoutOf(const DRef& ref) const;
 
   // --- Plans -----------------------------------------------------------------------------------
@@ -277,7 +279,8 @@ class Session {
   // Gives the register a name under which another client finds it; it lives until the name is taken
   // back (by a null DRef), is given to another register, or the session ends.
   Status Name(const DRef& ref, std::string_view name);
-  // kNotFound if nothing has that name.
+  // LayoutOf() tells its layout, where the client that made it has. kNotFound if nothing has that
+  // name.
   StatusOr<DRef> Find(std::string_view name) const;
   // What Attach() asks for: a secret that gives its holder the session's registers.
   std::string ticket() const;

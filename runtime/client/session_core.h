@@ -160,13 +160,14 @@ class SessionCore {
   WorkerZero IdentifyWorkerZero();
   // Worker-0, as it is now.
   Peer WorkerZeroPeer();
-  // The layout that is kept with a register's name; of this session's. Null: it was not said.
+  // The layout that is kept with a register's name; of this session's. Null: it is not known here.
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
     names_->SetLayout(ref, std::move(layout));
   }
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const {
     return names_->LayoutOf(ref);
   }
+  bool MayHaveForeignLayout(const DRef& ref) const { return names_->MayHaveForeignLayout(ref); }
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);
 

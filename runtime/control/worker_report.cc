@@ -12,4 +12,13 @@ std::string WorkerActivity::Describe() const {
          " of session " + std::to_string(session.value) + " for " + seconds;
 }
 
+bool HeldRegister::operator==(const HeldRegister& other) const {
+  const bool lie_alike = layout == other.layout ||
+                         (layout != nullptr && other.layout != nullptr && *layout == *other.layout);
+  return lie_alike && id == other.id && name == other.name && type == other.type &&
+         bytes == other.bytes && dtype == other.dtype && shape == other.shape &&
+         device == other.device && detail == other.detail &&
+         layout_left_out == other.layout_left_out;
+}
+
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,22 @@ struct WorkerActivity {
   std::string Describe() const;
 };
 
+// How a tensor lies on the workers, for people.
+struct HeldLayout {
+  struct Axis {
+    std::string name;
+    uint32_t size = 0;
+    bool operator==(const Axis&) const = default;
+  };
+  std::string dtype;
+  std::vector<int64_t> shape;           // of the whole tensor
+  std::vector<Axis> axes;               // of the mesh
+  std::vector<Rank> ranks;              // in row-major order
+  std::vector<std::string> placements;  // for each axis: "replicate", "shard(0)", ...
+
+  bool operator==(const HeldLayout&) const = default;
+};
+
 // What a register of a session holds. Its content is not told: who may look at a cluster may not
 // read its data.
 struct HeldRegister {
@@ -56,8 +73,11 @@ struct HeldRegister {
   std::vector<int64_t> shape;
   std::string device;
   std::string detail;  // which function or module it is, how many items are in it
+  // Null: that is not known. Registers that lie alike share one.
+  std::shared_ptr<const HeldLayout> layout;
+  bool layout_left_out = false;  // it is known, and not told: that would be too much
 
-  bool operator==(const HeldRegister&) const = default;
+  bool operator==(const HeldRegister& other) const;
 };
 
 struct SessionHoldings {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include "runtime/control/value_codec.h"
 
@@ -83,6 +85,36 @@ WorkerActivity ReadActivity(wire::Activity::Reader reader) {
 
 namespace {
 
+// Those of one session, each once; on the wire registers name them by their numbers, from 1.
+using Layouts = std::vector<std::shared_ptr<const HeldLayout>>;
+
+void WriteLayout(const HeldLayout& layout, wire::HeldLayout::Builder builder) {
+  builder.setDtype(layout.dtype);
+  auto shape = builder.initShape(static_cast<unsigned>(layout.shape.size()));
+  for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, layout.shape[i]);
+  auto axes = builder.initAxes(static_cast<unsigned>(layout.axes.size()));
+  for (unsigned i = 0; i < axes.size(); ++i) {
+    axes[i].setName(layout.axes[i].name);
+    axes[i].setSize(layout.axes[i].size);
+  }
+  auto ranks = builder.initRanks(static_cast<unsigned>(layout.ranks.size()));
+  for (unsigned i = 0; i < ranks.size(); ++i) ranks.set(i, layout.ranks[i]);
+  auto placements = builder.initPlacements(static_cast<unsigned>(layout.placements.size()));
+  for (unsigned i = 0; i < placements.size(); ++i) placements.set(i, layout.placements[i]);
+}
+
+std::shared_ptr<const HeldLayout> ReadLayout(wire::HeldLayout::Reader reader) {
+  auto layout = std::make_shared<HeldLayout>();
+  layout->dtype = ToString(reader.getDtype());
+  for (const int64_t size : reader.getShape()) layout->shape.push_back(size);
+  for (auto axis : reader.getAxes()) {
+    layout->axes.push_back({ToString(axis.getName()), axis.getSize()});
+  }
+  for (const Rank rank : reader.getRanks()) layout->ranks.push_back(rank);
+  for (auto placement : reader.getPlacements()) layout->placements.push_back(ToString(placement));
+  return layout;
+}
+
 void WriteRegister(const HeldRegister& held, wire::HeldRegister::Builder builder) {
   builder.setRegister(held.id.Packed());
   builder.setName(held.name);
@@ -93,9 +125,10 @@ void WriteRegister(const HeldRegister& held, wire::HeldRegister::Builder builder
   for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, held.shape[i]);
   builder.setDevice(held.device);
   builder.setDetail(held.detail);
+  builder.setLayoutLeftOut(held.layout_left_out);
 }
 
-HeldRegister ReadRegister(wire::HeldRegister::Reader reader) {
+HeldRegister ReadRegister(wire::HeldRegister::Reader reader, const Layouts& layouts) {
   HeldRegister held;
   held.id = RegisterId::FromPacked(reader.getRegister());
   held.name = ToString(reader.getName());
@@ -105,6 +138,9 @@ HeldRegister ReadRegister(wire::HeldRegister::Reader reader) {
   for (const int64_t size : reader.getShape()) held.shape.push_back(size);
   held.device = ToString(reader.getDevice());
   held.detail = ToString(reader.getDetail());
+  const uint32_t layout = reader.getLayout();
+  if (layout > 0 && layout <= layouts.size()) held.layout = layouts[layout - 1];
+  held.layout_left_out = reader.getLayoutLeftOut();
   return held;
 }
 
@@ -119,7 +155,19 @@ void WriteHoldings(const std::vector<SessionHoldings>& sessions,
     list[i].setRegisters(session.registers);
     list[i].setBytes(session.bytes);
     auto listed = list[i].initListed(static_cast<unsigned>(session.listed.size()));
-    for (unsigned j = 0; j < listed.size(); ++j) WriteRegister(session.listed[j], listed[j]);
+    std::map<const HeldLayout*, uint32_t> numbers;
+    Layouts layouts;
+    for (unsigned j = 0; j < listed.size(); ++j) {
+      const HeldRegister& held = session.listed[j];
+      WriteRegister(held, listed[j]);
+      if (held.layout == nullptr) continue;
+      const auto [at, is_new] =
+          numbers.emplace(held.layout.get(), static_cast<uint32_t>(layouts.size() + 1));
+      if (is_new) layouts.push_back(held.layout);
+      listed[j].setLayout(at->second);
+    }
+    auto told = list[i].initLayouts(static_cast<unsigned>(layouts.size()));
+    for (unsigned j = 0; j < told.size(); ++j) WriteLayout(*layouts[j], told[j]);
   }
 }
 
@@ -130,7 +178,9 @@ std::vector<SessionHoldings> ReadHoldings(wire::HeldRegisters::Reader reader) {
     session.session = SessionId(entry.getSession());
     session.registers = entry.getRegisters();
     session.bytes = entry.getBytes();
-    for (auto held : entry.getListed()) session.listed.push_back(ReadRegister(held));
+    Layouts layouts;
+    for (auto layout : entry.getLayouts()) layouts.push_back(ReadLayout(layout));
+    for (auto held : entry.getListed()) session.listed.push_back(ReadRegister(held, layouts));
   }
   return sessions;
 }

@@ -13,8 +13,13 @@ namespace {
 class ProgramLowering {
  public:
   ProgramLowering(std::shared_ptr<const Program> program, const Topology& topology,
-                  const CostModel& costs, const std::function<bool()>& is_given_up)
-      : program_(*program), topology_(topology), costs_(costs), is_given_up_(is_given_up) {
+                  const CostModel& costs, const std::function<bool()>& is_given_up,
+                  int64_t most_effort)
+      : program_(*program),
+        topology_(topology),
+        costs_(costs),
+        is_given_up_(is_given_up),
+        most_effort_(most_effort) {
     lowered_.program = std::move(program);
     for (size_t i = 0; i < program_.values().size(); ++i) {
       lowered_.lies_in.push_back(static_cast<ValueId>(i));
@@ -163,6 +168,13 @@ class ProgramLowering {
     }
     if (is_given_up_ && is_given_up_()) return Aborted("the program is given up");
     LOCKSTEP_ASSIGN_OR_RETURN(Reshard reshard, Find(from, to, collective));
+    effort_ += reshard.effort;
+    if (effort_ > most_effort_) {
+      return ResourceExhausted("to find the ways of the program's reshards takes too long: ",
+                               known_.size() + 1, " different pairs of layouts took ", effort_,
+                               " looks at ranks and pieces of tensors, and at most ", most_effort_,
+                               " are taken; make several programs of it, or layouts of fewer axes");
+    }
     known_.push_back({&from, &to, collective, std::make_shared<const Reshard>(std::move(reshard))});
     return known_.back().reshard;
   }
@@ -206,6 +218,8 @@ class ProgramLowering {
   const Topology& topology_;
   const CostModel& costs_;
   const std::function<bool()>& is_given_up_;
+  const int64_t most_effort_;
+  int64_t effort_ = 0;
   LoweredProgram lowered_;
   std::vector<Uses> uses_;
   std::vector<bool> is_dropped_;  // by operation
@@ -222,8 +236,9 @@ class ProgramLowering {
 
 StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
                                       const Topology& topology, const CostModel& costs,
-                                      const std::function<bool()>& is_given_up) {
-  return ProgramLowering(std::move(program), topology, costs, is_given_up).Run();
+                                      const std::function<bool()>& is_given_up,
+                                      int64_t most_effort) {
+  return ProgramLowering(std::move(program), topology, costs, is_given_up, most_effort).Run();
 }
 
 LoweredProgram ProgramOf(Reshard reshard) {

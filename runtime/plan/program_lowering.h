@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -43,12 +44,18 @@ struct LoweredProgram {
 // Each of them takes time: programs that repeat themselves have a few.
 constexpr size_t kMaxDifferentReshards = 256;
 
+// Reshard::effort of all pairs together: a few seconds' work, which other sessions wait for. An
+// all-to-all of a thousand ranks takes a quarter of it, usual pairs of as many a hundredth.
+constexpr int64_t kMaxLoweringEffort = int64_t{1} << 23;
+
 // Deterministic: what ranks lower by themselves fits together. The errors of LowerReshard(), with
-// the line; kResourceExhausted: more than kMaxDifferentReshards pairs of layouts; kAborted: it is
-// asked between two reshards whether to go on, and `is_given_up` was true.
+// the line; kResourceExhausted: more than kMaxDifferentReshards pairs of layouts, or more effort
+// than `most_effort`; kAborted: it is asked between two reshards whether to go on, and
+// `is_given_up` was true.
 StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
                                       const Topology& topology, const CostModel& costs,
-                                      const std::function<bool()>& is_given_up = nullptr);
+                                      const std::function<bool()>& is_given_up = nullptr,
+                                      int64_t most_effort = kMaxLoweringEffort);
 
 // A program of one reshard, which is lowered already: value 0 is its input, 1 its output.
 LoweredProgram ProgramOf(Reshard reshard);

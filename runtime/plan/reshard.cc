@@ -27,12 +27,13 @@ class Lowering {
     for (most_pieces_ = kManyPieces; !best_.has_value();
          most_pieces_ = std::numeric_limits<int64_t>::max()) {
       for (const Layout& target : targets) {
+        if (HasSearchedEnough()) break;
         for (const Path& head : Heads(target)) AddTails(head, target);
       }
     }
     Path best = std::move(*best_);
     auto teams = TeamsOf(from_, best.moves);
-    return Reshard{from_, to_, std::move(best.moves), best.cost_us, std::move(teams)};
+    return Reshard{from_, to_, std::move(best.moves), best.cost_us, std::move(teams), effort_};
   }
 
  private:
@@ -87,6 +88,7 @@ class Lowering {
   }
 
   Path Then(const Path& path, Move::Kind kind, const Layout& to, std::vector<int> axes = {}) const {
+    effort_ += to.mesh().size();
     Path next = path;
     Move move{kind, to, std::move(axes), nullptr};
     next.cost_us += MicrosecondsOf(move, path.end, topology_, costs_);
@@ -99,7 +101,12 @@ class Lowering {
   std::optional<Path> ThenExchange(const Path& path, const Layout& to,
                                    Spread spread = Spread::kDirect) const {
     std::optional<Exchange> exchange = PlanExchange(path.end, to, topology_, spread, most_pieces_);
-    if (!exchange.has_value()) return std::nullopt;
+    effort_ += path.end.mesh().size() + to.mesh().size();
+    if (!exchange.has_value()) {
+      effort_ += most_pieces_;
+      return std::nullopt;
+    }
+    for (const auto& round : exchange->rounds) effort_ += static_cast<int64_t>(round.size());
     Path next = path;
     Move move{
         Move::Kind::kExchange, to, {}, std::make_shared<const Exchange>(*std::move(exchange))};
@@ -193,7 +200,7 @@ class Lowering {
 
   // Ways from the end of `head` to `target`, and from there to the end.
   void AddTails(const Path& head, const Layout& target) {
-    if (best_.has_value() && best_->cost_us <= head.cost_us) return;
+    if (HasSearchedEnough() || (best_.has_value() && best_->cost_us <= head.cost_us)) return;
     if (AreEquivalent(head.end, target)) {
       Finish(head);
       return;
@@ -205,6 +212,7 @@ class Lowering {
       if (const auto path = ThenExchange(head, target, spread)) Finish(*path);
     }
     for (const WithAxes& between : LayoutsToGatherFrom(head.end, target)) {
+      if (HasSearchedEnough()) return;
       if (AreEquivalent(between.layout, head.end)) continue;
       const auto path = ThenExchange(head, between.layout);
       if (path.has_value()) Finish(Then(*path, Move::Kind::kAllGather, target, between.axes));
@@ -238,6 +246,8 @@ class Lowering {
     return layouts;
   }
 
+  bool HasSearchedEnough() const { return best_.has_value() && effort_ >= kMostEffort; }
+
   void Finish(const Path& path) {
     Path whole = made_.empty() ? path : Then(path, Move::Kind::kMakePartial, to_);
     if (best_.has_value() && best_->cost_us <= whole.cost_us) return;
@@ -251,6 +261,10 @@ class Lowering {
   // What plans with more pieces gain is not worth their time and memory.
   static constexpr int64_t kManyPieces = 1 << 15;
   int64_t most_pieces_ = kManyPieces;
+  // Others wait meanwhile, and who asks may be hostile. Usual pairs of a thousand ranks take a
+  // tenth of it.
+  static constexpr int64_t kMostEffort = 1 << 20;
+  mutable int64_t effort_ = 0;
   std::vector<int> combined_;
   std::vector<int> made_;
   std::optional<Path> best_;

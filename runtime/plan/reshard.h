@@ -6,7 +6,8 @@
 //   straight
 //     or forwarded, or exchanged to a layout with more shards, which the new mesh gathers;
 //   - new partial values are made last, from a layout in which each element is on one coordinate.
-// The cost model chooses. Nothing here touches data, a device or a socket.
+// The cost model chooses. The more dimensions and axes, the more ways there are: when many were
+// looked at, the best of these is taken. Nothing here touches data, a device or a socket.
 //
 // Threads: any.
 #pragma once
@@ -31,6 +32,8 @@ struct Reshard {
   double cost_us = 0;       // by the cost model
   // Who meets in each collective, by its number (teams.h).
   std::vector<std::shared_ptr<const Teams>> teams = {};
+  // What it took to find it: ranks looked at, and pieces of exchanges. The same on all ranks.
+  int64_t effort = 0;
 
   // "slice, allgather along x"; "copy", if nothing moves
   std::string Describe() const;

@@ -14,6 +14,15 @@ size_t TensorBytes(const Value& value) {
   return tensor == nullptr || tensor->IsNull() ? 0 : tensor->size_bytes();
 }
 
+// What layouts share counts for each.
+size_t LayoutBytes(const LayoutPtr& layout) {
+  if (layout == nullptr) [[likely]]
+    return 0;
+  const auto ranks = static_cast<size_t>(layout->mesh().size());
+  return sizeof *layout + layout->placements().size() * sizeof(plan::Placement) +
+         layout->mesh().axes().size() * sizeof(plan::MeshAxis) + 2 * ranks * sizeof(Rank);
+}
+
 // The executing thread alone writes, so plain additions do; readers only need whole numbers.
 void Add(std::atomic<int64_t>& total, int64_t change) {
   total.store(total.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
@@ -34,7 +43,7 @@ RegisterFile::~RegisterFile() {
   Add(totals_->tensor_bytes, -static_cast<int64_t>(tensor_bytes_));
 }
 
-Status RegisterFile::Write(RegisterId id, Value value) {
+Status RegisterFile::Write(RegisterId id, Value value, LayoutPtr layout) {
   if (id.IsNone()) [[unlikely]]
     return NamesNothing();
   if (id.index >= limits_.registers) [[unlikely]] {
@@ -51,11 +60,30 @@ Status RegisterFile::Write(RegisterId id, Value value) {
     return FailedPrecondition("register ", id, " was freed and cannot be written again");
   }
   const size_t bytes = HeldBytes(value);
-  if (bytes > slot.held_bytes) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(bytes - slot.held_bytes));
+  const size_t wanted = bytes + LayoutBytes(layout);
+  const size_t had = slot.held_bytes + LayoutBytes(slot.layout);
+  if (wanted > had) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(wanted - had));
   slot.generation = id.generation;
   generations_ = std::max(generations_, id.generation);
   SetValue(slot, true, std::move(value), bytes);
+  if (layout != nullptr) ReplaceLayout(slot, std::move(layout));
   return OkStatus();
+}
+
+Status RegisterFile::SetLayout(RegisterId id, LayoutPtr layout) {
+  const Slot* const found = Find(id.index);
+  if (found == nullptr || found->generation != id.generation || !found->live) return OkStatus();
+  const size_t wanted = LayoutBytes(layout);
+  const size_t had = LayoutBytes(found->layout);
+  if (wanted > had) LOCKSTEP_RETURN_IF_ERROR(CheckRoom(wanted - had));
+  ReplaceLayout(FindOrMake(id.index), std::move(layout));
+  return OkStatus();
+}
+
+void RegisterFile::ReplaceLayout(Slot& slot, LayoutPtr&& layout) {
+  held_bytes_ += LayoutBytes(layout) - LayoutBytes(slot.layout);
+  layouts_ += size_t{layout != nullptr} - size_t{slot.layout != nullptr};
+  slot.layout = std::move(layout);
 }
 
 Status RegisterFile::CheckRoom(size_t more) const {
@@ -118,6 +146,8 @@ void RegisterFile::SetValue(Slot& slot, bool live, Value&& value, size_t held_by
   slot.held_bytes = held_bytes;
   slot.live = live;
   slot.value = std::move(value);
+  if (slot.layout != nullptr) [[unlikely]]
+    ReplaceLayout(slot, nullptr);
   if (more_registers != 0) {
     live_registers_ = static_cast<size_t>(static_cast<int64_t>(live_registers_) + more_registers);
     Add(totals_->live_registers, totals_->peak_registers, more_registers);

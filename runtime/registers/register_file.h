@@ -17,9 +17,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/layout.h"
 #include "runtime/registers/value.h"
 
 namespace lockstep::registers {
+
+// How the tensor in a register lies on the workers; null: that is not known. Never changed, so
+// registers whose tensors lie alike may share one.
+using LayoutPtr = std::shared_ptr<const plan::Layout>;
 
 // What the registers hold now, over all sessions of a worker. Written by the executing thread, read
 // by any (metrics, status).
@@ -43,7 +48,7 @@ class RegisterFile {
 
   struct Limits {
     uint32_t registers = kDefaultMaxRegisters;  // indices below it may be used
-    // Of all values together, in HeldBytes().
+    // Of all values together, in HeldBytes(), and of their layouts.
     size_t bytes = std::numeric_limits<size_t>::max();
     // What an error tells to raise: the setting that `bytes` comes from, and where it is.
     std::string_view bytes_setting = "max_session_bytes";
@@ -57,8 +62,9 @@ class RegisterFile {
   RegisterFile(const RegisterFile&) = delete;
   RegisterFile& operator=(const RegisterFile&) = delete;
 
-  // Makes `id` hold `value`. An older generation that still holds a value loses it.
-  Status Write(RegisterId id, Value value);
+  // Makes `id` hold `value`, which lies by `layout`. An older generation that still holds a value
+  // loses it.
+  Status Write(RegisterId id, Value value, LayoutPtr layout = nullptr);
 
   // The value of `id`; valid until that register is written or killed.
   StatusOr<const Value*> Read(RegisterId id) const {
@@ -68,6 +74,16 @@ class RegisterFile {
     }
     return &slot->value;
   }
+
+  // Says how what `id` holds lies; null: that is not known any more. Nothing if it holds no value:
+  // a layout is always one of what is there.
+  Status SetLayout(RegisterId id, LayoutPtr layout);
+  // Null, too, if `id` holds no value.
+  LayoutPtr LayoutOf(RegisterId id) const {
+    const Slot* slot = Find(id.index);
+    return slot == nullptr || slot->generation != id.generation ? nullptr : slot->layout;
+  }
+  bool HasLayouts() const { return layouts_ > 0; }
 
   // OK if `more` bytes are within the limit: to be asked before memory is taken for them.
   Status CheckRoom(size_t more) const;
@@ -83,7 +99,8 @@ class RegisterFile {
   // Frees all but those in `kept`.
   void KillAllBut(const std::vector<RegisterId>& kept);
 
-  // Calls `visit(id, value, held_bytes)` for every register that has a value, by index.
+  // Calls `visit(id, value, held_bytes)` for every register that has a value, by index; the bytes
+  // are the value's.
   template <typename Visit>
   void ForEachLive(Visit&& visit) const {
     for (uint32_t chunk = 0; chunk < chunks_.size(); ++chunk) {
@@ -100,7 +117,7 @@ class RegisterFile {
   uint32_t generations() const { return generations_; }
   size_t live_registers() const { return live_registers_; }
   size_t tensor_bytes() const { return tensor_bytes_; }
-  // Of all values, in HeldBytes(), and of what is kept beside them.
+  // Of all values, in HeldBytes(), of their layouts, and of what is kept beside them.
   size_t held_bytes() const { return held_bytes_; }
 
  private:
@@ -109,6 +126,7 @@ class RegisterFile {
     bool live = false;
     size_t held_bytes = 0;  // of the value
     Value value;
+    LayoutPtr layout;  // only of a value that is there
   };
   // Slots come in chunks, so that they never move and a lone high index costs little.
   static constexpr uint32_t kChunkBits = 8;
@@ -122,6 +140,7 @@ class RegisterFile {
   }
   Slot& FindOrMake(uint32_t index);
   void SetValue(Slot& slot, bool live, Value&& value, size_t held_bytes);
+  void ReplaceLayout(Slot& slot, LayoutPtr&& layout);
   static Status WhyUnreadable(RegisterId id, const Slot* slot);
 
   RegisterTotals* const totals_;
@@ -131,6 +150,7 @@ class RegisterFile {
   size_t tensor_bytes_ = 0;
   size_t held_bytes_ = 0;
   size_t bytes_beside_ = 0;
+  size_t layouts_ = 0;  // registers that have one
   uint32_t generations_ = 0;
 };
 

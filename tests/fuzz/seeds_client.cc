@@ -106,6 +106,13 @@ void AddClientSeeds(SeedFolder& folder) {
                held.setType("tensor");
                held.setDtype("float32");
                held.initShape(2).set(0, 3);
+               held.setLayout(1);
+               auto layout = session.initLayouts(1)[0];
+               layout.setDtype("float32");
+               layout.initShape(1).set(0, 9);
+               layout.initAxes(1)[0].setName("x");
+               layout.initRanks(1).set(0, 1);
+               layout.initPlacements(1).set(0, "shard(0)");
                ranks[1].setRank(1);
                ranks[1].initHeld().setBusy(true);
              }));

@@ -72,6 +72,8 @@ void AddToController(SeedFolder& folder) {
                session.setSession(1);
                session.setRegisters(2);
                session.initListed(1)[0].setType("int64");
+               session.getListed()[0].setLayout(1);
+               session.initLayouts(1)[0].initPlacements(1).set(0, "shard(0)");
              }));
   const std::string exchange = Offer(0, 1, 3, 2) + Offer(1, 1, 3, 2);
   folder.Add("controller_liveness", "exchange", exchange);

@@ -154,6 +154,19 @@ void AddBatchSeeds(SeedFolder& folder) {
     collective.setDestination(Register(kTensor + 3));
     collective.initTeam(1).set(0, 0);
   });
+  AddCommand(folder, "declare_layout", [](Command command) {
+    auto declare = command.initDeclareLayout();
+    declare.setTensor(Register(kTensor + 2));
+    auto layout = declare.initLayout();
+    layout.initShape(1).set(0, 3);
+    auto axis = layout.initMesh().initAxes(1)[0];
+    axis.setName("x");
+    axis.setSize(1);
+    layout.getMesh().initRanks(1);
+    layout.initPlacements(1)[0].setShard(0);
+  });
+  AddCommand(folder, "find_layout",
+             [](Command command) { command.initFindLayout().setTensor(Register(kTensor + 2)); });
   for (const bool by_extents : {false, true}) {
     AddCommand(folder, by_extents ? "reshard_by_extents" : "reshard", [&](Command command) {
       auto reshard = command.initReshard();

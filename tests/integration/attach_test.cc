@@ -1,7 +1,9 @@
 // Sessions that outlive their clients: named registers, detaching, vanishing, attaching.
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -10,6 +12,8 @@
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
+#include "runtime/plan/layout.h"
+#include "runtime/plan/program.h"
 #include "tests/integration/recovery_fixture.h"
 #include "tests/integration/wire_client.h"
 
@@ -40,6 +44,11 @@ class AttachTest : public RecoveryFixture {
   }
   Session AttachTo(const std::string& ticket) {
     return Unwrapped(Session::Attach(Kept(), ticket, context_));
+  }
+  template <typename T>
+  static T Must(StatusOr<T> result) {
+    EXPECT_TRUE(result.ok()) << result.status();
+    return std::move(result).value();
   }
   // How many registers the workers hold together, once that is `wanted`.
   void ExpectRegisters(uint64_t wanted) {
@@ -88,6 +97,80 @@ TEST_F(AttachTest, NamedRegistersAreFoundAndTheOthersAreFreed) {
   EXPECT_EQ(session.Find("ranks").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(session.Close(), OkStatus());
   ExpectRegisters(0);
+}
+
+TEST_F(AttachTest, TheNextClientFindsTensorsWithTheirLayouts) {
+  const auto on = [](std::vector<Rank> ranks, plan::Placement placement) {
+    return Must(plan::Layout::Make({5}, DType::kFloat32, Must(plan::Mesh::Line(std::move(ranks))),
+                                   {placement}));
+  };
+  const plan::Layout rows = on({2, 1}, plan::Placement::Shard(0));
+  const plan::Layout sums = on({0, 1, 2}, plan::Placement::Partial(Reduction::kSum));
+  const HostTensor numbers = HostTensor::Of<float>({5}, std::vector<float>{1, 2, 3, 4, 5});
+  const std::string ticket = Left([&](Session session) {
+    const DRef placed = Unwrap(session.Place(numbers, rows));
+    EXPECT_EQ(session.Name(placed, "placed"), OkStatus());
+    const DRef declared = Unwrap(
+        session.Call(Unwrap(session.GetFunction("lockstep.copy")), Unwrap(session.Find("ranks"))));
+    EXPECT_EQ(session.DeclareLayout(declared, on({0, 1, 2}, plan::Placement::Replicate())),
+              OkStatus());
+    EXPECT_EQ(session.DeclareLayout(declared, sums), OkStatus());
+    EXPECT_EQ(session.Name(declared, "declared"), OkStatus());
+    const DRef source = Unwrap(session.Reshard(placed, sums));
+    const DRef written = Unwrap(session.Reshard(placed, sums));
+    EXPECT_EQ(session.Name(written, "written"), OkStatus());
+    // As its argument, and written to.
+    (void)Unwrap(session.Call(Unwrap(session.GetFunction("lockstep.copy")), source, written));
+    for (const char* const name : {"by store", "by collective"}) {
+      const DRef ref = Unwrap(session.Reshard(placed, sums));
+      EXPECT_EQ(session.Name(ref, name), OkStatus());
+      if (std::string_view(name) == "by store") {
+        EXPECT_EQ(session.DebugSet(ref, 1, Value(numbers)), OkStatus());
+      } else {
+        (void)Unwrap(session.AllReduce(ref, Reduction::kSum, {.destination = ref}));
+      }
+    }
+    EXPECT_EQ(session.Detach(), OkStatus());
+  });
+  Session session = AttachTo(ticket);
+  const DRef placed = Unwrap(session.Find("placed"));
+  EXPECT_EQ(Must(session.LayoutOf(placed)), rows);
+  EXPECT_EQ(Must(session.Collect(placed)), numbers);
+  EXPECT_EQ(Must(session.LayoutOf(Unwrap(session.Find("declared")))), sums) << "the last word";
+  for (const char* const name : {"written", "by store", "by collective", "ranks"}) {
+    EXPECT_THAT(Message(session.LayoutOf(Unwrap(session.Find(name))).status()),
+                HasSubstr("DeclareLayout()"))
+        << name;
+  }
+  // A register that was found is written to before anything was asked of it.
+  EXPECT_EQ(session.Detach(), OkStatus());
+  Session third = AttachTo(ticket);
+  const DRef again = Unwrap(third.Find("declared"));
+  EXPECT_EQ(third.DebugSet(again, 2, Value(numbers)), OkStatus());
+  EXPECT_FALSE(third.LayoutOf(again).ok());
+  EXPECT_EQ(third.Detach(), OkStatus());
+  Session fourth = AttachTo(ticket);
+  EXPECT_FALSE(fourth.LayoutOf(Unwrap(fourth.Find("declared"))).ok()) << "on no rank";
+}
+
+// What is bound to a register that was found is checked by the workers.
+TEST_F(AttachTest, AProgramThatTakesWhatItFoundForAnotherTensorIsRefused) {
+  const plan::Layout whole = Must(plan::Layout::Make(
+      {5}, DType::kFloat32, Must(plan::Mesh::Line({0, 1, 2})), {plan::Placement::Replicate()}));
+  const plan::Layout sums = Must(whole.With({plan::Placement::Partial(Reduction::kSum)}));
+  const std::string ticket = Left([&](Session session) {
+    const HostTensor numbers = HostTensor::Of<float>({5}, std::vector<float>{1, 2, 3, 4, 5});
+    EXPECT_EQ(session.Name(Unwrap(session.Place(numbers, whole)), "x"), OkStatus());
+    EXPECT_EQ(session.Detach(), OkStatus());
+  });
+  Session session = AttachTo(ticket);
+  plan::ProgramBuilder program;
+  program.Output("y", program.Reshard(program.Input("x", sums), whole));
+  const BoundPlan plan =
+      Must(session.Bind(Must(program.Build()), {.inputs = {{"x", Unwrap(session.Find("x"))}}}));
+  const std::string message = Message(session.SyncAll());
+  EXPECT_THAT(message, HasSubstr("input \"x\" is " + sums.ToString() + " in the program"));
+  EXPECT_THAT(message, HasSubstr("is known to be " + whole.ToString()));
 }
 
 // It has sent no program, whatever the one before it has sent.

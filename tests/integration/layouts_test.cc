@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/plan/layout.h"
+#include "runtime/plan/program.h"
 #include "tests/integration/session_fixture.h"
 
 namespace lockstep::testing {
@@ -142,6 +143,23 @@ TEST_P(LayoutsTest, AFailureOnOneRankEndsAReshardOnAll) {
   EXPECT_THAT(Message(session_->SyncAll()), HasSubstr("the first cause"));
   EXPECT_OK(session_->Reset());
   EXPECT_EQ(Unwrap(session_->Collect(placed)), Numbers({5, 6}));
+}
+
+// The client's word is checked against what the workers know, by whoever moves the tensor.
+TEST_P(LayoutsTest, AProgramThatTakesATensorForAnotherIsRefusedByTheWorkers) {
+  const Layout whole = On(Line({0, 1, 2, 3}), {Placement::Replicate()});
+  const Layout partial = On(Line({0, 1, 2, 3}), {Placement::Partial(Reduction::kSum)});
+  const DRef placed = Unwrap(session_->Place(Numbers({5, 6}), whole));
+  plan::ProgramBuilder program;
+  program.Output("y", program.Reshard(program.Input("x", partial), whole));
+  const plan::Program built = Unwrap(program.Build());
+  // This client says so, where it knows it.
+  EXPECT_THAT(Message(session_->Bind(built, {.inputs = {{"x", placed}}}).status()),
+              HasSubstr("and its register holds " + whole.ToString()));
+  EXPECT_OK(session_->DeclareLayout(placed, partial));
+  const BoundPlan plan = Unwrap(session_->Bind(built, {.inputs = {{"x", placed}}}));
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_EQ(Unwrap(session_->LayoutOf(Unwrap(plan.Output("y")))), whole);
 }
 
 }  // namespace

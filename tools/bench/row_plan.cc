@@ -90,7 +90,7 @@ Status MeasureKnown(const Settings& settings, Report& report) {
                            .better = Better::kLess,
                            .goal = Goal::ValueAtMost(kKnownGoalMicros)});
   worker::ProgramCache cache;
-  cache.SetWorld(0, 4, plan::Topology());
+  cache.SetWorld({.rank = 0, .world_size = 4});
   // As many as are kept, so that the one that is wanted is last.
   std::vector<plan::EncodedProgram> programs;
   for (size_t i = 0; i < worker::ProgramCache::kMaxEntries; ++i) {

@@ -20,13 +20,43 @@ std::string IdText(RegisterId id) {
   return text.str();
 }
 
-std::string ShapeText(const HeldRegister& held) {
-  if (held.dtype.empty()) return "";
+std::string ExtentsText(const std::vector<int64_t>& extents) {
   std::string text = "[";
-  for (size_t i = 0; i < held.shape.size(); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(held.shape[i]);
+  for (size_t i = 0; i < extents.size(); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(extents[i]);
   }
   return text + "]";
+}
+
+// "float32[512, 256] shard(0) on 0-3", "float32[8, 6] shard(0), replicate on x=2, y=2 of 0-3"
+std::string LayoutText(const HeldRegister& held) {
+  if (held.layout == nullptr) return held.layout_left_out ? "(too much to tell)" : "";
+  const HeldLayout& layout = *held.layout;
+  std::string placements;
+  for (const std::string& placement : layout.placements) {
+    placements += (placements.empty() ? "" : ", ") + placement;
+  }
+  std::string axes;
+  if (layout.axes.size() > 1) {
+    for (const HeldLayout::Axis& axis : layout.axes) {
+      axes += (axes.empty() ? "" : ", ") + axis.name + "=" + std::to_string(axis.size);
+    }
+    axes += " of ";
+  }
+  return layout.dtype + ExtentsText(layout.shape) + " " + placements + " on " + axes +
+         RankRanges(layout.ranks);
+}
+
+Json LayoutToJson(const HeldLayout& layout) {
+  Json axes = Json::array();
+  for (const HeldLayout::Axis& axis : layout.axes) {
+    axes.push_back({{"name", axis.name}, {"size", axis.size}});
+  }
+  return {{"dtype", layout.dtype},
+          {"shape", layout.shape},
+          {"axes", std::move(axes)},
+          {"ranks", layout.ranks},
+          {"placements", layout.placements}};
 }
 
 // What ranks that hold the same say of a register.
@@ -95,6 +125,7 @@ void PrintGroup(std::ostream& out, const text::Style& style, SessionId id, const
                      {"DEVICE"},
                      {"BYTES", Align::kRight},
                      {"ON"},
+                     {"LAYOUT"},
                      {"WHAT"}});
   for (const auto& [register_id, lines] : group.lines) {
     for (const Line& line : lines) {
@@ -105,10 +136,11 @@ void PrintGroup(std::ostream& out, const text::Style& style, SessionId id, const
            {held.name, text::Tint::kBold},
            held.type,
            held.dtype,
-           ShapeText(held),
+           held.dtype.empty() ? "" : ExtentsText(held.shape),
            held.device,
            held.bytes == 0 ? "" : RoundedSize(held.bytes),
            {RanksText(line.ranks, asked), differs ? text::Tint::kYellow : text::Tint::kPlain},
+           LayoutText(held),
            held.detail});
     }
   }
@@ -172,6 +204,8 @@ Json RegistersToJson(const std::vector<RankRegisters>& ranks) {
           entry["shape"] = held.shape;
           entry["device"] = held.device;
         }
+        if (held.layout != nullptr) entry["layout"] = LayoutToJson(*held.layout);
+        if (held.layout_left_out) entry["layout_left_out"] = true;
         listed.push_back(std::move(entry));
       }
       sessions.push_back({{"session", session.session.value},

@@ -56,7 +56,8 @@ LAYERS = {
         "runtime/collective/device.h",
     },
     "runtime/cuda/kernels": WORKER_SIDE,
-    "runtime/registers": WORKER_SIDE,
+    # A register carries the layout of what is in it.
+    "runtime/registers": WORKER_SIDE | {"runtime/plan"},
     "runtime/module": WORKER_SIDE | {"runtime/registers"},
     # What modules are written with. They are loaded anywhere, so it finds libcuda by itself.
     "runtime/module/kit": {"runtime/base", "runtime/cuda/driver"},

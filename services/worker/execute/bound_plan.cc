@@ -46,6 +46,9 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
   LOCKSTEP_RETURN_IF_ERROR(plan->BindCalls(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->Connect(context));
   plan->PrepareLanes();
+  for (const BoundRegister& input : plan->inputs_) {
+    context.session.AddInputHolder(input.id.index, plan);
+  }
   return plan;
 }
 
@@ -68,6 +71,11 @@ std::string BoundPlan::Describe() const {
   return "plan of " + std::to_string(prepared().steps.steps.size()) + " steps";
 }
 
+BoundPlan::BoundRegister BoundPlan::Stands(plan::ValueId id, RegisterId in, size_t buffer) const {
+  const plan::ProgramValue& value = program().value(id);
+  return {in, buffer, value.name, std::make_shared<const plan::Layout>(value.layout)};
+}
+
 StatusOr<Tensor> BoundPlan::ReadInput(const CollectiveContext& context,
                                       const BoundRegister& input) const {
   const std::string role = "input \"" + input.name + "\"";
@@ -86,6 +94,12 @@ StatusOr<Tensor> BoundPlan::ReadInput(const CollectiveContext& context,
                                               : "in host memory, as some of its ranks have no GPU",
                            ": move it by lockstep.to_device(tensor, \"",
                            steps_.is_on_gpu() ? "cuda" : "cpu", "\") first");
+  }
+  const registers::LayoutPtr known = context.session.registers().LayoutOf(input.id);
+  if (known != nullptr && *known != *input.layout) {
+    return InvalidArgument(role, " is ", *input.layout, " in the program, and register ", input.id,
+                           " is known to be ", *known,
+                           ": say how it lies by DeclareLayout(), if that has changed");
   }
   const StepBuffer& buffer = prepared().steps.buffers[input.buffer];
   if (tensor->dtype() != buffer.dtype || tensor->shape() != buffer.extents) {
@@ -110,20 +124,20 @@ Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding:
     const plan::ValueId id = program().inputs()[i];
     const auto buffer = static_cast<size_t>(id);
     if (prepared().steps.buffers[buffer].home != StepBuffer::Home::kInput) continue;
-    inputs_.push_back({RegisterId::FromPacked(input_ids[i]), buffer, program().value(id).name});
+    inputs_.push_back(Stands(id, RegisterId::FromPacked(input_ids[i]), buffer));
     LOCKSTEP_ASSIGN_OR_RETURN(Tensor tensor, ReadInput(context, inputs_.back()));
     steps_.tensors.Place(buffer, std::move(tensor));
   }
   for (unsigned i = 0; i < program().outputs().size(); ++i) {
     const plan::ValueId id = program().outputs()[i];
     const auto buffer = static_cast<size_t>(prepared().lowered.lies_in[static_cast<size_t>(id)]);
-    const BoundRegister output{RegisterId::FromPacked(output_ids[i]), buffer,
-                               program().value(id).name};
+    const BoundRegister output = Stands(id, RegisterId::FromPacked(output_ids[i]), buffer);
     const StepBuffer::Home home = prepared().steps.buffers[buffer].home;
     if (home == StepBuffer::Home::kNowhere) continue;
     outputs_.push_back(output);
     if (home != StepBuffer::Home::kArena) continue;
-    LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, steps_.tensors[buffer]));
+    LOCKSTEP_RETURN_IF_ERROR(
+        context.session.Write(output.id, steps_.tensors[buffer], output.layout));
   }
   return CheckInputsApart();
 }
@@ -147,15 +161,33 @@ Status BoundPlan::CheckInputsApart() const {
 bool BoundPlan::IsInPlace(const CollectiveContext& context, const BoundRegister& bound) const {
   const StatusOr<const registers::Value*> value = context.session.registers().Read(bound.id);
   const auto* tensor = value.ok() ? (*value)->As<Tensor>() : nullptr;
-  return tensor != nullptr && tensor->dl() == steps_.tensors[bound.buffer].dl();
+  const Tensor& own = steps_.tensors[bound.buffer];
+  return tensor != nullptr && !own.IsNull() && tensor->dl() == own.dl();
 }
 
 Status BoundPlan::WriteOutputs(const CollectiveContext& context) {
+  SessionState& session = context.session;
   for (const BoundRegister& output : outputs_) {
-    if (IsInPlace(context, output)) continue;
-    LOCKSTEP_RETURN_IF_ERROR(context.session.Write(output.id, steps_.tensors[output.buffer]));
+    // What a client has declared of the register stays: it may take the tiles for those of another
+    // layout.
+    registers::LayoutPtr layout = session.registers().LayoutOf(output.id);
+    const bool is_known = layout != nullptr;
+    if (!is_known) layout = output.layout;
+    if (!IsInPlace(context, output)) {
+      LOCKSTEP_RETURN_IF_ERROR(
+          session.Write(output.id, steps_.tensors[output.buffer], std::move(layout)));
+    } else if (!is_known) {
+      LOCKSTEP_RETURN_IF_ERROR(session.SetLayout(output.id, std::move(layout)));
+    }
   }
   return OkStatus();
+}
+
+void BoundPlan::LetGo(uint32_t register_index) {
+  for (const BoundRegister& input : inputs_) {
+    if (input.id.index == register_index) steps_.tensors.LetGo(input.buffer);
+  }
+  PassInputs();
 }
 
 Status BoundPlan::BindCalls(const CollectiveContext& context, wire::Binding::Reader binding) {
@@ -258,7 +290,11 @@ Status BoundPlan::FollowInputs(const CollectiveContext& context) {
   }
   if (!has_moved) [[likely]]
     return OkStatus();
-  LOCKSTEP_RETURN_IF_ERROR(CheckInputsApart());
+  PassInputs();
+  return CheckInputsApart();
+}
+
+void BoundPlan::PassInputs() {
   size_t next_call = 0;
   for (const plan::ProgramStep& step : prepared().steps.steps) {
     const auto* call = std::get_if<plan::CallStep>(&step.what);
@@ -272,7 +308,6 @@ Status BoundPlan::FollowInputs(const CollectiveContext& context) {
       bound.arguments[i] = registers::Value(steps_.tensors[number]);
     }
   }
-  return OkStatus();
 }
 
 Status BoundPlan::Execute(const PlanExecution::Worker& worker) {

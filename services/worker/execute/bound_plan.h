@@ -12,17 +12,19 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/program_steps.h"
+#include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/tensor.h"
 #include "schemas/plan.capnp.h"
 #include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/input_holders.h"
 #include "services/worker/execute/plan_execution.h"
 #include "services/worker/execute/prepared_program.h"
 
 namespace lockstep::worker {
 
 // Threads: the executing thread.
-class BoundPlan : public registers::Object {
+class BoundPlan : public registers::Object, public InputHolder {
  public:
   // All ranks bind in one command: those of a collective meet here for the first time. Writes the
   // registers of outputs that lie in the plan's memory, filled with 0. Its tensors lie on the
@@ -36,6 +38,9 @@ class BoundPlan : public registers::Object {
   std::string Describe() const override;
   // Its memory, and what its program says in letters.
   size_t HeldBytes() const override;
+
+  // The tensor in an input's register may be gone: it is looked up anew by the next execution.
+  void LetGo(uint32_t register_index) override;
 
   // Different teams of one rank in all plans of a session: each takes shared memory of the cluster.
   static constexpr size_t kMaxTeams = 32;
@@ -51,6 +56,7 @@ class BoundPlan : public registers::Object {
     RegisterId id;
     size_t buffer = 0;
     std::string name;
+    registers::LayoutPtr layout;  // by which its tiles lie
   };
 
   explicit BoundPlan(std::shared_ptr<const PreparedProgram> prepared)
@@ -65,6 +71,8 @@ class BoundPlan : public registers::Object {
   StatusOr<Communicators> CommunicatorsOf(const CollectiveContext& context, const plan::Team& team,
                                           size_t* own);
 
+  // What stands for the program's value.
+  BoundRegister Stands(plan::ValueId id, RegisterId in, size_t buffer) const;
   // The tensor in the input's register, which is its tile.
   StatusOr<tensor::Tensor> ReadInput(const CollectiveContext& context,
                                      const BoundRegister& input) const;
@@ -72,6 +80,8 @@ class BoundPlan : public registers::Object {
   bool IsInPlace(const CollectiveContext& context, const BoundRegister& bound) const;
   // Inputs whose registers hold another tensor by now are read from there.
   Status FollowInputs(const CollectiveContext& context);
+  // Calls are given the tensors that inputs are now.
+  void PassInputs();
   // That no input which the program writes to shares memory with another: the program would change
   // what it takes for another value.
   Status CheckInputsApart() const;

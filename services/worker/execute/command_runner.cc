@@ -14,6 +14,7 @@
 #include "runtime/module/module_files.h"
 #include "services/worker/execute/bound_plan.h"
 #include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/layout_command.h"
 #include "services/worker/execute/team.h"
 #include "services/worker/values/reachable.h"
 #include "services/worker/values/value_transfer.h"
@@ -136,6 +137,11 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
       return Store(session, command.getStore());
     case wire::Command::LOCATE:
       return Locate(session, command.getLocate());
+    case wire::Command::DECLARE_LAYOUT:
+      running_.Name("declare layout");
+      return DeclareLayout(session, command.getDeclareLayout(), membership_->world_size());
+    case wire::Command::FIND_LAYOUT:
+      return FindLayout(session, command.getFindLayout());
     case wire::Command::OPEN_SESSION:
     case wire::Command::CLOSE_SESSION:
     case wire::Command::RESET:
@@ -169,6 +175,7 @@ Status CommandRunner::Call(SessionState& session, wire::Command::Call::Reader ca
       running_.function = function.name();
       return Annotate(read.status(), "argument " + std::to_string(arguments_.size() + 1));
     }
+    ForgetWritten(session, function, arguments_.size(), argument);
     arguments_.push_back(std::move(*read));
   }
   BeginCalls(session);
@@ -319,6 +326,8 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
   SessionState& session = *held;
   const wire::CollectiveKind kind = collective.getKind();
   CollectiveOutcome outcome;
+  // Also where this rank has no part in it: the tensor does not lie as it did.
+  session.ForgetLayout(RegisterId::FromPacked(collective.getDestination()));
   const Status status =
       AmongRanks(session, Name(kind), IsMessage(kind), [&](const CollectiveContext& context) {
         return ExecuteCollective(context, collective, &outcome);
@@ -464,6 +473,14 @@ Status CommandRunner::Locate(SessionState& session, wire::Command::Locate::Reade
         location.setTicket(ticket);
       });
   Reply(body);
+  return OkStatus();
+}
+
+Status CommandRunner::FindLayout(SessionState& session, wire::Command::FindLayout::Reader find) {
+  running_.Name("find layout");
+  // Who has the answer takes all before it for done.
+  LOCKSTEP_RETURN_IF_ERROR(AwaitGpu(session));
+  Reply(worker::FindLayout(session, find, membership_->rank));
   return OkStatus();
 }
 

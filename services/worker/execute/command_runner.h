@@ -84,6 +84,7 @@ class CommandRunner {
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
+  Status FindLayout(SessionState& session, wire::Command::FindLayout::Reader find);
 
   // Runs `execute`, in which this rank meets others: what ends it if one of them does not come.
   // `is_message`: for want of a rank it fails for a cause of its own.

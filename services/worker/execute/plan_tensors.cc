@@ -45,6 +45,11 @@ void PlanTensors::Place(size_t buffer, Tensor tensor) {
   tensors_[buffer] = std::move(tensor);
 }
 
+void PlanTensors::LetGo(size_t buffer) {
+  memory_[buffer] = nullptr;
+  tensors_[buffer] = Tensor();
+}
+
 Status PlanTensors::PlaceReturned(size_t buffer, const registers::Value& returned,
                                   const std::string& function,
                                   absl::Span<const registers::Value> arguments, Device place,
@@ -86,8 +91,7 @@ void PlanTensors::Drop(const std::vector<size_t>& buffers) {
   for (const size_t buffer : buffers) {
     if (tensors_[buffer].IsNull()) continue;
     returned_bytes_ -= tensors_[buffer].size_bytes();
-    tensors_[buffer] = Tensor();
-    memory_[buffer] = nullptr;
+    LetGo(buffer);
   }
 }
 

@@ -36,6 +36,8 @@ class PlanTensors {
 
   // The buffer is this tensor from now on.
   void Place(size_t buffer, tensor::Tensor tensor);
+  // The buffer is an input's, and no tensor until it is placed again.
+  void LetGo(size_t buffer);
   // The buffer is what `function` has returned, called with `arguments`. kInvalidArgument: it is
   // not this rank's tile, on `place`, in memory of its own; kResourceExhausted: see CheckRoom().
   Status PlaceReturned(size_t buffer, const registers::Value& returned, const std::string& function,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <queue>
 #include <string>
 #include <tuple>
@@ -9,6 +10,7 @@
 
 #include "runtime/base/device.h"
 #include "runtime/base/dtype.h"
+#include "runtime/plan/layout.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
 
@@ -23,6 +25,7 @@ struct Found {
   RegisterId id;
   const registers::Value* value = nullptr;
   size_t bytes = 0;
+  registers::LayoutPtr layout;
 
   // The one that holds more comes first; of equal ones the lower id, so that all ranks tell of the
   // same.
@@ -46,6 +49,41 @@ std::string DetailOf(const registers::Value& value) {
   }
   return "";
 }
+
+// The layouts of one answer, in words; those that are equal, once.
+class LayoutTable {
+ public:
+  void Tell(const registers::LayoutPtr& layout, HeldRegister& held) {
+    if (layout == nullptr) return;
+    std::shared_ptr<const HeldLayout>& told = by_address_[layout.get()];
+    if (told == nullptr && named_ranks_ < kMostListedLayoutRanks) told = Add(*layout);
+    held.layout = told;
+    held.layout_left_out = told == nullptr;
+  }
+
+ private:
+  std::shared_ptr<const HeldLayout> Add(const plan::Layout& layout) {
+    std::shared_ptr<const HeldLayout>& told = by_text_[layout.ToString()];
+    if (told != nullptr) return told;
+    auto made = std::make_shared<HeldLayout>();
+    made->dtype = Name(layout.dtype());
+    made->shape.assign(layout.shape().dims().begin(), layout.shape().dims().end());
+    for (const plan::MeshAxis& axis : layout.mesh().axes()) {
+      made->axes.push_back({axis.name, static_cast<uint32_t>(axis.size)});
+    }
+    made->ranks.assign(layout.mesh().ranks().begin(), layout.mesh().ranks().end());
+    for (const plan::Placement& placement : layout.placements()) {
+      made->placements.push_back(placement.ToString());
+    }
+    named_ranks_ += made->ranks.size();
+    return told = std::move(made);
+  }
+
+  // Most registers share theirs.
+  std::map<const plan::Layout*, std::shared_ptr<const HeldLayout>> by_address_;
+  std::map<std::string, std::shared_ptr<const HeldLayout>> by_text_;
+  size_t named_ranks_ = 0;
+};
 
 HeldRegister Describe(const Found& found) {
   HeldRegister held;
@@ -81,14 +119,17 @@ std::vector<SessionHoldings> ListRegisters(
     }
     if (most == 0) continue;
     file.ForEachLive([&](RegisterId id, const registers::Value& value, size_t bytes) {
-      const Found found{holdings.size() - 1, id, &value, bytes};
+      Found found{holdings.size() - 1, id, &value, bytes, nullptr};
       if (chosen.size() == most && !(found < chosen.top())) return;
-      chosen.push(found);
+      found.layout = file.LayoutOf(id);
+      chosen.push(std::move(found));
       if (chosen.size() > most) chosen.pop();
     });
   }
+  LayoutTable layouts;
   for (; !chosen.empty(); chosen.pop()) {
     HeldRegister held = Describe(chosen.top());
+    layouts.Tell(chosen.top().layout, held);
     const auto name = names[chosen.top().session].find(held.id);
     if (name != names[chosen.top().session].end()) held.name = name->second;
     holdings[chosen.top().session].listed.push_back(std::move(held));

@@ -13,6 +13,8 @@ namespace lockstep::worker {
 // Registers that one answer tells of at most, whatever is asked: it is a message on the liveness
 // socket.
 inline constexpr size_t kMostListedRegisters = 4096;
+// When the layouts in an answer name so many ranks, no other layout is told.
+inline constexpr size_t kMostListedLayoutRanks = 65'536;
 
 // On the executing thread. `sessions` by id.
 std::vector<SessionHoldings> ListRegisters(

@@ -30,6 +30,15 @@ std::optional<Shape> TileShapeOn(const plan::Layout& layout, Rank rank) {
   return layout.TileAt(*index).extents;
 }
 
+// The command's word against what the register carries.
+Status CheckLies(const SessionState& session, RegisterId source, const plan::Layout& from) {
+  const registers::LayoutPtr known = session.registers().LayoutOf(source);
+  if (known == nullptr || *known == from) return OkStatus();
+  return InvalidArgument("the source (register ", source, ") is said to be ", from,
+                         ", and it is known to be ", *known,
+                         ": say how it lies by DeclareLayout(), if that has changed");
+}
+
 // One command on this rank.
 class ReshardCall {
  public:
@@ -44,7 +53,7 @@ class ReshardCall {
     if (!prepared_.new_tile.has_value()) return OkStatus();
     LOCKSTEP_ASSIGN_OR_RETURN(Tensor moved,
                               tensor::MoveTo(*home_, *steps_.place, steps_.tensors[kOutputBuffer]));
-    return context_.session.Write(result, std::move(moved));
+    return context_.session.Write(result, std::move(moved), prepared_.new_layout);
   }
 
  private:
@@ -134,10 +143,10 @@ StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const pla
   plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank_, {.outputs_apart = true});
   // What all other ranks exchange is of no use here any more.
   lowered.ops = {};
-  auto prepared = std::make_shared<const PreparedReshard>(
-      PreparedReshard{TileShapeOn(from, rank_), TileShapeOn(to, rank_),
-                      std::make_shared<const PreparedProgram>(
-                          PreparedProgram{std::move(lowered), std::move(steps)})});
+  auto prepared = std::make_shared<const PreparedReshard>(PreparedReshard{
+      TileShapeOn(from, rank_), TileShapeOn(to, rank_), std::make_shared<const plan::Layout>(to),
+      std::make_shared<const PreparedProgram>(
+          PreparedProgram{std::move(lowered), std::move(steps)})});
   entries_.Add({from, to, prepared}, sizeof(Entry) + prepared->program->HeldBytes());
   return prepared;
 }
@@ -149,11 +158,12 @@ Status ExecuteReshard(const PlanExecution::Worker& worker, wire::Command::Reshar
                             plan::ReadLayout(command.getLayouts().getFrom(), world_size));
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Layout to,
                             plan::ReadLayout(command.getLayouts().getTo(), world_size));
+  const RegisterId source = RegisterId::FromPacked(command.getSource());
+  LOCKSTEP_RETURN_IF_ERROR(CheckLies(worker.context.session, source, from));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedReshard> prepared,
                             cache.Prepare(from, to));
   return ReshardCall(worker, *prepared, from.dtype())
-      .Execute(RegisterId::FromPacked(command.getSource()),
-               RegisterId::FromPacked(command.getResult()));
+      .Execute(source, RegisterId::FromPacked(command.getResult()));
 }
 
 }  // namespace lockstep::worker

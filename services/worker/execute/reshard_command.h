@@ -13,6 +13,7 @@
 #include "runtime/plan/layout.h"
 #include "runtime/plan/recently_used.h"
 #include "runtime/plan/topology.h"
+#include "runtime/registers/register_file.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/execute/plan_execution.h"
 #include "services/worker/execute/prepared_program.h"
@@ -24,6 +25,7 @@ namespace lockstep::worker {
 struct PreparedReshard {
   std::optional<Shape> old_tile;  // nothing: this rank is not in the mesh
   std::optional<Shape> new_tile;
+  registers::LayoutPtr new_layout;
   std::shared_ptr<const PreparedProgram> program;
 };
 
@@ -59,8 +61,9 @@ class ReshardCache {
 
 // Executes `command` as this rank's part. The data is moved on the GPUs of the ranks, if all that
 // have any of it have one, else in host memory; a source that lies elsewhere is copied there, and
-// the result lies where the source did. kInvalidArgument for layouts that cannot be, and for a
-// source that is not the tile that its layout says.
+// the result lies where the source did, and its register carries the new layout. kInvalidArgument
+// for layouts that cannot be, for a source whose register carries another layout, and for one that
+// is not the tile that its layout says.
 Status ExecuteReshard(const PlanExecution::Worker& worker, wire::Command::Reshard::Reader command,
                       ReshardCache& cache);
 

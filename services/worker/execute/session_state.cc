@@ -94,6 +94,7 @@ void SessionState::Adopt(const control::SessionRecord& record) {
   std::vector<RegisterId> kept;
   for (const auto& [name, named] : record.names) kept.push_back(named.id);
   registers_->KillAllBut(kept);
+  input_holders_.LetGoOfAll();
 }
 
 uint64_t SessionState::Publish(RegisterId id, const tensor::Tensor& tensor) {

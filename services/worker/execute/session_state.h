@@ -33,6 +33,7 @@
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/collectives_on_gpu.h"
 #include "services/worker/execute/communicator_cache.h"
+#include "services/worker/execute/input_holders.h"
 #include "services/worker/join/envelope.h"
 
 namespace lockstep::worker {
@@ -170,15 +171,25 @@ class SessionState {
 
   // A register's value goes, or is replaced: the client cannot reach the old one any more once they
   // return. The errors of RegisterFile.
-  Status Write(RegisterId id, registers::Value value) {
-    if (!tickets_.empty()) [[unlikely]]
-      WithdrawTicket(id);
-    return registers_->Write(id, std::move(value));
+  Status Write(RegisterId id, registers::Value value, registers::LayoutPtr layout = nullptr) {
+    LetGo(id);
+    return registers_->Write(id, std::move(value), std::move(layout));
   }
   Status Kill(RegisterId id) {
-    if (!tickets_.empty()) [[unlikely]]
-      WithdrawTicket(id);
+    LetGo(id);
     return registers_->Kill(id);
+  }
+
+  // See RegisterFile.
+  Status SetLayout(RegisterId id, registers::LayoutPtr layout) {
+    return registers_->SetLayout(id, std::move(layout));
+  }
+  // Something may write into the register's tensor where it lies.
+  void ForgetLayout(RegisterId id) { (void)registers_->SetLayout(id, nullptr); }
+
+  // A plan holds the tensor of that register as its input.
+  void AddInputHolder(uint32_t register_index, std::weak_ptr<InputHolder> holder) {
+    input_holders_.Add(register_index, std::move(holder));
   }
 
   // The bulk ticket of the register, which holds `tensor`: it has one from now on.
@@ -201,7 +212,8 @@ class SessionState {
   BulkServer* const bulk_;
   std::unordered_map<uint64_t, uint64_t> tickets_;  // by packed id: what the client has located
   std::set<std::string> modules_;                   // that it has loaded
-  plan::KnownPrograms programs_;                    // of this generation, and this client
+  InputHolders input_holders_;
+  plan::KnownPrograms programs_;  // of this generation, and this client
   bool looked_for_client_ = false;
   std::optional<WatchedProcess> client_process_;
 
@@ -211,6 +223,13 @@ class SessionState {
   bool FailFrom(uint64_t command, const control::RemoteError& cause);
 
   void ForgetPrograms();
+  // Before a register's value goes: no one else keeps it.
+  void LetGo(RegisterId id) {
+    if (!tickets_.empty()) [[unlikely]]
+      WithdrawTicket(id);
+    if (!input_holders_.IsEmpty()) [[unlikely]]
+      input_holders_.LetGo(id.index);
+  }
 
   // With mutex_ held, after a failure.
   // Ends every wait for other ranks' CPUs.

@@ -64,7 +64,7 @@ class Recorder {
   // A collective is over which took this long: a step of a plan, or one that was executed before,
   // on the GPU.
   CollectiveCost AddTimedCollective(wire::CollectiveKind kind, const CollectiveFacts& facts,
-                                  std::chrono::nanoseconds took) {
+                                    std::chrono::nanoseconds took) {
     return {collectives_.Add(kind, facts, took), took};
   }
   // The executing thread has waited this long for the GPU.
@@ -101,7 +101,7 @@ class Recorder {
 
  private:
   // Commands by number; the last stands for any that is not known here.
-  static constexpr size_t kKinds = 19;
+  static constexpr size_t kKinds = 21;
   static constexpr size_t kCodes = 17;
   enum Stage : size_t { kBatching, kOrdering, kTransit, kWaiting, kExecuting, kStages };
 

@@ -33,8 +33,9 @@ class ViewsTest : public CliTest {
   }
 
   // A program that goes on until its test ends.
-  void StartProgram(const std::string& steps) {
-    program_.emplace(*Spawn({"run", WriteProgram("steps:\n" + steps)}, NewLog()));
+  void StartProgram(const std::string& steps) { StartProgramOf("steps:\n" + steps); }
+  void StartProgramOf(const std::string& file) {
+    program_.emplace(*Spawn({"run", WriteProgram(file)}, NewLog()));
   }
   void TearDown() override {
     if (!program_.has_value()) return;
@@ -112,6 +113,38 @@ TEST_F(ViewsTest, RegistersOfEachKindAreShownAndABusyRankSaysWithWhat) {
   EXPECT_GE(sessions[0]["ranks"][0]["registers"], 5);
   EXPECT_EQ(
       RunJson({"registers", "--rank", "0", "--limit", "2"})[0]["sessions"][0]["listed"].size(), 2u);
+}
+
+TEST_F(ViewsTest, RegistersAreShownWithTheirLayouts) {
+  Up();
+  StartProgramOf(
+      "plan:\n"
+      "  meshes: {both: {ranks: [1, 0]}}\n"
+      "  layouts:\n"
+      "    sums: {shape: [6, 2], dtype: f32, mesh: both, placements: [partial(sum)]}\n"
+      "    rows: {shape: [6, 2], dtype: f32, mesh: both, placements: [shard(0)]}\n"
+      "  inputs: {x: sums}\n"
+      "  steps: [{reshard: x, to: rows, as: y}]\n"
+      "  outputs: [y]\n"
+      "steps:\n"
+      "  - {full: [6, 2], value: 1, as: x}\n"
+      "  - {execute: plan}\n"
+      "  - {call: lockstep.sleep, args: [" +
+      std::string(kForEver) + ", 1]}\n");
+  std::map<std::string, json> by_layout;
+  for (const json& held : OnceRank1IsBusy()[0]["sessions"][0]["listed"]) {
+    if (held.contains("layout")) by_layout[held["layout"]["placements"][0]] = held;
+  }
+  ASSERT_EQ(by_layout.size(), 1u);
+  EXPECT_EQ(by_layout["shard(0)"]["shape"], (json{3, 2})) << "the tile";
+  EXPECT_EQ(by_layout["shard(0)"]["layout"],
+            (json{{"dtype", "float32"},
+                  {"shape", {6, 2}},
+                  {"axes", json::array({{{"name", "x"}, {"size", 2}}})},
+                  {"ranks", {1, 0}},
+                  {"placements", {"shard(0)"}}}));
+  EXPECT_THAT(Run({"registers"}).output,
+              AllOf(HasSubstr("LAYOUT"), HasSubstr("float32[6, 2] shard(0) on 1, 0")));
 }
 
 TEST_F(ViewsTest, WhatIsNotThereIsSaid) {

@@ -27,6 +27,14 @@ TEST_F(ExamplesTest, DigitsHasOneLossCurveForAnyNumberOfWorkers) {
   ExpectSameCurve(Train({"--workers", "3", "--processes"}), one);
 }
 
+TEST_F(ExamplesTest, DigitsAsAPlanTrainsTheSameInEveryBit) {
+  // With 4 workers the rows do not divide.
+  for (const char* workers : {"1", "4"}) {
+    EXPECT_THAT(Run(kDigits, {"--workers", workers, "--epochs", "3", "--quiet", "--plan"}),
+                HasSubstr("\nas a plan: the same in every bit, "));
+  }
+}
+
 TEST_F(ExamplesTest, DigitsShowsTheLossAsItFalls) {
   const std::string output = Run(kDigits, {"--workers", "2", "--epochs", "10"});
   EXPECT_THAT(output,

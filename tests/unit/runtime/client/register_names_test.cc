@@ -201,5 +201,14 @@ TEST(ContinuedNamesTest, NewNamesAreAboveTheOldOnes) {
   names->Unref();
 }
 
+TEST_F(RegisterNamesTest, OnlyAnotherClientsRegisterMayHaveALayoutThatIsNotKnownHere) {
+  const DRef found = names_->Adopt({3, 1}, 5);
+  const DRef own = names_->Acquire(6);
+  EXPECT_TRUE(names_->MayHaveForeignLayout(found));
+  EXPECT_FALSE(names_->MayHaveForeignLayout(own));
+  names_->SetLayout(found, nullptr);
+  EXPECT_FALSE(names_->MayHaveForeignLayout(found)) << "this client has written to it";
+}
+
 }  // namespace
 }  // namespace lockstep::client

@@ -323,6 +323,24 @@ TEST(ReshardTest, AThousandRanks) {
   }
 }
 
+// Eight axes that each do something else allow thousands of ways.
+TEST(ReshardTest, TheSearchHasAnEnd) {
+  std::vector<Rank> ranks(256);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<MeshAxis> axes;
+  for (int a = 0; a < 8; ++a) axes.push_back({"a" + std::to_string(a), 2});
+  const Mesh mesh = *Mesh::Make(axes, ranks);
+  std::reverse(ranks.begin(), ranks.end());
+  const Mesh other = *Mesh::Make(axes, ranks);
+  const Shape shape = {33, 33, 33, 33, 33, 33, 33, 33};
+  const Reshard reshard = *LowerReshard(
+      On(mesh, {kReplicate, kSum, S(4), S(7), kReplicate, S(7), kSum, kReplicate}, shape),
+      On(other, {S(0), S(1), kReplicate, kReplicate, kReplicate, kSum, S(6), kSum}, shape),
+      Topology(), CostModel());
+  EXPECT_LT(reshard.effort, int64_t{1} << 21);
+  EXPECT_FALSE(reshard.moves.empty());
+}
+
 TEST(BoundsTest, AreTheUsualOnes) {
   const Mesh mesh = Line({0, 1, 2, 3});
   const double bytes = 12 * 8 * 4;

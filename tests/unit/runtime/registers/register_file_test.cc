@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <numeric>
+#include <vector>
+
 #include "runtime/tensor/storage.h"
 
 namespace lockstep::registers {
@@ -229,6 +233,49 @@ TEST_F(RegisterFileTest, WhatIsKeptBesideRegistersCountsAmongTheirBytes) {
   EXPECT_EQ(file.CheckRoom(300), OkStatus());
   ASSERT_EQ(file.Kill({0, 1}), OkStatus());
   EXPECT_EQ(file.held_bytes(), 100u);
+}
+
+TEST_F(RegisterFileTest, ALayoutIsOneOfTheValueThatIsThere) {
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {4}, DType::kUInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+  ASSERT_TRUE(file_.Write({5, 2}, NewTensor(2), layout).ok());
+  EXPECT_EQ(file_.LayoutOf({5, 2}), layout);
+  EXPECT_TRUE(file_.HasLayouts());
+  EXPECT_EQ(file_.LayoutOf({5, 1}), nullptr) << "an older name";
+  EXPECT_EQ(file_.LayoutOf({600, 1}), nullptr) << "never written";
+  ASSERT_TRUE(file_.Write({5, 2}, NewTensor(2)).ok());
+  EXPECT_EQ(file_.LayoutOf({5, 2}), nullptr) << "written anew";
+  ASSERT_TRUE(file_.SetLayout({5, 2}, layout).ok());
+  ASSERT_TRUE(file_.SetLayout({5, 1}, nullptr).ok());
+  EXPECT_EQ(file_.LayoutOf({5, 2}), layout) << "another register's was forgotten";
+  ASSERT_TRUE(file_.SetLayout({5, 2}, nullptr).ok());
+  EXPECT_EQ(file_.LayoutOf({5, 2}), nullptr);
+  ASSERT_TRUE(file_.SetLayout({5, 2}, layout).ok());
+  ASSERT_TRUE(file_.Kill({5, 2}).ok());
+  ASSERT_TRUE(file_.SetLayout({5, 2}, layout).ok());
+  EXPECT_EQ(file_.LayoutOf({5, 2}), nullptr) << "there is nothing";
+  EXPECT_FALSE(file_.HasLayouts());
+  EXPECT_EQ(layout.use_count(), 1);
+}
+
+// A client can declare one of thousands of ranks for each of its registers.
+TEST_F(RegisterFileTest, LayoutsCountAmongWhatIsHeld) {
+  std::vector<Rank> ranks(1000);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {4}, DType::kUInt8, *plan::Mesh::Line(ranks), {plan::Placement::Shard(0)}));
+  RegisterFile small(&totals_, {.bytes = 10'000});
+  ASSERT_TRUE(small.Write({0, 1}, NewTensor(24)).ok());
+  ASSERT_TRUE(small.Write({1, 1}, NewTensor(24)).ok());
+  ASSERT_TRUE(small.SetLayout({0, 1}, layout).ok());
+  EXPECT_GT(small.held_bytes(), 8'000u);
+  EXPECT_EQ(small.tensor_bytes(), 48u);
+  EXPECT_EQ(small.SetLayout({1, 1}, layout).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(small.Write({1, 1}, NewTensor(24), layout).code(), StatusCode::kResourceExhausted);
+  ASSERT_TRUE(small.SetLayout({0, 1}, layout).ok()) << "it is counted once";
+  ASSERT_TRUE(small.Write({0, 1}, NewTensor(24)).ok());
+  EXPECT_EQ(small.held_bytes(), 48u);
+  ASSERT_TRUE(small.SetLayout({1, 1}, layout).ok());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <sstream>
 #include "tools/text/terminal.h"
 
@@ -94,6 +95,41 @@ TEST(RegisterTextTest, JsonIsByRank) {
                                                        {"device", "cpu:0"}}));
   EXPECT_EQ(json[0]["sessions"][0]["listed"][1]["what"], "function lockstep.cast");
   EXPECT_EQ(json[1]["why_not"], "busy");
+}
+
+TEST(RegisterTextTest, LayoutsAreShownInShort) {
+  HeldRegister rows = Tensor(1, {2, 3});
+  rows.layout = std::make_shared<const HeldLayout>(
+      HeldLayout{"float32", {8, 3}, {{"x", 4}}, {0, 1, 2, 3}, {"shard(0)"}});
+  HeldRegister square = Tensor(2, {2, 3});
+  square.layout = std::make_shared<const HeldLayout>(
+      HeldLayout{"float32", {2, 6}, {{"x", 2}, {"y", 2}}, {0, 2, 1, 3}, {"replicate", "shard(1)"}});
+  HeldRegister huge = Tensor(3, {6});
+  huge.layout_left_out = true;
+  const HeldRegister unknown = Tensor(4, {6});
+  // The other rank has told the same by objects of its own.
+  HeldRegister same = rows;
+  same.layout = std::make_shared<const HeldLayout>(*rows.layout);
+  EXPECT_EQ(
+      Text({Told(0, {rows, square, huge, unknown}, 4), Told(1, {same, square, huge, unknown}, 4)}),
+      "session 3: 4 registers, 24 B each on all ranks\n"
+      "  REGISTER  TYPE    DTYPE    SHAPE   DEVICE  BYTES  ON         LAYOUT\n"
+      "  r1.1      tensor  float32  [2, 3]  cpu:0    24 B  all ranks  "
+      "float32[8, 3] shard(0) on 0-3\n"
+      "  r2.1      tensor  float32  [2, 3]  cpu:0    24 B  all ranks  "
+      "float32[2, 6] replicate, shard(1) on x=2, y=2 of 0, 2, 1, 3\n"
+      "  r3.1      tensor  float32  [6]     cpu:0    24 B  all ranks  (too much to tell)\n"
+      "  r4.1      tensor  float32  [6]     cpu:0    24 B  all ranks\n");
+  const Json json = RegistersToJson({Told(0, {square, huge}, 2)});
+  const Json& listed = json[0]["sessions"][0]["listed"];
+  EXPECT_EQ(
+      listed[0]["layout"],
+      (Json{{"dtype", "float32"},
+            {"shape", {2, 6}},
+            {"axes", Json::array({{{"name", "x"}, {"size", 2}}, {{"name", "y"}, {"size", 2}}})},
+            {"ranks", {0, 2, 1, 3}},
+            {"placements", {"replicate", "shard(1)"}}}));
+  EXPECT_EQ(listed[1]["layout_left_out"], true);
 }
 
 }  // namespace

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "runtime/plan/layout.h"
 #include "runtime/tensor/storage.h"
 #include "tests/unit/services/worker/fake_communicator.h"
 
@@ -110,6 +114,44 @@ TEST_F(RegisterListingTest, AnAnswerIsBoundedWhateverIsAsked) {
 TEST_F(RegisterListingTest, OneSessionCanBeAskedFor) {
   EXPECT_EQ(ListRegisters(sessions_, {SessionId(9), 1}).at(0).session, SessionId(9));
   EXPECT_THAT(ListRegisters(sessions_, {SessionId(8), 1}), IsEmpty());
+}
+
+TEST_F(RegisterListingTest, LayoutsAreToldInWordsAndOnceEach) {
+  const auto on = [](const std::vector<Rank>& ranks) {
+    const plan::Mesh mesh =
+        *plan::Mesh::Make({{"x", 2}, {"y", static_cast<int>(ranks.size() / 2)}}, ranks);
+    return std::make_shared<const plan::Layout>(*plan::Layout::Make(
+        {4, 2}, DType::kFloat32, mesh,
+        {plan::Placement::Shard(1), plan::Placement::Partial(Reduction::kMax)}));
+  };
+  for (const uint32_t index : {0u, 1u, 2u}) {
+    ASSERT_EQ(seven_.Write(Id(index), int64_t{1}, on({3, 2, 1, 0})), OkStatus());
+  }
+  Write(3, int64_t{1});
+  const auto listed = ListRegisters(sessions_, {SessionId(7), 100})[0].listed;
+  ASSERT_EQ(listed.size(), 4u);
+  ASSERT_NE(listed[0].layout, nullptr);
+  const HeldLayout& layout = *listed[0].layout;
+  EXPECT_EQ(layout.dtype, "float32");
+  EXPECT_THAT(layout.shape, ElementsAre(4, 2));
+  EXPECT_THAT(layout.axes, ElementsAre(HeldLayout::Axis{"x", 2}, HeldLayout::Axis{"y", 2}));
+  EXPECT_THAT(layout.ranks, ElementsAre(3, 2, 1, 0));
+  EXPECT_THAT(layout.placements, ElementsAre("shard(1)", "partial(max)"));
+  EXPECT_EQ(listed[1].layout, listed[0].layout) << "equal ones are told once";
+  EXPECT_EQ(listed[3].layout, nullptr);
+  EXPECT_FALSE(listed[3].layout_left_out);
+  // The answer is a message on the liveness socket.
+  std::vector<Rank> many(kMostListedLayoutRanks);
+  std::iota(many.begin(), many.end(), 0);
+  ASSERT_EQ(seven_.Write(Id(3), std::string("most bytes"), on(many)), OkStatus());
+  const auto bounded = ListRegisters(sessions_, {SessionId(7), 100})[0].listed;
+  size_t told = 0;
+  for (const HeldRegister& held : bounded) {
+    EXPECT_NE(held.layout != nullptr, held.layout_left_out);
+    told += held.layout == nullptr ? 0 : held.layout->ranks.size();
+  }
+  EXPECT_GT(told, 0u);
+  EXPECT_LE(told, kMostListedLayoutRanks + 12);
 }
 
 }  // namespace

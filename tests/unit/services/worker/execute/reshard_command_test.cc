@@ -144,5 +144,28 @@ TEST_F(ReshardCommandTest, TheCacheIsBounded) {
   EXPECT_NE(prepare(0), oldest);
 }
 
+TEST_F(ReshardCommandTest, TheResultCarriesItsLayout) {
+  Write(Numbers({4, 2}));
+  const Layout columns = LayoutOn({0, 1}, Placement::Shard(1));
+  ASSERT_EQ(Run(LayoutOn({0, 1}, Placement::Replicate()), columns), OkStatus());
+  ASSERT_NE(registers_.LayoutOf(kResult), nullptr);
+  EXPECT_EQ(*registers_.LayoutOf(kResult), columns);
+  EXPECT_EQ(registers_.LayoutOf(kSource), nullptr);
+}
+
+// Also on a rank that the command gives no part.
+TEST_F(ReshardCommandTest, ASourceThatIsKnownToLieOtherwiseIsRefusedWithBothLayouts) {
+  const Layout known = LayoutOn({0, 1}, Placement::Partial(Reduction::kSum));
+  ASSERT_TRUE(
+      registers_.Write(kSource, Numbers({4, 2}), std::make_shared<const Layout>(known)).ok());
+  for (const Layout& claimed :
+       {LayoutOn({0, 1}, Placement::Replicate()), LayoutOn({2, 3}, Placement::Replicate())}) {
+    const Status status = Run(claimed, LayoutOn({0, 2}, Placement::Shard(1)));
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(Message(status), HasSubstr("is said to be " + claimed.ToString()));
+    EXPECT_THAT(Message(status), HasSubstr("known to be " + known.ToString()));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::worker

@@ -1,0 +1,174 @@
+// What a bound plan holds on one rank; what plans do together is in //tests/integration.
+#include "services/worker/execute/bound_plan.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "runtime/plan/layout.h"
+#include "runtime/plan/program.h"
+#include "runtime/tensor/storage.h"
+#include "tests/unit/services/worker/fake_communicator.h"
+
+namespace lockstep::worker {
+namespace {
+
+using plan::Layout;
+using plan::Placement;
+using testing::HasSubstr;
+
+// Writes 3 to its second argument, a float32[4].
+class WritesThree final : public module::Function {
+ public:
+  const std::string& name() const override { return name_; }
+  bool MayWriteTo(size_t argument) const override { return argument == 1; }
+  Status Call(const module::CallContext&, absl::Span<const registers::Value> arguments,
+              registers::Value*) override {
+    arguments[1].As<tensor::Tensor>()->data_as<float>()[2] = 3;
+    return OkStatus();
+  }
+
+ private:
+  const std::string name_ = "three";
+};
+
+// The only rank of a world; a program that gives its input "x" to a function, and its result out.
+class BoundPlanTest : public testing::Test {
+ protected:
+  static constexpr RegisterId kInput{1, 1};
+  static constexpr RegisterId kFunction{2, 1};
+  static constexpr RegisterId kOutput{3, 1};
+
+  BoundPlanTest() {
+    EXPECT_EQ(session_->Write(kFunction,
+                              std::shared_ptr<registers::Object>(std::make_shared<WritesThree>())),
+              OkStatus());
+  }
+
+  static Layout LayoutOf(Placement placement) {
+    return *Layout::Make({4}, DType::kFloat32, *plan::Mesh::Line({0}), {placement});
+  }
+  StatusOr<std::shared_ptr<BoundPlan>> Bind() {
+    plan::ProgramBuilder program;
+    const plan::ValueId x = program.Input("x", whole_);
+    const plan::ValueId y = program.Make(whole_);
+    program.Call("three", {plan::Read(x), plan::Write(y)});
+    program.Output("y", y);
+    capnp::MallocMessageBuilder message;
+    auto binding = message.initRoot<wire::Binding>();
+    binding.initFunctions(1).set(0, kFunction.Packed());
+    binding.initInputs(1).set(0, kInput.Packed());
+    binding.initOutputs(1).set(0, kOutput.Packed());
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        std::shared_ptr<const PreparedProgram> prepared,
+        PrepareProgram(plan::Encode(*program.Build()), 0, 1, plan::Topology({0})));
+    return BoundPlan::Bind(context_, std::move(prepared), binding.asReader());
+  }
+  Status Execute(BoundPlan& plan) {
+    const auto call =
+        [this](module::Function& function, absl::Span<const registers::Value> arguments,
+               registers::Value* result) { return function.Call(places_, arguments, result); };
+    return plan.Execute({context_, call, session_, nullptr, nullptr});
+  }
+  // Puts a new tensor into the input's register; tells when its memory is free.
+  std::weak_ptr<tensor::Storage> WriteInput(registers::LayoutPtr layout = nullptr) {
+    tensor::Tensor tensor = *tensor::Tensor::Empty(*allocator_, DType::kFloat32, {4});
+    std::weak_ptr<tensor::Storage> storage = tensor.storage();
+    EXPECT_EQ(session_->Write(kInput, std::move(tensor), std::move(layout)), OkStatus());
+    return storage;
+  }
+
+  const Layout whole_ = LayoutOf(Placement::Replicate());
+  std::shared_ptr<tensor::Allocator> allocator_ = tensor::NewHeapAllocator();
+  const std::unique_ptr<tensor::Processor> host_ = tensor::NewHostProcessor(*allocator_);
+  registers::RegisterTotals totals_;
+  registers::RegisterFile registers_{&totals_};
+  FakeCommunicator::Log log_;
+  FakeCommunicator world_{log_};
+  const std::shared_ptr<SessionState> session_ =
+      std::make_shared<SessionState>(control::SessionRecord{.id = SessionId(7)}, &registers_);
+  control::ActivityPage activity_;
+  const WorldLinks links_{&world_};
+  module::CallContext places_ = [this] {
+    module::CallContext places;
+    places.host = host_.get();
+    return places;
+  }();
+  const CollectiveContext context_{
+      0, 1, links_, places_, *session_, activity_, Deadline::After(std::chrono::seconds(20))};
+};
+
+// What the client has freed is free: it counts to nobody.
+TEST_F(BoundPlanTest, AnInputsMemoryGoesWithItsRegister) {
+  const auto first = WriteInput();
+  const std::shared_ptr<BoundPlan> plan = *Bind();
+  ASSERT_EQ(Execute(*plan), OkStatus());
+  EXPECT_FALSE(first.expired());
+  const auto second = WriteInput();
+  EXPECT_TRUE(first.expired()) << "another tensor is in its register";
+  ASSERT_EQ(Execute(*plan), OkStatus());
+  EXPECT_FALSE(second.expired());
+  ASSERT_EQ(session_->Kill(kInput), OkStatus());
+  EXPECT_TRUE(second.expired());
+  EXPECT_THAT(Message(Execute(*plan)), HasSubstr("input \"x\": register r1.1 was freed"));
+}
+
+TEST_F(BoundPlanTest, AnInputsMemoryGoesWithTheClientThatNamedIt) {
+  const auto input = WriteInput();
+  const std::shared_ptr<BoundPlan> plan = *Bind();
+  session_->Adopt(control::SessionRecord{.id = SessionId(7)});
+  EXPECT_TRUE(input.expired());
+  EXPECT_FALSE(Execute(*plan).ok());
+}
+
+TEST_F(BoundPlanTest, OutputsCarryTheLayoutOfTheProgram) {
+  WriteInput();
+  const std::shared_ptr<BoundPlan> plan = *Bind();
+  ASSERT_NE(registers_.LayoutOf(kOutput), nullptr);
+  EXPECT_EQ(*registers_.LayoutOf(kOutput), whole_);
+  // A function may have written to it since; the plan writes it anew.
+  session_->ForgetLayout(kOutput);
+  ASSERT_EQ(Execute(*plan), OkStatus());
+  ASSERT_NE(registers_.LayoutOf(kOutput), nullptr);
+  EXPECT_EQ(*registers_.LayoutOf(kOutput), whole_);
+  // Taken for another tensor by the client.
+  const auto declared = std::make_shared<const Layout>(LayoutOf(Placement::Shard(0)));
+  ASSERT_EQ(session_->SetLayout(kOutput, declared), OkStatus());
+  ASSERT_EQ(Execute(*plan), OkStatus());
+  EXPECT_EQ(registers_.LayoutOf(kOutput), declared);
+}
+
+TEST_F(BoundPlanTest, AnInputThatIsKnownToLieOtherwiseIsRefused) {
+  const Layout shard = LayoutOf(Placement::Shard(0));
+  WriteInput(std::make_shared<const Layout>(shard));
+  const Status status = Bind().status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), HasSubstr("is known to be " + shard.ToString()));
+  WriteInput(std::make_shared<const Layout>(whole_));
+  EXPECT_EQ(Bind().status(), OkStatus());
+}
+
+TEST(InputHoldersTest, ThoseThatAreGoneAreForgotten) {
+  struct Counting : InputHolder {
+    void LetGo(uint32_t register_index) override { last = register_index, ++count; }
+    uint32_t last = 0;
+    int count = 0;
+  };
+  InputHolders holders;
+  const auto stays = std::make_shared<Counting>();
+  holders.Add(5, stays);
+  for (uint32_t i = 0; i < 1000; ++i) holders.Add(1000 + i, std::make_shared<Counting>());
+  EXPECT_LT(holders.size(), 200u);
+  holders.LetGo(4);
+  EXPECT_EQ(stays->count, 0);
+  holders.LetGo(5);
+  EXPECT_EQ(stays->count, 1);
+  EXPECT_EQ(stays->last, 5u);
+}
+
+}  // namespace
+}  // namespace lockstep::worker

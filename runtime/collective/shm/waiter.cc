@@ -42,7 +42,7 @@ void YieldProcessor() { sched_yield(); }
 
 Waiter::Waiter(const WaitPolicy& policy, int world_size, Attention& attention)
     : spins_(policy.spins != WaitPolicy::kAutomatic ? policy.spins
-             : world_size <= UsableCores()                ? Spins()
+             : world_size <= UsableCores()          ? Spins()
                                                     : 0),
       yield_for_(policy.yield_for),
       look_after_(policy.look_after),

@@ -65,14 +65,14 @@ class BoundPlanTest : public testing::Test {
     binding.initOutputs(1).set(0, kOutput.Packed());
     LOCKSTEP_ASSIGN_OR_RETURN(
         std::shared_ptr<const PreparedProgram> prepared,
-        PrepareProgram(plan::Encode(*program.Build()), 0, 1, plan::Topology({0})));
+        PrepareProgram(plan::Encode(*program.Build()), {0, 1, plan::Topology({0})}));
     return BoundPlan::Bind(context_, std::move(prepared), binding.asReader());
   }
   Status Execute(BoundPlan& plan) {
     const auto call =
         [this](module::Function& function, absl::Span<const registers::Value> arguments,
                registers::Value* result) { return function.Call(places_, arguments, result); };
-    return plan.Execute({context_, call, session_, nullptr, nullptr});
+    return plan.Execute({context_, call, session_, nullptr, nullptr, nullptr});
   }
   // Puts a new tensor into the input's register; tells when its memory is free.
   std::weak_ptr<tensor::Storage> WriteInput(registers::LayoutPtr layout = nullptr) {

@@ -47,8 +47,8 @@ class ReshardCommandTest : public testing::Test {
         1, 4, world, places, *session_, activity_, Deadline::After(std::chrono::seconds(20))};
     const auto no_call = [](module::Function&, absl::Span<const registers::Value>,
                             registers::Value*) { return Internal("a reshard calls nothing"); };
-    return ExecuteReshard({context, no_call, session_, nullptr, nullptr, nullptr}, reshard.asReader(),
-                          cache_);
+    return ExecuteReshard({context, no_call, session_, nullptr, nullptr, nullptr},
+                          reshard.asReader(), cache_);
   }
   void Write(registers::Value value) {
     ASSERT_TRUE(registers_.Write(kSource, std::move(value)).ok());

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/plan/node_cover.h"
 #include "runtime/plan/tile_index.h"
 
 namespace lockstep::plan {
@@ -69,12 +70,11 @@ class Bounding {
       }
     }
     for (const auto& [node, bytes] : into_node_) CountNode(bytes);
+    for (const auto& [node, bytes] : out_of_node_) CountNode(bytes);
     // What moves in all, divided evenly.
-    if (!source_ranks_.empty()) {
-      CountRank(leaving_sources_ / static_cast<double>(source_ranks_.size()));
-    }
     if (!ranks_.empty()) CountRank(rank_transfers_ / static_cast<double>(ranks_.size()));
     if (!nodes_.empty()) CountNode(node_transfers_ / static_cast<double>(nodes_.size()));
+    bounds_.network = node_transfers_;
     return bounds_;
   }
 
@@ -82,13 +82,44 @@ class Bounding {
   void CountRank(double bytes) { bounds_.busiest_rank = std::max(bounds_.busiest_rank, bytes); }
   void CountNode(double bytes) { bounds_.busiest_node = std::max(bounds_.busiest_node, bytes); }
 
+  // Who holds the partial values of a tile.
+  struct Partials {
+    size_t layers = 0;
+    std::map<Rank, int> layer_of;
+    NodeLayers on_node;
+    NodeCover cover;
+  };
+  Partials PartialsOf(const SourceTile& source) const {
+    Partials partials;
+    partials.layers = source.layers();
+    for (const std::vector<Rank>& slice : source.slices) {
+      for (size_t layer = 0; layer < slice.size(); ++layer) {
+        partials.layer_of[slice[layer]] = static_cast<int>(layer);
+        ++partials.on_node[topology_.NodeOf(slice[layer])][static_cast<int>(layer)];
+      }
+    }
+    if (partials.layers > 1) partials.cover = CoverOf(partials.on_node, partials.layers);
+    return partials;
+  }
+
+  // What leaves those that hold partial values of a tile, in all.
+  struct Leaving {
+    double ranks = 0;
+    double nodes = 0;
+    // For what is combined on the node that needs it: by node, of each layer.
+    std::map<int, std::map<int, double>> of_layers;
+  };
+
   // What has to leave the ranks that hold this tile, and enter those that lack parts of it.
   void BoundTile(int kept_layer, const SourceTile& source) {
     std::map<int, double> to_own_node;  // bytes, by node
     double to_others = 0;
+    double leaving = 0;
     const std::vector<Rank> holders = HoldersOf(source);
+    const Partials partials = PartialsOf(source);
     std::map<int, int> on_node;  // how many holders
     for (Rank rank : holders) ++on_node[topology_.NodeOf(rank)];
+    Leaving sent;
     index_.ForEachOverlapping(source.box, [&](int number) {
       const auto at = targets_.find({kept_layer, number});
       if (at == targets_.end()) return;
@@ -96,19 +127,26 @@ class Bounding {
       const Box both = Intersection(source.box, target.box);
       const double bytes = static_cast<double>(both.NumElements()) * element_bytes_;
       if (source.layers() > 1) {
-        Combine(source, target, bytes);
+        Combine(partials, target, bytes, sent);
       } else {
-        Fetch(holders, on_node, target, bytes, to_own_node, to_others);
+        Fetch(holders, on_node, target, bytes, to_own_node, to_others, leaving);
       }
     });
-    if (source.layers() > 1) return;
-    double leaving = to_others;
-    for (const auto& [node, bytes] : to_own_node) {
-      CountRank(bytes / on_node[node]);
-      leaving += bytes;
+    const auto per_holder = [&](double bytes) {
+      return bytes / static_cast<double>(holders.size());
+    };
+    if (source.layers() > 1) {
+      CountRank(per_holder(sent.ranks));
+      CountNode(sent.nodes / static_cast<double>(on_node.size()));
+      for (const auto& [node, layers] : sent.of_layers) {
+        for (const auto& [layer, bytes] : layers) CountRank(bytes);
+      }
+      return;
     }
-    CountRank(leaving / static_cast<double>(holders.size()));
+    for (const auto& [node, bytes] : to_own_node) CountRank(bytes / on_node[node]);
+    CountRank(per_holder(leaving));
     CountNode(to_others / static_cast<double>(on_node.size()));
+    if (on_node.size() == 1) out_of_node_[on_node.begin()->first] += to_others;
   }
 
   void TakesPart(Rank rank) {
@@ -124,7 +162,6 @@ class Bounding {
       SourceTile& tile = sources_[{PlaceAlong(from.mesh(), kept, index), from.TileNumberAt(index)}];
       tile.box = box;
       TakesPart(from.mesh().RankAt(index));
-      source_ranks_.insert(from.mesh().RankAt(index));
       if (PlaceAlong(from.mesh(), combined, index) != 0) continue;
       std::vector<Rank>& slice = tile.slices.emplace_back();
       for (int member : from.mesh().Slice(index, combined)) {
@@ -159,16 +196,10 @@ class Bounding {
     std::sort(holders.begin(), holders.end());
     return holders;
   }
-  std::set<int> NodesOf(const std::vector<Rank>& ranks) const {
-    std::set<int> nodes;
-    for (Rank rank : ranks) nodes.insert(topology_.NodeOf(rank));
-    return nodes;
-  }
-
   // What is held by ranks that all have the same.
   void Fetch(const std::vector<Rank>& holders, const std::map<int, int>& holding,
              TargetTile& target, double bytes, std::map<int, double>& to_own_node,
-             double& to_others) {
+             double& to_others, double& leaving) {
     std::set<int> near;
     std::set<int> far;
     for (Group& group : target.groups) {
@@ -192,53 +223,88 @@ class Bounding {
       if (alone) to_own_node[node] += bytes;
     }
     if (!far.empty()) to_others += bytes;
+    // Once for each node that has it; one of these can send it on to the others.
+    if (alone) leaving += bytes * static_cast<double>(near.size());
+    if (near.empty() && !far.empty()) leaving += bytes;
     for (int node : far) {
       into_node_[node] += bytes;
       node_transfers_ += bytes;
     }
   }
 
-  // What is combined of several layers: all but one have to move, and then the result, unless it is
-  // made where it is needed.
-  void Combine(const SourceTile& source, TargetTile& target, double bytes) {
-    std::set<Rank> holders;
-    std::set<int> whole_on;  // nodes that have all layers
-    size_t fewest_nodes = source.layers();
-    std::set<int> nodes;
-    for (const std::vector<Rank>& slice : source.slices) {
-      holders.insert(slice.begin(), slice.end());
-      const std::set<int> of_slice = NodesOf(slice);
-      nodes.insert(of_slice.begin(), of_slice.end());
-      fewest_nodes = std::min(fewest_nodes, of_slice.size());
-      if (of_slice.size() == 1) whole_on.insert(*of_slice.begin());
+  // What is combined of several layers, element by element. Some rank is the first to have the
+  // result: as many layers as it lacks have been sent on before, and after that the result comes to
+  // each other rank that needs it.
+  void Combine(const Partials& source, TargetTile& target, double bytes, Leaving& leaving) {
+    // Partial values may become others without being combined.
+    if (target.groups.front().ranks.size() > 1) return;
+    constexpr int kNone = -1;
+    std::map<int, std::set<int>> needers;  // by node: the layers that they hold, or kNone
+    std::set<int> all;
+    for (Group& group : target.groups) {
+      group.lacking += bytes;
+      const auto held = source.layer_of.find(group.ranks.front());
+      const int layer = held == source.layer_of.end() ? kNone : held->second;
+      needers[topology_.NodeOf(group.ranks.front())].insert(layer);
+      all.insert(layer);
     }
-    const auto has_holder = [&](const Group& group) {
-      return std::any_of(group.ranks.begin(), group.ranks.end(),
-                         [&](Rank rank) { return holders.contains(rank); });
-    };
-    const bool by_needer = std::any_of(target.groups.begin(), target.groups.end(), has_holder);
-    const bool by_all = std::all_of(target.groups.begin(), target.groups.end(), has_holder);
-    for (Group& group : target.groups) group.lacking += bytes;
-    const auto layers = static_cast<double>(source.layers());
-    rank_transfers_ +=
-        bytes * (layers - 1 + static_cast<double>(target.groups.size()) - (by_needer ? 1 : 0));
-    leaving_sources_ += bytes * (layers - (by_all ? 1 : 0));
-    CombineNodes(target, bytes, nodes, whole_on, fewest_nodes);
+    const auto layers = static_cast<double>(source.layers);
+    const bool by_needer = *all.rbegin() != kNone;
+    rank_transfers_ += bytes * (layers - 1) +
+                       bytes * static_cast<double>(target.groups.size() - (by_needer ? 1 : 0));
+    // A layer need not be sent at all only if all that need the result hold it.
+    const bool stays = all.size() == 1 && by_needer;
+    leaving.ranks += bytes * (layers - (stays ? 1 : 0));
+    for (const auto& [node, held] : needers) {
+      const auto at = source.on_node.find(node);
+      if (at == source.on_node.end() || at->second.size() < source.layers) continue;
+      for (const auto& [layer, count] : at->second) {
+        if (held.size() == 1 && held.contains(layer)) continue;
+        leaving.of_layers[node][layer] += bytes / static_cast<double>(count);
+      }
+    }
+    CombineNodes(needers, source, bytes, leaving);
   }
 
-  void CombineNodes(const TargetTile& target, double bytes, const std::set<int>& nodes,
-                    const std::set<int>& whole_on, size_t fewest_nodes) {
-    std::set<int> needing;
-    for (const Group& group : target.groups) {
-      if (group.ranks.size() == 1) needing.insert(*group.nodes.begin());
+  // The same among nodes, which may hold several layers, or all.
+  void CombineNodes(const std::map<int, std::set<int>>& needers, const Partials& source,
+                    double bytes, Leaving& leaving) {
+    const NodeLayers& on_node = source.on_node;
+    const NodeCover& cover = source.cover;
+    const size_t layers = source.layers;
+    std::vector<int> lacking;
+    for (const auto& [node, unused] : needers) {
+      const auto at = on_node.find(node);
+      if (at != on_node.end() && at->second.size() == layers) continue;
+      lacking.push_back(node);
+      into_node_[node] += bytes;
     }
-    if (needing.empty()) return;
-    const bool on_needing =
-        std::any_of(needing.begin(), needing.end(), [&](int node) { return nodes.contains(node); });
-    node_transfers_ += bytes * (static_cast<double>(fewest_nodes) - 1 +
-                                static_cast<double>(needing.size()) - (on_needing ? 1 : 0));
-    for (int node : needing) {
-      if (!whole_on.contains(node)) into_node_[node] += bytes;
+    if (lacking.empty()) return;
+    const auto others = static_cast<double>(lacking.size()) - 1;
+    const bool is_whole_on_one = cover.fewest == 1;
+    if (is_whole_on_one) {
+      node_transfers_ += bytes * (others + 1);
+      leaving.nodes += bytes;
+      return;
+    }
+    double with_needer = cover.fewest + 1;
+    bool all_hold_some = true;
+    for (int node : lacking) {
+      const auto at = cover.with.find(node);
+      if (at == cover.with.end()) {
+        all_hold_some = false;
+      } else {
+        with_needer = std::min<double>(with_needer, at->second);
+      }
+    }
+    node_transfers_ += bytes * (with_needer - 1 + others);
+    // As with ranks: a node need not send what it holds only if all that need the result hold it.
+    const bool all_sent = !all_hold_some || (others > 0 && !cover.overlaps);
+    const double fewest_sent = others > 0 ? cover.fewest - 1 : with_needer - 1;
+    leaving.nodes += bytes * (all_sent ? cover.fewest : fewest_sent);
+    for (const auto& [node, some] : on_node) {
+      const bool is_wanted_elsewhere = needers.size() > 1 || !needers.contains(node);
+      if (is_wanted_elsewhere && HoldsAnyAlone(on_node, node)) out_of_node_[node] += bytes;
     }
   }
 
@@ -248,11 +314,10 @@ class Bounding {
   std::map<Key, TargetTile> targets_;
   const TileIndex index_;  // of targets_
   std::set<Rank> ranks_;   // that hold anything, before or after
-  std::set<Rank> source_ranks_;
   std::set<int> nodes_;
   std::map<int, double> into_node_;
+  std::map<int, double> out_of_node_;  // what no other node has
   double rank_transfers_ = 0;
-  double leaving_sources_ = 0;  // of what is combined
   double node_transfers_ = 0;
   Bounds bounds_;
 };

@@ -6,11 +6,13 @@
 
 namespace lockstep::plan {
 
-// Bytes. A plan whose busiest rank or node moves fewer does not exist, as long as what is held on
-// the node where it is needed comes from there (docs/plans.md derives each).
+// Bytes (docs/plans.md derives each). No plan's busiest node moves fewer, nor do all nodes together.
+// No plan's busiest rank does, unless more than `network` crosses: what is held, or can be combined,
+// on the node where it is needed would come from another.
 struct Bounds {
   double busiest_rank = 0;
   double busiest_node = 0;  // over the network, in or out
+  double network = 0;       // into all nodes together
 };
 
 Bounds LowerBounds(const Layout& from, const Layout& to, const Topology& topology);

@@ -11,32 +11,6 @@
 namespace lockstep::plan {
 namespace {
 
-// A tile, and the ranks that hold it.
-struct HeldTile {
-  Box box;
-  int layer = 0;
-  int number = 0;
-  std::vector<Rank> ranks;
-};
-
-std::vector<HeldTile> TilesOf(const Layout& layout) {
-  std::map<std::pair<int, int>, HeldTile> tiles;
-  for (int index = 0; index < layout.mesh().size(); ++index) {
-    const int layer = layout.LayerAt(index);
-    const int number = layout.TileNumberAt(index);
-    HeldTile& tile = tiles[{layer, number}];
-    if (tile.ranks.empty()) tile = {layout.TileAt(index), layer, number, {}};
-    tile.ranks.push_back(layout.mesh().RankAt(index));
-  }
-  std::vector<HeldTile> result;
-  for (auto& [key, tile] : tiles) {
-    if (tile.box.IsEmpty()) continue;
-    std::sort(tile.ranks.begin(), tile.ranks.end());
-    result.push_back(std::move(tile));
-  }
-  return result;
-}
-
 std::map<int, std::vector<Rank>> ByNode(const std::vector<Rank>& ranks, const Topology& topology) {
   std::map<int, std::vector<Rank>> nodes;
   for (Rank rank : ranks) nodes[topology.NodeOf(rank)].push_back(rank);
@@ -181,12 +155,34 @@ class Planner {
     }
     std::vector<int64_t> before;
     for (Rank rank : tile.ranks) before.push_back(loads[rank]);
-    Divide(flows_, mine.remote, tile.ranks, Level(before, ElementsOf(mine.remote)), mine.first,
-           shares);
+    Divide(flows_, mine.remote, tile.ranks,
+           LevelNodes(tile.ranks, before, holders, ElementsOf(mine.remote)), mine.first, shares);
     for (const auto& [node, flows] : mine.local) {
       for (int flow : flows) Send(flow, shares_of(flow));
     }
     for (int flow : mine.remote) Send(flow, shares_of(flow));
+  }
+
+  // As Level(), but each node sends as much as the others.
+  static std::vector<int64_t> LevelNodes(const std::vector<Rank>& ranks,
+                                         const std::vector<int64_t>& loads,
+                                         const std::map<int, std::vector<Rank>>& by_node,
+                                         int64_t total) {
+    const std::vector<int64_t> parts = Level(std::vector<int64_t>(by_node.size(), 0), total);
+    std::vector<int64_t> more(ranks.size(), 0);
+    size_t node = 0;
+    for (const auto& [unused, members] : by_node) {
+      std::vector<size_t> places;
+      std::vector<int64_t> own;
+      for (Rank rank : members) {
+        places.push_back(static_cast<size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) -
+                                             ranks.begin()));
+        own.push_back(loads[places.back()]);
+      }
+      const std::vector<int64_t> added = Level(own, parts[node++]);
+      for (size_t i = 0; i < places.size(); ++i) more[places[i]] = added[i];
+    }
+    return more;
   }
 
   void Add(int round, const Piece& piece) {

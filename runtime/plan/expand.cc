@@ -95,6 +95,8 @@ class Expander {
     switch (move.kind) {
       case Move::Kind::kExchange:
         return ExpandExchange(*move.exchange, old_tile, new_tile, before, move.to);
+      case Move::Kind::kCombine:
+        return ExpandCombination(*move.combination, old_tile, new_tile);
       case Move::Kind::kMakePartial:
         if (!new_tile.has_value() || new_tile->box.IsEmpty()) return;
         if (!old_tile.has_value() || !Contains(old_tile->box, new_tile->box)) {
@@ -198,87 +200,171 @@ class Expander {
             after.LayerAt(*after.mesh().IndexOf(rank_))) {
       CopyBetween(old_tile, new_tile);
     }
+    // A holder has it in its old tile; what was received before lies in the new one.
+    const auto place_of = [&](const Piece& piece, const Flow& flow, int64_t offset) {
+      return PlacedIn(HoldsAny(flow) ? *old_tile : *new_tile, piece, flow.box, offset);
+    };
+    ExpandRounds(exchange, first_number_, place_of, new_tile);
+  }
+
+  bool HoldsAny(const Flow& flow) const {
+    return std::binary_search(flow.holders.begin(), flow.holders.end(), rank_);
+  }
+  bool Needs(const Flow& flow) const {
+    return std::binary_search(flow.needers.begin(), flow.needers.end(), rank_);
+  }
+
+  // Packs what others combine, and itself; reduce-scatter; unpacks what this rank needs of what it
+  // has combined; then the exchange.
+  void ExpandCombination(const Combination& combination, const std::optional<HeldBox>& old_tile,
+                         const std::optional<HeldBox>& new_tile) {
+    const Exchange& exchange = combination.exchange;
+    const auto flow_of = [&](const Piece& piece) -> const Flow& {
+      return exchange.flows[static_cast<size_t>(piece.flow)];
+    };
+    std::vector<const Piece*> combined;  // by this rank
+    std::vector<int64_t> offsets;        // of each, in `result`
+    Span result;
+    if (const CombiningTeam* const team = combination.TeamWith(rank_)) {
+      std::vector<Placed> sending;
+      int64_t sent = 0;
+      int64_t count = 0;
+      bool needs_all = true;
+      for (const Piece& piece : team->pieces) {
+        sending.push_back(PlacedIn(*old_tile, piece, flow_of(piece).box, sent));
+        sent += piece.count;
+        if (piece.to != rank_) continue;
+        combined.push_back(&piece);
+        offsets.push_back(count);
+        count += piece.count;
+        needs_all = needs_all && Needs(flow_of(piece));
+      }
+      std::vector<Placed> kept;
+      for (size_t i = 0; i < combined.size(); ++i) {
+        const Flow& flow = flow_of(*combined[i]);
+        if (Needs(flow)) kept.push_back(PlacedIn(*new_tile, *combined[i], flow.box, offsets[i]));
+      }
+      const Span send = Gathered(sending, sent);
+      result = needs_all ? Together(kept, count) : Span{NewBuffer(count), 0, count};
+      Add(CollectiveStep{static_cast<int>(first_number_),
+                         OperationKind::kReduceScatter,
+                         team->ranks,
+                         send,
+                         result,
+                         reshard_.from.reduction(),
+                         team->Counts(),
+                         {}});
+      Scattered(kept, result);
+    }
+    const auto place_of = [&](const Piece& piece, const Flow& flow, int64_t offset) {
+      if (!HoldsAny(flow)) return PlacedIn(*new_tile, piece, flow.box, offset);
+      size_t i = 0;
+      while (combined[i]->flow != piece.flow) ++i;
+      // Of the flow's first element, if all were there.
+      const int64_t begin = result.offset + offsets[i] - combined[i]->first;
+      return Placed{&piece, result.buffer, DenseWindow(flow.box.extents, begin), &flow.box, offset};
+    };
+    ExpandRounds(exchange, first_number_ + 1, place_of, new_tile);
+  }
+
+  // A piece that this rank sends or receives: where its flow's box is, and its offset in what goes
+  // in the round, in all.
+  struct Placed {
+    const Piece* piece = nullptr;
+    int buffer = 0;
+    Window window;
+    const Box* box = nullptr;
+    int64_t offset = 0;
+  };
+  static Placed PlacedIn(const HeldBox& tile, const Piece& piece, const Box& box, int64_t offset) {
+    return {&piece, tile.buffer, WindowOf(box, tile.box), &box, offset};
+  }
+
+  template <typename PlaceOf>
+  void ExpandRounds(const Exchange& exchange, size_t first_number, PlaceOf&& place_of,
+                    const std::optional<HeldBox>& new_tile) {
     for (size_t i = 0; i < exchange.rounds.size(); ++i) {
-      ExpandRound(exchange, i, old_tile, new_tile);
+      ExpandRound(exchange, i, first_number + i, place_of, new_tile);
     }
   }
 
   // Packs what this rank sends, in the order of the team; all-to-all; unpacks.
-  void ExpandRound(const Exchange& exchange, size_t number, const std::optional<HeldBox>& old_tile,
+  template <typename PlaceOf>
+  void ExpandRound(const Exchange& exchange, size_t i, size_t number, PlaceOf&& place_of,
                    const std::optional<HeldBox>& new_tile) {
-    const Team& team = TeamAt(first_number_ + number);
+    const Team& team = TeamAt(number);
     if (team.empty()) return;
-    const std::vector<Piece>& round = exchange.rounds[number];
-    const PiecesByRank& pieces = exchange.by_rank[number];
+    const std::vector<Piece>& round = exchange.rounds[i];
+    const PiecesByRank& pieces = exchange.by_rank[i];
     std::vector<int64_t> sent(team.size(), 0);
     std::vector<int64_t> received(team.size(), 0);
-    const auto place_of = [&](Rank rank) {
+    const auto member = [&](Rank rank) {
       return static_cast<size_t>(std::lower_bound(team.begin(), team.end(), rank) - team.begin());
     };
-    for (const uint32_t i : pieces.SentBy(rank_)) sent[place_of(round[i].to)] += round[i].count;
-    for (const uint32_t i : pieces.ReceivedBy(rank_)) {
-      received[place_of(round[i].from)] += round[i].count;
+    for (const uint32_t p : pieces.SentBy(rank_)) sent[member(round[p].to)] += round[p].count;
+    for (const uint32_t p : pieces.ReceivedBy(rank_)) {
+      received[member(round[p].from)] += round[p].count;
     }
     const int64_t to_send = std::accumulate(sent.begin(), sent.end(), int64_t{0});
     const int64_t to_receive = std::accumulate(received.begin(), received.end(), int64_t{0});
-    // A holder has it in its old tile; what was received before lies in the new one.
-    const auto tile_of = [&](const Piece& piece) -> const HeldBox& {
-      const std::vector<Rank>& holders = exchange.flows[static_cast<size_t>(piece.flow)].holders;
-      return std::binary_search(holders.begin(), holders.end(), rank_) ? *old_tile : *new_tile;
-    };
     std::vector<Placed> sending;
     std::vector<Placed> receiving;
     std::vector<int64_t> send_offsets = Offsets(sent);
     std::vector<int64_t> recv_offsets = Offsets(received);
-    const auto box_of = [&](const Piece& piece) {
-      return &exchange.flows[static_cast<size_t>(piece.flow)].box;
+    const auto flow_of = [&](const Piece& piece) -> const Flow& {
+      return exchange.flows[static_cast<size_t>(piece.flow)];
     };
-    for (const uint32_t i : pieces.SentBy(rank_)) {
-      int64_t& offset = send_offsets[place_of(round[i].to)];
-      sending.push_back({&round[i], box_of(round[i]), tile_of(round[i]), offset});
-      offset += round[i].count;
+    for (const uint32_t p : pieces.SentBy(rank_)) {
+      int64_t& offset = send_offsets[member(round[p].to)];
+      sending.push_back(place_of(round[p], flow_of(round[p]), offset));
+      offset += round[p].count;
     }
-    for (const uint32_t i : pieces.ReceivedBy(rank_)) {
-      int64_t& offset = recv_offsets[place_of(round[i].from)];
-      receiving.push_back({&round[i], box_of(round[i]), *new_tile, offset});
-      offset += round[i].count;
+    for (const uint32_t p : pieces.ReceivedBy(rank_)) {
+      int64_t& offset = recv_offsets[member(round[p].from)];
+      receiving.push_back(PlacedIn(*new_tile, round[p], flow_of(round[p]).box, offset));
+      offset += round[p].count;
     }
-    const Span send = Together(sending, to_send);
+    const Span send = Gathered(sending, to_send);
     const Span recv = Together(receiving, to_receive);
-    for (const Placed& one : sending) {
-      if (send.buffer == one.tile.buffer) break;
-      Pack(*one.box, one.tile, send.buffer, one.offset, one.piece->first, one.piece->count);
+    Add(CollectiveStep{static_cast<int>(number), OperationKind::kAllToAll, team, send, recv,
+                       Reduction::kSum, sent, received});
+    Scattered(receiving, recv);
+  }
+
+  // Where the pieces lie one after the other, packed if need be.
+  Span Gathered(const std::vector<Placed>& pieces, int64_t count) {
+    const Span all = Together(pieces, count);
+    for (const Placed& one : pieces) {
+      if (all.buffer == one.buffer) break;
+      Window packed = DenseWindow(one.box->extents, one.offset - one.piece->first);
+      Add(CopyStep{one.buffer, all.buffer, one.window, std::move(packed), one.box->extents,
+                   one.piece->first, one.piece->count});
     }
-    Add(CollectiveStep{static_cast<int>(first_number_ + number), OperationKind::kAllToAll, team,
-                       send, recv, Reduction::kSum, sent, received});
-    for (const Placed& one : receiving) {
-      if (recv.buffer == one.tile.buffer) break;
-      Unpack(*one.box, recv.buffer, one.offset, one.tile, one.piece->first, one.piece->count);
+    return all;
+  }
+  // And back, from where they lie so.
+  void Scattered(const std::vector<Placed>& pieces, const Span& all) {
+    for (const Placed& one : pieces) {
+      if (all.buffer == one.buffer) break;
+      Window packed = DenseWindow(one.box->extents, all.offset + one.offset - one.piece->first);
+      Add(CopyStep{all.buffer, one.buffer, std::move(packed), one.window, one.box->extents,
+                   one.piece->first, one.piece->count});
     }
   }
 
-  // A piece that this rank sends or receives: it is at `offset` of what goes in the round, in all.
-  struct Placed {
-    const Piece* piece = nullptr;
-    const Box* box = nullptr;
-    HeldBox tile;
-    int64_t offset = 0;
-  };
-
-  // Where the pieces lie one after the other: in their tile, if they lie so there, and nothing has
+  // Where the pieces lie one after the other: where they are, if they lie so there, and nothing has
   // to be packed; else in a buffer for that.
   Span Together(const std::vector<Placed>& pieces, int64_t count) {
-    std::optional<Span> in_tile;
+    std::optional<Span> in_place;
     for (const Placed& one : pieces) {
-      const Window window = WindowOf(*one.box, one.tile.box);
-      const int64_t begin = window.offset + one.piece->first - one.offset;
-      if (!IsDense(window, one.box->extents)) return {NewBuffer(count), 0, count};
-      if (!in_tile.has_value()) in_tile = Span{one.tile.buffer, begin, count};
-      if (in_tile->buffer != one.tile.buffer || in_tile->offset != begin) {
+      const int64_t begin = one.window.offset + one.piece->first - one.offset;
+      if (!IsDense(one.window, one.box->extents)) return {NewBuffer(count), 0, count};
+      if (!in_place.has_value()) in_place = Span{one.buffer, begin, count};
+      if (in_place->buffer != one.buffer || in_place->offset != begin) {
         return {NewBuffer(count), 0, count};
       }
     }
-    return in_tile.value_or(Span{kInput, 0, 0});
+    return in_place.value_or(Span{kInput, 0, 0});
   }
 
   static std::vector<int64_t> Offsets(const std::vector<int64_t>& counts) {

@@ -16,6 +16,7 @@ double CopiedBytes(const Move& move, const Layout& from) {
   const double after = BytesOf(move.to.largest_tile(), move.to);
   switch (move.kind) {
     case Move::Kind::kExchange:
+    case Move::Kind::kCombine:
       return before + after;  // packed and unpacked
     case Move::Kind::kAllGather:
     case Move::Kind::kReduceScatter: {
@@ -37,6 +38,27 @@ double CopiedBytes(const Move& move, const Layout& from) {
   return 0;
 }
 
+Traffic CombiningTraffic(const Combination& combination, double element_bytes,
+                         const Topology& topology) {
+  Traffic traffic;
+  for (const CombiningTeam& team : combination.teams) {
+    std::vector<double> parts;
+    for (int64_t count : team.Counts()) parts.push_back(static_cast<double>(count) * element_bytes);
+    traffic.Add(ReduceScatterTraffic(team.ranks, parts, topology));
+  }
+  return traffic;
+}
+
+// The exchange in it, if there is one.
+const Exchange* ExchangeIn(const Move& move) {
+  if (move.kind == Move::Kind::kExchange) return move.exchange.get();
+  return move.kind == Move::Kind::kCombine ? &move.combination->exchange : nullptr;
+}
+
+std::string DescribeRounds(const std::string& text, size_t rounds) {
+  return rounds < 2 ? text : text + " in " + std::to_string(rounds) + " rounds";
+}
+
 }  // namespace
 
 std::string Move::Describe(const Layout& before) const {
@@ -44,9 +66,12 @@ std::string Move::Describe(const Layout& before) const {
   switch (kind) {
     case Kind::kExchange:
       if (exchange->rounds.empty()) return "slice";
-      text << "exchange";
-      if (exchange->rounds.size() > 1) text << " in " << exchange->rounds.size() << " rounds";
-      return text.str();
+      return DescribeRounds("exchange", exchange->rounds.size());
+    case Kind::kCombine: {
+      const size_t rounds = combination->exchange.rounds.size();
+      const std::string what = "combine where needed";
+      return rounds == 0 ? what : DescribeRounds(what + " and exchange", rounds);
+    }
     case Kind::kMakePartial:
       return "make partial";
     case Kind::kAllGather:
@@ -70,9 +95,13 @@ std::string Move::Describe(const Layout& before) const {
 Traffic TrafficOf(const Move& move, const Layout& from, const Topology& topology) {
   Traffic traffic;
   if (move.kind == Move::Kind::kMakePartial) return traffic;
-  if (move.kind == Move::Kind::kExchange) {
-    for (const std::vector<Piece>& round : move.exchange->rounds) {
-      traffic.Add(RoundTraffic(round, static_cast<double>(SizeOf(from.dtype())), topology));
+  const auto element_bytes = static_cast<double>(SizeOf(from.dtype()));
+  if (const Exchange* const exchange = ExchangeIn(move)) {
+    if (move.kind == Move::Kind::kCombine) {
+      traffic = CombiningTraffic(*move.combination, element_bytes, topology);
+    }
+    for (const std::vector<Piece>& round : exchange->rounds) {
+      traffic.Add(RoundTraffic(round, element_bytes, topology));
     }
     return traffic;
   }
@@ -100,12 +129,16 @@ double MicrosecondsOf(const Move& move, const Layout& from, const Topology& topo
                       const CostModel& costs) {
   const double copied = CopiedBytes(move, from) * costs.copy_us_per_byte;
   if (move.kind == Move::Kind::kMakePartial) return copied;
-  if (move.kind != Move::Kind::kExchange) {
+  const Exchange* const exchange = ExchangeIn(move);
+  if (exchange == nullptr) {
     return copied + costs.MicrosecondsFor(TrafficOf(move, from, topology), 0);
   }
+  const auto element_bytes = static_cast<double>(SizeOf(from.dtype()));
   double cost = copied;
-  for (const std::vector<Piece>& round : move.exchange->rounds) {
-    const auto element_bytes = static_cast<double>(SizeOf(from.dtype()));
+  if (move.kind == Move::Kind::kCombine) {
+    cost += costs.MicrosecondsFor(CombiningTraffic(*move.combination, element_bytes, topology), 0);
+  }
+  for (const std::vector<Piece>& round : exchange->rounds) {
     cost += costs.MicrosecondsFor(RoundTraffic(round, element_bytes, topology), 0);
   }
   return cost;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan/combination.h"
 #include "runtime/plan/exchange.h"
 #include "runtime/plan/layout.h"
 #include "runtime/plan/topology.h"
@@ -21,6 +22,7 @@ struct Move {
     kAllGather,      // shards of `axes` become replicas
     kReduceScatter,  // partial values of `axes` become shards
     kAllReduce,      // partial values of `axes` become replicas
+    kCombine,        // partial values of all axes become any layout without
     kMakePartial,    // what a rank lacks is filled with what changes no result
   };
   Kind kind = Kind::kExchange;
@@ -28,9 +30,10 @@ struct Move {
   // Of a collective: the axes whose slices are its teams; of the mesh of `to`, but for an allgather
   // of that of the layout before.
   std::vector<int> axes;
-  std::shared_ptr<const Exchange> exchange;  // of kExchange
+  std::shared_ptr<const Exchange> exchange = nullptr;        // of kExchange
+  std::shared_ptr<const Combination> combination = nullptr;  // of kCombine
 
-  // "allgather along x", "slice", "all-to-all", "exchange in 3 rounds", ...
+  // "allgather along x", "slice", "combine where needed", "exchange in 3 rounds", ...
   // `before`: the layout that it begins with.
   std::string Describe(const Layout& before) const;
 };

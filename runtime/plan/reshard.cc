@@ -11,13 +11,21 @@
 namespace lockstep::plan {
 namespace {
 
+bool AreOnOneNode(const Mesh& a, const Mesh& b, const Topology& topology) {
+  const int node = topology.NodeOf(a.RankAt(0));
+  const auto is_there = [&](Rank rank) { return topology.NodeOf(rank) == node; };
+  return std::all_of(a.ranks().begin(), a.ranks().end(), is_there) &&
+         std::all_of(b.ranks().begin(), b.ranks().end(), is_there);
+}
+
 class Lowering {
  public:
   Lowering(const Layout& from, const Layout& to, const Topology& topology, const CostModel& costs)
       : from_(from.WithoutUnitAxes()),
         to_(to.WithoutUnitAxes()),
         topology_(topology),
-        costs_(costs) {}
+        costs_(costs),
+        is_on_one_node_(AreOnOneNode(from.mesh(), to.mesh(), topology)) {}
 
   StatusOr<Reshard> Run() {
     SortPartialAxes();
@@ -29,6 +37,7 @@ class Lowering {
       for (const Layout& target : targets) {
         if (HasSearchedEnough()) break;
         for (const Path& head : Heads(target)) AddTails(head, target);
+        AddCombinations(target);
       }
     }
     Path best = std::move(*best_);
@@ -87,33 +96,31 @@ class Lowering {
     return Internal("new partial values of an average, which CheckReshard() refuses: ", to_);
   }
 
-  Path Then(const Path& path, Move::Kind kind, const Layout& to, std::vector<int> axes = {}) const {
-    effort_ += to.mesh().size();
+  Path Then(const Path& path, Move move) const {
+    effort_ += move.to.mesh().size();
     Path next = path;
-    Move move{kind, to, std::move(axes), nullptr};
     next.cost_us += MicrosecondsOf(move, path.end, topology_, costs_);
+    next.end = move.to;
     next.moves.push_back(std::move(move));
-    next.end = to;
     return next;
+  }
+  Path Then(const Path& path, Move::Kind kind, const Layout& to, std::vector<int> axes = {}) const {
+    return Then(path, Move{kind, to, std::move(axes)});
   }
 
   // Nothing if the exchange would have too many pieces.
   std::optional<Path> ThenExchange(const Path& path, const Layout& to,
                                    Spread spread = Spread::kDirect) const {
     std::optional<Exchange> exchange = PlanExchange(path.end, to, topology_, spread, most_pieces_);
-    effort_ += path.end.mesh().size() + to.mesh().size();
+    effort_ += path.end.mesh().size();
     if (!exchange.has_value()) {
       effort_ += most_pieces_;
       return std::nullopt;
     }
     for (const auto& round : exchange->rounds) effort_ += static_cast<int64_t>(round.size());
-    Path next = path;
-    Move move{
-        Move::Kind::kExchange, to, {}, std::make_shared<const Exchange>(*std::move(exchange))};
-    next.cost_us += MicrosecondsOf(move, path.end, topology_, costs_);
-    next.moves.push_back(std::move(move));
-    next.end = to;
-    return next;
+    Move move{Move::Kind::kExchange, to, {}};
+    move.exchange = std::make_shared<const Exchange>(*std::move(exchange));
+    return Then(path, std::move(move));
   }
 
   // Ways to a layout that has no partial values to be combined any more.
@@ -198,6 +205,27 @@ class Lowering {
     return same;
   }
 
+  // Combined where it is needed, unless one collective does it all, or other partial values stay.
+  void AddCombinations(const Layout& target) {
+    if (HasSearchedEnough() || combined_.empty() || combined_ != from_.PartialAxes()) return;
+    if (best_.has_value() && best_->moves.size() == 1 && is_on_one_node_) return;
+    for (const Spread spread : {Spread::kDirect, Spread::kForwarded}) {
+      std::optional<Combination> combination =
+          PlanCombination(from_, target, topology_, spread, most_pieces_);
+      effort_ += from_.mesh().size() + target.mesh().size();
+      if (!combination.has_value()) {
+        effort_ += most_pieces_;
+        return;
+      }
+      for (const auto& round : combination->exchange.rounds) {
+        effort_ += static_cast<int64_t>(round.size());
+      }
+      Move move{Move::Kind::kCombine, target, {}};
+      move.combination = std::make_shared<const Combination>(*std::move(combination));
+      Finish(Then({from_, {}, 0}, std::move(move)));
+    }
+  }
+
   // Ways from the end of `head` to `target`, and from there to the end.
   void AddTails(const Path& head, const Layout& target) {
     if (HasSearchedEnough() || (best_.has_value() && best_->cost_us <= head.cost_us)) return;
@@ -258,6 +286,7 @@ class Lowering {
   const Layout to_;
   const Topology& topology_;
   const CostModel& costs_;
+  const bool is_on_one_node_;
   // What plans with more pieces gain is not worth their time and memory.
   static constexpr int64_t kManyPieces = 1 << 15;
   int64_t most_pieces_ = kManyPieces;

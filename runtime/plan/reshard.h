@@ -3,8 +3,8 @@
 // What is tried, and how the rows of the table in docs/plans.md come out of it:
 //   - partial values are combined first: by an allreduce, or a reduce-scatter along any dimension;
 //   - then what is missing is gathered within the mesh, or exchanged between any two meshes,
-//   straight
-//     or forwarded, or exchanged to a layout with more shards, which the new mesh gathers;
+//     straight or forwarded, or exchanged to a layout with more shards, which the new mesh gathers;
+//   - or partial values are combined by ranks that are chosen for it, and exchanged from there;
 //   - new partial values are made last, from a layout in which each element is on one coordinate.
 // The cost model chooses. The more dimensions and axes, the more ways there are: when many were
 // looked at, the best of these is taken. Nothing here touches data, a device or a socket.

@@ -62,8 +62,16 @@ const Team& Teams::With(Rank rank) const {
 }
 
 size_t CountCollectives(const Move& move) {
-  if (move.kind == Move::Kind::kMakePartial) return 0;
-  return move.kind == Move::Kind::kExchange ? move.exchange->rounds.size() : 1;
+  switch (move.kind) {
+    case Move::Kind::kMakePartial:
+      return 0;
+    case Move::Kind::kExchange:
+      return move.exchange->rounds.size();
+    case Move::Kind::kCombine:
+      return 1 + move.combination->exchange.rounds.size();
+    default:
+      return 1;
+  }
 }
 
 std::vector<std::shared_ptr<const Teams>> TeamsOf(const Layout& from,
@@ -78,6 +86,13 @@ std::vector<std::shared_ptr<const Teams>> TeamsOf(const Layout& from,
       case Move::Kind::kExchange:
         for (const std::vector<Piece>& round : move.exchange->rounds) add(TeamsOfRound(round));
         break;
+      case Move::Kind::kCombine: {
+        std::vector<Team> combining;
+        for (const CombiningTeam& team : move.combination->teams) combining.push_back(team.ranks);
+        add(std::move(combining));
+        for (const auto& round : move.combination->exchange.rounds) add(TeamsOfRound(round));
+        break;
+      }
       case Move::Kind::kAllGather:
         add(SlicesOf(before->mesh(), move.axes));
         break;

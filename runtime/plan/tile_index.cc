@@ -1,9 +1,28 @@
 #include "runtime/plan/tile_index.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace lockstep::plan {
+
+std::vector<HeldTile> TilesOf(const Layout& layout) {
+  std::map<std::pair<int, int>, HeldTile> tiles;
+  for (int index = 0; index < layout.mesh().size(); ++index) {
+    const int layer = layout.LayerAt(index);
+    const int number = layout.TileNumberAt(index);
+    HeldTile& tile = tiles[{layer, number}];
+    if (tile.ranks.empty()) tile = {layout.TileAt(index), layer, number, {}};
+    tile.ranks.push_back(layout.mesh().RankAt(index));
+  }
+  std::vector<HeldTile> result;
+  for (auto& [key, tile] : tiles) {
+    if (tile.box.IsEmpty()) continue;
+    std::sort(tile.ranks.begin(), tile.ranks.end());
+    result.push_back(std::move(tile));
+  }
+  return result;
+}
 
 TileIndex::TileIndex(const Layout& layout) : dims_(static_cast<size_t>(layout.shape().ndim())) {
   for (size_t d = 0; d < dims_.size(); ++d) {

@@ -1,15 +1,29 @@
-// Finds the tiles of a layout that a box has something in common with, without looking at all.
+// The tiles of a layout: who holds each, and which of them a box has something in common with.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "runtime/base/ids.h"
 #include "runtime/plan/box.h"
 #include "runtime/plan/layout.h"
 
 namespace lockstep::plan {
 
+// A tile, and the ranks that hold it, which ascend.
+struct HeldTile {
+  Box box;
+  int layer = 0;   // Layout::LayerAt()
+  int number = 0;  // Layout::TileNumberAt()
+  std::vector<Rank> ranks;
+};
+
+// Those that are not empty, by layer and number.
+std::vector<HeldTile> TilesOf(const Layout& layout);
+
+// Finds tiles without looking at all.
+//
 // Along a dimension, a tile is one of the parts into which the axes that shard it deal it out: they
 // ascend, without gaps.
 //

@@ -469,7 +469,7 @@ TEST(ProgramTest, ADeepModelOnAThousandRanksIsLowered) {
   }
   builder.Output("y", x);
   EXPECT_EQ(LowerProgram(std::make_shared<const Program>(*builder.Build()), Topology(nodes),
-                         CostModel(), nullptr, kMaxLoweringEffort / 50)
+                         CostModel(), nullptr, kMaxLoweringEffort / 20)
                 .status(),
             OkStatus());
 }

@@ -21,8 +21,9 @@ using support::RandomLayouts;
 // How many times a lower bound is moved.
 class Factors {
  public:
+  // That of the busiest rank may be beaten by moving more between nodes; that is no merit.
   void Add(double actual, double bound) {
-    if (bound > 0) all_.push_back(actual / bound);
+    if (bound > 0) all_.push_back(std::max(1.0, actual / bound));
   }
   size_t count() const { return all_.size(); }
   double Mean() const {
@@ -43,6 +44,16 @@ struct FactorsOf {
   Factors rank;
   Factors node;
 };
+
+void ExpectNoLessThan(const Bounds& bounds, const Traffic& traffic) {
+  constexpr double kRounding = 1 + 1e-9;
+  double network = 0;
+  for (const auto& [node, flux] : traffic.nodes) network += flux.in;
+  EXPECT_GE(network * kRounding, bounds.network);
+  EXPECT_GE(traffic.BusiestNode() * kRounding, bounds.busiest_node);
+  if (network > bounds.network * kRounding) return;
+  EXPECT_GE(traffic.BusiestRank() * kRounding, bounds.busiest_rank);
+}
 
 TEST(ReshardSweepTest, RandomPairsGiveTheSameTensorAndStayCloseToTheBounds) {
   constexpr int kPairs = 6000 / testing::kOneIn;
@@ -82,19 +93,20 @@ TEST(ReshardSweepTest, RandomPairsGiveTheSameTensorAndStayCloseToTheBounds) {
     FactorsOf& factors = !reduces ? moving : is_given ? reducing_given : reducing;
     factors.rank.Add(traffic.BusiestRank(), bounds.busiest_rank);
     factors.node.Add(traffic.BusiestNode(), bounds.busiest_node);
+    ExpectNoLessThan(bounds, traffic);
     if (reduces) continue;
-    EXPECT_LE(traffic.BusiestRank(), 2 * bounds.busiest_rank);
+    EXPECT_LE(traffic.BusiestRank(), 2.5 * bounds.busiest_rank);
     EXPECT_LE(traffic.BusiestNode(), 2 * bounds.busiest_node);
   }
   ASSERT_GT(moving.node.count(), 500u / testing::kOneIn);
   ASSERT_GT(reducing.node.count(), 200u / testing::kOneIn);
   // As docs/plans.md says.
   EXPECT_LE(moving.rank.Mean(), 1.05);
-  EXPECT_LE(moving.node.Mean(), 1.1);
-  EXPECT_LE(reducing.rank.Mean(), 1.3);
-  EXPECT_LE(reducing.node.Mean(), 1.3);
-  EXPECT_LE(reducing.rank.Worst(), 3.5);
-  EXPECT_LE(reducing.node.Worst(), 3.5);
+  EXPECT_LE(moving.node.Mean(), 1.05);
+  EXPECT_LE(reducing.rank.Mean(), 1.25);
+  EXPECT_LE(reducing.node.Mean(), 1.15);
+  EXPECT_LE(reducing.rank.Worst(), 3);
+  EXPECT_LE(reducing.node.Worst(), 2.5);
   // The figures of docs/plans.md: --test_output=all shows them.
   const auto print = [](const char* what, const FactorsOf& factors) {
     std::cout << what << ": busiest rank " << factors.rank.Mean() << " mean, "

@@ -357,5 +357,73 @@ TEST(BoundsTest, AreTheUsualOnes) {
   EXPECT_EQ(LowerBounds(On(mesh, {kSum}), On(mesh, {kReplicate}), nodes).busiest_node, bytes);
 }
 
+// 4 bytes, on which each figure below is derived by hand.
+Bounds BoundsOf(const Mesh& from, std::vector<Placement> had, const Mesh& to,
+                std::vector<Placement> wanted, std::vector<int> nodes) {
+  return LowerBounds(On(from, std::move(had), {1}), On(to, std::move(wanted), {1}),
+                     Topology(std::move(nodes)));
+}
+
+TEST(BoundsTest, WhatANodeHasAllPartialValuesOfDoesNotCross) {
+  const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 2}}, {0, 1, 2, 3});
+  const Bounds bounds =
+      BoundsOf(mesh, {kReplicate, kSum}, mesh, {kReplicate, kReplicate}, {0, 0, 1, 1});
+  EXPECT_EQ(bounds.busiest_node, 0);
+  EXPECT_EQ(bounds.network, 0);
+  EXPECT_EQ(bounds.busiest_rank, 4);  // each lacks the other's value
+}
+
+TEST(BoundsTest, PartialValuesOfTwoNodesCrossOnceToOneOfThem) {
+  // Ranks 0 and 1 combine theirs, and 2, which needs all, gets that.
+  const Bounds bounds = BoundsOf(Line({0, 1, 2}), {kSum}, Line({2}), {kReplicate}, {0, 0, 1});
+  EXPECT_EQ(bounds.network, 4);
+  EXPECT_EQ(bounds.busiest_node, 4);
+}
+
+TEST(BoundsTest, PartialValuesOfTwoNodesCrossTwiceToAThird) {
+  const Bounds bounds = BoundsOf(Line({0, 1}), {kSum}, Line({2}), {kReplicate}, {0, 1, 2});
+  EXPECT_EQ(bounds.network, 8);
+  EXPECT_EQ(bounds.busiest_node, 4);  // one to the other, and the sum to node 2
+}
+
+// Node 1 has one replica of each of the two values, though of different slices of the mesh.
+TEST(BoundsTest, ReplicasOfDifferentSlicesCombine) {
+  const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 2}}, {0, 1, 2, 3});
+  const Bounds bounds =
+      BoundsOf(mesh, {kReplicate, kSum}, Line({4}), {kReplicate}, {0, 1, 1, 2, 3});
+  EXPECT_EQ(bounds.network, 4);
+}
+
+// Three values, two replicas each: nodes 0 and 1 hold two of them each, but the same two.
+TEST(BoundsTest, ReplicasOfTheSameValueDoNotCountTwice) {
+  const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 3}}, {0, 1, 2, 3, 4, 5});
+  const Bounds bounds =
+      BoundsOf(mesh, {kReplicate, kSum}, Line({6}), {kReplicate}, {0, 0, 2, 1, 1, 2, 3});
+  EXPECT_EQ(bounds.network, 8);  // node 2 with 0 or 1: one to the other, and the sum to node 3
+}
+
+// What rank 0 holds leaves it once: rank 1, on its node, can send it on to the other node.
+TEST(BoundsTest, WhatIsSentToTheOwnNodeCanBeForwarded) {
+  const Bounds bounds = BoundsOf(Line({0}), {kReplicate}, Line({1, 2}), {kReplicate}, {0, 0, 1});
+  EXPECT_EQ(bounds.busiest_rank, 4);
+  EXPECT_EQ(bounds.busiest_node, 4);
+}
+
+// Both tiles are on node 0 alone, so that both leave it.
+TEST(BoundsTest, AllThatOneNodeAloneHoldsLeavesIt) {
+  const Layout from = On(Line({0, 1}), {S(0)}, {2});
+  const Layout to = On(Line({2, 3}), {S(0)}, {2});
+  EXPECT_EQ(LowerBounds(from, to, Topology({0, 0, 1, 2})).busiest_node, 8);
+}
+
+TEST(ReshardTest, PartialValuesAreCombinedWhereTheyAreNeeded) {
+  // Ranks 0 to 2 on one node, 3 on another, which alone needs the result.
+  const Topology nodes({0, 0, 0, 1});
+  const Reshard reshard = *LowerReshard(On(Line({0, 1, 2, 3}), {kSum}, {1 << 20}),
+                                        On(Line({3}), {kReplicate}, {1 << 20}), nodes, CostModel());
+  EXPECT_THAT(reshard.Describe(), HasSubstr("combine where needed"));
+  EXPECT_EQ(reshard.TrafficIn(nodes).BusiestNode(), 4 << 20);
+}
+
 }  // namespace
 }  // namespace lockstep::plan

@@ -45,7 +45,8 @@ struct LoweredProgram {
 constexpr size_t kMaxDifferentReshards = 256;
 
 // Reshard::effort of all pairs together: a few seconds' work, which other sessions wait for. An
-// all-to-all of a thousand ranks takes a quarter of it, usual pairs of as many a hundredth.
+// all-to-all of a thousand ranks takes a quarter of it, the pairs of a model on as many less than a
+// fiftieth.
 constexpr int64_t kMaxLoweringEffort = int64_t{1} << 23;
 
 // Deterministic: what ranks lower by themselves fits together. The errors of LowerReshard(), with

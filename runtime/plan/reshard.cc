@@ -290,8 +290,8 @@ class Lowering {
   // What plans with more pieces gain is not worth their time and memory.
   static constexpr int64_t kManyPieces = 1 << 15;
   int64_t most_pieces_ = kManyPieces;
-  // Others wait meanwhile, and who asks may be hostile. Usual pairs of a thousand ranks take a
-  // tenth of it.
+  // Others wait meanwhile, and who asks may be hostile. Usual pairs of a thousand ranks take
+  // less than a fifth of it.
   static constexpr int64_t kMostEffort = 1 << 20;
   mutable int64_t effort_ = 0;
   std::vector<int> combined_;

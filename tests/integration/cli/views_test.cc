@@ -132,7 +132,8 @@ TEST_F(ViewsTest, RegistersAreShownWithTheirLayouts) {
       "  - {call: lockstep.sleep, args: [" +
       std::string(kForEver) + ", 1]}\n");
   std::map<std::string, json> by_layout;
-  for (const json& held : OnceRank1IsBusy()[0]["sessions"][0]["listed"]) {
+  const json ranks = OnceRank1IsBusy();
+  for (const json& held : ranks[0]["sessions"][0]["listed"]) {
     if (held.contains("layout")) by_layout[held["layout"]["placements"][0]] = held;
   }
   ASSERT_EQ(by_layout.size(), 1u);

@@ -61,7 +61,8 @@ config::Settings WorkerSettings(WorkerOptions& options) {
               "GPUs."),
       Integer("plan_lanes", options.plan_lanes, 0, 2,
               "Lanes of plans in host memory: with 2, ranks exchange on a thread of its own while "
-              "functions compute; 0: 2 if this host has more cores than ranks, else 1."),
+              "functions compute; 0: 2 if this process may use more cores than ranks share memory "
+              "here, else 1."),
       Text("nccl_library", options.nccl_library,
            "The file to load NCCL from; without one, libnccl.so.2, wherever the dynamic linker "
            "finds "

@@ -84,14 +84,17 @@ void CommandRunner::SetWorld(const WorldLinks& world) {
                       .lanes_overlap = lane_ != nullptr || gpu_ != nullptr});
 }
 
-// Plans have a second lane where it is asked for, or where this host has more cores than ranks: a
-// thread that waits for others takes none away from those who compute.
+// Plans have a second lane where it is asked for, or where there are more cores than ranks (those
+// that share memory are on one host): a thread that waits for others takes none away from those who
+// compute.
 std::unique_ptr<CommunicationLane> CommandRunner::MakeLane() {
   if (gpu_ != nullptr || options_.plan_lanes == 1) return nullptr;
-  const int own_node =
-      world_.nodes.empty() ? 0 : world_.nodes[static_cast<size_t>(membership_->rank)];
-  const auto neighbours = std::count(world_.nodes.begin(), world_.nodes.end(), own_node);
-  if (options_.plan_lanes == 0 && UsableCores() <= neighbours) return nullptr;
+  if (options_.plan_lanes == 0) {
+    const std::vector<int>& nodes = world_.nodes;
+    if (nodes.empty()) return nullptr;
+    const int own = nodes[static_cast<size_t>(membership_->rank)];
+    if (UsableCores() <= std::count(nodes.begin(), nodes.end(), own)) return nullptr;
+  }
   return lane_ != nullptr ? std::move(lane_) : std::make_unique<CommunicationLane>();
 }
 

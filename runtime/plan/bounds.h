@@ -6,9 +6,9 @@
 
 namespace lockstep::plan {
 
-// Bytes (docs/plans.md derives each). No plan's busiest node moves fewer, nor do all nodes together.
-// No plan's busiest rank does, unless more than `network` crosses: what is held, or can be combined,
-// on the node where it is needed would come from another.
+// Bytes (docs/plans.md derives each). No plan's busiest node moves fewer, nor do all nodes
+// together. No plan's busiest rank does, unless more than `network` crosses: what is held, or can
+// be combined, on the node where it is needed would come from another.
 struct Bounds {
   double busiest_rank = 0;
   double busiest_node = 0;  // over the network, in or out

@@ -1,11 +1,9 @@
 #include "services/worker/execute/command_runner.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "runtime/base/cores.h"
 #include "runtime/base/log.h"
 #include "runtime/base/version.h"
 #include "runtime/control/message_codec.h"
@@ -20,32 +18,6 @@
 #include "services/worker/values/value_transfer.h"
 
 namespace lockstep::worker {
-namespace {
-
-bool IsForWantOfARank(const Status& status) {
-  return status.code() == StatusCode::kDeadlineExceeded ||
-         status.code() == StatusCode::kUnavailable;
-}
-
-// The program that the command carries, or names by its key.
-StatusOr<plan::EncodedProgram> ProgramOf(wire::Binding::Reader binding,
-                                         const SessionState& session) {
-  if (binding.isProgram()) {
-    const auto bytes = binding.getProgram();
-    return plan::CopyEncoded({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
-  }
-  if (!binding.isKnown()) {
-    return Unimplemented("unknown kind ", static_cast<int>(binding.which()),
-                         " of a program; this worker is Lockstep ", kBuildVersion);
-  }
-  const plan::PlanKey key{binding.getKnown().getHigh(), binding.getKnown().getLow()};
-  const plan::EncodedProgram* const known = session.programs().Find(key);
-  if (known != nullptr) return *known;
-  return InvalidArgument("the program ", key.ToString(), " is named by its key, and session ",
-                         session.id(), " has none of that key here: send it whole, first");
-}
-
-}  // namespace
 
 CommandRunner::CommandRunner(const Parts& parts)
     : options_(parts.options),
@@ -57,7 +29,9 @@ CommandRunner::CommandRunner(const Parts& parts)
       activity_(parts.activity),
       recorder_(parts.recorder),
       running_(parts.running),
-      cause_grace_(parts.cause_grace) {
+      collectives_(
+          {call_context_, parts.activity, parts.recorder, parts.running, parts.cause_grace}),
+      plans_(parts.options, collectives_, parts.recorder, parts.running) {
   call_context_.host = host_.get();
   call_context_.aborted = [](void* runner) {
     const auto& self = *static_cast<const CommandRunner*>(runner);
@@ -68,38 +42,19 @@ CommandRunner::CommandRunner(const Parts& parts)
 
 void CommandRunner::SetMembership(const Membership& membership) {
   membership_ = &membership;
-  world_ = WorldLinks();
+  collectives_.SetMembership(membership);
   call_context_.rank = membership.rank;
   call_context_.world_size = membership.world_size();
 }
 
 void CommandRunner::SetWorld(const WorldLinks& world) {
-  world_ = world;
-  reshards_.SetWorld(membership_->rank, world.nodes);
-  lane_ = MakeLane();
-  programs_.SetWorld({.rank = membership_->rank,
-                      .world_size = membership_->world_size(),
-                      .topology = plan::Topology(world.nodes),
-                      // The streams of a GPU do.
-                      .lanes_overlap = lane_ != nullptr || gpu_ != nullptr});
-}
-
-// Plans have a second lane where it is asked for, or where there are more cores than ranks (those
-// that share memory are on one host): a thread that waits for others takes none away from those who
-// compute.
-std::unique_ptr<CommunicationLane> CommandRunner::MakeLane() {
-  if (gpu_ != nullptr || options_.plan_lanes == 1) return nullptr;
-  if (options_.plan_lanes == 0) {
-    const std::vector<int>& nodes = world_.nodes;
-    if (nodes.empty()) return nullptr;
-    const int own = nodes[static_cast<size_t>(membership_->rank)];
-    if (UsableCores() <= std::count(nodes.begin(), nodes.end(), own)) return nullptr;
-  }
-  return lane_ != nullptr ? std::move(lane_) : std::make_unique<CommunicationLane>();
+  collectives_.SetWorld(world);
+  plans_.SetWorld(*membership_, world);
 }
 
 void CommandRunner::UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work) {
   gpu_ = &work;
+  plans_.UseGpu(work);
   call_context_.gpu = &gpu.processor();
   call_context_.gpu_stream = gpu.compute_stream();
 }
@@ -129,9 +84,9 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
     case wire::Command::COLLECTIVE:
       return Collective(held, command.getCollective());
     case wire::Command::RESHARD:
-      return Reshard(held, command.getReshard());
+      return plans_.Reshard(held, command.getReshard());
     case wire::Command::BIND:
-      return Bind(session, command.getBind());
+      return plans_.Bind(session, command.getBind());
     case wire::Command::EXECUTE:
       return Execute(held, command.getExecute());
     case wire::Command::FETCH:
@@ -282,48 +237,6 @@ Status CommandRunner::Empty(SessionState& session, wire::Command::Empty::Reader 
   return session.Write(RegisterId::FromPacked(empty.getResult()), std::move(tensor));
 }
 
-Status CommandRunner::AmongRanks(SessionState& session, const char* name, bool is_message,
-                                 absl::FunctionRef<Status(const CollectiveContext&)> execute) {
-  // Sessions are failed until the ranks are connected again, so this is no command of theirs.
-  if (world_.cpus == nullptr) return Internal("a collective before the ranks are connected");
-  const CollectiveContext context{membership_->rank,
-                                  membership_->world_size(),
-                                  world_,
-                                  call_context_,
-                                  session,
-                                  activity_,
-                                  Deadline::After(membership_->collective_timeout),
-                                  membership_->collective_timeout,
-                                  running_.number,
-                                  recorder_ == nullptr ? nullptr : &recorder_->spans()};
-  // An abort has come since it was looked whether the session skips this command.
-  if (!session.BeginCollective(running_.number)) return Aborted("the session's work is given up");
-  // Looked at after it has begun: if the world is broken later, that ends it.
-  if (world_broken_) {
-    session.EndCollective();
-    running_.function = name;
-    return Unavailable("a worker of the cluster is lost");
-  }
-  activity_.Name(name, WorkerActivity::Kind::kCollective);
-  if (recorder_ != nullptr) recorder_->spans().Name(name, trace::Kind::kCollective);
-  Status status;
-  {
-    // Also if a message that cannot be read ends it.
-    const absl::Cleanup end = [&session] { session.EndCollective(); };
-    status = execute(context);
-  }
-  if (status.ok()) [[likely]]
-    return status;
-  // That rank may have failed itself, at an earlier command: it is about to tell its cause, which
-  // is the one to report. Of a message it is a cause itself: the ranks that wait in later
-  // collectives wait for its ranks.
-  if (IsForWantOfARank(status) && !is_message) {
-    session.AwaitFailure(running_.number, cause_grace_);
-  }
-  running_.function = name;
-  return status;
-}
-
 Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
                                  wire::Command::Collective::Reader collective) {
   SessionState& session = *held;
@@ -332,7 +245,7 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
   // Also where this rank has no part in it: the tensor does not lie as it did.
   session.ForgetLayout(RegisterId::FromPacked(collective.getDestination()));
   const Status status =
-      AmongRanks(session, Name(kind), IsMessage(kind), [&](const CollectiveContext& context) {
+      collectives_.Run(session, Name(kind), IsMessage(kind), [&](const CollectiveContext& context) {
         return ExecuteCollective(context, collective, &outcome);
       });
   if (outcome.connection != nullptr) {
@@ -346,73 +259,20 @@ Status CommandRunner::Collective(const std::shared_ptr<SessionState>& held,
   return status;
 }
 
-Status CommandRunner::Reshard(const std::shared_ptr<SessionState>& held,
-                              wire::Command::Reshard::Reader reshard) {
-  SessionState& session = *held;
-  const auto no_call = [](module::Function&, absl::Span<const registers::Value>,
-                          registers::Value*) { return Internal("a reshard calls nothing"); };
-  const Status status =
-      AmongRanks(session, "reshard", /*is_message=*/false, [&](const CollectiveContext& context) {
-        return ExecuteReshard({context, no_call, held, gpu_, recorder_, nullptr}, reshard,
-                              reshards_);
-      });
-  if (recorder_ != nullptr) {
-    recorder_->SetPlanCache(PlanCacheCounts::Cache::kReshards, reshards_.use());
-  }
-  if (gpu_ == nullptr) return status;
-  // Tiles may have been copied to where they are moved, and back.
-  const Status noted = gpu_->Note(session, {.command = running_.number, .what = "reshard"});
-  return status.ok() ? noted : status;
-}
-
-Status CommandRunner::Bind(SessionState& session, wire::Command::Bind::Reader bind) {
-  running_.Name("bind");
-  LOCKSTEP_ASSIGN_OR_RETURN(const plan::EncodedProgram program,
-                            ProgramOf(bind.getBinding(), session));
-  LOCKSTEP_RETURN_IF_ERROR(session.NoteBound(program));
-  // Before others are waited for: that has its own deadline.
-  const StatusOr<std::shared_ptr<const PreparedProgram>> prepared =
-      programs_.Prepare(program, [&] { return session.Skips(running_.number); });
-  if (recorder_ != nullptr) {
-    recorder_->SetPlanCache(PlanCacheCounts::Cache::kPrograms, programs_.use());
-  }
-  LOCKSTEP_RETURN_IF_ERROR(prepared.status());
-  const Status bound =
-      AmongRanks(session, "bind", /*is_message=*/false, [&](const CollectiveContext& context) {
-        LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> plan,
-                                  BoundPlan::Bind(context, *prepared, bind.getBinding()));
-        return session.Write(RegisterId::FromPacked(bind.getPlan()),
-                             std::shared_ptr<registers::Object>(std::move(plan)));
-      });
-  if (gpu_ == nullptr) return bound;
-  // Its memory is filled there.
-  const Status noted = gpu_->Note(session, {.command = running_.number, .what = "bind"});
-  return bound.ok() ? noted : bound;
-}
-
 Status CommandRunner::Execute(const std::shared_ptr<SessionState>& held,
                               wire::Command::Execute::Reader execute) {
   SessionState& session = *held;
-  const RegisterId id = RegisterId::FromPacked(execute.getBound());
-  StatusOr<const registers::Value*> value = session.registers().Read(id);
-  if (!value.ok()) return Annotate(value.status(), "the plan");
-  const auto* object = (*value)->As<std::shared_ptr<registers::Object>>();
-  if (object == nullptr || (*object)->kind() != registers::Object::Kind::kPlan) {
-    return InvalidArgument("register ", id, " holds ", registers::Describe(**value),
-                           ", not a plan that was bound");
-  }
   // Held for the execution: nothing else would keep it while its outputs are written.
-  const auto plan = std::static_pointer_cast<BoundPlan>(*object);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<BoundPlan> plan,
+                            FindPlan(session, RegisterId::FromPacked(execute.getBound())));
   BeginCalls(session);
-  const auto call = [&](module::Function& function, absl::Span<const registers::Value> arguments,
-                        registers::Value* result) {
-    activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
-    return CallFunction(session, function, arguments, result);
-  };
-  return AmongRanks(session, "execute plan", /*is_message=*/false,
-                    [&](const CollectiveContext& context) {
-                      return plan->Execute({context, call, held, gpu_, recorder_, lane_.get()});
-                    });
+  return plans_.Execute(
+      held, *plan,
+      [&](module::Function& function, absl::Span<const registers::Value> arguments,
+          registers::Value* result) {
+        activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+        return CallFunction(session, function, arguments, result);
+      });
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {

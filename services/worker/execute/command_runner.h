@@ -1,13 +1,12 @@
 // Runs one command of one session: what it does to registers, and what it answers.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/device.h"
 #include "runtime/control/activity_page.h"
@@ -19,10 +18,10 @@
 #include "runtime/tensor/processor.h"
 #include "schemas/control.capnp.h"
 #include "services/worker/bulk/bulk_server.h"
+#include "services/worker/execute/collective_runner.h"
 #include "services/worker/execute/controller_reports.h"
 #include "services/worker/execute/gpu_work_tracker.h"
-#include "services/worker/execute/program_cache.h"
-#include "services/worker/execute/reshard_command.h"
+#include "services/worker/execute/plan_commands.h"
 #include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_state.h"
 #include "services/worker/join/membership.h"
@@ -58,7 +57,7 @@ class CommandRunner {
   void SetWorld(const WorldLinks& world);
   // The world has lost a worker (or has not): until the next one, collectives are refused, of
   // whatever generation.
-  void SetWorldBroken(bool broken) { world_broken_ = broken; }
+  void SetWorldBroken(bool broken) { collectives_.SetWorldBroken(broken); }
   // Tensors are made there from now on. Both are borrowed.
   void UseGpu(collective::Accelerator& gpu, GpuWorkTracker& work);
 
@@ -76,20 +75,12 @@ class CommandRunner {
   Status Empty(SessionState& session, wire::Command::Empty::Reader empty);
   Status Collective(const std::shared_ptr<SessionState>& session,
                     wire::Command::Collective::Reader collective);
-  Status Reshard(const std::shared_ptr<SessionState>& session,
-                 wire::Command::Reshard::Reader reshard);
-  Status Bind(SessionState& session, wire::Command::Bind::Reader bind);
   Status Execute(const std::shared_ptr<SessionState>& session,
                  wire::Command::Execute::Reader execute);
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
   Status FindLayout(SessionState& session, wire::Command::FindLayout::Reader find);
-
-  // Runs `execute`, in which this rank meets others: what ends it if one of them does not come.
-  // `is_message`: for want of a rank it fails for a cause of its own.
-  Status AmongRanks(SessionState& session, const char* name, bool is_message,
-                    absl::FunctionRef<Status(const CollectiveContext&)> execute);
 
   // Answers the request of the batch that is executed.
   void Reply(const control::Frame& body) {
@@ -118,19 +109,11 @@ class CommandRunner {
   control::ActivityPage& activity_;
   Recorder* const recorder_;
   RunningCommand& running_;
-  const std::chrono::milliseconds cause_grace_;
-
-  // Null: plans are executed in one lane.
-  std::unique_ptr<CommunicationLane> MakeLane();
-
   const Membership* membership_ = nullptr;
-  WorldLinks world_;
-  std::atomic<bool> world_broken_{false};
-  ReshardCache reshards_;
-  ProgramCache programs_;
   GpuWorkTracker* gpu_ = nullptr;  // null: this worker has no GPU
-  std::unique_ptr<CommunicationLane> lane_;
   module::CallContext call_context_;
+  CollectiveRunner collectives_;
+  PlanCommands plans_;
   const SessionState* calling_ = nullptr;    // the running call's
   std::vector<registers::Value> arguments_;  // of the running call; kept for its capacity
 };

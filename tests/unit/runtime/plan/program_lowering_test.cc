@@ -17,6 +17,7 @@
 namespace lockstep::plan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -155,6 +156,60 @@ TEST(ProgramLoweringTest, LoweringIsBoundedAndCanBeGivenUp) {
   EXPECT_THAT(Message(status), HasSubstr("at most 256 different pairs of layouts"));
   EXPECT_EQ(LowerProgram(program, Topology(), CostModel(), [] { return true; }).status().code(),
             StatusCode::kAborted);
+}
+
+// The work is counted, and not timed: all ranks refuse the same programs.
+TEST(ProgramLoweringTest, ProgramsWhoseLoweringTakesTooLongAreRefused) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kRows);
+  builder.Output("columns", builder.Reshard(x, kColumns));
+  builder.Output("whole", builder.Reshard(x, kWhole));
+  builder.Output("other", builder.Reshard(x, kColumns));
+  const auto program = std::make_shared<const Program>(*builder.Build());
+  int64_t effort = 0;
+  for (const Layout& to : {kColumns, kWhole}) {
+    const int64_t of_pair = LowerReshard(kRows, to, Topology(), CostModel())->effort;
+    EXPECT_GT(of_pair, 0);
+    effort += of_pair;
+  }
+  const auto lower = [&](int64_t most) {
+    return LowerProgram(program, Topology(), CostModel(), nullptr, most).status();
+  };
+  EXPECT_EQ(lower(effort), OkStatus()) << "a pair that comes again takes none";
+  const Status status = lower(effort - 1);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("program_lowering_test.cc:"),
+                                     HasSubstr("2 different pairs of layouts took "),
+                                     HasSubstr("make several programs of it")));
+}
+
+TEST(ProgramLoweringTest, ADeepModelOnAThousandRanksIsLowered) {
+  std::vector<Rank> ranks(1024);
+  std::vector<int> nodes;
+  for (Rank rank = 0; rank < 1024; ++rank) {
+    ranks[static_cast<size_t>(rank)] = rank;
+    nodes.push_back(rank / 8);
+  }
+  const Mesh mesh = *Mesh::Make({{"data", 128}, {"model", 8}}, ranks);
+  const auto on = [&](Placement data, Placement model) {
+    return *Layout::Make({4096, 4096}, DType::kBFloat16, mesh, {data, model});
+  };
+  const Layout split = on(Placement::Shard(0), Placement::Shard(1));
+  const Layout whole = on(Placement::Shard(0), Placement::Replicate());
+  const Layout summand = on(Placement::Shard(0), Placement::Partial(Reduction::kSum));
+  ProgramBuilder builder;
+  ValueId x = builder.Input("x", split);
+  for (int layer = 0; layer < 40; ++layer) {
+    const ValueId attended = builder.Call("attention", {Read(builder.Reshard(x, whole))}, summand);
+    const ValueId normed = builder.Reshard(attended, split);
+    const ValueId mixed = builder.Call("mlp", {Read(builder.Reshard(normed, whole))}, summand);
+    x = builder.Reshard(mixed, split);
+  }
+  builder.Output("y", x);
+  EXPECT_EQ(LowerProgram(std::make_shared<const Program>(*builder.Build()), Topology(nodes),
+                         CostModel(), nullptr, kMaxLoweringEffort / 20)
+                .status(),
+            OkStatus());
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ inside() {
     unshare --pid --fork --kill-child --mount-proc="$DEBIAN/proc" chroot "$DEBIAN" /bin/bash -euc "$1"
 }
 
-# The trained network of `tools/dev demo`, and a program for the command line.
+# The trained network of `tools/dev demo`, and a program and a plan for the command line.
 run_demo() {
   # shellcheck disable=SC2016 # for the shell there
   inside 'lockstep up --workers 4 --module-path /usr/lib/lockstep/examples/digits --detach
@@ -73,6 +73,7 @@ run_demo() {
           endpoint="$(lockstep status --output json | grep -o "\"endpoint\": *\"ipc:[^\"]*\"" | head -n 1 | cut -d\" -f4)"
           /usr/lib/lockstep/examples/digits/digits --quiet --connect "$endpoint"'
   inside 'lockstep run /usr/lib/lockstep/examples/programs/collectives.yaml --embedded'
+  inside 'lockstep run /usr/lib/lockstep/examples/plans/gradients.yaml --embedded'
 }
 
 # docs/tutorial.md from its first command to its last, and the README's program.

@@ -86,8 +86,9 @@ make_examples() {
   patchelf --set-rpath "/$PRIVATE" "$digits/digits"
   patchelf --set-rpath "/$PRIVATE" "$digits/digits_module.so"
   install -Dm644 -t "$to/$PRIVATE/examples/programs" "$ROOT"/examples/programs/*.yaml
+  install -Dm644 -t "$to/$PRIVATE/examples/plans" "$ROOT"/examples/plans/*.yaml
   pack lockstep-examples "examples of Lockstep" "lockstep (= $VERSION)" "" \
-    "A network that is trained on real data by all workers of a cluster, and programs for its command line."
+    "A network that is trained on real data by all workers of a cluster, and programs and plans for its command line."
 }
 
 make_library() {

@@ -308,8 +308,10 @@ TEST(ReshardTest, AThousandRanks) {
   const Mesh mesh = *Mesh::Make({{"data", 128}, {"model", 8}}, ranks);
   const std::vector<std::vector<Placement>> layouts = {
       {S(0), S(1)}, {S(0), kReplicate}, {kReplicate, S(1)}, {kSum, S(0)}, {S(1), S(0)}};
+  int pair = 0;
   for (const auto& from : layouts) {
     for (const auto& to : layouts) {
+      if (pair++ % testing::kOneIn != 0) continue;
       SCOPED_TRACE(::testing::Message() << from[0].ToString() << ", " << from[1].ToString()
                                         << " to " << to[0].ToString() << ", " << to[1].ToString());
       const Reshard reshard = *LowerReshard(On(mesh, from, {4096, 4096}),

@@ -21,7 +21,7 @@ StatusOr<BoundPlan> PlanEpoch(Session& session, const EpochRegisters& registers,
   std::vector<Rank> ranks(static_cast<size_t>(session.num_workers()));
   std::iota(ranks.begin(), ranks.end(), 0);
   LOCKSTEP_ASSIGN_OR_RETURN(const plan::Mesh mesh, plan::Mesh::Line(std::move(ranks), "workers"));
-  const auto on_all = [&](const Shape& shape, DType dtype, Placement placement) {
+  const auto on_all = [&](const Shape& shape, DType dtype, const Placement& placement) {
     return Layout::Make(shape, dtype, mesh, {placement});
   };
   // Rows are dealt out as a scatter does it.

@@ -53,13 +53,13 @@ class Deriving {
   }
 
  private:
-  std::vector<Placement> With(Placement placement) const {
+  std::vector<Placement> With(const Placement& placement) const {
     std::vector<Placement> placements = source_.placements();
     placements[static_cast<size_t>(axis_)] = placement;
     return placements;
   }
 
-  StatusOr<CollectiveLayouts> Reduced(Placement placement) const {
+  StatusOr<CollectiveLayouts> Reduced(const Placement& placement) const {
     LOCKSTEP_ASSIGN_OR_RETURN(
         Layout taken_as, Layout::Make(ShapeAt(source_, axis_, 0), source_.dtype(), source_.mesh(),
                                       With(Placement::Partial(collective_.op))));
@@ -70,7 +70,7 @@ class Deriving {
     return CollectiveLayouts{std::move(taken_as), std::move(result)};
   }
 
-  StatusOr<CollectiveLayouts> Moved(Placement placement) const {
+  StatusOr<CollectiveLayouts> Moved(const Placement& placement) const {
     if (!source_.placement(axis_).is_shard()) {
       return InvalidArgument("it takes what the axis has dealt out, and ", source_,
                              " deals nothing out along it");

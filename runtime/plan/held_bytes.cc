@@ -29,7 +29,7 @@ size_t BytesOfTeams(const std::vector<std::shared_ptr<const Teams>>& teams) {
   size_t bytes = BytesIn(teams);
   for (const std::shared_ptr<const Teams>& of_collective : teams) {
     bytes += sizeof *of_collective;
-    for (const Team& team : *of_collective) bytes += sizeof team + BytesIn(team);
+    for (const Team& team : *of_collective) bytes += sizeof(Team) + BytesIn(team);
   }
   return bytes;
 }

@@ -6,7 +6,8 @@
 
 namespace lockstep::plan {
 
-Layout WithPlacement(const Layout& layout, const std::vector<int>& axes, Placement placement) {
+Layout WithPlacement(const Layout& layout, const std::vector<int>& axes,
+                     const Placement& placement) {
   std::vector<Placement> placements = layout.placements();
   for (int axis : axes) placements[static_cast<size_t>(axis)] = placement;
   return *layout.With(std::move(placements));

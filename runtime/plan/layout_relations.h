@@ -16,7 +16,8 @@ struct WithAxes {
 };
 
 // `layout` with another placement on these axes, which must be possible.
-Layout WithPlacement(const Layout& layout, const std::vector<int>& axes, Placement placement);
+Layout WithPlacement(const Layout& layout, const std::vector<int>& axes,
+                     const Placement& placement);
 
 // These axes shard, and what a slice of the mesh along them holds is together what one rank would
 // without them: no other axis deals out the same dimension after one of them.

@@ -38,7 +38,8 @@ double MicrosSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-StatusOr<Layout> On(std::vector<Rank> ranks, Placement placement, int64_t columns = kColumns) {
+StatusOr<Layout> On(std::vector<Rank> ranks, const Placement& placement,
+                    int64_t columns = kColumns) {
   LOCKSTEP_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Line(std::move(ranks)));
   return Layout::Make({kRows, columns}, DType::kFloat32, std::move(mesh), {placement});
 }
@@ -175,7 +176,7 @@ StatusOr<double> TimeInARow(Session& session, int times, Execute execute) {
   return Median(std::move(micros));
 }
 
-StatusOr<Layout> OneElement(Placement placement) {
+StatusOr<Layout> OneElement(const Placement& placement) {
   LOCKSTEP_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Line({0, 1, 2, 3}));
   return Layout::Make({1}, DType::kInt64, std::move(mesh), {placement});
 }

@@ -10,7 +10,7 @@ namespace lockstep::worker {
 size_t PreparedProgram::HeldBytes() const {
   size_t bytes = sizeof *this + plan::HeldBytes(*lowered.program) + plan::HeldBytes(steps) +
                  lowered.lies_in.size() * sizeof(plan::ValueId);
-  for (const std::string& note : lowered.notes) bytes += sizeof note + note.size();
+  for (const std::string& note : lowered.notes) bytes += sizeof(std::string) + note.size();
   return bytes;
 }
 

@@ -48,14 +48,16 @@ std::optional<std::vector<Rank>> ParseRanks(const YAML::Node& node) {
 PlanLayouts::PlanLayouts(const YAML::Node& plan, PlanContext& context) : context_(context) {
   context.ReadEach(plan["meshes"], "meshes", [&](const std::string& name, const YAML::Node& node) {
     auto mesh = ReadMesh(node, "meshes." + name);
-    if (mesh.has_value()) meshes_.emplace(name, *std::move(mesh));
-    return mesh.has_value();
+    if (!mesh.has_value()) return false;
+    meshes_.emplace(name, *std::move(mesh));
+    return true;
   });
   context.ReadEach(plan["layouts"], "layouts",
                    [&](const std::string& name, const YAML::Node& node) {
                      auto layout = ReadLayout(node, "layouts." + name);
-                     if (layout.has_value()) layouts_.emplace(name, *std::move(layout));
-                     return layout.has_value();
+                     if (!layout.has_value()) return false;
+                     layouts_.emplace(name, *std::move(layout));
+                     return true;
                    });
 }
 

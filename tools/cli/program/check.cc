@@ -149,7 +149,9 @@ class Checker {
     for (const auto& entry : given) {
       const std::string& name = entry.first;
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      Report("the plan has no " + kind + " \"" + name + "\"" + Suggestion(name, known));
+      std::string problem = "the plan has no ";
+      problem.append(kind).append(" \"").append(name).append("\"");
+      Report(problem + Suggestion(name, known));
     }
   }
 

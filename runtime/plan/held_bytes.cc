@@ -59,12 +59,21 @@ size_t HeldBytes(const Program& program) {
   }
   for (const std::string& function : program.functions()) bytes += function.size();
   for (const ProgramOp& op : program.ops()) {
+    const auto* const call = std::get_if<CallOp>(&op.what);
+    if (call != nullptr) bytes += BytesIn(call->arguments);
+  }
+  return bytes + TextBytes(program);
+}
+
+size_t TextBytes(const Program& program) {
+  size_t bytes = 0;
+  for (const ProgramOp& op : program.ops()) {
     bytes += op.where.size();
-    const auto* call = std::get_if<CallOp>(&op.what);
+    if (const auto* one = std::get_if<CollectiveOp>(&op.what)) bytes += one->what.axis.size();
+    const auto* const call = std::get_if<CallOp>(&op.what);
     if (call == nullptr) continue;
-    bytes += BytesIn(call->arguments);
     for (const CallArgument& argument : call->arguments) {
-      const auto* text = std::get_if<std::string>(&argument.literal);
+      const auto* const text = std::get_if<std::string>(&argument.literal);
       if (text != nullptr) bytes += text->size();
     }
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/plan/held_bytes.h"
 #include "services/worker/execute/overlapped_execution.h"
 #include "services/worker/values/reachable.h"
 
@@ -53,18 +54,7 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
 }
 
 size_t BoundPlan::HeldBytes() const {
-  size_t bytes = steps_.tensors.arena_bytes();
-  for (const plan::ProgramOp& op : program().ops()) {
-    bytes += op.where.size();
-    if (const auto* one = std::get_if<plan::CollectiveOp>(&op.what)) bytes += one->what.axis.size();
-    const auto* call = std::get_if<plan::CallOp>(&op.what);
-    if (call == nullptr) continue;
-    for (const plan::CallArgument& argument : call->arguments) {
-      const auto* text = std::get_if<std::string>(&argument.literal);
-      if (text != nullptr) bytes += text->size();
-    }
-  }
-  return bytes;
+  return steps_.tensors.arena_bytes() + plan::TextBytes(program());
 }
 
 std::string BoundPlan::Describe() const {
@@ -247,10 +237,7 @@ Status BoundPlan::Connect(const CollectiveContext& context) {
       LOCKSTEP_RETURN_IF_ERROR(connected.gpus->Connect(Deadline::After(context.timeout)));
     }
   }
-  for (const plan::ProgramStep& step : prepared().steps.steps) {
-    const auto* collective = std::get_if<plan::CollectiveStep>(&step.what);
-    if (collective != nullptr) steps_.teams.push_back(&kept_->all.at(collective->team));
-  }
+  steps_.UseTeams(kept_->all);
   context.session.Keep(kept_);
   return OkStatus();
 }

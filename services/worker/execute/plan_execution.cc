@@ -48,6 +48,13 @@ std::string BoundSteps::DescribeStep(size_t number) const {
   return where + ", step " + std::to_string(number) + " of the plan (" + NameOf(step) + ")";
 }
 
+void BoundSteps::UseTeams(const std::map<plan::Team, Communicators>& by_ranks) {
+  for (const plan::ProgramStep& step : prepared->steps.steps) {
+    const auto* const collective = std::get_if<plan::CollectiveStep>(&step.what);
+    if (collective != nullptr) teams.push_back(&by_ranks.at(collective->team));
+  }
+}
+
 tensor::Processor& PlaceOf(const CollectiveContext& context, const plan::Program& program) {
   const bool all_have_gpus =
       context.world.gpus != nullptr && !context.world.gpus->WithoutDevice(program.Ranks());

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,6 +43,8 @@ struct BoundSteps {
   DType DTypeOf(int buffer) const {
     return prepared->steps.buffers[static_cast<size_t>(buffer)].dtype;
   }
+  // The communicators of each collective's team, which are borrowed.
+  void UseTeams(const std::map<plan::Team, Communicators>& by_ranks);
   // "train.cc:12, step 3 of the plan (copy)"; empty: nobody wrote it, it is all of a command.
   std::string DescribeStep(size_t number) const;
 

@@ -106,10 +106,7 @@ class ReshardCall {
         if (is_in) teams_[team] = *made;
       }
     }
-    for (const plan::ProgramStep& step : prepared_.program->steps.steps) {
-      const auto* collective = std::get_if<plan::CollectiveStep>(&step.what);
-      if (collective != nullptr) steps_.teams.push_back(&teams_.at(collective->team));
-    }
+    steps_.UseTeams(teams_);
     return OkStatus();
   }
 

@@ -39,7 +39,7 @@ struct Stage {
 
   static StatusOr<Stage> On(std::vector<Rank> ranks, const Flags& flags) {
     LOCKSTEP_ASSIGN_OR_RETURN(const plan::Mesh mesh, plan::Mesh::Line(std::move(ranks)));
-    const auto layout = [&](const Shape& shape, Placement placement) {
+    const auto layout = [&](const Shape& shape, const Placement& placement) {
       return Layout::Make(shape, DType::kFloat32, mesh, {placement});
     };
     LOCKSTEP_ASSIGN_OR_RETURN(Layout rows,

@@ -38,7 +38,7 @@ class Layouts {
 
  private:
   explicit Layouts(plan::Mesh mesh) : mesh_(std::move(mesh)) {}
-  StatusOr<Layout> Make(const Shape& shape, plan::Placement placement) const {
+  StatusOr<Layout> Make(const Shape& shape, const plan::Placement& placement) const {
     return Layout::Make(shape, DType::kFloat32, mesh_, {placement});
   }
   plan::Mesh mesh_;

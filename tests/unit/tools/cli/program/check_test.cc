@@ -163,8 +163,7 @@ TEST(CheckPlanTest, WhatIsWrongWithAStepIsTold) {
   expect(std::string(kMakeModule) + "  - execute: plan\n", "makes a register \"x\"");
   expect(std::string(kMakeX) + "  - execute: plan\n", "makes a register \"m\"");
   const std::string start = std::string(kMakeModule) + kMakeX;
-  expect(start + "  - {execute: plan, inputs: {xx: x}}\n",
-         "the plan has no input \"xx\"");
+  expect(start + "  - {execute: plan, inputs: {xx: x}}\n", "the plan has no input \"xx\"");
   expect(start + "  - {execute: plan, outputs: {z: a}}\n  - print: y\n", "no output \"z\"");
   expect(start + "  - execute: plan\n  - print: y\n", "there is no rank 1; the ranks are 0-0", 1);
   expect(start + "  - execute: plans\n  - print: y\n", "execute: plan");

@@ -58,8 +58,8 @@ class Block {
   StatusOr<DRef> Forward(const DRef& x, const BlockWeights& weights, Placement placement) const;
 
   // Forward() of parts as a plan: lowered and bound once, executed as often as one likes; its
-  // output "y" is the result. kUnimplemented, with the reason, if that cannot be: workers have
-  // GPUs, or do not divide heads or hidden features evenly.
+  // output "y" is the result. kUnimplemented, with the reason, if that cannot be: the
+  // workers do not divide heads or hidden features evenly.
   StatusOr<BoundPlan> Plan(const DRef& x, const BlockWeights& parts) const;
 
   // The largest difference of any two elements on any worker, as an f32 [1] on every worker.

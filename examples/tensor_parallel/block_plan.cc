@@ -1,5 +1,4 @@
 // The same block as a program that is lowered once.
-#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -44,22 +43,15 @@ class Layouts {
   plan::Mesh mesh_;
 };
 
-Status CheckCanBePlanned(const Session& session, const BlockShape& shape) {
-  const std::vector<WorkerInfo> workers = session.workers();
-  const bool has_gpus = std::any_of(workers.begin(), workers.end(), [](const WorkerInfo& worker) {
-    return worker.device.starts_with("cuda");
-  });
-  if (has_gpus) return Unimplemented("plans work in host memory, so far");
-  if (shape.heads % session.num_workers() == 0 && shape.hidden % session.num_workers() == 0) {
-    return OkStatus();
-  }
+Status CheckCanBePlanned(int workers, const BlockShape& shape) {
+  if (shape.heads % workers == 0 && shape.hidden % workers == 0) return OkStatus();
   return Unimplemented("the workers do not divide heads and hidden features evenly");
 }
 
 }  // namespace
 
 StatusOr<BoundPlan> Block::Plan(const DRef& x, const BlockWeights& w) const {
-  LOCKSTEP_RETURN_IF_ERROR(CheckCanBePlanned(*session_, shape_));
+  LOCKSTEP_RETURN_IF_ERROR(CheckCanBePlanned(session_->num_workers(), shape_));
   LOCKSTEP_ASSIGN_OR_RETURN(const Layouts layouts, Layouts::Over(session_->num_workers()));
   const int64_t width = shape_.width;
   const int64_t qkv_rows = 3 * shape_.head_dim();

@@ -16,6 +16,7 @@
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/key_file.h"
 #include "runtime/control/zmq/zmq_context.h"
+#include "runtime/plan/program.h"
 #include "services/controller/controller.h"
 #include "services/local/temporary_directory.h"
 #include "services/worker/worker.h"
@@ -248,6 +249,41 @@ TEST_F(KeysTest, KeyThatIsAddedComesInAndOneThatIsRevokedIsCutOff) {
   EXPECT_THAT(Message(told), AllOf(HasSubstr("\"late\""), HasSubstr("not allowed any more")));
   EXPECT_EQ(Work(*witness), OkStatus());
   EXPECT_EQ(Connect("late").status().code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(KeysTest, APlanEndsWithTheRoleThatItWasBoundIn) {
+  const control::PublicKey changing = MakeKey("changing");
+  Allow("changing", changing, "client");
+  StatusOr<Session> session = Connect("changing");
+  ASSERT_TRUE(Await([&] {
+    if (!session.ok()) session = Connect("changing");
+    return session.ok();
+  })) << session.status();
+  const plan::Layout whole = *plan::Layout::Make({3}, DType::kFloat32, *plan::Mesh::Line({0, 1}),
+                                                 {plan::Placement::Replicate()});
+  plan::ProgramBuilder program;
+  program.Output("y", program.Copy(program.Input("x", whole)));
+  const std::vector<float> numbers = {1, 2, 3};
+  const DRef x = *session->Place(HostTensor::Of<float>({3}, numbers), whole);
+  StatusOr<BoundPlan> plan = session->Bind(*program.Build(), {.inputs = {{"x", x}}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->Execute(), OkStatus());
+  ASSERT_EQ(session->SyncAll(), OkStatus());
+
+  // A role that may do more ends it, too: what was granted was granted in another role.
+  list_.replace(list_.find("client " + changing.Text()), 6, "operator");
+  Allow("", {}, "");
+  Status told;
+  EXPECT_TRUE(Await([&] {
+    if (told = plan->Execute(); told.ok()) told = session->SyncAll();
+    return !told.ok();
+  }));
+  EXPECT_EQ(told.code(), StatusCode::kPermissionDenied) << told;
+  EXPECT_THAT(Message(told), AllOf(HasSubstr("\"changing\""), HasSubstr("not allowed any more")));
+  // Connected anew in the new role, it starts without the plan.
+  StatusOr<Session> again = Connect("changing");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Work(*again), OkStatus());
 }
 
 TEST_F(KeysTest, SessionThatIsKeptEndsWithTheKeyOfItsLastClient) {

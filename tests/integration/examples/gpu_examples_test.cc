@@ -9,6 +9,7 @@
 namespace lockstep::examples {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class GpuExamplesTest : public ExamplesTest {
@@ -44,8 +45,16 @@ TEST_F(GpuExamplesTest, TensorParallelBlockEqualsTheUnsplitOne) {
   for (const int workers : {1, 3, 4}) {
     EXPECT_THAT(
         Run(kTensorParallel, {"--device", "cuda", "--workers", Workers(workers), "--repeat", "1"}),
-        HasSubstr("8 heads over " + Workers(workers) + " worker"));
+        AllOf(HasSubstr("8 heads over " + Workers(workers) + " worker"),
+              HasSubstr(Workers(workers) == "3" ? "not as a plan: the workers do not divide heads"
+                                                : "as a plan: the same in every bit, ")));
   }
+}
+
+TEST_F(GpuExamplesTest, AnEpochAsAPlanEqualsItsCalls) {
+  EXPECT_THAT(Run(kDigits, {"--device", "cuda", "--workers", Workers(2), "--epochs", "2", "--quiet",
+                            "--plan"}),
+              HasSubstr("\nas a plan: the same in every bit, "));
 }
 
 TEST_F(GpuExamplesTest, BothRunOnAClusterThatIsConfiguredSo) {

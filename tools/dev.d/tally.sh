@@ -44,11 +44,15 @@ fail_and_report() {
   report
 }
 
-# Where the time went: the steps, and the slowest tests of those that were run and not remembered.
+# Where the time went: the steps, longest first, and the slowest tests of those that were run and not remembered.
+# Short, so that who sees only the end of a long output sees all of it.
 report_times() {
-  local seconds what
-  note "Where the time went:"
-  while read -r seconds what; do printf '%8d s  %s\n' "$seconds" "$what"; done <"$LOGS/times"
+  local seconds what rest=0
+  note "Where the $SECONDS s went:"
+  while read -r seconds what; do
+    if [[ $seconds -ge 10 ]]; then printf '%8d s  %s\n' "$seconds" "$what"; else rest=$((rest + seconds)); fi
+  done < <(sort -rn "$LOGS/times")
+  printf '%8d s  steps of less than 10 s each\n' "$rest"
   [[ -s "$LOGS/test_times" ]] || return 0
   note "The slowest tests:"
   sort -rn "$LOGS/test_times" | sed -n '1,10p' | while read -r seconds what; do

@@ -52,8 +52,8 @@ class Picture {
            const std::string& title) {
     out_ << "<rect x=\"" << Number(x) << "\" y=\"" << Number(y) << "\" width=\""
          << Number(std::max(width, 0.5)) << "\" height=\"" << Number(height) << "\" fill=\""
-         << color << "\" stroke=\"#ffffff\" stroke-width=\"0.5\"><title>" << Escaped(title)
-         << "</title></rect>\n";
+         << color << '"' << (width < 3 ? "" : " stroke=\"#ffffff\" stroke-width=\"0.5\"")
+         << "><title>" << Escaped(title) << "</title></rect>\n";
   }
   void Text(double x, double y, const std::string& text, const std::string& style = "") {
     out_ << "<text x=\"" << Number(x) << "\" y=\"" << Number(y) << "\"" << style << ">"
@@ -86,6 +86,39 @@ constexpr char kCallColor[] = "#3b76b8";
 constexpr char kCollectiveColor[] = "#d9822b";
 constexpr char kCopyColor[] = "#7a8b99";
 constexpr char kWaitColor[] = "#f4dcc0";
+
+// The first and the last step that uses a buffer, for each of them.
+struct Use {
+  int first = -1;
+  int last = -1;
+};
+
+std::vector<Use> UsesOf(const plan::ProgramSteps& steps) {
+  std::vector<Use> uses(steps.buffers.size());
+  for (size_t i = 0; i < steps.steps.size(); ++i) {
+    const auto use = [&](int buffer) {
+      if (buffer < 0) return;
+      Use& one = uses[static_cast<size_t>(buffer)];
+      if (one.first < 0) one.first = static_cast<int>(i);
+      one.last = static_cast<int>(i);
+    };
+    const auto& what = steps.steps[i].what;
+    if (const auto* call = std::get_if<plan::CallStep>(&what)) {
+      for (const int buffer : call->argument_buffers) use(buffer);
+      use(call->result_buffer);
+    } else if (const auto* copy = std::get_if<plan::CopyStep>(&what)) {
+      plan::ForEachBuffer(*copy, use);
+    } else if (const auto* fill = std::get_if<plan::FillStep>(&what)) {
+      plan::ForEachBuffer(*fill, use);
+    } else {
+      // What is empty has any buffer.
+      const auto& collective = std::get<plan::CollectiveStep>(what);
+      if (collective.send.count > 0) use(collective.send.buffer);
+      if (collective.recv.count > 0) use(collective.recv.buffer);
+    }
+  }
+  return uses;
+}
 
 class PlanDrawer {
  public:
@@ -194,13 +227,17 @@ class PlanDrawer {
     // Neighbours are told apart.
     const char* const colors[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1",
                                   "#76b7b2", "#e15759", "#9c755f", "#edc948"};
+    const std::vector<Use> uses = UsesOf(steps);
     for (size_t i = 0; i < steps.buffers.size(); ++i) {
       const StepBuffer& buffer = steps.buffers[i];
-      if (buffer.home != StepBuffer::Home::kArena) continue;
-      const double x = kLeft + buffer.first_step / count * kWidth;
-      // An output is needed beyond the end.
-      const double end = std::min(buffer.last_step + 1.0, count);
-      const double width = (end - buffer.first_step) / count * kWidth;
+      if (buffer.home != StepBuffer::Home::kArena || uses[i].first < 0) continue;
+      const Use& use = uses[i];
+      // An output is needed beyond the end. (Others may be kept for the other lane; the next step
+      // of their own one may use their places before.)
+      const bool is_kept = buffer.last_step == static_cast<int>(steps.steps.size());
+      const double end = is_kept ? count : use.last + 1.0;
+      const double x = kLeft + use.first / count * kWidth;
+      const double width = (end - use.first) / count * kWidth;
       const double top = y + static_cast<double>(buffer.arena_offset) / bytes * kMapHeight;
       const double height = static_cast<double>(buffer.size_bytes()) / bytes * kMapHeight;
       const std::string name = i < file_.value_names.size() && !file_.value_names[i].empty()
@@ -208,8 +245,8 @@ class PlanDrawer {
                                    : "#" + std::to_string(i);
       picture_.Box(x, top, width, std::max(height, 1.0), colors[i % std::size(colors)],
                    name + ": " + RoundedSize(static_cast<uint64_t>(buffer.size_bytes())) +
-                       ", steps " + std::to_string(buffer.first_step) + " to " +
-                       std::to_string(buffer.last_step));
+                       ", steps " + std::to_string(use.first) + " to " +
+                       (is_kept ? "the end" : std::to_string(use.last)));
       constexpr double kLetter = 7;
       if (height > 14 && width > kLetter * static_cast<double>(name.size())) {
         picture_.Text(x + 4, top + 13, name, " fill=\"#ffffff\"");
@@ -231,7 +268,7 @@ StatusOr<std::string> DrawPlan(const PlanFile& file, Rank memory_of) {
   const std::vector<Rank> all = file.program().Ranks();
   if (all.size() > kMostRanks) {
     return InvalidArgument("a picture has at most ", kMostRanks, " ranks, and the plan has ",
-                           all.size());
+                           all.size(), "; draw the same on fewer ranks");
   }
   if (!std::binary_search(all.begin(), all.end(), memory_of)) {
     return InvalidArgument("rank ", memory_of, " has no part in the plan; it has ", ListRanks(all));

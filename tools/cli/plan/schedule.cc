@@ -17,6 +17,7 @@ class Scheduler {
       : ranks_(ranks), topology_(topology), costs_(costs), call_micros_(call_micros) {}
 
   std::map<Rank, std::vector<ScheduledStep>> Run() {
+    for (const auto& [rank, steps] : ranks_) CountTraffic(rank, steps);
     for (const auto& [rank, steps] : ranks_) {
       schedule_[rank].resize(steps.steps.size());
       RankState& state = states_[rank];
@@ -101,14 +102,11 @@ class Scheduler {
 
   void Meet(const CollectiveStep& any) {
     double begin = 0;
-    double micros = 0;
     for (const Rank member : any.team) {
-      const size_t number = CollectiveNumber(member);
-      const plan::ProgramSteps& steps = ranks_.at(member);
-      const auto& step = std::get<CollectiveStep>(steps.steps[number].what);
-      begin = std::max(begin, states_[member].now[LaneOf(steps, number)]);
-      micros = std::max(micros, CollectiveMicros(step, member));
+      const size_t lane = LaneOf(ranks_.at(member), CollectiveNumber(member));
+      begin = std::max(begin, states_[member].now[lane]);
     }
+    const double micros = CollectiveMicros(any);
     for (const Rank member : any.team) {
       states_[member].has_arrived = false;
       Add(member, CollectiveNumber(member), begin, micros);
@@ -131,16 +129,58 @@ class Scheduler {
     return call_micros_;
   }
 
-  // What its member moves: the larger of what it sends and receives, twice for an allreduce.
-  double CollectiveMicros(const CollectiveStep& step, Rank rank) const {
-    const plan::ProgramSteps& steps = ranks_.at(rank);
-    const double bytes = std::max(BytesOf(steps, step.send), BytesOf(steps, step.recv)) *
-                         (step.kind == OperationKind::kAllReduce ? 2 : 1);
-    const bool crosses = std::any_of(step.team.begin(), step.team.end(), [&](Rank other) {
-      return topology_.NodeOf(other) != topology_.NodeOf(rank);
-    });
-    return crosses ? costs_.network_step_us + bytes * costs_.network_us_per_byte
-                   : costs_.step_us + bytes * costs_.us_per_byte;
+  // Adds what the rank moves in its collectives. A ring is counted once, by its first rank.
+  void CountTraffic(Rank rank, const plan::ProgramSteps& steps) {
+    for (const plan::ProgramStep& step : steps.steps) {
+      const auto* const collective = std::get_if<CollectiveStep>(&step.what);
+      if (collective == nullptr) continue;
+      const plan::StepBuffer& buffer = steps.buffers[static_cast<size_t>(collective->send.buffer)];
+      const auto element_bytes = static_cast<double>(SizeOf(buffer.dtype));
+      plan::Traffic traffic;
+      if (collective->kind == OperationKind::kAllToAll) {
+        traffic = SentAndReceived(*collective, rank, element_bytes);
+      } else if (rank == collective->team.front()) {
+        traffic = RingTraffic(*collective, element_bytes);
+      }
+      team_traffic_[{collective->number, collective->team.front()}].Add(traffic);
+      traffic_[collective->number].Add(traffic);
+    }
+  }
+
+  plan::Traffic SentAndReceived(const CollectiveStep& step, Rank rank, double element_bytes) const {
+    plan::Traffic traffic;
+    const int node = topology_.NodeOf(rank);
+    for (size_t i = 0; i < step.team.size(); ++i) {
+      if (step.team[i] == rank) continue;
+      const plan::Flux flux{static_cast<double>(step.recv_counts[i]) * element_bytes,
+                            static_cast<double>(step.counts[i]) * element_bytes};
+      plan::Traffic piece;
+      piece.ranks[rank] = flux;
+      if (topology_.NodeOf(step.team[i]) != node && flux.Busiest() > 0) piece.nodes[node] = flux;
+      traffic.Add(piece);
+    }
+    return traffic;
+  }
+
+  plan::Traffic RingTraffic(const CollectiveStep& step, double element_bytes) const {
+    if (step.kind == OperationKind::kAllReduce) {
+      const double bytes = static_cast<double>(step.send.count) * element_bytes;
+      return plan::AllReduceTraffic(step.team, bytes, topology_);
+    }
+    std::vector<double> parts;
+    for (const int64_t count : step.counts) {
+      parts.push_back(static_cast<double>(count) * element_bytes);
+    }
+    return step.kind == OperationKind::kAllGather
+               ? plan::AllGatherTraffic(step.team, parts, topology_)
+               : plan::ReduceScatterTraffic(step.team, parts, topology_);
+  }
+
+  // As explain's table has it: teams that meet in one collective share the networks of their nodes.
+  double CollectiveMicros(const CollectiveStep& step) const {
+    plan::Traffic traffic = team_traffic_.at({step.number, step.team.front()});
+    for (auto& [node, flux] : traffic.nodes) flux = traffic_.at(step.number).nodes.at(node);
+    return costs_.MicrosecondsFor(traffic, 0);
   }
 
   const std::map<Rank, plan::ProgramSteps>& ranks_;
@@ -152,6 +192,9 @@ class Scheduler {
   std::deque<Rank> ready_;  // to go on
   // How many of a team, named by its collective and its first rank, have come.
   std::map<std::pair<int, Rank>, size_t> arrived_;
+  // What each team, named the same way, moves; and what all teams of a collective do.
+  std::map<std::pair<int, Rank>, plan::Traffic> team_traffic_;
+  std::map<int, plan::Traffic> traffic_;
 };
 
 }  // namespace

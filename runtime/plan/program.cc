@@ -26,8 +26,9 @@ std::vector<Rank> Sorted(absl::Span<const Rank> ranks) {
 // Checks the operations in their order.
 class Checker {
  public:
-  explicit Checker(const Program::Parts& parts)
+  Checker(const Program::Parts& parts, const std::vector<std::string>& value_names)
       : parts_(parts),
+        value_names_(value_names),
         is_written_(parts.values.size(), false),
         is_made_(parts.values.size(), false) {}
 
@@ -96,6 +97,14 @@ class Checker {
 
   const ProgramValue& ValueOf(ValueId id) const { return parts_.values[static_cast<size_t>(id)]; }
 
+  // Of a value that there is: "value \"x\"", or "value 3" if it has no name.
+  std::string Describe(ValueId id) const {
+    const auto number = static_cast<size_t>(id);
+    std::string name = number < value_names_.size() ? value_names_[number] : "";
+    if (name.empty()) name = ValueOf(id).name;
+    return "value " + (name.empty() ? std::to_string(number) : "\"" + name + "\"");
+  }
+
   Status CheckExists(ValueId id) const {
     const int number = static_cast<int>(id);
     if (number >= 0 && static_cast<size_t>(number) < parts_.values.size()) return OkStatus();
@@ -104,15 +113,14 @@ class Checker {
   Status CheckReadable(ValueId id) const {
     LOCKSTEP_RETURN_IF_ERROR(CheckExists(id));
     if (is_written_[static_cast<size_t>(id)]) return OkStatus();
-    return InvalidArgument("value ", static_cast<int>(id),
-                           " is read before anything was written to it");
+    return InvalidArgument(Describe(id), " is read before anything was written to it");
   }
   // What an operation returns is a value of its own.
   Status MakeResult(ValueId id) {
     LOCKSTEP_RETURN_IF_ERROR(CheckExists(id));
     const auto number = static_cast<size_t>(id);
     if (is_made_[number] || is_written_[number]) {
-      return InvalidArgument("value ", number, " is the result of two operations");
+      return InvalidArgument(Describe(id), " is the result of two operations");
     }
     is_made_[number] = true;
     is_written_[number] = true;
@@ -147,8 +155,7 @@ class Checker {
     }
     for (const ValueId id : written) {
       if (std::count(tensors.begin(), tensors.end(), id) == 1) continue;
-      return InvalidArgument("value ", static_cast<int>(id),
-                             " is written, and is another argument, too");
+      return InvalidArgument(Describe(id), " is written, and is another argument, too");
     }
     for (const ValueId id : written) is_written_[static_cast<size_t>(id)] = true;
     if (call.result != kNoValue) {
@@ -193,6 +200,7 @@ class Checker {
   }
 
   const Program::Parts& parts_;
+  const std::vector<std::string>& value_names_;
   std::vector<bool> is_written_;  // something was written to it
   std::vector<bool> is_made_;     // as an input, or as a result
 };
@@ -211,8 +219,8 @@ std::optional<ProgramOp::Ends> ProgramOp::ends() const {
       what);
 }
 
-StatusOr<Program> Program::Make(Parts parts) {
-  LOCKSTEP_RETURN_IF_ERROR(Checker(parts).Run());
+StatusOr<Program> Program::Make(Parts parts, const std::vector<std::string>& value_names) {
+  LOCKSTEP_RETURN_IF_ERROR(Checker(parts, value_names).Run());
   return Program(std::move(parts));
 }
 

@@ -130,7 +130,9 @@ class Program {
   // held by different ranks, or that has none; a reshard that CheckReshard() refuses, a view that
   // CheckSameTiles() refuses, a collective that LayoutsOf() refuses or whose result has another
   // layout; an output that is an input, or two of one name; too much of anything.
-  static StatusOr<Program> Make(Parts parts);
+  // Messages call values by `value_names`, where there is one for the number; else by their own
+  // names, or numbers.
+  static StatusOr<Program> Make(Parts parts, const std::vector<std::string>& value_names = {});
 
   const std::vector<ProgramValue>& values() const { return parts_.values; }
   const ProgramValue& value(ValueId id) const { return parts_.values[static_cast<size_t>(id)]; }
@@ -202,7 +204,9 @@ class ProgramBuilder {
   Layout LayoutOf(ValueId value) const;
 
   // The errors of Program::Make().
-  StatusOr<Program> Build() const { return Program::Make(parts_); }
+  StatusOr<Program> Build(const std::vector<std::string>& value_names = {}) const {
+    return Program::Make(parts_, value_names);
+  }
 
  private:
   ValueId Add(std::string name, const Layout& layout);

@@ -98,23 +98,29 @@ void AddPlan(Command lockstep) {
       "explain", "What a program is lowered to: what moves, each rank's steps, and its memory");
   auto options = std::make_shared<ExplainCommand>();
   explain.Add("FILE", options->file, "a YAML file with a section \"plan\"").Required();
-  explain.Add("--rank", options->rank, "this rank's steps and buffers, too")
-      .Between(0, 1'000'000)
-      .Placeholder("N");
-  explain.AddFlag("--simulate", options->simulate,
-                  "runs all ranks' steps in this process, without what functions do");
+  const auto rank = explain.Add("--rank", options->rank, "this rank's steps and buffers, too")
+                        .Between(0, 1'000'000)
+                        .Placeholder("N");
+  const auto simulate =
+      explain.AddFlag("--simulate", options->simulate,
+                      "runs all ranks' steps in this process, without what functions do");
   explain
       .Add("--lanes", options->lanes,
            "1: for workers that execute one step after the other, instead of two lanes")
       .Between(1, 2)
       .Placeholder("N");
-  explain.AddFlag("--text", options->text,
-                  "prints the program and what it is lowered to, one line each, and nothing else");
+  const auto svg =
+      explain
+          .Add("--svg", options->svg,
+               "draws each rank's steps over time, as predicted, and the memory of rank N (or the "
+               "first); of at most 64 ranks")
+          .Placeholder("FILE");
   explain
-      .Add("--svg", options->svg,
-           "draws each rank's steps over time, as predicted, and the memory of rank N (or the "
-           "first)")
-      .Placeholder("FILE");
+      .AddFlag("--text", options->text,
+               "prints the program and what it is lowered to, one line each, and nothing else")
+      .Excludes(rank)
+      .Excludes(simulate)
+      .Excludes(svg);
   AddOutputOption(explain, options->format);
   explain.Examples(
       "  lockstep plan explain examples/plans/layers.yaml\n"

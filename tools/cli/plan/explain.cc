@@ -266,9 +266,11 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
                {"BYTES", Table::Align::kRight}});
   for (size_t i = 0; i < facts.steps.size(); ++i) {
     const StepFacts& step = facts.steps[i];
-    table.AddRow({std::to_string(i), std::to_string(step.lane),
-                  step.waits_for < 0 ? "" : std::to_string(step.waits_for), step.kind, step.where,
-                  step.what, step.bytes > 0 ? Bytes(step.bytes) : ""});
+    // Steps that are done one after the other have no lanes.
+    const bool waits = file.lanes_overlap && step.waits_for >= 0;
+    table.AddRow({std::to_string(i), file.lanes_overlap ? std::to_string(step.lane) : "",
+                  waits ? std::to_string(step.waits_for) : "", step.kind, step.where, step.what,
+                  step.bytes > 0 ? Bytes(step.bytes) : ""});
   }
   table.Print(out, style, 2);
   out << '\n' << style.Paint(text::Tint::kBold, "Buffers of rank " + std::to_string(rank)) << '\n';

@@ -34,9 +34,12 @@ class PlanContext {
   void Report(const YAML::Node& at, const std::string& title, const std::string& what) {
     file_.Report(at, title, what);
   }
-  // Reports the keys of `node` that are not among the known ones.
+  // Reports the keys of `node` that are not among the known ones, or given twice.
   void CheckKeys(const YAML::Node& node, const std::string& title,
                  const std::vector<std::string_view>& known);
+
+  // Reports a node that is there and is no list: its items would be passed over.
+  bool CheckList(const YAML::Node& node, const std::string& title, const std::string& what);
 
   // There is something of this name, which cannot be read: what is wrong with it has been reported.
   void NoteUnread(const std::string& name) { unread_.insert(name); }
@@ -58,9 +61,12 @@ class PlanContext {
   void ReadEach(const YAML::Node& part, const std::string& title, Read&& read) {
     if (!part.IsDefined()) return;
     if (!part.IsMap()) return Report(part, "plan", title + ": expected names");
+    std::set<std::string> names;
     for (const auto& entry : part) {
       if (!entry.first.IsScalar()) {
         Report(entry.first, "plan." + title, "expected a name");
+      } else if (!names.insert(entry.first.Scalar()).second) {
+        Report(entry.first, "plan." + title, "\"" + entry.first.Scalar() + "\" is given twice");
       } else if (!read(entry.first.Scalar(), entry.second)) {
         NoteUnread(entry.first.Scalar());
       }

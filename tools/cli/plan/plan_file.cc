@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -22,11 +23,25 @@ using program::PlanSection;
 plan::Topology ReadNodes(const YAML::Node& node, PlanContext& context) {
   if (!node.IsDefined()) return plan::Topology();
   try {
-    return plan::Topology(node.as<std::vector<int>>());
+    std::vector<int> nodes = node.as<std::vector<int>>();
+    if (std::any_of(nodes.begin(), nodes.end(), [](int number) { return number < 0; })) {
+      context.Report(node, "plan", "nodes: they are counted from 0");
+    }
+    return plan::Topology(std::move(nodes));
   } catch (const YAML::Exception&) {
     context.Report(node, "plan", "nodes: expected the node of each rank, as in [0, 0, 1, 1]");
     return plan::Topology();
   }
+}
+
+// Ranks that the list leaves out would all share the first node.
+void CheckNodes(const YAML::Node& at, const PlanSection& section, PlanContext& context) {
+  const size_t given = section.topology.nodes().size();
+  const std::vector<Rank> ranks = section.program->Ranks();
+  if (given == 0 || ranks.empty() || static_cast<size_t>(ranks.back()) < given) return;
+  context.Report(at, "plan",
+                 "nodes: the node of each rank is expected, and there are " +
+                     std::to_string(given) + " for ranks up to " + std::to_string(ranks.back()));
 }
 
 // The message begins with the line, if it is about one: "layers.yaml:12: ...".
@@ -57,6 +72,7 @@ PlanSection ReadPlanSection(const YAML::Node& plan, FileContext& file) {
   StatusOr<plan::Program> built = steps.Build();
   if (built.ok()) {
     section.program = std::make_shared<const plan::Program>(*std::move(built));
+    CheckNodes(plan["nodes"], section, context);
   } else {
     ReportUnbuilt(Message(built.status()), file);
   }

@@ -61,11 +61,16 @@ PlanLayouts::PlanLayouts(const YAML::Node& plan, PlanContext& context) : context
                    });
 }
 
-const Layout* PlanLayouts::Find(const YAML::Node& node, const std::string& title) const {
+const Layout* PlanLayouts::Find(const YAML::Node& node, const YAML::Node& at,
+                                const std::string& title) const {
   const std::string name = ScalarOf(node);
   const auto found = layouts_.find(name);
   if (found != layouts_.end()) return &found->second;
-  context_.ReportMissing(node, title, "layout", name, NamesOf(layouts_));
+  if (name.empty()) {
+    context_.Report(node.IsDefined() ? node : at, title, "expected the name of a layout");
+  } else {
+    context_.ReportMissing(node, title, "layout", name, NamesOf(layouts_));
+  }
   return nullptr;
 }
 
@@ -77,8 +82,10 @@ std::optional<Mesh> PlanLayouts::ReadMesh(const YAML::Node& node, const std::str
   context_.CheckKeys(node, title, {"axes", "ranks"});
   const auto ranks = ParseRanks(node["ranks"]);
   if (!ranks.has_value()) {
-    context_.Report(node["ranks"], title,
-                    "ranks: expected a list, as in [0, 1], or a range, as in 0-3");
+    context_.Report(node["ranks"].IsDefined() ? node["ranks"] : node, title,
+                    "ranks: expected a list, as in [0, 1], or a range, as in 0-3, of ranks from 0 "
+                    "to " +
+                        std::to_string(Mesh::kMaxRanks - 1));
     return std::nullopt;
   }
   if (!node["axes"].IsDefined()) return context_.Check(node, title, Mesh::Line(*ranks));
@@ -107,6 +114,10 @@ std::optional<Layout> PlanLayouts::ReadLayout(const YAML::Node& node, const std:
     return std::nullopt;
   }
   std::vector<Placement> placements;
+  if (!context_.CheckList(node["placements"], title,
+                          "placements: expected a list, one for each axis, as in [shard(0)]")) {
+    return std::nullopt;
+  }
   for (const YAML::Node& placement : node["placements"]) {
     if (!placement.IsScalar()) {
       context_.Report(placement, title,

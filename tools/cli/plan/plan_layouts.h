@@ -20,8 +20,9 @@ class PlanLayouts {
   // Reads `meshes` and `layouts` of the section, and reports what is wrong with them.
   PlanLayouts(const YAML::Node& plan, PlanContext& context);
 
-  // The layout that `node` names. Null after reporting that there is none.
-  const plan::Layout* Find(const YAML::Node& node, const std::string& title) const;
+  // The layout that `node`, of `at`, names. Null after reporting that there is none.
+  const plan::Layout* Find(const YAML::Node& node, const YAML::Node& at,
+                           const std::string& title) const;
 
  private:
   std::optional<plan::Mesh> ReadMesh(const YAML::Node& node, const std::string& title);

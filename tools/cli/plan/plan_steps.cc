@@ -21,7 +21,7 @@ using plan::ValueId;
 PlanSteps::PlanSteps(const YAML::Node& plan, const PlanLayouts& layouts, PlanContext& context)
     : layouts_(layouts), context_(context) {
   context.ReadEach(plan["inputs"], "inputs", [&](const std::string& name, const YAML::Node& node) {
-    const Layout* const layout = layouts.Find(node, "inputs." + name);
+    const Layout* const layout = layouts.Find(node, node, "inputs." + name);
     if (layout != nullptr) Hold(name, builder_.Input(name, *layout));
     return layout != nullptr;
   });
@@ -81,7 +81,7 @@ void PlanSteps::ReadCopy(const YAML::Node& step, plan::SourceLine where) {
 void PlanSteps::ReadView(const YAML::Node& step, plan::SourceLine where) {
   context_.CheckKeys(step, "view", {"view", "to", "as"});
   const auto source = FindValue(step, "view", ScalarOf(step["view"]));
-  const Layout* const to = layouts_.Find(step["to"], "view: to");
+  const Layout* const to = layouts_.Find(step["to"], step, "view: to");
   if (source.has_value() && to != nullptr) HoldResult(step, builder_.As(*source, *to, where));
 }
 
@@ -102,7 +102,7 @@ void PlanSteps::ReadCollectiveStep(const YAML::Node& step, OperationKind kind,
 void PlanSteps::ReadReshard(const YAML::Node& step, plan::SourceLine where) {
   context_.CheckKeys(step, "reshard", {"reshard", "to", "as"});
   const auto source = FindValue(step, "reshard", ScalarOf(step["reshard"]));
-  const Layout* const to = layouts_.Find(step["to"], "reshard: to");
+  const Layout* const to = layouts_.Find(step["to"], step, "reshard: to");
   if (source.has_value() && to != nullptr) {
     HoldResult(step, builder_.Reshard(*source, *to, where));
   }
@@ -110,7 +110,7 @@ void PlanSteps::ReadReshard(const YAML::Node& step, plan::SourceLine where) {
 
 void PlanSteps::ReadMake(const YAML::Node& step) {
   context_.CheckKeys(step, "make", {"make", "as"});
-  const Layout* const layout = layouts_.Find(step["make"], "make");
+  const Layout* const layout = layouts_.Find(step["make"], step, "make");
   if (layout != nullptr) HoldResult(step, builder_.Make(*layout));
 }
 
@@ -127,7 +127,9 @@ void PlanSteps::ReadCall(const YAML::Node& step, plan::SourceLine where) {
   const std::string function = ScalarOf(step["call"]);
   ReadModule(step, function);
   std::vector<CallArgument> arguments;
-  bool is_complete = true;
+  bool is_complete =
+      context_.CheckList(step["args"], function, "args: expected a list, as in [$x, 0.5]");
+  if (!is_complete) return context_.NoteUnread(ScalarOf(step["as"]));
   for (const YAML::Node& node : step["args"]) {
     auto argument = ReadCallArgument(node, function);
     is_complete = is_complete && argument.has_value();
@@ -140,7 +142,7 @@ void PlanSteps::ReadCall(const YAML::Node& step, plan::SourceLine where) {
     if (is_complete) builder_.Call(function, std::move(arguments), where);
     return;
   }
-  const Layout* const result = layouts_.Find(step["result"], function + ": result");
+  const Layout* const result = layouts_.Find(step["result"], step, function + ": result");
   if (result != nullptr && is_complete) {
     HoldResult(step, builder_.Call(function, std::move(arguments), *result, where));
   }
@@ -174,7 +176,11 @@ std::optional<CallArgument> PlanSteps::ReadCallArgument(const YAML::Node& node,
     if (!value.has_value()) return std::nullopt;
     return make(*value);
   }
-  const auto value = context_.Check(node, title, ReadValue(node, context_.file().directory));
+  StatusOr<Value> read = ReadValue(node, context_.file().directory);
+  if (!read.ok() && values_.contains(text)) {
+    read = InvalidArgument("\"", text, "\" is a value of the plan: write $", text);
+  }
+  const auto value = context_.Check(node, title, std::move(read));
   if (!value.has_value()) return std::nullopt;
   if (const auto* it = value->As<bool>()) return plan::Pass(*it);
   if (const auto* it = value->As<int64_t>()) return plan::Pass(*it);

@@ -24,7 +24,7 @@ class PlanSteps {
   PlanSteps(const YAML::Node& plan, const PlanLayouts& layouts, PlanContext& context);
 
   // The program, if nothing was reported.
-  StatusOr<plan::Program> Build() const { return builder_.Build(); }
+  StatusOr<plan::Program> Build() const { return builder_.Build(value_names_); }
 
   // As in program::PlanSection.
   const std::vector<std::string>& outputs() const { return outputs_; }

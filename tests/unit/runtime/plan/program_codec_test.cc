@@ -70,12 +70,12 @@ TEST(ProgramCodecTest, HostileMessagesAreRefused) {
   EXPECT_THAT(error([](auto program) { program.getOps()[0].getCall().setFunction(2); }),
               HasSubstr("there is no function 2"));
   EXPECT_THAT(error([](auto program) { program.getOps()[1].getCall().setResult(0); }),
-              HasSubstr("value 0 is the result of two operations"));
+              HasSubstr("value \"x\" is the result of two operations"));
   EXPECT_THAT(
       error([](auto program) { program.getOps()[0].getCall().getArguments()[0].setRead(-5); }),
       HasSubstr("there is no value -5"));
   EXPECT_THAT(error([](auto program) { program.getOps()[2].getReshard().setTarget(0); }),
-              HasSubstr("value 0 is the result of two operations"));
+              HasSubstr("value \"x\" is the result of two operations"));
   EXPECT_THAT(error([](auto program) { program.getOps()[3].getView().setSource(1 << 30); }),
               HasSubstr("there is no value 1073741824"));
   EXPECT_THAT(error([](auto program) { program.getOps()[4].getView().setTarget(2); }),

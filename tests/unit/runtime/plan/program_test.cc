@@ -48,7 +48,7 @@ TEST(ProgramTest, WhatCannotBeIsRefused) {
     ProgramBuilder builder;
     const ValueId x = builder.Input("x", kRows);
     builder.Call("f", {Read(x), Update(x)});
-    EXPECT_THAT(Error(builder), HasSubstr("value 0 is written, and is another argument, too"));
+    EXPECT_THAT(Error(builder), HasSubstr("value \"x\" is written, and is another argument, too"));
   }
   {
     ProgramBuilder builder;

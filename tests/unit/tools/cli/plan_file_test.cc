@@ -104,6 +104,28 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Error("mesh: grid", "mesh: gird"), HasSubstr("did you mean \"grid\"?"));
   EXPECT_THAT(Error("ranks: 0-3", "ranks: \"0-1, 3\""), HasSubstr("meshes.all: ranks: "));
   EXPECT_THAT(Error("ranks: 0-3", "ranks: 3-0"), HasSubstr("layers.yaml:4: meshes.all: ranks: "));
+  EXPECT_THAT(Error("to: whole, as", "as"),
+              HasSubstr("layers.yaml:12: reshard: to: expected the name of a layout"));
+  EXPECT_THAT(Error("ranks: 0-3", "axes: {x: 4}"), HasSubstr("layers.yaml:4: meshes.all: ranks: "));
+  EXPECT_THAT(Error("ranks: 0-3", "ranks: [0, 70000]"), HasSubstr("of ranks from 0 to 65535"));
+  EXPECT_THAT(
+      Error("[update $scratch]", "update $scratch"),
+      AllOf(HasSubstr("layers.yaml:15: f: args: expected a list"), Not(HasSubstr("\"y\""))));
+  EXPECT_THAT(Error("[update $scratch]", "{a: update $scratch}"),
+              HasSubstr("layers.yaml:15: f: args: expected a list"));
+  EXPECT_THAT(Error("[$all_of_it,", "[all_of_it,"),
+              HasSubstr("layers.yaml:14: scale: \"all_of_it\" is a value of the plan: write "
+                        "$all_of_it"));
+  EXPECT_THAT(Error("[shard(0)]", "shard(0)"),
+              HasSubstr("layers.yaml:7: layouts.rows: placements: expected a list"));
+  EXPECT_THAT(Error("inputs: {x: rows}", "inputs: {x: rows, x: whole}"),
+              HasSubstr("layers.yaml:10: plan.inputs: \"x\" is given twice"));
+  EXPECT_THAT(Error("to: whole, as", "to: whole, to: rows, as"),
+              HasSubstr("layers.yaml:12: reshard: the key \"to\" is given twice"));
+  EXPECT_THAT(Error("[0, 0, 1, 1]", "[0, 0, 1]"),
+              HasSubstr("layers.yaml:2: plan: nodes: the node of each rank is expected, and there "
+                        "are 3 for ranks up to 3"));
+  EXPECT_THAT(Error("[0, 0, 1, 1]", "[0, 0, 1, -1]"), HasSubstr("they are counted from 0"));
   EXPECT_THAT(Error("inputs: {x: rows}", "inputs: [x]"), HasSubstr("inputs: expected names"));
   EXPECT_THAT(Error("- {make: whole", "- {mak: whole"),
               HasSubstr("expected one of the keys call, reshard, make, copy, view, allreduce, "
@@ -112,7 +134,9 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Error("[update $scratch]", "[update $scrtch]"), HasSubstr("there is no value"));
   EXPECT_THAT(Error("$all_of_it,", "{a: 1},"), HasSubstr("layers.yaml:14: scale: expected"));
   EXPECT_THAT(Error("write $scratch", "$scratch"),
-              HasSubstr("layers.yaml:14: scale: argument 2: value 2 is read before"));
+              HasSubstr("layers.yaml:14: scale: argument 2: value \"scratch\" is read before"));
+  EXPECT_THAT(Error("[update $scratch]", "[$scratch, update $scratch]"),
+              HasSubstr("layers.yaml:15: f: value \"scratch\" is written, and is another"));
   EXPECT_THAT(Error("plan:", "plann:"), HasSubstr("the section \"plan\" is missing"));
   EXPECT_THAT(Error("meshes:", "meshes: ["), HasSubstr("not valid YAML"));
   EXPECT_THAT(Message(ReadPlanFile("/no/such/file").status()), HasSubstr("cannot be read"));

@@ -205,7 +205,8 @@ class Session {
 
   // --- Layouts ---------------------------------------------------------------------------------
   // How a tensor lies on the workers: which part of it, of a mesh of ranks, each of them holds
-  // (runtime/plan/layout.h; docs/plans.md). What lies on GPUs moves through host memory, so far.
+  // (runtime/plan/layout.h; docs/plans.md). Where all ranks that have any of it have a GPU, its
+  // tiles move between the GPUs, else through host memory.
 
   // Puts a tensor onto the workers of the layout's mesh, each of which gets its tile. By way of
   // worker-0. kInvalidArgument: shape or dtype are not the layout's, or the data does not fit them.
@@ -230,8 +231,7 @@ class Session {
   // Makes a plan of a program (runtime/plan/program.h; docs/plans.md): lowered once, and bound to
   // these registers, to be executed often. Does not wait: what workers find wrong fails the
   // session. kInvalidArgument: a name that the program does not have, or lacks; a register of
-  // another layout than its input, or of another session; a rank that there is not. On workers
-  // without GPUs, so far.
+  // another layout than its input, or of another session; a rank that there is not.
   StatusOr<BoundPlan> Bind(const plan::Program& program, const PlanRegisters& registers);
 
   // --- Waiting and looking ---------------------------------------------------------------------

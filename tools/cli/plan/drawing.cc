@@ -12,6 +12,7 @@
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/program_steps.h"
 #include "tools/cli/plan/schedule.h"
+#include "tools/text/terminal.h"
 
 namespace lockstep::cli::plan_file {
 namespace {
@@ -27,9 +28,10 @@ constexpr double kTop = 56;
 constexpr double kGap = 70;
 constexpr size_t kMostRanks = 64;
 
+// For XML, which has no control characters.
 std::string Escaped(const std::string& text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : text::Printable(text)) {
     if (c == '&') {
       escaped += "&amp;";
     } else if (c == '<') {

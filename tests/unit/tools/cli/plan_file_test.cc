@@ -373,6 +373,17 @@ TEST(PlanFileTest, IsDrawn) {
   EXPECT_THAT(Message(DrawPlan(*file, 9).status()), HasSubstr("rank 9 has no part in the plan"));
 }
 
+TEST(PlanFileTest, PicturesHaveNoControlCharacters) {
+  std::string text = kPlan;
+  text.replace(text.find("call: f,"), 8, R"(call: "f<",)");
+  const StatusOr<PlanFile> file = ReadText(text);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const StatusOr<std::string> picture = DrawPlan(*file, 0);
+  ASSERT_TRUE(picture.ok()) << picture.status();
+  EXPECT_THAT(*picture, HasSubstr(R"(f\x1b&lt;, layers.yaml:15)"));
+  EXPECT_EQ(picture->find('\x1b'), std::string::npos);
+}
+
 // Where lanes overlap, a buffer of exchanges counts as used until calls have waited for them; but
 // the next exchange may have its place at once. A map that shows the first hides the second.
 TEST(PlanFileTest, BuffersAreDrawnWhereStepsUseThem) {

@@ -225,6 +225,8 @@ struct Activity {
   # ... what they carried over its bus, by nccl-tests' formulas, ...
   collectiveNanos @14 :UInt64;
   # ... and how long it was in them, waiting for peers included.
+  place @15 :Text;
+  # Of a plan's step: its line in the program.
 
   enum Kind {
     none @0;

@@ -93,7 +93,7 @@ std::vector<Rank> RanksLikeTheFirst(const ClusterStatus& status, const StallDiag
 
 std::string SummaryOfEnded(const std::string& ranks, bool is_one, const WorkerActivity& activity) {
   return ranks + (is_one ? " still executes " : " still execute ") +
-         (activity.what.empty() ? "a command" : activity.what) + " of session " +
+         (activity.what.empty() ? "a command" : activity.WhatAndPlace()) + " of session " +
          std::to_string(activity.session.value) + ", which has ended; " +
          (is_one ? "it does not give up" : "they do not give up");
 }
@@ -102,7 +102,7 @@ std::string SummaryOfEnded(const std::string& ranks, bool is_one, const WorkerAc
 std::string SummaryOfBusy(const std::string& ranks, const std::string& are, const Blocker& first,
                           const WorkerStatus& worker) {
   const std::string in =
-      worker.activity.what.empty() ? " in a command" : " in " + worker.activity.what;
+      worker.activity.what.empty() ? " in a command" : " in " + worker.activity.WhatAndPlace();
   if (first.stuck) {
     const bool has_history = worker.longest_before.count() > 0;
     return ranks + are + (has_history ? "stuck" : "stuck, or slow,") + in;

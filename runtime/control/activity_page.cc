@@ -44,6 +44,30 @@ uint64_t LastWord(std::string_view text) {
 
 }  // namespace
 
+template <size_t kBytes>
+void ActivityPage::Text<kBytes>::Write(std::string_view text) {
+  const size_t length = std::min(text.size(), kBytes);
+  length_.store(static_cast<uint32_t>(length), kRelaxed);
+  size_t i = 0;
+  for (; (i + 1) * sizeof(uint64_t) <= length; ++i) {
+    uint64_t word;
+    std::memcpy(&word, text.data() + i * sizeof word, sizeof word);
+    words_[i].store(word, kRelaxed);
+  }
+  if (i * sizeof(uint64_t) < length) words_[i].store(LastWord(text.substr(0, length)), kRelaxed);
+}
+
+template <size_t kBytes>
+std::string ActivityPage::Text<kBytes>::Read() const {
+  char bytes[kBytes];
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const uint64_t word = words_[i].load(kRelaxed);
+    std::memcpy(bytes + i * sizeof word, &word, sizeof word);
+  }
+  // Another process may have written any length.
+  return std::string(bytes, std::min<size_t>(length_.load(kRelaxed), kBytes));
+}
+
 StatusOr<std::shared_ptr<ActivityPage>> ActivityPage::Create(const std::string& name) {
   LOCKSTEP_ASSIGN_OR_RETURN(auto segment, SharedSegment::Create(name, sizeof(ActivityPage)));
   LOCKSTEP_RETURN_IF_ERROR(segment->Reserve(sizeof(ActivityPage)));
@@ -72,12 +96,14 @@ void ActivityPage::Launch(SessionId session, uint64_t command) {
   began_nanos_.store(CoarseNanos(), kRelaxed);
   first_rank_.store(0, kRelaxed);
   last_rank_.store(std::numeric_limits<Rank>::max(), kRelaxed);
-  name_length_.store(0, kRelaxed);
+  name_.Clear();
+  place_.Clear();
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
 }
 
-void ActivityPage::Show(SessionId session, uint64_t command, std::string_view what, Kind kind,
-                        Rank first, Rank last, std::chrono::steady_clock::time_point since) {
+void ActivityPage::Show(SessionId session, uint64_t command, std::string_view what,
+                        std::string_view place, Kind kind, Rank first, Rank last,
+                        std::chrono::steady_clock::time_point since) {
   version_.store(version_.load(kRelaxed) + 1, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
   session_.store(session.value, kRelaxed);
@@ -90,6 +116,7 @@ void ActivityPage::Show(SessionId session, uint64_t command, std::string_view wh
   last_rank_.store(last, kRelaxed);
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
   Name(what, kind);
+  At(place);
 }
 
 void ActivityPage::Among(Rank first, Rank last) {
@@ -100,19 +127,18 @@ void ActivityPage::Among(Rank first, Rank last) {
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
 }
 
+void ActivityPage::At(std::string_view place) {
+  version_.store(version_.load(kRelaxed) + 1, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  place_.Write(place.substr(place.size() - std::min(place.size(), kPlaceBytes)));
+  version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
+}
+
 void ActivityPage::Name(std::string_view what, Kind kind) {
-  const size_t length = std::min(what.size(), kNameBytes);
   version_.store(version_.load(kRelaxed) + 1, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
   kind_.store(kind, kRelaxed);
-  name_length_.store(static_cast<uint32_t>(length), kRelaxed);
-  size_t i = 0;
-  for (; (i + 1) * sizeof(uint64_t) <= length; ++i) {
-    uint64_t word;
-    std::memcpy(&word, what.data() + i * sizeof word, sizeof word);
-    name_[i].store(word, kRelaxed);
-  }
-  if (i * sizeof(uint64_t) < length) name_[i].store(LastWord(what.substr(0, length)), kRelaxed);
+  name_.Write(what);
   version_.store(version_.load(kRelaxed) + 1, std::memory_order_release);
 }
 
@@ -135,16 +161,11 @@ WorkerActivity ActivityPage::Now() const {
     snapshot.first_rank = first_rank_.load(kRelaxed);
     snapshot.last_rank = last_rank_.load(kRelaxed);
     const int64_t began = began_nanos_.load(kRelaxed);
-    char name[kNameBytes];
-    for (size_t word = 0; word < kNameWords; ++word) {
-      const uint64_t bytes = name_[word].load(kRelaxed);
-      std::memcpy(name + word * sizeof bytes, &bytes, sizeof bytes);
-    }
-    const size_t length = std::min<size_t>(name_length_.load(kRelaxed), kNameBytes);
+    snapshot.what = name_.Read();
+    snapshot.place = place_.Read();
     std::atomic_thread_fence(std::memory_order_acquire);
     if (version % 2 != 0 || version_.load(kRelaxed) != version) continue;
     if (kind == Kind::kCommand || kind == Kind::kCollective) snapshot.kind = kind;
-    snapshot.what.assign(name, length);
     snapshot.since =
         std::chrono::milliseconds(std::max<int64_t>(CoarseNanos() - began, 0) / 1'000'000);
     whole = std::move(snapshot);

@@ -23,8 +23,9 @@ namespace lockstep::control {
 class ActivityPage {
  public:
   using Kind = WorkerActivity::Kind;
-  // Longer names are cut.
+  // Longer names are cut; of longer places the end is kept, which tells most.
   static constexpr size_t kNameBytes = 64;
+  static constexpr size_t kPlaceBytes = 96;
 
   // One in a shared segment of this name, which goes with it. The errors of SharedSegment.
   static StatusOr<std::shared_ptr<ActivityPage>> Create(const std::string& name);
@@ -38,14 +39,16 @@ class ActivityPage {
   void Launch(SessionId session, uint64_t command);
   // Gives what was launched its name, and its kind.
   void Name(std::string_view what, Kind kind);
+  // Of a plan's step: its line in the program. Nothing to begin with.
+  void At(std::string_view place);
   // It is a collective of some of these ranks.
   void Among(Rank first, Rank last);
   void Complete();
   // The same, but it goes on elsewhere: Complete() is called when it is over there.
   void Leave() { kind_.store(Kind::kNone, std::memory_order_relaxed); }
   // What was launched before, and goes on since then, is what this worker does now.
-  void Show(SessionId session, uint64_t command, std::string_view what, Kind kind, Rank first,
-            Rank last, std::chrono::steady_clock::time_point since);
+  void Show(SessionId session, uint64_t command, std::string_view what, std::string_view place,
+            Kind kind, Rank first, Rank last, std::chrono::steady_clock::time_point since);
   // What registers hold by now.
   void Hold(uint64_t registers, uint64_t tensor_bytes) {
     registers_.store(registers, std::memory_order_relaxed);
@@ -65,9 +68,21 @@ class ActivityPage {
   static void Bump(std::atomic<uint64_t>& counter, uint64_t more = 1) {
     counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
-  static constexpr size_t kNameWords = kNameBytes / sizeof(uint64_t);
   // Changes with the members below.
-  static constexpr uint64_t kLayout = 0x4c4b534143540002;
+  static constexpr uint64_t kLayout = 0x4c4b534143540003;
+
+  // A text of at most so many bytes.
+  template <size_t kBytes>
+  class Text {
+   public:
+    void Clear() { length_.store(0, std::memory_order_relaxed); }
+    void Write(std::string_view text);
+    std::string Read() const;
+
+   private:
+    std::atomic<uint32_t> length_{0};
+    std::array<std::atomic<uint64_t>, kBytes / sizeof(uint64_t)> words_{};
+  };
 
   const uint64_t layout_ = kLayout;
   std::atomic<uint64_t> received_{0};
@@ -88,8 +103,8 @@ class ActivityPage {
   std::atomic<int64_t> began_nanos_{0};
   std::atomic<int32_t> first_rank_{0};
   std::atomic<int32_t> last_rank_{0};
-  std::atomic<uint32_t> name_length_{0};
-  std::array<std::atomic<uint64_t>, kNameWords> name_{};
+  Text<kNameBytes> name_;
+  Text<kPlaceBytes> place_;
 };
 
 }  // namespace lockstep::control

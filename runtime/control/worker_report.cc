@@ -4,11 +4,16 @@
 
 namespace lockstep {
 
+std::string WorkerActivity::WhatAndPlace() const {
+  return what + (what.empty() || place.empty() ? "" : " at ") + place;
+}
+
 std::string WorkerActivity::Describe() const {
   if (kind == Kind::kNone) return "nothing";
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f s", std::chrono::duration<double>(since).count());
-  return "command " + std::to_string(command) + (what.empty() ? "" : " (" + what + ")") +
+  const std::string is = WhatAndPlace();
+  return "command " + std::to_string(command) + (is.empty() ? "" : " (" + is + ")") +
          " of session " + std::to_string(session.value) + " for " + seconds;
 }
 

@@ -35,12 +35,15 @@ struct WorkerActivity {
   // What is executed; only with a kind.
   SessionId session;
   uint64_t command = 0;
-  std::string what;  // the function or collective
+  std::string what;   // the function or collective
+  std::string place;  // of a plan's step: its line, "gradients.yaml:20"; else nothing
   // A collective is one of some of these ranks.
   Rank first_rank = 0;
   Rank last_rank = std::numeric_limits<Rank>::max();
   std::chrono::milliseconds since{0};  // how long ago it began
 
+  // "allreduce", "allreduce at gradients.yaml:20"
+  std::string WhatAndPlace() const;
   // "command 17 (allreduce) of session 3 for 2.4 s", "nothing"
   std::string Describe() const;
 };

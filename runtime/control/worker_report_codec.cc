@@ -54,6 +54,7 @@ void WriteActivity(const WorkerActivity& activity, wire::Activity::Builder build
   builder.setSession(activity.session.value);
   builder.setCommand(activity.command);
   builder.setWhat(activity.what);
+  builder.setPlace(activity.place);
   builder.setSinceMillis(static_cast<uint64_t>(activity.since.count()));
   builder.setFirstRank(activity.first_rank);
   builder.setLastRank(activity.last_rank);
@@ -77,6 +78,7 @@ WorkerActivity ReadActivity(wire::Activity::Reader reader) {
   activity.session = SessionId(reader.getSession());
   activity.command = reader.getCommand();
   activity.what = ToString(reader.getWhat()).substr(0, kMaxNameBytes);
+  activity.place = ToString(reader.getPlace()).substr(0, kMaxNameBytes);
   activity.since = std::chrono::milliseconds(std::min(reader.getSinceMillis(), kLongest));
   activity.first_rank = reader.getFirstRank();
   activity.last_rank = reader.getLastRank();

@@ -40,7 +40,7 @@ std::string Label(const ClusterStatus& status, const std::vector<Rank>& ranks) {
 bool IsSameWork(const WorkerStatus& a, const WorkerStatus& b) {
   return a.activity.kind == b.activity.kind && a.activity.session == b.activity.session &&
          a.activity.command == b.activity.command && a.activity.what == b.activity.what &&
-         a.stack == b.stack && a.no_stack == b.no_stack;
+         a.activity.place == b.activity.place && a.stack == b.stack && a.no_stack == b.no_stack;
 }
 
 // Blockers of which there is the same to say.
@@ -175,6 +175,7 @@ Json ActivityToJson(const WorkerActivity& activity) {
           {"session", activity.session.value},
           {"command", activity.command},
           {"what", activity.what},
+          {"place", activity.place},
           {"since_ms", activity.since.count()}};
 }
 

@@ -96,7 +96,7 @@ void CommandWatch::FailIfOverdue(Rank rank, const WorkerActivity& activity) {
       session->command_timeout.count(), " ms that the session gives its commands"));
   error.rank = rank;
   error.command = activity.command;
-  error.function = activity.what;
+  error.function = activity.WhatAndPlace();
   failures_.Fail(*session, error, activity.command);
 }
 
@@ -134,7 +134,7 @@ control::RemoteError LateError(const Membership& membership, const Liveness& liv
     error.rank = rank;
     error.session = session;
     error.command = activity.command;
-    error.function = activity.what;
+    error.function = activity.WhatAndPlace();
   }
   error.code = StatusCode::kDeadlineExceeded;
   error.message = "no answer in time: " + text + "; `lockstep why` tells more";

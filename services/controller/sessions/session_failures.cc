@@ -130,7 +130,7 @@ control::RemoteError SessionFailures::CauseOf(const SessionEntry& session,
     cause.session = session.id;
     cause.rank = rank;
     cause.command = activity.command;
-    cause.function = activity.what;
+    cause.function = activity.WhatAndPlace();
   }
   return cause;
 }

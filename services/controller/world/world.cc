@@ -255,7 +255,7 @@ void World::HandleLost(const WorkerLoss& loss) {
     const bool was_in_it = last.is_present && last.activity.session == id &&
                            last.activity.kind != WorkerActivity::Kind::kNone;
     cause.command = was_in_it ? last.activity.command : 0;
-    cause.function = was_in_it ? last.activity.what : "";
+    cause.function = was_in_it ? last.activity.WhatAndPlace() : "";
     // A loss outlives a reset, so it replaces a lesser cause only for requests that still wait.
     sessions_.failures.Fail(session, cause);
     sessions_.gatherer.FailAll(id, cause);

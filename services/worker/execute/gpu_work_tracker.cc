@@ -163,8 +163,8 @@ void GpuWorkTracker::Look() {
   if (in_flight_.empty()) return;
   const GpuWork& oldest = in_flight_.oldest();
   if (recorder_ != nullptr) {
-    activity_.Show(oldest.session, oldest.command, oldest.what, oldest.kind, oldest.first,
-                   oldest.last, in_flight_.since());
+    activity_.Show(oldest.session, oldest.command, oldest.what, oldest.step, oldest.kind,
+                   oldest.first, oldest.last, in_flight_.since());
   }
   if (oldest.kind != WorkerActivity::Kind::kCollective) return;
   collective::DeviceConnection& connection = *oldest.connection;

@@ -54,8 +54,8 @@ std::string Doing(const WorkerActivity& activity) {
   // What is shorter has ended by the time it is read.
   constexpr std::chrono::milliseconds kLasts{100};
   if (activity.kind == WorkerActivity::Kind::kNone) return "idle";
-  const std::string what =
-      activity.what.empty() ? "command " + std::to_string(activity.command) : activity.what;
+  const std::string what = activity.what.empty() ? "command " + std::to_string(activity.command)
+                                                 : activity.WhatAndPlace();
   return what + (activity.since >= kLasts ? " for " + RoundedDuration(activity.since) : "") +
          ", session " + std::to_string(activity.session.value);
 }

@@ -103,6 +103,24 @@ TEST(ActivityPageTest, NamesOfAllLengthsComeThrough) {
   }
 }
 
+TEST(ActivityPageTest, AStepOfAPlanHasAPlaceUntilTheNextCommand) {
+  ActivityPage activity;
+  activity.Launch(SessionId(1), 1);
+  activity.Name("allreduce", Kind::kCollective);
+  EXPECT_EQ(activity.Now().WhatAndPlace(), "allreduce");
+  activity.At("gradients.yaml:20");
+  EXPECT_EQ(activity.Now().WhatAndPlace(), "allreduce at gradients.yaml:20");
+  activity.At(std::string(1000, '/') + "file.yaml:7");
+  EXPECT_EQ(activity.Now().place.size(), ActivityPage::kPlaceBytes);
+  EXPECT_TRUE(activity.Now().place.ends_with("/file.yaml:7")) << "the end tells most";
+  activity.Show(SessionId(1), 1, "call", "a.yaml:3", Kind::kCommand, 0, 1,
+                std::chrono::steady_clock::now());
+  EXPECT_EQ(activity.Now().Describe().substr(0, 44),
+            "command 1 (call at a.yaml:3) of session 1 fo");
+  activity.Launch(SessionId(1), 2);
+  EXPECT_EQ(activity.Now().place, "");
+}
+
 TEST(ActivityPageTest, LongNamesAreCut) {
   ActivityPage activity;
   activity.Launch(SessionId(1), 1);

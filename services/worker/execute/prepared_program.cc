@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/plan/check_steps.h"
 #include "runtime/plan/held_bytes.h"
 #include "runtime/plan/traffic.h"
 
@@ -24,6 +25,7 @@ StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
                          plan::CostModel(), is_given_up));
   plan::ProgramSteps steps =
       plan::ExpandProgram(lowered, world.rank, {.lanes_overlap = world.lanes_overlap});
+  LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, world.rank));
   // What all other ranks exchange grows with their number, and is of no use here any more.
   lowered.ops = {};
   return std::make_shared<const PreparedProgram>(

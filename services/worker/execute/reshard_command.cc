@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "runtime/plan/check_steps.h"
 #include "runtime/plan/held_bytes.h"
 #include "runtime/plan/layout_codec.h"
 #include "runtime/plan/program_lowering.h"
@@ -138,6 +139,7 @@ StatusOr<std::shared_ptr<const PreparedReshard>> ReshardCache::Prepare(const pla
                             plan::LowerReshard(from, to, topology_, plan::CostModel()));
   plan::LoweredProgram lowered = plan::ProgramOf(std::move(reshard));
   plan::ProgramSteps steps = plan::ExpandProgram(lowered, rank_, {.outputs_apart = true});
+  LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, rank_));
   // What all other ranks exchange is of no use here any more.
   lowered.ops = {};
   auto prepared = std::make_shared<const PreparedReshard>(PreparedReshard{

@@ -10,7 +10,7 @@
 namespace lockstep::plan {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // All that a program says, so that each of it can be another.
 struct Choices {

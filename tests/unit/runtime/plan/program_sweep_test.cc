@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan/check_steps.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/program_steps.h"
@@ -96,6 +97,7 @@ void ExpectItDoesWhatItMeans(RandomProgram& random, int world, const Topology& t
   std::map<Rank, SimulatedRank> ranks;
   for (Rank rank = 0; rank < world; ++rank) {
     ranks[rank].program = ExpandProgram(*lowered, rank, {.lanes_overlap = lanes_overlap});
+    ASSERT_EQ(CheckSteps(*built, ranks[rank].program, rank), OkStatus());
     if (lanes_overlap) Interleave(order, &ranks[rank].program.steps);
     ranks[rank].Allocate();
     // Whatever was there before: nothing may depend on it.

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "runtime/plan/check_steps.h"
 #include "runtime/plan/program_steps.h"
 #include "runtime/plan/simulator.h"
 #include "runtime/tensor/element.h"
@@ -70,6 +71,7 @@ void ExpectSameTensor(const Reshard& reshard, const std::vector<Elements>& layer
   for (Rank rank = 0; rank < world; ++rank) {
     SimulatedRank& state = ranks[rank];
     state.program = ExpandProgram(lowered, rank);
+    ASSERT_EQ(CheckSteps(*lowered.program, state.program, rank), OkStatus());
     state.Allocate();
     const auto index = from.mesh().IndexOf(rank);
     if (!index.has_value()) continue;

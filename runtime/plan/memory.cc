@@ -80,15 +80,21 @@ MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment) {
 }
 
 int64_t LivenessBound(absl::Span<const LiveBuffer> buffers, int64_t alignment) {
+  std::vector<size_t> by_first(buffers.size());
+  std::iota(by_first.begin(), by_first.end(), size_t{0});
+  std::vector<size_t> by_last = by_first;
+  std::sort(by_first.begin(), by_first.end(),
+            [&](size_t a, size_t b) { return buffers[a].first() < buffers[b].first(); });
+  std::sort(by_last.begin(), by_last.end(),
+            [&](size_t a, size_t b) { return buffers[a].last() < buffers[b].last(); });
   int64_t most = 0;
-  for (const LiveBuffer& at : buffers) {
-    const int first = at.first();
-    int64_t live = 0;
-    for (const LiveBuffer& other : buffers) {
-      if (other.first() <= first && first <= other.last()) {
-        live += RoundUp(other.size, alignment);
-      }
+  int64_t live = 0;
+  auto ended = by_last.begin();
+  for (const size_t buffer : by_first) {
+    for (; buffers[*ended].last() < buffers[buffer].first(); ++ended) {
+      live -= RoundUp(buffers[*ended].size, alignment);
     }
+    live += RoundUp(buffers[buffer].size, alignment);
     most = std::max(most, live);
   }
   return most;

@@ -102,5 +102,28 @@ TEST(MemoryTest, RandomBuffersNeverOverlapAndStayCloseToTheBound) {
   EXPECT_LE(factors.back(), 1.3);
 }
 
+TEST(MemoryTest, TheBoundIsTheMostThatIsLiveAtAnyStep) {
+  std::mt19937 random(12);
+  const auto below = [&](int end) {
+    return static_cast<int>(random() % static_cast<uint32_t>(end));
+  };
+  for (int round = 0; round < 300; ++round) {
+    std::vector<LiveBuffer> buffers;
+    for (int i = below(12); i > 0; --i) {
+      const int first = below(8);
+      buffers.push_back(LiveBuffer::During(below(200), first, first + below(4)));
+    }
+    int64_t most = 0;
+    for (int step = 0; step < 12; ++step) {
+      int64_t live = 0;
+      for (const LiveBuffer& buffer : buffers) {
+        if (buffer.first() <= step && step <= buffer.last()) live += (buffer.size + 63) / 64 * 64;
+      }
+      most = std::max(most, live);
+    }
+    EXPECT_EQ(LivenessBound(buffers, 64), most);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::plan

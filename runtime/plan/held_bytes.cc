@@ -24,10 +24,12 @@ size_t BytesBehind(const CollectiveStep& collective) {
   return BytesIn(collective.team) + BytesIn(collective.counts) + BytesIn(collective.recv_counts);
 }
 
-// Reshards of one pair of layouts share theirs: each counts them.
+// Reshards of one pair of layouts share theirs.
 size_t BytesOfTeams(const std::vector<std::shared_ptr<const Teams>>& teams) {
   size_t bytes = BytesIn(teams);
+  std::set<const Teams*> counted;
   for (const std::shared_ptr<const Teams>& of_collective : teams) {
+    if (!counted.insert(of_collective.get()).second) continue;
     bytes += sizeof *of_collective;
     for (const Team& team : *of_collective) bytes += sizeof(Team) + BytesIn(team);
   }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "runtime/base/log.h"
-#include "runtime/plan/held_bytes.h"
 #include "services/worker/execute/overlapped_execution.h"
 #include "services/worker/values/reachable.h"
 
@@ -54,7 +53,11 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
 }
 
 size_t BoundPlan::HeldBytes() const {
-  return steps_.tensors.arena_bytes() + plan::TextBytes(program());
+  size_t bytes = steps_.tensors.HeldBytes() + prepared().HeldBytes();
+  for (const BoundSteps::Call& call : steps_.calls) {
+    bytes += sizeof call + call.arguments.size() * sizeof(registers::Value);
+  }
+  return bytes;
 }
 
 std::string BoundPlan::Describe() const {
@@ -134,16 +137,43 @@ Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding:
 
 Status BoundPlan::CheckInputsApart() const {
   const std::vector<bool> is_written = program().WrittenValues();
-  std::map<const tensor::Storage*, const BoundRegister*> by_memory;
+  const auto begin_of = [this](const BoundRegister* input) {
+    return steps_.tensors[input->buffer].data_as<std::byte>();
+  };
+  std::vector<const BoundRegister*> by_address;
   for (const BoundRegister& input : inputs_) {
-    const auto [at, is_first] =
-        by_memory.emplace(steps_.tensors[input.buffer].storage().get(), &input);
-    const BoundRegister& other = *at->second;
-    if (is_first || (!is_written[input.buffer] && !is_written[other.buffer])) continue;
-    return InvalidArgument("inputs \"", other.name, "\" and \"", input.name,
-                           "\" share memory (registers ", other.id, " and ", input.id,
-                           "), and the program writes to one of them; give it a copy "
-                           "(lockstep.copy)");
+    const Tensor& tensor = steps_.tensors[input.buffer];
+    if (tensor.size_bytes() == 0) continue;
+    if (steps_.tensors.IsInArena(tensor)) {
+      return InvalidArgument("input \"", input.name, "\" (register ", input.id,
+                             ") lies in the plan's own memory, where each execution writes its "
+                             "outputs; give it a copy (lockstep.copy)");
+    }
+    by_address.push_back(&input);
+  }
+  std::sort(by_address.begin(), by_address.end(),
+            [&](const auto* a, const auto* b) { return begin_of(a) < begin_of(b); });
+  // Of those that begin before, the one that ends last, and the same of those that are written.
+  struct Reach {
+    const BoundRegister* input = nullptr;
+    const std::byte* end = nullptr;
+  };
+  Reach any;
+  Reach written;
+  for (const BoundRegister* const input : by_address) {
+    const Reach& before = is_written[input->buffer] ? any : written;
+    if (before.input != nullptr && begin_of(input) < before.end) {
+      // As the program has them.
+      const BoundRegister* const first = std::min(before.input, input);
+      const BoundRegister* const second = std::max(before.input, input);
+      return InvalidArgument("inputs \"", first->name, "\" and \"", second->name,
+                             "\" share memory (registers ", first->id, " and ", second->id,
+                             "), and the program writes to one of them; give it a copy "
+                             "(lockstep.copy)");
+    }
+    const std::byte* const end = begin_of(input) + steps_.tensors[input->buffer].size_bytes();
+    if (end > any.end) any = {input, end};
+    if (is_written[input->buffer] && end > written.end) written = {input, end};
   }
   return OkStatus();
 }

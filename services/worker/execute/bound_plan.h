@@ -36,7 +36,7 @@ class BoundPlan : public registers::Object, public InputHolder {
 
   Kind kind() const override { return Kind::kPlan; }
   std::string Describe() const override;
-  // Its memory, and what its program says in letters.
+  // Its memory, and what was prepared for it, also where other plans share that.
   size_t HeldBytes() const override;
 
   // The tensor in an input's register may be gone: it is looked up anew by the next execution.
@@ -82,8 +82,8 @@ class BoundPlan : public registers::Object, public InputHolder {
   Status FollowInputs(const CollectiveContext& context);
   // Calls are given the tensors that inputs are now.
   void PassInputs();
-  // That no input which the program writes to shares memory with another: the program would change
-  // what it takes for another value.
+  // That no input which the program writes to shares memory with another, and none lies in the
+  // plan's own: the program would change what it takes for another value.
   Status CheckInputsApart() const;
   // The registers of outputs hold what was computed, whatever was put into them meanwhile.
   Status WriteOutputs(const CollectiveContext& context);

@@ -32,7 +32,15 @@ class PlanTensors {
   const tensor::Tensor& operator[](size_t buffer) const { return tensors_[buffer]; }
   // Where each buffer begins; null where this rank has none.
   absl::Span<std::byte* const> memory() const { return memory_; }
-  size_t arena_bytes() const { return arena_.IsNull() ? 0 : arena_.size_bytes(); }
+  bool IsInArena(const tensor::Tensor& tensor) const {
+    return !arena_.IsNull() && tensor.storage() == arena_.storage();
+  }
+  // The arena, and the tables of buffers; not what inputs' registers and functions hold.
+  size_t HeldBytes() const {
+    const size_t tables = tensors_.size() * sizeof(tensor::Tensor) +
+                          memory_.size() * sizeof(std::byte*) + drops_.size() * sizeof(drops_[0]);
+    return tables + (arena_.IsNull() ? 0 : arena_.size_bytes());
+  }
 
   // The buffer is this tensor from now on.
   void Place(size_t buffer, tensor::Tensor tensor);

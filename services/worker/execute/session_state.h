@@ -180,8 +180,10 @@ class SessionState {
     return registers_->Kill(id);
   }
 
-  // See RegisterFile.
+  // See RegisterFile. A plan whose input it is looks at it anew.
   Status SetLayout(RegisterId id, registers::LayoutPtr layout) {
+    if (!input_holders_.IsEmpty()) [[unlikely]]
+      input_holders_.LetGo(id.index);
     return registers_->SetLayout(id, std::move(layout));
   }
   // Something may write into the register's tensor where it lies.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/plan/layout.h"
 #include "runtime/plan/program.h"
@@ -42,6 +43,7 @@ class BoundPlanTest : public testing::Test {
   static constexpr RegisterId kInput{1, 1};
   static constexpr RegisterId kFunction{2, 1};
   static constexpr RegisterId kOutput{3, 1};
+  static constexpr RegisterId kOther{4, 1};
 
   BoundPlanTest() {
     EXPECT_EQ(session_->Write(kFunction,
@@ -58,11 +60,19 @@ class BoundPlanTest : public testing::Test {
     const plan::ValueId y = program.Make(whole_);
     program.Call("three", {plan::Read(x), plan::Write(y)});
     program.Output("y", y);
+    return Bind(program, {kInput}, {kOutput});
+  }
+  StatusOr<std::shared_ptr<BoundPlan>> Bind(const plan::ProgramBuilder& program,
+                                            const std::vector<RegisterId>& inputs,
+                                            const std::vector<RegisterId>& outputs) {
     capnp::MallocMessageBuilder message;
     auto binding = message.initRoot<wire::Binding>();
     binding.initFunctions(1).set(0, kFunction.Packed());
-    binding.initInputs(1).set(0, kInput.Packed());
-    binding.initOutputs(1).set(0, kOutput.Packed());
+    const auto write = [](auto list, const std::vector<RegisterId>& ids) {
+      for (unsigned i = 0; i < list.size(); ++i) list.set(i, ids[i].Packed());
+    };
+    write(binding.initInputs(static_cast<unsigned>(inputs.size())), inputs);
+    write(binding.initOutputs(static_cast<unsigned>(outputs.size())), outputs);
     LOCKSTEP_ASSIGN_OR_RETURN(
         std::shared_ptr<const PreparedProgram> prepared,
         PrepareProgram(plan::Encode(*program.Build()), {0, 1, plan::Topology({0})}));
@@ -80,6 +90,16 @@ class BoundPlanTest : public testing::Test {
     std::weak_ptr<tensor::Storage> storage = tensor.storage();
     EXPECT_EQ(session_->Write(kInput, std::move(tensor), std::move(layout)), OkStatus());
     return storage;
+  }
+
+  // Puts two tensors of one piece of memory into kInput and kOther.
+  void WriteInputsOfOnePiece(size_t second_begins) {
+    tensor::Tensor piece = *tensor::Tensor::Empty(*allocator_, DType::kFloat32, {8});
+    const auto at = [&](size_t byte) {
+      return *tensor::Tensor::FromStorage(piece.storage(), byte, DType::kFloat32, {4});
+    };
+    EXPECT_EQ(session_->Write(kInput, at(0)), OkStatus());
+    EXPECT_EQ(session_->Write(kOther, at(second_begins)), OkStatus());
   }
 
   const Layout whole_ = LayoutOf(Placement::Replicate());
@@ -150,6 +170,64 @@ TEST_F(BoundPlanTest, AnInputThatIsKnownToLieOtherwiseIsRefused) {
   EXPECT_THAT(Message(status), HasSubstr("is known to be " + shard.ToString()));
   WriteInput(std::make_shared<const Layout>(whole_));
   EXPECT_EQ(Bind().status(), OkStatus());
+}
+
+TEST_F(BoundPlanTest, AnInputThatIsDeclaredToLieOtherwiseLaterIsRefused) {
+  WriteInput(std::make_shared<const Layout>(whole_));
+  const std::shared_ptr<BoundPlan> plan = *Bind();
+  ASSERT_EQ(Execute(*plan), OkStatus());
+  const Layout shard = LayoutOf(Placement::Shard(0));
+  ASSERT_EQ(session_->SetLayout(kInput, std::make_shared<const Layout>(shard)), OkStatus());
+  EXPECT_THAT(Message(Execute(*plan)), HasSubstr("is known to be " + shard.ToString()));
+  ASSERT_EQ(session_->SetLayout(kInput, std::make_shared<const Layout>(whole_)), OkStatus());
+  EXPECT_EQ(Execute(*plan), OkStatus());
+}
+
+// As two outputs of another plan are: both lie in its memory.
+TEST_F(BoundPlanTest, InputsSideBySideInOnePieceOfMemoryAreApart) {
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", whole_);
+  const plan::ValueId y = program.Input("y", whole_);
+  program.Call("three", {plan::Read(x), plan::Write(y)});
+  WriteInputsOfOnePiece(4 * sizeof(float));
+  StatusOr<std::shared_ptr<BoundPlan>> plan = Bind(program, {kInput, kOther}, {});
+  ASSERT_EQ(plan.status(), OkStatus());
+  EXPECT_EQ(Execute(**plan), OkStatus());
+  for (const size_t begin : {size_t{0}, 3 * sizeof(float)}) {
+    WriteInputsOfOnePiece(begin);
+    EXPECT_THAT(Message(Execute(**plan)),
+                HasSubstr("inputs \"x\" and \"y\" share memory (registers r1.1 and r4.1)"));
+    EXPECT_THAT(Message(Bind(program, {kOther, kInput}, {}).status()),
+                HasSubstr("inputs \"x\" and \"y\" share memory (registers r4.1 and r1.1)"));
+  }
+  plan::ProgramBuilder reads;
+  const plan::ValueId z = reads.Make(whole_);
+  reads.Call("three", {plan::Read(reads.Input("x", whole_)), plan::Write(z)});
+  (void)reads.Input("y", whole_);
+  EXPECT_EQ(Bind(reads, {kInput, kOther}, {}).status(), OkStatus()) << "neither is written";
+}
+
+TEST_F(BoundPlanTest, AnInputInThePlansOwnMemoryIsRefused) {
+  WriteInput();
+  const std::shared_ptr<BoundPlan> plan = *Bind();
+  ASSERT_EQ(Execute(*plan), OkStatus());
+  ASSERT_EQ(session_->Write(kInput, **registers_.Read(kOutput)), OkStatus());
+  EXPECT_THAT(Message(Execute(*plan)), HasSubstr("input \"x\" (register r1.1) lies in the plan's "
+                                                 "own memory"));
+  WriteInput();
+  EXPECT_EQ(Execute(*plan), OkStatus());
+}
+
+TEST_F(BoundPlanTest, WhatWasPreparedForAPlanCountsAmongTheSessionsBytes) {
+  WriteInput();
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", whole_);
+  const plan::ValueId y = program.Make(whole_);
+  constexpr size_t kCalls = 1000;
+  for (size_t i = 0; i < kCalls; ++i) program.Call("three", {plan::Read(x), plan::Write(y)});
+  program.Output("y", y);
+  const std::shared_ptr<BoundPlan> plan = *Bind(program, {kInput}, {kOutput});
+  EXPECT_GT(plan->HeldBytes(), kCalls * sizeof(plan::ProgramStep));
 }
 
 TEST(InputHoldersTest, ThoseThatAreGoneAreForgotten) {

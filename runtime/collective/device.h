@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/types/span.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/processor.h"
@@ -73,6 +74,15 @@ class DeviceProcessor : public tensor::Processor {
   virtual void SetWaitLimit(WaitLimit limit) = 0;
   // True if the device was given anything to do since this was asked last.
   virtual bool TakeWasUsed() = 0;
+};
+
+// What was put into both streams once, to be done again at once. Nothing of it is under way when it
+// is destroyed, and communicators that it uses are destroyed after it.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  // What it has allocated, and keeps, because it works there.
+  virtual size_t held_bytes() const = 0;
 };
 
 // What a device is.
@@ -188,6 +198,16 @@ class Accelerator {
   virtual Status MarkCompute(std::shared_ptr<DeviceEvent>* event) = 0;
   // What was put into the communication stream since this was asked last.
   virtual CommunicationSpan TakeLastCommunication() = 0;
+
+  // What the calling thread puts into the streams between the two, by whatever means, is not done,
+  // but becomes a graph, which holds the memory that is allocated meanwhile. Until the end, that
+  // thread asks no event, and the compute stream is another one: see compute_stream(). An error of
+  // the end: nothing was captured.
+  virtual Status BeginCapture() = 0;
+  virtual StatusOr<std::unique_ptr<DeviceGraph>> EndCapture() = 0;
+  // Does it as one piece of communication (TakeLastCommunication()): after all that was computed
+  // until now, and before what uses this memory, which it reads or writes, besides its own.
+  virtual Status Launch(DeviceGraph& graph, absl::Span<const MemoryRange> memory) = 0;
 
   // Aborts `connection` when the device has come to `before` (null: at once), so that what was put
   // in until then is not cut off here; and a moment later, for its peers may be behind. Returns at

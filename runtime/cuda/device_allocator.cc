@@ -67,7 +67,7 @@ StatusOr<std::shared_ptr<tensor::Storage>> DeviceAllocator::AllocateFrom(Region*
   // An address of its own for each, also for empty ones.
   const size_t wanted = std::max<size_t>(size_bytes, 1);
   StatusOr<void*> address = Take(region, wanted);
-  if (address.status().code() == StatusCode::kResourceExhausted) {
+  if (address.status().code() == StatusCode::kResourceExhausted && !streams_->IsCapturing()) {
     LOCKSTEP_RETURN_IF_ERROR(Collect({Deadline::After(kCollectFor)}));
     address = Take(region, wanted);
   }
@@ -76,8 +76,11 @@ StatusOr<std::shared_ptr<tensor::Storage>> DeviceAllocator::AllocateFrom(Region*
   }
   LOCKSTEP_RETURN_IF_ERROR(address.status());
   Count(size_bytes);
-  return std::make_shared<DeviceStorage>(shared_from_this(), *address, size_bytes,
-                                         Device{DeviceType::kCuda, streams_->gpu().facts().index});
+  auto storage =
+      std::make_shared<DeviceStorage>(shared_from_this(), *address, size_bytes,
+                                      Device{DeviceType::kCuda, streams_->gpu().facts().index});
+  if (streams_->IsCapturing()) streams_->HoldByCapture(storage);
+  return storage;
 }
 
 StatusOr<void*> DeviceAllocator::Take(Region* region, size_t size_bytes) {
@@ -85,7 +88,7 @@ StatusOr<void*> DeviceAllocator::Take(Region* region, size_t size_bytes) {
     LOCKSTEP_ASSIGN_OR_RETURN(void* const address, region->Allocate(size_bytes));
     if (address != nullptr) return address;
   }
-  return pool_->Allocate(size_bytes, streams_->compute());
+  return pool_->Allocate(size_bytes, streams_->memory_order());
 }
 
 Status DeviceAllocator::GiveBack(void* address, const collective::MemoryRange& range) {

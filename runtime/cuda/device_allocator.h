@@ -52,7 +52,8 @@ class DeviceAllocator final : public tensor::Allocator,
   // most, and within `limit`.
   void MakeRoom(size_t wanted_bytes, size_t least_bytes, const collective::WaitLimit& limit);
 
-  // When there is none left, waits for what is under way to free its memory, some seconds at most,
+  // What is allocated by a thread that captures is kept by the graph, too. When there is none left,
+  // waits for what is under way to free its memory, some seconds at most,
   // before it says kResourceExhausted.
   StatusOr<std::shared_ptr<tensor::Storage>> Allocate(size_t size_bytes) override;
   tensor::AllocatorStats Stats() const override;

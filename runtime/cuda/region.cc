@@ -13,7 +13,7 @@ Region::Region(std::shared_ptr<StreamPair> streams, collective::MemoryRange memo
 StatusOr<void*> Region::Allocate(size_t size_bytes) {
   if (size_bytes > memory_.size_bytes) return nullptr;
   std::lock_guard lock(mutex_);
-  LOCKSTEP_RETURN_IF_ERROR(TakeBackWhatIsDone());
+  if (!streams_->IsCapturing()) LOCKSTEP_RETURN_IF_ERROR(TakeBackWhatIsDone());
   // Classes of such sizes are multiples of it, too, and so is every offset.
   const size_t wanted = (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
   tensor::BlockPool::Block* const block = blocks_.Allocate(wanted);
@@ -37,7 +37,7 @@ Status Region::Free(void* address, Stream& stream) {
   tensor::BlockPool::Block* const block = found->second;
   live_.erase(found);
   // Its next owner uses it in the compute stream, or after what is there now.
-  if (&stream == &streams_->compute()) {
+  if (&stream == &streams_->memory_order()) {
     blocks_.Free(block);
     return OkStatus();
   }

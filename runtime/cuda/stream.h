@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "runtime/base/status.h"
 #include "runtime/collective/device.h"
@@ -22,6 +23,15 @@ struct Kernel {
 
 // A point in a stream's work, as it was recorded last.
 class Event : public collective::DeviceEvent {};
+
+// Work that was captured, as it is launched: all of it at once.
+//
+// Ownership: none of its launches is under way when it is destroyed, and what it works with, such
+// as communicators of NCCL's, is destroyed after it.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
 
 // Work that is done one after the other. What is put in is begun some time later; the caller does
 // not wait.
@@ -49,6 +59,14 @@ class Stream {
   // Runs `kernel` by at least `threads` threads, or fewer that take several turns: kernels of
   // kernels/ go on in steps of the grid. `parameters` is copied.
   virtual Status Launch(Kernel kernel, uint64_t threads, const void* parameters) = 0;
+
+  // What is put in between the two, here and in streams that wait for events of it, is not done,
+  // but becomes a graph. Those streams are waited for again before the end. Until then, the calling
+  // thread asks no event, and allocates and frees in other streams only: that fails, and so does
+  // the end.
+  virtual Status BeginCapture() = 0;
+  virtual StatusOr<std::unique_ptr<Graph>> EndCapture() = 0;
+  virtual Status Launch(Graph& graph) = 0;
 };
 
 }  // namespace lockstep::cuda

@@ -21,6 +21,7 @@ Status StreamPair::LetCommunicationFollow() {
 }
 
 Status StreamPair::BeginCommunication() {
+  if (IsCapturing()) return LetFollowInCapture(*capture_->communication, *capture_->compute);
   std::lock_guard lock(mutex_);
   if (last_.began != nullptr) return LetCommunicationFollow();
   LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<Event> came, TakeEvent());
@@ -45,6 +46,14 @@ std::shared_ptr<Event> StreamPair::EndOfLastCommunication() {
 }
 
 Status StreamPair::EndCommunication(absl::Span<const collective::MemoryRange> ranges) {
+  if (IsCapturing()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<Event> until, gpu_->NewEvent(/*timed=*/false));
+    LOCKSTEP_RETURN_IF_ERROR(capture_->communication->Record(*until));
+    for (const collective::MemoryRange& range : ranges) {
+      if (range.size_bytes > 0) capture_->uses.push_back({range, until});
+    }
+    return OkStatus();
+  }
   std::lock_guard lock(mutex_);
   LOCKSTEP_RETURN_IF_ERROR(ForgetWhatIsDone());
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<Event> until, TakeEvent());
@@ -57,13 +66,27 @@ Status StreamPair::EndCommunication(absl::Span<const collective::MemoryRange> ra
 }
 
 Status StreamPair::BeforeCompute(const collective::MemoryRange& range) {
+  const auto meets = [&](const Use& use) { return use.range.Meets(range); };
+  if (IsCapturing()) {
+    std::vector<Use>& uses = capture_->uses;
+    const auto last = std::find_if(uses.rbegin(), uses.rend(), meets);
+    if (last == uses.rend()) return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(capture_->compute->WaitFor(*last->until));
+    uses.erase(uses.begin(), last.base());
+    return OkStatus();
+  }
   std::lock_guard lock(mutex_);
-  const auto last = std::find_if(uses_.rbegin(), uses_.rend(),
-                                 [&](const Use& use) { return use.range.Meets(range); });
+  const auto last = std::find_if(uses_.rbegin(), uses_.rend(), meets);
   return last == uses_.rend() ? OkStatus() : LetComputeFollow(std::prev(last.base()));
 }
 
 Status StreamPair::BeforeComputeOnAnything() {
+  if (IsCapturing()) {
+    if (capture_->uses.empty()) return OkStatus();
+    LOCKSTEP_RETURN_IF_ERROR(capture_->compute->WaitFor(*capture_->uses.back().until));
+    capture_->uses.clear();
+    return OkStatus();
+  }
   std::lock_guard lock(mutex_);
   if (uses_.empty()) return OkStatus();
   return LetComputeFollow(std::prev(uses_.end()));
@@ -83,6 +106,58 @@ Status StreamPair::LetComputeFollow(std::vector<Use>::iterator use) {
   // Communication is done in order: what was put in before is done by then, too.
   uses_.erase(uses_.begin(), std::next(use));
   return OkStatus();
+}
+
+size_t StreamPair::CapturedGraph::held_bytes() const {
+  size_t bytes = 0;
+  for (const auto& memory : held_) bytes += memory->size_bytes();
+  return bytes;
+}
+
+Status StreamPair::LetFollowInCapture(Stream& stream, Stream& other) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<Event> now, gpu_->NewEvent(/*timed=*/false));
+  LOCKSTEP_RETURN_IF_ERROR(other.Record(*now));
+  return stream.WaitFor(*now);
+}
+
+// In streams of its own: what other threads free goes on in the usual ones.
+Status StreamPair::BeginCapture() {
+  if (capture_ == nullptr) {
+    LOCKSTEP_ASSIGN_OR_RETURN(auto compute, gpu_->NewStream());
+    LOCKSTEP_ASSIGN_OR_RETURN(auto communication, gpu_->NewStream());
+    capture_.reset(new Capture{std::move(compute), std::move(communication), {}, {}});
+  }
+  LOCKSTEP_RETURN_IF_ERROR(capture_->communication->BeginCapture());
+  capturing_ = std::this_thread::get_id();
+  const Status joined = LetFollowInCapture(*capture_->compute, *capture_->communication);
+  if (!joined.ok()) (void)EndCapture();
+  return joined;
+}
+
+StatusOr<std::unique_ptr<StreamPair::CapturedGraph>> StreamPair::EndCapture() {
+  const Status joined = LetFollowInCapture(*capture_->communication, *capture_->compute);
+  StatusOr<std::unique_ptr<Graph>> graph = capture_->communication->EndCapture();
+  capturing_ = std::thread::id();
+  auto captured = std::make_unique<CapturedGraph>();
+  captured->held_ = std::exchange(capture_->held, {});
+  capture_->uses.clear();
+  LOCKSTEP_RETURN_IF_ERROR(joined);
+  LOCKSTEP_ASSIGN_OR_RETURN(captured->graph_, std::move(graph));
+  return captured;
+}
+
+void StreamPair::HoldByCapture(std::shared_ptr<tensor::Storage> memory) {
+  capture_->held.push_back(std::move(memory));
+}
+
+Status StreamPair::Launch(CapturedGraph& graph, absl::Span<const collective::MemoryRange> memory) {
+  LOCKSTEP_RETURN_IF_ERROR(BeginCommunication());
+  const Status launched = communication_->Launch(*graph.graph_);
+  std::vector<collective::MemoryRange> all(memory.begin(), memory.end());
+  for (const auto& held : graph.held_) all.push_back({held->data(), held->size_bytes()});
+  // Also after an error: some of it may have been put in.
+  const Status ended = EndCommunication(all);
+  return launched.ok() ? ended : launched;
 }
 
 StatusOr<collective::StreamWaits> StreamPair::Waits() {

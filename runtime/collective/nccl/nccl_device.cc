@@ -128,6 +128,15 @@ class NcclDevice final : public Accelerator {
   }
   CommunicationSpan TakeLastCommunication() override { return streams_->TakeLastCommunication(); }
 
+  Status BeginCapture() override { return streams_->BeginCapture(); }
+  StatusOr<std::unique_ptr<DeviceGraph>> EndCapture() override {
+    LOCKSTEP_ASSIGN_OR_RETURN(auto graph, streams_->EndCapture());
+    return std::unique_ptr<DeviceGraph>(std::move(graph));
+  }
+  Status Launch(DeviceGraph& graph, absl::Span<const MemoryRange> memory) override {
+    return streams_->Launch(static_cast<cuda::StreamPair::CapturedGraph&>(graph), memory);
+  }
+
   void AbortAfter(std::shared_ptr<DeviceConnection> connection, std::shared_ptr<DeviceEvent> before,
                   Status cause) override {
     nccl::AbortAfter(std::move(connection), streams_->gpu().shared_from_this(), std::move(before),

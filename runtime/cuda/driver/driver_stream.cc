@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/log.h"
 #include "runtime/cuda/driver/launch.h"
 
 namespace lockstep::cuda {
@@ -34,6 +35,20 @@ StatusOr<std::chrono::nanoseconds> DriverEvent::Since(
       gpu_->Check(gpu_->cuda().cuEventElapsedTime(&milliseconds, HandleOf(earlier), event_),
                   "cuEventElapsedTime"));
   return std::chrono::nanoseconds(std::llround(double{milliseconds} * 1e6));
+}
+
+DriverGraph::~DriverGraph() {
+  Status destroyed;
+  if (executable_ != nullptr) {
+    destroyed = gpu_->Check(gpu_->cuda().cuGraphExecDestroy(executable_), "cuGraphExecDestroy");
+  }
+  destroyed.Update(gpu_->Check(gpu_->cuda().cuGraphDestroy(graph_), "cuGraphDestroy"));
+  if (!destroyed.ok()) log::Warn("a graph was not destroyed in order: ", Message(destroyed));
+}
+
+Status DriverGraph::Instantiate() {
+  return gpu_->Check(gpu_->cuda().cuGraphInstantiate(&executable_, graph_, /*flags=*/0),
+                     "cuGraphInstantiate");
 }
 
 DriverStream::~DriverStream() { (void)gpu_->cuda().cuStreamDestroy(stream_); }
@@ -90,6 +105,28 @@ Status DriverStream::CopyRows(void* to, size_t to_pitch, const void* from, size_
 Status DriverStream::Launch(Kernel kernel, uint64_t threads, const void* parameters) {
   return gpu_->Check(LaunchKernel(gpu_->cuda(), kernel.handle, threads, parameters, stream_),
                      "cuLaunchKernel");
+}
+
+// What other threads do meanwhile is none of its business.
+Status DriverStream::BeginCapture() {
+  return gpu_->Check(
+      gpu_->cuda().cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+      "cuStreamBeginCapture");
+}
+
+StatusOr<std::unique_ptr<Graph>> DriverStream::EndCapture() {
+  CUgraph captured = nullptr;
+  LOCKSTEP_RETURN_IF_ERROR(
+      gpu_->Check(gpu_->cuda().cuStreamEndCapture(stream_, &captured), "cuStreamEndCapture"));
+  auto graph = std::make_unique<DriverGraph>(gpu_, captured);
+  LOCKSTEP_RETURN_IF_ERROR(graph->Instantiate());
+  return std::unique_ptr<Graph>(std::move(graph));
+}
+
+Status DriverStream::Launch(Graph& graph) {
+  return gpu_->Check(
+      gpu_->cuda().cuGraphLaunch(static_cast<DriverGraph&>(graph).executable(), stream_),
+      "cuGraphLaunch");
 }
 
 }  // namespace lockstep::cuda

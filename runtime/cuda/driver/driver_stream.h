@@ -23,6 +23,21 @@ class DriverEvent final : public Event {
   const CUevent event_;
 };
 
+class DriverGraph final : public Graph {
+ public:
+  DriverGraph(std::shared_ptr<DriverGpu> gpu, CUgraph graph)
+      : gpu_(std::move(gpu)), graph_(graph) {}
+  ~DriverGraph() override;
+  Status Instantiate();
+
+  CUgraphExec executable() const { return executable_; }
+
+ private:
+  const std::shared_ptr<DriverGpu> gpu_;
+  const CUgraph graph_;
+  CUgraphExec executable_ = nullptr;
+};
+
 class DriverStream final : public Stream {
  public:
   DriverStream(std::shared_ptr<DriverGpu> gpu, CUstream stream)
@@ -37,6 +52,9 @@ class DriverStream final : public Stream {
   Status CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
                   size_t rows) override;
   Status Launch(Kernel kernel, uint64_t threads, const void* parameters) override;
+  Status BeginCapture() override;
+  StatusOr<std::unique_ptr<Graph>> EndCapture() override;
+  Status Launch(Graph& graph) override;
 
  private:
   const std::shared_ptr<DriverGpu> gpu_;

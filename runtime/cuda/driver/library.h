@@ -52,7 +52,13 @@ namespace lockstep::cuda {
   X(cuModuleGetFunction)           \
   X(cuLibraryLoadData)             \
   X(cuLibraryGetKernel)            \
-  X(cuLaunchKernel)
+  X(cuLaunchKernel)                \
+  X(cuStreamBeginCapture)          \
+  X(cuStreamEndCapture)            \
+  X(cuGraphInstantiate)            \
+  X(cuGraphLaunch)                 \
+  X(cuGraphExecDestroy)            \
+  X(cuGraphDestroy)
 
 struct Library {
 #define LOCKSTEP_CUDA_MEMBER(name) decltype(&::name) name = nullptr;

@@ -7,17 +7,21 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/cuda/kernels/bodies.h"
+#include "tests/fakes/cuda/capture.h"
 #include "tests/fakes/cuda/device.h"
 #include "tests/fakes/cuda/stream.h"
 
@@ -25,9 +29,13 @@
 struct CUstream_st {
   const int device;
   lockstep::fake_cuda::Stream work;
+  std::shared_ptr<lockstep::fake_cuda::Capture> capture = nullptr;  // null: it is not captured
 };
 struct CUevent_st {
   const int device;
+  // Where it was recorded last; null: in no capture.
+  std::shared_ptr<lockstep::fake_cuda::Capture> captured_by = nullptr;
+  std::set<size_t> captured_after = {};
   // Streams may still come to one that was destroyed.
   std::shared_ptr<lockstep::fake_cuda::Event> event =
       std::make_shared<lockstep::fake_cuda::Event>();
@@ -48,6 +56,12 @@ struct CUmod_st {};
 struct CUfunc_st {};
 struct CUkern_st {};
 struct CUlib_st {};
+struct CUgraph_st {
+  std::shared_ptr<const lockstep::fake_cuda::Graph> graph;
+};
+struct CUgraphExec_st {
+  std::shared_ptr<lockstep::fake_cuda::Executable> executable;
+};
 
 namespace lockstep::fake_cuda {
 namespace {
@@ -102,6 +116,15 @@ std::vector<std::unique_ptr<Gpu>>& Gpus() {
 
 thread_local CUcontext current_context = nullptr;
 
+// Guards captures: those of streams, of events, and these.
+std::mutex captures_mutex;
+// Begun by this thread, and not ended.
+thread_local std::shared_ptr<Capture> own_capture;
+// Begun by any thread, in the mode that forbids something to all.
+std::weak_ptr<Capture> global_capture;
+std::atomic<int> misuses{0};
+std::atomic<int> graph_launches{0};
+
 std::atomic<int> sticky_error{CUDA_SUCCESS};
 
 CUresult Sticky() { return static_cast<CUresult>(sticky_error.load()); }
@@ -148,6 +171,47 @@ std::vector<uint64_t> Translated(const void* parameters, size_t size_bytes) {
   return words;
 }
 
+// Puts work into a stream, or into the graph that captures it.
+CUresult Put(CUstream stream, std::function<void()> work) {
+  std::lock_guard lock(captures_mutex);
+  if (stream->capture != nullptr) return stream->capture->Add(stream, std::move(work));
+  stream->work.Add(std::move(work));
+  return CUDA_SUCCESS;
+}
+
+// What is not possible in a capture ends it.
+CUresult Refuse(Capture& capture, CUresult why) {
+  capture.Invalidate();
+  return why;
+}
+
+// Before a call that may wait, or that has an effect which no graph repeats.
+CUresult CheckThatNothingIsCaptured() {
+  std::lock_guard lock(captures_mutex);
+  const auto global = global_capture.lock();
+  if (global != nullptr && global->is_active()) {
+    return Refuse(*global, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  if (own_capture == nullptr || own_capture->mode() == CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return CUDA_SUCCESS;
+  }
+  return Refuse(*own_capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+// Before a call for an event that was recorded in a capture, which never happens by itself.
+CUresult CheckThatEventIsNoneOfACapture(CUevent event) {
+  std::lock_guard lock(captures_mutex);
+  if (event->captured_by == nullptr) return CUDA_SUCCESS;
+  return Refuse(*event->captured_by, CUDA_ERROR_CAPTURED_EVENT);
+}
+
+// Not even that: before a call that is refused for a stream which is captured.
+CUresult CheckThatStreamIsNotCaptured(CUstream stream) {
+  std::lock_guard lock(captures_mutex);
+  if (stream->capture == nullptr) return CUDA_SUCCESS;
+  return Refuse(*stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
 void CopyRows(const CUDA_MEMCPY2D& copy) {
   for (size_t row = 0; row < copy.Height; ++row) {
     std::memmove(reinterpret_cast<std::byte*>(copy.dstDevice) + row * copy.dstPitch,
@@ -161,6 +225,8 @@ void CopyRows(const CUDA_MEMCPY2D& copy) {
 
 using namespace lockstep::fake_cuda;
 
+#define RETURN_IF_NOT_OK(call) \
+  if (const CUresult result = (call); result != CUDA_SUCCESS) return result
 #define RETURN_IF_STICKY() \
   if (Sticky() != CUDA_SUCCESS) return Sticky()
 // What CUDA says to a thread for which no GPU is current.
@@ -171,8 +237,21 @@ using namespace lockstep::fake_cuda;
 extern "C" {
 
 void fake_cuda_enqueue(void* stream, void (*work)(void*), void* argument) {
-  static_cast<CUstream>(stream)->work.Add([=] { work(argument); });
+  (void)Put(static_cast<CUstream>(stream), [=] { work(argument); });
 }
+
+int fake_cuda_is_capturing(const void* stream) {
+  std::lock_guard lock(captures_mutex);
+  return static_cast<const CUstream_st*>(stream)->capture != nullptr ? 1 : 0;
+}
+
+void fake_cuda_capture(void* stream, void (*work)(void*), void* argument, void (*release)(void*)) {
+  const std::shared_ptr<void> held(argument, release);
+  (void)Put(static_cast<CUstream>(stream), [=] { work(held.get()); });
+}
+
+int fake_cuda_misuses() { return misuses; }
+int fake_cuda_graph_launches() { return graph_launches; }
 
 void* fake_cuda_host_view(const void* address) {
   for (const auto& gpu : Gpus()) {
@@ -187,7 +266,7 @@ int fake_cuda_device_of_stream(const void* stream) {
 }
 
 void* fake_cuda_allocate(size_t size_bytes) {
-  if (current_context == nullptr) return nullptr;
+  if (current_context == nullptr || CheckThatNothingIsCaptured() != CUDA_SUCCESS) return nullptr;
   Gpu& gpu = *Gpus()[static_cast<size_t>(current_context->device)];
   return size_bytes <= gpu.FreeBytes() ? gpu.memory.Allocate(size_bytes) : nullptr;
 }
@@ -292,17 +371,40 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
 }
 
 CUresult cuStreamDestroy(CUstream stream) {
+  {
+    std::lock_guard lock(captures_mutex);
+    if (stream->capture != nullptr) stream->capture->Invalidate();
+  }
   delete stream;
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamQuery(CUstream stream) {
   RETURN_IF_STICKY();
+  RETURN_IF_NOT_OK(CheckThatStreamIsNotCaptured(stream));
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   return stream->work.IsIdle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   RETURN_IF_STICKY();
+  std::lock_guard lock(captures_mutex);
+  if (event->captured_by != nullptr) {
+    Capture& capture = *event->captured_by;
+    if (!capture.is_active()) return CUDA_ERROR_CAPTURED_EVENT;
+    if (stream->capture == nullptr) stream->capture = event->captured_by;
+    if (stream->capture != event->captured_by) {
+      stream->capture->Invalidate();
+      return Refuse(capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    }
+    if (capture.is_invalidated()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    capture.LetFollow(stream, event->captured_after);
+    return CUDA_SUCCESS;
+  }
+  // No launch of the graph could wait for it.
+  if (stream->capture != nullptr) {
+    return Refuse(*stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  }
   stream->work.Add(
       [held = event->event, recording = event->event->recorded()] { held->Await(recording); });
   return CUDA_SUCCESS;
@@ -322,6 +424,13 @@ CUresult cuEventDestroy(CUevent event) {
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   RETURN_IF_STICKY();
   if (event->device != stream->device) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(captures_mutex);
+  event->captured_by = stream->capture;
+  if (stream->capture != nullptr) {
+    if (stream->capture->is_invalidated()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    event->captured_after = stream->capture->TailOf(stream);
+    return CUDA_SUCCESS;
+  }
   stream->work.Add(
       [held = event->event, recording = event->event->Record()] { held->Happen(recording); });
   return CUDA_SUCCESS;
@@ -329,12 +438,16 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 
 CUresult cuEventQuery(CUevent event) {
   RETURN_IF_STICKY();
+  RETURN_IF_NOT_OK(CheckThatEventIsNoneOfACapture(event));
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   return event->event->IsDone() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   RETURN_IF_STICKY();
   if (start->device != end->device) return CUDA_ERROR_INVALID_HANDLE;
+  RETURN_IF_NOT_OK(CheckThatEventIsNoneOfACapture(start));
+  RETURN_IF_NOT_OK(CheckThatEventIsNoneOfACapture(end));
   if (!start->event->IsDone() || !end->event->IsDone()) return CUDA_ERROR_NOT_READY;
   *milliseconds =
       std::chrono::duration<float, std::milli>(end->event->when() - start->event->when()).count();
@@ -351,11 +464,13 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 
 CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned) {
   RETURN_IF_UNBOUND();
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return *address == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeHost(void* address) {
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   std::free(address);
   return CUDA_SUCCESS;
 }
@@ -379,14 +494,18 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes) {
   RETURN_IF_STICKY();
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   std::lock_guard lock(pool->mutex);
   pool->reserved_bytes =
       std::min(pool->reserved_bytes, std::max<size_t>(pool->live_bytes, keep_bytes));
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream) {
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool,
+                                 CUstream stream) {
   RETURN_IF_UNBOUND();
+  // CUDA makes it memory of the graph, which is not what anyone here wants.
+  RETURN_IF_NOT_OK(CheckThatStreamIsNotCaptured(stream));
   void* const memory = Gpus()[static_cast<size_t>(pool->device)]->AllocateFromPool(bytes);
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return memory == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -394,6 +513,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPoo
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   RETURN_IF_UNBOUND();
+  RETURN_IF_NOT_OK(CheckThatStreamIsNotCaptured(stream));
   stream->work.Add([=] {
     for (const auto& gpu : Gpus()) gpu->FreeToPool(reinterpret_cast<void*>(address));
   });
@@ -418,12 +538,12 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* given, CUstream stream) {
   copy.srcDevice = reinterpret_cast<CUdeviceptr>(View(from));
   // Whether host memory is pinned is not known here. CUDA reads pinned memory later, so this does,
   // too.
-  stream->work.Add([copy] { CopyRows(copy); });
-  return CUDA_SUCCESS;
+  return Put(stream, [copy] { CopyRows(copy); });
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
   RETURN_IF_UNBOUND();
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
   static CUmod_st loaded;
   *module = &loaded;
   return CUDA_SUCCESS;
@@ -459,9 +579,67 @@ CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsig
   // Unlike copies, which may go into a stream of another GPU.
   if (stream->device != current_context->device) return CUDA_ERROR_INVALID_HANDLE;
   const auto* const kernel = reinterpret_cast<const FakeKernel*>(function);
-  stream->work.Add([kernel, words = Translated(parameters[0], kernel->parameter_bytes)] {
+  return Put(stream, [kernel, words = Translated(parameters[0], kernel->parameter_bytes)] {
     kernel->run(words.data());
   });
+}
+
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
+  RETURN_IF_UNBOUND();
+  std::lock_guard lock(captures_mutex);
+  if (stream->capture != nullptr || own_capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  stream->capture = own_capture = std::make_shared<Capture>(stream, mode);
+  if (mode == CU_STREAM_CAPTURE_MODE_GLOBAL) global_capture = own_capture;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  *graph = nullptr;
+  RETURN_IF_UNBOUND();
+  std::lock_guard lock(captures_mutex);
+  if (stream->capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  const std::shared_ptr<Capture> capture = stream->capture;
+  std::shared_ptr<const Graph> captured;
+  const CUresult ended = capture->End(
+      stream, [](CUstream other) { other->capture = nullptr; }, &captured);
+  if (!capture->is_active() && own_capture == capture) own_capture = nullptr;
+  if (ended == CUDA_SUCCESS) *graph = new CUgraph_st{std::move(captured)};
+  return ended;
+}
+
+CUresult cuGraphInstantiate(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  RETURN_IF_UNBOUND();
+  RETURN_IF_NOT_OK(CheckThatNothingIsCaptured());
+  auto made = std::make_shared<Executable>();
+  made->graph = graph->graph;
+  *executable = new CUgraphExec_st{std::move(made)};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  RETURN_IF_UNBOUND();
+  RETURN_IF_NOT_OK(CheckThatStreamIsNotCaptured(stream));
+  ++graph_launches;
+  ++executable->executable->launches_under_way;
+  stream->work.Add([launched = executable->executable] {
+    launched->graph->Run();
+    --launched->launches_under_way;
+  });
+  return CUDA_SUCCESS;
+}
+
+// CUDA puts the end of one that is under way off. Who does so has lost sight of what it is doing.
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  const bool is_under_way = executable->executable->launches_under_way > 0;
+  delete executable;
+  if (!is_under_way) return CUDA_SUCCESS;
+  ++misuses;
+  std::fputs("fake libcuda: a graph is destroyed while it is executed\n", stderr);
+  return CUDA_ERROR_ILLEGAL_STATE;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  delete graph;
   return CUDA_SUCCESS;
 }
 

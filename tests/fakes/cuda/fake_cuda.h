@@ -9,6 +9,12 @@
 // copy, allocate or make anything (CUDA_ERROR_INVALID_CONTEXT); a launch into a stream of another
 // GPU than the current one, or an event of another than the stream's, is CUDA_ERROR_INVALID_HANDLE.
 //
+// Streams can be captured, by CUDA's rules: what waits, or allocates beside the stream's order, and
+// questions about events fail, and invalidate the capture; other streams join it by events, and
+// have to be joined to the first one again. A graph does its work in the most unexpected order that
+// its dependencies allow. One that is destroyed while it is executed is a misuse
+// (CUDA_ERROR_ILLEGAL_STATE).
+//
 // It has as many GPUs as $FAKE_CUDA_DEVICES says (8), with $FAKE_CUDA_MEMORY_MIB each (256). With
 // $FAKE_CUDA_SLICES (1) so many of them, one after the other, are slices (MIG) of one GPU.
 // Programs that load libcuda.so.1 find it by LD_LIBRARY_PATH, or because they are linked with it.
@@ -33,6 +39,16 @@ extern "C" {
 
 // Does `work(argument)` in the stream's turn: a kernel of the test's own. `stream` is a CUstream.
 void fake_cuda_enqueue(void* stream, void (*work)(void* argument), void* argument);
+
+// Whether the stream is captured. Then what is done there is put into its graph: `work(argument)`,
+// with each launch. `release(argument)` is called when the last of the graph is destroyed.
+int fake_cuda_is_capturing(const void* stream);
+void fake_cuda_capture(void* stream, void (*work)(void* argument), void* argument,
+                       void (*release)(void* argument));
+// How many graphs were launched.
+int fake_cuda_graph_launches(void);
+// How often something was done that CUDA leaves undefined, or that hides a mistake.
+int fake_cuda_misuses(void);
 
 // Where the host finds what is at a device address; any other address is given back as it is.
 void* fake_cuda_host_view(const void* address);

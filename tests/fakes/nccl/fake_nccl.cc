@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -27,6 +28,7 @@ namespace {
 std::atomic<int> async_error{ncclSuccess};
 std::atomic<int> live{0};
 std::atomic<int> aborts{0};
+std::atomic<int> destroyed_before_graphs{0};
 // How often each piece of memory is registered.
 std::mutex registrations_mutex;
 std::map<void*, int> registrations;
@@ -94,6 +96,8 @@ struct ncclComm {
   const int device;  // that was current when it was begun
   std::atomic<int> splits{0};
   std::shared_ptr<Outstanding> outstanding = std::make_shared<Outstanding>();
+  // Graphs that have captured what it does.
+  std::shared_ptr<Outstanding> captured = std::make_shared<Outstanding>();
   std::atomic<bool> is_closing{false};
   // A split that not all ranks have come to, and where to write what comes of it.
   std::mutex split_mutex = {};
@@ -140,7 +144,8 @@ struct ncclComm {
 namespace lockstep::fake_nccl {
 namespace {
 
-// Everything that was submitted together is done together.
+// Everything that was submitted together is done together: once, or with each launch of the graph
+// that it was captured in.
 void Submit(std::vector<Submission> together) {
   if (together.empty()) return;
   struct Work {
@@ -148,30 +153,37 @@ void Submit(std::vector<Submission> together) {
     std::shared_ptr<Meeting> meeting;
     std::shared_ptr<Outstanding> outstanding;
     ~Work() { outstanding->Add(-1); }
-    static void Do(void* argument) {
-      const std::unique_ptr<Work> work(static_cast<Work*>(argument));
+    void Do() const {
       std::vector<Transfer> first;
       std::vector<Transfer> second;
-      for (const Operation& operation : work->operations) {
+      for (const Operation& operation : operations) {
         first.insert(first.end(), operation.first.begin(), operation.first.end());
         second.insert(second.end(), operation.second.begin(), operation.second.end());
       }
-      if (!work->meeting->Run(std::move(first))) return;
-      for (const Operation& operation : work->operations) {
+      if (!meeting->Run(std::move(first))) return;
+      for (const Operation& operation : operations) {
         if (operation.compute) operation.compute();
       }
-      work->meeting->Run(std::move(second));
+      meeting->Run(std::move(second));
     }
+    static void DoOnce(void* argument) {
+      std::unique_ptr<Work>(static_cast<Work*>(argument))->Do();
+    }
+    static void DoAgain(void* argument) { static_cast<const Work*>(argument)->Do(); }
+    static void Release(void* argument) { delete static_cast<Work*>(argument); }
   };
   auto work = std::make_unique<Work>();
   work->meeting = together.front().comm->meeting;
-  work->outstanding = together.front().comm->outstanding;
-  work->outstanding->Add(1);
   const CUstream stream = together.front().stream;
+  const bool is_captured = fake_cuda_is_capturing(stream) != 0;
+  const ncclComm& comm = *together.front().comm;
+  work->outstanding = is_captured ? comm.captured : comm.outstanding;
+  work->outstanding->Add(1);
   for (Submission& submission : together) {
     work->operations.push_back(std::move(submission.operation));
   }
-  fake_cuda_enqueue(stream, Work::Do, work.release());
+  if (is_captured) return fake_cuda_capture(stream, Work::DoAgain, work.release(), Work::Release);
+  fake_cuda_enqueue(stream, Work::DoOnce, work.release());
 }
 
 // Begins what was submitted together, for the communicator's next questions.
@@ -257,6 +269,7 @@ extern "C" {
 void fake_nccl_set_async_error(int result) { async_error = result; }
 int fake_nccl_live_communicators() { return live; }
 int fake_nccl_aborts() { return aborts; }
+int fake_nccl_destroyed_before_graphs() { return destroyed_before_graphs; }
 int fake_nccl_live_registrations() {
   std::lock_guard lock(registrations_mutex);
   int live_ones = 0;
@@ -313,7 +326,13 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ncclInProgress;
 }
 
+// NCCL waits for ever for graphs that have captured what the communicator does.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (comm->captured->Any()) {
+    ++destroyed_before_graphs;
+    std::fputs("fake libnccl: a communicator is destroyed before a graph that uses it\n", stderr);
+    return ncclInvalidUsage;
+  }
   --live;
   if (comm->buffer != nullptr) fake_cuda_free(comm->buffer);
   delete comm;
@@ -321,10 +340,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 // As with NCCL it comes back when the stream has come to what the communicator put there, and what
-// others have yet to get of it they do not get any more.
+// others have yet to get of it they do not get any more; and when the graphs are destroyed that
+// have captured it, whose launches end by it.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->meeting->End();
   comm->outstanding->AwaitNone();
+  // Nothing that was captured comes to an end by an abort: who holds the graphs destroys them.
+  comm->captured->AwaitNone();
   for (int r = 0; r < comm->size(); ++r) {
     if (r != comm->rank()) comm->meeting->To(r).TakeBack();
   }

@@ -8,6 +8,10 @@
 //
 // A communicator allocates memory, 1 MiB, when its first collective begins.
 //
+// What is put into a stream that is captured becomes part of the graph, and is done with each
+// launch. Its communicator lives until the graph is destroyed: an abort waits for that, as NCCL's
+// does, and an end in order is refused, for which NCCL would wait.
+//
 // All communicators are non-blocking. A collective returns ncclInProgress, and is not in the stream
 // before ncclCommGetAsyncError() was asked a few times; any other use of the communicator until
 // then is refused, as NCCL does. A communicator is of the GPU that was current when it was begun.
@@ -20,6 +24,8 @@ extern "C" {
 void fake_nccl_set_async_error(int result);
 // How many communicators of this process were begun, and not destroyed or aborted since.
 int fake_nccl_live_communicators(void);
+// How often one was to be destroyed while there were graphs that have captured what it does.
+int fake_nccl_destroyed_before_graphs(void);
 // How many were aborted.
 int fake_nccl_aborts(void);
 // Memory that communicators of this process have registered and not given back.

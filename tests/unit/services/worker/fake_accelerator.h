@@ -112,6 +112,13 @@ class FakeAccelerator final : public collective::Accelerator {
     marks.push_back(&fake);
     return OkStatus();
   }
+  Status BeginCapture() override { return Unimplemented("a fake captures nothing"); }
+  StatusOr<std::unique_ptr<collective::DeviceGraph>> EndCapture() override {
+    return Unimplemented("a fake captures nothing");
+  }
+  Status Launch(collective::DeviceGraph&, absl::Span<const collective::MemoryRange>) override {
+    return Unimplemented("a fake captures nothing");
+  }
   collective::CommunicationSpan TakeLastCommunication() override {
     return std::exchange(last_communication, {});
   }

@@ -172,6 +172,8 @@ struct Command {
     execute :group {
       bound @39 :RegisterId;
       # A plan that was bound in this generation of the session, and of the world.
+      stepByStep @43 :Bool;
+      # Also where it could be launched as one graph on GPUs: each step is seen by itself.
     }
 
     declareLayout :group {

@@ -117,7 +117,7 @@ StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
   return plan;
 }
 
-Status BoundPlan::Execute() {
+Status BoundPlan::Execute(const ExecuteOptions& options) {
   const std::shared_ptr<SessionCore> core = core_.lock();
   if (core == nullptr) {
     return FailedPrecondition(plan_.IsNull() ? "no program is bound to this plan"
@@ -125,7 +125,9 @@ Status BoundPlan::Execute() {
   }
   const OperationUse use{OperationKind::kAllToAll, false, ranks_};
   return core->IssueOperationIn(generation_, use, [&](wire::Command::Builder command) {
-    command.initExecute().setBound(plan_.id().Packed());
+    auto execute = command.initExecute();
+    execute.setBound(plan_.id().Packed());
+    execute.setStepByStep(options.step_by_step);
   });
 }
 

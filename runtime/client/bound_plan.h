@@ -24,6 +24,11 @@ struct PlanRegisters {
   std::map<std::string, DRef> functions = {};
 };
 
+struct ExecuteOptions {
+  // Also where workers could launch the plan as one graph on their GPUs: timelines show each step.
+  bool step_by_step = false;
+};
+
 // Made by Session::Bind(). A handle: copies name the same plan, which is freed with the last.
 // It belongs to the session, and to the time between two resets.
 //
@@ -35,7 +40,7 @@ class BoundPlan {
   // Executes the program once, after all that was issued before; does not wait. The registers of
   // its outputs hold new values then, in the memory of the old ones: copy what is to stay.
   // kFailedPrecondition: the session was reset since the plan was bound; bind it again.
-  Status Execute();
+  Status Execute(const ExecuteOptions& options = {});
 
   // A register with that output, on each rank of its layout's mesh: always the same one. Its layout
   // is known (Session::Collect, Reshard). Before the first execution it holds zeros, or nothing if

@@ -1,6 +1,7 @@
 // Collectives among accelerators, after the CPUs of their ranks have agreed on each.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,14 @@
 #include "runtime/collective/device.h"
 
 namespace lockstep::collective {
+
+// What the ranks have found out when they agreed on an operation. It holds for as long as all of
+// them call the same, on buffers that lie where they lay as far as PlaceOf() tells.
+struct Agreed {
+  bool is_known = false;
+  bool all_even = false;     // of an all-to-all: all parts of all ranks are equally large
+  bool as_they_are = false;  // the buffers need no copies, wherever they lie
+};
 
 // Connects the devices of some ranks. An operation returns when all ranks have agreed on it and it
 // is put into the communication stream; what goes wrong from then on, connection()->Health() tells.
@@ -35,6 +44,16 @@ class DeviceCommunicator : public Communicator {
   // Before an operation `what` on host memory, by the ranks' host communicator: OK if no rank means
   // to do one on its device instead. As Communicator's operations otherwise.
   virtual Status AgreeOnHostMemory(const std::string& what, Deadline deadline) = 0;
+
+  // What the ranks agree on in the operations from now on is noted there; if it is known already,
+  // they do not ask each other again: the caller answers for that all ranks come to the operation,
+  // and that each call is the one that was agreed on. Null: they agree each time, on all of it.
+  // Borrowed.
+  virtual void UseAgreed(Agreed* agreed) = 0;
+  // Where a rank's buffers lie, as far as it matters to the others; 0: it does not.
+  virtual uint64_t PlaceOf(ConstBuffer send, ConstBuffer recv) const = 0;
+  // False: PlaceOf() is always 0.
+  virtual bool HasPlaces() const = 0;
 };
 
 // The devices of the world's ranks.

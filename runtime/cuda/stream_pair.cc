@@ -108,12 +108,6 @@ Status StreamPair::LetComputeFollow(std::vector<Use>::iterator use) {
   return OkStatus();
 }
 
-size_t StreamPair::CapturedGraph::held_bytes() const {
-  size_t bytes = 0;
-  for (const auto& memory : held_) bytes += memory->size_bytes();
-  return bytes;
-}
-
 Status StreamPair::LetFollowInCapture(Stream& stream, Stream& other) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<Event> now, gpu_->NewEvent(/*timed=*/false));
   LOCKSTEP_RETURN_IF_ERROR(other.Record(*now));
@@ -140,6 +134,7 @@ StatusOr<std::unique_ptr<StreamPair::CapturedGraph>> StreamPair::EndCapture() {
   capturing_ = std::thread::id();
   auto captured = std::make_unique<CapturedGraph>();
   captured->held_ = std::exchange(capture_->held, {});
+  for (const auto& memory : captured->held_) captured->held_bytes_ += memory->size_bytes();
   capture_->uses.clear();
   LOCKSTEP_RETURN_IF_ERROR(joined);
   LOCKSTEP_ASSIGN_OR_RETURN(captured->graph_, std::move(graph));

@@ -31,10 +31,11 @@ class StreamPair {
   // A graph, and the memory that it works in besides that of others.
   class CapturedGraph final : public collective::DeviceGraph {
    public:
-    size_t held_bytes() const override;
+    size_t held_bytes() const override { return held_bytes_; }
 
    private:
     friend StreamPair;
+    size_t held_bytes_ = 0;
     std::vector<std::shared_ptr<tensor::Storage>> held_;
     std::unique_ptr<Graph> graph_;  // destroyed before its memory is freed
   };

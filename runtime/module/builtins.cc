@@ -16,12 +16,16 @@ namespace {
 class BuiltinFunction final : public Function {
  public:
   explicit BuiltinFunction(const Builtin& builtin)
-      : name_(builtin.name), body_(builtin.body), target_(builtin.target) {}
+      : name_(builtin.name),
+        body_(builtin.body),
+        target_(builtin.target),
+        may_be_captured_(builtin.may_be_captured) {}
 
   const std::string& name() const override { return name_; }
 
   bool UsesGpuByItself() const override { return false; }
   bool MayWriteTo(size_t argument) const override { return static_cast<int>(argument) == target_; }
+  bool MayBeCaptured() const override { return may_be_captured_; }
 
   Status Call(const CallContext& context, absl::Span<const registers::Value> args,
               registers::Value* result) override {
@@ -34,6 +38,7 @@ class BuiltinFunction final : public Function {
   const std::string name_;
   decltype(Builtin::body) const body_;
   const int target_;
+  const bool may_be_captured_;
 };
 
 }  // namespace
@@ -45,6 +50,15 @@ void AddBuiltins(FunctionTable& table) {
       if (!table.Add(std::make_shared<BuiltinFunction>(builtin)).ok()) std::abort();
     }
   }
+}
+
+std::optional<bool> BuiltinMayBeCaptured(std::string_view name) {
+  for (const auto family : {CreationBuiltins(), TransformBuiltins(), ControlBuiltins()}) {
+    for (const Builtin& builtin : family) {
+      if (builtin.name == name) return builtin.may_be_captured;
+    }
+  }
+  return std::nullopt;
 }
 
 // Built-in functions about the caller's place, and those that tests and benchmarks need.
@@ -107,7 +121,7 @@ Status Fail(const CallContext& context, ArgReader& in, Value*) {
 }
 
 constexpr Builtin kControlBuiltins[] = {
-    {"lockstep.nop", Nop},
+    {"lockstep.nop", Nop, kNoTarget, kCaptured},
     {"lockstep.identity", Identity},
     {"lockstep.worker_rank", ContextNumber<WorkerRank>},
     {"lockstep.world_size", ContextNumber<WorldSize>},

@@ -148,9 +148,9 @@ Status Arange(const CallContext& context, ArgReader& in, Value* result) {
 }
 
 constexpr Builtin kCreationBuiltins[] = {
-    {"lockstep.empty", Empty},
-    {"lockstep.full", Full},
-    {"lockstep.arange", Arange},
+    {"lockstep.empty", Empty, kNoTarget, kCaptured},
+    {"lockstep.full", Full, kNoTarget, kCaptured},
+    {"lockstep.arange", Arange, kNoTarget, kCaptured},
 };
 
 }  // namespace

@@ -189,8 +189,12 @@ Status Concat(const CallContext& context, ArgReader& in, Value* result) {
 }
 
 constexpr Builtin kTransformBuiltins[] = {
-    {"lockstep.cast", Cast},   {"lockstep.reshape", Reshape}, {"lockstep.copy", Copy, 1},
-    {"lockstep.slice", Slice}, {"lockstep.concat", Concat},   {"lockstep.to_device", ToDevice},
+    {"lockstep.cast", Cast, kNoTarget, kCaptured},
+    {"lockstep.reshape", Reshape},
+    {"lockstep.copy", Copy, 1, kCaptured},
+    {"lockstep.slice", Slice, kNoTarget, kCaptured},
+    {"lockstep.concat", Concat, kNoTarget, kCaptured},
+    {"lockstep.to_device", ToDevice},
 };
 
 }  // namespace

@@ -58,8 +58,10 @@ StatusOr<std::shared_ptr<Function>> FfiModule::GetFunction(std::string_view name
   const std::string symbol = "__tvm_ffi_" + own_name;
   if (library_ != nullptr) {
     if (void* address = dlsym(library_, symbol.c_str()); address != nullptr) {
+      const std::string declaration = "lockstep_may_be_captured_" + own_name;
       return std::shared_ptr<Function>(
-          std::make_shared<FfiFunction>(own_name, reinterpret_cast<TVMFFISafeCallType>(address)));
+          std::make_shared<FfiFunction>(own_name, reinterpret_cast<TVMFFISafeCallType>(address),
+                                        dlsym(library_, declaration.c_str()) != nullptr));
     }
   }
   // Modules that a compiler packed into this one are known to the runtime alone.

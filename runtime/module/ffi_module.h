@@ -14,9 +14,9 @@ namespace lockstep::module {
 //                   argument, kInternal for a result, that cannot cross (ffi_values.h).
 class FfiFunction final : public Function, public HasFfiObject {
  public:
-  // A symbol of a library that stays loaded.
-  FfiFunction(std::string name, TVMFFISafeCallType symbol)
-      : name_(std::move(name)), call_(symbol) {}
+  // A symbol of a library that stays loaded, which says of it whether it may be captured.
+  FfiFunction(std::string name, TVMFFISafeCallType symbol, bool may_be_captured)
+      : name_(std::move(name)), call_(symbol), may_be_captured_(may_be_captured) {}
   // A function object.
   FfiFunction(std::string name, FfiRef object)
       : name_(std::move(name)),
@@ -24,6 +24,7 @@ class FfiFunction final : public Function, public HasFfiObject {
         object_(std::move(object)) {}
 
   const std::string& name() const override { return name_; }
+  bool MayBeCaptured() const override { return may_be_captured_; }
   Status Call(const CallContext& context, absl::Span<const registers::Value> args,
               registers::Value* result) override;
   StatusOr<FfiRef> ffi_object() const override;
@@ -32,6 +33,7 @@ class FfiFunction final : public Function, public HasFfiObject {
   const std::string name_;
   const TVMFFISafeCallType call_;
   const FfiRef object_;  // null for a symbol
+  const bool may_be_captured_ = false;
 };
 
 // A module as tvm-ffi's runtime sees it.

@@ -49,6 +49,11 @@ class Function : public registers::Object {
   // True if it may write to the memory of a tensor that it is given as this argument.
   virtual bool MayWriteTo(size_t /*argument*/) const { return true; }
 
+  // True if all that it does with tensors of a GPU is put into CallContext::gpu_stream, and nothing
+  // else comes of a call: it does not wait, and it does not fail when it is called again with the
+  // same. So what it has put in may be captured, and done again without calling it.
+  virtual bool MayBeCaptured() const { return false; }
+
   // `args` are borrowed for the call. On OK `*result` holds what the function returned (None if
   // nothing). An error's message does not repeat the function's name or rank: the caller adds them.
   virtual Status Call(const CallContext& context, absl::Span<const registers::Value> args,

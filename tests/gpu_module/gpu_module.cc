@@ -50,6 +50,14 @@ LOCKSTEP_FFI_EXPORT(scale, args, result) {
   RunOn(device, Scale{x.data(), static_cast<uint64_t>(x.size()), args.Float(1, "factor")},
         x.size());
 }
+LOCKSTEP_FFI_MAY_BE_CAPTURED(scale);
+
+// (x: float32): halves every element. It does not say that it may be captured.
+LOCKSTEP_FFI_EXPORT(halve, args, result) {
+  const DLDevice device = GpuOf(args, 0, "x");
+  const auto x = args.Tensor<float>(0, "x", device);
+  RunOn(device, Scale{x.data(), static_cast<uint64_t>(x.size()), 0.5}, x.size());
+}
 
 // (tensor): a kernel that does not end before let_go() is called in the same process.
 LOCKSTEP_FFI_EXPORT(spin, args, result) {

@@ -193,6 +193,50 @@ TEST_P(ImpatientGpuAbortsTest, WhatAPlanHasWrittenWhenItIsCutOffHasNoValue) {
   }
 }
 
+// The communicators are aborted, the launches end by that, the graphs are destroyed, and only then
+// are the communicators.
+TEST_P(ImpatientGpuAbortsTest, AGraphThatIsCutOffNamesItsStepsAndEndsBeforeItsCommunicators) {
+  const auto layout_by = [](plan::Placement placement) {
+    const plan::Mesh all = Unwrap(plan::Mesh::Line({0, 1, 2, 3}));
+    return Unwrap(plan::Layout::Make({8, 4}, DType::kFloat32, all, {placement}));
+  };
+  const plan::Layout partial = layout_by(plan::Placement::Partial(Reduction::kSum));
+  plan::ProgramBuilder program;
+  const plan::ValueId columns =
+      program.Reshard(program.Input("x", partial), layout_by(plan::Placement::Shard(0)));
+  program.Call("scale", {plan::Update(columns), plan::Pass(0.5)});
+  program.Output("y", program.Reshard(columns, layout_by(plan::Placement::Replicate())));
+  const plan::Program built = Unwrap(program.Build());
+  const DRef ones = Ones({8, 4});
+  EXPECT_OK(session_->DeclareLayout(ones, partial));
+  const PlanRegisters registers{.inputs = {{"x", ones}}, .functions = {{"scale", Kernel("scale")}}};
+  BoundPlan plan = Unwrap(session_->Bind(built, registers));
+  for (int i = 0; i < 3; ++i) EXPECT_OK(plan.Execute());
+  EXPECT_OK(session_->SyncAll());
+  const int aborts = AskFakeNccl("fake_nccl_aborts");
+  HoldUpRankTwo();
+  EXPECT_OK(plan.Execute());
+  EXPECT_THAT(FailureOfSync(),
+              AllOf(HasSubstr("all ranks have begun the plan, steps 0 to 2, and it has not ended"),
+                    HasSubstr("gpu_aborts_test.cc:"), HasSubstr("steps 0 to 2 of the plan")));
+  ResetQuickly();
+  LetGo();
+  ExpectNoValue(Unwrap(plan.Output("y")), 0);
+  plan = Unwrap(session_->Bind(built, registers));
+  for (int i = 0; i < 3; ++i) EXPECT_OK(plan.Execute());
+  for (Rank rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_THAT(Elements<float>(Unwrap(plan.Output("y")), rank), Each(2.0F));
+  }
+  if (GetParam() != ClusterKind::kTcpThreads || aborts < 0) return;
+  const Deadline deadline = Deadline::After(support::kLong);
+  while (AskFakeNccl("fake_nccl_aborts") < aborts + kWorkers && !deadline.Expired()) {
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_GE(AskFakeNccl("fake_nccl_aborts"), aborts + kWorkers);
+  EXPECT_EQ(AskFakeNccl("fake_nccl_destroyed_before_graphs"), 0);
+  EXPECT_EQ(AskFakeCuda("fake_cuda_misuses"), 0);
+}
+
 TEST_P(GpuAbortsTest, AResetGivesUpWhatIsOnTheGpu) {
   HoldUpRankTwo();
   const DRef sum = Unwrap(session_->AllReduce(Ones({10}), Reduction::kSum));

@@ -74,9 +74,11 @@ class GpuFixture : public OwnClusterFixture {
     EXPECT_OK(session_->Reset());
     EXPECT_OK(session_->SyncAll());
   }
-  // What the fake NCCL of this process says of itself; -1: it is not there.
-  static int AskFakeNccl(const char* function) {
-    void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+  // What the fake NCCL, or CUDA, of this process says of itself; -1: it is not there.
+  static int AskFakeNccl(const char* function) { return AskFake("libnccl.so.2", function); }
+  static int AskFakeCuda(const char* function) { return AskFake("libcuda.so.1", function); }
+  static int AskFake(const char* file, const char* function) {
+    void* const library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
     if (library == nullptr) return -1;
     const auto ask = reinterpret_cast<int (*)()>(dlsym(library, function));
     const int answer = ask == nullptr ? -1 : ask();

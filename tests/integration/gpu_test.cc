@@ -89,6 +89,30 @@ class GpuPlansTest : public GpuTest {
     program.Output("y", program.Reshard(columns, whole_));
     return Unwrap(program.Build());
   }
+  // The same by a function that does not say that it may be captured.
+  plan::Program HalvedSums() const {
+    plan::ProgramBuilder program;
+    const plan::ValueId x = program.Input("x", partial_);
+    const plan::ValueId columns = program.Reshard(x, columns_);
+    program.Call("halve", {plan::Update(columns)});
+    program.Output("y", program.Reshard(columns, whole_));
+    return Unwrap(program.Build());
+  }
+  // How often the workers of this process have launched a graph; -1: they are not here, or on GPUs.
+  static int Launches() {
+    return GetParam() == ClusterKind::kTcpThreads ? AskFakeCuda("fake_cuda_graph_launches") : -1;
+  }
+  // By each worker.
+  static void ExpectLaunchesSince(int before, int launches) {
+    if (before < 0) return;
+    EXPECT_EQ(Launches(), before + launches * kWorkers);
+    EXPECT_EQ(AskFakeCuda("fake_cuda_misuses"), 0);
+  }
+  void ExpectOnAllRanks(const DRef& y, float value) {
+    for (Rank rank = 0; rank < kWorkers; ++rank) {
+      EXPECT_THAT(Elements<float>(y, rank), Each(value)) << "rank " << rank;
+    }
+  }
   PlanRegisters Registers(const DRef& x) {
     return {.inputs = {{"x", x}}, .functions = {{"scale", Kernel("scale")}}};
   }
@@ -117,6 +141,85 @@ TEST_P(GpuPlansTest, APlanKeepsItsTensorsThere) {
   }
   (void)Unwrap(session_->Call(Kernel("scale"), y, 2.0));
   EXPECT_THAT(Elements<float>(y, 3), Each(4.0f));
+}
+
+TEST_P(GpuPlansTest, APlanBecomesOneGraphThatFollowsItsInputs) {
+  const DRef x = PartialOnes("cuda");
+  BoundPlan plan = Unwrap(session_->Bind(ScaledSums(), Registers(x)));
+  const DRef y = Unwrap(plan.Output("y"));
+  const int before = Launches();
+  for (int i = 0; i < 5; ++i) EXPECT_OK(plan.Execute());
+  ExpectOnAllRanks(y, 2);
+  // The first was done step by step.
+  ExpectLaunchesSince(before, 4);
+  // Another value in the same memory.
+  (void)Unwrap(session_->Call(Function("lockstep.copy"),
+                              Call("lockstep.full", Shape{8, 3}, 3.0, DType::kFloat32, "cuda"), x));
+  EXPECT_OK(plan.Execute());
+  ExpectOnAllRanks(y, 6);
+  // Another tensor in one rank's register: its graph is no use, nor are those of the others.
+  EXPECT_OK(session_->DebugSet(x, 3, HostTensor::Of<float>({8, 3}, std::vector<float>(24, 5.0F))));
+  const int captured = Launches();
+  EXPECT_OK(plan.Execute());
+  ExpectOnAllRanks(y, 7);
+  ExpectLaunchesSince(captured, 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_OK(plan.Execute());
+    ExpectOnAllRanks(y, 7);
+  }
+  ExpectLaunchesSince(captured, 2);
+  EXPECT_OK(plan.Execute({.step_by_step = true}));
+  ExpectOnAllRanks(y, 7);
+  ExpectLaunchesSince(captured, 2);
+}
+
+TEST_P(GpuPlansTest, AFunctionThatDoesNotSaySoIsNotCaptured) {
+  const DRef x = PartialOnes("cuda");
+  BoundPlan plan = Unwrap(session_->Bind(
+      HalvedSums(), {.inputs = {{"x", x}}, .functions = {{"halve", Kernel("halve")}}}));
+  const int before = Launches();
+  for (int i = 0; i < 3; ++i) EXPECT_OK(plan.Execute());
+  ExpectOnAllRanks(Unwrap(plan.Output("y")), 2);
+  ExpectLaunchesSince(before, 0);
+  int told = 0;
+  for (const RankRegisters& rank :
+       Unwrap(ListRegisters(cluster_->address(), {.session = session_->id()}, support::kLong))) {
+    for (const SessionHoldings& session : rank.sessions) {
+      told += static_cast<int>(
+          std::count_if(session.listed.begin(), session.listed.end(), [](const HeldRegister& held) {
+            return held.detail.find("halve, which does not say that it may be captured") !=
+                   std::string::npos;
+          }));
+    }
+  }
+  EXPECT_EQ(told, kWorkers);
+}
+
+// What functions return lies in memory of the graph.
+TEST_P(GpuPlansTest, BuiltInFunctionsAreCaptured) {
+  const DRef x = PartialOnes("cuda");
+  plan::ProgramBuilder program;
+  const plan::ValueId in = program.Input("x", partial_);
+  const plan::Layout halves = Unwrap(
+      plan::Layout::Make({8, 3}, DType::kFloat64, partial_.mesh(), {plan::Placement::Replicate()}));
+  program.Output(
+      "y",
+      program.Call("lockstep.cast",
+                   {plan::Read(program.Reshard(in, whole_)), plan::Pass(DType::kFloat64)}, halves));
+  BoundPlan plan =
+      Unwrap(session_->Bind(Unwrap(program.Build()), {.inputs = {{"x", x}}, .functions = {}}));
+  const DRef y = Unwrap(plan.Output("y"));
+  const int before = Launches();
+  for (const float value : {1.0F, 2.0F, 3.0F, 4.0F}) {
+    (void)Unwrap(session_->Call(Function("lockstep.copy"),
+                                Call("lockstep.full", Shape{8, 3}, value, DType::kFloat32, "cuda"),
+                                x));
+    EXPECT_OK(plan.Execute());
+    for (Rank rank = 0; rank < kWorkers; ++rank) {
+      EXPECT_THAT(Elements<double>(y, rank), Each(4.0 * value));
+    }
+  }
+  ExpectLaunchesSince(before, 3);
 }
 
 TEST_P(GpuPlansTest, AnInputInHostMemoryIsToldWhereToGo) {

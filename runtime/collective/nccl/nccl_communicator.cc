@@ -390,18 +390,27 @@ Status NcclCommunicator::DoScatter(ConstBuffer send, Buffer recv, Counts counts,
       root);
 }
 
+StatusOr<bool> NcclCommunicator::AgreeOnPairs(DType dtype, Counts send_counts, Counts recv_counts,
+                                              Deadline deadline) {
+  if (agreed_ != nullptr && agreed_->is_known) return agreed_->all_even;
+  const StatusOr<bool> all_even =
+      agreement_.AgreeOnPairs(dtype, send_counts, recv_counts, deadline);
+  if (!all_even.ok()) return Fail(all_even.status());
+  if (agreed_ != nullptr) agreed_->all_even = *all_even;
+  return all_even;
+}
+
 Status NcclCommunicator::DoAllToAll(ConstBuffer send, Counts send_counts, Buffer recv,
                                     Counts recv_counts, Deadline deadline) {
-  const StatusOr<bool> all_even =
-      agreement_.AgreeOnPairs(send.dtype, send_counts, recv_counts, deadline);
-  if (!all_even.ok()) return Fail(all_even.status());
+  LOCKSTEP_ASSIGN_OR_RETURN(const bool all_even,
+                            AgreeOnPairs(send.dtype, send_counts, recv_counts, deadline));
   // Also where this rank has no part in what follows.
   LOCKSTEP_RETURN_IF_ERROR(Connect(deadline));
   if (send.count == 0 && recv.count == 0) return OkStatus();
   return Post(
       "ncclAlltoAll", {{RangeOf(send), RangeOf(recv)}}, deadline,
       [&](const Library& nccl, ncclComm_t comm, NativeStream stream) {
-        if (nccl.all_to_all != nullptr && *all_even) {
+        if (nccl.all_to_all != nullptr && all_even) {
           return nccl.all_to_all(send.data, recv.data,
                                  static_cast<size_t>(send_counts[0]) * SizeOf(send.dtype),
                                  ncclUint8, comm, stream);

@@ -64,6 +64,9 @@ class NcclCommunicator final : public DeviceCommunicator {
   void AbortHost(const Status& cause) override;
   Status Connect(Deadline deadline) override;
   std::shared_ptr<DeviceConnection> connection() const override { return handle_; }
+  void UseAgreed(Agreed* agreed) override { agreed_ = agreed; }
+  uint64_t PlaceOf(ConstBuffer, ConstBuffer) const override { return 0; }
+  bool HasPlaces() const override { return false; }
 
  protected:
   Status DoRun(const Operation& operation, Deadline deadline) override {
@@ -92,10 +95,14 @@ class NcclCommunicator final : public DeviceCommunicator {
 
   using Calls = std::function<ncclResult_t(const Library&, ncclComm_t, NativeStream)>;
 
-  // All ranks tell each other what they call. OK if it is the same.
+  // All ranks tell each other what they call, unless that is known. OK if it is the same.
   Status Agree(const Call& call, uint64_t count, Counts counts, Deadline deadline) {
+    if (agreed_ != nullptr && agreed_->is_known) return OkStatus();
     return Keep(agreement_.Agree(call, count, counts, deadline));
   }
+  // Of an all-to-all; true if all parts are equally large.
+  StatusOr<bool> AgreeOnPairs(DType dtype, Counts send_counts, Counts recv_counts,
+                              Deadline deadline);
   // How this rank can connect, as all tell each other before they do.
   enum class Means : int32_t { kNone, kUniqueId, kSplit };
   // What Connect() does if it has yet to do it.
@@ -137,6 +144,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   const std::shared_ptr<Communicator> host_;
   const std::weak_ptr<Handle> whole_;
   CallAgreement agreement_{*host_};
+  Agreed* agreed_ = nullptr;  // borrowed
   // What was done, by operation: a bit for each power of two of bytes, or for peers.
   std::vector<std::pair<const char*, uint64_t>> kinds_done_;
   Status failure_;

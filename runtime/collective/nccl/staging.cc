@@ -22,9 +22,7 @@ bool StagingCommunicator::IsRegistered(ConstBuffer buffer) const {
   return buffer.count > 0 && all.Meets(RangeOf(buffer));
 }
 
-StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, ConstBuffer send,
-                                                  ConstBuffer recv, Deadline deadline) {
-  if (size() == 1) return true;
+uint64_t StagingCommunicator::PlaceOf(ConstBuffer send, ConstBuffer recv) const {
   uint64_t mine = kElsewhere;
   bool any_elsewhere = false;
   for (const ConstBuffer& buffer : {send, recv}) {
@@ -34,12 +32,22 @@ StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, Const
     if (IsRegistered(buffer)) mine = std::max(Mix(mine, offset), kFirstPlace);
     any_elsewhere |= buffer.count > 0 && !IsRegistered(buffer);
   }
-  if (mine != kElsewhere && any_elsewhere) mine = kMixed;
+  return mine != kElsewhere && any_elsewhere ? kMixed : mine;
+}
+
+StatusOr<bool> StagingCommunicator::AgreeOnPlaces(const std::string& what, ConstBuffer send,
+                                                  ConstBuffer recv, Deadline deadline) {
+  if (size() == 1) return true;
+  if (agreed_ != nullptr && agreed_->is_known) return agreed_->as_they_are;
+  const uint64_t mine = PlaceOf(send, recv);
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<uint64_t> all,
       ShareAmongAll<uint64_t>(*host_, {&mine, 1}, whole_.empty() ? what : whole_, deadline));
-  return mine != kMixed &&
-         std::all_of(all.begin(), all.end(), [&](uint64_t theirs) { return theirs == mine; });
+  const bool as_they_are =
+      mine != kMixed &&
+      std::all_of(all.begin(), all.end(), [&](uint64_t theirs) { return theirs == mine; });
+  if (agreed_ != nullptr) agreed_->as_they_are = as_they_are;
+  return as_they_are;
 }
 
 Status StagingCommunicator::Copy(void* to, const void* from, size_t size_bytes) {

@@ -35,6 +35,12 @@ class StagingCommunicator final : public DeviceCommunicator {
     return Around(what, {}, {}, deadline,
                   [&](ConstBuffer, Buffer) { return inner_->AgreeOnHostMemory(what, deadline); });
   }
+  void UseAgreed(Agreed* agreed) override {
+    agreed_ = agreed;
+    inner_->UseAgreed(agreed);
+  }
+  uint64_t PlaceOf(ConstBuffer send, ConstBuffer recv) const override;
+  bool HasPlaces() const override { return true; }
   void ReportAs(std::string whole) override {
     whole_ = whole;
     inner_->ReportAs(std::move(whole));
@@ -70,6 +76,7 @@ class StagingCommunicator final : public DeviceCommunicator {
   const std::shared_ptr<Communicator> host_;
   const std::unique_ptr<DeviceCommunicator> inner_;
   std::string whole_;
+  Agreed* agreed_ = nullptr;  // borrowed
 };
 
 }  // namespace lockstep::collective::nccl

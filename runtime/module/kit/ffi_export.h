@@ -42,6 +42,14 @@
   static void lockstep_ffi_body_##name([[maybe_unused]] const ::lockstep::ffi::Args& args,  \
                                        [[maybe_unused]] ::lockstep::ffi::Result& result)
 
+// Says of a function that is defined so that it may be captured: a plan on GPUs may do again what
+// one call has put into the GPU's stream (TVMFFIEnvGetStream, ffi::Kernels), without calling it. So
+// it puts all that it does there, for tensors and literals alike each time; it waits for nothing,
+// keeps nothing between calls, and fails only for what is wrong with its arguments.
+#define LOCKSTEP_FFI_MAY_BE_CAPTURED(name)                                                      \
+  extern "C" __attribute__((visibility("default"))) const char lockstep_may_be_captured_##name; \
+  const char lockstep_may_be_captured_##name = 1
+
 namespace lockstep::ffi {
 
 // Makes `message` the error of the call. Without a stack: what was thrown has left it, and tvm-ffi

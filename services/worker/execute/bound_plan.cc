@@ -45,6 +45,7 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
   LOCKSTEP_RETURN_IF_ERROR(plan->BindRegisters(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->BindCalls(context, binding));
   LOCKSTEP_RETURN_IF_ERROR(plan->Connect(context));
+  LOCKSTEP_RETURN_IF_ERROR(plan->PrepareForGpu(context, binding));
   plan->PrepareLanes();
   for (const BoundRegister& input : plan->inputs_) {
     context.session.AddInputHolder(input.id.index, plan);
@@ -54,6 +55,7 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
 
 size_t BoundPlan::HeldBytes() const {
   size_t bytes = steps_.tensors.HeldBytes() + prepared().HeldBytes();
+  if (kept_->graphs != nullptr) bytes += kept_->graphs->held_bytes();
   for (const BoundSteps::Call& call : steps_.calls) {
     bytes += sizeof call + call.arguments.size() * sizeof(registers::Value);
   }
@@ -61,7 +63,9 @@ size_t BoundPlan::HeldBytes() const {
 }
 
 std::string BoundPlan::Describe() const {
-  return "plan of " + std::to_string(prepared().steps.steps.size()) + " steps";
+  const std::string text = "plan of " + std::to_string(prepared().steps.steps.size()) + " steps";
+  const std::string how = on_gpu_ == nullptr ? "" : on_gpu_->Describe();
+  return how.empty() ? text : text + ", " + how;
 }
 
 BoundPlan::BoundRegister BoundPlan::Stands(plan::ValueId id, RegisterId in, size_t buffer) const {
@@ -249,7 +253,7 @@ StatusOr<Communicators> BoundPlan::CommunicatorsOf(const CollectiveContext& cont
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const Communicators* const connected,
                             context.session.CommunicatorsOf(
-                                {TeamName::Kind::kTeam, team}, is_in ? team : std::vector<Rank>(),
+                                {TeamName::Kind::kPlans, team}, is_in ? team : std::vector<Rank>(),
                                 context.world, Deadline::After(context.timeout)));
   return is_in ? *connected : Communicators();
 }
@@ -267,8 +271,30 @@ Status BoundPlan::Connect(const CollectiveContext& context) {
       LOCKSTEP_RETURN_IF_ERROR(connected.gpus->Connect(Deadline::After(context.timeout)));
     }
   }
+  // Those who agree on executions.
+  const plan::Team ranks = program().Ranks();
+  if (steps_.is_on_gpu() && GpuPlan::Meets(steps_) && !kept_->all.contains(ranks)) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const Communicators connected, CommunicatorsOf(context, ranks, &own));
+    kept_->all.emplace(ranks, connected);
+  }
   steps_.UseTeams(kept_->all);
   context.session.Keep(kept_);
+  return OkStatus();
+}
+
+Status BoundPlan::PrepareForGpu(const CollectiveContext& context, wire::Binding::Reader binding) {
+  if (!steps_.is_on_gpu()) return OkStatus();
+  // Also those that this rank does not call.
+  std::vector<bool> may_be_captured;
+  for (const uint64_t id : binding.getFunctions()) {
+    const auto value = context.session.registers().Read(RegisterId::FromPacked(id));
+    const auto* const object =
+        value.ok() ? (*value)->As<std::shared_ptr<registers::Object>>() : nullptr;
+    may_be_captured.push_back(object != nullptr && (*object)->kind() == Kind::kFunction &&
+                              static_cast<const module::Function&>(**object).MayBeCaptured());
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(on_gpu_,
+                            GpuPlan::Bind(steps_, *kept_, std::move(may_be_captured), context));
   return OkStatus();
 }
 
@@ -327,15 +353,20 @@ void BoundPlan::PassInputs() {
   }
 }
 
+Status BoundPlan::Run(const PlanExecution::Worker& worker) {
+  if (on_gpu_ != nullptr) return on_gpu_->Execute(worker);
+  const bool overlaps = worker.lane != nullptr && !steps_.exchange_times.empty();
+  return overlaps ? OverlappedExecution(steps_, worker, *worker.lane).Run()
+                  : PlanExecution(steps_, worker).Run();
+}
+
 Status BoundPlan::Execute(const PlanExecution::Worker& worker) {
   if (!kept_->invalid_because.empty()) {
     return FailedPrecondition("the plan cannot be executed any more: ", kept_->invalid_because,
                               "; bind it again");
   }
   LOCKSTEP_RETURN_IF_ERROR(FollowInputs(worker.context));
-  const Status executed = worker.lane != nullptr && !steps_.exchange_times.empty()
-                              ? OverlappedExecution(steps_, worker, *worker.lane).Run()
-                              : PlanExecution(steps_, worker).Run();
+  const Status executed = Run(worker);
   if (!executed.ok()) {
     DropOutputs(worker.context);
     return executed;

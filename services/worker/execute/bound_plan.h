@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/ids.h"
@@ -17,6 +18,7 @@
 #include "runtime/tensor/tensor.h"
 #include "schemas/plan.capnp.h"
 #include "services/worker/execute/collective_command.h"
+#include "services/worker/execute/gpu_plan.h"
 #include "services/worker/execute/input_holders.h"
 #include "services/worker/execute/plan_execution.h"
 #include "services/worker/execute/prepared_program.h"
@@ -38,6 +40,11 @@ class BoundPlan : public registers::Object, public InputHolder {
   std::string Describe() const override;
   // Its memory, and what was prepared for it, also where other plans share that.
   size_t HeldBytes() const override;
+  // It holds more, or less, since this was asked last: graphs come and go.
+  bool TakeHasChangedSize() {
+    const size_t now = kept_->graphs == nullptr ? 0 : kept_->graphs->held_bytes();
+    return std::exchange(bytes_of_graphs_, now) != now;
+  }
 
   // The tensor in an input's register may be gone: it is looked up anew by the next execution.
   void LetGo(uint32_t register_index) override;
@@ -87,6 +94,10 @@ class BoundPlan : public registers::Object, public InputHolder {
   Status CheckInputsApart() const;
   // The registers of outputs hold what was computed, whatever was put into them meanwhile.
   Status WriteOutputs(const CollectiveContext& context);
+  // On GPUs: how it is executed there.
+  Status PrepareForGpu(const CollectiveContext& context, wire::Binding::Reader binding);
+  // Goes through the steps, or launches them.
+  Status Run(const PlanExecution::Worker& worker);
   // What there is to be for lanes that overlap.
   void PrepareLanes();
   // After a failure: what a peer may still write to does not become a value again by a reset.
@@ -97,6 +108,8 @@ class BoundPlan : public registers::Object, public InputHolder {
   std::vector<BoundRegister> outputs_;  // the same
   // Those of steps_.teams, for as long as they are valid.
   std::shared_ptr<KeptCommunicators> kept_ = std::make_shared<KeptCommunicators>();
+  std::unique_ptr<GpuPlan> on_gpu_;  // null: in host memory
+  size_t bytes_of_graphs_ = 0;       // when TakeHasChangedSize() was asked last
 };
 
 }  // namespace lockstep::worker

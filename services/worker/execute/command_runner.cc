@@ -154,6 +154,7 @@ Status CommandRunner::CallFunction(SessionState& session, module::Function& func
                                    absl::Span<const registers::Value> arguments,
                                    registers::Value* result) {
   if (gpu_ == nullptr) return function.Call(call_context_, arguments, result);
+  if (gpu_->is_capturing()) return CaptureFunction(function, arguments, result);
   const bool may_use_gpu = function.UsesGpuByItself();
   Status status = StillWanted(session);
   if (status.ok() && may_use_gpu) status = gpu_->BeforeCall(arguments);
@@ -167,6 +168,17 @@ Status CommandRunner::CallFunction(SessionState& session, module::Function& func
                                             .arguments = arguments,
                                             .result = result});
   return status.ok() ? noted : status;
+}
+
+Status CommandRunner::CaptureFunction(module::Function& function,
+                                      absl::Span<const registers::Value> arguments,
+                                      registers::Value* result) {
+  module::CallContext context = call_context_;
+  context.gpu_stream = gpu_->compute_stream();
+  const bool may_use_gpu = function.UsesGpuByItself();
+  if (may_use_gpu) LOCKSTEP_RETURN_IF_ERROR(gpu_->BeforeCall(arguments));
+  const Status status = function.Call(context, arguments, result);
+  return status.ok() && may_use_gpu ? gpu_->AfterCall() : status;
 }
 
 void CommandRunner::BeginCalls(SessionState& session) {
@@ -263,16 +275,20 @@ Status CommandRunner::Execute(const std::shared_ptr<SessionState>& held,
                               wire::Command::Execute::Reader execute) {
   SessionState& session = *held;
   // Held for the execution: nothing else would keep it while its outputs are written.
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<BoundPlan> plan,
-                            FindPlan(session, RegisterId::FromPacked(execute.getBound())));
+  const RegisterId id = RegisterId::FromPacked(execute.getBound());
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<BoundPlan> plan, FindPlan(session, id));
   BeginCalls(session);
-  return plans_.Execute(
-      held, *plan,
-      [&](module::Function& function, absl::Span<const registers::Value> arguments,
-          registers::Value* result) {
-        activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
-        return CallFunction(session, function, arguments, result);
-      });
+  LOCKSTEP_RETURN_IF_ERROR(
+      plans_.Execute(held, *plan, execute.getStepByStep(),
+                     [&](module::Function& function, absl::Span<const registers::Value> arguments,
+                         registers::Value* result) {
+                       activity_.Name(function.name(), WorkerActivity::Kind::kCommand);
+                       return CallFunction(session, function, arguments, result);
+                     }));
+  if (!plan->TakeHasChangedSize()) [[likely]]
+    return OkStatus();
+  // What its register counts for.
+  return session.Write(id, std::shared_ptr<registers::Object>(plan));
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {

@@ -89,6 +89,9 @@ class CommandRunner {
   // Calls `function`, where a GPU may have something to do for it.
   Status CallFunction(SessionState& session, module::Function& function,
                       absl::Span<const registers::Value> arguments, registers::Value* result);
+  // Where what it puts into the GPU's streams becomes part of a graph.
+  Status CaptureFunction(module::Function& function, absl::Span<const registers::Value> arguments,
+                         registers::Value* result);
   // Before functions are called for the session.
   void BeginCalls(SessionState& session);
   // Returns when the GPU, if there is one, has done all of the session's commands.

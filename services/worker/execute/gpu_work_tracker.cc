@@ -74,13 +74,14 @@ Status GpuWorkTracker::BeforeCall(absl::Span<const registers::Value> arguments) 
 }
 
 Status GpuWorkTracker::Note(SessionState& session, const Computation& computation) {
+  if (is_capturing_) return OkStatus();
   if (!gpu_->processor().TakeWasUsed() && !computation.may_have_used) return OkStatus();
   GpuWork work;
   work.session = session.id();
   work.generation = session.generation();
   work.command = computation.command;
   work.what = computation.what;
-  work.step = computation.step;
+  work.steps = computation.steps;
   for (size_t i = 0; computation.function != nullptr && i < computation.arguments.size(); ++i) {
     AddMemoryOf(computation.arguments[i],
                 computation.function->MayWriteTo(i) ? &work.writes : &work.reads);
@@ -122,36 +123,83 @@ void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session
 void GpuWorkTracker::NoteCollective(const std::shared_ptr<SessionState>& session,
                                     Communication communication) {
   const CollectiveFacts facts = communication.facts;
-  const collective::CommunicationSpan span = gpu_->TakeLastCommunication();
-  // Of nothing, or it failed before anything was put there.
-  if (span.ended == nullptr) return;
   GpuWork work;
-  work.session = session->id();
-  work.generation = session->generation();
-  work.command = communication.command;
   work.what = Name(communication.kind);
-  work.step = std::move(communication.step);
   work.kind = WorkerActivity::Kind::kCollective;
-  work.reads = std::move(communication.reads);
-  work.writes = std::move(communication.writes);
-  work.held = std::move(communication.held);
   work.first = facts.first;
   work.last = facts.first + facts.ranks - 1;
-  work.time_limit = communication.timeout;
-  work.connection = communication.connection;
-  work.done = [this, session, kind = communication.kind, facts, generation = work.generation,
-               command = work.command](std::chrono::nanoseconds took) {
-    if (!session->EndOnGpu()) return Spoil(*session, {generation, command});
+  work.done = [this, kind = communication.kind, facts](std::chrono::nanoseconds took) {
     if (recorder_ == nullptr) return;
     const CollectiveCost cost = recorder_->AddTimedCollective(kind, facts, took);
     activity_.AddCollective(cost.bus_bytes, cost.duration);
   };
+  work.connections = {communication.connection};
+  NoteCommunication(session, std::move(work), std::move(communication));
+}
+
+void GpuWorkTracker::NoteCommunication(const std::shared_ptr<SessionState>& session, GpuWork work,
+                                       Communication communication) {
+  const collective::CommunicationSpan span = gpu_->TakeLastCommunication();
+  // Of nothing, or it failed before anything was put there.
+  if (span.ended == nullptr) return;
+  work.session = session->id();
+  work.generation = session->generation();
+  work.command = communication.command;
+  work.steps = std::move(communication.steps);
+  work.reads = std::move(communication.reads);
+  work.writes = std::move(communication.writes);
+  work.held = std::move(communication.held);
+  work.time_limit = communication.timeout;
+  work.done = [this, session, count = std::move(work.done), generation = work.generation,
+               command = work.command,
+               parts = work.connections.size()](std::chrono::nanoseconds took) {
+    bool is_whole = true;
+    for (size_t i = 0; i < parts; ++i) is_whole = session->EndOnGpu() && is_whole;
+    if (!is_whole) return Spoil(*session, {generation, command});
+    if (count) count(took);
+  };
   work.give_up = [session, generation = work.generation, command = work.command] {
     session->GiveUpOnGpu(generation, command);
   };
-  session->BeginOnGpu({work.generation, work.command, work.connection, span.ended, gpu_});
+  for (const auto& connection : work.connections) {
+    session->BeginOnGpu({work.generation, work.command, connection, span.ended, gpu_});
+  }
   was_noted_ = true;
   in_flight_.AddCommunication(std::move(work), span);
+}
+
+Status GpuWorkTracker::BeginCapture() {
+  LOCKSTEP_RETURN_IF_ERROR(gpu_->BeginCapture());
+  is_capturing_ = true;
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<collective::DeviceGraph>> GpuWorkTracker::EndCapture() {
+  is_capturing_ = false;
+  (void)gpu_->processor().TakeWasUsed();
+  return gpu_->EndCapture();
+}
+
+Status GpuWorkTracker::Launch(const std::shared_ptr<SessionState>& session,
+                              const std::shared_ptr<PlanGraph>& graph, Ranks ranks,
+                              Communication communication) {
+  TensorMemory memory = communication.reads;
+  memory.insert(memory.end(), communication.writes.begin(), communication.writes.end());
+  const Status launched = gpu_->Launch(*graph->graph, memory);
+  GpuWork work;
+  work.what = graph->what;
+  work.kind = graph->connections.empty() ? WorkerActivity::Kind::kCommand
+                                         : WorkerActivity::Kind::kCollective;
+  work.first = ranks.first;
+  work.last = ranks.last;
+  work.connections = graph->connections;
+  work.graph = graph;
+  work.done = [graph](std::chrono::nanoseconds took) {
+    graph->longest = std::max(graph->longest, took);
+  };
+  // Also after an error: some of it may have been put in.
+  NoteCommunication(session, std::move(work), std::move(communication));
+  return launched;
 }
 
 void GpuWorkTracker::Look() {
@@ -166,11 +214,13 @@ void GpuWorkTracker::Look() {
     activity_.Show(oldest.session, oldest.command, oldest.what, oldest.step, oldest.kind,
                    oldest.first, oldest.last, in_flight_.since());
   }
-  if (oldest.kind != WorkerActivity::Kind::kCollective) return;
-  collective::DeviceConnection& connection = *oldest.connection;
-  // Of one that was aborted it is known.
-  const Status health = connection.is_aborted() ? OkStatus() : connection.Health();
-  if (!health.ok() && !connection.is_aborted()) FailOldest(health);
+  // An error makes others of it.
+  const auto connections = oldest.connections;
+  for (const auto& connection : connections) {
+    // Of one that was aborted it is known.
+    const Status health = connection->is_aborted() ? OkStatus() : connection->Health();
+    if (!health.ok() && !connection->is_aborted()) return FailOldest(health);
+  }
 }
 
 Status GpuWorkTracker::StillWanted(const SessionState& session, uint64_t command) const {
@@ -252,7 +302,8 @@ void GpuWorkTracker::FailOldest(const Status& status) {
   }
   const GpuWork blamed = in_flight_.oldest();
   Status told = loss.ok() ? status : Annotate(loss, "on the GPU, by " + in_flight_.Blame());
-  if (!blamed.step.empty()) told = Annotate(told, blamed.step);
+  const std::string steps = blamed.steps.Name();
+  if (!steps.empty()) told = Annotate(told, steps);
   const auto session = sessions_.Find(blamed.session);
   if (session != nullptr && session->generation() == blamed.generation) {
     reports_.Fail(*session, blamed.command, blamed.what, told);

@@ -24,6 +24,7 @@
 #include "schemas/control.capnp.h"
 #include "services/worker/execute/collective_command.h"
 #include "services/worker/execute/controller_reports.h"
+#include "services/worker/execute/plan_graphs.h"
 #include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_directory.h"
 #include "services/worker/execute/session_state.h"
@@ -76,7 +77,7 @@ class GpuWorkTracker {
     const module::Function* function = nullptr;
     absl::Span<const registers::Value> arguments = {};
     const registers::Value* result = nullptr;
-    std::string step = {};  // of a plan: which one it is, for errors
+    StepRange steps = {};  // of a plan: those that it is
     // What else it reads, and writes.
     TensorMemory reads = {};
     TensorMemory writes = {};
@@ -92,7 +93,7 @@ class GpuWorkTracker {
     std::shared_ptr<collective::DeviceConnection> connection;
     // How long it may take from when it is the oldest.
     std::chrono::milliseconds timeout{0};
-    std::string step = {};  // of a plan: which one it is, for errors
+    StepRange steps = {};  // of a plan: those that it is
     TensorMemory reads = {};
     TensorMemory writes = {};
     std::vector<tensor::Tensor> held = {};
@@ -111,6 +112,21 @@ class GpuWorkTracker {
   void NoteCollective(const std::shared_ptr<SessionState>& session, uint64_t command,
                       wire::Command::Collective::Reader collective,
                       const CollectiveOutcome& outcome, std::chrono::milliseconds timeout);
+  // What is executed between the two is not done, but becomes a graph; none of it is noted, and no
+  // event is asked. An error of the end: nothing was captured.
+  Status BeginCapture();
+  StatusOr<std::unique_ptr<collective::DeviceGraph>> EndCapture();
+  bool is_capturing() const { return is_capturing_; }
+  // The stream that functions are to use now: another one while something is captured.
+  void* compute_stream() const { return gpu_->compute_stream(); }
+  // Launches it among these ranks, and notes it as one piece of work. `communication` says what
+  // steps it has, and which memory they read and write.
+  struct Ranks {
+    Rank first = 0;
+    Rank last = 0;
+  };
+  Status Launch(const std::shared_ptr<SessionState>& session,
+                const std::shared_ptr<PlanGraph>& graph, Ranks ranks, Communication communication);
   // Whether anything was noted since this was asked last.
   bool TakeNoted() { return std::exchange(was_noted_, false); }
 
@@ -146,6 +162,9 @@ class GpuWorkTracker {
   bool BlameLoss();
 
  private:
+  // What was put in since the last one; `work` says what else there is to say of it.
+  void NoteCommunication(const std::shared_ptr<SessionState>& session, GpuWork work,
+                         Communication communication);
   Status Await(const SessionState& session, uint64_t command, size_t most);
   // An error of the GPU: the oldest command's session fails.
   void FailOldest(const Status& status);
@@ -168,6 +187,7 @@ class GpuWorkTracker {
 
   std::weak_ptr<SessionState> executing_for_;  // the last batch's; it may be closed meanwhile
   bool was_noted_ = false;
+  bool is_capturing_ = false;
   Status loss_;
 };
 

@@ -114,10 +114,11 @@ Status PlanCommands::Bind(SessionState& session, wire::Command::Bind::Reader bin
 }
 
 Status PlanCommands::Execute(const std::shared_ptr<SessionState>& session, BoundPlan& plan,
-                             PlanExecution::CallFunction call) {
+                             bool step_by_step, PlanExecution::CallFunction call) {
   return collectives_.Run(
       *session, "execute plan", /*is_message=*/false, [&](const CollectiveContext& context) {
-        return plan.Execute({context, call, session, gpu_, recorder_, lane_.get()});
+        return plan.Execute({context, call, session, gpu_, recorder_, lane_.get(),
+                             options_.plan_graphs == "on" && !step_by_step});
       });
 }
 

@@ -19,13 +19,6 @@ using tensor::Tensor;
 
 constexpr int kNoBuffer = -1;
 
-const char* NameOf(const plan::ProgramStep& step) {
-  if (std::holds_alternative<plan::CallStep>(step.what)) return "call";
-  if (std::holds_alternative<plan::CopyStep>(step.what)) return "copy";
-  if (std::holds_alternative<plan::FillStep>(step.what)) return "fill";
-  return FactsOf(std::get<plan::CollectiveStep>(step.what).kind).name.data();
-}
-
 // As metrics count them: an operation's size is what one rank has where all have as much of the
 // same, else what all have together.
 CollectiveFacts FactsOfStep(const plan::CollectiveStep& step, const Communicators& team,
@@ -40,13 +33,6 @@ CollectiveFacts FactsOfStep(const plan::CollectiveStep& step, const Communicator
 }
 
 }  // namespace
-
-std::string BoundSteps::DescribeStep(size_t number) const {
-  const plan::ProgramStep& step = prepared->steps.steps[number];
-  const std::string& where = prepared->lowered.program->ops()[step.op].where;
-  if (where.empty()) return "";
-  return where + ", step " + std::to_string(number) + " of the plan (" + NameOf(step) + ")";
-}
 
 void BoundSteps::UseTeams(const std::map<plan::Team, Communicators>& by_ranks) {
   for (const plan::ProgramStep& step : prepared->steps.steps) {
@@ -97,20 +83,34 @@ void PlanExecution::TellOfWait(const plan::CollectiveStep& step) const {
   context_.activity.Among(*first, *last);
 }
 
-Status PlanExecution::RunCollective(const plan::CollectiveStep& step, const Communicators& team) {
+Status PlanExecution::RunCollective(const plan::CollectiveStep& step, size_t number) {
   // Calls have named themselves.
   TellOfWait(step);
+  if (plan_.is_on_gpu()) return RunOnGpus(step, number);
+  const Communicators& team = *plan_.teams[number];
   const auto began = Deadline::Clock::now();
-  collective::Communicator* const by =
-      plan_.is_on_gpu() ? static_cast<collective::Communicator*>(team.gpus.get()) : team.cpus.get();
   const Status status =
-      worker::RunCollective(step, plan_.tensors.memory(), plan_.DTypeOf(step.send.buffer), *by,
-                            Deadline::After(context_.timeout));
-  if (plan_.is_on_gpu()) {
-    NoteCollective(step, team);
-  } else if (status.ok()) {
-    CountCollective(step, team, Deadline::Clock::now() - began);
+      worker::RunCollective(step, plan_.tensors.memory(), plan_.DTypeOf(step.send.buffer),
+                            *team.cpus, Deadline::After(context_.timeout));
+  if (status.ok()) CountCollective(step, team, Deadline::Clock::now() - began);
+  return status;
+}
+
+Status PlanExecution::RunOnGpus(const plan::CollectiveStep& step, size_t number) {
+  const Communicators& team = *plan_.teams[number];
+  AgreedCollective* const agreed = plan_.agreed.empty() ? nullptr : &plan_.agreed[number];
+  if (agreed != nullptr) {
+    if (agreed->asks_again) agreed->what.is_known = false;
+    team.gpus->UseAgreed(&agreed->what);
   }
+  const Status status =
+      worker::RunCollective(step, plan_.tensors.memory(), plan_.DTypeOf(step.send.buffer),
+                            *team.gpus, Deadline::After(context_.timeout));
+  if (agreed != nullptr) {
+    team.gpus->UseAgreed(nullptr);
+    agreed->what.is_known = status.ok();
+  }
+  NoteCollective(step, team);
   return status;
 }
 
@@ -124,6 +124,7 @@ void PlanExecution::CountCollective(const plan::CollectiveStep& step, const Comm
 
 void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Communicators& team) {
   CollectiveFacts facts = FactsOfStep(step, team, plan_.DTypeOf(step.send.buffer));
+  if (mode_ == Mode::kCapture) return;
   facts.backend = team.gpus->backend();
   // Also after an error: some of it may have been put in.
   if (team.gpus->connection() == nullptr) return;
@@ -132,7 +133,7 @@ void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Commu
                                               .facts = facts,
                                               .connection = team.gpus->connection(),
                                               .timeout = context_.timeout,
-                                              .step = plan_.DescribeStep(step_)};
+                                              .steps = {plan_.names, step_, step_}};
   // What is empty has any buffer.
   if (step.send.count > 0) {
     communication.Read(plan_.tensors[static_cast<size_t>(step.send.buffer)]);
@@ -144,10 +145,10 @@ void PlanExecution::NoteCollective(const plan::CollectiveStep& step, const Commu
 }
 
 Status PlanExecution::NoteWork(const char* what, int reads, int writes) {
-  if (!plan_.is_on_gpu()) [[likely]]
+  if (!plan_.is_on_gpu() || mode_ == Mode::kCapture) [[likely]]
     return OkStatus();
   GpuWorkTracker::Computation computation{
-      .command = context_.command, .what = what, .step = plan_.DescribeStep(step_)};
+      .command = context_.command, .what = what, .steps = {plan_.names, step_, step_}};
   const auto add = [&](int buffer, TensorMemory* memory) {
     if (buffer == kNoBuffer) return;
     const Tensor& tensor = plan_.tensors[static_cast<size_t>(buffer)];
@@ -172,7 +173,7 @@ Status PlanExecution::RunStep(const plan::ProgramStep& step) {
         RunFill(*fill, plan_.tensors.memory(), plan_.DTypeOf(fill->to.buffer), *plan_.place));
     return NoteWork("fill", kNoBuffer, fill->to.buffer);
   }
-  return RunCollective(std::get<plan::CollectiveStep>(step.what), *plan_.teams[next_collective_++]);
+  return RunCollective(std::get<plan::CollectiveStep>(step.what), next_collective_++);
 }
 
 void PlanExecution::RecordStep(size_t number, int64_t began, int64_t ended) const {
@@ -180,7 +181,7 @@ void PlanExecution::RecordStep(size_t number, int64_t began, int64_t ended) cons
   const plan::Program& program = *plan_.prepared->lowered.program;
   const plan::ProgramStep& step = plan_.prepared->steps.steps[number];
   const bool is_collective = std::holds_alternative<plan::CollectiveStep>(step.what);
-  std::string name = NameOf(step);
+  std::string name = KindOf(step);
   if (const auto* call = std::get_if<plan::CallStep>(&step.what)) {
     const auto& op = std::get<plan::CallOp>(program.ops()[call->op].what);
     name = program.functions()[static_cast<size_t>(op.function)];
@@ -198,7 +199,8 @@ void PlanExecution::RecordStep(size_t number, int64_t began, int64_t ended) cons
 Status PlanExecution::RunNumber(size_t number) {
   step_ = number;
   const plan::ProgramStep& step = plan_.prepared->steps.steps[number];
-  const bool is_recorded = context_.spans != nullptr && context_.spans->is_open();
+  const bool is_recorded =
+      mode_ == Mode::kExecute && context_.spans != nullptr && context_.spans->is_open();
   if (!is_recorded) [[likely]]
     return RunStep(step);
   const int64_t began = trace::Now();
@@ -210,7 +212,8 @@ Status PlanExecution::RunNumber(size_t number) {
 Status PlanExecution::Run() {
   for (size_t i = 0; i < plan_.prepared->steps.steps.size(); ++i) {
     Status status;
-    if (plan_.is_on_gpu()) status = worker_.gpu->MakeRoom(context_.session, context_.command);
+    if (plan_.is_on_gpu() && mode_ == Mode::kExecute)
+      status = worker_.gpu->MakeRoom(context_.session, context_.command);
     if (status.ok()) [[likely]]
       status = RunNumber(i);
     if (status.ok()) [[likely]] {

@@ -22,9 +22,11 @@
 #include "services/worker/execute/communication_lane.h"
 #include "services/worker/execute/communicator_cache.h"
 #include "services/worker/execute/gpu_work_tracker.h"
+#include "services/worker/execute/plan_agreement.h"
 #include "services/worker/execute/plan_tensors.h"
 #include "services/worker/execute/prepared_program.h"
 #include "services/worker/execute/session_state.h"
+#include "services/worker/execute/step_names.h"
 #include "services/worker/report/recorder.h"
 
 namespace lockstep::worker {
@@ -32,7 +34,9 @@ namespace lockstep::worker {
 // A plan's steps, and what binding has found for them.
 struct BoundSteps {
   explicit BoundSteps(std::shared_ptr<const PreparedProgram> program)
-      : prepared(std::move(program)), tensors(prepared->steps) {}
+      : prepared(std::move(program)),
+        names(std::make_shared<const PlanStepNames>(prepared)),
+        tensors(prepared->steps) {}
 
   struct Call {
     std::shared_ptr<module::Function> function;
@@ -46,14 +50,17 @@ struct BoundSteps {
   // The communicators of each collective's team, which are borrowed.
   void UseTeams(const std::map<plan::Team, Communicators>& by_ranks);
   // "train.cc:12, step 3 of the plan (copy)"; empty: nobody wrote it, it is all of a command.
-  std::string DescribeStep(size_t number) const;
+  std::string DescribeStep(size_t number) const { return names->NameOf(number, number); }
 
   const std::shared_ptr<const PreparedProgram> prepared;
+  const std::shared_ptr<const PlanStepNames> names;
   PlanTensors tensors;
   tensor::Processor* place = nullptr;  // who works where the tensors lie; borrowed
   // Both in the order of the steps.
   std::vector<Call> calls;
   std::vector<const Communicators*> teams;  // of collectives; borrowed
+  // What the ranks know of each collective on their GPUs; empty: they agree on all of it each time.
+  std::vector<AgreedCollective> agreed;
   // Of the steps of the communication lane, if the lanes overlap: when each began and ended.
   std::vector<std::pair<int64_t, int64_t>> exchange_times;
 };
@@ -77,10 +84,15 @@ class PlanExecution {
     GpuWorkTracker* gpu;      // null: it has none
     Recorder* recorder;       // null: nothing is counted
     CommunicationLane* lane;  // null: plans are executed in one lane
+    bool captures = false;    // plans on GPUs may be captured, and launched as one graph
   };
+  // How it is done: or what a GPU is given becomes part of a graph
+  // (GpuWorkTracker::BeginCapture()), of which nothing is told.
+  enum class Mode { kExecute, kCapture };
 
   // Both are borrowed.
-  PlanExecution(BoundSteps& plan, const Worker& worker) : plan_(plan), worker_(worker) {}
+  PlanExecution(BoundSteps& plan, const Worker& worker, Mode mode = Mode::kExecute)
+      : plan_(plan), worker_(worker), mode_(mode) {}
 
   // An error names the step, and the line that it comes from. What the steps have put on a GPU goes
   // on.
@@ -99,7 +111,8 @@ class PlanExecution {
  private:
   Status RunStep(const plan::ProgramStep& step);
   Status RunCall(const plan::CallStep& step, BoundSteps::Call& bound);
-  Status RunCollective(const plan::CollectiveStep& step, const Communicators& team);
+  Status RunCollective(const plan::CollectiveStep& step, size_t number);
+  Status RunOnGpus(const plan::CollectiveStep& step, size_t number);
   // A collective has gone to the GPU.
   void NoteCollective(const plan::CollectiveStep& step, const Communicators& team);
   // The GPU, if it is one, has been given a copy or a fill.
@@ -107,6 +120,7 @@ class PlanExecution {
 
   BoundSteps& plan_;
   const Worker& worker_;
+  const Mode mode_;
   const CollectiveContext& context_ = worker_.context;
   size_t step_ = 0;  // that is executed
   size_t next_call_ = 0;

@@ -41,6 +41,7 @@ class PlanTensors {
                           memory_.size() * sizeof(std::byte*) + drops_.size() * sizeof(drops_[0]);
     return tables + (arena_.IsNull() ? 0 : arena_.size_bytes());
   }
+  const tensor::Tensor& arena() const { return arena_; }
 
   // The buffer is this tensor from now on.
   void Place(size_t buffer, tensor::Tensor tensor);

@@ -10,7 +10,7 @@ namespace lockstep::worker {
 
 size_t PreparedProgram::HeldBytes() const {
   size_t bytes = sizeof *this + plan::HeldBytes(*lowered.program) + plan::HeldBytes(steps) +
-                 lowered.lies_in.size() * sizeof(plan::ValueId);
+                 lowered.lies_in.size() * sizeof(plan::ValueId) + order.size() * sizeof(size_t);
   for (const std::string& note : lowered.notes) bytes += sizeof(std::string) + note.size();
   return bytes;
 }
@@ -26,10 +26,12 @@ StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
   plan::ProgramSteps steps =
       plan::ExpandProgram(lowered, world.rank, {.lanes_overlap = world.lanes_overlap});
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, world.rank));
+  std::vector<size_t> order;
+  for (const plan::LoweredOp& op : lowered.ops) order.push_back(op.op);
   // What all other ranks exchange grows with their number, and is of no use here any more.
   lowered.ops = {};
   return std::make_shared<const PreparedProgram>(
-      PreparedProgram{std::move(lowered), std::move(steps)});
+      PreparedProgram{std::move(lowered), std::move(steps), program.key, std::move(order)});
 }
 
 }  // namespace lockstep::worker

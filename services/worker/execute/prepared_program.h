@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
@@ -26,6 +27,8 @@ struct PlanWorld {
 struct PreparedProgram {
   plan::LoweredProgram lowered;  // without its `ops`: the steps are all that is left of them
   plan::ProgramSteps steps;
+  plan::PlanKey key = {};          // of the program
+  std::vector<size_t> order = {};  // its operations, in the order of all ranks
 
   // About what it takes of memory.
   size_t HeldBytes() const;

@@ -290,7 +290,10 @@ SessionState::GivenUp SessionState::GiveUpKept(const std::string& why) {
   for (const std::weak_ptr<KeptCommunicators>& weak : kept_) {
     const std::shared_ptr<KeptCommunicators> kept = weak.lock();
     if (kept == nullptr) continue;
-    for (auto& [team, communicators] : kept->all) given_up.push_back(std::move(communicators));
+    for (auto& [team, communicators] : kept->all) {
+      given_up.communicators.push_back(std::move(communicators));
+    }
+    if (kept->graphs != nullptr) given_up.graphs.push_back(std::move(kept->graphs));
     kept->all.clear();
     kept->invalid_because = why;
   }

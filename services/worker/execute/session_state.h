@@ -45,12 +45,16 @@ struct WorldLinks {
   std::vector<int> nodes = {};               // of each rank: ranks of one node share memory
 };
 
+class PlanGraphs;
+
 // The communicators that a bound plan keeps while it can be executed.
 //
 // Threads: an abort may use them from any thread, under the session's lock.
 struct KeptCommunicators {
   // By their teams; without any where this rank is not of the team. All ranks have the same teams.
   std::map<std::vector<Rank>, Communicators> all;
+  // What was captured of what they do; it goes before them. Null: nothing. Of the executing thread.
+  std::shared_ptr<PlanGraphs> graphs;
   // Why the plan cannot be executed any more; empty: it can. Of the executing thread.
   std::string invalid_because;
 };
@@ -251,7 +255,10 @@ class SessionState {
   CommunicatorCache communicators_;
   std::vector<std::weak_ptr<KeptCommunicators>> kept_;
 
-  using GivenUp = std::vector<Communicators>;
+  struct GivenUp {
+    std::vector<Communicators> communicators;
+    std::vector<std::shared_ptr<PlanGraphs>> graphs;  // destroyed first
+  };
   // With mutex_ held: what plans have kept is theirs no more. The caller destroys it.
   GivenUp GiveUpKept(const std::string& why);
 };

@@ -12,13 +12,13 @@ std::byte* At(StepMemory memory, int buffer, int64_t element, size_t element_byt
   return memory[static_cast<size_t>(buffer)] + static_cast<size_t>(element) * element_bytes;
 }
 
+}  // namespace
+
 Buffer BufferOf(const plan::Span& span, StepMemory memory, DType dtype) {
   if (span.count == 0) return {nullptr, 0, dtype};
   return {At(memory, span.buffer, span.offset, SizeOf(dtype)), static_cast<size_t>(span.count),
           dtype};
 }
-
-}  // namespace
 
 Status RunCopy(const plan::CopyStep& step, StepMemory memory, size_t element_bytes,
                tensor::Processor& by) {

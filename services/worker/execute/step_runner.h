@@ -16,6 +16,9 @@ namespace lockstep::worker {
 // Where the buffers that a step names begin, by their number. Borrowed.
 using StepMemory = absl::Span<std::byte* const>;
 
+// The elements that a step names.
+Buffer BufferOf(const plan::Span& span, StepMemory memory, DType dtype);
+
 // By the processor of the memory that the buffers lie in, whose errors they return; on a GPU the
 // work is done in its order. `element_bytes`: of both buffers.
 Status RunCopy(const plan::CopyStep& step, StepMemory memory, size_t element_bytes,

@@ -36,6 +36,7 @@ StatusOr<std::vector<Rank>> MembersOf(const TeamName& team, Rank rank, int world
   std::vector<Rank> members;
   switch (team.kind) {
     case TeamName::Kind::kTeam:
+    case TeamName::Kind::kPlans:
       if (std::find(team.ranks.begin(), team.ranks.end(), rank) != team.ranks.end()) {
         members = team.ranks;
       }

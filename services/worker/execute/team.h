@@ -19,10 +19,12 @@ inline bool IsMessage(wire::CollectiveKind kind) { return kind >= wire::Collecti
 // What a collective command calls its ranks. Every rank of the world calls them alike, whether it
 // is among them or not; so "each rank's group" is one name, though it means others on each rank.
 struct TeamName {
-  enum class Kind { kWorld, kGroups, kTeam };
+  enum class Kind { kWorld, kGroups, kTeam, kPlans };
 
   Kind kind = Kind::kWorld;
-  std::vector<Rank> ranks = {};  // of kTeam, in the team's order
+  // Of kTeam, in the team's order; of kPlans, that of bound plans, which have communicators of
+  // their own.
+  std::vector<Rank> ranks = {};
 
   auto operator<=>(const TeamName&) const = default;
 };

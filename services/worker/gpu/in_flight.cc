@@ -65,7 +65,7 @@ Status InFlight::Collect(int* collected) {
     }
     if (oldest.began == nullptr) events_.push_back(std::move(oldest.ended));
     GpuWork& work = oldest.work;
-    finished_.push_back({work.session, work.generation, work.command, work.connection != nullptr,
+    finished_.push_back({work.session, work.generation, work.command, !work.connections.empty(),
                          /*is_confirmed=*/false, now, std::move(work.reads),
                          std::move(work.writes)});
     if (finished_.size() > kRemembered) finished_.pop_front();
@@ -79,9 +79,11 @@ Status InFlight::Collect(int* collected) {
 int InFlight::Abandon() {
   // Never freed.
   static auto* const left_behind = new std::vector<tensor::Tensor>;
+  static auto* const graphs_left_behind = new std::vector<std::shared_ptr<void>>;
   const auto abandoned = static_cast<int>(works_.size());
   for (Entry& entry : works_) {
     std::move(entry.work.held.begin(), entry.work.held.end(), std::back_inserter(*left_behind));
+    if (entry.work.graph != nullptr) graphs_left_behind->push_back(std::move(entry.work.graph));
   }
   works_.clear();
   return abandoned;
@@ -120,7 +122,7 @@ TensorMemory InFlight::SpoiltBy(SessionId session, const CutOff& cut_off) const 
   }
   for (const Entry& entry : works_) {
     const GpuWork& work = entry.work;
-    if (work.session == session) follow(work, work.connection != nullptr && is_meant(work));
+    if (work.session == session) follow(work, !work.connections.empty() && is_meant(work));
   }
   return spoilt;
 }

@@ -24,14 +24,31 @@ namespace lockstep::worker {
 using TensorMemory = std::vector<collective::MemoryRange>;
 bool MeetsAny(const TensorMemory& memory, const collective::MemoryRange& range);
 
+// What steps of a plan are called, for errors: made when it is wanted.
+class StepNames {
+ public:
+  virtual ~StepNames() = default;
+  // "train.cc:12, step 3 of the plan (copy)", or of those from `first` to `last`; empty: they have
+  // no name.
+  virtual std::string NameOf(size_t first, size_t last) const = 0;
+};
+
+// Some steps of a plan, one after the other.
+struct StepRange {
+  std::shared_ptr<const StepNames> names = nullptr;  // null: no steps of a plan
+  size_t first = 0;
+  size_t last = 0;
+
+  std::string Name() const { return names == nullptr ? "" : names->NameOf(first, last); }
+};
+
 // One command's part on the GPU.
 struct GpuWork {
   SessionId session;
   Generation generation;
   uint64_t command = 0;
-  std::string what;  // the function's name, or the collective's
-  // Of a step of a plan: which one it is, for its errors.
-  std::string step = {};
+  std::string what;      // the function's name, or the collective's
+  StepRange steps = {};  // of a plan: those that it is
   WorkerActivity::Kind kind = WorkerActivity::Kind::kCommand;
   Rank first = 0;  // of a collective
   Rank last = 0;
@@ -42,8 +59,10 @@ struct GpuWork {
   // The tensors that it reads, and those that it writes, and may read.
   TensorMemory reads = {};
   TensorMemory writes = {};
-  // Of a collective; else null.
-  std::shared_ptr<collective::DeviceConnection> connection = nullptr;
+  // Of a collective: that by which it goes; of a graph: those of its collectives.
+  std::vector<std::shared_ptr<collective::DeviceConnection>> connections = {};
+  // What keeps a graph that it is a launch of; null: it is none.
+  std::shared_ptr<void> graph = nullptr;
   // Called when it is done, with the time that the GPU took; may be empty.
   std::function<void(std::chrono::nanoseconds)> done = {};
   // Called when it is given up, perhaps more than once; may be empty.

@@ -39,6 +39,9 @@ class FakeDeviceCommunicator final : public collective::DeviceCommunicator {
   Status Connect(Deadline) override { return OkStatus(); }
   std::shared_ptr<collective::DeviceConnection> connection() const override { return connection_; }
   void AbortHost(const Status&) override {}
+  void UseAgreed(collective::Agreed*) override {}
+  uint64_t PlaceOf(ConstBuffer, ConstBuffer) const override { return 0; }
+  bool HasPlaces() const override { return false; }
   Status AgreeOnHostMemory(const std::string&, Deadline) override { return OkStatus(); }
 
  protected:

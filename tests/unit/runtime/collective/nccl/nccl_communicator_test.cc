@@ -110,6 +110,61 @@ class NcclCommunicatorTest : public testing::Test {
   std::array<Member, kRanks> members_;
 };
 
+// What the ranks know of each other's calls costs them no question.
+TEST_F(NcclCommunicatorTest, WhatIsAgreedOnIsNotAskedAgain) {
+  std::array<std::shared_ptr<DeviceCommunicator>, kRanks> communicators;
+  std::array<Agreed, kRanks> agreed;
+  OnEachRank([&](int rank, Member& self) {
+    const auto r = static_cast<size_t>(rank);
+    communicators[r] = self.world->Over(self.host);
+    communicators[r]->UseAgreed(&agreed[r]);
+    ASSERT_EQ(AllReduce(self, *communicators[r]), OkStatus());
+    agreed[r].is_known = true;
+  });
+  // One after the other: the first does not wait for the second.
+  for (size_t r = 0; r < kRanks; ++r) {
+    ASSERT_EQ(members_[r].device->Bind(), OkStatus());
+    EXPECT_EQ(AllReduce(members_[r], *communicators[r]), OkStatus());
+  }
+  OnEachRank([&](int rank, Member& self) {
+    communicators[static_cast<size_t>(rank)]->UseAgreed(nullptr);
+    EXPECT_EQ(AllReduce(self, *communicators[static_cast<size_t>(rank)]), OkStatus());
+    communicators[static_cast<size_t>(rank)].reset();
+  });
+}
+
+// As NCCL demands: first the graph, then the communicator.
+TEST_F(NcclCommunicatorTest, ACommunicatorEndsAfterTheGraphThatUsesIt) {
+  for (const bool is_aborted : {false, true}) {
+    const int live = fake_nccl_live_communicators();
+    std::array<std::unique_ptr<DeviceGraph>, kRanks> graphs;
+    OnEachRank([&](int rank, Member& self) {
+      std::shared_ptr<DeviceCommunicator> communicator = self.world->Over(self.host);
+      Agreed agreed;
+      communicator->UseAgreed(&agreed);
+      ASSERT_EQ(AllReduce(self, *communicator), OkStatus());
+      agreed.is_known = true;
+      ASSERT_EQ(self.device->BeginCapture(), OkStatus());
+      const Status captured = AllReduce(self, *communicator);
+      auto graph = self.device->EndCapture();
+      ASSERT_EQ(captured, OkStatus());
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      graphs[static_cast<size_t>(rank)] = *std::move(graph);
+      EXPECT_EQ(self.device->Launch(*graphs[static_cast<size_t>(rank)], {}), OkStatus());
+      const CommunicationSpan span = self.device->TakeLastCommunication();
+      ASSERT_NE(span.ended, nullptr);
+      while (!span.ended->IsDone().value()) std::this_thread::yield();
+      if (!is_aborted) return graphs[static_cast<size_t>(rank)].reset();
+      communicator->connection()->Abort(Aborted("enough"));
+      EXPECT_GT(fake_nccl_live_communicators(), live) << "the graph is there";
+    });
+    for (auto& graph : graphs) graph.reset();
+    EXPECT_TRUE(AwaitEndings(Enough()));
+    EXPECT_EQ(fake_nccl_live_communicators(), live);
+    EXPECT_EQ(fake_nccl_destroyed_before_graphs(), 0);
+  }
+}
+
 TEST_F(NcclCommunicatorTest, WhatNeedsNoGpuNeedsNoCommunicatorOfNccl) {
   EXPECT_EQ(fake_nccl_live_communicators(), kRanks) << "the world's";
   OnEachRank([&](int, Member& self) {

@@ -116,7 +116,7 @@ class SpoiltTest : public InFlightTest {
   }
   void Collective(uint64_t command, uintptr_t from, uintptr_t to) {
     GpuWork work = Work(command, "allreduce");
-    work.connection = std::make_shared<NoConnection>();
+    work.connections = {std::make_shared<NoConnection>()};
     work.reads = {Memory(from)};
     work.writes = {Memory(to)};
     Add(std::move(work));

@@ -201,7 +201,8 @@ Status MeasureGpu(const Settings& settings, Report& report) {
   // By itself, and with the others: what ranks agree about costs nothing where there is one.
   LOCKSTEP_RETURN_IF_ERROR(MeasureCollectives(settings, 1, report));
   const int all = static_cast<int>(std::min<size_t>(gpus.size(), 8));
-  return all > 1 ? MeasureCollectives(settings, all, report) : OkStatus();
+  if (all > 1) LOCKSTEP_RETURN_IF_ERROR(MeasureCollectives(settings, all, report));
+  return MeasureGpuPlan(settings, all, report);
 }
 
 }  // namespace lockstep::bench

@@ -36,6 +36,8 @@ Status MeasureIdle(const Settings& settings, Report& report);
 Status MeasureStart(const Settings& settings, Report& report);
 // What a GPU worker costs.
 Status MeasureGpu(const Settings& settings, Report& report);
+// What it saves to launch a plan as one graph, on so many GPUs.
+Status MeasureGpuPlan(const Settings& settings, int gpus, Report& report);
 // How soon a fault is known, and how soon the work goes on.
 Status MeasureFaults(const Settings& settings, Report& report);
 

@@ -21,6 +21,7 @@ WORKER_SERVICE = (
         "runtime/plan",
         "runtime/registers",
         "runtime/module",
+        "runtime/module/builtins.h",
         "runtime/collective",
         "runtime/collective/device.h",
         "runtime/collective/shm",
@@ -58,7 +59,9 @@ LAYERS = {
     "runtime/cuda/kernels": WORKER_SIDE,
     # A register carries the layout of what is in it.
     "runtime/registers": WORKER_SIDE | {"runtime/plan"},
-    "runtime/module": WORKER_SIDE | {"runtime/registers"},
+    "runtime/module": WORKER_SIDE | {"runtime/registers", "runtime/module/builtins.h"},
+    # What is known of built-in functions, without a worker.
+    "runtime/module/builtins.h": WORKER_SIDE | {"runtime/registers", "runtime/module"},
     # What modules are written with. They are loaded anywhere, so it finds libcuda by itself.
     "runtime/module/kit": {"runtime/base", "runtime/cuda/driver"},
     "runtime/collective": WORKER_SIDE | {"runtime/collective/device.h"},
@@ -113,7 +116,14 @@ LAYERS = {
         "tools/text",
     },
     # Explains what is pure, without a cluster.
-    "tools/cli/plan": CLIENT_SIDE | {"runtime/plan", "services/config", "tools/cli", "tools/text"},
+    "tools/cli/plan": CLIENT_SIDE
+    | {
+        "runtime/module/builtins.h",
+        "runtime/plan",
+        "services/config",
+        "tools/cli",
+        "tools/text",
+    },
     "examples": {
         "runtime/base",
         "runtime/client",

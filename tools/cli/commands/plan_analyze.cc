@@ -183,12 +183,14 @@ StatusOr<plan_file::PlanAnalysis> Measure(Session& session, const AnalyzeCommand
     LOCKSTEP_ASSIGN_OR_RETURN(registers.inputs[input.name], PlaceZeros(session, input));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan, session.Bind(file.program(), registers));
-  for (int i = 0; i < kWarmUp; ++i) LOCKSTEP_RETURN_IF_ERROR(plan.Execute());
+  // On GPUs, too: a graph has no steps that could be seen.
+  const ExecuteOptions each_step{.step_by_step = true};
+  for (int i = 0; i < kWarmUp; ++i) LOCKSTEP_RETURN_IF_ERROR(plan.Execute(each_step));
   LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
   TraceOptions options;
   LOCKSTEP_ASSIGN_OR_RETURN(options.events, EventsFor(file, times));
   LOCKSTEP_RETURN_IF_ERROR(session.StartTrace(options));
-  for (int i = 0; i < times; ++i) LOCKSTEP_RETURN_IF_ERROR(plan.Execute());
+  for (int i = 0; i < times; ++i) LOCKSTEP_RETURN_IF_ERROR(plan.Execute(each_step));
   LOCKSTEP_RETURN_IF_ERROR(session.SyncAll());
   LOCKSTEP_ASSIGN_OR_RETURN(const Trace trace, session.StopTrace());
   LOCKSTEP_ASSIGN_OR_RETURN(const auto measured, StepsOf(trace, session.id()));

@@ -17,6 +17,7 @@
 #include "runtime/plan/program_steps.h"
 #include "runtime/plan/program_text.h"
 #include "runtime/plan/simulator.h"
+#include "tools/cli/plan/graph_on_gpus.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"
 
@@ -249,6 +250,7 @@ Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& 
     out << '\n' << style.Paint(text::Tint::kBold, "What the passes did") << '\n';
     for (const std::string& note : file.lowered.notes) out << "  " << text::Printable(note) << '\n';
   }
+  out << "on GPUs: " << text::Printable(Describe(FindGraphOnGpus(file.program()))) << '\n';
   PrintReshards(out, style, file);
   PrintMemory(out, style, file);
   return OkStatus();

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tools/cli/plan/graph_on_gpus.h"
+
 namespace lockstep::cli::plan_file {
 namespace {
 
@@ -39,6 +41,7 @@ Json PlanToJson(const PlanFile& file) {
           {"ranks", file.program().Ranks().size()},
           {"nodes", CountNodes(file)},
           {"predicted_us", RoundedMicros(file.lowered.cost_us)},
+          {"graph_on_gpus", Describe(FindGraphOnGpus(file.program()))},
           {"passes", file.lowered.notes},
           {"reshards", std::move(reshards)},
           {"memory", std::move(memory)}};

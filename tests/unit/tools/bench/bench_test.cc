@@ -41,8 +41,8 @@ TEST(BenchTest, GpusAreMeasuredWhereThereAreAny) {
        .scratch = testing::TempDir()});
   ASSERT_TRUE(output.ok()) << output.status();
   const auto json = nlohmann::json::parse(std::ifstream(path));
-  // No-op calls; three ways to copy; posting with one GPU and with two, and one size there.
-  ASSERT_EQ(json.at("lines").size(), 1U + 3 + 2 + 2 + 1) << *output;
+  // No-op calls; three ways to copy; posting with one GPU and with two, and one size there; a plan.
+  ASSERT_EQ(json.at("lines").size(), 1U + 3 + 2 + 2 + 1 + 1) << *output;
   for (const auto& line : json.at("lines")) EXPECT_NE(line.at("verdict"), "not measured") << line;
 }
 #endif

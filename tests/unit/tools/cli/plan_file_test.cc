@@ -15,6 +15,7 @@
 #include "tools/cli/plan/drawing.h"
 #include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/explain_json.h"
+#include "tools/cli/plan/graph_on_gpus.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/terminal.h"
 
@@ -242,15 +243,28 @@ TEST(PlanFileTest, IsExplained) {
   EXPECT_EQ(ExplainPlan(out, style, *file), OkStatus());
   EXPECT_EQ(ExplainRank(out, style, *file, 3), OkStatus());
   EXPECT_EQ(SimulatePlan(out, *file), OkStatus());
-  EXPECT_THAT(out.str(),
-              AllOf(HasSubstr("4 operations, 5 values, 4 ranks on 2 nodes"),
-                    HasSubstr("layers.yaml:12  x to all_of_it  allgather along x        12 KiB  "
-                              "12 KiB         8 KiB  8 KiB"),
-                    HasSubstr("scale(all_of_it, write scratch, ..., ..., ..., ...)"),
-                    HasSubstr("f(update scratch) to y"), HasSubstr("what a function returns"),
-                    HasSubstr("simulated 4 ranks, ")));
+  EXPECT_THAT(
+      out.str(),
+      AllOf(HasSubstr("4 operations, 5 values, 4 ranks on 2 nodes"),
+            HasSubstr("on GPUs: one graph, if these functions say that they may be captured: "
+                      "scale (layers.yaml:"),
+            HasSubstr("layers.yaml:12  x to all_of_it  allgather along x        12 KiB  "
+                      "12 KiB         8 KiB  8 KiB"),
+            HasSubstr("scale(all_of_it, write scratch, ..., ..., ..., ...)"),
+            HasSubstr("f(update scratch) to y"), HasSubstr("what a function returns"),
+            HasSubstr("simulated 4 ranks, ")));
   EXPECT_THAT(Message(ExplainRank(out, style, *file, 4)),
               HasSubstr("rank 4 has no part in the plan; it has ranks 0-3"));
+}
+
+TEST(PlanFileTest, WhatCannotBeCapturedOnGpusIsNamed) {
+  std::string text = kPlan;
+  text.replace(text.find("{call: scale, args: [$all_of_it"), 31,
+               "{call: lockstep.identity, args: [$all_of_it");
+  const StatusOr<PlanFile> file = ReadText(text);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(Describe(FindGraphOnGpus(file->program())),
+            "step by step, as layers.yaml:14 calls lockstep.identity, which cannot be captured");
 }
 
 TEST(PlanFileTest, FunctionsOfModulesAreNamedByOneModuleEach) {
@@ -272,6 +286,7 @@ TEST(PlanFileTest, IsExplainedToScripts) {
   const Json plan = PlanToJson(*file);
   EXPECT_EQ(plan["operations"], 4);
   EXPECT_EQ(plan["nodes"], 2);
+  EXPECT_THAT(plan["graph_on_gpus"].get<std::string>(), HasSubstr("one graph, if"));
   ASSERT_EQ(plan["reshards"].size(), 2u);
   const Json& gather = plan["reshards"][0];
   EXPECT_EQ(gather["where"], "layers.yaml:12");

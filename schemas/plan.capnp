@@ -82,6 +82,8 @@ struct Program {
         arguments @2 :List(Argument);
         result @3 :Int32 = -1;
         # A number of a value, like all that follow; -1: it has none.
+        chunks @15 :Chunks;
+        # If it is there: the call is to be done in chunks.
       }
       reshard :group {
         source @4 :Int32;
@@ -107,6 +109,16 @@ struct Program {
         # A coordinate: of broadcast.
       }
     }
+  }
+
+  struct Chunks {
+    # See runtime/plan/program.h.
+    count @0 :Int32;
+    argument @1 :Int32;
+    # A number in `arguments`.
+    along @2 :Int32;
+    # Dimensions of the argument's tile, and of the result's.
+    resultAlong @3 :Int32;
   }
 
   struct Argument {

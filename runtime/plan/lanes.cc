@@ -38,7 +38,8 @@ size_t IndexOf(Lane lane) { return static_cast<size_t>(lane); }
 
 }  // namespace
 
-void AssignLanes(const Program& program, std::vector<ProgramStep>* steps) {
+void AssignLanes(const Program& program, ProgramSteps* of_rank) {
+  std::vector<ProgramStep>* const steps = &of_rank->steps;
   std::set<size_t> exchanges;  // operations in which this rank meets others
   for (const ProgramStep& step : *steps) {
     if (std::holds_alternative<CollectiveStep>(step.what)) exchanges.insert(step.op);
@@ -59,11 +60,13 @@ void AssignLanes(const Program& program, std::vector<ProgramStep>* steps) {
     int waits_for = -1;
     if (step.lane == Lane::kCommunication) {
       waits_for = last_computed;
-      ForEachUse(program, step,
-                 [&](int buffer, bool writes) { (writes ? written : read)[buffer] = number; });
+      ForEachUse(program, step, [&](int buffer, bool writes) {
+        (writes ? written : read)[of_rank->RootOf(buffer)] = number;
+      });
     } else {
       last_computed = number;
-      ForEachUse(program, step, [&](int buffer, bool writes) {
+      ForEachUse(program, step, [&](int part, bool writes) {
+        const int buffer = of_rank->RootOf(part);
         waits_for = std::max(waits_for, last_of(written, buffer));
         if (writes) waits_for = std::max(waits_for, last_of(read, buffer));
       });

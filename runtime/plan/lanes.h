@@ -13,9 +13,9 @@ namespace lockstep::plan {
 
 // Gives each step its lane, and the step of the other lane that it waits for: an exchange, the last
 // one before it; another, the last before it that writes to a buffer which it uses, or uses one
-// which it writes to. Takes buffers for different memory: those that are in use at the same time
-// (InUseUntil) must not share any.
-void AssignLanes(const Program& program, std::vector<ProgramStep>* steps);
+// which it writes to. Takes buffers that are not inside one another for different memory: those
+// that are in use at the same time (InUseUntil) must not share any.
+void AssignLanes(const Program& program, ProgramSteps* steps);
 
 // For each step, the last one of the list that may go on, or end, while it is not done yet. A
 // buffer that it uses is in use until then.

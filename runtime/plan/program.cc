@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "runtime/base/rank_text.h"
+#include "runtime/plan/chunks.h"
 
 namespace lockstep::plan {
 namespace {
@@ -137,8 +138,41 @@ class Checker {
       return InvalidArgument("a call has at most ", Program::kMaxArguments, " arguments, this one ",
                              call.arguments.size());
     }
-    const Status status = CheckTensors(call);
+    Status status = CheckTensors(call);
+    if (status.ok() && call.chunks.has_value()) status = CheckChunks(*call.chunks, call);
     return Annotate(status, parts_.functions[function]);
+  }
+
+  // Each by itself; ChunkCalls() has the whole program.
+  Status CheckChunks(const Chunks& chunks, const CallOp& call) const {
+    if (chunks.count < 1 || chunks.count > Chunks::kMost) {
+      return InvalidArgument("a call is done in 1 to ", Chunks::kMost, " chunks, not ",
+                             chunks.count);
+    }
+    const auto number = static_cast<size_t>(chunks.argument);
+    if (chunks.argument < 0 || number >= call.arguments.size() ||
+        call.arguments[number].use == CallArgument::Use::kLiteral) {
+      return InvalidArgument("the argument of its chunks, number ", chunks.argument,
+                             " from 0 on, is no tensor");
+    }
+    for (const CallArgument& argument : call.arguments) {
+      if (!argument.writes()) continue;
+      return InvalidArgument(
+          "it writes to an argument, and is called for one chunk after the "
+          "other: let it return what it computes");
+    }
+    if (call.result == kNoValue) {
+      return InvalidArgument("it returns nothing that could be put together of chunks");
+    }
+    LOCKSTEP_RETURN_IF_ERROR(
+        CheckDimension(chunks.along, call.arguments[number].value, "its argument"));
+    return CheckDimension(chunks.result_along, call.result, "its result");
+  }
+  Status CheckDimension(int dim, ValueId id, const char* what) const {
+    const Shape& shape = ValueOf(id).layout.shape();
+    if (dim >= 0 && dim < shape.ndim()) return OkStatus();
+    return InvalidArgument("it cannot be done in chunks along dimension ", dim, " of ", what,
+                           ", which is ", shape);
   }
 
   Status CheckTensors(const CallOp& call) {
@@ -199,6 +233,21 @@ class Checker {
                            ", and its result is ", result);
   }
 
+  Status Check(const ChunkOp& op) {
+    LOCKSTEP_RETURN_IF_ERROR(CheckReadable(op.source));
+    LOCKSTEP_RETURN_IF_ERROR(CheckExists(op.result));
+    if (op.puts) {
+      is_written_[static_cast<size_t>(op.result)] = true;
+    } else {
+      LOCKSTEP_RETURN_IF_ERROR(MakeResult(op.result));
+    }
+    LOCKSTEP_ASSIGN_OR_RETURN(const Layout wanted,
+                              op.cut->ChunkOf({&ValueOf(op.whole()).layout, op.dim}, op.number));
+    if (wanted == ValueOf(op.chunk()).layout) return OkStatus();
+    return InvalidArgument("a chunk of ", ValueOf(op.whole()).layout, " is ", wanted, ", not ",
+                           ValueOf(op.chunk()).layout);
+  }
+
   const Program::Parts& parts_;
   const std::vector<std::string>& value_names_;
   std::vector<bool> is_written_;  // something was written to it
@@ -220,6 +269,20 @@ std::optional<ProgramOp::Ends> ProgramOp::ends() const {
 }
 
 StatusOr<Program> Program::Make(Parts parts, const std::vector<std::string>& value_names) {
+  bool has_chunks = false;
+  for (const ProgramOp& op : parts.ops) {
+    if (std::holds_alternative<ChunkOp>(op.what)) {
+      return InvalidArgument(op.where, ": only lowering takes chunks of tensors");
+    }
+    const auto* const call = std::get_if<CallOp>(&op.what);
+    has_chunks = has_chunks || (call != nullptr && call->chunks.has_value());
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(Program program, MakeLowered(std::move(parts), value_names));
+  if (has_chunks) LOCKSTEP_RETURN_IF_ERROR(ChunkCalls(program).status());
+  return program;
+}
+
+StatusOr<Program> Program::MakeLowered(Parts parts, const std::vector<std::string>& value_names) {
   LOCKSTEP_RETURN_IF_ERROR(Checker(parts, value_names).Run());
   return Program(std::move(parts));
 }
@@ -277,6 +340,13 @@ ValueId ProgramBuilder::Call(std::string_view function, std::vector<CallArgument
   const ValueId returned = Add("", result);
   parts_.ops.push_back(
       {CallOp{FunctionNumber(function), std::move(arguments), returned}, NameOf(where)});
+  return returned;
+}
+
+ValueId ProgramBuilder::CallInChunks(std::string_view function, std::vector<CallArgument> arguments,
+                                     const Layout& result, const Chunks& chunks, SourceLine where) {
+  const ValueId returned = Call(function, std::move(arguments), result, where);
+  std::get<CallOp>(parts_.ops.back().what).chunks = chunks;
   return returned;
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/collective.h"
+#include "runtime/plan/cut.h"
 #include "runtime/plan/layout.h"
 
 namespace lockstep::plan {
@@ -57,11 +59,25 @@ inline CallArgument Pass(Literal literal) {
   return {CallArgument::Use::kLiteral, kNoValue, std::move(literal)};
 }
 
+// A promise, and a wish: what a function makes of some rows of one argument does not depend on the
+// other rows, so it may be called for some after the others. Lowering does so (chunks.h), for what
+// ranks exchange for some of them to go on meanwhile.
+struct Chunks {
+  static constexpr int kMost = 64;
+  int count = 1;
+  int argument = 0;      // its number, from 0 on
+  int along = 0;         // which dimension of the argument's tile its rows are
+  int result_along = 0;  // and which of the result's, that are as many
+  bool operator==(const Chunks&) const = default;
+};
+
 // Calls a function on the ranks that hold its tensors.
 struct CallOp {
   int function = 0;  // of Program::functions()
   std::vector<CallArgument> arguments;
   ValueId result = kNoValue;  // what it returns: its tile of this value
+  std::optional<Chunks> chunks = std::nullopt;
+  int part_of = 1;  // lowering makes so many calls of one that is done in chunks
   bool operator==(const CallOp&) const = default;
 };
 
@@ -88,8 +104,26 @@ struct CollectiveOp {
   bool operator==(const CollectiveOp&) const = default;
 };
 
+// Takes one chunk of each rank's tile, or puts it there. Only lowering makes it (chunks.h), and a
+// program that has it is not sent.
+struct ChunkOp {
+  ValueId source = kNoValue;
+  ValueId result = kNoValue;
+  bool puts = false;  // the source is the chunk, and the result is written nowhere else
+  int dim = 0;
+  int number = 0;  // of the chunk
+  std::shared_ptr<const Cut> cut = nullptr;
+
+  ValueId whole() const { return puts ? result : source; }
+  ValueId chunk() const { return puts ? source : result; }
+  bool operator==(const ChunkOp& other) const {
+    return source == other.source && result == other.result && puts == other.puts &&
+           dim == other.dim && number == other.number && *cut == *other.cut;
+  }
+};
+
 struct ProgramOp {
-  std::variant<CallOp, ReshardOp, ViewOp, CollectiveOp> what;
+  std::variant<CallOp, ReshardOp, ViewOp, CollectiveOp, ChunkOp> what;
   std::string where;  // "train.cc:12": which line of a person's it comes from
 
   // Nothing of a call; else from which value the operation makes which other one.
@@ -115,7 +149,7 @@ class Program {
   static constexpr size_t kMaxValues = 1 << 13;
   static constexpr size_t kMaxArguments = 256;  // of one call
   // Its format, and what lowering makes of it: ranks that disagree about it must not meet.
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
 
   struct Parts {
     std::vector<ProgramValue> values;
@@ -129,10 +163,14 @@ class Program {
   // read before anything was written to it, or written twice by results; a call whose tensors are
   // held by different ranks, or that has none; a reshard that CheckReshard() refuses, a view that
   // CheckSameTiles() refuses, a collective that LayoutsOf() refuses or whose result has another
-  // layout; an output that is an input, or two of one name; too much of anything.
+  // layout; a call in chunks that ChunkCalls() refuses; an output that is an input, or two of one
+  // name; too much of anything.
   // Messages call values by `value_names`, where there is one for the number; else by their own
   // names, or numbers.
   static StatusOr<Program> Make(Parts parts, const std::vector<std::string>& value_names = {});
+  // The same of a program with operations that only lowering makes.
+  static StatusOr<Program> MakeLowered(Parts parts,
+                                       const std::vector<std::string>& value_names = {});
 
   const std::vector<ProgramValue>& values() const { return parts_.values; }
   const ProgramValue& value(ValueId id) const { return parts_.values[static_cast<size_t>(id)]; }
@@ -140,6 +178,7 @@ class Program {
   const std::vector<ValueId>& outputs() const { return parts_.outputs; }
   const std::vector<std::string>& functions() const { return parts_.functions; }
   const std::vector<ProgramOp>& ops() const { return parts_.ops; }
+  const Parts& parts() const { return parts_; }
   // Ascending: which ranks execute the call.
   std::vector<Rank> RanksOf(const CallOp& call) const;
   // Ascending: those of all meshes.
@@ -173,6 +212,10 @@ class ProgramBuilder {
   // Calls a function that returns its tile of the result, in memory of its own.
   ValueId Call(std::string_view function, std::vector<CallArgument> arguments, const Layout& result,
                SourceLine where = SourceLine::Here());
+  // The same, chunk by chunk, if that is possible, else Build() fails.
+  ValueId CallInChunks(std::string_view function, std::vector<CallArgument> arguments,
+                       const Layout& result, const Chunks& chunks,
+                       SourceLine where = SourceLine::Here());
   // Calls a function for what it writes into its arguments.
   void Call(std::string_view function, std::vector<CallArgument> arguments,
             SourceLine where = SourceLine::Here());

@@ -1,5 +1,6 @@
 #include "runtime/plan/program_codec.h"
 
+#include <cstdlib>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -90,7 +91,16 @@ void WriteOp(wire::Program::Op::Builder builder, const CallOp& call) {
   out.setResult(static_cast<int>(call.result));
   auto arguments = out.initArguments(static_cast<unsigned>(call.arguments.size()));
   for (unsigned a = 0; a < arguments.size(); ++a) WriteArgument(arguments[a], call.arguments[a]);
+  if (!call.chunks.has_value()) return;
+  auto chunks = out.initChunks();
+  chunks.setCount(call.chunks->count);
+  chunks.setArgument(call.chunks->argument);
+  chunks.setAlong(call.chunks->along);
+  chunks.setResultAlong(call.chunks->result_along);
 }
+
+// Program::Make() makes none with it, and lowering is each rank's own.
+void WriteOp(wire::Program::Op::Builder, const ChunkOp&) { std::abort(); }
 
 void WriteEnds(auto out, const auto& op) {
   out.setSource(static_cast<int>(op.source));
@@ -146,6 +156,13 @@ StatusOr<ProgramOp> ReadOp(wire::Program::Op::Reader reader) {
       for (auto argument : call.getArguments()) {
         LOCKSTEP_ASSIGN_OR_RETURN(CallArgument read, ReadArgument(argument));
         what.arguments.push_back(std::move(read));
+      }
+      if (call.hasChunks()) {
+        auto chunks = call.getChunks();
+        what.chunks = {.count = chunks.getCount(),
+                       .argument = chunks.getArgument(),
+                       .along = chunks.getAlong(),
+                       .result_along = chunks.getResultAlong()};
       }
       op.what = std::move(what);
       return op;

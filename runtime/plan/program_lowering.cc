@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/plan/chunk_lowering.h"
 #include "runtime/plan/collective_lowering.h"
 #include "runtime/plan/early_exchanges.h"
 
@@ -12,15 +13,16 @@ namespace {
 
 class ProgramLowering {
  public:
-  ProgramLowering(std::shared_ptr<const Program> program, const Topology& topology,
-                  const CostModel& costs, const std::function<bool()>& is_given_up,
-                  int64_t most_effort)
-      : program_(*program),
+  ProgramLowering(LoweredChunks program, const Topology& topology, const CostModel& costs,
+                  const std::function<bool()>& is_given_up, int64_t most_effort)
+      : program_(*program.program),
         topology_(topology),
         costs_(costs),
         is_given_up_(is_given_up),
-        most_effort_(most_effort) {
-    lowered_.program = std::move(program);
+        most_effort_(most_effort),
+        effort_(program.effort) {
+    lowered_.program = std::move(program.program);
+    lowered_.notes = std::move(program.notes);
     for (size_t i = 0; i < program_.values().size(); ++i) {
       lowered_.lies_in.push_back(static_cast<ValueId>(i));
     }
@@ -38,6 +40,10 @@ class ProgramLowering {
       const std::optional<ProgramOp::Ends> ends = op.ends();
       if (!ends.has_value()) {
         lowered_.ops.push_back({i, nullptr, kNoValue, kNoValue});
+        continue;
+      }
+      if (const auto* chunk = std::get_if<ChunkOp>(&op.what)) {
+        lowered_.ops.push_back({i, nullptr, ends->source, ends->result, MayLieInPlace(i, *chunk)});
         continue;
       }
       StatusOr<LoweredOp> lowered = Lower(i, *ends);
@@ -103,6 +109,15 @@ class ProgramLowering {
     if (std::holds_alternative<ViewOp>(op.what)) return is_same ? "a copy" : "a view";
     const bool is_reshard = std::holds_alternative<ReshardOp>(op.what);
     return is_reshard && is_same ? "a reshard to the layout that it has" : nullptr;
+  }
+
+  // No one can tell whether a chunk lies in its tile: it is read before anything else is written
+  // there, or made to be put there.
+  bool MayLieInPlace(size_t i, const ChunkOp& op) {
+    if (!IsNeverChanged(op.chunk()) || UsesOf(op.chunk()).is_output) return false;
+    if (op.puts) return UsesOf(op.chunk()).reads == 1 && !UsesOf(op.chunk()).is_input;
+    const std::optional<size_t>& last_write = UsesOf(op.whole()).last_write;
+    return !last_write.has_value() || *last_write < i;
   }
 
   // A copy of what is not changed afterwards, and is not changed itself, is the same thing. But an
@@ -219,7 +234,7 @@ class ProgramLowering {
   const CostModel& costs_;
   const std::function<bool()>& is_given_up_;
   const int64_t most_effort_;
-  int64_t effort_ = 0;
+  int64_t effort_;
   LoweredProgram lowered_;
   std::vector<Uses> uses_;
   std::vector<bool> is_dropped_;  // by operation
@@ -238,7 +253,9 @@ StatusOr<LoweredProgram> LowerProgram(std::shared_ptr<const Program> program,
                                       const Topology& topology, const CostModel& costs,
                                       const std::function<bool()>& is_given_up,
                                       int64_t most_effort) {
-  return ProgramLowering(std::move(program), topology, costs, is_given_up, most_effort).Run();
+  LOCKSTEP_ASSIGN_OR_RETURN(LoweredChunks chunks, LowerChunks(std::move(program), topology, costs,
+                                                              is_given_up, most_effort));
+  return ProgramLowering(std::move(chunks), topology, costs, is_given_up, most_effort).Run();
 }
 
 LoweredProgram ProgramOf(Reshard reshard) {

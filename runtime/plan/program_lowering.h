@@ -1,6 +1,7 @@
 // Lowering a program: what all of its ranks do, the same on each of them. No data, no device.
 //
 // Passes, in this order, each of which says what it did:
+//   - calls that are to be in chunks are, and what ranks exchange for them (chunks.h);
 //   - a view, a copy and a reshard to the layout that the value has are nothing, where no one could
 //     tell: the result is the same buffer;
 //   - two reshards in a row become one, where that costs less;
@@ -26,13 +27,16 @@ namespace lockstep::plan {
 struct LoweredOp {
   size_t op = 0;  // of Program::ops()
   // What leads from `source` to `result`, perhaps from an earlier value than the program says: of a
-  // reshard, a collective, or a copy. Null: a call.
+  // reshard, a collective, or a copy. Null: a call, or a ChunkOp.
   std::shared_ptr<const Reshard> reshard;
   ValueId source = kNoValue;
   ValueId result = kNoValue;
+  // Of a ChunkOp: the chunk may lie in the tile that it is of.
+  bool in_place = false;
 };
 
 struct LoweredProgram {
+  // With its calls in chunks.
   std::shared_ptr<const Program> program;
   std::vector<LoweredOp> ops;
   // For each value: the one in whose buffer it lies; mostly itself.

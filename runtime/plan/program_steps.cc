@@ -29,15 +29,19 @@ class ProgramExpander {
 
   ProgramSteps Run() {
     MakeValueBuffers();
+    PutChunksInside();
     for (const LoweredOp& op : lowered_.ops) {
       op_ = op.op;
+      const auto& what = program_.ops()[op.op].what;
       if (op.reshard != nullptr) {
         AddReshard(op);
+      } else if (const auto* chunk = std::get_if<ChunkOp>(&what)) {
+        AddChunk(*chunk);
       } else {
-        AddCall(std::get<CallOp>(program_.ops()[op.op].what));
+        AddCall(std::get<CallOp>(what));
       }
     }
-    AssignLanes(program_, &steps_.steps);
+    AssignLanes(program_, &steps_);
     steps_.lanes_overlap = options_.lanes_overlap;
     PlaceInArena();
     return std::move(steps_);
@@ -75,10 +79,75 @@ class ProgramExpander {
   }
 
   // What is written here for the first time lies in the arena, unless it has a place.
-  void UseInArena(int buffer) {
+  void UseInArena(int part) {
+    const int buffer = steps_.RootOf(part);
     const bool is_held =
         static_cast<size_t>(buffer) >= is_held_.size() || is_held_[static_cast<size_t>(buffer)];
     if (is_held && At(buffer).home == Home::kNowhere) At(buffer).home = Home::kArena;
+  }
+
+  // Where the elements of a chunk are in the tile that it is of.
+  std::vector<CopyStep> CopiesOf(const ChunkOp& op) const {
+    const auto whole = static_cast<size_t>(BufferOf(op.whole()));
+    const auto chunk = static_cast<size_t>(BufferOf(op.chunk()));
+    const Layout& layout = program_.value(op.whole()).layout;
+    const std::optional<int> index = layout.mesh().IndexOf(rank_);
+    if (!index.has_value()) return {};
+    const Box tile = layout.TileAt(*index);
+    int64_t outer = 1;
+    int64_t inner = 1;
+    for (int d = 0; d < tile.ndim(); ++d) (d < op.dim ? outer : inner) *= tile.extents[d];
+    const int64_t rows = tile.extents[op.dim];
+    if (tile.IsEmpty()) return {};
+    inner /= rows;
+    const int64_t chunk_rows = steps_.buffers[chunk].extents[op.dim];
+    std::vector<CopyStep> copies;
+    for (const Cut::Runs& runs : op.cut->RunsOf({tile.begin[op.dim], rows}, op.number)) {
+      CopyStep copy;
+      copy.extents = Shape({outer, runs.times, runs.extent, inner});
+      copy.from_buffer = static_cast<int>(whole);
+      copy.from = {runs.in_tile * inner, Shape({rows * inner, runs.pitch * inner, inner, 1})};
+      copy.to_buffer = static_cast<int>(chunk);
+      copy.to = {runs.in_chunk * inner, Shape({chunk_rows * inner, runs.extent * inner, inner, 1})};
+      copy.count = copy.extents.NumElements();
+      if (op.puts) {
+        std::swap(copy.from_buffer, copy.to_buffer);
+        std::swap(copy.from, copy.to);
+      }
+      copies.push_back(std::move(copy));
+    }
+    return copies;
+  }
+
+  // Chunks that lie in a row in their tile are there from the beginning, if no one can tell.
+  void PutChunksInside() {
+    std::vector<bool> is_returned(program_.values().size(), false);
+    for (const ProgramOp& op : program_.ops()) {
+      const auto* const call = std::get_if<CallOp>(&op.what);
+      if (call != nullptr && call->result != kNoValue) {
+        is_returned[static_cast<size_t>(call->result)] = true;
+      }
+    }
+    for (const LoweredOp& op : lowered_.ops) {
+      const auto* const chunk = std::get_if<ChunkOp>(&program_.ops()[op.op].what);
+      if (chunk == nullptr || !op.in_place) continue;
+      if (is_returned[static_cast<size_t>(chunk->chunk())]) continue;
+      const std::vector<CopyStep> copies = CopiesOf(*chunk);
+      if (copies.size() != 1) continue;
+      const CopyStep& copy = copies.front();
+      const Window& window = chunk->puts ? copy.to : copy.from;
+      if (!IsDense(window, copy.extents)) continue;
+      StepBuffer& buffer = At(BufferOf(chunk->chunk()));
+      buffer.home = Home::kInside;
+      buffer.inside = BufferOf(chunk->whole());
+      buffer.offset = window.offset;
+    }
+  }
+
+  void AddChunk(const ChunkOp& op) {
+    UseInArena(BufferOf(op.result));
+    if (At(BufferOf(op.chunk())).home == Home::kInside) return;
+    for (CopyStep& copy : CopiesOf(op)) steps_.steps.push_back({std::move(copy), op_});
   }
 
   void AddCall(const CallOp& call) {
@@ -86,6 +155,7 @@ class ProgramExpander {
     if (!std::binary_search(ranks.begin(), ranks.end(), rank_)) return;
     CallStep step;
     step.op = op_;
+    step.part_of = call.part_of;
     for (const CallArgument& argument : call.arguments) {
       const bool is_literal = argument.use == CallArgument::Use::kLiteral;
       step.argument_buffers.push_back(is_literal ? -1 : BufferOf(argument.value));
@@ -145,7 +215,7 @@ class ProgramExpander {
     for (size_t i = 0; i < steps_.steps.size(); ++i) {
       const auto number = static_cast<int>(i);
       const auto use = [&](int buffer) {
-        LiveBuffer& used = live[static_cast<size_t>(buffer)];
+        LiveBuffer& used = live[static_cast<size_t>(steps_.RootOf(buffer))];
         if (options_.lanes_overlap) {
           used.UseAt(number, static_cast<size_t>(steps_.steps[i].lane), until[i]);
         } else {
@@ -163,8 +233,9 @@ class ProgramExpander {
     for (size_t i = 0; i < steps_.buffers.size(); ++i) {
       StepBuffer& buffer = steps_.buffers[i];
       if (buffer.home == Home::kArena && !live[i].IsUsed()) buffer.home = Home::kNowhere;
-      buffer.first_step = std::max(live[i].first(), 0);
-      buffer.last_step = std::max({live[i].uses[0].last, live[i].uses[1].until, 0});
+      const LiveBuffer& in_use = live[static_cast<size_t>(steps_.RootOf(static_cast<int>(i)))];
+      buffer.first_step = std::max(in_use.first(), 0);
+      buffer.last_step = std::max({in_use.uses[0].last, in_use.uses[1].until, 0});
       if (buffer.home != Home::kArena) continue;
       live[i].size = buffer.size_bytes();
       placed.push_back(live[i]);

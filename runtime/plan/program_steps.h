@@ -22,6 +22,7 @@ struct CallStep {
   int result_buffer = -1;  // of kReturned; -1: it has no result
   // Of each argument; -1: a literal.
   std::vector<int> argument_buffers;
+  int part_of = 1;  // CallOp::part_of
   bool operator==(const CallStep&) const = default;
 };
 
@@ -44,11 +45,14 @@ struct StepBuffer {
     kReturned,  // in what a function has returned
     kArena,     // in the plan's own memory
     kOutput,    // an output's, in memory of its own (ExpandOptions)
+    kInside,    // in another buffer, of which it is a part
   };
   Home home = Home::kNowhere;
   DType dtype = DType::kUInt8;
   Shape extents;             // dense, row-major
   int64_t arena_offset = 0;  // bytes; of kArena
+  int inside = -1;           // of kInside: which buffer, that is not inside another,
+  int64_t offset = 0;        // and where it begins there, in elements
   // The steps while it is in use, both included, by the order of the list (where lanes overlap: a
   // step of the compute lane behind the last one has waited for all that use it); an output's last
   // is the number of steps.
@@ -71,6 +75,16 @@ struct ProgramSteps {
   // The same if each buffer had memory of its own, and what no plan can do with less.
   int64_t arena_bytes_apart = 0;
   int64_t arena_bytes_bound = 0;
+
+  // The buffer that it is a part of, or itself.
+  int RootOf(int buffer) const {
+    const StepBuffer& one = buffers[static_cast<size_t>(buffer)];
+    return one.home == StepBuffer::Home::kInside ? one.inside : buffer;
+  }
+  // Of its root.
+  StepBuffer::Home HomeOf(int buffer) const {
+    return buffers[static_cast<size_t>(RootOf(buffer))].home;
+  }
 };
 
 struct ExpandOptions {

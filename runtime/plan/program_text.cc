@@ -112,7 +112,10 @@ class Writer {
     for (const LoweredOp& op : lowered.ops) {
       const ProgramOp& source = program_.ops()[op.op];
       const auto* const call = std::get_if<CallOp>(&source.what);
-      if (call == nullptr) {
+      if (const auto* const chunk = std::get_if<ChunkOp>(&source.what)) {
+        Line(Text(*chunk) + (op.in_place ? ", in its place where it lies in a row" : ""),
+             source.where);
+      } else if (call == nullptr) {
         Line(NameOf(op.result) + " = " + op.reshard->Describe() + " of " + NameOf(op.source),
              source.where);
       } else {
@@ -205,7 +208,12 @@ class Writer {
     for (size_t i = 0; i < call.arguments.size(); ++i) {
       text += (i == 0 ? "" : ", ") + Text(call.arguments[i]);
     }
-    return text + ')';
+    text += ')';
+    if (!call.chunks.has_value()) return text;
+    const Chunks& chunks = *call.chunks;
+    return text + " in " + std::to_string(chunks.count) + " chunks along " +
+           std::to_string(chunks.along) + " of argument " + std::to_string(chunks.argument) +
+           ", to " + std::to_string(chunks.result_along);
   }
 
   std::string Text(const CallOp& call) const {
@@ -217,6 +225,12 @@ class Writer {
   std::string Text(const ViewOp& view) const {
     const bool is_copy = program_.value(view.source).layout == program_.value(view.result).layout;
     return Declared(view.result) + (is_copy ? "copy " : "view ") + NameOf(view.source);
+  }
+  std::string Text(const ChunkOp& op) const {
+    const std::string chunk = "chunk " + std::to_string(op.number + 1) + " of " +
+                              std::to_string(op.cut->count()) + " along " + std::to_string(op.dim);
+    return op.puts ? "put " + NameOf(op.source) + " into " + chunk + " of " + NameOf(op.result)
+                   : Declared(op.result) + chunk + " of " + NameOf(op.source);
   }
   std::string Text(const CollectiveOp& op) const {
     Collective what = op.what;

@@ -332,6 +332,9 @@ std::byte* SimulatedRank::At(int buffer) {
   const auto number = static_cast<size_t>(buffer);
   const StepBuffer& one = program.buffers[number];
   if (one.home == StepBuffer::Home::kArena) return arena.data() + one.arena_offset;
+  if (one.home == StepBuffer::Home::kInside) {
+    return At(one.inside) + one.offset * static_cast<int64_t>(SizeOf(one.dtype));
+  }
   return own[number].data();
 }
 

@@ -60,6 +60,7 @@ RandomProgram::RandomProgram(uint32_t seed, int world, RandomCalls calls)
   }
   for (int i = 0; i < 20; ++i) AddOp();
   for (int i = 0; i < 3; ++i) AddOutput("out" + std::to_string(i));
+  for (int i = 0; i < 2 && seed % 2 == 0; ++i) AddCallInChunks("chunks" + std::to_string(i));
 }
 
 plan::Layout RandomProgram::AnyLayout(const Shape& shape) {
@@ -209,6 +210,40 @@ std::vector<int32_t> RandomProgram::Retaken(ValueId a, const Layout& to) const {
     }
   }
   return whole;
+}
+
+// One or two calls between reshards, of which there is one at least.
+void RandomProgram::AddCallInChunks(const std::string& name) {
+  const ValueId a = Any();
+  const Layout from = LayoutOf(a);
+  const bool begins_with_reshard = Below(4) != 0;
+  const Layout layout = begins_with_reshard ? AnyLayout(from.shape()) : from;
+  const Layout to = AnyLayout(from.shape());
+  plan::Chunks chunks{.count = 2 + Below(3), .along = Below(from.shape().ndim())};
+  chunks.result_along = chunks.along;
+  const bool ends_with_reshard = !begins_with_reshard || Below(3) != 0;
+  // Not all that several axes shard together can be cut.
+  std::vector<plan::LayoutAlong> layouts = {{&layout, chunks.along}};
+  if (begins_with_reshard) layouts.push_back({&from, chunks.along});
+  if (ends_with_reshard) layouts.push_back({&to, chunks.along});
+  const plan::Cut cut(chunks.count, layouts);
+  for (const plan::LayoutAlong& along : layouts) {
+    for (int j = 0; j < cut.count(); ++j) {
+      if (!cut.ChunkOf(along, j).ok()) return;
+    }
+  }
+  const bool copies = calls_ == RandomCalls::kCopies;
+  std::vector<int32_t> whole = values_.at(a);
+  ValueId at = begins_with_reshard ? builder_.Reshard(a, layout) : a;
+  for (int i = Below(2); i < 2; ++i) {
+    at = builder_.CallInChunks(copies ? kCopy : "negate", {plan::Read(at)}, layout, chunks);
+    if (copies) continue;
+    for (int32_t& element : whole) element = Times(element, kNegate);
+  }
+  if (ends_with_reshard) at = builder_.Reshard(at, to);
+  ++calls_in_chunks_;
+  outputs_[name] = {from.shape(), whole};
+  builder_.Output(name, builder_.Reshard(at, AtRank0(from.shape())));
 }
 
 void RandomProgram::AddOutput(const std::string& name) {

@@ -42,6 +42,7 @@ class RandomProgram {
   const std::map<std::string, Tensor>& outputs() const { return outputs_; }
 
   int collectives() const { return collectives_; }
+  int calls_in_chunks() const { return calls_in_chunks_; }
 
  private:
   using Layout = plan::Layout;
@@ -63,6 +64,7 @@ class RandomProgram {
   void AddCallThatReturns(ValueId a);
   void AddView(ValueId a);
   void AddCollective(ValueId a);
+  void AddCallInChunks(const std::string& name);
   void AddOutput(const std::string& name);
   std::vector<int32_t> Retaken(ValueId a, const Layout& to) const;
 
@@ -76,6 +78,7 @@ class RandomProgram {
   std::map<ValueId, Layout> layouts_;
   std::vector<ValueId> known_;
   int collectives_ = 0;
+  int calls_in_chunks_ = 0;
 };
 
 }  // namespace lockstep::support

@@ -347,7 +347,7 @@ void BoundPlan::PassInputs() {
       const int buffer = call->argument_buffers[i];
       if (buffer < 0) continue;
       const auto number = static_cast<size_t>(buffer);
-      if (prepared().steps.buffers[number].home != StepBuffer::Home::kInput) continue;
+      if (prepared().steps.HomeOf(buffer) != StepBuffer::Home::kInput) continue;
       bound.arguments[i] = registers::Value(steps_.tensors[number]);
     }
   }

@@ -56,7 +56,7 @@ Status PlanExecution::RunCall(const plan::CallStep& step, BoundSteps::Call& boun
       const int buffer = step.argument_buffers[i];
       if (buffer < 0) continue;
       const auto number = static_cast<size_t>(buffer);
-      if (plan_.prepared->steps.buffers[number].home == StepBuffer::Home::kReturned) {
+      if (plan_.prepared->steps.HomeOf(buffer) == StepBuffer::Home::kReturned) {
         visit(i, number);
       }
     }

@@ -12,9 +12,13 @@ PlanTensors::PlanTensors(const plan::ProgramSteps& steps)
     : steps_(steps),
       tensors_(steps.buffers.size()),
       memory_(steps.buffers.size(), nullptr),
+      inside_(steps.buffers.size()),
       drops_(steps.steps.size()) {
   for (size_t i = 0; i < steps.buffers.size(); ++i) {
     const StepBuffer& buffer = steps.buffers[i];
+    if (buffer.home == StepBuffer::Home::kInside) {
+      inside_[static_cast<size_t>(buffer.inside)].push_back(i);
+    }
     const auto last = static_cast<size_t>(buffer.last_step);
     // An output is needed beyond the last step.
     if (buffer.home == StepBuffer::Home::kReturned && last < drops_.size()) {
@@ -42,10 +46,20 @@ Status PlanTensors::TakeArena(tensor::Processor& place, const registers::Registe
 
 void PlanTensors::Place(size_t buffer, Tensor tensor) {
   memory_[buffer] = tensor.data_as<std::byte>();
+  for (const size_t part : inside_[buffer]) {
+    const StepBuffer& one = steps_.buffers[part];
+    const auto* const begin = static_cast<const std::byte*>(tensor.storage()->data());
+    const size_t offset = static_cast<size_t>(memory_[buffer] - begin) +
+                          static_cast<size_t>(one.offset) * SizeOf(one.dtype);
+    // It reaches no further than the tensor, which is the tile that the part was cut from.
+    tensors_[part] = *Tensor::FromStorage(tensor.storage(), offset, one.dtype, one.extents);
+    memory_[part] = tensors_[part].data_as<std::byte>();
+  }
   tensors_[buffer] = std::move(tensor);
 }
 
 void PlanTensors::LetGo(size_t buffer) {
+  for (const size_t part : inside_[buffer]) LetGo(part);
   memory_[buffer] = nullptr;
   tensors_[buffer] = Tensor();
 }

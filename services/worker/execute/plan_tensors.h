@@ -43,7 +43,7 @@ class PlanTensors {
   }
   const tensor::Tensor& arena() const { return arena_; }
 
-  // The buffer is this tensor from now on.
+  // The buffer is this tensor from now on, with those that lie in it.
   void Place(size_t buffer, tensor::Tensor tensor);
   // The buffer is an input's, and no tensor until it is placed again.
   void LetGo(size_t buffer);
@@ -67,6 +67,8 @@ class PlanTensors {
   tensor::Tensor arena_;
   std::vector<tensor::Tensor> tensors_;
   std::vector<std::byte*> memory_;
+  // By buffer: those that lie in it.
+  std::vector<std::vector<size_t>> inside_;
   // By step: the buffers with what functions have returned that no later step needs.
   std::vector<std::vector<size_t>> drops_;
   size_t next_drop_ = 0;

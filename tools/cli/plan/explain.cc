@@ -161,6 +161,8 @@ const char* NameOf(StepBuffer::Home home) {
       return "the plan's memory";
     case StepBuffer::Home::kOutput:
       return "an output's own memory";
+    case StepBuffer::Home::kInside:
+      return "inside another";
   }
   return "";
 }
@@ -229,7 +231,11 @@ StatusOr<RankFacts> FindRank(const PlanFile& file, Rank rank) {
   for (size_t i = 0; i < steps.buffers.size(); ++i) {
     const StepBuffer& buffer = steps.buffers[i];
     if (buffer.home == StepBuffer::Home::kNowhere) continue;
-    facts.buffers.push_back({BufferName(file, static_cast<int>(i)), buffer, NameOf(buffer.home)});
+    const bool is_inside = buffer.home == StepBuffer::Home::kInside;
+    facts.buffers.push_back({BufferName(file, static_cast<int>(i)), buffer,
+                             is_inside ? BufferName(file, buffer.inside) + ", from element " +
+                                             text::FormatCount(static_cast<uint64_t>(buffer.offset))
+                                       : NameOf(buffer.home)});
   }
   return facts;
 }

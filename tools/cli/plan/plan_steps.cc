@@ -1,11 +1,14 @@
 #include "tools/cli/plan/plan_steps.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/quantity.h"
 #include "runtime/base/shape.h"
 #include "runtime/plan/layout.h"
 #include "tools/cli/argument.h"
@@ -123,7 +126,7 @@ void PlanSteps::HoldResult(const YAML::Node& step, ValueId id) {
 }
 
 void PlanSteps::ReadCall(const YAML::Node& step, plan::SourceLine where) {
-  context_.CheckKeys(step, "call", {"call", "module", "args", "result", "as"});
+  context_.CheckKeys(step, "call", {"call", "module", "args", "result", "as", "chunks"});
   const std::string function = ScalarOf(step["call"]);
   ReadModule(step, function);
   std::vector<CallArgument> arguments;
@@ -139,13 +142,62 @@ void PlanSteps::ReadCall(const YAML::Node& step, plan::SourceLine where) {
     if (step["as"].IsDefined()) {
       context_.Report(step, function, "\"as\" names a result, whose layout \"result\" is missing");
     }
+    if (step["chunks"].IsDefined()) {
+      context_.Report(step, function,
+                      "it returns nothing that could be put together of \"chunks\"");
+    }
     if (is_complete) builder_.Call(function, std::move(arguments), where);
     return;
   }
   const Layout* const result = layouts_.Find(step["result"], step, function + ": result");
-  if (result != nullptr && is_complete) {
-    HoldResult(step, builder_.Call(function, std::move(arguments), *result, where));
+  if (result == nullptr || !is_complete) return;
+  if (!step["chunks"].IsDefined()) {
+    return HoldResult(step, builder_.Call(function, std::move(arguments), *result, where));
   }
+  const auto chunks = ReadChunks(step, function, arguments);
+  if (!chunks.has_value()) return;
+  HoldResult(step, builder_.CallInChunks(function, std::move(arguments), *result, *chunks, where));
+}
+
+// {count: 4, input: x, along: 0, result_along: 0}
+std::optional<plan::Chunks> PlanSteps::ReadChunks(const YAML::Node& step,
+                                                  const std::string& function,
+                                                  const std::vector<CallArgument>& arguments) {
+  const YAML::Node node = step["chunks"];
+  if (!node.IsMap()) {
+    context_.Report(node, function, "chunks: expected a map, as in {count: 4, input: x, along: 0}");
+    return std::nullopt;
+  }
+  context_.CheckKeys(node, function + ": chunks", {"count", "input", "along", "result_along"});
+  plan::Chunks chunks;
+  bool is_good = true;
+  const auto read_number = [&](const char* key, int& number) {
+    const StatusOr<int64_t> read = ParseInteger(ScalarOf(node[key]));
+    if (read.ok() && *read >= 0 && *read <= std::numeric_limits<int>::max()) {
+      number = static_cast<int>(*read);
+      return;
+    }
+    context_.Report(node, function,
+                    std::string("chunks: ") + key + ": expected a number, as in " + key + ": 2");
+    is_good = false;
+  };
+  read_number("count", chunks.count);
+  if (node["along"].IsDefined()) read_number("along", chunks.along);
+  chunks.result_along = chunks.along;
+  if (node["result_along"].IsDefined()) read_number("result_along", chunks.result_along);
+  const auto input = FindValue(node, function + ": chunks: input", ScalarOf(node["input"]));
+  if (!input.has_value()) return std::nullopt;
+  const auto argument = std::find_if(arguments.begin(), arguments.end(), [&](const auto& one) {
+    return one.use != CallArgument::Use::kLiteral && one.value == *input;
+  });
+  if (argument == arguments.end()) {
+    context_.Report(node, function,
+                    "chunks: input: " + ScalarOf(node["input"]) + " is none of its args");
+    is_good = false;
+  }
+  chunks.argument = static_cast<int>(argument - arguments.begin());
+  if (!is_good) return std::nullopt;
+  return chunks;
 }
 
 // A program knows functions by their names alone.

@@ -43,6 +43,8 @@ class PlanSteps {
   void ReadModule(const YAML::Node& step, const std::string& function);
   std::optional<plan::CallArgument> ReadCallArgument(const YAML::Node& node,
                                                      const std::string& title);
+  std::optional<plan::Chunks> ReadChunks(const YAML::Node& step, const std::string& function,
+                                         const std::vector<plan::CallArgument>& arguments);
   void ReadOutputs(const YAML::Node& node);
 
   // The value of that name from here on.

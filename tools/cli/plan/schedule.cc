@@ -126,7 +126,7 @@ class Scheduler {
     if (const auto* fill = std::get_if<plan::FillStep>(&step.what)) {
       return BytesOf(steps, fill->to) * costs_.copy_us_per_byte;
     }
-    return call_micros_;
+    return call_micros_ / std::get<plan::CallStep>(step.what).part_of;
   }
 
   // Adds what the rank moves in its collectives. A ring is counted once, by its first rank.

@@ -12,8 +12,8 @@
 
 namespace lockstep::cli::plan_file {
 
-// How long a function takes is not known: each call is drawn as if it took this long. (To predict
-// what the rest takes, it is given as 0.)
+// How long a function takes is not known: each call is drawn as if it took this long, and each
+// chunk of one its part of that. (To predict what the rest takes, it is given as 0.)
 constexpr double kCallMicros = 20;
 
 // In microseconds from the beginning. A rank that comes to a collective before others waits from

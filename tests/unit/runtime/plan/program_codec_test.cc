@@ -37,6 +37,9 @@ Program Everything() {
   builder.Output("gathered", builder.AllGather(y, "x"));
   builder.Output("exchanged", builder.AllToAll(y, "x", 1));
   builder.Output("sent", builder.Broadcast(y, "x", 1));
+  const ValueId whole = builder.Reshard(y, LayoutOn(LineOf({0, 1}), Placement::Replicate()));
+  builder.CallInChunks("h", {Pass(1.5), Read(whole)}, builder.LayoutOf(whole),
+                       {.count = 4, .argument = 1, .along = 1, .result_along = 1});
   return *builder.Build();
 }
 
@@ -74,6 +77,15 @@ TEST(ProgramCodecTest, HostileMessagesAreRefused) {
   EXPECT_THAT(
       error([](auto program) { program.getOps()[0].getCall().getArguments()[0].setRead(-5); }),
       HasSubstr("there is no value -5"));
+  EXPECT_THAT(
+      error([](auto program) { program.getOps()[10].getCall().getChunks().setArgument(-1); }),
+      HasSubstr("the argument of its chunks, number -1 from 0 on, is no tensor"));
+  EXPECT_THAT(
+      error([](auto program) { program.getOps()[10].getCall().getChunks().setCount(1 << 30); }),
+      HasSubstr("in 1 to 64 chunks, not 1073741824"));
+  EXPECT_THAT(
+      error([](auto program) { program.getOps()[10].getCall().getChunks().setResultAlong(-1); }),
+      HasSubstr("along dimension -1 of its result"));
   EXPECT_THAT(error([](auto program) { program.getOps()[2].getReshard().setTarget(0); }),
               HasSubstr("value \"x\" is the result of two operations"));
   EXPECT_THAT(error([](auto program) { program.getOps()[3].getView().setSource(1 << 30); }),

@@ -110,7 +110,7 @@ void ExpectItDoesWhatItMeans(RandomProgram& random, int world, const Topology& t
                 elements.size() * sizeof(int32_t));
   }
   const Status status = Simulate(ranks, [&](Rank, const CallStep& step, SimulatedRank& rank) {
-    return CallOnTiles(*built, step, rank);
+    return CallOnTiles(*lowered->program, step, rank);
   });
   ASSERT_TRUE(status.ok()) << status;
   for (const ValueId id : built->outputs()) {
@@ -126,6 +126,7 @@ TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
   std::array<std::vector<double>, 2> memory_ratios;  // without lanes that overlap, and with them
   std::mt19937 order(1);
   int collectives = 0;
+  int calls_in_chunks = 0;
   for (uint32_t seed = 0; seed < kPrograms; seed += testing::kOneIn) {
     SCOPED_TRACE("program " + std::to_string(seed));
     const int world = 1 + static_cast<int>(seed % 6);
@@ -137,7 +138,9 @@ TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
                             lanes_overlap, order, memory_ratios[lanes_overlap ? 1 : 0]);
     if (::testing::Test::HasFailure()) return;
     collectives += program.collectives();
+    calls_in_chunks += program.calls_in_chunks();
   }
+  EXPECT_GE(calls_in_chunks, static_cast<int>(kPrograms / testing::kOneIn / 2));
   EXPECT_GE(collectives, static_cast<int>(kPrograms / testing::kOneIn)) << "one in each, or so";
   // What docs/plans.md says of memory.
   for (std::vector<double>& ratios : memory_ratios) {

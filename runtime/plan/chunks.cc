@@ -220,7 +220,7 @@ class ChunkPass {
       const bool is_known = j > 0 && cut_->IsEven();
       LOCKSTEP_ASSIGN_OR_RETURN(
           Layout layout, is_known ? LayoutOfNew(chunks.front()) : cut_->ChunkOf(Along(of, dim), j));
-      parts_.values.push_back({"", std::move(layout)});
+      parts_.values.push_back({"", std::move(layout), of, j});
       chunks.push_back(static_cast<ValueId>(parts_.values.size() - 1));
     }
     return chunks;

@@ -7,6 +7,7 @@
 //     chunk 0 of 2         0 1       4 5
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -51,6 +52,7 @@ class Cut {
   // Ascending; the tile begins and ends where cells do.
   std::vector<Runs> RunsOf(const Part& tile, int number) const;
 
+  size_t HeldBytes() const { return sizeof *this + ends_.size() * sizeof(int64_t); }
   bool operator==(const Cut&) const = default;
 
  private:

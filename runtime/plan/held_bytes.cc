@@ -41,7 +41,8 @@ size_t BytesOfTeams(const std::vector<std::shared_ptr<const Teams>>& teams) {
 size_t HeldBytes(const ProgramSteps& steps) {
   size_t bytes = sizeof steps + BytesIn(steps.buffers) + BytesIn(steps.steps);
   for (const ProgramStep& step : steps.steps) {
-    bytes += std::visit([](const auto& what) { return BytesBehind(what); }, step.what);
+    bytes += std::visit([](const auto& what) { return BytesBehind(what); }, step.what) +
+             BytesIn(step.together);
   }
   return bytes + BytesOfTeams(steps.teams);
 }
@@ -60,9 +61,12 @@ size_t HeldBytes(const Program& program) {
     }
   }
   for (const std::string& function : program.functions()) bytes += function.size();
+  std::set<const Cut*> cuts;  // the same
   for (const ProgramOp& op : program.ops()) {
     const auto* const call = std::get_if<CallOp>(&op.what);
     if (call != nullptr) bytes += BytesIn(call->arguments);
+    const auto* const chunk = std::get_if<ChunkOp>(&op.what);
+    if (chunk != nullptr && cuts.insert(chunk->cut.get()).second) bytes += chunk->cut->HeldBytes();
   }
   return bytes + TextBytes(program);
 }

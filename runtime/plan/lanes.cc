@@ -42,7 +42,9 @@ void AssignLanes(const Program& program, ProgramSteps* of_rank) {
   std::vector<ProgramStep>* const steps = &of_rank->steps;
   std::set<size_t> exchanges;  // operations in which this rank meets others
   for (const ProgramStep& step : *steps) {
-    if (std::holds_alternative<CollectiveStep>(step.what)) exchanges.insert(step.op);
+    if (!std::holds_alternative<CollectiveStep>(step.what)) continue;
+    exchanges.insert(step.op);
+    exchanges.insert(step.together.begin(), step.together.end());
   }
   // By buffer, the last exchange that reads it, and that writes to it.
   std::map<int, int> read;

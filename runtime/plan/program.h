@@ -138,6 +138,9 @@ struct ProgramOp {
 struct ProgramValue {
   std::string name;  // of inputs and outputs; else empty
   Layout layout;
+  // Of what lowering makes for one chunk of another value: which value, and which chunk.
+  ValueId chunk_of = kNoValue;
+  int chunk = 0;
   bool operator==(const ProgramValue&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/plan/chunk_lowering.h"
 #include "runtime/plan/collective_lowering.h"
 #include "runtime/plan/early_exchanges.h"
+#include "runtime/plan/grouped_exchanges.h"
 
 namespace lockstep::plan {
 namespace {
@@ -55,6 +56,7 @@ class ProgramLowering {
     for (const LoweredOp& op : lowered_.ops) {
       if (op.reshard != nullptr) lowered_.cost_us += op.reshard->cost_us;
     }
+    GroupExchanges(topology_, costs_, &lowered_);
     return std::move(lowered_);
   }
 

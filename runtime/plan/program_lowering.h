@@ -6,7 +6,8 @@
 //     tell: the result is the same buffer;
 //   - two reshards in a row become one, where that costs less;
 //   - what no one reads is not made;
-//   - what ranks exchange begins before the call that precedes it (early_exchanges.h).
+//   - what ranks exchange begins before the call that precedes it (early_exchanges.h);
+//   - small exchanges that follow each other become one (grouped_exchanges.h).
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,8 @@ struct LoweredOp {
   ValueId result = kNoValue;
   // Of a ChunkOp: the chunk may lie in the tile that it is of.
   bool in_place = false;
+  // Its collectives are done together with those of the operation before it.
+  bool with_previous = false;
 };
 
 struct LoweredProgram {

@@ -7,6 +7,7 @@
 #include "runtime/plan/expand.h"
 #include "runtime/plan/lanes.h"
 #include "runtime/plan/memory.h"
+#include "runtime/plan/together.h"
 
 namespace lockstep::plan {
 namespace {
@@ -30,11 +31,15 @@ class ProgramExpander {
   ProgramSteps Run() {
     MakeValueBuffers();
     PutChunksInside();
-    for (const LoweredOp& op : lowered_.ops) {
+    for (size_t i = 0; i < lowered_.ops.size(); ++i) {
+      const LoweredOp& op = lowered_.ops[i];
       op_ = op.op;
       const auto& what = program_.ops()[op.op].what;
       if (op.reshard != nullptr) {
-        AddReshard(op);
+        size_t last = i;
+        while (last + 1 < lowered_.ops.size() && lowered_.ops[last + 1].with_previous) ++last;
+        AddReshards(absl::MakeConstSpan(lowered_.ops).subspan(i, last + 1 - i));
+        i = last;
       } else if (const auto* chunk = std::get_if<ChunkOp>(&what)) {
         AddChunk(*chunk);
       } else {
@@ -168,22 +173,80 @@ class ProgramExpander {
     steps_.steps.push_back({std::move(step), op_});
   }
 
-  void AddReshard(const LoweredOp& op) {
+  // The steps of one of the reshards that are done together, in this table's buffers.
+  struct Expanded {
+    size_t op = 0;
+    DType dtype = DType::kUInt8;
+    std::vector<std::variant<CallStep, CopyStep, FillStep, CollectiveStep>> steps;
+    size_t next = 0;
+  };
+  Expanded ExpandOne(const LoweredOp& op, int first_number) {
     const RankSteps expanded = Expand(*op.reshard, rank_);
     // Its buffers in this table.
     std::vector<int> buffers = {BufferOf(op.source), BufferOf(op.result)};
-    const DType dtype = op.reshard->from.dtype();
+    Expanded one{op.op, op.reshard->from.dtype(), {}, 0};
     for (size_t i = buffers.size(); i < expanded.buffer_elements.size(); ++i) {
-      buffers.push_back(static_cast<int>(steps_.buffers.size()));
-      steps_.buffers.push_back({Home::kArena, dtype, Shape({expanded.buffer_elements[i]}), 0});
+      buffers.push_back(NewBuffer(one.dtype, expanded.buffer_elements[i]));
     }
     UseInArena(buffers[1]);
-    const auto first_number = static_cast<int>(steps_.teams.size());
     for (const Step& step : expanded.steps) {
-      steps_.steps.push_back({Renumbered(step, buffers, first_number), op_});
+      one.steps.push_back(Renumbered(step, buffers, first_number));
     }
-    const auto& teams = op.reshard->teams;
+    return one;
+  }
+  int NewBuffer(DType dtype, int64_t elements) {
+    steps_.buffers.push_back({Home::kArena, dtype, Shape({elements}), 0});
+    return static_cast<int>(steps_.buffers.size()) - 1;
+  }
+
+  // Mostly one. Each up to its next collective; these as one.
+  void AddReshards(absl::Span<const LoweredOp> ops) {
+    const auto& teams = ops.front().reshard->teams;
+    const auto first_number = static_cast<int>(steps_.teams.size());
+    const auto end = first_number + static_cast<int>(teams.size());
     steps_.teams.insert(steps_.teams.end(), teams.begin(), teams.end());
+    std::vector<Expanded> all;
+    for (const LoweredOp& op : ops) all.push_back(ExpandOne(op, first_number));
+    for (int number = first_number; number <= end; ++number) {
+      std::vector<size_t> those;  // that have it on this rank
+      std::vector<CollectiveStep> collectives;
+      for (Expanded& one : all) {
+        for (; one.next < one.steps.size(); ++one.next) {
+          const auto* const it = std::get_if<CollectiveStep>(&one.steps[one.next]);
+          if (it == nullptr) {
+            steps_.steps.push_back({std::move(one.steps[one.next]), one.op});
+            continue;
+          }
+          if (it->number != number) break;
+          those.push_back(one.op);
+          collectives.push_back(*it);
+          ++one.next;
+          break;
+        }
+      }
+      AddCollectives(those, collectives, all.front().dtype);
+    }
+  }
+
+  void AddCollectives(const std::vector<size_t>& ops, std::vector<CollectiveStep>& collectives,
+                      DType dtype) {
+    if (collectives.empty()) return;
+    if (collectives.size() == 1) {
+      steps_.steps.push_back({std::move(collectives.front()), ops.front()});
+      return;
+    }
+    Together together =
+        DoTogether(collectives, [&](int64_t elements) { return NewBuffer(dtype, elements); });
+    const auto add_copies = [&](std::vector<std::vector<CopyStep>>& copies) {
+      for (size_t i = 0; i < copies.size(); ++i) {
+        for (CopyStep& copy : copies[i]) steps_.steps.push_back({std::move(copy), ops[i]});
+      }
+    };
+    add_copies(together.before);
+    ProgramStep step{std::move(together.step), ops.front()};
+    step.together.assign(ops.begin() + 1, ops.end());
+    steps_.steps.push_back(std::move(step));
+    add_copies(together.after);
   }
 
   static std::variant<CallStep, CopyStep, FillStep, CollectiveStep> Renumbered(
@@ -258,6 +321,15 @@ class ProgramExpander {
 };
 
 }  // namespace
+
+std::string LinesOf(const Program& program, const ProgramStep& step) {
+  std::string lines = program.ops()[step.op].where;
+  for (const size_t op : step.together) {
+    const std::string& where = program.ops()[op].where;
+    if (!where.empty()) lines += (lines.empty() ? "" : ", ") + where;
+  }
+  return lines;
+}
 
 ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank, const ExpandOptions& options) {
   return ProgramExpander(lowered, rank, options).Run();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -35,8 +36,13 @@ struct ProgramStep {
   // The step of the other lane that has to be done before this one begins, with all before it
   // there; -1: none that this lane has not waited for.
   int waits_for = -1;
+  // Of a collective: further operations that are done in it.
+  std::vector<size_t> together = {};
   bool operator==(const ProgramStep&) const = default;
 };
+
+// "train.cc:12", or "train.cc:12, train.cc:13" of what is done together; "": no one wrote it.
+std::string LinesOf(const Program& program, const ProgramStep& step);
 
 struct StepBuffer {
   enum class Home : uint8_t {

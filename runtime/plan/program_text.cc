@@ -143,7 +143,12 @@ class Writer {
     std::map<std::string, int> uses;
     for (size_t i = 0; i < program_.values().size(); ++i) {
       const bool is_given = i < names.size() && !names[i].empty();
-      names_.push_back(is_given ? names[i] : program_.values()[i].name);
+      const ProgramValue& value = program_.values()[i];
+      names_.push_back(is_given ? names[i] : value.name);
+      // Of values before it.
+      const std::string whole =
+          value.chunk_of == kNoValue ? "" : names_[static_cast<size_t>(value.chunk_of)];
+      if (!whole.empty()) names_.back() = whole + "." + std::to_string(value.chunk + 1);
       ++uses[names_.back()];
     }
     for (size_t i = 0; i < names_.size(); ++i) {

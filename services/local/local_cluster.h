@@ -38,6 +38,8 @@ struct LocalClusterOptions {
   size_t device_memory_bytes = 0;
   // Of each GPU's memory, so much is registered with NCCL; 0: none.
   size_t registered_memory_bytes = 0;
+  // Lanes of plans in host memory: 1, 2, or 0: as there are cores.
+  int plan_lanes = 0;
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};
   // kProcesses: the worker's executable. If empty: $LOCKSTEP_WORKER, else `lockstep-worker` beside

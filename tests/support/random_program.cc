@@ -61,6 +61,7 @@ RandomProgram::RandomProgram(uint32_t seed, int world, RandomCalls calls)
   for (int i = 0; i < 20; ++i) AddOp();
   for (int i = 0; i < 3; ++i) AddOutput("out" + std::to_string(i));
   for (int i = 0; i < 2 && seed % 2 == 0; ++i) AddCallInChunks("chunks" + std::to_string(i));
+  if (seed % 2 == 1) AddSimilarReshards("similar");
 }
 
 plan::Layout RandomProgram::AnyLayout(const Shape& shape) {
@@ -244,6 +245,22 @@ void RandomProgram::AddCallInChunks(const std::string& name) {
   ++calls_in_chunks_;
   outputs_[name] = {from.shape(), whole};
   builder_.Output(name, builder_.Reshard(at, AtRank0(from.shape())));
+}
+
+// One after the other, between the same layouts.
+void RandomProgram::AddSimilarReshards(const std::string& name) {
+  const ValueId a = Any();
+  const Layout to = AnyLayout(LayoutOf(a).shape());
+  std::vector<std::pair<ValueId, ValueId>> reshards;
+  for (int i = 0; i < 3; ++i) {
+    const ValueId from = AnyLike(a);
+    reshards.emplace_back(from, builder_.Reshard(from, to));
+  }
+  for (size_t i = 0; i < reshards.size(); ++i) {
+    const auto& [from, result] = reshards[i];
+    outputs_[name + std::to_string(i)] = {to.shape(), values_.at(from)};
+    builder_.Output(name + std::to_string(i), builder_.Reshard(result, AtRank0(to.shape())));
+  }
 }
 
 void RandomProgram::AddOutput(const std::string& name) {

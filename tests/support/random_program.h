@@ -65,6 +65,7 @@ class RandomProgram {
   void AddView(ValueId a);
   void AddCollective(ValueId a);
   void AddCallInChunks(const std::string& name);
+  void AddSimilarReshards(const std::string& name);
   void AddOutput(const std::string& name);
   std::vector<int32_t> Retaken(ValueId a, const Layout& to) const;
 

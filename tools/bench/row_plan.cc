@@ -313,9 +313,11 @@ Status MeasurePlan(const Settings& settings, Report& report) {
   LOCKSTEP_RETURN_IF_ERROR(MeasureBetweenMeshes(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(MeasureNops(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(MeasureSmallCollectives(settings, session, report));
+  LOCKSTEP_RETURN_IF_ERROR(MeasureGroupedExchanges(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(MeasureBind(settings, session, report));
   LOCKSTEP_RETURN_IF_ERROR(session.Close());
-  return cluster->Stop();
+  LOCKSTEP_RETURN_IF_ERROR(cluster->Stop());
+  return MeasureOverlap(settings, report);
 }
 
 }  // namespace lockstep::bench

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/base/status.h"
+#include "runtime/client/session.h"
 #include "tools/bench/report.h"
 #include "tools/bench/settings.h"
 
@@ -30,6 +31,9 @@ Status MeasureCopy(const Settings& settings, Report& report);
 Status MeasureBulk(const Settings& settings, Report& report);
 // What it takes to find out how tensors come from one layout to another, and to move them.
 Status MeasurePlan(const Settings& settings, Report& report);
+// Of the same row: exchanges that are done together, and beside calls.
+Status MeasureGroupedExchanges(const Settings& settings, Session& session, Report& report);
+Status MeasureOverlap(const Settings& settings, Report& report);
 // What an unused cluster costs, and what it keeps after it was used.
 Status MeasureIdle(const Settings& settings, Report& report);
 // From nothing to a cluster that takes calls.

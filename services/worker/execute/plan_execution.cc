@@ -186,7 +186,7 @@ void PlanExecution::RecordStep(size_t number, int64_t began, int64_t ended) cons
     const auto& op = std::get<plan::CallOp>(program.ops()[call->op].what);
     name = program.functions()[static_cast<size_t>(op.function)];
   }
-  const std::string& where = program.ops()[step.op].where;
+  const std::string where = plan::LinesOf(program, step);
   if (!where.empty()) name += ", " + where;
   context_.spans->AddStep({.number = static_cast<uint32_t>(number),
                            .name = name,

@@ -13,15 +13,16 @@ const char* KindOf(const plan::ProgramStep& step) {
 
 std::string PlanStepNames::NameOf(size_t first, size_t last) const {
   const plan::Program& program = *prepared_->lowered.program;
-  const auto where = [&](size_t step) -> const std::string& {
-    return program.ops()[prepared_->steps.steps[step].op].where;
+  const auto lines = [&](size_t step) {
+    return plan::LinesOf(program, prepared_->steps.steps[step]);
   };
-  if (where(first).empty()) return "";
+  const std::string where = lines(first);
+  if (where.empty()) return "";
   if (first == last) {
-    return where(first) + ", step " + std::to_string(first) + " of the plan (" +
+    return where + ", step " + std::to_string(first) + " of the plan (" +
            KindOf(prepared_->steps.steps[first]) + ")";
   }
-  return where(first) + " to " + where(last) + ", steps " + std::to_string(first) + " to " +
+  return where + " to " + lines(last) + ", steps " + std::to_string(first) + " to " +
          std::to_string(last) + " of the plan";
 }
 

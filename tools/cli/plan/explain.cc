@@ -34,6 +34,10 @@ std::string Bytes(double bytes) {
 std::string NameOf(const PlanFile& file, plan::ValueId id) {
   const auto number = static_cast<size_t>(id);
   const std::string name = number < file.value_names.size() ? file.value_names[number] : "";
+  const plan::ProgramValue& value = file.program().value(id);
+  if (value.chunk_of != plan::kNoValue) {
+    return NameOf(file, value.chunk_of) + "." + std::to_string(value.chunk + 1);
+  }
   return name.empty() ? "value " + std::to_string(number) : name;
 }
 
@@ -215,7 +219,7 @@ std::vector<StepFacts> DescribeSteps(const PlanFile& file, const plan::ProgramSt
   std::vector<StepFacts> all;
   for (const plan::ProgramStep& step : steps.steps) {
     StepText said = std::visit(StepDescriber(file, steps), step.what);
-    all.push_back({std::move(said.kind), file.program().ops()[step.op].where, std::move(said.what),
+    all.push_back({std::move(said.kind), plan::LinesOf(file.program(), step), std::move(said.what),
                    said.bytes, step.lane == plan::Lane::kCompute ? 1 : 2, step.waits_for});
   }
   return all;

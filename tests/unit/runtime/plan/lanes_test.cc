@@ -151,5 +151,60 @@ TEST(LanesTest, WhatIsUsedBesideAnExchangeSharesNoMemoryWithIt) {
   EXPECT_NE(place(whole), place(scratch));
 }
 
+// Of small tensors: eight bytes on each of two ranks.
+TEST(LanesTest, SmallExchangesInARowAreOne) {
+  const Layout sums =
+      *Layout::Make({2}, DType::kFloat32, kTwo, {Placement::Partial(Reduction::kSum)});
+  const Layout all = *sums.With({Placement::Replicate()});
+  const Layout maxima = *sums.With({Placement::Partial(Reduction::kMax)});
+  const auto steps_of = [&](std::vector<Layout> layouts, bool with_call) {
+    ProgramBuilder builder;
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      const std::string number = std::to_string(i);
+      const ValueId x = builder.Input("x" + number, layouts[i]);
+      builder.Output("y" + number, builder.Reshard(x, *layouts[i].With({Placement::Replicate()})));
+      // An exchange is moved ahead of one call, and not of two.
+      for (int calls = 0; with_call && calls < 2; ++calls) builder.Call("f", {Read(x)});
+    }
+    const LoweredProgram lowered = LowerIt(builder);
+    return StepsOf(ExpandProgram(lowered, 1), *lowered.program);
+  };
+  EXPECT_THAT(steps_of({sums, sums, sums}, false),
+              ElementsAre("copy", "copy", "copy", "allreduce", "copy", "copy", "copy"));
+  EXPECT_THAT(steps_of({sums, maxima, maxima}, false),
+              ElementsAre("allreduce", "copy", "copy", "allreduce", "copy", "copy"));
+  EXPECT_THAT(steps_of({sums, sums}, true),
+              ElementsAre("allreduce", "f", "allreduce after 1", "f", "f", "f"));
+  const Layout large = *Layout::Make({1 << 20}, DType::kFloat32, kTwo, sums.placements());
+  EXPECT_THAT(steps_of({large, large}, false), ElementsAre("allreduce", "allreduce"))
+      << "to pack it takes longer";
+}
+
+TEST(LanesTest, AnExchangeThatNeedsAnotherIsNotOneWithIt) {
+  const Layout small = *Layout::Make({4, 2}, DType::kFloat32, kTwo, {Placement::Shard(0)});
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", small);
+  const ValueId y = builder.AllToAll(x, "x", 1);
+  builder.Output("y", y);
+  builder.Output("z", builder.AllToAll(y, "x", 0));
+  const LoweredProgram lowered = LowerIt(builder);
+  for (const LoweredOp& op : lowered.ops) EXPECT_FALSE(op.with_previous);
+}
+
+TEST(LanesTest, WhatIsDoneTogetherNamesAllOfItsLines) {
+  const Layout rows = *Layout::Make({4, 2}, DType::kFloat32, kTwo, {Placement::Shard(0)});
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", rows);
+  builder.Output("y", builder.AllGather(x, "x", {"a.cc", 1}));
+  builder.Output("z", builder.AllGather(x, "x", {"a.cc", 2}));
+  const LoweredProgram lowered = LowerIt(builder);
+  EXPECT_THAT(lowered.notes, ElementsAre("a.cc:2: exchanged together with what a.cc:1 exchanges"));
+  const ProgramSteps steps = ExpandProgram(lowered, 0);
+  std::vector<std::string> lines;
+  for (const ProgramStep& step : steps.steps) lines.push_back(LinesOf(*lowered.program, step));
+  EXPECT_THAT(lines, ElementsAre("a.cc:1", "a.cc:2", "a.cc:1, a.cc:2", "a.cc:1", "a.cc:2"));
+  EXPECT_THAT(steps.teams, ::testing::SizeIs(1));
+}
+
 }  // namespace
 }  // namespace lockstep::plan

@@ -70,21 +70,21 @@ TEST(ProgramCodecTest, HostileMessagesAreRefused) {
   EXPECT_THAT(error([](auto program) { program.getInputs().set(0, 4'000'000'000); }),
               HasSubstr("there is no value"));
   EXPECT_THAT(error([](auto program) { program.getOutputs().set(0, 1); }), HasSubstr("no name"));
-  EXPECT_THAT(error([](auto program) { program.getOps()[0].getCall().setFunction(2); }),
-              HasSubstr("there is no function 2"));
+  EXPECT_THAT(error([](auto program) { program.getOps()[0].getCall().setFunction(3); }),
+              HasSubstr("there is no function 3"));
   EXPECT_THAT(error([](auto program) { program.getOps()[1].getCall().setResult(0); }),
               HasSubstr("value \"x\" is the result of two operations"));
   EXPECT_THAT(
       error([](auto program) { program.getOps()[0].getCall().getArguments()[0].setRead(-5); }),
       HasSubstr("there is no value -5"));
   EXPECT_THAT(
-      error([](auto program) { program.getOps()[10].getCall().getChunks().setArgument(-1); }),
+      error([](auto program) { program.getOps()[11].getCall().getChunks().setArgument(-1); }),
       HasSubstr("the argument of its chunks, number -1 from 0 on, is no tensor"));
   EXPECT_THAT(
-      error([](auto program) { program.getOps()[10].getCall().getChunks().setCount(1 << 30); }),
+      error([](auto program) { program.getOps()[11].getCall().getChunks().setCount(1 << 30); }),
       HasSubstr("in 1 to 64 chunks, not 1073741824"));
   EXPECT_THAT(
-      error([](auto program) { program.getOps()[10].getCall().getChunks().setResultAlong(-1); }),
+      error([](auto program) { program.getOps()[11].getCall().getChunks().setResultAlong(-1); }),
       HasSubstr("along dimension -1 of its result"));
   EXPECT_THAT(error([](auto program) { program.getOps()[2].getReshard().setTarget(0); }),
               HasSubstr("value \"x\" is the result of two operations"));

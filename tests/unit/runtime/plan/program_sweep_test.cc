@@ -89,11 +89,12 @@ void Interleave(std::mt19937& random, std::vector<ProgramStep>* steps) {
 // overlap, its steps are done in any order that they allow.
 void ExpectItDoesWhatItMeans(RandomProgram& random, int world, const Topology& topology,
                              bool lanes_overlap, std::mt19937& order,
-                             std::vector<double>& memory_ratios) {
+                             std::vector<double>& memory_ratios, int* grouped) {
   const StatusOr<Program> built = random.Build();
   ASSERT_TRUE(built.ok()) << built.status();
   const auto lowered = LowerProgram(std::make_shared<const Program>(*built), topology, CostModel());
   ASSERT_TRUE(lowered.ok()) << lowered.status();
+  for (const LoweredOp& op : lowered->ops) *grouped += op.with_previous ? 1 : 0;
   std::map<Rank, SimulatedRank> ranks;
   for (Rank rank = 0; rank < world; ++rank) {
     ranks[rank].program = ExpandProgram(*lowered, rank, {.lanes_overlap = lanes_overlap});
@@ -127,6 +128,7 @@ TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
   std::mt19937 order(1);
   int collectives = 0;
   int calls_in_chunks = 0;
+  int grouped = 0;
   for (uint32_t seed = 0; seed < kPrograms; seed += testing::kOneIn) {
     SCOPED_TRACE("program " + std::to_string(seed));
     const int world = 1 + static_cast<int>(seed % 6);
@@ -135,11 +137,12 @@ TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
                           seed % 5 == 0 ? RandomCalls::kCopies : RandomCalls::kArithmetic);
     ExpectItDoesWhatItMeans(program, world,
                             seed % 2 == 0 ? Topology() : Topology({0, 0, 1, 1, 2, 2}),
-                            lanes_overlap, order, memory_ratios[lanes_overlap ? 1 : 0]);
+                            lanes_overlap, order, memory_ratios[lanes_overlap ? 1 : 0], &grouped);
     if (::testing::Test::HasFailure()) return;
     collectives += program.collectives();
     calls_in_chunks += program.calls_in_chunks();
   }
+  EXPECT_GE(grouped, static_cast<int>(kPrograms / testing::kOneIn / 2)) << "exchanges";
   EXPECT_GE(calls_in_chunks, static_cast<int>(kPrograms / testing::kOneIn / 2));
   EXPECT_GE(collectives, static_cast<int>(kPrograms / testing::kOneIn)) << "one in each, or so";
   // What docs/plans.md says of memory.

@@ -88,5 +88,35 @@ z = copy of y                                           # train.py:7
 
 TEST(ProgramTextTest, OfNothingIsNothing) { EXPECT_EQ(ToText(*ProgramBuilder().Build()), ""); }
 
+TEST(ProgramTextTest, SaysWhatIsDoneInChunks) {
+  const Layout rows = OnLine({0, 1}, Placement::Shard(0));
+  ProgramBuilder builder;
+  const ValueId whole =
+      builder.Reshard(builder.Input("x", rows), OnLine({0, 1}, Placement::Replicate()), kLine);
+  builder.Output(
+      "y", builder.CallInChunks("f", {Read(whole)}, builder.LayoutOf(whole), {.count = 2}, kLine));
+  EXPECT_EQ(ToText(*builder.Build()), R"(L0 = float16[4, 6] on x=2 {0-1}: shard(0)
+L1 = float16[4, 6] on x=2 {0-1}: replicate
+
+input x: L0
+%1: L1 = reshard x                                      # train.py:7
+y: L1 = f(%1) in 2 chunks along 0 of argument 0, to 0   # train.py:7
+output y
+)");
+  const LoweredProgram lowered =
+      *LowerProgram(std::make_shared<const Program>(*builder.Build()), Topology(), CostModel());
+  EXPECT_EQ(
+      ToText(lowered),
+      R"(x.1: L2 = chunk 1 of 2 along 0 of x, in its place where it lies in a row  # train.py:7, chunk 1 of 2
+%5 = allgather along x of x.1                           # train.py:7, chunk 1 of 2
+x.2: L2 = chunk 2 of 2 along 0 of x, in its place where it lies in a row  # train.py:7, chunk 2 of 2
+%6 = allgather along x of x.2                           # train.py:7, chunk 2 of 2
+y.1 = f(%5)                                             # train.py:7, chunk 1 of 2
+put y.1 into chunk 1 of 2 along 0 of y, in its place where it lies in a row  # train.py:7, chunk 1 of 2
+y.2 = f(%6)                                             # train.py:7, chunk 2 of 2
+put y.2 into chunk 2 of 2 along 0 of y, in its place where it lies in a row  # train.py:7, chunk 2 of 2
+)");
+}
+
 }  // namespace
 }  // namespace lockstep::plan

@@ -267,6 +267,40 @@ TEST(PlanFileTest, WhatCannotBeCapturedOnGpusIsNamed) {
             "step by step, as layers.yaml:14 calls lockstep.identity, which cannot be captured");
 }
 
+// kPlan with a call in chunks, which is written so.
+std::string InChunks(const std::string& chunks) {
+  std::string text = kPlan;
+  const std::string f = "    - {call: f, args: [update $scratch], result: whole, as: y}\n";
+  text.replace(
+      text.find(f), f.size(),
+      "    - {call: f, args: [2, $all_of_it], result: whole, as: y, chunks: " + chunks + "}\n");
+  const std::string scale = "    - {call: scale,";
+  return text.erase(text.find(scale), text.find('\n', text.find(scale)) + 1 - text.find(scale));
+}
+
+TEST(PlanFileTest, ACallMayBeInChunks) {
+  const StatusOr<PlanFile> file = ReadText(InChunks("{count: 4, input: all_of_it, along: 0}"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::ostringstream out;
+  ASSERT_TRUE(ExplainPlan(out, text::Style(false), *file).ok());
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("layers.yaml:14: in 4 chunks: "),
+                               HasSubstr("x.3 to all_of_it.3"), HasSubstr("y.4 to z.4")));
+  std::ostringstream rank;
+  ASSERT_TRUE(ExplainRank(rank, text::Style(false), *file, 2).ok());
+  EXPECT_THAT(rank.str(),
+              AllOf(HasSubstr("layers.yaml:14, chunk 4 of 4"), HasSubstr("x, from element 768")));
+
+  EXPECT_THAT(Message(ReadText(InChunks("4")).status()),
+              HasSubstr("layers.yaml:14: f: chunks: expected a map"));
+  EXPECT_THAT(Message(ReadText(InChunks("{count: x, input: scratch}")).status()),
+              AllOf(HasSubstr("chunks: count: expected a number"),
+                    HasSubstr("chunks: input: scratch is none of its args")));
+  EXPECT_THAT(Message(ReadText(InChunks("{count: 4, input: all_of_it, allong: 0}")).status()),
+              HasSubstr("allong"));
+  EXPECT_THAT(Message(ReadText(InChunks("{count: 4, input: all_of_it, along: 2}")).status()),
+              HasSubstr("along dimension 2 of its argument"));
+}
+
 TEST(PlanFileTest, FunctionsOfModulesAreNamedByOneModuleEach) {
   const std::string call = "- {call: f, args: [update $scratch], result: whole, as: y}";
   EXPECT_THAT(Error(call, call + "\n    - {call: f, module: m, args: [update $scratch]}"),

@@ -11,8 +11,17 @@
 namespace lockstep::plan {
 namespace {
 
-// In one collective: what is packed for each member of a team is a copy of each of them.
-constexpr size_t kMostTogether = 64;
+// What is packed in one collective: of each that is in it, a part for each member of the team, each
+// of which may be a copy.
+constexpr size_t kMostParts = 1024;
+
+size_t LargestTeam(const Reshard& reshard) {
+  size_t largest = 0;
+  for (const auto& teams : reshard.teams) {
+    for (const Team& team : *teams) largest = std::max(largest, team.size());
+  }
+  return largest;
+}
 
 bool IsExchange(const LoweredOp& op) { return op.reshard != nullptr && !op.reshard->teams.empty(); }
 
@@ -58,7 +67,8 @@ class Grouping {
   bool Joins(size_t first, size_t i) const {
     const LoweredOp& op = lowered_.ops[i];
     const LoweredOp& leader = lowered_.ops[first];
-    if (!IsExchange(op) || !IsExchange(leader) || i - first >= kMostTogether) return false;
+    if (!IsExchange(op) || !IsExchange(leader)) return false;
+    if ((i - first + 1) * LargestTeam(*leader.reshard) > kMostParts) return false;
     if (!MeetAlike(*leader.reshard, *op.reshard)) return false;
     for (const Reshard* const reshard : {leader.reshard.get(), op.reshard.get()}) {
       if (PackingMicros(*reshard) >= StepMicros(*reshard)) return false;

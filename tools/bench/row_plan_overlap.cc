@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,10 +86,10 @@ Status MeasureTogether(const Settings& settings, Session& session, const std::st
   return OkStatus();
 }
 
-constexpr int kRanks = 2;  // a core for each, on a small machine
+constexpr int kOverlapRanks = 2;  // a core for each, on a small machine
 constexpr int64_t kTokens = 4096;
 constexpr int64_t kInner = 512;  // 8 MiB of float32 that are gathered
-constexpr int64_t kColumns = 4;
+constexpr int64_t kOutputs = 4;
 // Two milliseconds for all of them: about what gathering them takes.
 constexpr int64_t kNanosecondsPerRow = 500;
 
@@ -97,12 +98,14 @@ constexpr int64_t kNanosecondsPerRow = 500;
 StatusOr<BoundPlan> BindGatherAndMultiply(Session& session, const DRef& module, const DRef& x,
                                           const DRef& weights, bool waits, int chunks) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Layout rows,
-                            OnAll(kRanks, {kTokens, kInner}, Placement::Shard(0)));
+                            OnAll(kOverlapRanks, {kTokens, kInner}, Placement::Shard(0)));
   LOCKSTEP_ASSIGN_OR_RETURN(const Layout whole, rows.With({Placement::Replicate()}));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Layout by_column,
-                            OnAll(kRanks, {kColumns * kRanks, kInner}, Placement::Shard(0)));
-  LOCKSTEP_ASSIGN_OR_RETURN(const Layout product,
-                            OnAll(kRanks, {kTokens, kColumns * kRanks}, Placement::Shard(1)));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const Layout by_column,
+      OnAll(kOverlapRanks, {kOutputs * kOverlapRanks, kInner}, Placement::Shard(0)));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const Layout product,
+      OnAll(kOverlapRanks, {kTokens, kOutputs * kOverlapRanks}, Placement::Shard(1)));
   const std::string function = waits ? "wait_for_rows" : "multiply_rows";
   plan::ProgramBuilder program;
   const plan::ValueId gathered = program.Reshard(program.Input("x", rows), whole);
@@ -117,38 +120,49 @@ StatusOr<BoundPlan> BindGatherAndMultiply(Session& session, const DRef& module, 
       built, {.inputs = {{"x", x}, {"weights", weights}}, .functions = {{function, called}}});
 }
 
-struct OverlapCluster {
+// Workers whose plans have so many lanes, and what their plans work on.
+struct LaneCluster {
   std::unique_ptr<local::LocalCluster> cluster;
-  std::string module_path;
+  std::optional<Session> session;
+  DRef module;
+  DRef x;
+  DRef weights;
 };
 
-StatusOr<OverlapCluster> StartWithLanes() {
-  OverlapCluster started;
+StatusOr<LaneCluster> StartWithLanes(int lanes) {
+  LaneCluster started;
   LOCKSTEP_ASSIGN_OR_RETURN(
-      started.module_path,
+      const std::string module,
       local::FindProgram("overlap_module.so", "LOCKSTEP_OVERLAP_MODULE", "tools/bench"));
   local::LocalClusterOptions options;
-  options.workers = kRanks;
+  options.workers = kOverlapRanks;
   options.mode = local::LocalClusterOptions::Mode::kProcesses;
-  options.plan_lanes = 2;
-  options.module_path = {std::filesystem::path(started.module_path).parent_path().string()};
+  options.plan_lanes = lanes;
+  options.module_path = {std::filesystem::path(module).parent_path().string()};
   LOCKSTEP_ASSIGN_OR_RETURN(started.cluster, local::LocalCluster::Start(options));
+  LOCKSTEP_ASSIGN_OR_RETURN(started.session, started.cluster->Connect());
+  Session& session = *started.session;
+  LOCKSTEP_ASSIGN_OR_RETURN(started.module, session.LoadModule(module));
+  LOCKSTEP_ASSIGN_OR_RETURN(const DRef full, session.GetFunction("lockstep.full"));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      started.x, session.Call(full, Shape({kTokens / kOverlapRanks, kInner}), 1, DType::kFloat32));
+  LOCKSTEP_ASSIGN_OR_RETURN(started.weights,
+                            session.Call(full, Shape({kOutputs, kInner}), 1, DType::kFloat32));
   return started;
 }
 
-// Against the same plan in one piece.
-Status MeasureChunks(const Settings& settings, Session& session, const DRef& module, bool waits,
-                     Report& report) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef full, session.GetFunction("lockstep.full"));
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const DRef x, session.Call(full, Shape({kTokens / kRanks, kInner}), 1, DType::kFloat32));
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef weights,
-                            session.Call(full, Shape({kColumns, kInner}), 1, DType::kFloat32));
-  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan at_once,
-                            BindGatherAndMultiply(session, module, x, weights, waits, 1));
+// In two lanes and chunks, against two lanes without chunks, and chunks without lanes: the one
+// overlaps nothing, and the other shows what smaller pieces alone are worth.
+Status MeasureChunks(const Settings& settings, LaneCluster& one_lane, LaneCluster& two_lanes,
+                     bool waits, Report& report) {
+  const auto bind = [&](LaneCluster& on, int chunks) {
+    return BindGatherAndMultiply(*on.session, on.module, on.x, on.weights, waits, chunks);
+  };
+  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan at_once, bind(two_lanes, 1));
   struct InChunks {
     Line* line;
     BoundPlan plan;
+    BoundPlan in_one_lane;
   };
   std::vector<InChunks> all;
   for (const int chunks : {2, 4}) {
@@ -158,19 +172,20 @@ Status MeasureChunks(const Settings& settings, Session& session, const DRef& mod
                                      std::to_string(chunks) + " chunks",
                              .unit = "us",
                              .better = Better::kLess});
-    line.note = waits ? "as a host waits for a device: what overlaps whatever the cores do"
-                      : "gains where there are more cores than ranks";
-    LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan,
-                              BindGatherAndMultiply(session, module, x, weights, waits, chunks));
-    all.push_back({&line, std::move(plan)});
+    LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan, bind(two_lanes, chunks));
+    LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan in_one_lane, bind(one_lane, chunks));
+    all.push_back({&line, std::move(plan), std::move(in_one_lane)});
   }
   for (int round = 0; round < settings.rounds; ++round) {
     LOCKSTEP_RETURN_IF_ERROR(CheckNotInterrupted());
-    LOCKSTEP_ASSIGN_OR_RETURN(const double rival, TimeOfOne(session, at_once, 5));
+    LOCKSTEP_ASSIGN_OR_RETURN(const double rival, TimeOfOne(*two_lanes.session, at_once, 5));
     for (InChunks& one : all) {
-      LOCKSTEP_ASSIGN_OR_RETURN(const double ours, TimeOfOne(session, one.plan, 5));
+      LOCKSTEP_ASSIGN_OR_RETURN(const double ours, TimeOfOne(*two_lanes.session, one.plan, 5));
       one.line->ours.push_back(ours);
-      one.line->Rival("at once").values.push_back(rival);
+      one.line->Rival("at once, two lanes").values.push_back(rival);
+      LOCKSTEP_ASSIGN_OR_RETURN(const double other,
+                                TimeOfOne(*one_lane.session, one.in_one_lane, 5));
+      one.line->Rival("in chunks, one lane").values.push_back(other);
     }
   }
   return OkStatus();
@@ -190,13 +205,16 @@ Status MeasureGroupedExchanges(const Settings& settings, Session& session, Repor
 }
 
 Status MeasureOverlap(const Settings& settings, Report& report) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const OverlapCluster started, StartWithLanes());
-  LOCKSTEP_ASSIGN_OR_RETURN(Session session, started.cluster->Connect());
-  LOCKSTEP_ASSIGN_OR_RETURN(const DRef module, session.LoadModule(started.module_path));
-  LOCKSTEP_RETURN_IF_ERROR(MeasureChunks(settings, session, module, /*waits=*/false, report));
-  LOCKSTEP_RETURN_IF_ERROR(MeasureChunks(settings, session, module, /*waits=*/true, report));
-  LOCKSTEP_RETURN_IF_ERROR(session.Close());
-  return started.cluster->Stop();
+  LOCKSTEP_ASSIGN_OR_RETURN(LaneCluster one_lane, StartWithLanes(1));
+  LOCKSTEP_ASSIGN_OR_RETURN(LaneCluster two_lanes, StartWithLanes(2));
+  for (const bool waits : {false, true}) {
+    LOCKSTEP_RETURN_IF_ERROR(MeasureChunks(settings, one_lane, two_lanes, waits, report));
+  }
+  for (LaneCluster* const cluster : {&one_lane, &two_lanes}) {
+    LOCKSTEP_RETURN_IF_ERROR(cluster->session->Close());
+    LOCKSTEP_RETURN_IF_ERROR(cluster->cluster->Stop());
+  }
+  return OkStatus();
 }
 
 }  // namespace lockstep::bench

@@ -71,6 +71,14 @@ class Bounding {
     }
     for (const auto& [node, bytes] : into_node_) CountNode(bytes);
     for (const auto& [node, bytes] : out_of_node_) CountNode(bytes);
+    std::map<int, double> ranks_on;
+    for (Rank rank : ranks_) ++ranks_on[topology_.NodeOf(rank)];
+    for (const auto& [node, bytes] : into_ranks_of_) CountRank(bytes / ranks_on[node]);
+    for (const auto& [node, bytes] : within_node_) {
+      const auto out = out_of_node_.find(node);
+      const double leaving = out == out_of_node_.end() ? 0 : out->second;
+      CountRank((bytes + leaving) / ranks_on[node]);
+    }
     // What moves in all, divided evenly.
     if (!ranks_.empty()) CountRank(rank_transfers_ / static_cast<double>(ranks_.size()));
     if (!nodes_.empty()) CountNode(node_transfers_ / static_cast<double>(nodes_.size()));
@@ -209,14 +217,19 @@ class Bounding {
       if (has) continue;
       group.lacking += bytes;
       rank_transfers_ += bytes;
+      if (group.ranks.size() == 1) into_ranks_of_[*group.nodes.begin()] += bytes;
       const auto node = std::find_if(group.nodes.begin(), group.nodes.end(),
                                      [&](int n) { return holding.contains(n); });
       if (node != group.nodes.end()) {
         near.insert(*node);
+        if (group.ranks.size() == 1) within_node_[*node] += bytes;
         continue;
       }
       group.far_lacking += bytes;
-      if (group.ranks.size() == 1) far.insert(*group.nodes.begin());
+      if (group.ranks.size() != 1) continue;
+      // What enters the node once, goes on to the others there.
+      const bool is_first = far.insert(*group.nodes.begin()).second;
+      if (!is_first) within_node_[*group.nodes.begin()] += bytes;
     }
     const bool alone = target.groups.front().ranks.size() == 1;
     for (int node : near) {
@@ -240,12 +253,14 @@ class Bounding {
     if (target.groups.front().ranks.size() > 1) return;
     constexpr int kNone = -1;
     std::map<int, std::set<int>> needers;  // by node: the layers that they hold, or kNone
+    std::map<int, double> needed_on;       // how many they are
     std::set<int> all;
     for (Group& group : target.groups) {
       group.lacking += bytes;
       const auto held = source.layer_of.find(group.ranks.front());
       const int layer = held == source.layer_of.end() ? kNone : held->second;
       needers[topology_.NodeOf(group.ranks.front())].insert(layer);
+      ++needed_on[topology_.NodeOf(group.ranks.front())];
       all.insert(layer);
     }
     const auto layers = static_cast<double>(source.layers);
@@ -263,7 +278,37 @@ class Bounding {
         leaving.of_layers[node][layer] += bytes / static_cast<double>(count);
       }
     }
+    CombineInNodes(needers, needed_on, source, bytes);
     CombineNodes(needers, source, bytes, leaving);
+  }
+
+  // What ranks of one node give each other, if no more crosses the network than has to. A node that
+  // has all layers, and needs the result, combines them by itself; else what no other node has is
+  // combined before it leaves, or with what comes.
+  void CombineInNodes(const std::map<int, std::set<int>>& needers,
+                      const std::map<int, double>& needed_on, const Partials& source,
+                      double bytes) {
+    for (const auto& [node, needed] : needed_on) {
+      const auto at = source.on_node.find(node);
+      const bool is_whole = at != source.on_node.end() && at->second.size() == source.layers;
+      if (!is_whole) {
+        into_ranks_of_[node] += bytes * needed;
+        within_node_[node] += bytes * (needed - 1);
+        continue;
+      }
+      const bool by_needer = *needers.at(node).rbegin() >= 0;
+      const double moved =
+          bytes * (static_cast<double>(source.layers) - 1 + needed - (by_needer ? 1 : 0));
+      into_ranks_of_[node] += moved;
+      within_node_[node] += moved;
+    }
+    for (const auto& [node, layers] : source.on_node) {
+      if (source.cover.fewest == 1) continue;
+      const double alone = LayersAlone(source.on_node, node);
+      if (alone < 2) continue;
+      into_ranks_of_[node] += bytes * (alone - 1);
+      within_node_[node] += bytes * (alone - 1);
+    }
   }
 
   // The same among nodes, which may hold several layers, or all.
@@ -304,7 +349,7 @@ class Bounding {
     leaving.nodes += bytes * (all_sent ? cover.fewest : fewest_sent);
     for (const auto& [node, some] : on_node) {
       const bool is_wanted_elsewhere = needers.size() > 1 || !needers.contains(node);
-      if (is_wanted_elsewhere && HoldsAnyAlone(on_node, node)) out_of_node_[node] += bytes;
+      if (is_wanted_elsewhere && LayersAlone(on_node, node) > 0) out_of_node_[node] += bytes;
     }
   }
 
@@ -316,7 +361,9 @@ class Bounding {
   std::set<Rank> ranks_;   // that hold anything, before or after
   std::set<int> nodes_;
   std::map<int, double> into_node_;
-  std::map<int, double> out_of_node_;  // what no other node has
+  std::map<int, double> out_of_node_;    // what no other node has
+  std::map<int, double> into_ranks_of_;  // by node: what its ranks receive together, from anywhere
+  std::map<int, double> within_node_;    // what of that comes from ranks of the node
   double rank_transfers_ = 0;
   double node_transfers_ = 0;
   Bounds bounds_;

@@ -61,7 +61,7 @@ Reshard LowerCollective(const Collective& collective, const CollectiveLayouts& l
   if (is_of_one || to.shape().NumElements() == 0) return {from, to, {}, 0};
   std::optional<Reshard> best;
   for (Move& move : WaysOf(collective, from, to, topology)) {
-    const double cost_us = MicrosecondsOf(move, from, topology, costs);
+    const double cost_us = CostOf(move, from, topology, costs).Microseconds(costs);
     if (best.has_value() && best->cost_us <= cost_us) continue;
     best = Reshard{from, to, {std::move(move)}, cost_us};
   }

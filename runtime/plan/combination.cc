@@ -14,13 +14,13 @@ namespace {
 // What is needed of each tile, by those that need it.
 std::vector<Demand> DemandsOn(const std::vector<PartialTile>& tiles, const Layout& to) {
   const std::vector<HeldTile> targets = TilesOf(to);
-  std::map<int, const HeldTile*> by_number;
-  for (const HeldTile& target : targets) by_number[target.number] = &target;
+  std::map<std::pair<int, int>, const HeldTile*> by_number;
+  for (const HeldTile& target : targets) by_number[{target.layer, target.number}] = &target;
   const TileIndex index(to);
   std::vector<Demand> demands;
   for (size_t i = 0; i < tiles.size(); ++i) {
     index.ForEachOverlapping(tiles[i].box, [&](int number) {
-      const HeldTile& target = *by_number.at(number);
+      const HeldTile& target = *by_number.at({tiles[i].layer, number});
       demands.push_back({i, Intersection(tiles[i].box, target.box), target.ranks});
     });
   }
@@ -216,10 +216,15 @@ const CombiningTeam* Combination::TeamWith(Rank rank) const {
 std::optional<Combination> PlanCombination(const Layout& from, const Layout& to,
                                            const Topology& topology, Spread spread,
                                            int64_t most_pieces) {
-  const std::vector<PartialTile> tiles = PartialTilesOf(from, topology);
+  const std::vector<PartialTile> tiles = PartialTilesOf(from, to, topology);
   std::vector<Demand> demands = DemandsOn(tiles, to);
-  ShareOut(tiles, demands, topology, spread);
-  return CombinationPlanner(tiles, topology, spread).Run(demands, most_pieces);
+  // As exchanges count: a rank that is considered costs less than a piece.
+  constexpr int64_t kConsideredAsOneLook = 4;
+  const int64_t considered = ShareOut(tiles, demands, topology, spread);
+  std::optional<Combination> combination =
+      CombinationPlanner(tiles, topology, spread).Run(demands, most_pieces);
+  if (combination.has_value()) combination->effort = considered / kConsideredAsOneLook;
+  return combination;
 }
 
 }  // namespace lockstep::plan

@@ -37,13 +37,15 @@ struct Combination {
   // What comes after that. The holders of a flow are those that combine some of it and do not need
   // it; those of its needers that combine some of it have that in their tiles.
   Exchange exchange;
+  int64_t effort = 0;  // what it took to find it
 
   // Null: the rank combines nothing.
   const CombiningTeam* TeamWith(Rank rank) const;
 };
 
-// From a layout with partial values, all of which are combined, to one without; both of one shape
-// and dtype. Nothing if it has more than `most_pieces` pieces.
+// From a layout with partial values to one without some of them, or without any; both of one shape
+// and dtype. What partial values stay are of the same axes of the same ranks. Nothing if it has
+// more than `most_pieces` pieces.
 std::optional<Combination> PlanCombination(const Layout& from, const Layout& to,
                                            const Topology& topology, Spread spread,
                                            int64_t most_pieces);

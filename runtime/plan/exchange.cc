@@ -81,7 +81,12 @@ class Planner {
 
   std::optional<Exchange> Run(int64_t most_pieces) {
     for (const HeldTile& tile : from_) {
-      PlanTile(tile);
+      AddFlowsOf(tile);
+      if (static_cast<int64_t>(flows_.size()) > most_pieces) return std::nullopt;
+    }
+    levels_nodes_ = ShouldLevelNodes();
+    for (const TileFlows& tile : tiles_) {
+      ShareOut(tile);
       if (pieces_ > most_pieces) return std::nullopt;
     }
     Exchange exchange{std::move(flows_), {}, {}};
@@ -96,9 +101,12 @@ class Planner {
  private:
   // What ranks of one node lack, and hold on it; what others lack comes from all holders.
   struct TileFlows {
-    int first = 0;                          // flow of the tile, after all those of earlier ones
-    std::map<int, std::vector<int>> local;  // by node
-    std::vector<int> remote;
+    const std::vector<Rank>& ranks;  // the holders
+    std::map<int, std::vector<Rank>> by_node;
+    int first = 0;  // the tile's flows are [first, end)
+    int end = 0;
+    std::map<int, std::vector<int>> local = {};  // by node
+    std::vector<int> remote = {};
   };
 
   int AddFlow(Flow flow) {
@@ -106,10 +114,9 @@ class Planner {
     return static_cast<int>(flows_.size()) - 1;
   }
 
-  void PlanTile(const HeldTile& tile) {
-    const std::map<int, std::vector<Rank>> holders = ByNode(tile.ranks, topology_);
-    TileFlows mine;
-    mine.first = static_cast<int>(flows_.size());
+  void AddFlowsOf(const HeldTile& tile) {
+    const int first = static_cast<int>(flows_.size());
+    TileFlows mine{tile.ranks, ByNode(tile.ranks, topology_), first};
     index_.ForEachOverlapping(tile.box, [&](int number) {
       const HeldTile& target = *by_number_.at({tile.layer, number});
       const Box box = Intersection(tile.box, target.box);
@@ -118,8 +125,8 @@ class Planner {
                           tile.ranks.end(), std::back_inserter(needers));
       std::vector<Rank> far;
       for (auto& [node, ranks] : ByNode(needers, topology_)) {
-        const auto at = holders.find(node);
-        if (at == holders.end()) {
+        const auto at = mine.by_node.find(node);
+        if (at == mine.by_node.end()) {
           far.insert(far.end(), ranks.begin(), ranks.end());
         } else {
           mine.local[node].push_back(AddFlow({box, at->second, ranks}));
@@ -129,58 +136,91 @@ class Planner {
       std::sort(far.begin(), far.end());
       mine.remote.push_back(AddFlow({box, tile.ranks, far}));
     });
-    ShareOut(tile, holders, mine);
+    mine.end = static_cast<int>(flows_.size());
+    if (mine.end > mine.first) tiles_.push_back(std::move(mine));
   }
 
+  int64_t ElementsOf(int flow) const { return flows_[static_cast<size_t>(flow)].box.NumElements(); }
   int64_t ElementsOf(const std::vector<int>& flows) const {
     int64_t count = 0;
-    for (int flow : flows) count += flows_[static_cast<size_t>(flow)].box.NumElements();
+    for (int flow : flows) count += ElementsOf(flow);
     return count;
   }
 
-  void ShareOut(const HeldTile& tile, const std::map<int, std::vector<Rank>>& holders,
-                const TileFlows& mine) {
-    std::vector<std::vector<Share>> shares(flows_.size() - static_cast<size_t>(mine.first));
-    const auto shares_of = [&](int flow) -> const std::vector<Share>& {
-      return shares[static_cast<size_t>(flow - mine.first)];
+  // Whether the nodes of a tile's holders should send as much as each other to other nodes, though
+  // its ranks then do not, because they are not as many on each. Not, if nodes that receive are
+  // busier anyway.
+  bool ShouldLevelNodes() const {
+    std::map<int, int64_t> received;
+    std::map<int, int64_t> by_nodes;
+    std::map<int, int64_t> by_ranks;
+    for (const TileFlows& tile : tiles_) {
+      if (tile.remote.empty()) continue;
+      int64_t sent = 0;
+      for (int flow : tile.remote) {
+        for (const auto& [node, ranks] :
+             ByNode(flows_[static_cast<size_t>(flow)].needers, topology_)) {
+          const auto times = spread_ == Spread::kDirect ? static_cast<int64_t>(ranks.size()) : 1;
+          received[node] += times * ElementsOf(flow);
+          sent += times * ElementsOf(flow);
+        }
+      }
+      const auto nodes = static_cast<int64_t>(tile.by_node.size());
+      for (const auto& [node, ranks] : tile.by_node) by_nodes[node] += (sent + nodes - 1) / nodes;
+      const std::vector<int64_t> more = Level(LocalLoads(tile, nullptr), sent);
+      for (size_t i = 0; i < more.size(); ++i) by_ranks[topology_.NodeOf(tile.ranks[i])] += more[i];
+    }
+    const auto most = [](const std::map<int, int64_t>& all) {
+      int64_t highest = 0;
+      for (const auto& [node, count] : all) highest = std::max(highest, count);
+      return highest;
     };
-    std::map<Rank, int64_t> loads;
-    for (Rank rank : tile.ranks) loads[rank] = 0;
-    for (const auto& [node, flows] : mine.local) {
-      const std::vector<Rank>& ranks = holders.at(node);
+    return most(by_ranks) > std::max(most(by_nodes), most(received));
+  }
+
+  // What each holder sends to ranks of its node. Divides it, if there are `shares`.
+  std::vector<int64_t> LocalLoads(const TileFlows& tile,
+                                  std::vector<std::vector<Share>>* shares) const {
+    std::vector<int64_t> loads(tile.ranks.size(), 0);
+    for (const auto& [node, flows] : tile.local) {
+      const std::vector<Rank>& ranks = tile.by_node.at(node);
       const std::vector<int64_t> parts =
           Level(std::vector<int64_t>(ranks.size(), 0), ElementsOf(flows));
-      for (size_t i = 0; i < ranks.size(); ++i) loads[ranks[i]] += parts[i];
-      Divide(flows_, flows, ranks, parts, mine.first, shares);
+      for (size_t i = 0; i < ranks.size(); ++i) loads[PlaceOf(tile, ranks[i])] += parts[i];
+      if (shares != nullptr) Divide(flows_, flows, ranks, parts, tile.first, *shares);
     }
-    std::vector<int64_t> before;
-    for (Rank rank : tile.ranks) before.push_back(loads[rank]);
-    Divide(flows_, mine.remote, tile.ranks,
-           LevelNodes(tile.ranks, before, holders, ElementsOf(mine.remote)), mine.first, shares);
-    for (const auto& [node, flows] : mine.local) {
-      for (int flow : flows) Send(flow, shares_of(flow));
+    return loads;
+  }
+  static size_t PlaceOf(const TileFlows& tile, Rank rank) {
+    return static_cast<size_t>(std::lower_bound(tile.ranks.begin(), tile.ranks.end(), rank) -
+                               tile.ranks.begin());
+  }
+
+  void ShareOut(const TileFlows& tile) {
+    std::vector<std::vector<Share>> shares(static_cast<size_t>(tile.end - tile.first));
+    const std::vector<int64_t> loads = LocalLoads(tile, &shares);
+    if (!tile.remote.empty()) {
+      const int64_t total = ElementsOf(tile.remote);
+      Divide(flows_, tile.remote, tile.ranks,
+             levels_nodes_ ? LevelNodes(tile, loads, total) : Level(loads, total), tile.first,
+             shares);
     }
-    for (int flow : mine.remote) Send(flow, shares_of(flow));
+    const auto send = [&](int flow) { Send(flow, shares[static_cast<size_t>(flow - tile.first)]); };
+    for (const auto& [node, flows] : tile.local) std::for_each(flows.begin(), flows.end(), send);
+    std::for_each(tile.remote.begin(), tile.remote.end(), send);
   }
 
   // As Level(), but each node sends as much as the others.
-  static std::vector<int64_t> LevelNodes(const std::vector<Rank>& ranks,
-                                         const std::vector<int64_t>& loads,
-                                         const std::map<int, std::vector<Rank>>& by_node,
+  static std::vector<int64_t> LevelNodes(const TileFlows& tile, const std::vector<int64_t>& loads,
                                          int64_t total) {
-    const std::vector<int64_t> parts = Level(std::vector<int64_t>(by_node.size(), 0), total);
-    std::vector<int64_t> more(ranks.size(), 0);
+    const std::vector<int64_t> parts = Level(std::vector<int64_t>(tile.by_node.size(), 0), total);
+    std::vector<int64_t> more(loads.size(), 0);
     size_t node = 0;
-    for (const auto& [unused, members] : by_node) {
-      std::vector<size_t> places;
+    for (const auto& [unused, members] : tile.by_node) {
       std::vector<int64_t> own;
-      for (Rank rank : members) {
-        places.push_back(static_cast<size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) -
-                                             ranks.begin()));
-        own.push_back(loads[places.back()]);
-      }
+      for (Rank rank : members) own.push_back(loads[PlaceOf(tile, rank)]);
       const std::vector<int64_t> added = Level(own, parts[node++]);
-      for (size_t i = 0; i < places.size(); ++i) more[places[i]] = added[i];
+      for (size_t i = 0; i < members.size(); ++i) more[PlaceOf(tile, members[i])] = added[i];
     }
     return more;
   }
@@ -232,6 +272,8 @@ class Planner {
   const Topology& topology_;
   const Spread spread_;
   std::vector<Flow> flows_;
+  std::vector<TileFlows> tiles_;  // that have any
+  bool levels_nodes_ = false;
   std::vector<Piece> rounds_[3];
   int64_t pieces_ = 0;
 };

@@ -38,15 +38,36 @@ double CopiedBytes(const Move& move, const Layout& from) {
   return 0;
 }
 
-Traffic CombiningTraffic(const Combination& combination, double element_bytes,
-                         const Topology& topology) {
-  Traffic traffic;
+void AddCombining(const Combination& combination, double element_bytes, const Topology& topology,
+                  Traffic& traffic) {
   for (const CombiningTeam& team : combination.teams) {
     std::vector<double> parts;
     for (int64_t count : team.Counts()) parts.push_back(static_cast<double>(count) * element_bytes);
-    traffic.Add(ReduceScatterTraffic(team.ranks, parts, topology));
+    AddReduceScatter(team.ranks, parts, topology, traffic);
   }
-  return traffic;
+}
+
+void AddCollective(const Move& move, const Layout& from, const Topology& topology,
+                   Traffic& traffic) {
+  // The axes are those of the layout with the smaller tiles.
+  const Layout& whose = move.kind == Move::Kind::kAllGather ? from : move.to;
+  std::vector<Rank> ranks;
+  std::vector<double> parts;
+  for (const std::vector<int>& team : whose.mesh().Slices(move.axes)) {
+    ranks.clear();
+    parts.clear();
+    for (int index : team) {
+      ranks.push_back(whose.mesh().RankAt(index));
+      parts.push_back(BytesOf(whose.TileAt(index), whose));
+    }
+    if (move.kind == Move::Kind::kAllGather) {
+      AddAllGather(ranks, parts, topology, traffic);
+    } else if (move.kind == Move::Kind::kReduceScatter) {
+      AddReduceScatter(ranks, parts, topology, traffic);
+    } else {
+      AddAllReduce(ranks, parts.front(), topology, traffic);
+    }
+  }
 }
 
 // The exchange in it, if there is one.
@@ -92,54 +113,40 @@ std::string Move::Describe(const Layout& before) const {
   return text.str();
 }
 
-Traffic TrafficOf(const Move& move, const Layout& from, const Topology& topology) {
-  Traffic traffic;
-  if (move.kind == Move::Kind::kMakePartial) return traffic;
-  const auto element_bytes = static_cast<double>(SizeOf(from.dtype()));
-  if (const Exchange* const exchange = ExchangeIn(move)) {
-    if (move.kind == Move::Kind::kCombine) {
-      traffic = CombiningTraffic(*move.combination, element_bytes, topology);
-    }
-    for (const std::vector<Piece>& round : exchange->rounds) {
-      traffic.Add(RoundTraffic(round, element_bytes, topology));
-    }
-    return traffic;
-  }
-  // The axes are those of the layout with the smaller tiles.
-  const Layout& whose = move.kind == Move::Kind::kAllGather ? from : move.to;
-  for (const std::vector<int>& team : whose.mesh().Slices(move.axes)) {
-    std::vector<Rank> ranks;
-    std::vector<double> parts;
-    for (int index : team) {
-      ranks.push_back(whose.mesh().RankAt(index));
-      parts.push_back(BytesOf(whose.TileAt(index), whose));
-    }
-    if (move.kind == Move::Kind::kAllGather) {
-      traffic.Add(AllGatherTraffic(ranks, parts, topology));
-    } else if (move.kind == Move::Kind::kReduceScatter) {
-      traffic.Add(ReduceScatterTraffic(ranks, parts, topology));
-    } else {
-      traffic.Add(AllReduceTraffic(ranks, parts.front(), topology));
-    }
-  }
-  return traffic;
+void MoveCost::Add(const MoveCost& next) {
+  traffic.Add(next.traffic);
+  overhead_us += next.overhead_us;
+  steps_us += next.steps_us;
 }
 
-double MicrosecondsOf(const Move& move, const Layout& from, const Topology& topology,
-                      const CostModel& costs) {
-  const double copied = CopiedBytes(move, from) * costs.copy_us_per_byte;
-  if (move.kind == Move::Kind::kMakePartial) return copied;
-  const Exchange* const exchange = ExchangeIn(move);
-  if (exchange == nullptr) {
-    return copied + costs.MicrosecondsFor(TrafficOf(move, from, topology), 0);
-  }
+double MoveCost::Microseconds(const CostModel& costs) const {
+  return overhead_us + (costs.steps_wait ? steps_us : costs.MicrosecondsFor(traffic));
+}
+
+MoveCost CostOf(const Move& move, const Layout& from, const Topology& topology,
+                const CostModel& costs) {
+  MoveCost cost;
+  cost.overhead_us = CopiedBytes(move, from) * costs.copy_us_per_byte;
+  if (move.kind == Move::Kind::kMakePartial) return cost;
   const auto element_bytes = static_cast<double>(SizeOf(from.dtype()));
-  double cost = copied;
+  const auto end_step = [&](const Traffic& step) {
+    cost.overhead_us += costs.LatencyOf(step);
+    cost.steps_us += costs.MicrosecondsFor(step);
+    cost.traffic.Add(step);
+  };
+  const Exchange* const exchange = ExchangeIn(move);
+  Traffic first;
   if (move.kind == Move::Kind::kCombine) {
-    cost += costs.MicrosecondsFor(CombiningTraffic(*move.combination, element_bytes, topology), 0);
+    AddCombining(*move.combination, element_bytes, topology, first);
+  } else if (exchange == nullptr) {
+    AddCollective(move, from, topology, first);
   }
+  if (move.kind != Move::Kind::kExchange) end_step(first);
+  if (exchange == nullptr) return cost;
   for (const std::vector<Piece>& round : exchange->rounds) {
-    cost += costs.MicrosecondsFor(RoundTraffic(round, element_bytes, topology), 0);
+    Traffic step;
+    AddRound(round, element_bytes, topology, step);
+    end_step(step);
   }
   return cost;
 }

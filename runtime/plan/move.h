@@ -38,11 +38,20 @@ struct Move {
   std::string Describe(const Layout& before) const;
 };
 
-// What `move` moves, from the layout before it.
-Traffic TrafficOf(const Move& move, const Layout& from, const Topology& topology);
+// What one move costs, or several in a row.
+struct MoveCost {
+  Traffic traffic;
+  double overhead_us = 0;  // latencies, and what is copied
+  double steps_us = 0;     // what the bytes of each step take, one after the other
 
-// What that takes, by the cost model.
-double MicrosecondsOf(const Move& move, const Layout& from, const Topology& topology,
-                      const CostModel& costs);
+  void Add(const MoveCost& next);
+
+  // By the cost model.
+  double Microseconds(const CostModel& costs) const;
+};
+
+// Of `move`, from the layout before it.
+MoveCost CostOf(const Move& move, const Layout& from, const Topology& topology,
+                const CostModel& costs);
 
 }  // namespace lockstep::plan

@@ -67,13 +67,13 @@ NodeCover CoverOf(const NodeLayers& on_node, size_t layers) {
   return cover;
 }
 
-bool HoldsAnyAlone(const NodeLayers& on_node, int node) {
+int LayersAlone(const NodeLayers& on_node, int node) {
   const std::map<int, int>& mine = on_node.at(node);
-  return std::any_of(mine.begin(), mine.end(), [&](const auto& held) {
+  return static_cast<int>(std::count_if(mine.begin(), mine.end(), [&](const auto& held) {
     return std::all_of(on_node.begin(), on_node.end(), [&](const auto& other) {
       return other.first == node || !other.second.contains(held.first);
     });
-  });
+  }));
 }
 
 }  // namespace lockstep::plan

@@ -18,7 +18,7 @@ struct NodeCover {
 // No fewer than these do it. As many do, if they are few, or no layer is on several.
 NodeCover CoverOf(const NodeLayers& on_node, size_t layers);
 
-// Whether a layer is on this node, which holds some, and on no other.
-bool HoldsAnyAlone(const NodeLayers& on_node, int node);
+// How many layers are on this node, which holds some, and on no other.
+int LayersAlone(const NodeLayers& on_node, int node);
 
 }  // namespace lockstep::plan

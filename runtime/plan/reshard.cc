@@ -11,21 +11,13 @@
 namespace lockstep::plan {
 namespace {
 
-bool AreOnOneNode(const Mesh& a, const Mesh& b, const Topology& topology) {
-  const int node = topology.NodeOf(a.RankAt(0));
-  const auto is_there = [&](Rank rank) { return topology.NodeOf(rank) == node; };
-  return std::all_of(a.ranks().begin(), a.ranks().end(), is_there) &&
-         std::all_of(b.ranks().begin(), b.ranks().end(), is_there);
-}
-
 class Lowering {
  public:
   Lowering(const Layout& from, const Layout& to, const Topology& topology, const CostModel& costs)
       : from_(from.WithoutUnitAxes()),
         to_(to.WithoutUnitAxes()),
         topology_(topology),
-        costs_(costs),
-        is_on_one_node_(AreOnOneNode(from.mesh(), to.mesh(), topology)) {}
+        costs_(costs) {}
 
   StatusOr<Reshard> Run() {
     SortPartialAxes();
@@ -49,6 +41,7 @@ class Lowering {
   struct Path {
     Layout end;
     std::vector<Move> moves;
+    MoveCost cost = {};
     double cost_us = 0;
   };
 
@@ -99,7 +92,8 @@ class Lowering {
   Path Then(const Path& path, Move move) const {
     effort_ += move.to.mesh().size();
     Path next = path;
-    next.cost_us += MicrosecondsOf(move, path.end, topology_, costs_);
+    next.cost.Add(CostOf(move, path.end, topology_, costs_));
+    next.cost_us = next.cost.Microseconds(costs_);
     next.end = move.to;
     next.moves.push_back(std::move(move));
     return next;
@@ -125,7 +119,7 @@ class Lowering {
 
   // Ways to a layout that has no partial values to be combined any more.
   std::vector<Path> Heads(const Layout& target) const {
-    const Path start{from_, {}, 0};
+    const Path start{from_, {}};
     if (combined_.empty()) return {start};
     std::vector<Path> heads;
     for (const Path& sliced : Slices(start, target)) AddReductions(sliced, target, heads);
@@ -205,10 +199,11 @@ class Lowering {
     return same;
   }
 
-  // Combined where it is needed, unless one collective does it all, or other partial values stay.
+  // Combined where it is needed, unless one collective does it all within the nodes.
   void AddCombinations(const Layout& target) {
-    if (HasSearchedEnough() || combined_.empty() || combined_ != from_.PartialAxes()) return;
-    if (best_.has_value() && best_->moves.size() == 1 && is_on_one_node_) return;
+    if (HasSearchedEnough() || combined_.empty()) return;
+    const bool is_one_collective = best_.has_value() && best_->moves.size() == 1;
+    if (is_one_collective && best_->cost.traffic.nodes.empty()) return;
     for (const Spread spread : {Spread::kDirect, Spread::kForwarded}) {
       std::optional<Combination> combination =
           PlanCombination(from_, target, topology_, spread, most_pieces_);
@@ -217,12 +212,13 @@ class Lowering {
         effort_ += most_pieces_;
         return;
       }
+      effort_ += combination->effort;
       for (const auto& round : combination->exchange.rounds) {
         effort_ += static_cast<int64_t>(round.size());
       }
       Move move{Move::Kind::kCombine, target, {}};
       move.combination = std::make_shared<const Combination>(*std::move(combination));
-      Finish(Then({from_, {}, 0}, std::move(move)));
+      Finish(Then({from_, {}}, std::move(move)));
     }
   }
 
@@ -286,7 +282,6 @@ class Lowering {
   const Layout to_;
   const Topology& topology_;
   const CostModel& costs_;
-  const bool is_on_one_node_;
   // What plans with more pieces gain is not worth their time and memory.
   static constexpr int64_t kManyPieces = 1 << 15;
   int64_t most_pieces_ = kManyPieces;
@@ -315,7 +310,7 @@ Traffic Reshard::TrafficIn(const Topology& topology) const {
   Traffic traffic;
   const Layout* before = &from;
   for (const Move& move : moves) {
-    traffic.Add(TrafficOf(move, *before, topology));
+    traffic.Add(CostOf(move, *before, topology, CostModel()).traffic);
     before = &move.to;
   }
   return traffic;

@@ -6,97 +6,110 @@
 namespace lockstep::plan {
 namespace {
 
-template <typename Key>
-double BusiestOf(const std::map<Key, Flux>& all) {
-  double busiest = 0;
-  for (const auto& [key, flux] : all) busiest = std::max(busiest, flux.Busiest());
-  return busiest;
-}
-
-template <typename Key>
-void AddAll(const std::map<Key, Flux>& from, std::map<Key, Flux>& to) {
-  for (const auto& [key, flux] : from) {
-    to[key].in += flux.in;
-    to[key].out += flux.out;
+// The members' parts on a node.
+struct NodeParts {
+  double members = 0;
+  double bytes = 0;
+};
+std::map<int, NodeParts> PartsByNode(absl::Span<const Rank> team, absl::Span<const double> parts,
+                                     const Topology& topology) {
+  std::map<int, NodeParts> nodes;
+  for (size_t i = 0; i < team.size(); ++i) {
+    NodeParts& node = nodes[topology.NodeOf(team[i])];
+    ++node.members;
+    node.bytes += parts[i];
   }
+  return nodes;
 }
 
-// In a ring each member passes on all parts but that of the one after it, and gets all but its own.
-template <typename Key>
-std::map<Key, Flux> Ring(const std::vector<Key>& members, const std::vector<double>& parts) {
-  std::map<Key, Flux> all;
-  if (members.size() < 2) return all;
+// Calls visit(the rank's, its flux in a reduce-scatter) and visit(the node's, ...).
+template <typename VisitRank, typename VisitNode>
+void ForEachOfReduceScatter(absl::Span<const Rank> team, absl::Span<const double> parts,
+                            const Topology& topology, VisitRank&& visit_rank,
+                            VisitNode&& visit_node) {
+  const std::map<int, NodeParts> nodes = PartsByNode(team, parts, topology);
   const double total = std::accumulate(parts.begin(), parts.end(), 0.0);
-  for (size_t i = 0; i < members.size(); ++i) {
-    all[members[i]] = {total - parts[i], total - parts[(i + 1) % members.size()]};
+  const auto other_nodes = static_cast<double>(nodes.size()) - 1;
+  for (size_t i = 0; i < team.size(); ++i) {
+    const NodeParts& node = nodes.at(topology.NodeOf(team[i]));
+    const double sliced = (total - node.bytes) * (node.members - 1) / node.members;
+    const double sources = node.members - 1 + other_nodes;
+    visit_rank(team[i], Flux{parts[i] * sources + sliced, total - parts[i]});
   }
-  return all;
+  if (other_nodes == 0) return;
+  for (const auto& [number, node] : nodes) {
+    visit_node(number, Flux{node.bytes * other_nodes, total - node.bytes});
+  }
 }
 
-Traffic RingTraffic(absl::Span<const Rank> team, absl::Span<const double> parts,
-                    const Topology& topology) {
-  Traffic traffic;
-  traffic.ranks = Ring(std::vector<Rank>(team.begin(), team.end()),
-                       std::vector<double>(parts.begin(), parts.end()));
-  std::map<int, double> of_nodes;
-  for (size_t i = 0; i < team.size(); ++i) of_nodes[topology.NodeOf(team[i])] += parts[i];
-  std::vector<int> nodes;
-  std::vector<double> node_parts;
-  for (const auto& [node, part] : of_nodes) {
-    nodes.push_back(node);
-    node_parts.push_back(part);
-  }
-  traffic.nodes = Ring(nodes, node_parts);
-  return traffic;
+void AddTo(Flux& sum, const Flux& more) {
+  sum.in += more.in;
+  sum.out += more.out;
 }
+Flux Backwards(const Flux& flux) { return {flux.out, flux.in}; }
 
 }  // namespace
 
-double Traffic::BusiestRank() const { return BusiestOf(ranks); }
-double Traffic::BusiestNode() const { return BusiestOf(nodes); }
+double Traffic::BusiestRank() const {
+  double busiest = 0;
+  for (const Flux& flux : ranks) busiest = std::max(busiest, flux.Busiest());
+  return busiest;
+}
+
+double Traffic::BusiestNode() const {
+  double busiest = 0;
+  for (const auto& [node, flux] : nodes) busiest = std::max(busiest, flux.Busiest());
+  return busiest;
+}
+
+Flux& Traffic::Of(Rank rank) {
+  const auto at = static_cast<size_t>(rank);
+  if (ranks.size() <= at) ranks.resize(at + 1);
+  return ranks[at];
+}
 
 void Traffic::Add(const Traffic& other) {
-  AddAll(other.ranks, ranks);
-  AddAll(other.nodes, nodes);
+  if (ranks.size() < other.ranks.size()) ranks.resize(other.ranks.size());
+  for (size_t i = 0; i < other.ranks.size(); ++i) AddTo(ranks[i], other.ranks[i]);
+  for (const auto& [node, flux] : other.nodes) AddTo(nodes[node], flux);
 }
 
-Traffic AllGatherTraffic(absl::Span<const Rank> team, absl::Span<const double> parts,
-                         const Topology& topology) {
-  return RingTraffic(team, parts, topology);
+void AddReduceScatter(absl::Span<const Rank> team, absl::Span<const double> parts,
+                      const Topology& topology, Traffic& traffic) {
+  ForEachOfReduceScatter(
+      team, parts, topology, [&](Rank rank, const Flux& flux) { AddTo(traffic.Of(rank), flux); },
+      [&](int node, const Flux& flux) { AddTo(traffic.nodes[node], flux); });
 }
 
-// The same ring, run backwards: what was received is sent.
-Traffic ReduceScatterTraffic(absl::Span<const Rank> team, absl::Span<const double> parts,
-                             const Topology& topology) {
-  Traffic traffic = RingTraffic(team, parts, topology);
-  for (auto& [rank, flux] : traffic.ranks) std::swap(flux.in, flux.out);
-  for (auto& [node, flux] : traffic.nodes) std::swap(flux.in, flux.out);
-  return traffic;
+// The same backwards: what was received is sent.
+void AddAllGather(absl::Span<const Rank> team, absl::Span<const double> parts,
+                  const Topology& topology, Traffic& traffic) {
+  ForEachOfReduceScatter(
+      team, parts, topology,
+      [&](Rank rank, const Flux& flux) { AddTo(traffic.Of(rank), Backwards(flux)); },
+      [&](int node, const Flux& flux) { AddTo(traffic.nodes[node], Backwards(flux)); });
 }
 
-Traffic AllReduceTraffic(absl::Span<const Rank> team, double bytes, const Topology& topology) {
-  const std::vector<double> parts(team.size(), bytes / static_cast<double>(team.size()));
-  Traffic traffic;
-  traffic.ranks = RingTraffic(team, parts, topology).ranks;
-  std::map<int, double> nodes;
-  for (Rank rank : team) nodes[topology.NodeOf(rank)] = 0;
-  if (nodes.size() > 1) {
-    const auto n = static_cast<double>(nodes.size());
-    for (const auto& [node, unused] : nodes) {
-      traffic.nodes[node] = {bytes * (n - 1) / n, bytes * (n - 1) / n};
-    }
+// Scattered evenly over the nodes, and over the ranks of each, and gathered again.
+void AddAllReduce(absl::Span<const Rank> team, double bytes, const Topology& topology,
+                  Traffic& traffic) {
+  std::vector<double> parts(team.size(), 0);
+  const std::map<int, NodeParts> nodes = PartsByNode(team, parts, topology);
+  const double of_node = bytes / static_cast<double>(nodes.size());
+  for (size_t i = 0; i < team.size(); ++i) {
+    parts[i] = of_node / nodes.at(topology.NodeOf(team[i])).members;
   }
-  Traffic twice = traffic;
-  twice.Add(traffic);
-  return twice;
+  AddReduceScatter(team, parts, topology, traffic);
+  AddAllGather(team, parts, topology, traffic);
 }
 
-Traffic RoundTraffic(const std::vector<Piece>& round, double element_bytes,
-                     const Topology& topology) {
+void AddRound(const std::vector<Piece>& round, double element_bytes, const Topology& topology,
+              Traffic& traffic) {
   Rank last = -1;
   for (const Piece& piece : round) last = std::max({last, piece.from, piece.to});
-  // By rank, as there may be a million pieces: what it exchanges with any, and over a network.
-  std::vector<Flux> any(static_cast<size_t>(last + 1));
+  if (last < 0) return;
+  traffic.Of(last);
+  // By rank, as there may be a million pieces: what it exchanges over a network.
   std::vector<Flux> far(static_cast<size_t>(last + 1));
   const auto add = [&](std::vector<Flux>& all, const Piece& piece) {
     const double bytes = static_cast<double>(piece.count) * element_bytes;
@@ -104,26 +117,21 @@ Traffic RoundTraffic(const std::vector<Piece>& round, double element_bytes,
     all[static_cast<size_t>(piece.to)].in += bytes;
   };
   for (const Piece& piece : round) {
-    add(any, piece);
+    add(traffic.ranks, piece);
     if (topology.NodeOf(piece.from) != topology.NodeOf(piece.to)) add(far, piece);
   }
-  Traffic traffic;
   for (Rank rank = 0; rank <= last; ++rank) {
-    const Flux& own = any[static_cast<size_t>(rank)];
-    if (own.Busiest() > 0) traffic.ranks.emplace_hint(traffic.ranks.end(), rank, own);
     const Flux& crossing = far[static_cast<size_t>(rank)];
-    if (crossing.Busiest() == 0) continue;
-    Flux& node = traffic.nodes[topology.NodeOf(rank)];
-    node.in += crossing.in;
-    node.out += crossing.out;
+    if (crossing.Busiest() > 0) AddTo(traffic.nodes[topology.NodeOf(rank)], crossing);
   }
-  return traffic;
 }
 
-double CostModel::MicrosecondsFor(const Traffic& traffic, double copied_bytes) const {
-  const double node = traffic.BusiestNode();
-  return (node > 0 ? network_step_us : step_us) + traffic.BusiestRank() * us_per_byte +
-         node * network_us_per_byte + copied_bytes * copy_us_per_byte;
+double CostModel::LatencyOf(const Traffic& traffic) const {
+  return traffic.BusiestNode() > 0 ? network_step_us : step_us;
+}
+
+double CostModel::MicrosecondsFor(const Traffic& traffic) const {
+  return traffic.BusiestRank() * us_per_byte + traffic.BusiestNode() * network_us_per_byte;
 }
 
 }  // namespace lockstep::plan

@@ -58,12 +58,14 @@ void ExpectNoLessThan(const Bounds& bounds, const Traffic& traffic) {
 TEST(ReshardSweepTest, RandomPairsGiveTheSameTensorAndStayCloseToTheBounds) {
   constexpr int kPairs = 6000 / testing::kOneIn;
   RandomLayouts any(20240607);
-  // Bytes alone count where factors do: with latencies, few bytes rightly go in fewer steps.
+  // Bytes alone count where factors do: with latencies, few bytes rightly go in fewer steps, and
+  // where steps wait, more bytes in steps whose busiest ranks are others.
   CostModel bytes_only;
+  bytes_only.steps_wait = false;
   bytes_only.step_us = bytes_only.network_step_us = bytes_only.copy_us_per_byte = 0;
   FactorsOf moving;
   FactorsOf reducing;
-  FactorsOf reducing_given;  // beside given extents, where docs/plans.md promises no factor, either
+  FactorsOf reducing_given;  // beside given extents
   for (int pair = 0; pair < kPairs; ++pair) {
     const int world = 1 + any.Below(16);
     const bool large = pair % 2 == 0;
@@ -95,18 +97,21 @@ TEST(ReshardSweepTest, RandomPairsGiveTheSameTensorAndStayCloseToTheBounds) {
     factors.node.Add(traffic.BusiestNode(), bounds.busiest_node);
     ExpectNoLessThan(bounds, traffic);
     if (reduces) continue;
-    EXPECT_LE(traffic.BusiestRank(), 2.5 * bounds.busiest_rank);
-    EXPECT_LE(traffic.BusiestNode(), 2 * bounds.busiest_node);
+    EXPECT_LE(traffic.BusiestRank(), 2 * bounds.busiest_rank);
+    EXPECT_LE(traffic.BusiestNode(), 1.5 * bounds.busiest_node);
   }
   ASSERT_GT(moving.node.count(), 500u / testing::kOneIn);
   ASSERT_GT(reducing.node.count(), 200u / testing::kOneIn);
   // As docs/plans.md says.
-  EXPECT_LE(moving.rank.Mean(), 1.05);
-  EXPECT_LE(moving.node.Mean(), 1.05);
-  EXPECT_LE(reducing.rank.Mean(), 1.25);
-  EXPECT_LE(reducing.node.Mean(), 1.15);
-  EXPECT_LE(reducing.rank.Worst(), 3);
-  EXPECT_LE(reducing.node.Worst(), 2.5);
+  EXPECT_LE(moving.rank.Mean(), 1.03);
+  EXPECT_LE(moving.node.Mean(), 1.01);
+  for (const FactorsOf* factors : {&reducing, &reducing_given}) {
+    EXPECT_LE(factors->rank.Mean(), factors == &reducing ? 1.11 : 1.13);
+    EXPECT_LE(factors->node.Mean(), 1.05);
+    // An element that is not divided evenly makes it a little more.
+    EXPECT_LE(factors->rank.Worst(), 2.001);
+    EXPECT_LE(factors->node.Worst(), 2.001);
+  }
   // The figures of docs/plans.md: --test_output=all shows them.
   const auto print = [](const char* what, const FactorsOf& factors) {
     std::cout << what << ": busiest rank " << factors.rank.Mean() << " mean, "

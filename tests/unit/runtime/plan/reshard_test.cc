@@ -134,7 +134,7 @@ TEST(ReshardTest, ARankThatHasWhatItNeedsReceivesNothing) {
   const Reshard reshard = *LowerReshard(On(Line({0, 1}), {kReplicate}),
                                         On(Line({0, 1, 2, 3}), {kReplicate}), {}, CostModel());
   const Traffic traffic = reshard.TrafficIn({});
-  EXPECT_EQ(traffic.ranks.count(0) == 0 ? 0 : traffic.ranks.at(0).in, 0);
+  EXPECT_EQ(traffic.ranks.at(0).in, 0);
   EXPECT_EQ(traffic.ranks.at(2).in, 12 * 8 * 4);
   // Both senders share the work.
   EXPECT_EQ(traffic.ranks.at(0).out, traffic.ranks.at(1).out);
@@ -425,6 +425,38 @@ TEST(ReshardTest, PartialValuesAreCombinedWhereTheyAreNeeded) {
                                         On(Line({3}), {kReplicate}, {1 << 20}), nodes, CostModel());
   EXPECT_THAT(reshard.Describe(), HasSubstr("combine where needed"));
   EXPECT_EQ(reshard.TrafficIn(nodes).BusiestNode(), 4 << 20);
+}
+
+// The partial values of one axis are combined, on the node that needs them; those of the other
+// stay.
+TEST(ReshardTest, PartialValuesOfSomeAxesAreCombinedWhereTheyAreNeeded) {
+  const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 2}, {"z", 2}}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const Layout from = On(mesh, {kSum, kSum, kReplicate}, {3 << 18});
+  const Layout to =
+      On(mesh, {kSum, Placement::Shard(0, {1 << 18, 1 << 19}), kReplicate}, {3 << 18});
+  const Topology nodes({0, 0, 1, 1, 0, 0, 1, 1});
+  const Reshard reshard = *LowerReshard(from, to, nodes, CostModel());
+  EXPECT_THAT(reshard.Describe(), HasSubstr("combine where needed"));
+  const Layout small = *Layout::Make({6}, DType::kInt32, mesh, from.placements());
+  CostModel bytes_only;
+  bytes_only.step_us = bytes_only.network_step_us = bytes_only.copy_us_per_byte = 0;
+  const Layout small_to = On(mesh, {kSum, Placement::Shard(0, {2, 4}), kReplicate}, {6});
+  const Reshard executed = *LowerReshard(small, small_to, nodes, bytes_only);
+  EXPECT_THAT(executed.Describe(), HasSubstr("combine where needed"));
+  testing::ExpectSameTensor(
+      executed,
+      testing::MakeLayers(small,
+                          [](int layer, int64_t i) { return static_cast<int>(layer * 10 + i); }),
+      8);
+}
+
+// Both nodes have all partial values: each combines what its ranks need, by itself.
+TEST(BoundsTest, ANodeThatHasAllLayersCombinesThemByItself) {
+  const Mesh mesh = *Mesh::Make({{"x", 2}, {"y", 3}}, {0, 1, 2, 3, 4, 5});
+  const Bounds bounds =
+      BoundsOf(mesh, {kReplicate, kSum}, mesh, {kReplicate, kReplicate}, {0, 0, 0, 1, 1, 1});
+  EXPECT_EQ(bounds.network, 0);
+  EXPECT_NEAR(bounds.busiest_rank, 2.0 * 2 / 3 * 4, 1e-9);  // as an allreduce of three ranks
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "runtime/plan/collective_lowering.h"
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,48 +23,72 @@ Layout WithSlicesApart(const Layout& layout, const std::string& axis) {
   return *Layout::Make(layout.shape(), DType::kInt8, layout.mesh(), std::move(placements));
 }
 
-Move ExchangeAlong(const std::string& axis, const Layout& from, const Layout& to,
-                   const Topology& topology, Spread spread) {
-  std::optional<Exchange> exchange =
-      PlanExchange(WithSlicesApart(from, axis), WithSlicesApart(to, axis), topology, spread,
-                   std::numeric_limits<int64_t>::max());
-  return {Move::Kind::kExchange, to, {}, std::make_shared<const Exchange>(*std::move(exchange))};
+// Nothing if it has too many pieces.
+std::optional<Move> ExchangeAlong(const std::string& axis, const Layout& from, const Layout& to,
+                                  const Topology& topology, Spread spread, int64_t most_pieces) {
+  std::optional<Exchange> exchange = PlanExchange(
+      WithSlicesApart(from, axis), WithSlicesApart(to, axis), topology, spread, most_pieces);
+  if (!exchange.has_value()) return std::nullopt;
+  return Move{
+      Move::Kind::kExchange, to, {}, std::make_shared<const Exchange>(*std::move(exchange))};
 }
 
-std::vector<Move> WaysOf(const Collective& collective, const Layout& from, const Layout& to,
-                         const Topology& topology) {
+std::vector<std::optional<Move>> WaysOf(const Collective& collective, const Layout& from,
+                                        const Layout& to, const Topology& topology,
+                                        int64_t most_pieces) {
   const std::vector<int> axes = {*to.mesh().FindAxis(collective.axis)};
+  const auto exchange = [&](Spread spread) {
+    return ExchangeAlong(collective.axis, from, to, topology, spread, most_pieces);
+  };
   switch (collective.kind) {
     case OperationKind::kAllReduce:
-      return {{Move::Kind::kAllReduce, to, axes, nullptr}};
+      return {Move{Move::Kind::kAllReduce, to, axes, nullptr}};
     case OperationKind::kReduceScatter:
-      return {{Move::Kind::kReduceScatter, to, axes, nullptr}};
+      return {Move{Move::Kind::kReduceScatter, to, axes, nullptr}};
     case OperationKind::kAllGather:
-      return {{Move::Kind::kAllGather, to, axes, nullptr}};
+      return {Move{Move::Kind::kAllGather, to, axes, nullptr}};
     case OperationKind::kAllToAll:
-      return {ExchangeAlong(collective.axis, from, to, topology, Spread::kDirect)};
+      return {exchange(Spread::kDirect)};
     default:
-      return {ExchangeAlong(collective.axis, from, to, topology, Spread::kDirect),
-              ExchangeAlong(collective.axis, from, to, topology, Spread::kForwarded)};
+      return {exchange(Spread::kDirect), exchange(Spread::kForwarded)};
   }
+}
+
+// As those of a reshard: ranks, and pieces.
+int64_t EffortOf(const Move& move) {
+  int64_t effort = move.to.mesh().size();
+  if (move.exchange == nullptr) return effort;
+  for (const auto& round : move.exchange->rounds) effort += static_cast<int64_t>(round.size());
+  return effort;
 }
 
 }  // namespace
 
-Reshard LowerCollective(const Collective& collective, const CollectiveLayouts& layouts,
-                        const Topology& topology, const CostModel& costs) {
+StatusOr<Reshard> LowerCollective(const Collective& collective, const CollectiveLayouts& layouts,
+                                  const Topology& topology, const CostModel& costs,
+                                  int64_t most_effort) {
   const Layout from = layouts.taken_as.WithoutUnitAxes();
   const Layout to = layouts.result.WithoutUnitAxes();
   const int axis = *layouts.result.mesh().FindAxis(collective.axis);
   const bool is_of_one = layouts.result.mesh().AxisSize(axis) == 1;
-  if (is_of_one || to.shape().NumElements() == 0) return {from, to, {}, 0};
+  if (is_of_one || to.shape().NumElements() == 0) return Reshard{from, to, {}, 0};
   std::optional<Reshard> best;
-  for (Move& move : WaysOf(collective, from, to, topology)) {
-    const double cost_us = CostOf(move, from, topology, costs).Microseconds(costs);
+  int64_t effort = 0;
+  for (std::optional<Move>& move : WaysOf(collective, from, to, topology, most_effort)) {
+    effort += move.has_value() ? EffortOf(*move) : most_effort;
+    if (!move.has_value()) continue;
+    const double cost_us = CostOf(*move, from, topology, costs).Microseconds(costs);
     if (best.has_value() && best->cost_us <= cost_us) continue;
-    best = Reshard{from, to, {std::move(move)}, cost_us};
+    best = Reshard{from, to, {*std::move(move)}, cost_us};
+  }
+  if (!best.has_value()) {
+    return ResourceExhausted(collective.ToString(), ": among ", to.mesh().size(),
+                             " ranks it takes more than ", most_effort,
+                             " pieces of tensors; use an axis of fewer ranks, or two collectives "
+                             "along two axes");
   }
   best->teams = TeamsOf(from, best->moves);
+  best->effort = effort;
   return *std::move(best);
 }
 

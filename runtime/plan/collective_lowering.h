@@ -5,6 +5,7 @@
 // Threads: any.
 #pragma once
 
+#include "runtime/base/status.h"
 #include "runtime/plan/collective.h"
 #include "runtime/plan/reshard.h"
 #include "runtime/plan/topology.h"
@@ -12,8 +13,10 @@
 
 namespace lockstep::plan {
 
-// `layouts` are LayoutsOf() the collective. Deterministic.
-Reshard LowerCollective(const Collective& collective, const CollectiveLayouts& layouts,
-                        const Topology& topology, const CostModel& costs);
+// `layouts` are LayoutsOf() the collective. Deterministic. kResourceExhausted: it has more pieces
+// than `most_effort`.
+StatusOr<Reshard> LowerCollective(const Collective& collective, const CollectiveLayouts& layouts,
+                                  const Topology& topology, const CostModel& costs,
+                                  int64_t most_effort = kMaxReshardEffort);
 
 }  // namespace lockstep::plan

@@ -1,7 +1,6 @@
 #include "runtime/plan/reshard.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -13,8 +12,10 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(const Layout& from, const Layout& to, const Topology& topology, const CostModel& costs)
-      : from_(from.WithoutUnitAxes()),
+  Lowering(const Layout& from, const Layout& to, const Topology& topology, const CostModel& costs,
+           int64_t most_effort)
+      : most_effort_(most_effort),
+        from_(from.WithoutUnitAxes()),
         to_(to.WithoutUnitAxes()),
         topology_(topology),
         costs_(costs) {}
@@ -24,13 +25,21 @@ class Lowering {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Layout> targets, BeforeNewPartials());
     // Where all ways have more pieces than that, as an all-to-all among a thousand ranks has, they
     // are what it takes.
-    for (most_pieces_ = kManyPieces; !best_.has_value();
-         most_pieces_ = std::numeric_limits<int64_t>::max()) {
+    for (const int64_t most_pieces : {std::min(kManyPieces, most_effort_), most_effort_}) {
+      most_pieces_ = most_pieces;
       for (const Layout& target : targets) {
         if (HasSearchedEnough()) break;
         for (const Path& head : Heads(target)) AddTails(head, target);
         AddCombinations(target);
       }
+      if (best_.has_value()) break;
+    }
+    if (!best_.has_value()) {
+      return ResourceExhausted("to find a way for a reshard of ", from_.mesh().size(), " ranks to ",
+                               to_.mesh().size(), " took ", effort_,
+                               " looks at ranks and pieces of tensors, and at most ", most_effort_,
+                               " are taken; reshard by a layout in between that fewer ranks have "
+                               "a part of, or use meshes of fewer ranks");
     }
     Path best = std::move(*best_);
     auto teams = TeamsOf(from_, best.moves);
@@ -270,7 +279,9 @@ class Lowering {
     return layouts;
   }
 
-  bool HasSearchedEnough() const { return best_.has_value() && effort_ >= kMostEffort; }
+  bool HasSearchedEnough() const {
+    return effort_ >= (best_.has_value() ? std::min(kMostEffort, most_effort_) : most_effort_);
+  }
 
   void Finish(const Path& path) {
     Path whole = made_.empty() ? path : Then(path, Move::Kind::kMakePartial, to_);
@@ -278,13 +289,14 @@ class Lowering {
     best_ = std::move(whole);
   }
 
+  const int64_t most_effort_;
   const Layout from_;
   const Layout to_;
   const Topology& topology_;
   const CostModel& costs_;
   // What plans with more pieces gain is not worth their time and memory.
   static constexpr int64_t kManyPieces = 1 << 15;
-  int64_t most_pieces_ = kManyPieces;
+  int64_t most_pieces_ = 0;
   // Others wait meanwhile, and who asks may be hostile. Usual pairs of a thousand ranks take
   // less than a fifth of it.
   static constexpr int64_t kMostEffort = 1 << 20;
@@ -317,10 +329,10 @@ Traffic Reshard::TrafficIn(const Topology& topology) const {
 }
 
 StatusOr<Reshard> LowerReshard(const Layout& from, const Layout& to, const Topology& topology,
-                               const CostModel& costs) {
+                               const CostModel& costs, int64_t most_effort) {
   LOCKSTEP_RETURN_IF_ERROR(CheckReshard(from, to));
   if (from.shape().NumElements() == 0) return Reshard{from, to, {}, 0, {}};
-  return Lowering(from, to, topology, costs).Run();
+  return Lowering(from, to, topology, costs, most_effort).Run();
 }
 
 }  // namespace lockstep::plan

@@ -40,8 +40,12 @@ struct Reshard {
   Traffic TrafficIn(const Topology& topology) const;
 };
 
-// The errors of CheckReshard().
+// Reshard::effort that one reshard or collective may take: a few seconds' work, which other
+// sessions wait for. An all-to-all of a thousand ranks takes a quarter of it.
+constexpr int64_t kMaxReshardEffort = int64_t{1} << 23;
+
+// The errors of CheckReshard(); kResourceExhausted: no way was found with `most_effort`.
 StatusOr<Reshard> LowerReshard(const Layout& from, const Layout& to, const Topology& topology,
-                               const CostModel& costs);
+                               const CostModel& costs, int64_t most_effort = kMaxReshardEffort);
 
 }  // namespace lockstep::plan

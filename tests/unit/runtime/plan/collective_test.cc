@@ -118,7 +118,7 @@ TEST(CollectiveTest, WhatCannotBeIsRefused) {
 }
 
 Reshard Lowered(const Collective& collective, const Layout& source, const Topology& topology) {
-  return LowerCollective(collective, *LayoutsOf(collective, source), topology, CostModel());
+  return *LowerCollective(collective, *LayoutsOf(collective, source), topology, CostModel());
 }
 
 // A reshard shares the work among replicas, and crosses the mesh for it.
@@ -145,6 +145,24 @@ TEST(CollectiveTest, ALargeBroadcastIsForwarded) {
   const Layout large = OnGrid({1 << 12, 1 << 10}, kR(), kR());
   EXPECT_THAT(Lowered(Broadcast("y", 2), small, Topology()).moves[0].exchange->rounds, SizeIs(1));
   EXPECT_THAT(Lowered(Broadcast("y", 2), large, Topology()).moves[0].exchange->rounds, SizeIs(2));
+}
+
+// Counted, and not timed: all ranks refuse the same.
+TEST(CollectiveTest, WhatHasTooManyPiecesIsRefused) {
+  const Layout source = OnGrid({6, 9}, kR(), kS(1));
+  const auto lower = [&](const Collective& collective, int64_t most) {
+    return LowerCollective(collective, *LayoutsOf(collective, source), Topology(), CostModel(),
+                           most);
+  };
+  // In each of two slices, three ranks send two pieces.
+  const StatusOr<Reshard> lowered = lower(AllToAll("y", 0), 12);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_EQ(lowered->effort, 12 + 6);
+  const Status status = lower(AllToAll("y", 0), 11).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("along y, dim 0: among 6 ranks"),
+                                     HasSubstr("use an axis of fewer ranks")));
+  EXPECT_EQ(lower(AllGather("y"), 0)->effort, 6) << "it is one collective, whatever its size";
 }
 
 TEST(CollectiveTest, AlongAnAxisOfOneItIsACopy) {

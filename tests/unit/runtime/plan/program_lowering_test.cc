@@ -183,6 +183,21 @@ TEST(ProgramLoweringTest, ProgramsWhoseLoweringTakesTooLongAreRefused) {
                                      HasSubstr("make several programs of it")));
 }
 
+TEST(ProgramLoweringTest, CollectivesCountAsReshardsDo) {
+  ProgramBuilder builder;
+  const ValueId x = builder.Input("x", kRows);
+  builder.Output("whole", builder.AllGather(x, "x"));
+  builder.Output("columns", builder.AllToAll(x, "x", 1));
+  const auto program = std::make_shared<const Program>(*builder.Build());
+  const auto lower = [&](int64_t most) {
+    return LowerProgram(program, Topology(), CostModel(), nullptr, most).status();
+  };
+  const int ranks = kRows.mesh().size();
+  const int pieces = ranks * (ranks - 1);
+  EXPECT_EQ(lower(2 * ranks + pieces), OkStatus());
+  EXPECT_EQ(lower(2 * ranks + pieces - 1).code(), StatusCode::kResourceExhausted);
+}
+
 TEST(ProgramLoweringTest, ADeepModelOnAThousandRanksIsLowered) {
   std::vector<Rank> ranks(1024);
   std::vector<int> nodes;
@@ -207,7 +222,7 @@ TEST(ProgramLoweringTest, ADeepModelOnAThousandRanksIsLowered) {
   }
   builder.Output("y", x);
   EXPECT_EQ(LowerProgram(std::make_shared<const Program>(*builder.Build()), Topology(nodes),
-                         CostModel(), nullptr, kMaxLoweringEffort / 20)
+                         CostModel(), nullptr, kMaxLoweringEffort / 32)
                 .status(),
             OkStatus());
 }

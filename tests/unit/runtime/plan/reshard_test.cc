@@ -343,6 +343,19 @@ TEST(ReshardTest, TheSearchHasAnEnd) {
   EXPECT_FALSE(reshard.moves.empty());
 }
 
+// Counted, and not timed: all ranks refuse the same.
+TEST(ReshardTest, WhatTakesTooLongIsRefused) {
+  const Mesh mesh = Line({0, 1, 2, 3});
+  const auto lower = [&](int64_t most) {
+    return LowerReshard(On(mesh, {S(0)}), On(mesh, {S(1)}), {}, CostModel(), most).status();
+  };
+  EXPECT_EQ(lower(12), OkStatus()) << "each rank sends three pieces";
+  EXPECT_EQ(lower(11).code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(lower(11)),
+              AllOf(HasSubstr("a reshard of 4 ranks to 4 took "), HasSubstr("at most 11 are taken"),
+                    HasSubstr("use meshes of fewer ranks")));
+}
+
 TEST(BoundsTest, AreTheUsualOnes) {
   const Mesh mesh = Line({0, 1, 2, 3});
   const double bytes = 12 * 8 * 4;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "runtime/client/session_commands.h"
 #include "runtime/client/session_core.h"
@@ -79,6 +80,10 @@ StatusOr<BoundPlan> BoundPlan::Bind(const std::shared_ptr<SessionCore>& core,
   plan.ranks_ = program.Ranks();
   for (const Rank rank : plan.ranks_) {
     LOCKSTEP_RETURN_IF_ERROR(Annotate(core->CheckRank(rank), "a mesh of the program"));
+  }
+  for (const plan::ProgramOp& op : program.ops()) {
+    if (!std::holds_alternative<plan::ChunkOp>(op.what)) continue;
+    return InvalidArgument("the program has been lowered: bind the one that it was made of");
   }
   std::vector<DRef>& inputs = plan.inputs_;
   for (const plan::ValueId id : program.inputs()) {

@@ -182,7 +182,7 @@ StatusOr<plan_file::PlanAnalysis> Measure(Session& session, const AnalyzeCommand
     const plan::ProgramValue& input = file.program().value(id);
     LOCKSTEP_ASSIGN_OR_RETURN(registers.inputs[input.name], PlaceZeros(session, input));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan, session.Bind(file.program(), registers));
+  LOCKSTEP_ASSIGN_OR_RETURN(BoundPlan plan, session.Bind(*file.written, registers));
   // On GPUs, too: a graph has no steps that could be seen.
   const ExecuteOptions each_step{.step_by_step = true};
   for (int i = 0; i < kWarmUp; ++i) LOCKSTEP_RETURN_IF_ERROR(plan.Execute(each_step));

@@ -251,8 +251,8 @@ size_t CountNodes(const PlanFile& file) {
 }
 
 Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& file) {
-  out << text::Plural(file.program().ops().size(), "operation") << ", "
-      << text::Plural(file.program().values().size(), "value") << ", "
+  out << text::Plural(file.written->ops().size(), "operation") << ", "
+      << text::Plural(file.written->values().size(), "value") << ", "
       << text::Plural(file.program().Ranks().size(), "rank") << " on "
       << text::Plural(CountNodes(file), "node") << "; reshards are predicted to take "
       << MicrosText(file.lowered.cost_us) << '\n';
@@ -305,7 +305,7 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
 }
 
 void PrintProgram(std::ostream& out, const PlanFile& file) {
-  std::istringstream lines(plan::ToText(file.program(), file.value_names) + "\nlowered to:\n" +
+  std::istringstream lines(plan::ToText(*file.written, file.value_names) + "\nlowered to:\n" +
                            plan::ToText(file.lowered, file.value_names));
   for (std::string line; std::getline(lines, line);) out << text::Printable(line) << '\n';
 }

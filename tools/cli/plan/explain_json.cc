@@ -36,8 +36,8 @@ Json PlanToJson(const PlanFile& file) {
                       {"live_at_once_bytes", one.live_at_once},
                       {"all_buffers_bytes", one.all_buffers}});
   }
-  return {{"operations", file.program().ops().size()},
-          {"values", file.program().values().size()},
+  return {{"operations", file.written->ops().size()},
+          {"values", file.written->values().size()},
           {"ranks", file.program().Ranks().size()},
           {"nodes", CountNodes(file)},
           {"predicted_us", RoundedMicros(file.lowered.cost_us)},

@@ -99,9 +99,9 @@ StatusOr<PlanFile> ReadPlanFile(const std::string& path) {
   LOCKSTEP_RETURN_IF_ERROR(problems.ToStatus());
   LOCKSTEP_ASSIGN_OR_RETURN(
       plan::LoweredProgram lowered,
-      plan::LowerProgram(std::move(section.program), section.topology, plan::CostModel()));
+      plan::LowerProgram(section.program, section.topology, plan::CostModel()));
   return PlanFile{std::move(lowered), std::move(section.value_names), std::move(section.topology),
-                  std::move(section.modules)};
+                  std::move(section.modules), std::move(section.program)};
 }
 
 }  // namespace lockstep::cli::plan_file

@@ -25,6 +25,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ namespace lockstep::cli::plan_file {
 program::PlanSection ReadPlanSection(const YAML::Node& plan, program::FileContext& file);
 
 struct PlanFile {
+  // With its calls in chunks.
   const plan::Program& program() const { return *lowered.program; }
   // What a rank does, on workers whose lanes overlap, or do not.
   plan::ProgramSteps StepsOf(Rank rank) const {
@@ -53,8 +55,9 @@ struct PlanFile {
   plan::LoweredProgram lowered;
   std::vector<std::string> value_names;  // by number, as in the file
   plan::Topology topology;
-  std::map<std::string, std::string> modules;  // as in PlanSection
-  bool lanes_overlap = true;                   // on its workers
+  std::map<std::string, std::string> modules;    // as in PlanSection
+  std::shared_ptr<const plan::Program> written;  // as the file has it
+  bool lanes_overlap = true;                     // on its workers
 };
 
 // kInvalidArgument with all problems, one a line, each with its line in the file; those of

@@ -290,6 +290,9 @@ TEST(PlanFileTest, ACallMayBeInChunks) {
   EXPECT_THAT(rank.str(),
               AllOf(HasSubstr("layers.yaml:14, chunk 4 of 4"), HasSubstr("x, from element 768")));
 
+  EXPECT_THAT(out.str(), HasSubstr("3 operations, 5 values")) << "as the file has it";
+  EXPECT_EQ(file->written->ops().size(), 3u);
+
   EXPECT_THAT(Message(ReadText(InChunks("4")).status()),
               HasSubstr("layers.yaml:14: f: chunks: expected a map"));
   EXPECT_THAT(Message(ReadText(InChunks("{count: x, input: scratch}")).status()),

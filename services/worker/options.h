@@ -33,8 +33,9 @@ struct WorkerOptions {
   int max_gpu_communicators = 64;
   // How many lanes plans have in host memory: 1, 2, or 0: as there are cores.
   int plan_lanes = 0;
-  // Whether plans on GPUs are captured, and launched as one graph, where they can be: "on", "off".
-  std::string plan_graphs = "on";
+  // Whether plans on GPUs are captured, and launched as one graph: "auto" (where they can be),
+  // "never".
+  std::string plan_graphs = "auto";
   // The file to load NCCL from; empty: wherever the dynamic linker finds it.
   std::string nccl_library;
 

@@ -63,9 +63,9 @@ config::Settings WorkerSettings(WorkerOptions& options) {
               "Lanes of plans in host memory: with 2, ranks exchange on a thread of its own while "
               "functions compute; 0: 2 if this process may use more cores than ranks share memory "
               "here, else 1."),
-      Choice("plan_graphs", options.plan_graphs, {"on", "off"},
+      Choice("plan_graphs", options.plan_graphs, {"auto", "never"},
              "Whether a plan whose steps can all be captured is launched as one graph on this "
-             "worker's GPU; off: step by step."),
+             "worker's GPU; never: step by step."),
       Text("nccl_library", options.nccl_library,
            "The file to load NCCL from; without one, libnccl.so.2, wherever the dynamic linker "
            "finds "

@@ -2,7 +2,10 @@
 // levels on several hosts, by NCCL on fake GPUs; and by Gloo alone. mpi_test.cc has those of MPI.
 #include "tests/integration/random_plans.h"
 
+#include <dlfcn.h>
+
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +31,22 @@ TEST_P(RandomPlansTest, ReshardsMoveWhatTheySay) {
   ExpectRandomReshards(*session_, kWorkers, kSeed, 32);
 }
 
+// How many graphs the fake GPUs of this process have launched; nothing: they are not here.
+std::optional<int> LaunchedGraphs() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return std::nullopt;
+  const auto ask = reinterpret_cast<int (*)()>(dlsym(library, "fake_cuda_graph_launches"));
+  std::optional<int> launched;
+  if (ask != nullptr) launched = ask();
+  dlclose(library);
+  return launched;
+}
+
 TEST_P(RandomPlansTest, ProgramsDoWhatTheyMean) {
+  const std::optional<int> before = LaunchedGraphs();
   ExpectRandomPrograms(*session_, kWorkers, kSeed, 16);
+  if (!before.has_value() || GetParam() != ClusterKind::kTcpThreads) return;
+  EXPECT_GT(LaunchedGraphs(), before) << "plans are launched as graphs";
 }
 
 std::vector<ClusterKind> OneOfThreads() {

@@ -118,7 +118,7 @@ Status PlanCommands::Execute(const std::shared_ptr<SessionState>& session, Bound
   return collectives_.Run(
       *session, "execute plan", /*is_message=*/false, [&](const CollectiveContext& context) {
         return plan.Execute({context, call, session, gpu_, recorder_, lane_.get(),
-                             options_.plan_graphs == "on" && !step_by_step});
+                             options_.plan_graphs == "auto" && !step_by_step});
       });
 }
 

@@ -10,8 +10,6 @@
 namespace lockstep::plan {
 namespace {
 
-bool IsExchange(const LoweredOp& op) { return op.reshard != nullptr && !op.reshard->teams.empty(); }
-
 // The call writes to what the exchange reads, or uses what it writes to.
 bool DependOnEachOther(const LoweredProgram& lowered, const CallOp& call,
                        const LoweredOp& exchange) {
@@ -35,7 +33,7 @@ void BeginExchangesEarly(LoweredProgram* lowered) {
   std::vector<LoweredOp> ordered;
   for (LoweredOp& op : lowered->ops) {
     auto at = ordered.end();
-    if (IsExchange(op) && !ordered.empty()) {
+    if (op.is_exchange() && !ordered.empty()) {
       const ProgramOp& before = program[ordered.back().op];
       const auto* const call = std::get_if<CallOp>(&before.what);
       if (call != nullptr && !DependOnEachOther(*lowered, *call, op)) {

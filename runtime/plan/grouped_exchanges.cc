@@ -23,8 +23,6 @@ size_t LargestTeam(const Reshard& reshard) {
   return largest;
 }
 
-bool IsExchange(const LoweredOp& op) { return op.reshard != nullptr && !op.reshard->teams.empty(); }
-
 bool Combines(const Reshard& reshard) { return !reshard.from.PartialAxes().empty(); }
 
 // Their collectives are of the same kinds, one by one, among the same teams.
@@ -67,7 +65,7 @@ class Grouping {
   bool Joins(size_t first, size_t i) const {
     const LoweredOp& op = lowered_.ops[i];
     const LoweredOp& leader = lowered_.ops[first];
-    if (!IsExchange(op) || !IsExchange(leader)) return false;
+    if (!op.is_exchange() || !leader.is_exchange()) return false;
     if ((i - first + 1) * LargestTeam(*leader.reshard) > kMostParts) return false;
     if (!MeetAlike(*leader.reshard, *op.reshard)) return false;
     for (const Reshard* const reshard : {leader.reshard.get(), op.reshard.get()}) {

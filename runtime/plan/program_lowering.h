@@ -36,6 +36,9 @@ struct LoweredOp {
   bool in_place = false;
   // Its collectives are done together with those of the operation before it.
   bool with_previous = false;
+
+  // Ranks meet in it.
+  bool is_exchange() const { return reshard != nullptr && !reshard->teams.empty(); }
 };
 
 struct LoweredProgram {

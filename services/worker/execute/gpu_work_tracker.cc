@@ -211,7 +211,7 @@ void GpuWorkTracker::Look() {
   if (in_flight_.empty()) return;
   const GpuWork& oldest = in_flight_.oldest();
   if (recorder_ != nullptr) {
-    activity_.Show(oldest.session, oldest.command, oldest.what, oldest.step, oldest.kind,
+    activity_.Show(oldest.session, oldest.command, oldest.what, oldest.steps.Place(), oldest.kind,
                    oldest.first, oldest.last, in_flight_.since());
   }
   // An error makes others of it.

@@ -16,7 +16,10 @@ bool OverlappedExecution::AwaitExchanges(int step) {
     const auto number = static_cast<int>(told_);
     if (awaited.lane != Lane::kCommunication || progress_.IsDone(awaited.lane, number)) continue;
     const auto* const collective = std::get_if<plan::CollectiveStep>(&awaited.what);
-    if (collective != nullptr) calls_.TellOfWait(*collective);
+    if (collective != nullptr) {
+      calls_.TellOfStep(told_);
+      calls_.TellOfWait(*collective);
+    }
     if (!progress_.Await(awaited.lane, number)) return false;
   }
   return !progress_.is_given_up();

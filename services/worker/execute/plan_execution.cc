@@ -196,8 +196,15 @@ void PlanExecution::RecordStep(size_t number, int64_t began, int64_t ended) cons
                            .ended = ended});
 }
 
+void PlanExecution::TellOfStep(size_t number) const {
+  // A command without lines is all that there is to tell.
+  const std::string& place = plan_.names->PlaceOf(number);
+  if (!place.empty()) context_.activity.At(place);
+}
+
 Status PlanExecution::RunNumber(size_t number) {
   step_ = number;
+  TellOfStep(number);
   const plan::ProgramStep& step = plan_.prepared->steps.steps[number];
   const bool is_recorded =
       mode_ == Mode::kExecute && context_.spans != nullptr && context_.spans->is_open();

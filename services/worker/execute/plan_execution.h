@@ -100,6 +100,8 @@ class PlanExecution {
 
   // The pieces of it. Each call, and each collective, is run once, in the order of the steps.
   Status RunNumber(size_t number);
+  // This rank is at that step.
+  void TellOfStep(size_t number) const;
   // This rank waits for others in that collective.
   void TellOfWait(const plan::CollectiveStep& step) const;
   // That collective was done in `took`.

@@ -1,5 +1,6 @@
 #include "services/worker/execute/step_names.h"
 
+#include <utility>
 #include <variant>
 
 namespace lockstep::worker {
@@ -11,19 +12,25 @@ const char* KindOf(const plan::ProgramStep& step) {
   return FactsOf(std::get<plan::CollectiveStep>(step.what).kind).name.data();
 }
 
+PlanStepNames::PlanStepNames(std::shared_ptr<const PreparedProgram> prepared)
+    : prepared_(std::move(prepared)) {
+  for (const plan::ProgramStep& step : prepared_->steps.steps) {
+    places_.push_back(plan::LinesOf(*prepared_->lowered.program, step));
+  }
+}
+
 std::string PlanStepNames::NameOf(size_t first, size_t last) const {
-  const plan::Program& program = *prepared_->lowered.program;
-  const auto lines = [&](size_t step) {
-    return plan::LinesOf(program, prepared_->steps.steps[step]);
-  };
-  const std::string where = lines(first);
-  if (where.empty()) return "";
+  if (places_[first].empty()) return "";
   if (first == last) {
-    return where + ", step " + std::to_string(first) + " of the plan (" +
+    return places_[first] + ", step " + std::to_string(first) + " of the plan (" +
            KindOf(prepared_->steps.steps[first]) + ")";
   }
-  return where + " to " + lines(last) + ", steps " + std::to_string(first) + " to " +
-         std::to_string(last) + " of the plan";
+  return PlaceOf(first, last) + ", steps " + std::to_string(first) + " to " + std::to_string(last) +
+         " of the plan";
+}
+
+std::string PlanStepNames::PlaceOf(size_t first, size_t last) const {
+  return places_[first] + (places_[first] == places_[last] ? "" : " to " + places_[last]);
 }
 
 }  // namespace lockstep::worker

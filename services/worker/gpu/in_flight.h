@@ -31,6 +31,8 @@ class StepNames {
   // "train.cc:12, step 3 of the plan (copy)", or of those from `first` to `last`; empty: they have
   // no name.
   virtual std::string NameOf(size_t first, size_t last) const = 0;
+  // "train.cc:12", the same of the lines alone.
+  virtual std::string PlaceOf(size_t first, size_t last) const = 0;
 };
 
 // Some steps of a plan, one after the other.
@@ -40,6 +42,7 @@ struct StepRange {
   size_t last = 0;
 
   std::string Name() const { return names == nullptr ? "" : names->NameOf(first, last); }
+  std::string Place() const { return names == nullptr ? "" : names->PlaceOf(first, last); }
 };
 
 // One command's part on the GPU.

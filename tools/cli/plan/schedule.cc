@@ -129,7 +129,8 @@ class Scheduler {
     return call_micros_ / std::get<plan::CallStep>(step.what).part_of;
   }
 
-  // Adds what the rank moves in its collectives. A ring is counted once, by its first rank.
+  // Adds what the rank moves in its collectives. What a team does is counted once, by its first
+  // rank.
   void CountTraffic(Rank rank, const plan::ProgramSteps& steps) {
     for (const plan::ProgramStep& step : steps.steps) {
       const auto* const collective = std::get_if<CollectiveStep>(&step.what);
@@ -140,7 +141,7 @@ class Scheduler {
       if (collective->kind == OperationKind::kAllToAll) {
         traffic = SentAndReceived(*collective, rank, element_bytes);
       } else if (rank == collective->team.front()) {
-        traffic = RingTraffic(*collective, element_bytes);
+        traffic = TeamTraffic(*collective, element_bytes);
       }
       team_traffic_[{collective->number, collective->team.front()}].Add(traffic);
       traffic_[collective->number].Add(traffic);
@@ -155,32 +156,36 @@ class Scheduler {
       const plan::Flux flux{static_cast<double>(step.recv_counts[i]) * element_bytes,
                             static_cast<double>(step.counts[i]) * element_bytes};
       plan::Traffic piece;
-      piece.ranks[rank] = flux;
+      piece.Of(rank) = flux;
       if (topology_.NodeOf(step.team[i]) != node && flux.Busiest() > 0) piece.nodes[node] = flux;
       traffic.Add(piece);
     }
     return traffic;
   }
 
-  plan::Traffic RingTraffic(const CollectiveStep& step, double element_bytes) const {
+  // Of one among parts, or of a reduction.
+  plan::Traffic TeamTraffic(const CollectiveStep& step, double element_bytes) const {
+    plan::Traffic traffic;
     if (step.kind == OperationKind::kAllReduce) {
       const double bytes = static_cast<double>(step.send.count) * element_bytes;
-      return plan::AllReduceTraffic(step.team, bytes, topology_);
+      plan::AddAllReduce(step.team, bytes, topology_, traffic);
+      return traffic;
     }
     std::vector<double> parts;
     for (const int64_t count : step.counts) {
       parts.push_back(static_cast<double>(count) * element_bytes);
     }
-    return step.kind == OperationKind::kAllGather
-               ? plan::AllGatherTraffic(step.team, parts, topology_)
-               : plan::ReduceScatterTraffic(step.team, parts, topology_);
+    const auto add =
+        step.kind == OperationKind::kAllGather ? plan::AddAllGather : plan::AddReduceScatter;
+    add(step.team, parts, topology_, traffic);
+    return traffic;
   }
 
   // As explain's table has it: teams that meet in one collective share the networks of their nodes.
   double CollectiveMicros(const CollectiveStep& step) const {
     plan::Traffic traffic = team_traffic_.at({step.number, step.team.front()});
     for (auto& [node, flux] : traffic.nodes) flux = traffic_.at(step.number).nodes.at(node);
-    return costs_.MicrosecondsFor(traffic, 0);
+    return costs_.LatencyOf(traffic) + costs_.MicrosecondsFor(traffic);
   }
 
   const std::map<Rank, plan::ProgramSteps>& ranks_;

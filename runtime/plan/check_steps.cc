@@ -69,6 +69,10 @@ class Checker {
     for (size_t i = 0; i < steps_.buffers.size(); ++i) {
       const StepBuffer& buffer = steps_.buffers[i];
       LOCKSTEP_RETURN_IF_ERROR(buffer.extents.Validate(SizeOf(buffer.dtype)));
+      if (buffer.home == Home::kInside && !LiesInAnother(buffer)) {
+        return Internal("buffer ", i, " of the plan on rank ", rank_,
+                        " lies outside the buffer that it is a part of");
+      }
       if (buffer.home != Home::kArena) continue;
       const bool is_inside = buffer.arena_offset >= 0 &&
                              buffer.size_bytes() <= steps_.arena_bytes &&
@@ -79,6 +83,16 @@ class Checker {
                       steps_.arena_bytes, " bytes");
     }
     return OkStatus();
+  }
+
+  bool LiesInAnother(const StepBuffer& buffer) const {
+    if (!IsThere(buffer.inside)) return false;
+    const StepBuffer& whole = At(buffer.inside);
+    const int64_t elements = whole.extents.NumElements();
+    return whole.home != Home::kInside && whole.home != Home::kNowhere &&
+           whole.dtype == buffer.dtype && buffer.offset >= 0 &&
+           buffer.extents.NumElements() <= elements &&
+           buffer.offset <= elements - buffer.extents.NumElements();
   }
 
   // All that say why a step is wrong are empty if it is not.
@@ -102,9 +116,10 @@ class Checker {
   // It has memory when this step is done.
   bool IsHeld(int buffer) const {
     if (!IsThere(buffer) || At(buffer).home == Home::kNowhere) return false;
-    if (At(buffer).home != Home::kReturned) return true;
-    const int made_at = made_at_[static_cast<size_t>(buffer)];
-    if (made_at == kNever || number_ > At(buffer).last_step) return false;
+    const int root = steps_.RootOf(buffer);
+    if (At(root).home != Home::kReturned) return true;
+    const int made_at = made_at_[static_cast<size_t>(root)];
+    if (made_at == kNever || number_ > At(root).last_step) return false;
     const bool is_same_lane = steps_.steps[static_cast<size_t>(made_at)].lane == step_->lane;
     return is_same_lane || has_waited_for_[static_cast<size_t>(step_->lane)] >= made_at;
   }

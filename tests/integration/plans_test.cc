@@ -106,6 +106,26 @@ TEST_P(PlansTest, AResetEndsAPlanAndBindingAgainBringsItBack) {
   EXPECT_EQ(Unwrap(session_->Collect(Unwrap(plan.Output("back")))), Numbers(5));
 }
 
+TEST_P(PlansTest, IfARankCannotBindNoneExecutes) {
+  ProgramBuilder program;
+  program.Call("lockstep.copy",
+               {Read(program.Input("a", rows_)), Write(program.Input("b", rows_))});
+  const DRef a = Unwrap(session_->Place(Numbers(0), rows_));
+  const DRef b = Unwrap(session_->Place(Numbers(100), rows_));
+  EXPECT_OK(session_->DebugSet(b, 1, int64_t{3}));
+  BoundPlan plan =
+      Unwrap(session_->Bind(Unwrap(program.Build()), {.inputs = {{"a", a}, {"b", b}}}));
+  EXPECT_OK(plan.Execute()) << "it has been sent before anyone knows";
+  EXPECT_THAT(Message(session_->SyncAll()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("bind"), HasSubstr("input \"b\"")));
+  EXPECT_OK(session_->Reset());
+  for (const Rank rank : {0, 2, 3}) {
+    const Value tile = Unwrap(session_->DebugGet(b, rank));
+    EXPECT_GE(Unwrap(tile.As<HostTensor>()->Elements<int32_t>())[0], 100)
+        << "rank " << rank << " has executed it";
+  }
+}
+
 TEST_P(PlansTest, AFailureInsideNamesTheLineAndTheRank) {
   ProgramBuilder program;
   const ValueId x = program.Input("x", rows_);

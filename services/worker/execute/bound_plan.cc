@@ -31,26 +31,42 @@ StatusOr<std::shared_ptr<BoundPlan>> BoundPlan::Bind(
     const CollectiveContext& context, std::shared_ptr<const PreparedProgram> prepared,
     wire::Binding::Reader binding) {
   const std::shared_ptr<BoundPlan> plan(new BoundPlan(std::move(prepared)));
-  const plan::Program& program = plan->program();
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckCount("functions", binding.getFunctions().size(), program.functions().size()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckCount("inputs", binding.getInputs().size(), program.inputs().size()));
-  LOCKSTEP_RETURN_IF_ERROR(
-      CheckCount("outputs", binding.getOutputs().size(), program.outputs().size()));
-  plan->steps_.place = &PlaceOf(context, program);
-  LOCKSTEP_RETURN_IF_ERROR(
-      plan->steps_.tensors.TakeArena(*plan->steps_.place, context.session.registers()));
-  LOCKSTEP_RETURN_IF_ERROR(plan->steps_.tensors.ClearArena(*plan->steps_.place));
-  LOCKSTEP_RETURN_IF_ERROR(plan->BindRegisters(context, binding));
-  LOCKSTEP_RETURN_IF_ERROR(plan->BindCalls(context, binding));
-  LOCKSTEP_RETURN_IF_ERROR(plan->Connect(context));
-  LOCKSTEP_RETURN_IF_ERROR(plan->PrepareForGpu(context, binding));
-  plan->PrepareLanes();
+  if (const Status bound = plan->BindAll(context, binding); !bound.ok()) {
+    plan->Undo(context);
+    return bound;
+  }
   for (const BoundRegister& input : plan->inputs_) {
     context.session.AddInputHolder(input.id.index, plan);
   }
   return plan;
+}
+
+Status BoundPlan::BindAll(const CollectiveContext& context, wire::Binding::Reader binding) {
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckCount("functions", binding.getFunctions().size(), program().functions().size()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckCount("inputs", binding.getInputs().size(), program().inputs().size()));
+  LOCKSTEP_RETURN_IF_ERROR(
+      CheckCount("outputs", binding.getOutputs().size(), program().outputs().size()));
+  steps_.place = &PlaceOf(context, program());
+  LOCKSTEP_RETURN_IF_ERROR(steps_.tensors.TakeArena(*steps_.place, context.session.registers()));
+  LOCKSTEP_RETURN_IF_ERROR(steps_.tensors.ClearArena(*steps_.place));
+  LOCKSTEP_RETURN_IF_ERROR(BindRegisters(context, binding));
+  LOCKSTEP_RETURN_IF_ERROR(BindCalls(context, binding));
+  LOCKSTEP_RETURN_IF_ERROR(Connect(context));
+  LOCKSTEP_RETURN_IF_ERROR(PrepareForGpu(context, binding));
+  PrepareLanes();
+  return OkStatus();
+}
+
+Status BoundPlan::AwaitOthers(const CollectiveContext& context) const {
+  const auto ranks = kept_->all.find(program().Ranks());
+  if (ranks == kept_->all.end() || ranks->second.cpus == nullptr) return OkStatus();
+  return ranks->second.cpus->Barrier(Deadline::After(context.timeout));
+}
+
+void BoundPlan::Undo(const CollectiveContext& context) {
+  for (const BoundRegister& output : outputs_) (void)context.session.Kill(output.id);
 }
 
 size_t BoundPlan::HeldBytes() const {
@@ -271,9 +287,9 @@ Status BoundPlan::Connect(const CollectiveContext& context) {
       LOCKSTEP_RETURN_IF_ERROR(connected.gpus->Connect(Deadline::After(context.timeout)));
     }
   }
-  // Those who agree on executions.
+  // Those who agree that they are bound, and, on GPUs, on executions.
   const plan::Team ranks = program().Ranks();
-  if (steps_.is_on_gpu() && GpuPlan::Meets(steps_) && !kept_->all.contains(ranks)) {
+  if (ranks.size() > 1 && !kept_->all.contains(ranks)) {
     LOCKSTEP_ASSIGN_OR_RETURN(const Communicators connected, CommunicatorsOf(context, ranks, &own));
     kept_->all.emplace(ranks, connected);
   }

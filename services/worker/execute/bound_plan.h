@@ -31,10 +31,17 @@ class BoundPlan : public registers::Object, public InputHolder {
   // All ranks bind in one command: those of a collective meet here for the first time. Writes the
   // registers of outputs that lie in the plan's memory, filled with 0. Its tensors lie on the
   // ranks' GPUs, where all of them have one, else in host memory. kInvalidArgument: a register
-  // holds no function, or no tensor of its layout's tile there.
+  // holds no function, or no tensor of its layout's tile there. After an error those registers
+  // hold nothing.
   static StatusOr<std::shared_ptr<BoundPlan>> Bind(const CollectiveContext& context,
                                                    std::shared_ptr<const PreparedProgram> prepared,
                                                    wire::Binding::Reader binding);
+
+  // Returns when all ranks of the program have come so far; an error: one has not, and none goes
+  // on.
+  Status AwaitOthers(const CollectiveContext& context) const;
+  // It is not to be executed: the registers of outputs hold nothing any more.
+  void Undo(const CollectiveContext& context);
 
   Kind kind() const override { return Kind::kPlan; }
   std::string Describe() const override;
@@ -71,6 +78,7 @@ class BoundPlan : public registers::Object, public InputHolder {
 
   const PreparedProgram& prepared() const { return *steps_.prepared; }
   const plan::Program& program() const { return *prepared().lowered.program; }
+  Status BindAll(const CollectiveContext& context, wire::Binding::Reader binding);
   Status BindRegisters(const CollectiveContext& context, wire::Binding::Reader binding);
   Status BindCalls(const CollectiveContext& context, wire::Binding::Reader binding);
   Status Connect(const CollectiveContext& context);

@@ -104,8 +104,14 @@ Status PlanCommands::Bind(SessionState& session, wire::Command::Bind::Reader bin
       session, "bind", /*is_message=*/false, [&](const CollectiveContext& context) {
         LOCKSTEP_ASSIGN_OR_RETURN(std::shared_ptr<BoundPlan> plan,
                                   BoundPlan::Bind(context, *prepared, bind.getBinding()));
-        return session.Write(RegisterId::FromPacked(bind.getPlan()),
-                             std::shared_ptr<registers::Object>(std::move(plan)));
+        const RegisterId in = RegisterId::FromPacked(bind.getPlan());
+        Status agreed = session.Write(in, std::shared_ptr<registers::Object>(plan));
+        // The client may have sent executions already: none is begun before all ranks can.
+        if (agreed.ok()) agreed = plan->AwaitOthers(context);
+        if (agreed.ok()) return agreed;
+        plan->Undo(context);
+        (void)session.Kill(in);
+        return agreed;
       });
   if (gpu_ == nullptr) return bound;
   // Its memory is filled there.

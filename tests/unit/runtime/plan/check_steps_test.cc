@@ -90,6 +90,28 @@ TEST_F(CheckStepsTest, BuffersLieInTheArena) {
   }
 }
 
+TEST_F(CheckStepsTest, PartsLieInTheirBuffers) {
+  const int copied = First<CopyStep>().from_buffer;
+  // A part of it that was made by hand: all but the first element.
+  const auto whole = static_cast<int>(steps_.buffers.size());
+  StepBuffer part = At(copied);
+  steps_.buffers.push_back(part);
+  part.home = StepBuffer::Home::kInside;
+  part.inside = whole;
+  part.offset = 1;
+  part.extents = Shape({part.extents.NumElements() - 1});
+  steps_.buffers.push_back(part);
+  EXPECT_EQ(Complaint(), "");
+  StepBuffer& last = steps_.buffers.back();
+  constexpr const char* kOutside = "outside the buffer that it is a part of";
+  EXPECT_THAT(After([&] { ++last.offset; }), HasSubstr(kOutside));
+  EXPECT_THAT(After([&] { last.offset = -1; }), HasSubstr(kOutside));
+  EXPECT_THAT(After([&] { last.inside = whole + 1; }), HasSubstr(kOutside)) << "in itself";
+  EXPECT_THAT(After([&] { last.inside = -1; }), HasSubstr(kOutside));
+  EXPECT_THAT(After([&] { last.inside = 1000; }), HasSubstr(kOutside));
+  EXPECT_THAT(After([&] { last.dtype = DType::kFloat64; }), HasSubstr(kOutside));
+}
+
 TEST_F(CheckStepsTest, CopiesStayWithinTheirBuffers) {
   auto& copy = First<CopyStep>();
   EXPECT_THAT(After([&] { ++copy.from.offset; }), HasSubstr("reads outside its buffer"));

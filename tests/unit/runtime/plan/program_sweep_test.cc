@@ -98,7 +98,7 @@ void ExpectItDoesWhatItMeans(RandomProgram& random, int world, const Topology& t
   std::map<Rank, SimulatedRank> ranks;
   for (Rank rank = 0; rank < world; ++rank) {
     ranks[rank].program = ExpandProgram(*lowered, rank, {.lanes_overlap = lanes_overlap});
-    ASSERT_EQ(CheckSteps(*built, ranks[rank].program, rank), OkStatus());
+    ASSERT_EQ(CheckSteps(*lowered->program, ranks[rank].program, rank), OkStatus());
     if (lanes_overlap) Interleave(order, &ranks[rank].program.steps);
     ranks[rank].Allocate();
     // Whatever was there before: nothing may depend on it.

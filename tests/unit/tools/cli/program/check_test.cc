@@ -180,7 +180,7 @@ TEST(CheckPlanTest, APlanThatIsWrongIsToldOnce) {
            {"[$w]", "[3]", ""},
            {"inputs: {x: rows}", "inputs: {x: rows}\n  nods: [0]", "did you mean \"nodes\"?"},
            {"{reshard: x, to: whole, as: w}", "{make: whole, as: w}",
-            "p.yaml:9: f: argument 1: value 1 is read before"}}) {
+            "p.yaml:9: f: argument 1: value \"w\" is read before"}}) {
     std::string plan = kPlan;
     plan.replace(plan.find(from), from.size(), to);
     const std::string problem = PlanProblem(steps, 4, plan);

@@ -9,6 +9,7 @@ TICKER=""
 
 cleanup() {
   [[ -z "$TICKER" ]] || kill "$TICKER" 2>/dev/null || true
+  stop_ahead
   [[ "$KEEP_LOGS" == 1 ]] || rm -rf "$LOGS"
 }
 trap cleanup EXIT

@@ -14,9 +14,18 @@ GO_VERSION=1.26
 readonly GO_VERSION
 
 install_kubernetes() {
+  fetch_for_kubernetes
+  make_kubernetes
+}
+
+fetch_for_kubernetes() {
   install_packages "$ROOT/tools/dev.d/packages/kubernetes.txt"
   mkdir -p "$KUBERNETES/bin"
   install_helm
+}
+
+# Minutes of compiling; whatever is interrupted is made anew the next time.
+make_kubernetes() {
   if has_go; then
     install_go_tools
     install_schemas

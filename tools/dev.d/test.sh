@@ -5,23 +5,34 @@
 # Whether only tests with certain names were asked for, and which targets those are.
 NAMED=0
 
+# What measures is not what users run; what only reads and prints text, in one thread, has its integration tests. Fuzzing
+# puts its inputs through sanitized programs of its own.
+readonly NOT_SANITIZED=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...
+  -//tests/fuzz/...)
+# What one thread does, and programs whose parts are tested elsewhere.
+readonly NOT_IN_TSAN=(-//tests/unit/runtime/module/... -//tests/unit/runtime/plan/... -//tests/unit/runtime/registers/...
+  -//tests/integration/cli/... -//tests/integration/examples/...)
+
 cmd_test() {
-  local all=0 fast=0 gpu=0
+  local all=0 fast=0 gpu=0 cluster=0
   local -a names=() targets=(//...)
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --all) all=1 ;;
       --fast) fast=1 ;;
       --gpu) gpu=1 ;;
+      --kubernetes) cluster=1 ;;
       -*) usage_error "test: unknown option $1" ;;
       *) names+=("$1") ;;
     esac
     shift
   done
   [[ $((all + fast + gpu)) -le 1 ]] || usage_error "test: --all, --fast and --gpu exclude one another"
+  [[ $cluster == 0 || $all == 1 ]] || usage_error "test: --kubernetes needs --all"
 
   # What fake GPUs can test is tested everywhere; to compile for them needs a toolkit, not a GPU.
   cmd_setup --cuda
+  [[ $cluster == 0 ]] || fetch_for_kubernetes
   if [[ ${#names[@]} -gt 0 ]]; then
     NAMED=1
     mapfile -t targets < <(matching_tests "${names[@]}")
@@ -31,43 +42,55 @@ cmd_test() {
 
   if [[ $gpu == 1 ]]; then
     # What needs a GPU, on this machine's: then nothing may be left out.
-    run_suite "tests on a GPU" run_bazel --test_tag_filters=gpu --cache_test_results=no \
+    run_suite "tests on a GPU" "" run_bazel --test_tag_filters=gpu --cache_test_results=no \
       --test_env=LOCKSTEP_GPU_REQUIRED=1 -- "${targets[@]}"
   elif [[ $fast == 1 ]]; then
-    run_suite "tests" run_bazel --test_tag_filters=-slow -- "${targets[@]}"
+    run_suite "tests" "" run_bazel --test_tag_filters=-slow -- "${targets[@]}"
   else
-    run_suite "tests" run_bazel -- "${targets[@]}"
-    [[ $NAMED == 1 ]] || chart_as_test
+    local -a meanwhile=()
+    if [[ $all == 1 && $NAMED == 0 ]]; then
+      must_exist "${NOT_SANITIZED[@]}" "${NOT_IN_TSAN[@]}"
+      meanwhile=(asan)
+      [[ $cluster == 0 ]] || meanwhile+=(kubernetes)
+    fi
+    run_suite "tests" "${meanwhile[*]}" run_bazel -- "${targets[@]}"
   fi
-  [[ $all == 0 ]] || test_in_depth
+  [[ $all == 0 ]] || test_in_depth "$cluster"
+  [[ $all == 1 || $fast == 1 || $gpu == 1 || $NAMED == 1 ]] || chart_as_test
   report
 }
 
-# What --all adds: the sanitizers of the tests that cmd_test has chosen; without NAMEs also what is more than tests.
+# test_in_depth CLUSTER: what --all adds: the sanitizers of the tests that cmd_test has chosen; without NAMEs also
+# what is more than tests. CLUSTER: 1 if what the chart is tried with is to be made.
 test_in_depth() {
+  local cluster="$1" during_asan="" during_tsan=""
   local -a tsan=(--config=tsan) not_sanitized=() not_in_tsan=()
   if [[ $NAMED == 0 ]]; then
-    # What measures is not what users run; what only reads and prints text, in one thread, has its integration
-    # tests. Fuzzing puts its inputs through sanitized programs of its own.
-    not_sanitized=(-//tests/unit/tools/... -//tests/unit/examples/... -//tests/unit/services/config/...
-      -//tests/fuzz/...)
-    # What one thread does, and programs whose parts are tested elsewhere.
-    not_in_tsan=(-//tests/unit/runtime/module/... -//tests/unit/runtime/plan/... -//tests/unit/runtime/registers/...
-      -//tests/integration/cli/... -//tests/integration/examples/...)
-    must_exist "${not_sanitized[@]}" "${not_in_tsan[@]}"
+    not_sanitized=("${NOT_SANITIZED[@]}") not_in_tsan=("${NOT_IN_TSAN[@]}")
+    refresh_compdb || fail_and_report "compile_commands.json, which lint reads, could not be written"
+    during_asan=tsan during_tsan=tidy
+    if [[ $cluster == 1 ]]; then during_asan+=" kubernetes" during_tsan="kubernetes tidy"; fi
   fi
-  run_suite "tests under ASan and UBSan" sanitized_bazel --config=asan -- "${targets[@]}" "${not_sanitized[@]}"
+  run_suite "tests under ASan and UBSan" "$during_asan" sanitized_bazel --config=asan -- \
+    "${targets[@]}" "${not_sanitized[@]}"
   ! needs_fixed_addresses || tsan+=("--run_under=/usr/bin/setarch -R")
-  run_suite "tests under TSan" sanitized_bazel "${tsan[@]}" -- \
+  run_suite "tests under TSan" "$during_tsan" sanitized_bazel "${tsan[@]}" -- \
     "${targets[@]}" "${not_sanitized[@]}" "${not_in_tsan[@]}"
   [[ $NAMED == 0 ]] || return 0
   fuzz_as_tests
   script_as_test packaging/check.sh "$(lacks_root || lacks deployments debootstrap lintian)" make_and_check_packages
   script_as_test tests/slurm/run.sh "$(lacks_root || lacks deployments slurmctld slurmd munged)" check_slurm_example
+  # These wait for containers.
+  start_ahead tidy
   containers_as_tests
+  stop_ahead
+  [[ $cluster == 0 ]] || install_kubernetes
+  chart_as_test
+  start_ahead tidy
   script_as_test tests/kubernetes/e2e.sh \
     "$(lacks_root || lacks deployments dockerd debootstrap || lacks kubernetes helm || lacks_cluster)" \
     check_chart_on_cluster
+  stop_ahead
   lint_as_tests
 }
 
@@ -94,14 +117,19 @@ must_exist() {
   fail_and_report "what the sanitizers leave out names tests that are not there"
 }
 
-# run_suite NAME BAZEL ARGUMENT...: builds and runs tests by run_bazel or sanitized_bazel, and adds what they counted to
-# the totals. What cannot be built counts as failed, and the rest is run.
+# run_suite NAME MEANWHILE BAZEL ARGUMENT...: builds and runs tests by run_bazel or sanitized_bazel, and adds what they
+# counted to the totals. What cannot be built counts as failed, and the rest is run. MEANWHILE: the words of
+# start_ahead.
 run_suite() {
-  local name="$1" bazel="$2" events="$LOGS/events.json" status=0 counts
-  shift 2
+  local name="$1" bazel="$3" events="$LOGS/events.json" status=0 counts
+  local -a meanwhile
+  read -ra meanwhile <<<"$2"
+  shift 3
   rm -f "$events"
   step "Building the $name" "$bazel" build --keep_going --build_tests_only "$@" || true
+  start_ahead "${meanwhile[@]}"
   step "Running the $name" bazel_test "$bazel" --keep_going --build_event_json_file="$events" "$@" || status=$?
+  stop_ahead
   counts="$(/usr/bin/python3 tools/dev.d/count_tests.py "$events" "$status" "$LOGS/test_times" "$name")" ||
     fail_and_report "the results of the $name could not be read"
   # What failed, then what was skipped; the last line is three numbers.
@@ -186,7 +214,6 @@ containers_as_tests() {
 # lint's steps, each counted as a test.
 lint_as_tests() {
   local check
-  refresh_compdb || fail_and_report "compile_commands.json, which lint reads, could not be written"
   for check in "${LINT_CHECKS[@]}"; do
     count_step "$check" "$check"
   done

@@ -29,12 +29,17 @@ struct ExplainCommand {
   OutputFormat format = OutputFormat::kTable;
 };
 
-Status PrintText(const ExplainCommand& command, const plan_file::PlanFile& file) {
+Status PrintText(const ExplainCommand& command, const plan_file::PlanFile& file,
+                 const std::optional<plan_file::Drawing>& drawing) {
   const text::Style style = text::Style::For(STDOUT_FILENO);
   LOCKSTEP_RETURN_IF_ERROR(plan_file::ExplainPlan(std::cout, style, file));
   if (command.rank.has_value()) {
     std::cout << '\n';
     LOCKSTEP_RETURN_IF_ERROR(plan_file::ExplainRank(std::cout, style, file, *command.rank));
+  }
+  if (drawing.has_value()) {
+    std::cout << "\ndrew " << text::Printable(command.svg) << ": " << plan_file::Describe(*drawing)
+              << '\n';
   }
   if (!command.simulate) return OkStatus();
   std::cout << '\n';
@@ -42,13 +47,18 @@ Status PrintText(const ExplainCommand& command, const plan_file::PlanFile& file)
 }
 
 // One object, with all that was asked for.
-Status PrintJson(const ExplainCommand& command, const plan_file::PlanFile& file) {
+Status PrintJson(const ExplainCommand& command, const plan_file::PlanFile& file,
+                 const std::optional<plan_file::Drawing>& drawing) {
   Json document = {{"file", command.file}};
   document.update(plan_file::PlanToJson(file));
   if (command.rank.has_value()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const plan_file::RankFacts rank,
                               plan_file::FindRank(file, *command.rank));
     document["rank"] = plan_file::RankToJson(*command.rank, rank);
+  }
+  if (drawing.has_value()) {
+    document["picture"] = {
+        {"file", command.svg}, {"ranks", drawing->ranks}, {"memory_of", drawing->memory_of}};
   }
   if (command.simulate) {
     LOCKSTEP_ASSIGN_OR_RETURN(const plan_file::SimulationFacts simulation,
@@ -57,6 +67,17 @@ Status PrintJson(const ExplainCommand& command, const plan_file::PlanFile& file)
   }
   std::cout << ToText(document) << '\n';
   return OkStatus();
+}
+
+StatusOr<plan_file::Drawing> Draw(const std::string& path, const plan_file::PlanFile& file,
+                                  Rank rank) {
+  StatusOr<plan_file::Drawing> drawing = plan_file::DrawPlan(file, rank);
+  if (!drawing.ok()) return WithExitCode(drawing.status(), ExitCode::kUsage);
+  std::ofstream out(path);
+  out << drawing->svg;
+  out.close();
+  if (!out) return Internal("cannot write ", path);
+  return drawing;
 }
 
 Status Explain(const ExplainCommand& command) {
@@ -68,22 +89,18 @@ Status Explain(const ExplainCommand& command) {
     return OkStatus();
   }
   // Before anything is printed.
+  const std::vector<Rank> ranks = file->program().Ranks();
   if (command.rank.has_value()) {
     const Status status = plan_file::FindRank(*file, *command.rank).status();
     if (!status.ok()) return WithExitCode(status, ExitCode::kUsage);
   }
+  std::optional<plan_file::Drawing> drawing;
   if (!command.svg.empty()) {
-    const std::vector<Rank> ranks = file->program().Ranks();
     const Rank rank = command.rank.value_or(ranks.empty() ? 0 : ranks.front());
-    const StatusOr<std::string> picture = plan_file::DrawPlan(*file, rank);
-    if (!picture.ok()) return WithExitCode(picture.status(), ExitCode::kUsage);
-    std::ofstream out(command.svg);
-    out << *picture;
-    out.close();
-    if (!out) return Internal("cannot write ", command.svg);
+    LOCKSTEP_ASSIGN_OR_RETURN(drawing, Draw(command.svg, *file, rank));
   }
-  return command.format == OutputFormat::kJson ? PrintJson(command, *file)
-                                               : PrintText(command, *file);
+  return command.format == OutputFormat::kJson ? PrintJson(command, *file, drawing)
+                                               : PrintText(command, *file, drawing);
 }
 
 }  // namespace
@@ -112,8 +129,8 @@ void AddPlan(Command lockstep) {
   const auto svg =
       explain
           .Add("--svg", options->svg,
-               "draws each rank's steps over time, as predicted, and the memory of rank N (or the "
-               "first); of at most 64 ranks")
+               "draws ranks' steps over time, as predicted, and the memory of rank N (or the "
+               "first); of more than 64 ranks, 64 around that one")
           .Placeholder("FILE");
   explain
       .AddFlag("--text", options->text,

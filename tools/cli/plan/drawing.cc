@@ -1,6 +1,7 @@
 #include "tools/cli/plan/drawing.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/program_steps.h"
 #include "tools/cli/plan/schedule.h"
+#include "tools/text/format.h"
 #include "tools/text/terminal.h"
 
 namespace lockstep::cli::plan_file {
@@ -122,22 +124,41 @@ std::vector<Use> UsesOf(const plan::ProgramSteps& steps) {
   return uses;
 }
 
+// At most kMostRanks of them, with `rank` in their middle as far as there are others on both sides.
+std::vector<Rank> RanksAround(Rank rank, const std::vector<Rank>& all) {
+  if (all.size() <= kMostRanks) return all;
+  const auto number =
+      static_cast<size_t>(std::lower_bound(all.begin(), all.end(), rank) - all.begin());
+  const size_t before = std::min(number, kMostRanks / 2);
+  const auto first =
+      all.begin() + static_cast<std::ptrdiff_t>(std::min(number - before, all.size() - kMostRanks));
+  return {first, first + kMostRanks};
+}
+
+std::string RanksText(const std::vector<Rank>& drawn, size_t all) {
+  const std::string ranks = ListRanks(drawn);
+  return drawn.size() == all ? ranks : ranks + ", of " + text::FormatCount(all);
+}
+
 class PlanDrawer {
  public:
+  // `ranks` has all ranks of the plan: those that are not drawn make others wait, too.
   PlanDrawer(const PlanFile& file, Rank memory_of, std::map<Rank, plan::ProgramSteps> ranks)
       : file_(file), memory_of_(memory_of), ranks_(std::move(ranks)) {}
 
-  std::string Draw() {
+  // Of the drawn ranks.
+  std::string Draw(const std::vector<Rank>& drawn) {
     const auto schedule = Schedule(ranks_, file_.topology, plan::CostModel());
     for (const auto& [rank, steps] : schedule) {
       for (const ScheduledStep& step : steps) end_ = std::max(end_, step.end);
     }
     picture_.Text(kLeft, 20, "Predicted steps over time", " font-weight=\"bold\"");
+    picture_.Text(kLeft, 40, RanksText(drawn, ranks_.size()));
     DrawLegend();
     double y = kTop;
-    DrawTimes(y + kRow * static_cast<double>(schedule.size()));
-    for (const auto& [rank, steps] : schedule) {
-      DrawRank(rank, steps, y);
+    DrawTimes(y + kRow * static_cast<double>(drawn.size()));
+    for (const Rank rank : drawn) {
+      DrawRank(rank, schedule.at(rank), y);
       y += kRow;
     }
     y += kGap;
@@ -265,18 +286,21 @@ class PlanDrawer {
 
 }  // namespace
 
-StatusOr<std::string> DrawPlan(const PlanFile& file, Rank memory_of) {
+StatusOr<Drawing> DrawPlan(const PlanFile& file, Rank memory_of) {
   std::map<Rank, plan::ProgramSteps> ranks;
   const std::vector<Rank> all = file.program().Ranks();
-  if (all.size() > kMostRanks) {
-    return InvalidArgument("a picture has at most ", kMostRanks, " ranks, and the plan has ",
-                           all.size(), "; draw the same on fewer ranks");
-  }
   if (!std::binary_search(all.begin(), all.end(), memory_of)) {
     return InvalidArgument("rank ", memory_of, " has no part in the plan; it has ", ListRanks(all));
   }
   for (const Rank rank : all) ranks.emplace(rank, file.StepsOf(rank));
-  return PlanDrawer(file, memory_of, std::move(ranks)).Draw();
+  std::vector<Rank> drawn = RanksAround(memory_of, all);
+  std::string svg = PlanDrawer(file, memory_of, std::move(ranks)).Draw(drawn);
+  return Drawing{std::move(svg), std::move(drawn), all.size(), memory_of};
+}
+
+std::string Describe(const Drawing& drawing) {
+  return "steps of " + RanksText(drawing.ranks, drawing.all) + "; memory of rank " +
+         std::to_string(drawing.memory_of);
 }
 
 }  // namespace lockstep::cli::plan_file

@@ -44,11 +44,23 @@ void CheckNodes(const YAML::Node& at, const PlanSection& section, PlanContext& c
                      std::to_string(given) + " for ranks up to " + std::to_string(ranks.back()));
 }
 
-// The message begins with the line, if it is about one: "layers.yaml:12: ...".
-void ReportUnbuilt(const std::string& message, FileContext& file) {
+// The output that a message begins with, as in `output "y" is an input: ...`; "": none.
+std::string OutputOf(const std::string& message) {
+  const std::string start = "output \"";
+  if (!message.starts_with(start)) return "";
+  return message.substr(start.size(), message.find('"', start.size()) - start.size());
+}
+
+// The message begins with the line, if it is about one: "layers.yaml:12: ...". What is about an
+// output has the line where that is named; what is about all of the program, that of `plan`.
+void ReportUnbuilt(const std::string& message, const YAML::Node& plan, const PlanSteps& steps,
+                   FileContext& file) {
   const std::string name = std::filesystem::path(file.file).filename().string() + ":";
   const size_t end = message.starts_with(name) ? message.find(": ", name.size()) : 0;
-  if (end == 0 || end == std::string::npos) return file.problems.Add(file.file, "plan: " + message);
+  if (end == 0 || end == std::string::npos) {
+    const YAML::Node output = steps.FindOutput(OutputOf(message));
+    return file.Report(output.IsDefined() ? output : plan, "plan", message);
+  }
   const std::string line = message.substr(name.size(), end - name.size());
   file.problems.Add(file.file + ":" + line, message.substr(end + 2));
 }
@@ -74,7 +86,7 @@ PlanSection ReadPlanSection(const YAML::Node& plan, FileContext& file) {
     section.program = std::make_shared<const plan::Program>(*std::move(built));
     CheckNodes(plan["nodes"], section, context);
   } else {
-    ReportUnbuilt(Message(built.status()), file);
+    ReportUnbuilt(Message(built.status()), plan, steps, file);
   }
   return section;
 }

@@ -14,6 +14,7 @@
 #include "tools/cli/argument.h"
 #include "tools/cli/plan/plan_collective.h"
 #include "tools/cli/program/step_reader.h"
+#include "tools/text/format.h"
 
 namespace lockstep::cli::plan_file {
 
@@ -32,9 +33,26 @@ PlanSteps::PlanSteps(const YAML::Node& plan, const PlanLayouts& layouts, PlanCon
   if (!steps.IsDefined() || !steps.IsSequence()) {
     context.Report(plan, "plan", "the list \"steps\" is missing");
   } else {
-    for (const YAML::Node& step : steps) ReadStep(step);
+    size_t operations = 0;
+    for (const YAML::Node& step : steps) {
+      if (!step.IsMap() || !step["make"].IsDefined()) ++operations;
+      if (!CheckCount(operations, step)) return;
+      ReadStep(step);
+    }
   }
   ReadOutputs(plan["outputs"]);
+}
+
+// Reports the first step that is too many.
+bool PlanSteps::CheckCount(size_t operations, const YAML::Node& step) {
+  const bool is_op = operations > plan::Program::kMaxOps;
+  if (!is_op && value_names_.size() < plan::Program::kMaxValues) return true;
+  context_.Report(step, "plan",
+                  "a program has at most " +
+                      (is_op ? text::FormatCount(plan::Program::kMaxOps) + " operations"
+                             : text::FormatCount(plan::Program::kMaxValues) + " values") +
+                      ", and this step is one more; make several programs of it");
+  return false;
 }
 
 void PlanSteps::Hold(const std::string& name, ValueId id) {
@@ -254,8 +272,18 @@ void PlanSteps::ReadOutputs(const YAML::Node& node) {
     const std::string name = ScalarOf(item);
     outputs_.push_back(name);
     const auto value = FindValue(item, "outputs", name);
-    if (value.has_value()) builder_.Output(name, *value);
+    if (!value.has_value()) continue;
+    if (!output_nodes_.emplace(name, item).second) {
+      context_.Report(item, "outputs", "\"" + name + "\" is given twice");
+    } else {
+      builder_.Output(name, *value);
+    }
   }
+}
+
+YAML::Node PlanSteps::FindOutput(const std::string& name) const {
+  const auto found = output_nodes_.find(name);
+  return found == output_nodes_.end() ? YAML::Node(YAML::NodeType::Undefined) : found->second;
 }
 
 }  // namespace lockstep::cli::plan_file

@@ -3,6 +3,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -26,6 +27,9 @@ class PlanSteps {
   // The program, if nothing was reported.
   StatusOr<plan::Program> Build() const { return builder_.Build(value_names_); }
 
+  // Where an output is named; not defined if there is none of that name.
+  YAML::Node FindOutput(const std::string& name) const;
+
   // As in program::PlanSection.
   const std::vector<std::string>& outputs() const { return outputs_; }
   const std::map<std::string, std::string>& modules() const { return modules_; }
@@ -43,6 +47,7 @@ class PlanSteps {
   void ReadModule(const YAML::Node& step, const std::string& function);
   std::optional<plan::CallArgument> ReadCallArgument(const YAML::Node& node,
                                                      const std::string& title);
+  bool CheckCount(size_t operations, const YAML::Node& step);
   std::optional<plan::Chunks> ReadChunks(const YAML::Node& step, const std::string& function,
                                          const std::vector<plan::CallArgument>& arguments);
   void ReadOutputs(const YAML::Node& node);
@@ -59,8 +64,9 @@ class PlanSteps {
   std::map<std::string, plan::ValueId, std::less<>> values_;
   std::vector<std::string> value_names_;
   std::vector<std::string> outputs_;
-  std::map<std::string, std::string> module_of_;  // by function; empty: none
-  std::map<std::string, std::string> modules_;    // the same, of those that have one
+  std::map<std::string, YAML::Node> output_nodes_;  // by name
+  std::map<std::string, std::string> module_of_;    // by function; empty: none
+  std::map<std::string, std::string> modules_;      // the same, of those that have one
   plan::ProgramBuilder builder_;
 };
 

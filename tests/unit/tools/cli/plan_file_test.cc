@@ -143,6 +143,40 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Message(ReadPlanFile("/no/such/file").status()), HasSubstr("cannot be read"));
 }
 
+TEST(PlanFileTest, MistakesOfTheWholeProgramHaveLines) {
+  EXPECT_THAT(Error("outputs: [z]", "outputs:\n    - z\n    - x"),
+              HasSubstr("layers.yaml:19: plan: output \"x\" is an input: the caller has its "
+                        "register"));
+  EXPECT_THAT(Error("outputs: [z]", "outputs:\n    - z\n    - z"),
+              HasSubstr("layers.yaml:19: outputs: \"z\" is given twice"));
+  EXPECT_THAT(Error("outputs: [z]", "outputs:\n    - late\n  nods: [0]"),
+              HasSubstr("layers.yaml:18: outputs: there is no value \"late\""));
+  const std::string reshard = "    - {reshard: x, to: whole, as: all_of_it}\n";
+  EXPECT_THAT(Error(reshard, reshard + "    - {make: whole, as: late}\n"), "");
+  std::string unwritten = kPlan;
+  unwritten.replace(unwritten.find(reshard), reshard.size(),
+                    reshard + "    - {make: whole, as: late}\n");
+  unwritten.replace(unwritten.find("[z]"), 3, "[z, late]");
+  EXPECT_THAT(Message(ReadText(unwritten).status()),
+              HasSubstr("layers.yaml:18: plan: output \"late\": value \"late\" is read before "
+                        "anything was written to it"));
+
+  std::string steps;
+  for (size_t i = 0; i < plan::Program::kMaxOps - 1; ++i) {
+    steps += "    - {call: f, args: [$x]}\n";
+  }
+  EXPECT_THAT(Error("    - {reshard: x,", steps + "    - {reshard: x,"),
+              HasSubstr("layers.yaml:4109: plan: a program has at most 4,096 operations, and this "
+                        "step is one more"));
+  steps.clear();
+  for (size_t i = 0; i < plan::Program::kMaxValues - 1; ++i) {
+    steps += "    - {make: rows, as: y}\n";
+  }
+  EXPECT_THAT(Error("    - {reshard: x,", steps + "    - {reshard: x,"),
+              HasSubstr("layers.yaml:8203: plan: a program has at most 8,192 values, and this step "
+                        "is one more"));
+}
+
 constexpr char kCollectives[] = R"(plan:
   meshes:
     grid: {axes: {dp: 2, tp: 2}, ranks: 0-3}

@@ -65,6 +65,9 @@ class PlanContext {
     for (const auto& entry : part) {
       if (!entry.first.IsScalar()) {
         Report(entry.first, "plan." + title, "expected a name");
+      } else if (!program::IsRegisterName(entry.first.Scalar())) {
+        Report(entry.first, "plan." + title, program::WhyNoName(entry.first.Scalar()));
+        NoteUnread(entry.first.Scalar());
       } else if (!names.insert(entry.first.Scalar()).second) {
         Report(entry.first, "plan." + title, "\"" + entry.first.Scalar() + "\" is given twice");
       } else if (!read(entry.first.Scalar(), entry.second)) {

@@ -98,6 +98,11 @@ std::optional<Mesh> PlanLayouts::ReadMesh(const YAML::Node& node, const std::str
     context_.Report(node["axes"], title, "axes: expected names and sizes, as in {x: 2, y: 2}");
     return std::nullopt;
   }
+  for (const plan::MeshAxis& axis : axes) {
+    if (program::IsRegisterName(axis.name)) continue;
+    context_.Report(node["axes"], title, "axes: " + program::WhyNoName(axis.name));
+    return std::nullopt;
+  }
   return context_.Check(node, title, Mesh::Make(std::move(axes), *ranks));
 }
 

@@ -137,8 +137,9 @@ void PlanSteps::ReadMake(const YAML::Node& step) {
 
 void PlanSteps::HoldResult(const YAML::Node& step, ValueId id) {
   const std::string name = ScalarOf(step["as"]);
+  if (name.empty()) return context_.Report(step, "as", "expected a name, as in \"as: y\"");
   if (!program::IsRegisterName(name)) {
-    return context_.Report(step, "as", "expected a name, as in \"as: y\"");
+    return context_.Report(step["as"], "as", program::WhyNoName(name));
   }
   Hold(name, id);
 }
@@ -222,7 +223,9 @@ std::optional<plan::Chunks> PlanSteps::ReadChunks(const YAML::Node& step,
 void PlanSteps::ReadModule(const YAML::Node& step, const std::string& function) {
   const std::string module = ScalarOf(step["module"]);
   if (step["module"].IsDefined() && !program::IsRegisterName(module)) {
-    return context_.Report(step["module"], function, "module: expected the register of a module");
+    return context_.Report(
+        step["module"], function,
+        "module: expected the register of a module; " + program::WhyNoName(module));
   }
   const auto [known, is_new] = module_of_.emplace(function, module);
   if (known->second != module) {

@@ -45,6 +45,11 @@ bool IsRegisterName(std::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || is_digit(c); });
 }
 
+std::string WhyNoName(std::string_view name) {
+  return "\"" + std::string(name) +
+         "\" is no name: names have letters (a-z, A-Z), digits and _, and begin with no digit";
+}
+
 void FileContext::Report(const YAML::Node& at, const std::string& title, const std::string& what) {
   std::string where = file;
   if (at.IsDefined() && !at.Mark().is_null()) {
@@ -176,8 +181,7 @@ std::string StepReader::RegisterNameIn(const YAML::Node& node, std::string_view 
     Report(node,
            prefix + "write " + name.substr(1) + " without the $: only a register can stand here");
   } else {
-    Report(node,
-           prefix + "\"" + name + "\" is no name of a register; expected letters, digits and _");
+    Report(node, prefix + WhyNoName(name));
   }
   return "";
 }
@@ -303,7 +307,7 @@ std::optional<Argument> StepReader::ReadAny(const YAML::Node& node) {
   if (!argument.has_value()) return std::nullopt;
   const auto* reference = std::get_if<RegisterReference>(&*argument);
   if (reference != nullptr && !IsRegisterName(reference->name)) {
-    Report(node, "\"$" + reference->name + "\" is no name of a register");
+    Report(node, WhyNoName(reference->name));
     return std::nullopt;
   }
   return argument;

@@ -24,8 +24,12 @@ namespace lockstep::cli::program {
 // " (did you mean "rank"?)" if one of `names` is close to `name`, else "".
 std::string Suggestion(std::string_view name, const std::vector<std::string_view>& names);
 
-// True for names of registers: a letter or _, then letters, digits, _ .
+// True for names of registers, and of all that a plan names: a letter (a-z, A-Z) or _, then
+// letters, digits, _ .
 bool IsRegisterName(std::string_view name);
+
+// What is wrong with one for which it is false, and the rule.
+std::string WhyNoName(std::string_view name);
 
 // All of a file, as it is. kNotFound: it cannot be read.
 StatusOr<std::string> ReadText(const std::string& path);

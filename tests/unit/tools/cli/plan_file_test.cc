@@ -143,6 +143,24 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
   EXPECT_THAT(Message(ReadPlanFile("/no/such/file").status()), HasSubstr("cannot be read"));
 }
 
+TEST(PlanFileTest, AllNamesFollowOneRule) {
+  const auto why = [](const std::string& name) {
+    return HasSubstr("\"" + name +
+                     "\" is no name: names have letters (a-z, A-Z), digits and _, and begin with "
+                     "no digit");
+  };
+  EXPECT_THAT(Error("inputs: {x: rows}", "inputs: {x: rows, a b: rows}"),
+              AllOf(HasSubstr("layers.yaml:10: plan.inputs: "), why("a b")));
+  EXPECT_THAT(Error("inputs: {x: rows}", "inputs: {x: rows, \"\": rows}"), why(""));
+  EXPECT_THAT(Error("inputs: {x: rows}", "inputs: {x: rows, größe: rows}"), why("größe"));
+  EXPECT_THAT(Error("as: z}", "as: größe}"), AllOf(HasSubstr("layers.yaml:16: as: "), why("größe")))
+      << "and not that there is no z";
+  EXPECT_THAT(Error("grid: {axes: {x: 2,", "grid: {axes: {2x: 2,"), why("2x"));
+  EXPECT_THAT(Error("    all: {", "    all-of: {"), why("all-of"));
+  EXPECT_THAT(Error("    rows: {", "    the rows: {"), why("the rows"));
+  EXPECT_THAT(Error("call: f,", "call: f, module: 1m,"), why("1m"));
+}
+
 TEST(PlanFileTest, MistakesOfTheWholeProgramHaveLines) {
   EXPECT_THAT(Error("outputs: [z]", "outputs:\n    - z\n    - x"),
               HasSubstr("layers.yaml:19: plan: output \"x\" is an input: the caller has its "

@@ -16,6 +16,7 @@
 #include "tools/cli/commands/commands.h"
 #include "tools/cli/common_options.h"
 #include "tools/cli/plan/analysis.h"
+#include "tools/cli/plan/builtin_names.h"
 #include "tools/cli/plan/plan_file.h"
 #include "tools/cli/program/parse.h"
 #include "tools/cli/session_interrupt.h"
@@ -47,8 +48,6 @@ struct AnalyzeCommand {
   WorkerOutputChoice worker_output = WorkerOutputChoice::kForward;
 };
 
-bool IsBuiltIn(const std::string& function) { return function.starts_with("lockstep."); }
-
 // The paths of the modules that the file's ordinary steps load, by their registers.
 void FindLoads(const std::vector<program::Step>& steps, std::map<std::string, std::string>& paths) {
   for (const program::Step& step : steps) {
@@ -75,7 +74,7 @@ StatusOr<std::map<std::string, std::string>> FindModules(const AnalyzeCommand& c
     const auto load = module == file.modules.end() ? loaded.end() : loaded.find(module->second);
     if (load != loaded.end()) {
       paths[function] = load->second;
-    } else if (module == file.modules.end() && IsBuiltIn(function)) {
+    } else if (module == file.modules.end() && function.starts_with(plan_file::kBuiltinPrefix)) {
       paths[function] = "";
     } else if (!command.module.empty()) {
       paths[function] = command.module;

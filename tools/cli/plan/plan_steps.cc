@@ -12,6 +12,7 @@
 #include "runtime/base/shape.h"
 #include "runtime/plan/layout.h"
 #include "tools/cli/argument.h"
+#include "tools/cli/plan/builtin_names.h"
 #include "tools/cli/plan/plan_collective.h"
 #include "tools/cli/program/step_reader.h"
 #include "tools/text/format.h"
@@ -147,6 +148,10 @@ void PlanSteps::HoldResult(const YAML::Node& step, ValueId id) {
 void PlanSteps::ReadCall(const YAML::Node& step, plan::SourceLine where) {
   context_.CheckKeys(step, "call", {"call", "module", "args", "result", "as", "chunks"});
   const std::string function = ScalarOf(step["call"]);
+  if (!step["module"].IsDefined()) {
+    const Status known = CheckBuiltinName(function);
+    if (!known.ok()) context_.Report(step["call"], "call", Message(known));
+  }
   ReadModule(step, function);
   std::vector<CallArgument> arguments;
   bool is_complete =

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/cli/npy.h"
+#include "tools/cli/plan/builtin_names.h"
 
 namespace lockstep::cli::program {
 namespace {
@@ -73,6 +74,10 @@ Action ParseNpy(StepReader& step, FileContext& file) {
 
 Action ParseCall(StepReader& step, FileContext&) {
   CallStep call{step.Register("module"), step.OperandText("the name of a function"), {}};
+  if (!step.Has("module")) {
+    const Status known = plan_file::CheckBuiltinName(call.function);
+    if (!known.ok()) step.Report(step.operand(), Message(known));
+  }
   const YAML::Node args = step.Find("args");
   if (!args.IsDefined() || args.IsNull()) return call;
   if (!args.IsSequence()) {

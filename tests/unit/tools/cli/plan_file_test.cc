@@ -356,6 +356,14 @@ TEST(PlanFileTest, ACallMayBeInChunks) {
               HasSubstr("along dimension 2 of its argument"));
 }
 
+TEST(PlanFileTest, BuiltInFunctionsHaveToExist) {
+  EXPECT_THAT(Error("call: f,", "call: lockstep.castt,"),
+              HasSubstr("layers.yaml:15: call: there is no function \"lockstep.castt\"; did you "
+                        "mean lockstep.cast"));
+  EXPECT_EQ(Error("call: f,", "call: lockstep.cast,"), "");
+  EXPECT_EQ(Error("call: f,", "call: lockstep.castt, module: m,"), "") << "the module's affair";
+}
+
 TEST(PlanFileTest, FunctionsOfModulesAreNamedByOneModuleEach) {
   const std::string call = "- {call: f, args: [update $scratch], result: whole, as: y}";
   EXPECT_THAT(Error(call, call + "\n    - {call: f, module: m, args: [update $scratch]}"),

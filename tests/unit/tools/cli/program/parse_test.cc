@@ -119,6 +119,16 @@ TEST(ParseProgramTest, AllMistakesAreReportedAtOnceWithFileLineAndStep) {
       << error;
 }
 
+TEST(ParseProgramTest, BuiltInFunctionsHaveToExist) {
+  const std::string error =
+      ErrorOf("steps:\n  - repeat: 2\n    steps:\n      - {call: lockstep.castt, as: x}\n");
+  EXPECT_NE(error.find("p.yaml:4: step 1.1 (call lockstep.castt): there is no function "
+                       "\"lockstep.castt\"; did you mean lockstep.cast"),
+            std::string::npos)
+      << error;
+  Parsed("steps:\n  - {load: f.so, as: m}\n  - {call: lockstep.castt, module: m}\n");
+}
+
 TEST(ParseProgramTest, EveryMistakeIsRefused) {
   for (const char* text : {
            "",

@@ -13,6 +13,7 @@
 #include "tools/cli/plan/drawing.h"
 #include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/explain_json.h"
+#include "tools/cli/plan/explain_text.h"
 #include "tools/cli/plan/plan_file.h"
 #include "tools/text/terminal.h"
 

@@ -10,6 +10,7 @@
 #include "runtime/plan/traffic.h"
 #include "runtime/trace/event.h"
 #include "tools/cli/plan/explain.h"
+#include "tools/cli/plan/explain_text.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/format.h"
 #include "tools/text/table.h"

@@ -1,11 +1,10 @@
-// What a plan is, for people: what the passes did, what moves and how that compares with the least
-// that can, the steps of a rank, and where its memory goes.
+// What a plan is: what moves and how that compares with the least that can, the steps of a rank,
+// and where its memory goes. explain_text.h has it for people, explain_json.h for scripts.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,12 +12,8 @@
 #include "runtime/base/status.h"
 #include "runtime/plan/program_steps.h"
 #include "tools/cli/plan/plan_file.h"
-#include "tools/text/terminal.h"
 
 namespace lockstep::cli::plan_file {
-
-// "2.5 us", "1234 us"
-std::string MicrosText(double micros);
 
 // One reshard: what it moves, and the least that any way of doing it moves. Bytes of the busiest
 // rank, and of what the busiest node has to do with a network.
@@ -79,17 +74,5 @@ struct SimulationFacts {
 // kFailedPrecondition if ranks would wait for each other in a circle; kResourceExhausted: they hold
 // more than one process is to take.
 StatusOr<SimulationFacts> RunSimulation(const PlanFile& file);
-
-// Of a plan, without its steps: passes, reshards, memory of all ranks.
-Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& file);
-
-// The steps of one rank, and its buffers.
-Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& file, Rank rank);
-
-// The program, and what it is lowered to, as plain text (runtime/plan/program_text.h).
-void PrintProgram(std::ostream& out, const PlanFile& file);
-
-// The errors of RunSimulation().
-Status SimulatePlan(std::ostream& out, const PlanFile& file);
 
 }  // namespace lockstep::cli::plan_file

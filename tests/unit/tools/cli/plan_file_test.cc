@@ -15,6 +15,7 @@
 #include "tools/cli/plan/drawing.h"
 #include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/explain_json.h"
+#include "tools/cli/plan/explain_text.h"
 #include "tools/cli/plan/graph_on_gpus.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/terminal.h"

@@ -86,6 +86,9 @@ Status Explain(const ExplainCommand& command) {
   if (!file.ok()) return WithExitCode(file.status(), ExitCode::kUsage);
   file->lanes_overlap = command.lanes != 1;
   if (command.text) {
+    if (command.format == OutputFormat::kJson) {
+      return UsageError("--text prints text: leave out --output json, or --text");
+    }
     plan_file::PrintProgram(std::cout, *file);
     return OkStatus();
   }

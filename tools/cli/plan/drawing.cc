@@ -12,6 +12,7 @@
 #include "runtime/base/rank_text.h"
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/program_steps.h"
+#include "tools/cli/plan/explain_text.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/format.h"
 #include "tools/text/terminal.h"
@@ -225,9 +226,8 @@ class PlanDrawer {
     for (int i = 0; i <= kMarks; ++i) {
       const double micros = end_ * i / kMarks;
       picture_.Line(AtTime(micros), kTop, AtTime(micros), y);
-      char text[32];
-      std::snprintf(text, sizeof text, "%.0f us", micros);
-      picture_.Text(AtTime(micros), y + 14, text, " text-anchor=\"middle\"");
+      picture_.Text(AtTime(micros), y + 14, i == 0 ? "0" : MicrosText(micros),
+                    " text-anchor=\"middle\"");
     }
   }
 
@@ -237,7 +237,8 @@ class PlanDrawer {
     picture_.Text(kLeft, y - 12,
                   "Memory of rank " + std::to_string(memory_of_) + ": " +
                       RoundedSize(static_cast<uint64_t>(steps.arena_bytes)) + " for " +
-                      std::to_string(steps.steps.size()) + " steps",
+                      text::Plural(steps.steps.size(), "step") +
+                      " (#N: a buffer that is needed in between, and is no value's)",
                   " font-weight=\"bold\"");
     const auto count = static_cast<double>(std::max<size_t>(steps.steps.size(), 1));
     const auto bytes = static_cast<double>(std::max<int64_t>(steps.arena_bytes, 1));

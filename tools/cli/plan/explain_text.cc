@@ -1,8 +1,13 @@
 #include "tools/cli/plan/explain_text.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/quantity.h"
@@ -29,18 +34,22 @@ void PrintReshards(std::ostream& out, const text::Style& style, const PlanFile& 
   Table table({{"LINE"},
                {"RESHARD"},
                {"AS"},
-               {"BUSIEST RANK", Table::Align::kRight},
+               {"RANK", Table::Align::kRight},
                {"BOUND", Table::Align::kRight},
-               {"BUSIEST NODE", Table::Align::kRight},
+               {"NODE", Table::Align::kRight},
                {"BOUND", Table::Align::kRight},
                {"PREDICTED", Table::Align::kRight}});
+  // Nothing goes between the nodes of a plan that has one.
+  const bool has_nodes = CountNodes(file) > 1;
   for (const ReshardFacts& one : reshards) {
     table.AddRow({one.where, one.from + " to " + one.to, one.as, Bytes(one.rank_bytes),
-                  Bytes(one.rank_bound), Bytes(one.node_bytes), Bytes(one.node_bound),
-                  MicrosText(one.predicted_us)});
+                  Bytes(one.rank_bound), has_nodes ? Bytes(one.node_bytes) : "",
+                  has_nodes ? Bytes(one.node_bound) : "", MicrosText(one.predicted_us)});
   }
   out << '\n'
-      << style.Paint(text::Tint::kBold, "What moves, in or out of one rank or node") << '\n';
+      << style.Paint(text::Tint::kBold,
+                     "What moves, in or out of the busiest rank and node, and the least that can")
+      << '\n';
   table.Print(out, style, 2);
 }
 
@@ -50,11 +59,29 @@ void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& fi
                {"PEAK", Table::Align::kRight},
                {"LIVE AT ONCE", Table::Align::kRight},
                {"ALL BUFFERS", Table::Align::kRight}});
-  for (const MemoryFacts& row : FindMemory(file)) {
-    table.AddRow({RankRanges(row.ranks), std::to_string(row.steps),
-                  Bytes(static_cast<double>(row.peak)),
-                  Bytes(static_cast<double>(row.live_at_once)),
-                  Bytes(static_cast<double>(row.all_buffers))});
+  const std::vector<MemoryFacts> rows = FindMemory(file);
+  const auto bytes_of = [](const MemoryFacts& row) {
+    return std::array<int64_t, 3>{row.peak, row.live_at_once, row.all_buffers};
+  };
+  const auto rounded = [](int64_t bytes) { return Bytes(static_cast<double>(bytes)); };
+  // Where rows would look equal, columns in which they differ have all digits.
+  std::array<bool, 3> is_exact = {false, false, false};
+  std::map<std::string, std::array<int64_t, 3>> seen;  // by what it looks like
+  for (const MemoryFacts& row : rows) {
+    const std::array<int64_t, 3> bytes = bytes_of(row);
+    std::string looks = std::to_string(row.steps);
+    for (const int64_t one : bytes) looks += "," + rounded(one);
+    const std::array<int64_t, 3>& first = seen.emplace(looks, bytes).first->second;
+    for (size_t i = 0; i < bytes.size(); ++i) is_exact[i] = is_exact[i] || bytes[i] != first[i];
+  }
+  for (const MemoryFacts& row : rows) {
+    std::vector<Table::Cell> cells = {RankRanges(row.ranks), std::to_string(row.steps)};
+    const std::array<int64_t, 3> bytes = bytes_of(row);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      cells.emplace_back(is_exact[i] ? text::FormatCount(static_cast<uint64_t>(bytes[i])) + " B"
+                                     : rounded(bytes[i]));
+    }
+    table.AddRow(std::move(cells));
   }
   out << '\n' << style.Paint(text::Tint::kBold, "Memory of the plan's own, of each rank") << '\n';
   table.Print(out, style, 2);
@@ -64,7 +91,15 @@ void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& fi
 
 std::string MicrosText(double micros) {
   char text[32];
-  std::snprintf(text, sizeof text, micros < 10 ? "%.1f us" : "%.0f us", micros);
+  if (micros < 999.5) {
+    std::snprintf(text, sizeof text, micros < 9.95 ? "%.1f us" : "%.0f us", micros);
+    return text;
+  }
+  const bool is_short = micros < 999'500;
+  const double amount = micros / (is_short ? 1000 : 1'000'000);
+  // Three digits.
+  const int decimals = amount < 9.995 ? 2 : amount < 99.95 ? 1 : 0;
+  std::snprintf(text, sizeof text, "%.*f %s", decimals, amount, is_short ? "ms" : "s");
   return text;
 }
 
@@ -87,6 +122,10 @@ Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& 
 Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& file, Rank rank) {
   LOCKSTEP_ASSIGN_OR_RETURN(const RankFacts facts, FindRank(file, rank));
   out << style.Paint(text::Tint::kBold, "Steps of rank " + std::to_string(rank)) << '\n';
+  const bool has_unnamed =
+      std::any_of(facts.buffers.begin(), facts.buffers.end(),
+                  [](const BufferFacts& buffer) { return buffer.name.starts_with('#'); });
+  if (has_unnamed) out << "  #N: a buffer that is needed in between, and is no value's\n";
   Table table({{"STEP", Table::Align::kRight},
                {"LANE", Table::Align::kRight},
                {"AFTER", Table::Align::kRight},

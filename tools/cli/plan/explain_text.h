@@ -11,7 +11,7 @@
 
 namespace lockstep::cli::plan_file {
 
-// "2.5 us", "1234 us"
+// "2.5 us", "153 us", "22.2 ms", "1.23 s"
 std::string MicrosText(double micros);
 
 // Of a plan, without its steps: passes, reshards, memory of all ranks.

@@ -134,6 +134,16 @@ std::optional<Layout> PlanLayouts::ReadLayout(const YAML::Node& node, const std:
     if (!parsed.has_value()) return std::nullopt;
     placements.push_back(*parsed);
   }
+  const auto axes = static_cast<size_t>(mesh->second.num_axes());
+  if (placements.size() != axes) {
+    context_.Report(
+        node, title,
+        "placements: mesh \"" + mesh_name + "\" has " +
+            (axes == 1 ? "1 axis" : std::to_string(axes) + " axes") + ", and there " +
+            (placements.size() == 1 ? "is 1 placement"
+                                    : "are " + std::to_string(placements.size()) + " placements"));
+    return std::nullopt;
+  }
   const std::string dtype_name = node["dtype"].IsDefined() ? ScalarOf(node["dtype"]) : "f32";
   const auto dtype = context_.Check(node, title, ParseDType(dtype_name));
   std::vector<int64_t> extents;

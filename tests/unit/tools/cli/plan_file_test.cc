@@ -128,6 +128,11 @@ TEST(PlanFileTest, MistakesAreToldWithTheirLines) {
               HasSubstr("layers.yaml:2: plan: nodes: the node of each rank is expected, and there "
                         "are 3 for ranks up to 3"));
   EXPECT_THAT(Error("[0, 0, 1, 1]", "[0, 0, 1, -1]"), HasSubstr("they are counted from 0"));
+  EXPECT_THAT(Error("placements: [R]", "placements: [R, R]"),
+              HasSubstr("layers.yaml:8: layouts.whole: placements: mesh \"all\" has 1 axis, and "
+                        "there are 2 placements"));
+  EXPECT_THAT(Error("[shard(0), shard(1)]", "[shard(0)]"),
+              HasSubstr("mesh \"grid\" has 2 axes, and there is 1 placement"));
   EXPECT_THAT(Error("inputs: {x: rows}", "inputs: [x]"), HasSubstr("inputs: expected names"));
   EXPECT_THAT(Error("- {make: whole", "- {mak: whole"),
               HasSubstr("expected one of the keys call, reshard, make, copy, view, allreduce, "
@@ -301,13 +306,49 @@ TEST(PlanFileTest, IsExplained) {
       AllOf(HasSubstr("4 operations, 5 values, 4 ranks on 2 nodes"),
             HasSubstr("on GPUs: one graph, if these functions say that they may be captured: "
                       "scale (layers.yaml:"),
-            HasSubstr("layers.yaml:12  x to all_of_it  allgather along x        12 KiB  "
-                      "12 KiB         8 KiB  8 KiB"),
+            HasSubstr("layers.yaml:12  x to all_of_it  allgather along x  12 KiB  12 KiB  "
+                      "8 KiB  8 KiB"),
             HasSubstr("scale(all_of_it, write scratch, ..., ..., ..., ...)"),
             HasSubstr("f(update scratch) to y"), HasSubstr("what a function returns"),
             HasSubstr("simulated 4 ranks, ")));
   EXPECT_THAT(Message(ExplainRank(out, style, *file, 4)),
               HasSubstr("rank 4 has no part in the plan; it has ranks 0-3"));
+}
+
+TEST(PlanFileTest, TimesHaveThreeDigitsAndAUnitThatFits) {
+  const std::pair<double, std::string> cases[] = {
+      {0, "0.0 us"},       {2.46, "2.5 us"},    {9.96, "10 us"},     {153.4, "153 us"},
+      {999.4, "999 us"},   {999.6, "1.00 ms"},  {1234, "1.23 ms"},   {22212, "22.2 ms"},
+      {419'027, "419 ms"}, {999'400, "999 ms"}, {999'600, "1.00 s"}, {12'345'678, "12.3 s"}};
+  for (const auto& one : cases) EXPECT_EQ(MicrosText(one.first), one.second);
+}
+
+TEST(PlanFileTest, RowsOfMemoryThatDifferDoNotLookEqual) {
+  // One has 501 rows of the result, the other 500.
+  const StatusOr<PlanFile> file = ReadText(R"(plan:
+  meshes: {all: {ranks: 0-1}}
+  layouts:
+    rows: {shape: [1001, 1000], mesh: all, placements: [shard(0)]}
+    columns: {shape: [1001, 1000], mesh: all, placements: [shard(1)]}
+    whole: {shape: [1001, 1000], mesh: all, placements: [replicate]}
+    parts: {shape: [1001, 1000], mesh: all, placements: [partial(sum)]}
+  inputs: {x: columns}
+  steps:
+    - {reshard: x, to: whole, as: w}
+    - {call: f, args: [$w], result: parts, as: p}
+    - {reshard: p, to: rows, as: y}
+    - {call: g, args: [update $y]}
+  outputs: [y]
+)");
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::ostringstream out;
+  ASSERT_TRUE(ExplainPlan(out, text::Style(false), *file).ok());
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("MiB  12,012,000 B
+"), HasSubstr("MiB  12,008,000 B
+")));
+  std::ostringstream rank;
+  ASSERT_TRUE(ExplainRank(rank, text::Style(false), *file, 1).ok());
+  EXPECT_THAT(rank.str(), HasSubstr("  #N: a buffer that is needed in between, and is no value's"));
 }
 
 TEST(PlanFileTest, WhatCannotBeCapturedOnGpusIsNamed) {

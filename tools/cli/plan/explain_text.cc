@@ -87,6 +87,37 @@ void PrintMemory(std::ostream& out, const text::Style& style, const PlanFile& fi
   table.Print(out, style, 2);
 }
 
+// Copies that follow each other, from one buffer to another: what is packed for an exchange, or
+// unpacked, has a copy for each rank. Any other step is a run by itself.
+struct StepRun {
+  size_t end = 0;
+  double bytes = 0;  // together
+  double least = 0;
+  double most = 0;
+};
+
+StepRun RunFrom(size_t first, const std::vector<StepFacts>& steps, bool lanes_overlap) {
+  const StepFacts& step = steps[first];
+  StepRun run{first + 1, step.bytes, step.bytes, step.bytes};
+  for (; step.kind == "copy" && run.end < steps.size(); ++run.end) {
+    const StepFacts& next = steps[run.end];
+    const bool is_like = next.kind == step.kind && next.where == step.where &&
+                         next.what == step.what && next.lane == step.lane &&
+                         !(lanes_overlap && next.waits_for >= 0);
+    if (!is_like) break;
+    run.bytes += next.bytes;
+    run.least = std::min(run.least, next.bytes);
+    run.most = std::max(run.most, next.bytes);
+  }
+  return run;
+}
+
+// "1,023 copies of 16 B each", "3 copies of 12 B to 16 B each"
+std::string Describe(const StepRun& run, size_t count) {
+  const std::string least = run.least < run.most ? Bytes(run.least) + " to " : "";
+  return text::FormatCount(count) + " copies of " + least + Bytes(run.most) + " each";
+}
+
 }  // namespace
 
 std::string MicrosText(double micros) {
@@ -133,13 +164,19 @@ Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& 
                {"LINE"},
                {"WHAT"},
                {"BYTES", Table::Align::kRight}});
-  for (size_t i = 0; i < facts.steps.size(); ++i) {
+  for (size_t i = 0; i < facts.steps.size();) {
     const StepFacts& step = facts.steps[i];
+    const StepRun run = RunFrom(i, facts.steps, file.lanes_overlap);
+    const bool is_one = run.end == i + 1;
     // Steps that are done one after the other have no lanes.
     const bool waits = file.lanes_overlap && step.waits_for >= 0;
-    table.AddRow({std::to_string(i), file.lanes_overlap ? std::to_string(step.lane) : "",
-                  waits ? std::to_string(step.waits_for) : "", step.kind, step.where, step.what,
-                  step.bytes > 0 ? Bytes(step.bytes) : ""});
+    table.AddRow(
+        {is_one ? std::to_string(i) : std::to_string(i) + "-" + std::to_string(run.end - 1),
+         file.lanes_overlap ? std::to_string(step.lane) : "",
+         waits ? std::to_string(step.waits_for) : "", step.kind, step.where,
+         is_one ? step.what : Describe(run, run.end - i) + ", " + step.what,
+         run.bytes > 0 ? Bytes(run.bytes) : ""});
+    i = run.end;
   }
   table.Print(out, style, 2);
   out << '\n' << style.Paint(text::Tint::kBold, "Buffers of rank " + std::to_string(rank)) << '\n';

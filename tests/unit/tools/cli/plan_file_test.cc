@@ -323,6 +323,28 @@ TEST(PlanFileTest, TimesHaveThreeDigitsAndAUnitThatFits) {
   for (const auto& one : cases) EXPECT_EQ(MicrosText(one.first), one.second);
 }
 
+// An all-to-all packs a copy for each other rank, and unpacks as many.
+TEST(PlanFileTest, LikeCopiesAreOneRowForPeople) {
+  const StatusOr<PlanFile> file = ReadText(R"(plan:
+  meshes: {all: {ranks: 0-9}}
+  layouts:
+    rows: {shape: [10, 45], mesh: all, placements: [shard(0)]}
+    columns: {shape: [10, 45], mesh: all, placements: [shard(1)]}
+  inputs: {x: rows}
+  steps:
+    - {reshard: x, to: columns, as: y}
+  outputs: [y]
+)");
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::ostringstream out;
+  ASSERT_TRUE(ExplainRank(out, text::Style(false), *file, 4).ok());
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("9 copies of 16 B to 20 B each, x to #2"),
+                               HasSubstr("9 copies of 20 B each, #3 to y"), Not(HasSubstr("1,0"))));
+  const StatusOr<RankFacts> facts = FindRank(*file, 4);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(RankToJson(4, *facts)["steps"].size(), 20u) << "9 + 9, its own, and the exchange";
+}
+
 TEST(PlanFileTest, RowsOfMemoryThatDifferDoNotLookEqual) {
   // One has 501 rows of the result, the other 500.
   const StatusOr<PlanFile> file = ReadText(R"(plan:

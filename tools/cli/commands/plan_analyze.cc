@@ -212,6 +212,10 @@ Status Analyze(AnalyzeCommand command) {
   if (command.target.embedded && !command.target.workers.has_value() && !ranks.empty()) {
     command.target.workers = ranks.back() + 1;
   }
+  if (command.target.embedded && command.target.workers.has_value()) {
+    LOCKSTEP_RETURN_IF_ERROR(
+        WithExitCode(plan_file::CheckWorkers(file, *command.target.workers), ExitCode::kUsage));
+  }
   SessionOptions options;
   options.name = "lockstep plan analyze";
   options.on_output = WorkerOutputPrinter(command.worker_output, command.format);
@@ -221,6 +225,8 @@ Status Analyze(AnalyzeCommand command) {
   }
   LOCKSTEP_ASSIGN_OR_RETURN(OpenSession open, Open(command.target, std::move(options)));
   Session& session = *open.session;
+  LOCKSTEP_RETURN_IF_ERROR(
+      WithExitCode(plan_file::CheckWorkers(file, session.num_workers()), ExitCode::kUsage));
   if (interrupt != nullptr) {
     interrupt->Protect([controller = *open.controller, id = session.id()] {
       return EndInterruptedSession(controller, id);

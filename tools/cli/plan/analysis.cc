@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/quantity.h"
+#include "runtime/base/rank_text.h"
 #include "runtime/plan/traffic.h"
 #include "runtime/trace/event.h"
 #include "tools/cli/plan/explain.h"
@@ -201,6 +202,13 @@ std::map<StepKey, SlowestRank> FindSlowest(const PlanFile& file, const PlanAnaly
 }
 
 }  // namespace
+
+Status CheckWorkers(const PlanFile& file, int workers) {
+  const std::vector<Rank> ranks = file.program().Ranks();
+  if (ranks.empty() || ranks.back() < workers) return OkStatus();
+  return InvalidArgument("the plan has ", ListRanks(ranks), ", and so needs ", ranks.back() + 1,
+                         " workers; there ", workers == 1 ? "is " : "are ", workers);
+}
 
 StatusOr<PlanAnalysis> Analyze(const PlanFile& file,
                                const std::map<Rank, std::vector<MeasuredStep>>& measured) {

@@ -52,6 +52,9 @@ struct PlanAnalysis {
   Rank slowest_rank = 0;  // that works longest
 };
 
+// kInvalidArgument: the plan has ranks that so few workers do not have.
+Status CheckWorkers(const PlanFile& file, int workers);
+
 // `file` is lowered for the topology of those ranks. kFailedPrecondition: a rank has recorded other
 // steps than it has by that, or not all of them.
 StatusOr<PlanAnalysis> Analyze(const PlanFile& file,

@@ -521,6 +521,14 @@ TEST(PlanFileTest, WhatStepsTookIsPutBesideWhatWasPredicted) {
   EXPECT_EQ(AnalysisToJson(*file, *analysis)["ranks"][1]["steps"][1]["predicted_us"], nullptr);
 }
 
+TEST(PlanFileTest, AnAnalyzedPlanNeedsAWorkerForEachRank) {
+  const StatusOr<PlanFile> file = ReadText(kPlan);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(CheckWorkers(*file, 4), OkStatus());
+  EXPECT_EQ(Message(CheckWorkers(*file, 2)),
+            "the plan has ranks 0-3, and so needs 4 workers; there are 2");
+}
+
 TEST(PlanFileTest, OtherStepsThanARankHasAreNotCompared) {
   const StatusOr<PlanFile> file = ReadText(kPair);
   ASSERT_TRUE(file.ok()) << file.status();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "runtime/base/quantity.h"
@@ -87,9 +88,16 @@ void RegisterFile::ReplaceLayout(Slot& slot, LayoutPtr&& layout) {
 }
 
 Status RegisterFile::CheckRoom(size_t more) const {
-  if (more <= limits_.bytes && held_bytes_ <= limits_.bytes - more) [[likely]]
+  const size_t held = held_bytes();
+  if (more <= limits_.bytes && held <= limits_.bytes - more) [[likely]]
     return OkStatus();
-  return ResourceExhausted("the session's registers hold ", RoundedSize(held_bytes_),
+  const size_t lasting = lasting_bytes_->load(std::memory_order_relaxed);
+  const std::string of_plans =
+      lasting == 0 ? ""
+                   : " (" + RoundedSize(lasting) +
+                         " of it as outputs of freed plans, each of which keeps its plan's memory: "
+                         "free them, too; lockstep.copy makes copies that do not)";
+  return ResourceExhausted("the session's registers hold ", RoundedSize(held), of_plans,
                            " on this rank, and ", RoundedSize(more),
                            " more are beyond its limit of ", RoundedSize(limits_.bytes),
                            "; free some, or raise the limit (", limits_.bytes_setting, ")");

@@ -18,6 +18,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/layout.h"
+#include "runtime/registers/lasting_storage.h"
 #include "runtime/registers/value.h"
 
 namespace lockstep::registers {
@@ -92,6 +93,9 @@ class RegisterFile {
   // held. kResourceExhausted, and it stays as it was, if they are more than before, and too many.
   Status KeepBeside(size_t bytes);
 
+  // Counts memory that outlives what has counted it, among the held bytes.
+  const LastingBytes& lasting_bytes() const { return lasting_bytes_; }
+
   // Frees `id`, so that every later use of the name fails. OK also if nothing was ever written: the
   // command that should have done it may have failed.
   Status Kill(RegisterId id);
@@ -117,8 +121,11 @@ class RegisterFile {
   uint32_t generations() const { return generations_; }
   size_t live_registers() const { return live_registers_; }
   size_t tensor_bytes() const { return tensor_bytes_; }
-  // Of all values, in HeldBytes(), of their layouts, and of what is kept beside them.
-  size_t held_bytes() const { return held_bytes_; }
+  // Of all values, in HeldBytes(), of their layouts, of what is kept beside them, and of memory
+  // that outlives what has counted it.
+  size_t held_bytes() const {
+    return held_bytes_ + lasting_bytes_->load(std::memory_order_relaxed);
+  }
 
  private:
   struct Slot {
@@ -150,6 +157,7 @@ class RegisterFile {
   size_t tensor_bytes_ = 0;
   size_t held_bytes_ = 0;
   size_t bytes_beside_ = 0;
+  const LastingBytes lasting_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   size_t layouts_ = 0;  // registers that have one
   uint32_t generations_ = 0;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "runtime/base/device.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/program_steps.h"
+#include "runtime/registers/lasting_storage.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
@@ -21,9 +23,13 @@ class PlanTensors {
  public:
   // `steps` are borrowed.
   explicit PlanTensors(const plan::ProgramSteps& steps);
+  // From then on the plan's memory counts by itself, if others hold tensors there.
+  ~PlanTensors();
+  PlanTensors(const PlanTensors&) = delete;
+  PlanTensors& operator=(const PlanTensors&) = delete;
 
-  // Takes the plan's own memory where `place` works. The errors of its allocator, and of
-  // CheckRoom().
+  // Takes the plan's own memory where `place` works, for the session of `registers`. The errors of
+  // its allocator, and of CheckRoom().
   Status TakeArena(tensor::Processor& place, const registers::RegisterFile& registers);
   // Fills it with 0: outputs can be read before the plan is executed, and nobody's old data is
   // among them.
@@ -64,6 +70,7 @@ class PlanTensors {
   void Drop(const std::vector<size_t>& buffers);
 
   const plan::ProgramSteps& steps_;
+  std::shared_ptr<registers::LastingStorage> memory_of_arena_;  // null: not taken so far
   tensor::Tensor arena_;
   std::vector<tensor::Tensor> tensors_;
   std::vector<std::byte*> memory_;

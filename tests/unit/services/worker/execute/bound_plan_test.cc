@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -228,6 +229,45 @@ TEST_F(BoundPlanTest, WhatWasPreparedForAPlanCountsAmongTheSessionsBytes) {
   program.Output("y", y);
   const std::shared_ptr<BoundPlan> plan = *Bind(program, {kInput}, {kOutput});
   EXPECT_GT(plan->HeldBytes(), kCalls * sizeof(plan::ProgramStep));
+}
+
+// Else a session could hold any number of plans' memories, one small output of each.
+TEST_F(BoundPlanTest, AnOutputThatIsKeptKeepsThePlansMemoryCounted) {
+  constexpr int64_t kElements = 1 << 20;
+  constexpr size_t kBytes = size_t{kElements} * sizeof(float);
+  plan::ProgramBuilder program;
+  const plan::ValueId between = program.Make(*Layout::Make(
+      {kElements}, DType::kFloat32, *plan::Mesh::Line({0}), {Placement::Replicate()}));
+  const plan::ValueId y = program.Make(whole_);
+  program.Call("three", {plan::Read(program.Input("x", whole_)), plan::Write(between)});
+  program.Call("three", {plan::Read(between), plan::Write(y)});
+  program.Output("y", y);
+  WriteInput();
+  StatusOr<std::shared_ptr<BoundPlan>> plan = Bind(program, {kInput}, {kOutput});
+  ASSERT_EQ(plan.status(), OkStatus());
+  EXPECT_GT((*plan)->HeldBytes(), kBytes);
+  EXPECT_LT(registers_.held_bytes(), kBytes) << "counted by the plan, whose register counts it";
+  plan->reset();
+  EXPECT_GT(registers_.held_bytes(), kBytes);
+  EXPECT_LT(registers_.held_bytes(), 2 * kBytes) << "once";
+  const Status refused = registers_.CheckRoom(std::numeric_limits<size_t>::max());
+  EXPECT_THAT(Message(refused), HasSubstr("of it as outputs of freed plans"));
+  // As long as any tensor is there, whatever register it is in.
+  ASSERT_EQ(session_->Write(kOther, **registers_.Read(kOutput)), OkStatus());
+  ASSERT_EQ(session_->Kill(kOutput), OkStatus());
+  EXPECT_GT(registers_.held_bytes(), kBytes);
+  ASSERT_EQ(session_->Kill(kOther), OkStatus());
+  EXPECT_LT(registers_.held_bytes(), kBytes);
+}
+
+TEST_F(BoundPlanTest, APlanWithoutOutputsThatAreKeptLeavesNothingCounted) {
+  WriteInput();
+  StatusOr<std::shared_ptr<BoundPlan>> plan = Bind();
+  ASSERT_EQ(plan.status(), OkStatus());
+  ASSERT_EQ(session_->Kill(kOutput), OkStatus());
+  const size_t before = registers_.held_bytes();
+  plan->reset();
+  EXPECT_EQ(registers_.held_bytes(), before);
 }
 
 TEST(InputHoldersTest, ThoseThatAreGoneAreForgotten) {

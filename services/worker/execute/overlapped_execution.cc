@@ -63,7 +63,11 @@ void OverlappedExecution::Exchange() {
     const Status status = ExchangeStep(step);
     if (!status.ok()) {
       // An error of this lane that follows from one of the other is not the cause.
-      if (progress_.GiveUp()) exchanged_ = Annotate(status, plan_.DescribeStep(i));
+      if (!progress_.GiveUp()) return;
+      exchanged_ = Annotate(status, plan_.DescribeStep(i));
+      // This rank says so itself when the function that it is in returns, which may be long. Until
+      // then the ranks of other teams would wait for it, and blame it for not coming.
+      for (const Communicators* const team : plan_.teams) team->cpus->Leave(exchanged_);
       return;
     }
     plan_.exchange_times[next_time_++] = {began, trace::Now()};

@@ -21,6 +21,7 @@ class FakeCommunicator : public collective::Communicator {
     std::vector<uint64_t> tags;
     std::atomic<int> live{0};
     std::atomic<int> aborts{0};
+    std::atomic<int> leaves{0};
     std::atomic<bool> in_split{false};
     std::atomic<int> runs{0};  // operations
     // If set, Split returns when this is, or it was cancelled.
@@ -37,7 +38,7 @@ class FakeCommunicator : public collective::Communicator {
   std::string_view backend() const override { return "fake"; }
   bool RecvMayStillChange() const override { return log_.may_still_change; }
   void ReportAs(std::string) override {}
-  void Leave(const Status&) override {}
+  void Leave(const Status&) override { ++log_.leaves; }
   void Abort(const Status&) override { ++log_.aborts; }
 
  protected:

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/plan/layout.h"
@@ -268,6 +269,75 @@ TEST_F(BoundPlanTest, APlanWithoutOutputsThatAreKeptLeavesNothingCounted) {
   const size_t before = registers_.held_bytes();
   plan->reset();
   EXPECT_EQ(registers_.held_bytes(), before);
+}
+
+// Goes on when this rank has left its teams.
+class HoldsUntilLeft final : public module::Function {
+ public:
+  explicit HoldsUntilLeft(const FakeCommunicator::Log& log) : log_(log) {}
+  const std::string& name() const override { return name_; }
+  bool MayWriteTo(size_t) const override { return true; }
+  Status Call(const module::CallContext&, absl::Span<const registers::Value>,
+              registers::Value*) override {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(20));
+    while (log_.leaves == 0 && !deadline.Expired()) std::this_thread::yield();
+    return OkStatus();
+  }
+
+ private:
+  const FakeCommunicator::Log& log_;
+  const std::string name_ = "holds";
+};
+
+// Rank 0 of two, whose plans have two lanes.
+class BoundPlanLanesTest : public BoundPlanTest {
+ protected:
+  BoundPlanLanesTest() { log_.size = 2; }
+
+  const CollectiveContext two_{0,
+                               2,
+                               links_,
+                               places_,
+                               *session_,
+                               activity_,
+                               Deadline::After(std::chrono::seconds(20)),
+                               std::chrono::seconds(20)};
+  CommunicationLane lane_;
+};
+
+TEST_F(BoundPlanLanesTest, AnExchangeThatFailsTellsPeersBeforeTheFunctionBesideItReturns) {
+  ASSERT_EQ(session_->Write(kFunction, std::shared_ptr<registers::Object>(
+                                           std::make_shared<HoldsUntilLeft>(log_))),
+            OkStatus());
+  const Layout halves =
+      *Layout::Make({8}, DType::kFloat32, *plan::Mesh::Line({0, 1}), {Placement::Shard(0)});
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", halves);
+  const plan::ValueId y = program.Input("y", whole_);
+  program.Output("whole", program.Reshard(x, *halves.With({Placement::Replicate()})));
+  program.Call("holds", {plan::Update(y)});
+  capnp::MallocMessageBuilder message;
+  auto binding = message.initRoot<wire::Binding>();
+  binding.initFunctions(1).set(0, kFunction.Packed());
+  auto inputs = binding.initInputs(2);
+  inputs.set(0, kInput.Packed());
+  inputs.set(1, kOther.Packed());
+  binding.initOutputs(1).set(0, kOutput.Packed());
+  WriteInput();
+  ASSERT_EQ(session_->Write(kOther, *tensor::Tensor::Empty(*allocator_, DType::kFloat32, {4})),
+            OkStatus());
+  const auto prepared = *PrepareProgram(plan::Encode(*program.Build()),
+                                        {0, 2, plan::Topology({0, 0}), /*lanes_overlap=*/true});
+  StatusOr<std::shared_ptr<BoundPlan>> plan = BoundPlan::Bind(two_, prepared, binding.asReader());
+  ASSERT_EQ(plan.status(), OkStatus());
+  log_.outcome = InvalidArgument("no such thing");
+  const auto call = [this](module::Function& function, absl::Span<const registers::Value> arguments,
+                           registers::Value* result) {
+    return function.Call(places_, arguments, result);
+  };
+  const Status status = (*plan)->Execute({two_, call, session_, nullptr, nullptr, &lane_});
+  EXPECT_GT(log_.leaves, 0) << "the function was to return first";
+  EXPECT_THAT(Message(status), HasSubstr("no such thing"));
 }
 
 TEST(InputHoldersTest, ThoseThatAreGoneAreForgotten) {

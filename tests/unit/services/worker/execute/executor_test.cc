@@ -128,6 +128,35 @@ TEST_F(ExecutorTest, CollectiveForOneRankIsRefusedByAll) {
   EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(ExecutorTest, QuestionsToAFailedSessionAreAnsweredWithItsFailure) {
+  OpenSession();
+  Run([](auto command) { command.initLocate().setRegister(kTensor.Packed()); });
+  ASSERT_EQ(Failure().code(), StatusCode::kNotFound);
+  size_t sent = channel_.sent().size();
+  const auto ask = [&](auto fill) {
+    Run(fill);
+    StatusCode answer = StatusCode::kOk;
+    for (; sent < channel_.sent().size(); ++sent) {
+      EXPECT_EQ(control::DecodeMessage<wire::WorkerMessage>(
+                    channel_.sent()[sent][0],
+                    [&](wire::WorkerMessage::Reader reader) {
+                      if (!reader.isReply()) return OkStatus();
+                      answer = control::ReadError(reader.getReply().getError()).ToStatus().code();
+                      return OkStatus();
+                    }),
+                OkStatus());
+    }
+    return answer;
+  };
+  EXPECT_EQ(ask([](auto command) { command.initFetch().setRegister(kTensor.Packed()); }),
+            StatusCode::kNotFound);
+  EXPECT_EQ(ask([](auto command) { command.initFindLayout().setTensor(kTensor.Packed()); }),
+            StatusCode::kNotFound);
+  EXPECT_EQ(ask([](auto command) { command.initGetFunction().setName("lockstep.nop"); }),
+            StatusCode::kOk)
+      << "it asks for no answer";
+}
+
 TEST_F(ExecutorTest, CommandsOfAFailedSessionAreSkippedUntilItsReset) {
   OpenSession();
   Release(RegisterId{});  // of no register: not an error of the session

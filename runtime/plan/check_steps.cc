@@ -66,12 +66,25 @@ class Checker {
   static constexpr int kNever = -1;
 
   Status CheckArena() const {
+    if (steps_.arena_bytes < 0) {
+      return Internal("the plan on rank ", rank_, " has a memory of ", steps_.arena_bytes,
+                      " bytes");
+    }
+    for (const StepBuffer& buffer : steps_.buffers) {
+      LOCKSTEP_RETURN_IF_ERROR(buffer.extents.Validate(SizeOf(buffer.dtype)));
+    }
+    std::vector<bool> is_input(steps_.buffers.size());
+    for (const ValueId id : program_.inputs()) {
+      if (IsThere(static_cast<int>(id))) is_input[static_cast<size_t>(id)] = true;
+    }
     for (size_t i = 0; i < steps_.buffers.size(); ++i) {
       const StepBuffer& buffer = steps_.buffers[i];
-      LOCKSTEP_RETURN_IF_ERROR(buffer.extents.Validate(SizeOf(buffer.dtype)));
-      if (buffer.home == Home::kInside && !LiesInAnother(buffer)) {
+      if (buffer.home == Home::kInput && !is_input[i]) {
+        return Internal("buffer ", i, " of the plan on rank ", rank_, " is no input's");
+      }
+      if (buffer.home == Home::kInside && !IsPart(buffer)) {
         return Internal("buffer ", i, " of the plan on rank ", rank_,
-                        " lies outside the buffer that it is a part of");
+                        " lies outside the one that it is a part of");
       }
       if (buffer.home != Home::kArena) continue;
       const bool is_inside = buffer.arena_offset >= 0 &&
@@ -85,19 +98,13 @@ class Checker {
     return OkStatus();
   }
 
-  bool LiesInAnother(const StepBuffer& buffer) const {
-    if (!IsThere(buffer.inside)) return false;
-    const StepBuffer& whole = At(buffer.inside);
-    const int64_t elements = whole.extents.NumElements();
-    return whole.home != Home::kInside && whole.home != Home::kNowhere &&
-           whole.dtype == buffer.dtype && buffer.offset >= 0 &&
-           buffer.extents.NumElements() <= elements &&
-           buffer.offset <= elements - buffer.extents.NumElements();
-  }
-
   // All that say why a step is wrong are empty if it is not.
   std::string WhyNotInOrder() {
-    if (step_->op >= program_.ops().size()) return "it comes from no operation";
+    const auto is_none = [&](size_t op) { return op >= program_.ops().size(); };
+    if (is_none(step_->op) ||
+        std::any_of(step_->together.begin(), step_->together.end(), is_none)) {
+      return "it comes from no operation";
+    }
     if (step_->waits_for == kNever) return "";
     const bool is_earlier = step_->waits_for > kNever && step_->waits_for < number_;
     if (!is_earlier || steps_.steps[static_cast<size_t>(step_->waits_for)].lane == step_->lane) {
@@ -113,13 +120,23 @@ class Checker {
   }
   const StepBuffer& At(int buffer) const { return steps_.buffers[static_cast<size_t>(buffer)]; }
 
+  // It lies within the buffer that it says, which lies in no other.
+  bool IsPart(const StepBuffer& part) const {
+    if (!IsThere(part.inside)) return false;
+    const StepBuffer& whole = At(part.inside);
+    const int64_t elements = part.extents.NumElements();
+    return whole.home != Home::kInside && whole.dtype == part.dtype && part.offset >= 0 &&
+           elements <= whole.extents.NumElements() &&
+           part.offset <= whole.extents.NumElements() - elements;
+  }
+
   // It has memory when this step is done.
   bool IsHeld(int buffer) const {
     if (!IsThere(buffer) || At(buffer).home == Home::kNowhere) return false;
-    const int root = steps_.RootOf(buffer);
-    if (At(root).home != Home::kReturned) return true;
-    const int made_at = made_at_[static_cast<size_t>(root)];
-    if (made_at == kNever || number_ > At(root).last_step) return false;
+    if (At(buffer).home == Home::kInside) return IsHeld(At(buffer).inside);
+    if (At(buffer).home != Home::kReturned) return true;
+    const int made_at = made_at_[static_cast<size_t>(buffer)];
+    if (made_at == kNever || number_ > At(buffer).last_step) return false;
     const bool is_same_lane = steps_.steps[static_cast<size_t>(made_at)].lane == step_->lane;
     return is_same_lane || has_waited_for_[static_cast<size_t>(step_->lane)] >= made_at;
   }
@@ -158,7 +175,11 @@ class Checker {
   }
 
   std::string WhyWrong(const CopyStep& copy) const {
-    if (copy.count == 0) return "";
+    if (copy.count == 0) {
+      // Who executes it looks up what they hold.
+      const bool are_there = IsThere(copy.from_buffer) && IsThere(copy.to_buffer);
+      return are_there ? "" : "its buffer is not there";
+    }
     const bool is_some = copy.extents.Validate().ok() && copy.first >= 0 && copy.count > 0 &&
                          copy.count <= copy.extents.NumElements() &&
                          copy.first <= copy.extents.NumElements() - copy.count;
@@ -170,6 +191,7 @@ class Checker {
   }
 
   std::string WhyWrong(const FillStep& fill) const {
+    if (!IsThere(fill.to.buffer)) return "its buffer is not there";
     return IsInside(fill.to) ? "" : "it writes outside its buffer";
   }
 

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   lockstep::fuzz::AddClientSeeds(folder);
   lockstep::fuzz::AddBulkSeeds(folder);
   lockstep::fuzz::AddNpySeeds(folder);
+  lockstep::fuzz::AddPlanSeeds(folder);
   std::printf("%d seeds\n", folder.count());
   return 0;
 }

@@ -53,5 +53,6 @@ void AddLivenessSeeds(SeedFolder& folder);
 void AddClientSeeds(SeedFolder& folder);
 void AddBulkSeeds(SeedFolder& folder);
 void AddNpySeeds(SeedFolder& folder);
+void AddPlanSeeds(SeedFolder& folder);
 
 }  // namespace lockstep::fuzz

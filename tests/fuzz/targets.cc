@@ -15,6 +15,7 @@ const std::vector<Target>& Targets() {
       {"controller_messages", TakeControllerMessages},
       {"envelope", TakeEnvelopes},
       {"npy", ReadNpyFile},
+      {"plans", LowerPlans},
       {"program", ReadProgram},
       {"values", ReadValues},
       {"worker_liveness", TakeLivenessOfController},

@@ -22,6 +22,7 @@ void TakeLivenessOfWorkers(const uint8_t* data, size_t size);
 void TakeControllerMessages(const uint8_t* data, size_t size);
 void TakeEnvelopes(const uint8_t* data, size_t size);
 void ReadNpyFile(const uint8_t* data, size_t size);
+void LowerPlans(const uint8_t* data, size_t size);
 void ReadProgram(const uint8_t* data, size_t size);
 void ReadValues(const uint8_t* data, size_t size);
 void TakeLivenessOfController(const uint8_t* data, size_t size);

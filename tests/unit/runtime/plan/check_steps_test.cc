@@ -90,26 +90,41 @@ TEST_F(CheckStepsTest, BuffersLieInTheArena) {
   }
 }
 
-TEST_F(CheckStepsTest, PartsLieInTheirBuffers) {
-  const int copied = First<CopyStep>().from_buffer;
-  // A part of it that was made by hand: all but the first element.
-  const auto whole = static_cast<int>(steps_.buffers.size());
-  StepBuffer part = At(copied);
-  steps_.buffers.push_back(part);
-  part.home = StepBuffer::Home::kInside;
-  part.inside = whole;
-  part.offset = 1;
-  part.extents = Shape({part.extents.NumElements() - 1});
-  steps_.buffers.push_back(part);
+TEST_F(CheckStepsTest, OnlyInputsStandForInputs) {
+  for (StepBuffer& buffer : steps_.buffers) {
+    if (buffer.home != StepBuffer::Home::kArena) continue;
+    EXPECT_THAT(After([&] { buffer.home = StepBuffer::Home::kInput; }), HasSubstr("no input's"));
+  }
+}
+
+TEST_F(CheckStepsTest, PartsLieInsideTheirBuffers) {
+  int whole = -1;
+  for (int i = 0; i < static_cast<int>(steps_.buffers.size()); ++i) {
+    if (At(i).home == StepBuffer::Home::kArena && At(i).size_bytes() > 0) whole = i;
+  }
+  ASSERT_GE(whole, 0);
+  steps_.buffers.push_back(At(whole));
+  const auto part = static_cast<int>(steps_.buffers.size()) - 1;
+  At(part).home = StepBuffer::Home::kInside;
+  At(part).inside = whole;
   EXPECT_EQ(Complaint(), "");
-  StepBuffer& last = steps_.buffers.back();
-  constexpr const char* kOutside = "outside the buffer that it is a part of";
-  EXPECT_THAT(After([&] { ++last.offset; }), HasSubstr(kOutside));
-  EXPECT_THAT(After([&] { last.offset = -1; }), HasSubstr(kOutside));
-  EXPECT_THAT(After([&] { last.inside = whole + 1; }), HasSubstr(kOutside)) << "in itself";
-  EXPECT_THAT(After([&] { last.inside = -1; }), HasSubstr(kOutside));
-  EXPECT_THAT(After([&] { last.inside = 1000; }), HasSubstr(kOutside));
-  EXPECT_THAT(After([&] { last.dtype = DType::kFloat64; }), HasSubstr(kOutside));
+  constexpr const char* kOutside = "outside the one that it is a part of";
+  for (const int64_t offset : {int64_t{-1}, int64_t{1}, std::numeric_limits<int64_t>::max()}) {
+    EXPECT_THAT(After([&] { At(part).offset = offset; }), HasSubstr(kOutside));
+  }
+  for (const int inside : {-1, 1000, part}) {
+    EXPECT_THAT(After([&] { At(part).inside = inside; }), HasSubstr(kOutside));
+  }
+  EXPECT_THAT(After([&] { At(part).dtype = DType::kUInt8; }), HasSubstr(kOutside));
+}
+
+// What executes them looks up the buffers all the same.
+TEST_F(CheckStepsTest, EmptyStepsNameBuffersThatAreThere) {
+  EXPECT_THAT(After([&] { First<CopyStep>().count = 0, First<CopyStep>().to_buffer = 1000; }),
+              HasSubstr("not there"));
+  EXPECT_THAT(After([&] { First<FillStep>().to = {1000, 0, 0}; }), HasSubstr("not there"));
+  EXPECT_THAT(After([&] { steps_.steps[0].together = {1000}; }), HasSubstr("no operation"));
+  EXPECT_THAT(After([&] { steps_.arena_bytes = -1; }), HasSubstr("-1 bytes"));
 }
 
 TEST_F(CheckStepsTest, CopiesStayWithinTheirBuffers) {

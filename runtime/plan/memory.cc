@@ -1,38 +1,76 @@
 #include "runtime/plan/memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
+#include "runtime/plan/live_index.h"
+
 namespace lockstep::plan {
 namespace {
+
+// After so many looks at buffers, no further order is tried. A look takes some nanoseconds.
+constexpr size_t kManyLooks = size_t{1} << 24;
+constexpr size_t kLooksBetweenQuestions = size_t{1} << 16;
 
 int64_t RoundUp(int64_t size, int64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-// Places the buffers in this order, each at the lowest place that is free while it lives.
-MemoryPlan PlaceInOrder(absl::Span<const LiveBuffer> buffers, int64_t alignment,
-                        const std::vector<size_t>& order) {
-  MemoryPlan plan{std::vector<int64_t>(buffers.size(), 0), 0};
-  std::vector<size_t> placed;  // by their offsets
-  for (size_t buffer : order) {
-    const int64_t size = RoundUp(buffers[buffer].size, alignment);
-    int64_t offset = 0;
-    for (size_t other : placed) {
-      if (!buffers[buffer].IsWith(buffers[other])) continue;
-      if (offset + size <= plan.offsets[other]) break;
-      offset = std::max(offset, plan.offsets[other] + RoundUp(buffers[other].size, alignment));
+// Places buffers one by one, each at the lowest place that is free while it lives.
+class Placing {
+ public:
+  Placing(absl::Span<const LiveBuffer> buffers, int64_t alignment)
+      : buffers_(buffers),
+        alignment_(alignment),
+        index_(buffers),
+        plan_{std::vector<int64_t>(buffers.size(), 0), 0} {}
+
+  // Returns at how many it has looked for that.
+  size_t Place(size_t buffer) {
+    const bool is_with_few = index_.FindWith(buffer, placed_.size() / kMany, &with_);
+    if (is_with_few) {
+      std::sort(with_.begin(), with_.end(),
+                [&](uint32_t a, uint32_t b) { return plan_.offsets[a] < plan_.offsets[b]; });
+    } else {
+      with_.clear();
+      std::copy_if(placed_.begin(), placed_.end(), std::back_inserter(with_),
+                   [&](uint32_t other) { return buffers_[buffer].IsWith(buffers_[other]); });
     }
-    plan.offsets[buffer] = offset;
-    plan.total = std::max(plan.total, offset + size);
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), offset,
-                         [&](int64_t at, size_t other) { return at < plan.offsets[other]; }),
-        buffer);
+    const int64_t size = SizeOf(buffer);
+    int64_t offset = 0;
+    for (const uint32_t other : with_) {
+      if (offset + size <= plan_.offsets[other]) break;
+      offset = std::max(offset, plan_.offsets[other] + SizeOf(other));
+    }
+    plan_.offsets[buffer] = offset;
+    plan_.total = std::max(plan_.total, offset + size);
+    const size_t looks = is_with_few ? with_.size() : placed_.size();
+    index_.Add(buffer);
+    placed_.insert(
+        std::upper_bound(placed_.begin(), placed_.end(), offset,
+                         [&](int64_t at, uint32_t other) { return at < plan_.offsets[other]; }),
+        static_cast<uint32_t>(buffer));
+    return looks + 1;
   }
-  return plan;
-}
+
+  MemoryPlan TakePlan() { return std::move(plan_); }
+
+ private:
+  // To look at all that are placed, which are in order, is faster than to find this part of them
+  // and sort it.
+  static constexpr size_t kMany = 16;
+
+  int64_t SizeOf(size_t buffer) const { return RoundUp(buffers_[buffer].size, alignment_); }
+
+  absl::Span<const LiveBuffer> buffers_;
+  const int64_t alignment_;
+  LiveIndex index_;               // of those that are placed
+  std::vector<uint32_t> placed_;  // by their offsets
+  std::vector<uint32_t> with_;
+  MemoryPlan plan_;
+};
 
 int LengthOf(const LiveBuffer& buffer) { return buffer.last() - buffer.first(); }
 
@@ -62,17 +100,30 @@ constexpr Comes kOrders[] = {
 }  // namespace
 
 MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment) {
+  return *PlanMemory(buffers, alignment, [] { return false; });
+}
+
+std::optional<MemoryPlan> PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment,
+                                     const std::function<bool()>& is_given_up) {
   const int64_t bound = LivenessBound(buffers, alignment);
   MemoryPlan best;
+  size_t looks = 0;
+  size_t next_question = 0;  // after so many looks
   for (const Comes comes : kOrders) {
-    // Each order takes time by the square.
-    constexpr size_t kManyBuffers = 4096;
-    if (comes != kOrders[0] && buffers.size() > kManyBuffers) break;
+    if (looks > kManyLooks) break;
     std::vector<size_t> order(buffers.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return comes(buffers[a], buffers[b]); });
-    MemoryPlan plan = PlaceInOrder(buffers, alignment, order);
+    Placing placing(buffers, alignment);
+    for (const size_t buffer : order) {
+      if (looks >= next_question) {
+        if (is_given_up()) return std::nullopt;
+        next_question = looks + kLooksBetweenQuestions;
+      }
+      looks += placing.Place(buffer);
+    }
+    MemoryPlan plan = placing.TakePlan();
     if (comes == kOrders[0] || plan.total < best.total) best = std::move(plan);
     if (best.total == bound) break;
   }

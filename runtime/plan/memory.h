@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -50,12 +52,13 @@ struct LiveBuffer {
   }
   int last() const { return std::max(uses[0].last, uses[1].last); }
 
+  // The last step of this lane during which it is still used, by whichever lane.
+  int EndIn(size_t lane) const { return std::max(uses[lane].last, uses[1 - lane].until); }
   // All that uses it is done before anything uses the other.
   bool IsBefore(const LiveBuffer& other) const {
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      const Use& theirs = other.uses[lane];
-      if (theirs.first == kNever) continue;
-      if (uses[lane].last >= theirs.first || uses[1 - lane].until >= theirs.first) return false;
+      const int theirs = other.uses[lane].first;
+      if (theirs != kNever && EndIn(lane) >= theirs) return false;
     }
     return true;
   }
@@ -73,10 +76,14 @@ struct MemoryPlan {
 // Buffers that are live at the same time do not overlap; offsets are multiples of `alignment`.
 // Each buffer goes to the lowest place that is free while it lives: the largest first, which is
 // greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
-// 2020), and unless that meets LivenessBound(), or there are thousands of buffers, in a few other
-// orders, of which the best is taken. Deterministic. Takes time by the square of the number of
-// buffers.
+// 2020), and unless that meets LivenessBound(), or has taken long, in a few other orders, of which
+// the best is taken. Deterministic. Takes time by the number of pairs of buffers that are live at
+// the same time: of many that are all live for a few steps, little.
 MemoryPlan PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment);
+// The same, if it is not given up before: nothing, if `is_given_up` was true, which is asked now
+// and then.
+std::optional<MemoryPlan> PlanMemory(absl::Span<const LiveBuffer> buffers, int64_t alignment,
+                                     const std::function<bool()>& is_given_up);
 
 // What no plan can do with less: the most that is live at once, sizes rounded up to `alignment`, if
 // all steps are done one after the other.

@@ -25,13 +25,19 @@ void ForEachBuffer(const CallStep& call, Visit&& visit) {
 
 class ProgramExpander {
  public:
-  ProgramExpander(const LoweredProgram& lowered, Rank rank, const ExpandOptions& options)
-      : lowered_(lowered), program_(*lowered.program), rank_(rank), options_(options) {}
+  ProgramExpander(const LoweredProgram& lowered, Rank rank, const ExpandOptions& options,
+                  const std::function<bool()>& is_given_up)
+      : lowered_(lowered),
+        program_(*lowered.program),
+        rank_(rank),
+        options_(options),
+        is_given_up_(is_given_up) {}
 
-  ProgramSteps Run() {
+  StatusOr<ProgramSteps> Run() {
     MakeValueBuffers();
     PutChunksInside();
     for (size_t i = 0; i < lowered_.ops.size(); ++i) {
+      if (is_given_up_()) return GivenUp();
       const LoweredOp& op = lowered_.ops[i];
       op_ = op.op;
       const auto& what = program_.ops()[op.op].what;
@@ -48,12 +54,14 @@ class ProgramExpander {
     }
     AssignLanes(program_, &steps_);
     steps_.lanes_overlap = options_.lanes_overlap;
-    PlaceInArena();
+    if (!PlaceInArena()) return GivenUp();
     return std::move(steps_);
   }
 
  private:
   using Home = StepBuffer::Home;
+
+  static Status GivenUp() { return Aborted("the program is given up"); }
 
   int BufferOf(ValueId id) const {
     return static_cast<int>(lowered_.lies_in[static_cast<size_t>(id)]);
@@ -270,8 +278,8 @@ class ProgramExpander {
     return moved;
   }
 
-  // An output lives to the end; what is not used is nowhere.
-  void PlaceInArena() {
+  // An output lives to the end; what is not used is nowhere. False: it is given up.
+  bool PlaceInArena() {
     std::vector<LiveBuffer> live(steps_.buffers.size(), LiveBuffer::Unused(0));
     std::vector<int> until;
     if (options_.lanes_overlap) until = InUseUntil(steps_.steps);
@@ -305,16 +313,19 @@ class ProgramExpander {
       which.push_back(static_cast<int>(i));
       steps_.arena_bytes_apart += (live[i].size + kAlignment - 1) / kAlignment * kAlignment;
     }
-    const MemoryPlan plan = PlanMemory(placed, kAlignment);
-    for (size_t i = 0; i < which.size(); ++i) At(which[i]).arena_offset = plan.offsets[i];
-    steps_.arena_bytes = plan.total;
+    const std::optional<MemoryPlan> plan = PlanMemory(placed, kAlignment, is_given_up_);
+    if (!plan.has_value()) return false;
+    for (size_t i = 0; i < which.size(); ++i) At(which[i]).arena_offset = plan->offsets[i];
+    steps_.arena_bytes = plan->total;
     steps_.arena_bytes_bound = LivenessBound(placed, kAlignment);
+    return true;
   }
 
   const LoweredProgram& lowered_;
   const Program& program_;
   const Rank rank_;
   const ExpandOptions options_;
+  const std::function<bool()>& is_given_up_;
   ProgramSteps steps_;
   std::vector<bool> is_held_;  // by value: this rank is of its mesh
   size_t op_ = 0;              // that is expanded
@@ -332,7 +343,14 @@ std::string LinesOf(const Program& program, const ProgramStep& step) {
 }
 
 ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank, const ExpandOptions& options) {
-  return ProgramExpander(lowered, rank, options).Run();
+  return *ExpandProgram(lowered, rank, options, nullptr);
+}
+
+StatusOr<ProgramSteps> ExpandProgram(const LoweredProgram& lowered, Rank rank,
+                                     const ExpandOptions& options,
+                                     const std::function<bool()>& is_given_up) {
+  const std::function<bool()> never = [] { return false; };
+  return ProgramExpander(lowered, rank, options, is_given_up ? is_given_up : never).Run();
 }
 
 }  // namespace lockstep::plan

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
+#include "runtime/base/status.h"
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/step.h"
 #include "runtime/plan/teams.h"
@@ -104,5 +106,10 @@ struct ExpandOptions {
 // `rank` may have no part in the program: then it has no steps. Deterministic.
 ProgramSteps ExpandProgram(const LoweredProgram& lowered, Rank rank,
                            const ExpandOptions& options = {});
+// The same. kAborted: it is asked now and then whether to go on, and `is_given_up`, if it is not
+// null, was true.
+StatusOr<ProgramSteps> ExpandProgram(const LoweredProgram& lowered, Rank rank,
+                                     const ExpandOptions& options,
+                                     const std::function<bool()>& is_given_up);
 
 }  // namespace lockstep::plan

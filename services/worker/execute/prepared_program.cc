@@ -23,8 +23,10 @@ StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
       plan::LoweredProgram lowered,
       plan::LowerProgram(std::make_shared<const plan::Program>(std::move(read)), world.topology,
                          plan::CostModel(), is_given_up));
-  plan::ProgramSteps steps =
-      plan::ExpandProgram(lowered, world.rank, {.lanes_overlap = world.lanes_overlap});
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      plan::ProgramSteps steps,
+      plan::ExpandProgram(lowered, world.rank, {.lanes_overlap = world.lanes_overlap},
+                          is_given_up));
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, world.rank));
   std::vector<size_t> order;
   for (const plan::LoweredOp& op : lowered.ops) order.push_back(op.op);

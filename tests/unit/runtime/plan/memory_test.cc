@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <vector>
+
+#include "runtime/plan/live_index.h"
 
 namespace lockstep::plan {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 TEST(MemoryTest, BuffersThatDoNotMeetShareTheirPlace) {
   const MemoryPlan plan = PlanMemory(
@@ -100,6 +104,66 @@ TEST(MemoryTest, RandomBuffersNeverOverlapAndStayCloseToTheBound) {
   std::sort(factors.begin(), factors.end());
   EXPECT_LE(factors[factors.size() / 2], 1.1);
   EXPECT_LE(factors.back(), 1.3);
+}
+
+// Of two lanes, each of which waits for the other now and then.
+std::vector<LiveBuffer> RandomBuffersOfTwoLanes(std::mt19937& random, int count) {
+  const auto below = [&](int end) {
+    return static_cast<int>(random() % static_cast<uint32_t>(end));
+  };
+  std::vector<LiveBuffer> buffers;
+  for (int i = 0; i < count; ++i) {
+    LiveBuffer buffer = LiveBuffer::Unused(1 + below(1000));
+    int step = below(60);
+    for (int uses = 1 + below(3); uses > 0; --uses) {
+      buffer.UseAt(step, static_cast<size_t>(below(2)), step + below(8));
+      step += 1 + below(4);
+    }
+    buffers.push_back(buffer);
+  }
+  return buffers;
+}
+
+TEST(MemoryTest, TheIndexFindsWhatIsLiveAtTheSameTime) {
+  std::mt19937 random(13);
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<LiveBuffer> buffers = RandomBuffersOfTwoLanes(random, 50);
+    LiveIndex index(buffers);
+    for (size_t one = 0; one < buffers.size(); ++one) {
+      std::vector<uint32_t> expected;
+      for (size_t other = 0; other < one; ++other) {
+        if (buffers[one].IsWith(buffers[other])) expected.push_back(static_cast<uint32_t>(other));
+      }
+      std::vector<uint32_t> found;
+      EXPECT_TRUE(index.FindWith(one, expected.size(), &found));
+      EXPECT_THAT(found, UnorderedElementsAreArray(expected));
+      if (!expected.empty()) {
+        EXPECT_FALSE(index.FindWith(one, expected.size() - 1, &found));
+      }
+      index.Add(one);
+    }
+  }
+}
+
+TEST(MemoryTest, BuffersThatAreLiveShortlyAreNotComparedWithAllOthers) {
+  std::vector<LiveBuffer> buffers;
+  for (int i = 0; i < 20'000; ++i) buffers.push_back(LiveBuffer::During(64 + i % 7, i, i + 3));
+  int questions = 0;
+  const std::optional<MemoryPlan> plan = PlanMemory(buffers, 64, [&] {
+    ++questions;
+    return false;
+  });
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_LE(plan->total, 2 * LivenessBound(buffers, 64));
+  // There is one for each 65,536 looks at a buffer; all pairs would be 3,000 for each order.
+  EXPECT_LE(questions, 5 * 10);
+}
+
+TEST(MemoryTest, PlanningOfManyBuffersCanBeGivenUp) {
+  const std::vector<LiveBuffer> buffers(2'000, LiveBuffer::During(64, 0, 1));  // all at once
+  int questions = 0;
+  EXPECT_FALSE(PlanMemory(buffers, 64, [&] { return ++questions == 3; }).has_value());
+  EXPECT_EQ(questions, 3);
 }
 
 TEST(MemoryTest, TheBoundIsTheMostThatIsLiveAtAnyStep) {

@@ -24,6 +24,8 @@ using ::testing::SizeIs;
 
 using testing::kOthers;
 using testing::kRows;
+using testing::LayoutOn;
+using testing::LineOf;
 using testing::Lower;
 
 TEST(ProgramStepsTest, RanksHaveTheirStepsOnly) {
@@ -121,6 +123,44 @@ TEST(ProgramStepsTest, AnOutputIsKeptToTheEnd) {
   builder.Call("f", {Update(other)});
   const ProgramSteps steps = ExpandProgram(Lower(builder), 0);
   EXPECT_NE(steps.buffers[1].arena_offset, steps.buffers[2].arena_offset);
+}
+
+// As many operations as there may be, each with buffers of its own.
+ProgramBuilder ChainOfExchanges() {
+  ProgramBuilder builder;
+  ValueId value =
+      builder.Input("x", LayoutOn(LineOf({0, 1, 2, 3, 4, 5, 6, 7}), Placement::Shard(0)));
+  for (size_t i = 0; i < Program::kMaxOps; ++i) {
+    value = builder.AllToAll(value, "x", i % 2 == 0 ? 1 : 0);
+  }
+  builder.Output("y", value);
+  return builder;
+}
+
+TEST(ProgramStepsTest, ALargeProgramIsExpandedInFewLooks) {
+  const LoweredProgram lowered = Lower(ChainOfExchanges());
+  int questions = 0;
+  const StatusOr<ProgramSteps> steps = ExpandProgram(lowered, 1, {.lanes_overlap = true}, [&] {
+    ++questions;
+    return false;
+  });
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  EXPECT_GE(steps->buffers.size(), 2 * Program::kMaxOps);
+  // One for each operation, and for each 65,536 looks at a buffer; all pairs of buffers would be
+  // a thousand.
+  EXPECT_LE(questions, static_cast<int>(Program::kMaxOps) + 20);
+  EXPECT_EQ(steps->arena_bytes, steps->arena_bytes_bound);
+}
+
+TEST(ProgramStepsTest, ExpandingCanBeGivenUp) {
+  const LoweredProgram lowered = Lower(ChainOfExchanges());
+  // Between two operations, and when all that is left is to place the buffers.
+  for (const int last : {100, static_cast<int>(Program::kMaxOps) + 1}) {
+    int questions = 0;
+    const auto is_given_up = [&] { return ++questions == last; };
+    EXPECT_EQ(ExpandProgram(lowered, 1, {}, is_given_up).status().code(), StatusCode::kAborted);
+    EXPECT_EQ(questions, last);
+  }
 }
 
 }  // namespace

@@ -42,6 +42,19 @@ struct LiveBuffer {
     use.until = std::max(use.until, until);
   }
 
+  // Is as large as the other, and in use whenever it is.
+  void Cover(const LiveBuffer& other) {
+    size = std::max(size, other.size);
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const Use& theirs = other.uses[lane];
+      if (theirs.first == kNever) continue;
+      Use& use = uses[lane];
+      use.first = use.first == kNever ? theirs.first : std::min(use.first, theirs.first);
+      use.last = std::max(use.last, theirs.last);
+      use.until = std::max(use.until, theirs.until);
+    }
+  }
+
   bool IsUsed() const { return last() != kNever; }
   int first() const {
     int first = kNever;

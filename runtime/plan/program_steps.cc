@@ -7,6 +7,7 @@
 #include "runtime/plan/expand.h"
 #include "runtime/plan/lanes.h"
 #include "runtime/plan/memory.h"
+#include "runtime/plan/shared_arena.h"
 #include "runtime/plan/together.h"
 
 namespace lockstep::plan {
@@ -23,6 +24,8 @@ void ForEachBuffer(const CallStep& call, Visit&& visit) {
   if (call.result_buffer >= 0) visit(call.result_buffer);
 }
 
+Status GivenUp() { return Aborted("the program is given up"); }
+
 class ProgramExpander {
  public:
   ProgramExpander(const LoweredProgram& lowered, Rank rank, const ExpandOptions& options,
@@ -33,13 +36,53 @@ class ProgramExpander {
         options_(options),
         is_given_up_(is_given_up) {}
 
-  StatusOr<ProgramSteps> Run() {
+  // If there is one for all ranks, buffers lie there as in `shared`.
+  StatusOr<ProgramSteps> Run(const SharedArena* shared) {
+    LOCKSTEP_RETURN_IF_ERROR(MakeSteps());
+    const std::vector<InArena> buffers = FindLives();
+    if (shared != nullptr) {
+      TakePlaces(buffers, *shared);
+      steps_.same_offsets = true;
+    } else if (!PlaceInArena(buffers)) {
+      return GivenUp();
+    }
+    return std::move(steps_);
+  }
+
+  // What this rank needs in one arena for all.
+  Status AddTo(SharedArena* shared) {
+    LOCKSTEP_RETURN_IF_ERROR(MakeSteps());
+    const std::vector<InArena> buffers = FindLives();
+    const std::vector<BufferName> names = Names();
+    for (const InArena& one : buffers) {
+      LiveBuffer live = LiveBuffer::Unused(one.live.size);
+      for (size_t lane = 0; lane < LiveBuffer::kLanes; ++lane) {
+        const LiveBuffer::Use& use = one.live.uses[lane];
+        if (use.first == LiveBuffer::kNever) continue;
+        live.uses[lane] = {PositionOf(use.first), PositionOf(use.last), PositionOf(use.until)};
+      }
+      shared->Add(names[static_cast<size_t>(one.buffer)], live);
+    }
+    return OkStatus();
+  }
+  size_t num_steps() const { return steps_.steps.size(); }
+
+ private:
+  using Home = StepBuffer::Home;
+  // A buffer in the arena, and when it is in use.
+  struct InArena {
+    int buffer = 0;
+    LiveBuffer live;
+  };
+
+  Status MakeSteps() {
     MakeValueBuffers();
     PutChunksInside();
     for (size_t i = 0; i < lowered_.ops.size(); ++i) {
       if (is_given_up_()) return GivenUp();
       const LoweredOp& op = lowered_.ops[i];
       op_ = op.op;
+      const auto position = static_cast<int>(i);
       const auto& what = program_.ops()[op.op].what;
       if (op.reshard != nullptr) {
         size_t last = i;
@@ -51,17 +94,12 @@ class ProgramExpander {
       } else {
         AddCall(std::get<CallOp>(what));
       }
+      positions_.resize(steps_.steps.size(), position);
     }
     AssignLanes(program_, &steps_);
     steps_.lanes_overlap = options_.lanes_overlap;
-    if (!PlaceInArena()) return GivenUp();
-    return std::move(steps_);
+    return OkStatus();
   }
-
- private:
-  using Home = StepBuffer::Home;
-
-  static Status GivenUp() { return Aborted("the program is given up"); }
 
   int BufferOf(ValueId id) const {
     return static_cast<int>(lowered_.lies_in[static_cast<size_t>(id)]);
@@ -278,8 +316,8 @@ class ProgramExpander {
     return moved;
   }
 
-  // An output lives to the end; what is not used is nowhere. False: it is given up.
-  bool PlaceInArena() {
+  // What lies in the arena. An output lives to the end; what is not used is nowhere.
+  std::vector<InArena> FindLives() {
     std::vector<LiveBuffer> live(steps_.buffers.size(), LiveBuffer::Unused(0));
     std::vector<int> until;
     if (options_.lanes_overlap) until = InUseUntil(steps_.steps);
@@ -299,8 +337,7 @@ class ProgramExpander {
     for (const ValueId id : program_.outputs()) {
       live[static_cast<size_t>(BufferOf(id))].UseAt(end, 0, end);
     }
-    std::vector<LiveBuffer> placed;
-    std::vector<int> which;
+    std::vector<InArena> in_arena;
     for (size_t i = 0; i < steps_.buffers.size(); ++i) {
       StepBuffer& buffer = steps_.buffers[i];
       if (buffer.home == Home::kArena && !live[i].IsUsed()) buffer.home = Home::kNowhere;
@@ -309,16 +346,43 @@ class ProgramExpander {
       buffer.last_step = std::max({in_use.uses[0].last, in_use.uses[1].until, 0});
       if (buffer.home != Home::kArena) continue;
       live[i].size = buffer.size_bytes();
-      placed.push_back(live[i]);
-      which.push_back(static_cast<int>(i));
+      in_arena.push_back({static_cast<int>(i), live[i]});
       steps_.arena_bytes_apart += (live[i].size + kAlignment - 1) / kAlignment * kAlignment;
     }
-    const std::optional<MemoryPlan> plan = PlanMemory(placed, kAlignment, is_given_up_);
+    steps_.arena_bytes_bound = LivenessBound(LivesOf(in_arena), kAlignment);
+    return in_arena;
+  }
+  static std::vector<LiveBuffer> LivesOf(const std::vector<InArena>& buffers) {
+    std::vector<LiveBuffer> lives;
+    for (const InArena& one : buffers) lives.push_back(one.live);
+    return lives;
+  }
+
+  // False: it is given up.
+  bool PlaceInArena(const std::vector<InArena>& buffers) {
+    const std::optional<MemoryPlan> plan = PlanMemory(LivesOf(buffers), kAlignment, is_given_up_);
     if (!plan.has_value()) return false;
-    for (size_t i = 0; i < which.size(); ++i) At(which[i]).arena_offset = plan->offsets[i];
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      At(buffers[i].buffer).arena_offset = plan->offsets[i];
+    }
     steps_.arena_bytes = plan->total;
-    steps_.arena_bytes_bound = LivenessBound(placed, kAlignment);
     return true;
+  }
+
+  void TakePlaces(const std::vector<InArena>& buffers, const SharedArena& shared) {
+    const std::vector<BufferName> names = Names();
+    for (const InArena& one : buffers) {
+      At(one.buffer).arena_offset = shared.OffsetOf(names[static_cast<size_t>(one.buffer)]);
+    }
+    steps_.arena_bytes = shared.total();
+  }
+  std::vector<BufferName> Names() const {
+    return NamesOf(steps_, program_.values().size(), positions_);
+  }
+  // Which lowered operation the step is of; behind all, of the end.
+  int PositionOf(int step) const {
+    const auto index = static_cast<size_t>(step);
+    return index < positions_.size() ? positions_[index] : static_cast<int>(lowered_.ops.size());
   }
 
   const LoweredProgram& lowered_;
@@ -327,9 +391,28 @@ class ProgramExpander {
   const ExpandOptions options_;
   const std::function<bool()>& is_given_up_;
   ProgramSteps steps_;
-  std::vector<bool> is_held_;  // by value: this rank is of its mesh
-  size_t op_ = 0;              // that is expanded
+  std::vector<int> positions_;  // by step: which lowered operation it is of
+  std::vector<bool> is_held_;   // by value: this rank is of its mesh
+  size_t op_ = 0;               // that is expanded
 };
+
+// Nothing: `rank` has no part in it, or all ranks together have too many steps.
+StatusOr<std::optional<SharedArena>> ShareArena(const LoweredProgram& lowered, Rank rank,
+                                                const ExpandOptions& options,
+                                                const std::function<bool()>& is_given_up) {
+  const std::vector<Rank> ranks = lowered.program->Ranks();
+  if (!std::binary_search(ranks.begin(), ranks.end(), rank)) return std::nullopt;
+  SharedArena shared;
+  size_t num_steps = 0;
+  for (const Rank one : ranks) {
+    ProgramExpander expander(lowered, one, options, is_given_up);
+    LOCKSTEP_RETURN_IF_ERROR(expander.AddTo(&shared));
+    num_steps += expander.num_steps();
+    if (num_steps > kMaxStepsOfSameOffsets) return std::nullopt;
+  }
+  if (!shared.Place(kAlignment, is_given_up)) return GivenUp();
+  return shared;
+}
 
 }  // namespace
 
@@ -350,7 +433,13 @@ StatusOr<ProgramSteps> ExpandProgram(const LoweredProgram& lowered, Rank rank,
                                      const ExpandOptions& options,
                                      const std::function<bool()>& is_given_up) {
   const std::function<bool()> never = [] { return false; };
-  return ProgramExpander(lowered, rank, options, is_given_up ? is_given_up : never).Run();
+  const std::function<bool()>& asked = is_given_up ? is_given_up : never;
+  std::optional<SharedArena> shared;
+  if (options.same_offsets) {
+    LOCKSTEP_ASSIGN_OR_RETURN(shared, ShareArena(lowered, rank, options, asked));
+  }
+  return ProgramExpander(lowered, rank, options, asked)
+      .Run(shared.has_value() ? &*shared : nullptr);
 }
 
 }  // namespace lockstep::plan

@@ -77,6 +77,7 @@ struct ProgramSteps {
   std::vector<StepBuffer> buffers;
   std::vector<ProgramStep> steps;
   bool lanes_overlap = false;  // as was asked for: ExpandOptions
+  bool same_offsets = false;   // if it was asked for, and all ranks together have few enough steps
   // For each collective of all ranks, by its number: its teams.
   std::vector<std::shared_ptr<const Teams>> teams;
   int64_t arena_bytes = 0;
@@ -95,12 +96,21 @@ struct ProgramSteps {
   }
 };
 
+// About two seconds' work.
+constexpr size_t kMaxStepsOfSameOffsets = size_t{1} << 21;
+
 struct ExpandOptions {
   // Outputs that the program makes do not lie in the arena, but have memory of their own.
   bool outputs_apart = false;
   // The two lanes go on at the same time: memory that steps of one use is not used again by those
   // of the other before they have waited for them. Else the steps are done one after the other.
   bool lanes_overlap = false;
+  // A value, and what ranks pass to one collective, is at the same offset on all ranks that have it
+  // in their arenas, and these are as large on each rank of the program: for backends that take
+  // registered memory only so (NCCL). All ranks must have these options. Takes as much longer as
+  // there are ranks, whose steps have to be known for it; if these are more than
+  // kMaxStepsOfSameOffsets together, each rank has offsets of its own.
+  bool same_offsets = false;
 };
 
 // `rank` may have no part in the program: then it has no steps. Deterministic.

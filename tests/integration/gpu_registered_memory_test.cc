@@ -1,4 +1,5 @@
 // Memory of GPUs that is registered with NCCL, on fake ones: what only those tell.
+#include "runtime/plan/program.h"
 #include "tests/integration/gpu_fixture.h"
 
 namespace lockstep::testing {
@@ -60,6 +61,29 @@ TEST_P(RegisteredMemoryTest, RanksThatDoNotLieAlikeUseOtherMemory) {
   const DRef exchanged = Unwrap(session_->AllToAll(FullOfRank({4, 2})));
   EXPECT_EQ(Elements<float>(exchanged, 1), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
   EXPECT_THAT(Elements<float>(Unwrap(session_->Transfer(mine, 1, 2)), 2), Each(1.0f));
+}
+
+// Rank 1 has more than the others in the plan's memory, and larger tensors come first there.
+TEST_P(RegisteredMemoryTest, PlansPassTheSamePlaceOnAllRanks) {
+  const plan::Mesh all = Unwrap(plan::Mesh::Line({0, 1, 2, 3}));
+  const auto vector_on = [](const plan::Mesh& mesh, int64_t count) {
+    return Unwrap(
+        plan::Layout::Make({count}, DType::kFloat32, mesh, {plan::Placement::Replicate()}));
+  };
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", vector_on(all, 1000));
+  const plan::ValueId z = program.Input("z", vector_on(all, 4000));
+  program.Output("alone", program.As(z, vector_on(Unwrap(plan::Mesh::Line({1})), 4000)));
+  program.Output("sum", program.AllReduce(x, "x", Reduction::kSum));
+  BoundPlan plan = Unwrap(
+      session_->Bind(Unwrap(program.Build()),
+                     {.inputs = {{"x", Ones({1000})}, {"z", Ones({4000})}}, .functions = {}}));
+  const DRef sum = Unwrap(plan.Output("sum"));
+  const int before = AllReduces();
+  EXPECT_OK(plan.Execute());
+  EXPECT_THAT(Elements<float>(sum, 1), Each(4.0f));
+  EXPECT_THAT(Elements<float>(Unwrap(plan.Output("alone")), 1), Each(1.0f));
+  EXPECT_EQ(AllReduces(), before + kWorkers) << "none of them was copied";
 }
 
 TEST_P(RegisteredMemoryTest, RanksWithTensorsInDifferentMemoryAreToldSo) {

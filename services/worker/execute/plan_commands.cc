@@ -52,7 +52,9 @@ void PlanCommands::SetWorld(const Membership& membership, const WorldLinks& worl
                       .world_size = membership.world_size(),
                       .topology = plan::Topology(world.nodes),
                       // The streams of a GPU do.
-                      .lanes_overlap = lane_ != nullptr || gpu_ != nullptr});
+                      .lanes_overlap = lane_ != nullptr || gpu_ != nullptr,
+                      // Else collectives copy what is registered.
+                      .same_offsets = gpu_ != nullptr && options_.registered_memory_bytes > 0});
 }
 
 // There is one where it is asked for, or where there are more cores than ranks (those that share

@@ -25,8 +25,9 @@ StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
                          plan::CostModel(), is_given_up));
   LOCKSTEP_ASSIGN_OR_RETURN(
       plan::ProgramSteps steps,
-      plan::ExpandProgram(lowered, world.rank, {.lanes_overlap = world.lanes_overlap},
-                          is_given_up));
+      plan::ExpandProgram(
+          lowered, world.rank,
+          {.lanes_overlap = world.lanes_overlap, .same_offsets = world.same_offsets}, is_given_up));
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, world.rank));
   std::vector<size_t> order;
   for (const plan::LoweredOp& op : lowered.ops) order.push_back(op.op);

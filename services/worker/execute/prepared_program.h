@@ -21,6 +21,7 @@ struct PlanWorld {
   int world_size = 0;
   plan::Topology topology = {};
   bool lanes_overlap = false;  // this worker executes both lanes at the same time
+  bool same_offsets = false;   // plan::ExpandOptions; the same on all ranks
   bool operator==(const PlanWorld&) const = default;
 };
 

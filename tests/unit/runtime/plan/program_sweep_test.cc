@@ -9,7 +9,10 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/plan/check_steps.h"
@@ -52,7 +55,10 @@ Status CallOnTiles(const Program& program, const CallStep& step, SimulatedRank& 
 // The memory of each rank against its bound.
 void AddMemoryRatio(const ProgramSteps& steps, std::vector<double>& ratios) {
   EXPECT_GE(steps.arena_bytes, steps.arena_bytes_bound);
-  EXPECT_LE(steps.arena_bytes, steps.arena_bytes_apart);
+  // One for all ranks may have what this one has no use for.
+  if (!steps.same_offsets) {
+    EXPECT_LE(steps.arena_bytes, steps.arena_bytes_apart);
+  }
   if (steps.arena_bytes_bound == 0) return;
   ratios.push_back(static_cast<double>(steps.arena_bytes) /
                    static_cast<double>(steps.arena_bytes_bound));
@@ -88,7 +94,7 @@ void Interleave(std::mt19937& random, std::vector<ProgramStep>* steps) {
 // Runs it on all ranks, as `topology` has them, and compares the outputs. If the lanes of each rank
 // overlap, its steps are done in any order that they allow.
 void ExpectItDoesWhatItMeans(RandomProgram& random, int world, const Topology& topology,
-                             bool lanes_overlap, std::mt19937& order,
+                             const ExpandOptions& options, std::mt19937& order,
                              std::vector<double>& memory_ratios, int* grouped) {
   const StatusOr<Program> built = random.Build();
   ASSERT_TRUE(built.ok()) << built.status();
@@ -97,9 +103,9 @@ void ExpectItDoesWhatItMeans(RandomProgram& random, int world, const Topology& t
   for (const LoweredOp& op : lowered->ops) *grouped += op.with_previous ? 1 : 0;
   std::map<Rank, SimulatedRank> ranks;
   for (Rank rank = 0; rank < world; ++rank) {
-    ranks[rank].program = ExpandProgram(*lowered, rank, {.lanes_overlap = lanes_overlap});
+    ranks[rank].program = ExpandProgram(*lowered, rank, options);
     ASSERT_EQ(CheckSteps(*lowered->program, ranks[rank].program, rank), OkStatus());
-    if (lanes_overlap) Interleave(order, &ranks[rank].program.steps);
+    if (options.lanes_overlap) Interleave(order, &ranks[rank].program.steps);
     ranks[rank].Allocate();
     // Whatever was there before: nothing may depend on it.
     std::fill(ranks[rank].arena.begin(), ranks[rank].arena.end(), std::byte{0x5A});
@@ -124,7 +130,8 @@ void ExpectItDoesWhatItMeans(RandomProgram& random, int world, const Topology& t
 
 TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
   constexpr uint32_t kPrograms = 1500;
-  std::array<std::vector<double>, 2> memory_ratios;  // without lanes that overlap, and with them
+  // Without lanes that overlap, and with them; then the same with one place for all ranks.
+  std::array<std::vector<double>, 4> memory_ratios;
   std::mt19937 order(1);
   int collectives = 0;
   int calls_in_chunks = 0;
@@ -133,11 +140,13 @@ TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
     SCOPED_TRACE("program " + std::to_string(seed));
     const int world = 1 + static_cast<int>(seed % 6);
     const bool lanes_overlap = seed / 2 % 2 == 1;
+    const bool same_offsets = seed % 7 >= 5;
     RandomProgram program(seed, world,
                           seed % 5 == 0 ? RandomCalls::kCopies : RandomCalls::kArithmetic);
-    ExpectItDoesWhatItMeans(program, world,
-                            seed % 2 == 0 ? Topology() : Topology({0, 0, 1, 1, 2, 2}),
-                            lanes_overlap, order, memory_ratios[lanes_overlap ? 1 : 0], &grouped);
+    ExpectItDoesWhatItMeans(
+        program, world, seed % 2 == 0 ? Topology() : Topology({0, 0, 1, 1, 2, 2}),
+        {.lanes_overlap = lanes_overlap, .same_offsets = same_offsets}, order,
+        memory_ratios[(same_offsets ? 2 : 0) + (lanes_overlap ? 1 : 0)], &grouped);
     if (::testing::Test::HasFailure()) return;
     collectives += program.collectives();
     calls_in_chunks += program.calls_in_chunks();
@@ -146,15 +155,92 @@ TEST(ProgramSweepTest, RandomProgramsDoWhatTheyMean) {
   EXPECT_GE(calls_in_chunks, static_cast<int>(kPrograms / testing::kOneIn / 2));
   EXPECT_GE(collectives, static_cast<int>(kPrograms / testing::kOneIn)) << "one in each, or so";
   // What docs/plans.md says of memory.
-  for (std::vector<double>& ratios : memory_ratios) {
+  for (size_t i = 0; i < memory_ratios.size(); ++i) {
+    std::vector<double>& ratios = memory_ratios[i];
     std::sort(ratios.begin(), ratios.end());
-    std::printf("memory against the liveness bound%s: median %.3f, worst %.3f of %zu\n",
-                &ratios == &memory_ratios[1] ? ", lanes overlap" : "", ratios[ratios.size() / 2],
-                ratios.back(), ratios.size());
-    EXPECT_LE(ratios[ratios.size() / 2], 1.1);
+    std::printf("memory against the liveness bound%s%s: median %.3f, worst %.3f of %zu\n",
+                i % 2 == 1 ? ", lanes overlap" : "", i >= 2 ? ", same offsets" : "",
+                ratios[ratios.size() / 2], ratios.back(), ratios.size());
+    const bool is_planned_alone = i < 2;
+    if (is_planned_alone) {
+      EXPECT_LE(ratios[ratios.size() / 2], 1.1);
+    }
   }
   // The bound is that of steps one after the other; what overlaps may need more.
   EXPECT_LE(memory_ratios[0].back(), 1.3);
+}
+
+// Where what ranks pass to collectives lies in their arenas: by the collective's number, and
+// whether it is sent or received.
+using PassedOffsets = std::map<std::pair<int, bool>, std::set<int64_t>>;
+
+void AddPassed(const ProgramSteps& steps, PassedOffsets* offsets) {
+  const auto add = [&](int number, bool is_sent, const Span& span) {
+    const StepBuffer& buffer = steps.buffers[static_cast<size_t>(span.buffer)];
+    const StepBuffer& root = steps.buffers[static_cast<size_t>(steps.RootOf(span.buffer))];
+    if (span.count == 0 || root.home != StepBuffer::Home::kArena) return;
+    const int64_t inside = buffer.home == StepBuffer::Home::kInside ? buffer.offset : 0;
+    const auto size = static_cast<int64_t>(SizeOf(buffer.dtype));
+    (*offsets)[{number, is_sent}].insert(root.arena_offset + (inside + span.offset) * size);
+  };
+  for (const ProgramStep& step : steps.steps) {
+    const auto* const collective = std::get_if<CollectiveStep>(&step.what);
+    if (collective == nullptr) continue;
+    add(collective->number, true, collective->send);
+    add(collective->number, false, collective->recv);
+  }
+}
+
+TEST(ProgramSweepTest, WhatCollectivesTouchIsAtTheSameOffsetOnAllRanks) {
+  constexpr uint32_t kPrograms = 400;
+  constexpr int kWorld = 4;
+  // How many places are passed to collectives, and how many of them are the same on all ranks;
+  // where each rank has offsets of its own, and so.
+  std::array<int, 2> same = {0, 0};
+  int all = 0;
+  std::array<int64_t, 2> most_bytes = {0, 0};  // of the largest rank of each program: else, and so
+  for (uint32_t seed = 0; seed < kPrograms; seed += testing::kOneIn) {
+    SCOPED_TRACE("program " + std::to_string(seed));
+    RandomProgram random(seed, kWorld, RandomCalls::kCopies);
+    const StatusOr<Program> built = random.Build();
+    ASSERT_TRUE(built.ok()) << built.status();
+    const auto lowered =
+        LowerProgram(std::make_shared<const Program>(*built), Topology(), CostModel());
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    std::array<PassedOffsets, 2> passed;
+    std::map<size_t, std::set<int64_t>> values;  // offsets, by the value
+    std::set<int64_t> arena_bytes;
+    int64_t bytes_else = 0;
+    for (Rank rank = 0; rank < kWorld; ++rank) {
+      const ProgramSteps steps = ExpandProgram(*lowered, rank, {.same_offsets = true});
+      const ProgramSteps steps_else = ExpandProgram(*lowered, rank);
+      AddPassed(steps_else, &passed[0]);
+      AddPassed(steps, &passed[1]);
+      const size_t num_values = lowered->program->values().size();
+      for (size_t i = 0; i < num_values; ++i) {
+        const StepBuffer& buffer = steps.buffers[i];
+        if (buffer.home == StepBuffer::Home::kArena) values[i].insert(buffer.arena_offset);
+      }
+      if (!steps.steps.empty()) arena_bytes.insert(steps.arena_bytes);
+      bytes_else = std::max(bytes_else, steps_else.arena_bytes);
+    }
+    for (const auto& [value, offsets] : values) EXPECT_EQ(offsets.size(), 1U) << "value " << value;
+    EXPECT_LE(arena_bytes.size(), 1U) << "an arena is as large on all ranks";
+    most_bytes[0] += bytes_else;
+    most_bytes[1] += arena_bytes.empty() ? 0 : *arena_bytes.begin();
+    all += static_cast<int>(passed[0].size());
+    for (size_t i = 0; i < passed.size(); ++i) {
+      for (const auto& [which, offsets] : passed[i]) same[i] += offsets.size() == 1 ? 1 : 0;
+    }
+  }
+  std::printf(
+      "same offsets: %d of %d that are passed to collectives (else %d), arenas %.3f times as "
+      "large\n",
+      same[1], all, same[0],
+      static_cast<double>(most_bytes[1]) / static_cast<double>(most_bytes[0]));
+  EXPECT_GE(same[1], all * 9 / 10);
+  EXPECT_LE(most_bytes[1], most_bytes[0] * 3 / 2);
+  EXPECT_GE(all, static_cast<int>(kPrograms / testing::kOneIn));
 }
 
 }  // namespace

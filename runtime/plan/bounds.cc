@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/node_cover.h"
+#include "runtime/plan/combining_bounds.h"
+#include "runtime/plan/needed_traffic.h"
 #include "runtime/plan/tile_index.h"
 
 namespace lockstep::plan {
@@ -45,7 +46,10 @@ using Key = std::pair<int, int>;  // the layer that is kept, and the tile's numb
 class Bounding {
  public:
   Bounding(const Layout& from, const Layout& to, const Topology& topology)
-      : topology_(topology), element_bytes_(static_cast<double>(SizeOf(from.dtype()))), index_(to) {
+      : topology_(topology),
+        element_bytes_(static_cast<double>(SizeOf(from.dtype()))),
+        index_(to),
+        traffic_(topology) {
     const bool same_mesh = from.mesh() == to.mesh();
     const auto keeps = [&](int a) { return same_mesh && from.placement(a) == to.placement(a); };
     std::vector<int> kept;
@@ -65,69 +69,24 @@ class Bounding {
     for (const auto& [key, source] : sources_) BoundTile(key.first, source);
     for (const auto& [key, target] : targets_) {
       for (const Group& group : target.groups) {
-        CountRank(group.lacking / static_cast<double>(group.ranks.size()));
-        CountNode(group.far_lacking / static_cast<double>(group.nodes.size()));
+        traffic_.CountRank(group.lacking / static_cast<double>(group.ranks.size()));
+        traffic_.CountNode(group.far_lacking / static_cast<double>(group.nodes.size()));
       }
     }
-    for (const auto& [node, bytes] : into_node_) CountNode(bytes);
-    for (const auto& [node, bytes] : out_of_node_) CountNode(bytes);
-    std::map<int, double> ranks_on;
-    for (Rank rank : ranks_) ++ranks_on[topology_.NodeOf(rank)];
-    for (const auto& [node, bytes] : into_ranks_of_) CountRank(bytes / ranks_on[node]);
-    for (const auto& [node, bytes] : within_node_) {
-      const auto out = out_of_node_.find(node);
-      const double leaving = out == out_of_node_.end() ? 0 : out->second;
-      CountRank((bytes + leaving) / ranks_on[node]);
-    }
-    // What moves in all, divided evenly.
-    if (!ranks_.empty()) CountRank(rank_transfers_ / static_cast<double>(ranks_.size()));
-    if (!nodes_.empty()) CountNode(node_transfers_ / static_cast<double>(nodes_.size()));
-    bounds_.network = node_transfers_;
-    return bounds_;
+    return traffic_.Total();
   }
 
  private:
-  void CountRank(double bytes) { bounds_.busiest_rank = std::max(bounds_.busiest_rank, bytes); }
-  void CountNode(double bytes) { bounds_.busiest_node = std::max(bounds_.busiest_node, bytes); }
-
-  // Who holds the partial values of a tile.
-  struct Partials {
-    size_t layers = 0;
-    std::map<Rank, int> layer_of;
-    NodeLayers on_node;
-    NodeCover cover;
-  };
-  Partials PartialsOf(const SourceTile& source) const {
-    Partials partials;
-    partials.layers = source.layers();
-    for (const std::vector<Rank>& slice : source.slices) {
-      for (size_t layer = 0; layer < slice.size(); ++layer) {
-        partials.layer_of[slice[layer]] = static_cast<int>(layer);
-        ++partials.on_node[topology_.NodeOf(slice[layer])][static_cast<int>(layer)];
-      }
-    }
-    if (partials.layers > 1) partials.cover = CoverOf(partials.on_node, partials.layers);
-    return partials;
-  }
-
-  // What leaves those that hold partial values of a tile, in all.
-  struct Leaving {
-    double ranks = 0;
-    double nodes = 0;
-    // For what is combined on the node that needs it: by node, of each layer.
-    std::map<int, std::map<int, double>> of_layers;
-  };
-
   // What has to leave the ranks that hold this tile, and enter those that lack parts of it.
   void BoundTile(int kept_layer, const SourceTile& source) {
     std::map<int, double> to_own_node;  // bytes, by node
     double to_others = 0;
     double leaving = 0;
     const std::vector<Rank> holders = HoldersOf(source);
-    const Partials partials = PartialsOf(source);
+    const PartialHolders partials(source.slices, topology_);
     std::map<int, int> on_node;  // how many holders
     for (Rank rank : holders) ++on_node[topology_.NodeOf(rank)];
-    Leaving sent;
+    LeavingPartials sent;
     index_.ForEachOverlapping(source.box, [&](int number) {
       const auto at = targets_.find({kept_layer, number});
       if (at == targets_.end()) return;
@@ -135,7 +94,7 @@ class Bounding {
       const Box both = Intersection(source.box, target.box);
       const double bytes = static_cast<double>(both.NumElements()) * element_bytes_;
       if (source.layers() > 1) {
-        Combine(partials, target, bytes, sent);
+        Combine(partials, target, bytes, &sent);
       } else {
         Fetch(holders, on_node, target, bytes, to_own_node, to_others, leaving);
       }
@@ -144,22 +103,17 @@ class Bounding {
       return bytes / static_cast<double>(holders.size());
     };
     if (source.layers() > 1) {
-      CountRank(per_holder(sent.ranks));
-      CountNode(sent.nodes / static_cast<double>(on_node.size()));
+      traffic_.CountRank(per_holder(sent.ranks));
+      traffic_.CountNode(sent.nodes / static_cast<double>(on_node.size()));
       for (const auto& [node, layers] : sent.of_layers) {
-        for (const auto& [layer, bytes] : layers) CountRank(bytes);
+        for (const auto& [layer, bytes] : layers) traffic_.CountRank(bytes);
       }
       return;
     }
-    for (const auto& [node, bytes] : to_own_node) CountRank(bytes / on_node[node]);
-    CountRank(per_holder(leaving));
-    CountNode(to_others / static_cast<double>(on_node.size()));
-    if (on_node.size() == 1) out_of_node_[on_node.begin()->first] += to_others;
-  }
-
-  void TakesPart(Rank rank) {
-    ranks_.insert(rank);
-    nodes_.insert(topology_.NodeOf(rank));
+    for (const auto& [node, bytes] : to_own_node) traffic_.CountRank(bytes / on_node[node]);
+    traffic_.CountRank(per_holder(leaving));
+    traffic_.CountNode(to_others / static_cast<double>(on_node.size()));
+    if (on_node.size() == 1) traffic_.out_of_node[on_node.begin()->first] += to_others;
   }
 
   void ReadSources(const Layout& from, const std::vector<int>& kept,
@@ -169,7 +123,7 @@ class Bounding {
       if (box.IsEmpty()) continue;
       SourceTile& tile = sources_[{PlaceAlong(from.mesh(), kept, index), from.TileNumberAt(index)}];
       tile.box = box;
-      TakesPart(from.mesh().RankAt(index));
+      traffic_.TakesPart(from.mesh().RankAt(index));
       if (PlaceAlong(from.mesh(), combined, index) != 0) continue;
       std::vector<Rank>& slice = tile.slices.emplace_back();
       for (int member : from.mesh().Slice(index, combined)) {
@@ -182,7 +136,7 @@ class Bounding {
     for (int index = 0; index < to.mesh().size(); ++index) {
       const Box box = to.TileAt(index);
       if (box.IsEmpty()) continue;
-      TakesPart(to.mesh().RankAt(index));
+      traffic_.TakesPart(to.mesh().RankAt(index));
       if (PlaceAlong(to.mesh(), made, index) != 0) continue;
       TargetTile& tile = targets_[{PlaceAlong(to.mesh(), kept, index), to.TileNumberAt(index)}];
       tile.box = box;
@@ -204,6 +158,18 @@ class Bounding {
     std::sort(holders.begin(), holders.end());
     return holders;
   }
+  void Combine(const PartialHolders& source, TargetTile& target, double bytes,
+               LeavingPartials* leaving) {
+    // Partial values may become others without being combined.
+    if (target.groups.front().ranks.size() > 1) return;
+    std::vector<Rank> needers;
+    for (Group& group : target.groups) {
+      group.lacking += bytes;
+      needers.push_back(group.ranks.front());
+    }
+    AddCombining(source, needers, bytes, leaving, &traffic_);
+  }
+
   // What is held by ranks that all have the same.
   void Fetch(const std::vector<Rank>& holders, const std::map<int, int>& holding,
              TargetTile& target, double bytes, std::map<int, double>& to_own_node,
@@ -216,20 +182,20 @@ class Bounding {
       });
       if (has) continue;
       group.lacking += bytes;
-      rank_transfers_ += bytes;
-      if (group.ranks.size() == 1) into_ranks_of_[*group.nodes.begin()] += bytes;
+      traffic_.rank_transfers += bytes;
+      if (group.ranks.size() == 1) traffic_.into_ranks_of[*group.nodes.begin()] += bytes;
       const auto node = std::find_if(group.nodes.begin(), group.nodes.end(),
                                      [&](int n) { return holding.contains(n); });
       if (node != group.nodes.end()) {
         near.insert(*node);
-        if (group.ranks.size() == 1) within_node_[*node] += bytes;
+        if (group.ranks.size() == 1) traffic_.within_node[*node] += bytes;
         continue;
       }
       group.far_lacking += bytes;
       if (group.ranks.size() != 1) continue;
       // What enters the node once, goes on to the others there.
       const bool is_first = far.insert(*group.nodes.begin()).second;
-      if (!is_first) within_node_[*group.nodes.begin()] += bytes;
+      if (!is_first) traffic_.within_node[*group.nodes.begin()] += bytes;
     }
     const bool alone = target.groups.front().ranks.size() == 1;
     for (int node : near) {
@@ -240,116 +206,8 @@ class Bounding {
     if (alone) leaving += bytes * static_cast<double>(near.size());
     if (near.empty() && !far.empty()) leaving += bytes;
     for (int node : far) {
-      into_node_[node] += bytes;
-      node_transfers_ += bytes;
-    }
-  }
-
-  // What is combined of several layers, element by element. Some rank is the first to have the
-  // result: as many layers as it lacks have been sent on before, and after that the result comes to
-  // each other rank that needs it.
-  void Combine(const Partials& source, TargetTile& target, double bytes, Leaving& leaving) {
-    // Partial values may become others without being combined.
-    if (target.groups.front().ranks.size() > 1) return;
-    constexpr int kNone = -1;
-    std::map<int, std::set<int>> needers;  // by node: the layers that they hold, or kNone
-    std::map<int, double> needed_on;       // how many they are
-    std::set<int> all;
-    for (Group& group : target.groups) {
-      group.lacking += bytes;
-      const auto held = source.layer_of.find(group.ranks.front());
-      const int layer = held == source.layer_of.end() ? kNone : held->second;
-      needers[topology_.NodeOf(group.ranks.front())].insert(layer);
-      ++needed_on[topology_.NodeOf(group.ranks.front())];
-      all.insert(layer);
-    }
-    const auto layers = static_cast<double>(source.layers);
-    const bool by_needer = *all.rbegin() != kNone;
-    rank_transfers_ += bytes * (layers - 1) +
-                       bytes * static_cast<double>(target.groups.size() - (by_needer ? 1 : 0));
-    // A layer need not be sent at all only if all that need the result hold it.
-    const bool stays = all.size() == 1 && by_needer;
-    leaving.ranks += bytes * (layers - (stays ? 1 : 0));
-    for (const auto& [node, held] : needers) {
-      const auto at = source.on_node.find(node);
-      if (at == source.on_node.end() || at->second.size() < source.layers) continue;
-      for (const auto& [layer, count] : at->second) {
-        if (held.size() == 1 && held.contains(layer)) continue;
-        leaving.of_layers[node][layer] += bytes / static_cast<double>(count);
-      }
-    }
-    CombineInNodes(needers, needed_on, source, bytes);
-    CombineNodes(needers, source, bytes, leaving);
-  }
-
-  // What ranks of one node give each other, if no more crosses the network than has to. A node that
-  // has all layers, and needs the result, combines them by itself; else what no other node has is
-  // combined before it leaves, or with what comes.
-  void CombineInNodes(const std::map<int, std::set<int>>& needers,
-                      const std::map<int, double>& needed_on, const Partials& source,
-                      double bytes) {
-    for (const auto& [node, needed] : needed_on) {
-      const auto at = source.on_node.find(node);
-      const bool is_whole = at != source.on_node.end() && at->second.size() == source.layers;
-      if (!is_whole) {
-        into_ranks_of_[node] += bytes * needed;
-        within_node_[node] += bytes * (needed - 1);
-        continue;
-      }
-      const bool by_needer = *needers.at(node).rbegin() >= 0;
-      const double moved =
-          bytes * (static_cast<double>(source.layers) - 1 + needed - (by_needer ? 1 : 0));
-      into_ranks_of_[node] += moved;
-      within_node_[node] += moved;
-    }
-    for (const auto& [node, layers] : source.on_node) {
-      if (source.cover.fewest == 1) continue;
-      const double alone = LayersAlone(source.on_node, node);
-      if (alone < 2) continue;
-      into_ranks_of_[node] += bytes * (alone - 1);
-      within_node_[node] += bytes * (alone - 1);
-    }
-  }
-
-  // The same among nodes, which may hold several layers, or all.
-  void CombineNodes(const std::map<int, std::set<int>>& needers, const Partials& source,
-                    double bytes, Leaving& leaving) {
-    const NodeLayers& on_node = source.on_node;
-    const NodeCover& cover = source.cover;
-    const size_t layers = source.layers;
-    std::vector<int> lacking;
-    for (const auto& [node, unused] : needers) {
-      const auto at = on_node.find(node);
-      if (at != on_node.end() && at->second.size() == layers) continue;
-      lacking.push_back(node);
-      into_node_[node] += bytes;
-    }
-    if (lacking.empty()) return;
-    const auto others = static_cast<double>(lacking.size()) - 1;
-    const bool is_whole_on_one = cover.fewest == 1;
-    if (is_whole_on_one) {
-      node_transfers_ += bytes * (others + 1);
-      leaving.nodes += bytes;
-      return;
-    }
-    double with_needer = cover.fewest + 1;
-    bool all_hold_some = true;
-    for (int node : lacking) {
-      const auto at = cover.with.find(node);
-      if (at == cover.with.end()) {
-        all_hold_some = false;
-      } else {
-        with_needer = std::min<double>(with_needer, at->second);
-      }
-    }
-    node_transfers_ += bytes * (with_needer - 1 + others);
-    // As with ranks: a node need not send what it holds only if all that need the result hold it.
-    const bool all_sent = !all_hold_some || (others > 0 && !cover.overlaps);
-    const double fewest_sent = others > 0 ? cover.fewest - 1 : with_needer - 1;
-    leaving.nodes += bytes * (all_sent ? cover.fewest : fewest_sent);
-    for (const auto& [node, some] : on_node) {
-      const bool is_wanted_elsewhere = needers.size() > 1 || !needers.contains(node);
-      if (is_wanted_elsewhere && LayersAlone(on_node, node) > 0) out_of_node_[node] += bytes;
+      traffic_.into_node[node] += bytes;
+      traffic_.node_transfers += bytes;
     }
   }
 
@@ -358,15 +216,7 @@ class Bounding {
   std::map<Key, SourceTile> sources_;
   std::map<Key, TargetTile> targets_;
   const TileIndex index_;  // of targets_
-  std::set<Rank> ranks_;   // that hold anything, before or after
-  std::set<int> nodes_;
-  std::map<int, double> into_node_;
-  std::map<int, double> out_of_node_;    // what no other node has
-  std::map<int, double> into_ranks_of_;  // by node: what its ranks receive together, from anywhere
-  std::map<int, double> within_node_;    // what of that comes from ranks of the node
-  double rank_transfers_ = 0;
-  double node_transfers_ = 0;
-  Bounds bounds_;
+  NeededTraffic traffic_;
 };
 
 }  // namespace

@@ -143,6 +143,12 @@ Mesh Mesh::At(int axis, int coordinate) const {
   return Mesh(std::move(fewer), std::move(ranks));
 }
 
+std::vector<Rank> Mesh::SortedRanks() const {
+  std::vector<Rank> sorted = state_->ranks;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
 std::string Mesh::ToString() const {
   std::ostringstream text;
   for (int a = 0; a < num_axes(); ++a) {

@@ -42,6 +42,7 @@ class Mesh {
   int size() const { return static_cast<int>(state_->ranks.size()); }
   // In the order of their indices.
   absl::Span<const Rank> ranks() const { return state_->ranks; }
+  std::vector<Rank> SortedRanks() const;
   Rank RankAt(int index) const { return state_->ranks[static_cast<size_t>(index)]; }
   // Empty if the rank is not a member.
   std::optional<int> IndexOf(Rank rank) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "services/worker/execute/inputs_apart.h"
 #include "services/worker/execute/overlapped_execution.h"
 #include "services/worker/values/reachable.h"
 
@@ -157,45 +158,13 @@ Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding:
 
 Status BoundPlan::CheckInputsApart() const {
   const std::vector<bool> is_written = program().WrittenValues();
-  const auto begin_of = [this](const BoundRegister* input) {
-    return steps_.tensors[input->buffer].data_as<std::byte>();
-  };
-  std::vector<const BoundRegister*> by_address;
+  std::vector<PlacedInput> placed;
   for (const BoundRegister& input : inputs_) {
     const Tensor& tensor = steps_.tensors[input.buffer];
-    if (tensor.size_bytes() == 0) continue;
-    if (steps_.tensors.IsInArena(tensor)) {
-      return InvalidArgument("input \"", input.name, "\" (register ", input.id,
-                             ") lies in the plan's own memory, where each execution writes its "
-                             "outputs; give it a copy (lockstep.copy)");
-    }
-    by_address.push_back(&input);
+    placed.push_back({input.name, input.id, &tensor, is_written[input.buffer],
+                      steps_.tensors.IsInArena(tensor)});
   }
-  std::sort(by_address.begin(), by_address.end(),
-            [&](const auto* a, const auto* b) { return begin_of(a) < begin_of(b); });
-  // Of those that begin before, the one that ends last, and the same of those that are written.
-  struct Reach {
-    const BoundRegister* input = nullptr;
-    const std::byte* end = nullptr;
-  };
-  Reach any;
-  Reach written;
-  for (const BoundRegister* const input : by_address) {
-    const Reach& before = is_written[input->buffer] ? any : written;
-    if (before.input != nullptr && begin_of(input) < before.end) {
-      // As the program has them.
-      const BoundRegister* const first = std::min(before.input, input);
-      const BoundRegister* const second = std::max(before.input, input);
-      return InvalidArgument("inputs \"", first->name, "\" and \"", second->name,
-                             "\" share memory (registers ", first->id, " and ", second->id,
-                             "), and the program writes to one of them; give it a copy "
-                             "(lockstep.copy)");
-    }
-    const std::byte* const end = begin_of(input) + steps_.tensors[input->buffer].size_bytes();
-    if (end > any.end) any = {input, end};
-    if (is_written[input->buffer] && end > written.end) written = {input, end};
-  }
-  return OkStatus();
+  return CheckApart(placed);
 }
 
 bool BoundPlan::IsInPlace(const CollectiveContext& context, const BoundRegister& bound) const {

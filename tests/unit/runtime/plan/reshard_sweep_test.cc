@@ -102,15 +102,19 @@ TEST(ReshardSweepTest, RandomPairsGiveTheSameTensorAndStayCloseToTheBounds) {
   }
   ASSERT_GT(moving.node.count(), 500u / testing::kOneIn);
   ASSERT_GT(reducing.node.count(), 200u / testing::kOneIn);
-  // As docs/plans.md says.
-  EXPECT_LE(moving.rank.Mean(), 1.03);
-  EXPECT_LE(moving.node.Mean(), 1.01);
+  // As docs/plans.md says; an element that is not divided evenly makes it a little more.
   for (const FactorsOf* factors : {&reducing, &reducing_given}) {
-    EXPECT_LE(factors->rank.Mean(), factors == &reducing ? 1.11 : 1.13);
-    EXPECT_LE(factors->node.Mean(), 1.05);
-    // An element that is not divided evenly makes it a little more.
     EXPECT_LE(factors->rank.Worst(), 2.001);
     EXPECT_LE(factors->node.Worst(), 2.001);
+  }
+  // The means are those of all pairs: of a dozen they say little.
+  if (testing::kOneIn == 1) {
+    EXPECT_LE(moving.rank.Mean(), 1.03);
+    EXPECT_LE(moving.node.Mean(), 1.01);
+    EXPECT_LE(reducing.rank.Mean(), 1.11);
+    EXPECT_LE(reducing_given.rank.Mean(), 1.13);
+    EXPECT_LE(reducing.node.Mean(), 1.05);
+    EXPECT_LE(reducing_given.node.Mean(), 1.05);
   }
   // The figures of docs/plans.md: --test_output=all shows them.
   const auto print = [](const char* what, const FactorsOf& factors) {

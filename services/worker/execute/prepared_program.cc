@@ -12,6 +12,7 @@ size_t PreparedProgram::HeldBytes() const {
   size_t bytes = sizeof *this + plan::HeldBytes(*lowered.program) + plan::HeldBytes(steps) +
                  lowered.lies_in.size() * sizeof(plan::ValueId) + order.size() * sizeof(size_t);
   for (const std::string& note : lowered.notes) bytes += sizeof(std::string) + note.size();
+  for (const std::string& place : places) bytes += sizeof(std::string) + place.size();
   return bytes;
 }
 
@@ -31,10 +32,14 @@ StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, world.rank));
   std::vector<size_t> order;
   for (const plan::LoweredOp& op : lowered.ops) order.push_back(op.op);
+  std::vector<std::string> places;
+  for (const plan::ProgramStep& step : steps.steps) {
+    places.push_back(plan::LinesOf(*lowered.program, step));
+  }
   // What all other ranks exchange grows with their number, and is of no use here any more.
   lowered.ops = {};
-  return std::make_shared<const PreparedProgram>(
-      PreparedProgram{std::move(lowered), std::move(steps), program.key, std::move(order)});
+  return std::make_shared<const PreparedProgram>(PreparedProgram{
+      std::move(lowered), std::move(steps), program.key, std::move(order), std::move(places)});
 }
 
 }  // namespace lockstep::worker

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/base/ids.h"
@@ -30,6 +31,8 @@ struct PreparedProgram {
   plan::ProgramSteps steps;
   plan::PlanKey key = {};          // of the program
   std::vector<size_t> order = {};  // its operations, in the order of all ranks
+  // Of each step: its lines in the program, which an execution tells. None: nobody wrote it.
+  std::vector<std::string> places = {};
 
   // About what it takes of memory.
   size_t HeldBytes() const;

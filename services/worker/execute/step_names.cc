@@ -1,6 +1,5 @@
 #include "services/worker/execute/step_names.h"
 
-#include <utility>
 #include <variant>
 
 namespace lockstep::worker {
@@ -12,17 +11,10 @@ const char* KindOf(const plan::ProgramStep& step) {
   return FactsOf(std::get<plan::CollectiveStep>(step.what).kind).name.data();
 }
 
-PlanStepNames::PlanStepNames(std::shared_ptr<const PreparedProgram> prepared)
-    : prepared_(std::move(prepared)) {
-  for (const plan::ProgramStep& step : prepared_->steps.steps) {
-    places_.push_back(plan::LinesOf(*prepared_->lowered.program, step));
-  }
-}
-
 std::string PlanStepNames::NameOf(size_t first, size_t last) const {
-  if (places_[first].empty()) return "";
+  if (PlaceOf(first).empty()) return "";
   if (first == last) {
-    return places_[first] + ", step " + std::to_string(first) + " of the plan (" +
+    return PlaceOf(first) + ", step " + std::to_string(first) + " of the plan (" +
            KindOf(prepared_->steps.steps[first]) + ")";
   }
   return PlaceOf(first, last) + ", steps " + std::to_string(first) + " to " + std::to_string(last) +
@@ -30,7 +22,12 @@ std::string PlanStepNames::NameOf(size_t first, size_t last) const {
 }
 
 std::string PlanStepNames::PlaceOf(size_t first, size_t last) const {
-  return places_[first] + (places_[first] == places_[last] ? "" : " to " + places_[last]);
+  return PlaceOf(first) + (PlaceOf(first) == PlaceOf(last) ? "" : " to " + PlaceOf(last));
+}
+
+const std::string& PlanStepNames::PlaceOf(size_t step) const {
+  static const std::string kNone;
+  return prepared_->places.empty() ? kNone : prepared_->places[step];
 }
 
 }  // namespace lockstep::worker

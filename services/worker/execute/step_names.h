@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "runtime/plan/program_steps.h"
 #include "services/worker/execute/prepared_program.h"
@@ -20,17 +20,16 @@ const char* KindOf(const plan::ProgramStep& step);
 // Threads: any.
 class PlanStepNames final : public StepNames {
  public:
-  explicit PlanStepNames(std::shared_ptr<const PreparedProgram> prepared);
+  explicit PlanStepNames(std::shared_ptr<const PreparedProgram> prepared)
+      : prepared_(std::move(prepared)) {}
 
   // Empty where nobody wrote the program: it is all of a command.
   std::string NameOf(size_t first, size_t last) const override;
   std::string PlaceOf(size_t first, size_t last) const override;
-  const std::string& PlaceOf(size_t step) const { return places_[step]; }
+  const std::string& PlaceOf(size_t step) const;
 
  private:
   const std::shared_ptr<const PreparedProgram> prepared_;
-  // Of each step, made ahead: an execution tells where it is.
-  std::vector<std::string> places_;
 };
 
 }  // namespace lockstep::worker

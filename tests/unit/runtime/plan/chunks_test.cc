@@ -33,21 +33,8 @@ using testing::Lower;
 const Layout kPartialSums = LayoutOn(LineOf({0, 1}), Placement::Partial(Reduction::kSum));
 constexpr Chunks kInTwo{.count = 2};
 
-// "allgather", "f", "copy", ..., with " after N" where a step waits for one of the other lane.
 std::vector<std::string> Steps(const LoweredProgram& lowered, Rank rank = 0) {
-  std::vector<std::string> texts;
-  for (const ProgramStep& step : ExpandProgram(lowered, rank).steps) {
-    std::string text = "copy";
-    if (const auto* call = std::get_if<CallStep>(&step.what)) {
-      const auto& op = std::get<CallOp>(lowered.program->ops()[call->op].what);
-      text = lowered.program->functions()[static_cast<size_t>(op.function)];
-    } else if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) {
-      text = FactsOf(collective->kind).name;
-    }
-    if (step.waits_for >= 0) text += " after " + std::to_string(step.waits_for);
-    texts.push_back(text);
-  }
-  return texts;
+  return testing::StepsOf(ExpandProgram(lowered, rank), *lowered.program);
 }
 
 TEST(ChunksTest, WhatIsGatheredForAChunkGoesOnBesideTheCallForTheOneBefore) {

@@ -10,6 +10,7 @@
 
 #include "runtime/plan/program_lowering.h"
 #include "runtime/plan/program_steps.h"
+#include "tests/unit/runtime/plan/program_under_test.h"
 
 namespace lockstep::plan {
 namespace {
@@ -18,32 +19,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+using testing::Lower;
+using testing::StepsOf;
+
 const Mesh kTwo = *Mesh::Line({0, 1});
 const Layout kParts = *Layout::Make({64, 64}, DType::kFloat32, kTwo, {Placement::Shard(0)});
 const Layout kAll = *Layout::Make({64, 64}, DType::kFloat32, kTwo, {Placement::Replicate()});
-
-LoweredProgram LowerIt(const ProgramBuilder& builder) {
-  return *LowerProgram(std::make_shared<const Program>(*builder.Build()), Topology(), CostModel());
-}
-
-// "f", "allgather", ..., with " after N" where a step waits for one of the other lane.
-std::vector<std::string> StepsOf(const ProgramSteps& steps, const Program& program) {
-  std::vector<std::string> texts;
-  for (const ProgramStep& step : steps.steps) {
-    std::string text = "copy";
-    if (const auto* call = std::get_if<CallStep>(&step.what)) {
-      const auto& op = std::get<CallOp>(program.ops()[call->op].what);
-      text = program.functions()[static_cast<size_t>(op.function)];
-      EXPECT_EQ(step.lane, Lane::kCompute);
-    } else if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) {
-      text = FactsOf(collective->kind).name;
-      EXPECT_EQ(step.lane, Lane::kCommunication);
-    }
-    if (step.waits_for >= 0) text += " after " + std::to_string(step.waits_for);
-    texts.push_back(text);
-  }
-  return texts;
-}
 
 TEST(LanesTest, AStepWaitsForWhatItUses) {
   ProgramBuilder builder;
@@ -56,7 +37,7 @@ TEST(LanesTest, AStepWaitsForWhatItUses) {
   builder.Call("use", {Read(whole)});
   builder.Call("change", {Update(y)});
   builder.Output("again", builder.Reshard(y, kAll));
-  const LoweredProgram lowered = LowerIt(builder);
+  const LoweredProgram lowered = Lower(builder);
   EXPECT_THAT(StepsOf(ExpandProgram(lowered, 0), *lowered.program),
               ElementsAre("make", "allgather after 0", "beside", "use after 1", "use", "change",
                           "allgather after 5"));
@@ -68,7 +49,7 @@ TEST(LanesTest, WhatIsStillReadIsNotWritten) {
   const ValueId x = builder.Input("x", kParts);
   builder.Output("whole", builder.Reshard(x, kAll));
   builder.Call("change", {Update(x)});
-  const LoweredProgram lowered = LowerIt(builder);
+  const LoweredProgram lowered = Lower(builder);
   EXPECT_THAT(StepsOf(ExpandProgram(lowered, 1), *lowered.program),
               ElementsAre("allgather", "change after 0"));
 }
@@ -82,7 +63,7 @@ TEST(LanesTest, AnExchangeBeginsBeforeACallThatHasNothingToDoWithIt) {
   const ValueId whole = builder.Reshard(y, kAll);
   builder.Call("use", {Read(whole)});
   builder.Output("x_whole", builder.Reshard(x, kAll));
-  const LoweredProgram lowered = LowerIt(builder);
+  const LoweredProgram lowered = Lower(builder);
   EXPECT_THAT(
       StepsOf(ExpandProgram(lowered, 0), *lowered.program),
       ElementsAre("first", "allgather after 0", "second", "allgather after 2", "use after 1"))
@@ -97,7 +78,7 @@ TEST(LanesTest, AnExchangeStaysBehindACallThatUsesTheSame) {
     const ValueId x = builder.Input("x", kParts);
     const ValueId source = call(builder, x);
     builder.Output("y", builder.Reshard(source, kAll));
-    return LowerIt(builder).notes;
+    return Lower(builder).notes;
   };
   EXPECT_THAT(notes([](ProgramBuilder& builder, ValueId x) {
                 builder.Call("change", {Update(x)});
@@ -125,7 +106,7 @@ TEST(LanesTest, MemoryIsUsedAgainWhereTheLanesHaveWaited) {
     const ValueId weights = builder.Input("w" + std::to_string(layer), kParts);
     builder.Call("layer", {Update(x), Read(builder.Reshard(weights, kAll))});
   }
-  const LoweredProgram lowered = LowerIt(builder);
+  const LoweredProgram lowered = Lower(builder);
   EXPECT_THAT(
       StepsOf(ExpandProgram(lowered, 0), *lowered.program),
       ElementsAre("allgather", "allgather", "layer after 0", "allgather after 2", "layer after 1",
@@ -143,7 +124,7 @@ TEST(LanesTest, WhatIsUsedBesideAnExchangeSharesNoMemoryWithIt) {
   const ValueId scratch = builder.Make(kAll);
   builder.Call("beside", {Write(scratch)});
   builder.Call("use", {Read(whole)});
-  const LoweredProgram lowered = LowerIt(builder);
+  const LoweredProgram lowered = Lower(builder);
   const ProgramSteps steps = ExpandProgram(lowered, 0, {.lanes_overlap = true});
   const auto place = [&](ValueId id) {
     return steps.buffers[static_cast<size_t>(id)].arena_offset;
@@ -166,7 +147,7 @@ TEST(LanesTest, SmallExchangesInARowAreOne) {
       // An exchange is moved ahead of one call, and not of two.
       for (int calls = 0; with_call && calls < 2; ++calls) builder.Call("f", {Read(x)});
     }
-    const LoweredProgram lowered = LowerIt(builder);
+    const LoweredProgram lowered = Lower(builder);
     return StepsOf(ExpandProgram(lowered, 1), *lowered.program);
   };
   EXPECT_THAT(steps_of({sums, sums, sums}, false),
@@ -187,7 +168,7 @@ TEST(LanesTest, AnExchangeThatNeedsAnotherIsNotOneWithIt) {
   const ValueId y = builder.AllToAll(x, "x", 1);
   builder.Output("y", y);
   builder.Output("z", builder.AllToAll(y, "x", 0));
-  const LoweredProgram lowered = LowerIt(builder);
+  const LoweredProgram lowered = Lower(builder);
   for (const LoweredOp& op : lowered.ops) EXPECT_FALSE(op.with_previous);
 }
 
@@ -197,7 +178,7 @@ TEST(LanesTest, WhatIsDoneTogetherNamesAllOfItsLines) {
   const ValueId x = builder.Input("x", rows);
   builder.Output("y", builder.AllGather(x, "x", {"a.cc", 1}));
   builder.Output("z", builder.AllGather(x, "x", {"a.cc", 2}));
-  const LoweredProgram lowered = LowerIt(builder);
+  const LoweredProgram lowered = Lower(builder);
   EXPECT_THAT(lowered.notes, ElementsAre("a.cc:2: exchanged together with what a.cc:1 exchanges"));
   const ProgramSteps steps = ExpandProgram(lowered, 0);
   std::vector<std::string> lines;

@@ -1,19 +1,23 @@
-// What tests of programs have in common: layouts of a matrix, and lowering.
+// What tests of programs have in common: layouts of a matrix, lowering, and steps as text.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/operations.h"
 #include "runtime/base/shape.h"
 #include "runtime/plan/layout.h"
 #include "runtime/plan/mesh.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/program_lowering.h"
+#include "runtime/plan/program_steps.h"
 
 namespace lockstep::plan::testing {
 
@@ -33,6 +37,25 @@ inline LoweredProgram Lower(const ProgramBuilder& builder) {
   const StatusOr<Program> program = builder.Build();
   EXPECT_TRUE(program.ok()) << program.status();
   return *LowerProgram(std::make_shared<const Program>(*program), Topology(), CostModel());
+}
+
+// "f", "allgather", ..., with " after N" where a step waits for one of the other lane.
+inline std::vector<std::string> StepsOf(const ProgramSteps& steps, const Program& program) {
+  std::vector<std::string> texts;
+  for (const ProgramStep& step : steps.steps) {
+    std::string text = "copy";
+    if (const auto* call = std::get_if<CallStep>(&step.what)) {
+      const auto& op = std::get<CallOp>(program.ops()[call->op].what);
+      text = program.functions()[static_cast<size_t>(op.function)];
+      EXPECT_EQ(step.lane, Lane::kCompute);
+    } else if (const auto* collective = std::get_if<CollectiveStep>(&step.what)) {
+      text = FactsOf(collective->kind).name;
+      EXPECT_EQ(step.lane, Lane::kCommunication);
+    }
+    if (step.waits_for >= 0) text += " after " + std::to_string(step.waits_for);
+    texts.push_back(text);
+  }
+  return texts;
 }
 
 }  // namespace lockstep::plan::testing

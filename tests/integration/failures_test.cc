@@ -28,13 +28,13 @@ class FailuresTest : public SessionFixture {
     }
     (void)Unwrap(session.Call(Function(session, "lockstep.fail"), "the first cause", 2));
   }
-  // Rank `rank` executes for so long what nothing can end; the others go on at once.
+  // Rank `rank` executes for so long what nothing can end; the others go on at once. Waits for
+  // nobody.
   static void Stall(Session& session, double seconds, Rank rank) {
     const DRef module = Unwrap(session.LoadModule("test_module.so"));
     const DRef stall = Unwrap(session.GetFunction(module, "stall"));
-    const DRef time = Unwrap(session.Call(Function(session, "lockstep.identity"), 0.0));
-    EXPECT_OK(session.DebugSet(time, rank, Value(seconds)));
-    (void)Unwrap(session.Call(stall, time));
+    const DRef own_rank = Unwrap(session.Call(Function(session, "lockstep.worker_rank")));
+    (void)Unwrap(session.Call(stall, seconds, own_rank, rank));
   }
   static void ExpectFirstCause(const Status& status) {
     EXPECT_EQ(status.code(), StatusCode::kInternal) << status;
@@ -178,9 +178,6 @@ TEST_P(FailuresTest, AFailureThatIsOlderThanTheResetStillWakesWhoWaits) {
 
 // It meets each of them in its turn, and with each the collectives that its peers have given up.
 TEST_P(FailuresTest, SeveralResetsWhileARankIsBehindAreTakenInByIt) {
-  // What takes time for the first time does so before anyone is impatient.
-  (void)Unwrap(session_->LoadModule("test_module.so"));
-  EXPECT_OK(session_->SyncAll());
   const auto begin = Deadline::Clock::now();
   SessionOptions options = Options();
   options.timeout = 300ms;

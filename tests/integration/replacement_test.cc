@@ -289,9 +289,8 @@ TEST_F(StallingTest, LossIsKnownInEveryGenerationThatARankHasYetToComeTo) {
   const DRef fail = Unwrap(session.GetFunction("lockstep.fail"));
   const DRef module = Unwrap(session.LoadModule("test_module.so"));
   const DRef stall = Unwrap(session.GetFunction(module, "stall"));
-  const DRef time = Call(session, "lockstep.identity", {client::Argument(0.0)});
-  ASSERT_EQ(session.DebugSet(time, 0, Value(5.0)), OkStatus());
-  (void)Unwrap(session.Call(stall, time));
+  const DRef own_rank = Call(session, "lockstep.worker_rank", {});
+  (void)Unwrap(session.Call(stall, 5.0, own_rank, 0));
   EXPECT_FALSE(session.Sync(0).ok()) << "it is in the function by now";
   EXPECT_FALSE(session.Reset().ok()) << "rank 0 has not come to it";
   (void)Unwrap(session.AllReduce(ranks, Reduction::kSum, {.team = {0, 1}}));

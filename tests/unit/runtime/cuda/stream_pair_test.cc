@@ -138,7 +138,8 @@ TEST_F(CaptureTest, AGraphThatIsDestroyedWhileItIsExecutedIsAMisuse) {
   auto graph = CaptureRound(*from, *to, *to, *to);
   const int before = fake_cuda_misuses();
   fake_cuda::Gate gate(streams_->communication().handle());
-  ASSERT_EQ(streams_->Launch(*graph, {}), OkStatus());
+  const collective::MemoryRange used[] = {RangeOf(*from), RangeOf(*to)};
+  ASSERT_EQ(streams_->Launch(*graph, used), OkStatus());
   graph.reset();
   EXPECT_EQ(fake_cuda_misuses(), before + 1);
   gate.Open();

@@ -16,10 +16,10 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/plan/check_steps.h"
+#include "runtime/plan/passes/program_lowering.h"
 #include "runtime/plan/plan_key.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/check_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/tensor/processor.h"
 #include "runtime/tensor/storage.h"

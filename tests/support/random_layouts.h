@@ -8,8 +8,8 @@
 #include "runtime/base/reduction.h"
 #include "runtime/base/shape.h"
 #include "runtime/plan/layout.h"
+#include "runtime/plan/lowering/topology.h"
 #include "runtime/plan/mesh.h"
-#include "runtime/plan/topology.h"
 
 namespace lockstep::support {
 

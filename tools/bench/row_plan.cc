@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/plan/lowering/topology.h"
+#include "runtime/plan/passes/program_lowering.h"
 #include "runtime/plan/plan_key.h"
 #include "runtime/plan/program.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/topology.h"
 #include "services/worker/execute/program_cache.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"

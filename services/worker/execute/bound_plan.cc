@@ -144,7 +144,7 @@ Status BoundPlan::BindRegisters(const CollectiveContext& context, wire::Binding:
   }
   for (unsigned i = 0; i < program().outputs().size(); ++i) {
     const plan::ValueId id = program().outputs()[i];
-    const auto buffer = static_cast<size_t>(prepared().lowered.lies_in[static_cast<size_t>(id)]);
+    const auto buffer = static_cast<size_t>(prepared().lowered.HomeOf(id));
     const BoundRegister output = Stands(id, RegisterId::FromPacked(output_ids[i]), buffer);
     const StepBuffer::Home home = prepared().steps.buffers[buffer].home;
     if (home == StepBuffer::Home::kNowhere) continue;

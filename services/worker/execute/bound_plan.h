@@ -12,7 +12,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/tensor.h"

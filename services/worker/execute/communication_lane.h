@@ -8,7 +8,7 @@
 #include <functional>
 #include <thread>
 
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 
 namespace lockstep::worker {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "services/worker/execute/communication_lane.h"
 #include "services/worker/execute/plan_execution.h"
 

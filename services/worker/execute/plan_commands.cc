@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/version.h"
+#include "runtime/plan/lowering/topology.h"
 #include "runtime/plan/plan_key.h"
-#include "runtime/plan/topology.h"
 
 namespace lockstep::worker {
 namespace {

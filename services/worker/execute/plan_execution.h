@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/module/function.h"
 #include "runtime/plan/program.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
 #include "services/worker/execute/collective_command.h"

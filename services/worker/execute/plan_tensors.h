@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/device.h"
 #include "runtime/base/status.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "runtime/registers/lasting_storage.h"
 #include "runtime/registers/register_file.h"
 #include "runtime/registers/value.h"

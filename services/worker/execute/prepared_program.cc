@@ -2,9 +2,10 @@
 
 #include <utility>
 
-#include "runtime/plan/check_steps.h"
-#include "runtime/plan/held_bytes.h"
-#include "runtime/plan/traffic.h"
+#include "runtime/base/log.h"
+#include "runtime/plan/lowering/traffic.h"
+#include "runtime/plan/steps/check_steps.h"
+#include "runtime/plan/steps/held_bytes.h"
 
 namespace lockstep::worker {
 
@@ -30,6 +31,12 @@ StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
           lowered, world.rank,
           {.lanes_overlap = world.lanes_overlap, .same_offsets = world.same_offsets}, is_given_up));
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, world.rank));
+  if (world.same_offsets && !steps.same_offsets && steps.arena_bytes > 0) {
+    log::Info(
+        "a plan has more than ", plan::kMaxStepsOfSameOffsets,
+        " steps on all ranks together: its memory is not at the same offsets on all of them, so "
+        "that the backend copies where it could use registered memory");
+  }
   std::vector<size_t> order;
   for (const plan::LoweredOp& op : lowered.ops) order.push_back(op.op);
   std::vector<std::string> places;

@@ -9,10 +9,10 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/lowering/topology.h"
+#include "runtime/plan/passes/program_lowering.h"
 #include "runtime/plan/plan_key.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
-#include "runtime/plan/topology.h"
+#include "runtime/plan/steps/program_steps.h"
 
 namespace lockstep::worker {
 

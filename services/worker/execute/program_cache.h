@@ -8,9 +8,9 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/lowering/topology.h"
 #include "runtime/plan/plan_key.h"
 #include "runtime/plan/recently_used.h"
-#include "runtime/plan/topology.h"
 #include "services/worker/execute/prepared_program.h"
 
 namespace lockstep::worker {

@@ -4,13 +4,13 @@
 #include <map>
 #include <string>
 
-#include "runtime/plan/check_steps.h"
-#include "runtime/plan/held_bytes.h"
 #include "runtime/plan/layout_codec.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
-#include "runtime/plan/reshard.h"
-#include "runtime/plan/teams.h"
+#include "runtime/plan/lowering/reshard.h"
+#include "runtime/plan/lowering/teams.h"
+#include "runtime/plan/passes/program_lowering.h"
+#include "runtime/plan/steps/check_steps.h"
+#include "runtime/plan/steps/held_bytes.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "runtime/registers/value.h"
 #include "runtime/tensor/processor.h"
 #include "runtime/tensor/tensor.h"

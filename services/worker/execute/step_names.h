@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "services/worker/execute/prepared_program.h"
 #include "services/worker/gpu/in_flight.h"
 

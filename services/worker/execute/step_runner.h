@@ -8,7 +8,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
 #include "runtime/collective/communicator.h"
-#include "runtime/plan/step.h"
+#include "runtime/plan/steps/step.h"
 #include "runtime/tensor/processor.h"
 
 namespace lockstep::worker {

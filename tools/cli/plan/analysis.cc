@@ -8,7 +8,7 @@
 
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
-#include "runtime/plan/traffic.h"
+#include "runtime/plan/lowering/traffic.h"
 #include "runtime/trace/event.h"
 #include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/explain_text.h"

@@ -10,8 +10,8 @@
 
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/passes/program_lowering.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "tools/cli/plan/explain_text.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/format.h"

@@ -10,10 +10,10 @@
 
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
-#include "runtime/plan/bounds.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
-#include "runtime/plan/simulator.h"
+#include "runtime/plan/bounds/bounds.h"
+#include "runtime/plan/passes/program_lowering.h"
+#include "runtime/plan/steps/program_steps.h"
+#include "runtime/plan/steps/simulator.h"
 #include "tools/text/format.h"
 
 namespace lockstep::cli::plan_file {

@@ -10,7 +10,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/status.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "tools/cli/plan/plan_file.h"
 
 namespace lockstep::cli::plan_file {

@@ -12,7 +12,7 @@
 
 #include "runtime/base/quantity.h"
 #include "runtime/base/rank_text.h"
-#include "runtime/plan/program_text.h"
+#include "runtime/plan/passes/program_text.h"
 #include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/graph_on_gpus.h"
 #include "tools/text/format.h"

@@ -20,7 +20,7 @@ Status ExplainPlan(std::ostream& out, const text::Style& style, const PlanFile& 
 // The steps of one rank, and its buffers.
 Status ExplainRank(std::ostream& out, const text::Style& style, const PlanFile& file, Rank rank);
 
-// The program, and what it is lowered to, as plain text (runtime/plan/program_text.h).
+// The program, and what it is lowered to, as plain text (runtime/plan/passes/program_text.h).
 void PrintProgram(std::ostream& out, const PlanFile& file);
 
 // The errors of RunSimulation().

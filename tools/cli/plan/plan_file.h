@@ -30,10 +30,10 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/plan/lowering/topology.h"
+#include "runtime/plan/passes/program_lowering.h"
 #include "runtime/plan/program.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
-#include "runtime/plan/topology.h"
+#include "runtime/plan/steps/program_steps.h"
 #include "services/config/problems.h"
 #include "tools/cli/program/program.h"
 #include "tools/cli/program/step_reader.h"

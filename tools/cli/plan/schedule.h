@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "runtime/base/ids.h"
-#include "runtime/plan/program_steps.h"
-#include "runtime/plan/topology.h"
-#include "runtime/plan/traffic.h"
+#include "runtime/plan/lowering/topology.h"
+#include "runtime/plan/lowering/traffic.h"
+#include "runtime/plan/steps/program_steps.h"
 
 namespace lockstep::cli::plan_file {
 

@@ -18,8 +18,8 @@
 #include "runtime/base/shape.h"
 #include "runtime/client/session.h"
 #include "runtime/control/value.h"
+#include "runtime/plan/lowering/topology.h"
 #include "runtime/plan/program.h"
-#include "runtime/plan/topology.h"
 #include "tools/cli/argument.h"
 #include "tools/cli/tensor_text.h"
 

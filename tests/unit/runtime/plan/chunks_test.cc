@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
-#include "runtime/plan/simulator.h"
+#include "runtime/plan/passes/program_lowering.h"
+#include "runtime/plan/steps/program_steps.h"
+#include "runtime/plan/steps/simulator.h"
 #include "tests/unit/runtime/plan/program_under_test.h"
 
 namespace lockstep::plan {

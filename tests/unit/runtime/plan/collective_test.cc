@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/collective_lowering.h"
-#include "runtime/plan/expand.h"
-#include "runtime/plan/teams.h"
+#include "runtime/plan/lowering/collective_lowering.h"
+#include "runtime/plan/lowering/teams.h"
+#include "runtime/plan/steps/expand.h"
 
 namespace lockstep::plan {
 namespace {

@@ -15,9 +15,9 @@
 #include "runtime/base/shape.h"
 #include "runtime/plan/layout.h"
 #include "runtime/plan/mesh.h"
+#include "runtime/plan/passes/program_lowering.h"
 #include "runtime/plan/program.h"
-#include "runtime/plan/program_lowering.h"
-#include "runtime/plan/program_steps.h"
+#include "runtime/plan/steps/program_steps.h"
 
 namespace lockstep::plan::testing {
 

@@ -1,9 +1,11 @@
 #include "runtime/plan/cut.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace lockstep::plan {
 namespace {
@@ -46,18 +48,16 @@ Cut::Cut(int count, const std::vector<LayoutAlong>& layouts) : count_(count) {
   count_ = static_cast<int>(std::clamp<int64_t>(largest, 1, count));
 }
 
-int64_t Cut::Before(int64_t begin, int number) const {
-  int64_t before = 0;
+std::vector<int64_t> Cut::BeforeCells(int number) const {
+  std::vector<int64_t> before = {0};
+  before.reserve(ends_.size() + 1);
   int64_t cell = 0;
   for (const int64_t end : ends_) {
-    if (end > begin) break;
-    before += EvenPart(end - cell, count_, number).count;
+    before.push_back(before.back() + EvenPart(end - cell, count_, number).count);
     cell = end;
   }
   return before;
 }
-
-int64_t Cut::ExtentOf(int number) const { return Before(ends_.back(), number); }
 
 bool Cut::IsEven() const {
   return std::all_of(ends_.begin(), ends_.end(), [&](int64_t end) { return end % count_ == 0; });
@@ -65,14 +65,19 @@ bool Cut::IsEven() const {
 
 StatusOr<Layout> Cut::ChunkOf(const LayoutAlong& whole, int number) const {
   const Layout& layout = *whole.layout;
+  const std::vector<int64_t> before_cells = BeforeCells(number);
+  const auto before = [&](int64_t begin) {
+    const auto cell = std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin();
+    return before_cells[static_cast<size_t>(cell)];
+  };
   std::vector<Part> parts;
   for (int index = 0; index < layout.mesh().size(); ++index) {
     const Part tile = PartOfTile(whole, index);
-    const int64_t begin = Before(tile.begin, number);
-    parts.push_back({begin, Before(tile.begin + tile.count, number) - begin});
+    const int64_t begin = before(tile.begin);
+    parts.push_back({begin, before(tile.begin + tile.count) - begin});
   }
   Shape shape = layout.shape();
-  shape[whole.dim] = ExtentOf(number);
+  shape[whole.dim] = before_cells.back();
   std::vector<Placement> placements = layout.placements();
   std::optional<int> only;
   std::string sharding;
@@ -104,11 +109,13 @@ StatusOr<Layout> Cut::ChunkOf(const LayoutAlong& whole, int number) const {
 std::vector<Cut::Runs> Cut::RunsOf(const Part& tile, int number) const {
   std::vector<Runs> all;
   int64_t in_chunk = 0;
-  int64_t cell = 0;
-  for (const int64_t end : ends_) {
-    const int64_t begin = cell;
-    cell = end;
-    if (begin < tile.begin || end > tile.begin + tile.count) continue;
+  // A cell begins where the one before it ends.
+  const auto first = std::upper_bound(ends_.begin(), ends_.end(), tile.begin);
+  int64_t cell = first == ends_.begin() ? 0 : *std::prev(first);
+  for (auto it = first; it != ends_.end() && *it <= tile.begin + tile.count; ++it) {
+    const int64_t end = *it;
+    const int64_t begin = std::exchange(cell, end);
+    if (begin < tile.begin) continue;
     const Part part = EvenPart(end - begin, count_, number);
     if (part.count == 0) continue;
     const int64_t in_tile = begin - tile.begin + part.begin;

@@ -31,8 +31,6 @@ class Cut {
   Cut(int count, const std::vector<LayoutAlong>& layouts);
 
   int count() const { return count_; }
-  // Of the chunk's dimension.
-  int64_t ExtentOf(int number) const;
   // All chunks are of one extent, and dealt out alike.
   bool IsEven() const;
 
@@ -56,8 +54,8 @@ class Cut {
   bool operator==(const Cut&) const = default;
 
  private:
-  // The part of [0, begin) that belongs to the chunk.
-  int64_t Before(int64_t begin, int number) const;
+  // What of the cells before each one belongs to the chunk, and, last, of all of them.
+  std::vector<int64_t> BeforeCells(int number) const;
 
   int count_;
   std::vector<int64_t> ends_;  // of the cells, ascending

@@ -196,6 +196,25 @@ TEST(ChunksTest, ChunksAreBalancedOverRanks) {
                                   ElementsAre(32, 32, 32, 32), ElementsAre(32, 32, 32, 32)));
 }
 
+// Takes minutes if each chunk of each rank goes through what all ranks have.
+TEST(ChunksTest, TilesOfThousandsOfRanksAreCut) {
+  std::vector<Rank> ranks;
+  std::vector<int64_t> extents;
+  int64_t rows = 0;
+  for (int i = 0; i < 8192; ++i) {
+    ranks.push_back(i);
+    extents.push_back(96 + 2 * (i % 2));
+    rows += extents.back();
+  }
+  const Layout given = LayoutOn(LineOf(ranks), Placement::Shard(0, extents), {rows, 1});
+  ProgramBuilder builder;
+  const ValueId whole =
+      builder.Reshard(builder.Input("x", given), *given.With({Placement::Replicate()}));
+  builder.Output("y",
+                 builder.CallInChunks("f", {Read(whole)}, builder.LayoutOf(whole), {.count = 64}));
+  EXPECT_TRUE(builder.Build().ok());
+}
+
 TEST(ChunksTest, ACallThatCannotBeDoneInChunksIsRefused) {
   const auto error = [](auto&& add) {
     ProgramBuilder builder;

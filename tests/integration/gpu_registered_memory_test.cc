@@ -86,6 +86,38 @@ TEST_P(RegisteredMemoryTest, PlansPassTheSamePlaceOnAllRanks) {
   EXPECT_EQ(AllReduces(), before + kWorkers) << "none of them was copied";
 }
 
+// What is passed to a collective is a part of what a function has returned, which lies elsewhere
+// each time.
+TEST_P(RegisteredMemoryTest, ChunksOfWhatAFunctionReturnsAreCopiedWhereRanksDoNotLieAlike) {
+  const plan::Mesh all = Unwrap(plan::Mesh::Line({0, 1, 2, 3}));
+  const auto layout = [&](plan::Placement placement) {
+    return Unwrap(plan::Layout::Make({1000, 2}, DType::kFloat32, all, {placement}));
+  };
+  const plan::Layout sums = layout(plan::Placement::Partial(Reduction::kSum));
+  const plan::Layout whole = layout(plan::Placement::Replicate());
+  plan::ProgramBuilder program;
+  const plan::ValueId x = program.Input("x", sums);
+  const plan::ValueId returned = program.Call("lockstep.copy", {plan::Read(x)}, sums);
+  program.Output(
+      "y", program.CallInChunks("lockstep.copy", {plan::Read(program.Reshard(returned, whole))},
+                                whole, {.count = 2}));
+  DRef ones = Ones({1000, 2});
+  EXPECT_OK(session_->DeclareLayout(ones, sums));
+  BoundPlan plan =
+      Unwrap(session_->Bind(Unwrap(program.Build()), {.inputs = {{"x", ones}}, .functions = {}}));
+  const DRef y = Unwrap(plan.Output("y"));
+  int before = AllReduces();
+  EXPECT_OK(plan.Execute());
+  EXPECT_THAT(Elements<float>(y, 1), Each(4.0f));
+  EXPECT_EQ(AllReduces(), before + 2 * kWorkers) << "two chunks";
+  // Rank 1 has something else where the others have what the function returns.
+  const DRef other = Unwrap(session_->Empty({1000}, DType::kFloat32, 1));
+  before = AllReduces();
+  for (int i = 0; i < 3; ++i) EXPECT_OK(plan.Execute());
+  EXPECT_THAT(Elements<float>(y, 1), Each(4.0f));
+  EXPECT_EQ(AllReduces(), before) << "they do not lie alike";
+}
+
 TEST_P(RegisteredMemoryTest, RanksWithTensorsInDifferentMemoryAreToldSo) {
   ExpectDisagreementAboutMemory();
 }

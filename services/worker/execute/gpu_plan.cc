@@ -28,6 +28,24 @@ std::string WhyNot(const plan::Program& program, const std::vector<bool>& may_be
   return "";
 }
 
+// The first collective whose place in registered memory is not known before it is executed, because
+// it is passed what a function returns, or a part of that; empty: there is none.
+std::string PassesReturned(const BoundSteps& steps) {
+  const plan::ProgramSteps& all = steps.prepared->steps;
+  size_t number = 0;
+  for (const plan::ProgramStep& step : all.steps) {
+    const auto* const collective = std::get_if<plan::CollectiveStep>(&step.what);
+    if (collective == nullptr || !steps.teams[number++]->gpus->HasPlaces()) continue;
+    for (const plan::Span* span : {&collective->send, &collective->recv}) {
+      if (span->count == 0 || all.HomeOf(span->buffer) != StepBuffer::Home::kReturned) continue;
+      return plan::LinesOf(*steps.prepared->lowered.program, step) +
+             " passes on what a function returns, which lies elsewhere in registered memory each "
+             "time";
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<GpuPlan>> GpuPlan::Bind(BoundSteps& steps, KeptCommunicators& kept,
@@ -38,14 +56,18 @@ StatusOr<std::unique_ptr<GpuPlan>> GpuPlan::Bind(BoundSteps& steps, KeptCommunic
   if (Meets(steps)) {
     const Communicators& ranks = kept.all.at(program.Ranks());
     if (ranks.cpus != nullptr) {
-      plan->agreement_ = std::make_unique<PlanAgreement>(ranks.cpus, steps.prepared->key);
+      plan->agreement_ = std::make_unique<PlanAgreement>(*ranks.cpus, steps.prepared->key);
       LOCKSTEP_ASSIGN_OR_RETURN(
           may_be_captured, plan->agreement_->AgreeOnFunctions(std::move(may_be_captured),
                                                               Deadline::After(context.timeout)));
       steps.agreed = AgreedCollectivesOf(*steps.prepared, may_be_captured);
     }
   }
-  kept.graphs = std::make_shared<PlanGraphs>(WhyNot(program, may_be_captured));
+  std::string why_not = WhyNot(program, may_be_captured);
+  const std::string passed = PassesReturned(steps);
+  plan->asks_each_time_ = !passed.empty();
+  if (why_not.empty()) why_not = passed;
+  kept.graphs = std::make_shared<PlanGraphs>(std::move(why_not));
   return plan;
 }
 
@@ -56,6 +78,8 @@ std::string GpuPlan::Describe() const {
 }
 
 void GpuPlan::LookAtPlaces(PlanAgreement::Ready* ready) {
+  ready->asks_each_time = asks_each_time_ ? 1 : 0;
+  if (asks_each_time_) return;
   uint64_t places = 0;
   size_t number = 0;
   const StepMemory memory = steps_.tensors.memory();
@@ -64,12 +88,6 @@ void GpuPlan::LookAtPlaces(PlanAgreement::Ready* ready) {
     if (collective == nullptr) continue;
     const collective::DeviceCommunicator& team = *steps_.teams[number++]->gpus;
     if (!team.HasPlaces()) continue;
-    for (const plan::Span* span : {&collective->send, &collective->recv}) {
-      const StepBuffer& buffer = steps().buffers[static_cast<size_t>(span->buffer)];
-      // It lies where its function will put it.
-      if (span->count > 0 && buffer.home == StepBuffer::Home::kReturned) ready->asks_each_time = 1;
-    }
-    if (ready->asks_each_time != 0) continue;
     const DType dtype = steps_.DTypeOf(collective->send.buffer);
     places = collective::Mix(places, team.PlaceOf(BufferOf(collective->send, memory, dtype),
                                                   BufferOf(collective->recv, memory, dtype)));

@@ -65,6 +65,7 @@ class GpuPlan {
   KeptCommunicators& kept_;
   std::unique_ptr<PlanAgreement> agreement_;  // null: its ranks exchange nothing
   uint64_t places_ = 0;                       // a hash of where its buffers lay, for the others
+  bool asks_each_time_ = false;               // that is not known before
 };
 
 }  // namespace lockstep::worker

@@ -64,7 +64,7 @@ StatusOr<std::vector<bool>> PlanAgreement::AgreeOnFunctions(std::vector<bool> ma
   uint64_t hash = may_be_captured.size();
   for (const bool each : may_be_captured) hash = collective::Mix(hash, each ? 1 : 0);
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<uint64_t> all,
-                            ShareAmongAll<uint64_t>(*cpus_, hash, "binding a plan", deadline));
+                            ShareAmongAll<uint64_t>(cpus_, hash, "binding a plan", deadline));
   const bool are_alike =
       std::all_of(all.begin(), all.end(), [&](uint64_t theirs) { return theirs == hash; });
   if (!are_alike) may_be_captured.assign(may_be_captured.size(), false);
@@ -74,14 +74,14 @@ StatusOr<std::vector<bool>> PlanAgreement::AgreeOnFunctions(std::vector<bool> ma
 StatusOr<PlanAgreement::Verdict> PlanAgreement::Begin(Ready mine, Deadline deadline) {
   mine.plan = plan_;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Ready> all,
-                            ShareAmongAll<Ready>(*cpus_, mine, "executing a plan", deadline));
+                            ShareAmongAll<Ready>(cpus_, mine, "executing a plan", deadline));
   Verdict verdict{.is_known = true, .graphs = ~0U, .buffers = ~0U, .may_capture = true};
   for (size_t i = 0; i < all.size(); ++i) {
     const Ready& theirs = all[i];
     if (theirs.plan != mine.plan || theirs.command != mine.command) {
       return InvalidArgument(
-          "the ranks disagree: rank ", cpus_->members()[static_cast<size_t>(cpus_->rank())],
-          " executes a plan by command ", mine.command, ", and rank ", cpus_->members()[i],
+          "the ranks disagree: rank ", cpus_.members()[static_cast<size_t>(cpus_.rank())],
+          " executes a plan by command ", mine.command, ", and rank ", cpus_.members()[i],
           " executes ", theirs.plan == mine.plan ? "it" : "another plan", " by command ",
           theirs.command);
     }
@@ -96,7 +96,7 @@ StatusOr<PlanAgreement::Verdict> PlanAgreement::Begin(Ready mine, Deadline deadl
 StatusOr<bool> PlanAgreement::AllAreDone(bool is_done, Deadline deadline) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::vector<uint8_t> all,
-      ShareAmongAll<uint8_t>(*cpus_, is_done ? 1 : 0, "capturing a plan", deadline));
+      ShareAmongAll<uint8_t>(cpus_, is_done ? 1 : 0, "capturing a plan", deadline));
   return std::all_of(all.begin(), all.end(), [](uint8_t theirs) { return theirs != 0; });
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -52,9 +51,9 @@ class PlanAgreement {
     bool may_capture = false;
   };
 
-  // `cpus` connects the plan's ranks.
-  PlanAgreement(std::shared_ptr<collective::Communicator> cpus, const plan::PlanKey& key)
-      : cpus_(std::move(cpus)), plan_(key.high ^ key.low) {}
+  // `cpus` connects the plan's ranks. Borrowed: a reset ends it before the plan is gone.
+  PlanAgreement(collective::Communicator& cpus, const plan::PlanKey& key)
+      : cpus_(cpus), plan_(key.high ^ key.low) {}
 
   // Of the program's functions, those that all ranks take for such as may be captured: where they
   // differ, because their modules do, none of them.
@@ -66,7 +65,7 @@ class PlanAgreement {
   StatusOr<bool> AllAreDone(bool is_done, Deadline deadline);
 
  private:
-  const std::shared_ptr<collective::Communicator> cpus_;
+  collective::Communicator& cpus_;
   const uint64_t plan_;
 };
 

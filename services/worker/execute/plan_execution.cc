@@ -108,7 +108,8 @@ Status PlanExecution::RunOnGpus(const plan::CollectiveStep& step, size_t number)
                             *team.gpus, Deadline::After(context_.timeout));
   if (agreed != nullptr) {
     team.gpus->UseAgreed(nullptr);
-    agreed->what.is_known = status.ok();
+    // A capture is of what is known; if it fails on this rank alone, the others know it still.
+    if (mode_ == Mode::kExecute) agreed->what.is_known = status.ok();
   }
   NoteCollective(step, team);
   return status;

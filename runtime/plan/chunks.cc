@@ -282,7 +282,8 @@ class ChunkPass {
       return InvalidArgument(
           "neither what it reads comes from a reshard for it alone, nor goes what "
           "it returns to one reshard alone: there is nothing to exchange for one "
-          "chunk beside the call for another");
+          "chunk beside the call for another (collectives along an axis, and reshards whose result "
+          "something else reads, are done at once)");
     }
     std::vector<LayoutAlong> layouts;
     const auto cut_by = [&](ValueId id, int dim) { layouts.push_back(Along(id, dim)); };

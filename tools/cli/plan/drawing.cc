@@ -12,6 +12,7 @@
 #include "runtime/base/rank_text.h"
 #include "runtime/plan/passes/program_lowering.h"
 #include "runtime/plan/steps/program_steps.h"
+#include "tools/cli/plan/explain.h"
 #include "tools/cli/plan/explain_text.h"
 #include "tools/cli/plan/schedule.h"
 #include "tools/text/format.h"
@@ -103,7 +104,7 @@ std::vector<Use> UsesOf(const plan::ProgramSteps& steps) {
   for (size_t i = 0; i < steps.steps.size(); ++i) {
     const auto use = [&](int buffer) {
       if (buffer < 0) return;
-      Use& one = uses[static_cast<size_t>(buffer)];
+      Use& one = uses[static_cast<size_t>(steps.RootOf(buffer))];
       if (one.first < 0) one.first = static_cast<int>(i);
       one.last = static_cast<int>(i);
     };
@@ -264,9 +265,7 @@ class PlanDrawer {
       const double width = (end - use.first) / count * kWidth;
       const double top = y + static_cast<double>(buffer.arena_offset) / bytes * kMapHeight;
       const double height = static_cast<double>(buffer.size_bytes()) / bytes * kMapHeight;
-      const std::string name = i < file_.value_names.size() && !file_.value_names[i].empty()
-                                   ? file_.value_names[i]
-                                   : "#" + std::to_string(i);
+      const std::string name = BufferName(file_, static_cast<int>(i));
       picture_.Box(x, top, width, std::max(height, 1.0), colors[i % std::size(colors)],
                    name + ": " + RoundedSize(static_cast<uint64_t>(buffer.size_bytes())) +
                        ", steps " + std::to_string(use.first) + " to " +

@@ -31,13 +31,16 @@ std::string NameOf(const PlanFile& file, plan::ValueId id) {
   return name.empty() ? "value " + std::to_string(number) : name;
 }
 
-// How a step's buffers are called in the list: the value's name, or a number.
+}  // namespace
+
 std::string BufferName(const PlanFile& file, int buffer) {
   if (static_cast<size_t>(buffer) < file.program().values().size()) {
     return NameOf(file, plan::ValueId{buffer});
   }
   return "#" + std::to_string(buffer);
 }
+
+namespace {
 
 struct StepText {
   std::string kind;

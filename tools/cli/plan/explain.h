@@ -40,6 +40,9 @@ struct MemoryFacts {
 };
 std::vector<MemoryFacts> FindMemory(const PlanFile& file);
 
+// How a buffer of a rank's steps is called: by its value, or by a number.
+std::string BufferName(const PlanFile& file, int buffer);
+
 // A step of a rank, in words.
 struct StepFacts {
   std::string kind;  // "call", "copy", "fill", "allgather", ...

@@ -209,6 +209,10 @@ std::optional<plan::Chunks> PlanSteps::ReadChunks(const YAML::Node& step,
   if (node["along"].IsDefined()) read_number("along", chunks.along);
   chunks.result_along = chunks.along;
   if (node["result_along"].IsDefined()) read_number("result_along", chunks.result_along);
+  if (!node["input"].IsDefined()) {
+    context_.Report(node, function, "chunks: input: expected one of its args, as in input: x");
+    return std::nullopt;
+  }
   const auto input = FindValue(node, function + ": chunks: input", ScalarOf(node["input"]));
   if (!input.has_value()) return std::nullopt;
   const auto argument = std::find_if(arguments.begin(), arguments.end(), [&](const auto& one) {

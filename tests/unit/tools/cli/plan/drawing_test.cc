@@ -103,5 +103,26 @@ TEST(PlanDrawingTest, BuffersAreDrawnWhereStepsUseThem) {
                                       std::to_string(sent) + "<"));
 }
 
+// Chunks that are exchanged lie in y, and nothing else uses it.
+TEST(PlanDrawingTest, WhatIsMadeOfChunksIsDrawn) {
+  const StatusOr<PlanFile> file = ReadText(R"(plan:
+  meshes: {all: {ranks: 0-3}}
+  layouts:
+    rows: {shape: [64, 8], mesh: all, placements: [shard(0)]}
+    whole: {shape: [64, 8], mesh: all, placements: [replicate]}
+    sums: {shape: [64, 8], mesh: all, placements: [partial(sum)]}
+  inputs: {x: rows}
+  steps:
+    - {reshard: x, to: whole, as: w}
+    - {call: f, args: [$w], result: sums, as: s, chunks: {count: 2, input: w}}
+    - {reshard: s, to: rows, as: y}
+  outputs: [y]
+)");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const StatusOr<Drawing> picture = DrawPlan(*file, 0);
+  ASSERT_TRUE(picture.ok()) << picture.status();
+  EXPECT_THAT(picture->svg, AllOf(HasSubstr("<title>w.1: 1 KiB"), HasSubstr("<title>y: 512 B")));
+}
+
 }  // namespace
 }  // namespace lockstep::cli::plan_file

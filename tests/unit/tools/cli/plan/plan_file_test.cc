@@ -292,6 +292,8 @@ TEST(PlanFileTest, ACallMayBeInChunks) {
   EXPECT_THAT(Message(ReadText(InChunks("{count: x, input: scratch}")).status()),
               AllOf(HasSubstr("chunks: count: expected a number"),
                     HasSubstr("chunks: input: scratch is none of its args")));
+  EXPECT_THAT(Message(ReadText(InChunks("{count: 4}")).status()),
+              HasSubstr("layers.yaml:14: f: chunks: input: expected one of its args"));
   EXPECT_THAT(Message(ReadText(InChunks("{count: 4, input: all_of_it, allong: 0}")).status()),
               HasSubstr("allong"));
   EXPECT_THAT(Message(ReadText(InChunks("{count: 4, input: all_of_it, along: 2}")).status()),

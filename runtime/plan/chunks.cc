@@ -90,8 +90,15 @@ class ChunkPass {
       } else if (!is_in_chain_[i]) {
         parts_.ops.push_back(ops()[i]);
       }
-      // What rewrites itself is checked once, and as soon as it is too much.
-      if (parts_.ops.size() > Program::kMaxOps) break;
+      // As soon as it is too much.
+      if (parts_.ops.size() <= Program::kMaxOps && parts_.values.size() <= Program::kMaxValues) {
+        continue;
+      }
+      return Annotate(
+          InvalidArgument("up to here, the program in chunks has ", parts_.ops.size(),
+                          " operations and ", parts_.values.size(), " values, and may have ",
+                          Program::kMaxOps, " and ", Program::kMaxValues, "; make fewer chunks"),
+          ops()[i].where);
     }
     StatusOr<Program> made = Program::MakeLowered(std::move(parts_));
     if (!made.ok()) return Annotate(made.status(), "in chunks");

@@ -253,6 +253,15 @@ TEST(ChunksTest, ACallThatCannotBeDoneInChunksIsRefused) {
                 builder.Call("g", {Read(whole)});
               }),
               HasSubstr("there is nothing to exchange for one chunk beside the call for another"));
+  EXPECT_THAT(
+      error([](ProgramBuilder& builder, ValueId whole, ValueId) {
+        for (int i = 0; i < 40; ++i) {
+          const ValueId y = builder.CallInChunks("f", {Read(whole)}, kWhole, {.count = 32});
+          whole = builder.Reshard(builder.Reshard(y, kRows), kWhole);
+        }
+      }),
+      AllOf(HasSubstr("chunks_test.cc:"), HasSubstr("up to here, the program in chunks has"),
+            HasSubstr("make fewer chunks")));
   // Two axes deal the rows out evenly, which their halves are not: of 3, 1, 3, 4, 1 and 2 rows.
   const Mesh grid = *Mesh::Make({{"a", 2}, {"b", 2}}, {0, 1, 2, 3});
   const Layout uneven =

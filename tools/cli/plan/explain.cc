@@ -79,11 +79,16 @@ class StepDescriber {
     return {"fill", BufferName(file_, fill.to.buffer), BytesOf(fill.to.count, fill.to.buffer)};
   }
   StepText operator()(const plan::CollectiveStep& collective) const {
-    const int64_t count = std::max(collective.send.count, collective.recv.count);
-    return {std::string(FactsOf(collective.kind).name),
-            BufferName(file_, collective.send.buffer) + " to " +
-                BufferName(file_, collective.recv.buffer) + ", " + ListRanks(collective.team),
-            BytesOf(count, collective.recv.buffer)};
+    // What is empty has any buffer.
+    const auto end = [&](const plan::Span& span) {
+      return span.count == 0 ? "(others)" : BufferName(file_, span.buffer);
+    };
+    const plan::Span& most =
+        collective.send.count > collective.recv.count ? collective.send : collective.recv;
+    return {
+        std::string(FactsOf(collective.kind).name),
+        end(collective.send) + " to " + end(collective.recv) + ", " + ListRanks(collective.team),
+        BytesOf(most.count, most.buffer)};
   }
 
  private:

@@ -135,5 +135,27 @@ TEST(PlanExplainTest, IsExplainedToScripts) {
   EXPECT_EQ(SimulationToJson(*simulation)["ranks"], 4);
 }
 
+// From ranks 0 and 1 to ranks 2 and 3: an empty end of an exchange has some buffer's number.
+TEST(PlanExplainTest, WhatARankDoesNotExchangeIsNotNamed) {
+  const StatusOr<PlanFile> file = ReadText(R"(plan:
+  meshes: {here: {ranks: 0-1}, there: {ranks: 2-3}}
+  layouts:
+    rows: {shape: [64, 8], mesh: here, placements: [shard(0)]}
+    moved: {shape: [64, 8], mesh: there, placements: [shard(0)]}
+  inputs: {x: rows}
+  steps:
+    - {reshard: x, to: moved, as: y}
+  outputs: [y]
+)");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::vector<StepFacts> sent = DescribeSteps(*file, file->StepsOf(0));
+  ASSERT_FALSE(sent.empty());
+  EXPECT_THAT(sent.front().what, HasSubstr("x to (others), "));
+  EXPECT_EQ(sent.front().bytes, 1024);
+  const std::vector<StepFacts> received = DescribeSteps(*file, file->StepsOf(2));
+  ASSERT_FALSE(received.empty());
+  EXPECT_THAT(received.front().what, HasSubstr("(others) to y, "));
+}
+
 }  // namespace
 }  // namespace lockstep::cli::plan_file

@@ -95,8 +95,8 @@ Status RegisterFile::CheckRoom(size_t more) const {
   const std::string of_plans =
       lasting == 0 ? ""
                    : " (" + RoundedSize(lasting) +
-                         " of it as outputs of freed plans, each of which keeps its plan's memory: "
-                         "free them, too; lockstep.copy makes copies that do not)";
+                         " of it in plans, whose memory their outputs keep when they are freed: "
+                         "free these, too; lockstep.copy makes copies that do not)";
   return ResourceExhausted("the session's registers hold ", RoundedSize(held), of_plans,
                            " on this rank, and ", RoundedSize(more),
                            " more are beyond its limit of ", RoundedSize(limits_.bytes),

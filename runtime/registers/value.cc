@@ -33,7 +33,7 @@ class Walk {
 // Of the value alone, without what it holds.
 size_t OwnBytes(const Value& value) {
   if (const auto* tensor = value.As<tensor::Tensor>()) {
-    return tensor->IsNull() ? 0 : tensor->size_bytes();
+    return tensor->IsNull() || tensor->storage()->is_counted_apart() ? 0 : tensor->size_bytes();
   }
   if (const auto* text = value.As<std::string>()) return text->size();
   if (const auto* object = value.As<std::shared_ptr<Object>>()) {

@@ -31,6 +31,8 @@ class Object {
   virtual std::string Describe() const = 0;
   // Of memory that tensors could be made of; see HeldBytes().
   virtual size_t HeldBytes() const { return 0; }
+  // Of more such memory, which is counted by itself (LastingStorage); for listings.
+  virtual size_t BytesApart() const { return 0; }
 };
 
 struct None {

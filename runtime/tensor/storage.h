@@ -25,15 +25,21 @@ class Storage {
   // True if the memory may go back while a GPU still works on it: its next user comes later
   // in the GPU's order. Other memory of a GPU is held until the work is done.
   virtual bool GoesBackInOrder() const { return false; }
+  // True if the memory is counted for itself: the tensors in it are not counted besides.
+  bool is_counted_apart() const { return is_counted_apart_; }
 
  protected:
-  Storage(void* data, size_t size_bytes, Device device)
-      : data_(data), size_bytes_(size_bytes), device_(device) {}
+  Storage(void* data, size_t size_bytes, Device device, bool is_counted_apart = false)
+      : data_(data),
+        size_bytes_(size_bytes),
+        device_(device),
+        is_counted_apart_(is_counted_apart) {}
 
  private:
   void* const data_;
   const size_t size_bytes_;
   const Device device_;
+  const bool is_counted_apart_;
 };
 
 struct AllocatorStats {

@@ -4,8 +4,11 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
+#include "runtime/plan/layout.h"
 #include "runtime/plan/plan_key.h"
+#include "runtime/plan/program.h"
 #include "services/config/problems.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/support/random_program.h"
@@ -24,6 +27,23 @@ void AddProgram(SeedFolder& folder, const std::string& name, const plan::Program
   folder.Add("plans", name + "_spoilt", std::string(spoils, sizeof spoils - 1) + bytes);
 }
 
+// A call whose rows come and go in two chunks.
+plan::Program InChunks() {
+  const plan::Mesh all = *plan::Mesh::Line({0, 1, 2, 3});
+  const auto lies = [&](plan::Placement placement) {
+    return *plan::Layout::Make({10, 6}, DType::kFloat32, all, {std::move(placement)});
+  };
+  plan::ProgramBuilder builder;
+  const plan::ValueId rows = builder.Input("x", lies(plan::Placement::Shard(0)));
+  const plan::ValueId whole = builder.Reshard(rows, lies(plan::Placement::Replicate()));
+  plan::Chunks two;
+  two.count = 2;
+  const plan::ValueId sums = builder.CallInChunks(
+      "f", {plan::Read(whole)}, lies(plan::Placement::Partial(Reduction::kSum)), two);
+  builder.Output("y", builder.Reshard(sums, lies(plan::Placement::Shard(0))));
+  return *builder.Build();
+}
+
 }  // namespace
 
 void AddPlanSeeds(SeedFolder& folder) {
@@ -38,6 +58,7 @@ void AddPlanSeeds(SeedFolder& folder) {
     if (!program.plan.has_value() || program.plan->program == nullptr) std::abort();
     AddProgram(folder, name, *program.plan->program);
   }
+  AddProgram(folder, "in_chunks", InChunks());
   for (uint32_t seed = 0; seed < 8; ++seed) {
     support::RandomProgram program(seed, seed % 2 == 0 ? 4 : 8, support::RandomCalls::kArithmetic);
     AddProgram(folder, "random_" + std::to_string(seed), *program.Build());

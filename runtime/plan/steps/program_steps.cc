@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "runtime/plan/steps/buffer_places.h"
 #include "runtime/plan/steps/make_steps.h"
@@ -11,6 +12,17 @@
 namespace lockstep::plan {
 namespace {
 
+// In members of teams: what the steps of a rank count towards kMaxStepsOfSameOffsets.
+constexpr size_t kMembersOfAStep = 128;
+size_t MembersOf(const ProgramSteps& steps) {
+  size_t members = steps.steps.size() * kMembersOfAStep;
+  for (const ProgramStep& step : steps.steps) {
+    const auto* const collective = std::get_if<CollectiveStep>(&step.what);
+    if (collective != nullptr) members += collective->team.size();
+  }
+  return members;
+}
+
 // Nothing: `rank` has no part in it, or all ranks together have too many steps.
 StatusOr<std::optional<SharedArena>> ShareArena(const LoweredProgram& lowered, Rank rank,
                                                 const ExpandOptions& options,
@@ -18,13 +30,13 @@ StatusOr<std::optional<SharedArena>> ShareArena(const LoweredProgram& lowered, R
   const std::vector<Rank> ranks = lowered.program->Ranks();
   if (!std::binary_search(ranks.begin(), ranks.end(), rank)) return std::nullopt;
   SharedArena shared;
-  size_t num_steps = 0;
+  size_t members = 0;
   for (const Rank one : ranks) {
     LOCKSTEP_ASSIGN_OR_RETURN(StepsWithoutPlaces made,
                               MakeSteps(lowered, one, options, is_given_up));
     BuffersInArena(lowered, options, &made).AddTo(&shared);
-    num_steps += made.steps.steps.size();
-    if (num_steps > kMaxStepsOfSameOffsets) return std::nullopt;
+    members += MembersOf(made.steps);
+    if (members / kMembersOfAStep > kMaxStepsOfSameOffsets) return std::nullopt;
   }
   if (!shared.Place(kBufferAlignment, is_given_up)) return Aborted("the program is given up");
   return shared;

@@ -96,7 +96,7 @@ struct ProgramSteps {
   }
 };
 
-// About two seconds' work.
+// About two seconds' work: steps, and in units of 128 the members of the teams that meet in them.
 constexpr size_t kMaxStepsOfSameOffsets = size_t{1} << 21;
 
 struct ExpandOptions {

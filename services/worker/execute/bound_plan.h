@@ -47,6 +47,7 @@ class BoundPlan : public registers::Object, public InputHolder {
   std::string Describe() const override;
   // Its memory, and what was prepared for it, also where other plans share that.
   size_t HeldBytes() const override;
+  size_t BytesApart() const override { return steps_.tensors.arena_bytes(); }
   // It holds more, or less, since this was asked last: graphs come and go.
   bool TakeHasChangedSize() {
     const size_t now = kept_->graphs == nullptr ? 0 : kept_->graphs->held_bytes();

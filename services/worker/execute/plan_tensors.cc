@@ -28,19 +28,15 @@ PlanTensors::PlanTensors(const plan::ProgramSteps& steps)
   }
 }
 
-PlanTensors::~PlanTensors() {
-  if (memory_of_arena_ != nullptr) memory_of_arena_->OwnerIsGone();
-}
-
 Status PlanTensors::TakeArena(tensor::Processor& place, const registers::RegisterFile& registers) {
   // What is empty has a place, too.
   const int64_t bytes = std::max<int64_t>(steps_.arena_bytes, 1);
   LOCKSTEP_RETURN_IF_ERROR(registers.CheckRoom(static_cast<size_t>(bytes)));
   LOCKSTEP_ASSIGN_OR_RETURN(auto memory, place.allocator().Allocate(static_cast<size_t>(bytes)));
-  memory_of_arena_ =
+  auto counted =
       std::make_shared<registers::LastingStorage>(std::move(memory), registers.lasting_bytes());
   LOCKSTEP_ASSIGN_OR_RETURN(
-      arena_, Tensor::FromStorage(memory_of_arena_, 0, DType::kUInt8, Shape({bytes})));
+      arena_, Tensor::FromStorage(std::move(counted), 0, DType::kUInt8, Shape({bytes})));
   for (size_t i = 0; i < steps_.buffers.size(); ++i) {
     const StepBuffer& buffer = steps_.buffers[i];
     if (buffer.home != StepBuffer::Home::kArena) continue;

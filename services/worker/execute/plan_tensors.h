@@ -23,8 +23,6 @@ class PlanTensors {
  public:
   // `steps` are borrowed.
   explicit PlanTensors(const plan::ProgramSteps& steps);
-  // From then on the plan's memory counts by itself, if others hold tensors there.
-  ~PlanTensors();
   PlanTensors(const PlanTensors&) = delete;
   PlanTensors& operator=(const PlanTensors&) = delete;
 
@@ -41,13 +39,14 @@ class PlanTensors {
   bool IsInArena(const tensor::Tensor& tensor) const {
     return !arena_.IsNull() && tensor.storage() == arena_.storage();
   }
-  // The arena, and the tables of buffers; not what inputs' registers and functions hold.
+  // The tables of buffers; not what inputs' registers and functions hold, nor the arena, which is
+  // counted by itself.
   size_t HeldBytes() const {
-    const size_t tables = tensors_.size() * sizeof(tensor::Tensor) +
-                          memory_.size() * sizeof(std::byte*) + drops_.size() * sizeof(drops_[0]);
-    return tables + (arena_.IsNull() ? 0 : arena_.size_bytes());
+    return tensors_.size() * sizeof(tensor::Tensor) + memory_.size() * sizeof(std::byte*) +
+           drops_.size() * sizeof(drops_[0]);
   }
   const tensor::Tensor& arena() const { return arena_; }
+  size_t arena_bytes() const { return arena_.IsNull() ? 0 : arena_.size_bytes(); }
 
   // The buffer is this tensor from now on, with those that lie in it.
   void Place(size_t buffer, tensor::Tensor tensor);
@@ -70,7 +69,6 @@ class PlanTensors {
   void Drop(const std::vector<size_t>& buffers);
 
   const plan::ProgramSteps& steps_;
-  std::shared_ptr<registers::LastingStorage> memory_of_arena_;  // null: not taken so far
   tensor::Tensor arena_;
   std::vector<tensor::Tensor> tensors_;
   std::vector<std::byte*> memory_;

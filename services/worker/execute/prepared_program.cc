@@ -33,9 +33,8 @@ StatusOr<std::shared_ptr<const PreparedProgram>> PrepareProgram(
   LOCKSTEP_RETURN_IF_ERROR(plan::CheckSteps(*lowered.program, steps, world.rank));
   if (world.same_offsets && !steps.same_offsets && steps.arena_bytes > 0) {
     log::Info(
-        "a plan has more than ", plan::kMaxStepsOfSameOffsets,
-        " steps on all ranks together: its memory is not at the same offsets on all of them, so "
-        "that the backend copies where it could use registered memory");
+        "a plan has too many steps on all ranks together for its memory to be at the same offsets "
+        "on all of them: the backend copies where it could use registered memory");
   }
   std::vector<size_t> order;
   for (const plan::LoweredOp& op : lowered.ops) order.push_back(op.op);

@@ -85,6 +85,16 @@ class LayoutTable {
   size_t named_ranks_ = 0;
 };
 
+// What is counted apart is told of all that have it, too.
+size_t BytesApart(const registers::Value& value) {
+  if (const auto* tensor = value.As<tensor::Tensor>()) {
+    const bool is_apart = !tensor->IsNull() && tensor->storage()->is_counted_apart();
+    return is_apart ? tensor->size_bytes() : 0;
+  }
+  const auto* object = value.As<std::shared_ptr<registers::Object>>();
+  return object == nullptr || *object == nullptr ? 0 : (*object)->BytesApart();
+}
+
 HeldRegister Describe(const Found& found) {
   HeldRegister held;
   held.id = found.id;
@@ -119,7 +129,7 @@ std::vector<SessionHoldings> ListRegisters(
     }
     if (most == 0) continue;
     file.ForEachLive([&](RegisterId id, const registers::Value& value, size_t bytes) {
-      Found found{holdings.size() - 1, id, &value, bytes, nullptr};
+      Found found{holdings.size() - 1, id, &value, bytes + BytesApart(value), nullptr};
       if (chosen.size() == most && !(found < chosen.top())) return;
       found.layout = file.LayoutOf(id);
       chosen.push(std::move(found));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/random.h"
@@ -9,7 +10,6 @@
 #include "services/config/endpoint.h"
 #include "services/config/service_settings.h"
 #include "services/controller/controller.h"
-#include "services/local/child_process.h"
 #include "services/local/local_workers.h"
 #include "services/local/temporary_directory.h"
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "services/local/child_process.h"
 
 namespace lockstep::local {
 

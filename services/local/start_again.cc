@@ -6,9 +6,9 @@
 #include <sstream>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "services/config/problems.h"
 #include "services/config/yaml.h"
-#include "services/local/child_process.h"
 
 namespace lockstep::local {
 namespace {

@@ -78,12 +78,12 @@ Status RemoteWorker::OpenInput(const std::string& text) {
 }
 
 Status RemoteWorker::Spawn() {
-  local::ChildOptions child;
+  ChildOptions child;
   child.argv = options_.command;
   child.input_fd = input_read_fd_;
   // Without a terminal, nothing can ask for a password, which no user would see.
   child.detached = true;
-  LOCKSTEP_ASSIGN_OR_RETURN(child_, local::ChildProcess::Spawn(child));
+  LOCKSTEP_ASSIGN_OR_RETURN(child_, ChildProcess::Spawn(child));
   close(std::exchange(input_read_fd_, -1));
   return OkStatus();
 }

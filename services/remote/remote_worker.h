@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
-#include "services/local/child_process.h"
 
 namespace lockstep::remote {
 
@@ -81,7 +81,7 @@ class RemoteWorker {
 
   const RemoteWorkerOptions options_;
   LoginSlot slot_;
-  std::optional<local::ChildProcess> child_;
+  std::optional<ChildProcess> child_;
   // The pipe that is the worker's standard input. -1: closed.
   int input_read_fd_ = -1;
   int input_fd_ = -1;

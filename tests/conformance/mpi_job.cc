@@ -59,7 +59,7 @@ void RunJob(int size, const testing::TestInfo& test) {
   const std::string& scratch = (*directory)->path();
   const RendezvousFolder folder;
   // It should not write to the files that this program writes.
-  local::ChildOptions options = support::Mpirun::Job(
+  ChildOptions options = support::Mpirun::Job(
       size,
       {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_output=",
        std::string("--gtest_filter=") + test.test_suite_name() + "." + test.name()},
@@ -69,7 +69,7 @@ void RunJob(int size, const testing::TestInfo& test) {
   options.environment.push_back("GTEST_TOTAL_SHARDS=1");
   options.environment.push_back("GTEST_SHARD_INDEX=0");
   options.environment.push_back(std::string(kFolder) + "=" + folder.path());
-  auto job = local::ChildProcess::Spawn(options);
+  auto job = ChildProcess::Spawn(options);
   ASSERT_TRUE(job.ok()) << job.status();
   auto end = job->Wait(Deadline::After(kJobPatience));
   if (!end.ok()) end = job->Terminate(Deadline::After(std::chrono::seconds(20)));

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/version.h"
 #include "runtime/client/admin.h"
@@ -18,7 +19,6 @@
 #include "runtime/control/message_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/control.capnp.h"
-#include "services/local/child_process.h"
 #include "tests/integration/services_fixture.h"
 
 namespace lockstep::testing {
@@ -32,7 +32,7 @@ class JoiningTest : public ServicesFixture {
  protected:
   std::string Endpoint(const std::string& role) const { return IpcEndpoint(role); }
   static std::string Program(const std::string& role) {
-    return *local::FindProgram("lockstep-" + role, "NOT_SET", "services/" + role);
+    return *FindProgram("lockstep-" + role, "NOT_SET", "services/" + role);
   }
   void StartController(int workers) {
     controller::ControllerOptions options;
@@ -50,24 +50,24 @@ class JoiningTest : public ServicesFixture {
     options.controller_grace = 0s;
     return ServicesFixture::StartWorker(options);
   }
-  local::ChildProcess StartProcess(const std::string& role, std::vector<std::string> settings) {
-    local::ChildOptions options;
+  ChildProcess StartProcess(const std::string& role, std::vector<std::string> settings) {
+    ChildOptions options;
     options.argv = {Program(role)};
     for (const std::string& setting : settings) {
       options.argv.push_back("--set");
       options.argv.push_back(setting);
     }
-    auto child = local::ChildProcess::Spawn(options);
+    auto child = ChildProcess::Spawn(options);
     EXPECT_TRUE(child.ok()) << child.status();
     return std::move(*child);
   }
-  local::ChildProcess StartWorkerProcess(int rank, const std::string& after_shutdown = "exit") {
+  ChildProcess StartWorkerProcess(int rank, const std::string& after_shutdown = "exit") {
     return StartProcess(
         "worker", {"controller_endpoint=" + Endpoint("workers"), "rank=" + std::to_string(rank),
                    "arena_bytes=64MiB", "after_shutdown=" + after_shutdown});
   }
 
-  local::ChildProcess StartControllerProcess() {
+  ChildProcess StartControllerProcess() {
     return StartProcess("controller",
                         {"workers=2", "client_endpoint=" + Endpoint("clients"),
                          "worker_endpoint=" + Endpoint("workers"),
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, EarlyDeathTest, ::testing::Values(0, -1),
 
 TEST_P(EarlyDeathTest, RankOfAKilledWorkerIsFreeAgain) {
   StartController(2);
-  local::ChildProcess victim = StartWorkerProcess(GetParam());
+  ChildProcess victim = StartWorkerProcess(GetParam());
   WaitForRankZero(WorkerState::kJoining);
   victim.Signal(SIGKILL);
   ASSERT_TRUE(victim.Wait(Deadline::After(kLong)).ok());
@@ -115,7 +115,7 @@ TEST_P(EarlyDeathTest, RankOfAKilledWorkerIsFreeAgain) {
 
 TEST_P(EarlyDeathTest, StatusShowsThatNobodyHasTheRank) {
   StartController(2);
-  local::ChildProcess victim = StartWorkerProcess(GetParam());
+  ChildProcess victim = StartWorkerProcess(GetParam());
   WaitForRankZero(WorkerState::kJoining);
   victim.Signal(SIGKILL);
   WaitForRankZero(WorkerState::kMissing);
@@ -125,7 +125,7 @@ TEST_P(EarlyDeathTest, StatusShowsThatNobodyHasTheRank) {
 // world.
 TEST_P(EarlyDeathTest, ClusterWithADeadWorkerIsNotComplete) {
   StartController(2);
-  local::ChildProcess victim = StartWorkerProcess(GetParam());
+  ChildProcess victim = StartWorkerProcess(GetParam());
   WaitForRankZero(WorkerState::kJoining);
   victim.Signal(SIGKILL);
   ASSERT_TRUE(victim.Wait(Deadline::After(kLong)).ok());
@@ -175,7 +175,7 @@ TEST_P(EarlyDeathTest, RankOfASilentWorkerIsFreeAgain) {
 }
 
 TEST_F(JoiningTest, WorkerThatWaitsFindsARestartedController) {
-  local::ChildProcess first = StartControllerProcess();
+  ChildProcess first = StartControllerProcess();
   StartWorker(0);
   WaitForRankZero(WorkerState::kJoining);
   first.Signal(SIGKILL);
@@ -186,7 +186,7 @@ TEST_F(JoiningTest, WorkerThatWaitsFindsARestartedController) {
 }
 
 TEST_F(JoiningTest, WorkersOfAKilledControllerEndAndHarmNobody) {
-  local::ChildProcess first = StartControllerProcess();
+  ChildProcess first = StartControllerProcess();
   worker::Worker& old_zero = StartWorker(0);
   worker::Worker& old_one = StartWorker(1);
   ExpectWorks();
@@ -215,21 +215,21 @@ TEST_F(JoiningTest, WorkersOfAKilledControllerEndAndHarmNobody) {
 
 // As where an orchestrator starts a controller anew, and would be slow to start its workers again.
 TEST_F(JoiningTest, WorkersThatWereSentAwayRejoinIfTheyAreToldTo) {
-  std::vector<local::ChildProcess> workers;
-  local::ChildProcess first = StartControllerProcess();
+  std::vector<ChildProcess> workers;
+  ChildProcess first = StartControllerProcess();
   for (const int rank : {0, 1}) workers.push_back(StartWorkerProcess(rank, "rejoin"));
   ExpectWorks();
   ASSERT_TRUE(first.Terminate(Deadline::After(kLong))->ok());
   // One that stops while they join.
   workers[1].Signal(SIGSTOP);
-  local::ChildProcess second = StartControllerProcess();
+  ChildProcess second = StartControllerProcess();
   WaitForRankZero(WorkerState::kJoining);
   ASSERT_TRUE(second.Terminate(Deadline::After(kLong))->ok());
   workers[1].Signal(SIGCONT);
-  local::ChildProcess third = StartControllerProcess();
+  ChildProcess third = StartControllerProcess();
   ExpectWorks();
   // They stop when asked, at any time.
-  for (local::ChildProcess& worker : workers) {
+  for (ChildProcess& worker : workers) {
     ASSERT_TRUE(worker.Running());
     EXPECT_TRUE(worker.Terminate(Deadline::After(kLong))->ok());
   }

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <thread>
 
+#include "runtime/base/child_process.h"
 #include "runtime/client/admin.h"
-#include "services/local/child_process.h"
 #include "services/worker/settings.h"
 #include "tests/integration/random_plans.h"
 #include "tests/integration/services_fixture.h"
@@ -40,16 +40,15 @@ class MpiTest : public ServicesFixture {
   }
 
   // Jobs and workers log to files in folders of their own, named so.
-  local::ChildProcess StartJob(const std::string& name, int ranks,
-                               std::vector<std::string> command = {}) {
+  ChildProcess StartJob(const std::string& name, int ranks, std::vector<std::string> command = {}) {
     worker::WorkerOptions options = SmallWorker(-1);
     if (ranks > 1) options.rank_from = "mpi";
     const std::vector<std::string> worker = WorkerCommand(name, options);
     command.insert(command.end(), worker.begin(), worker.end());
     return Start(support::Mpirun::Job(ranks, command, Folder(name)));
   }
-  local::ChildProcess StartWorkerByHand(const std::string& name, Rank rank) {
-    local::ChildOptions options = support::Mpirun::Job(1, {}, Folder(name));
+  ChildProcess StartWorkerByHand(const std::string& name, Rank rank) {
+    ChildOptions options = support::Mpirun::Job(1, {}, Folder(name));
     options.argv = WorkerCommand(name, SmallWorker(rank));
     return Start(options);
   }
@@ -72,7 +71,7 @@ class MpiTest : public ServicesFixture {
     FAIL() << "the cluster is not ready";
   }
   // The job ends by itself.
-  void ExpectEnd(local::ChildProcess& job, const std::string& name, bool well) {
+  void ExpectEnd(ChildProcess& job, const std::string& name, bool well) {
     const auto end = job.Wait(Deadline::After(kLong));
     ASSERT_TRUE(end.ok()) << end.status() << "\n" << LogOf(name);
     EXPECT_EQ(end->ok(), well) << end->Describe() << "\n" << LogOf(name);
@@ -115,16 +114,16 @@ class MpiTest : public ServicesFixture {
     worker.controller_endpoint = IpcEndpoint("worker");
     std::filesystem::create_directory(Folder(name));
     std::ofstream(Folder(name) + "/worker.yaml") << worker::ToYaml(worker);
-    return {Must(local::FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker")),
-            "--config", Folder(name) + "/worker.yaml"};
+    return {Must(FindProgram("lockstep-worker", "LOCKSTEP_WORKER", "services/worker")), "--config",
+            Folder(name) + "/worker.yaml"};
   }
-  static local::ChildProcess Start(const local::ChildOptions& options) {
-    return Must(local::ChildProcess::Spawn(options));
+  static ChildProcess Start(const ChildOptions& options) {
+    return Must(ChildProcess::Spawn(options));
   }
 };
 
 TEST_F(MpiTest, WorkersOfAJobComputeTogetherAndEndInOrder) {
-  local::ChildProcess job = StartJob("job", kRanks);
+  ChildProcess job = StartJob("job", kRanks);
   AwaitReady();
   const ClusterStatus status = Must(Ask());
   for (const WorkerStatus& worker : status.workers) {
@@ -142,7 +141,7 @@ TEST_F(MpiTest, WorkersOfAJobComputeTogetherAndEndInOrder) {
 }
 
 TEST_F(MpiTest, RandomReshardsAndProgramsDoWhatTheyMean) {
-  const local::ChildProcess job = StartJob("job", kRanks);
+  const ChildProcess job = StartJob("job", kRanks);
   AwaitReady();
   Session session = Must(ConnectTo(IpcEndpoint("client")));
   ExpectRandomReshards(session, kRanks, 20261126, 24);
@@ -151,7 +150,7 @@ TEST_F(MpiTest, RandomReshardsAndProgramsDoWhatTheyMean) {
 
 // MPI alone would end the job.
 TEST_F(MpiTest, AFailureInTheMiddleOfACollectiveIsToldAndTheSessionGoesOn) {
-  const local::ChildProcess job = StartJob("job", kRanks);
+  const ChildProcess job = StartJob("job", kRanks);
   AwaitReady();
   Session session = Must(ConnectTo(IpcEndpoint("client")));
   Session other = Must(ConnectTo(IpcEndpoint("client")));
@@ -173,7 +172,7 @@ TEST_F(MpiTest, AFailureInTheMiddleOfACollectiveIsToldAndTheSessionGoesOn) {
 }
 
 TEST_F(MpiTest, AJobWhoseProcessDiesEndsAndAnotherTakesItsPlace) {
-  local::ChildProcess job = StartJob("job", kRanks);
+  ChildProcess job = StartJob("job", kRanks);
   AwaitReady();
   Session session = Must(ConnectTo(IpcEndpoint("client")));
   ExpectCollectives(session);
@@ -181,15 +180,15 @@ TEST_F(MpiTest, AJobWhoseProcessDiesEndsAndAnotherTakesItsPlace) {
   ExpectEnd(job, "job", false);
   EXPECT_NE(session.SyncAll(), OkStatus());
 
-  const local::ChildProcess next = StartJob("next", kRanks);
+  const ChildProcess next = StartJob("next", kRanks);
   AwaitReady();
   Session later = Must(ConnectTo(IpcEndpoint("client")));
   ExpectCollectives(later);
 }
 
 TEST_F(MpiTest, AWorkerOutsideOfTheJobIsRefusedWithTheReason) {
-  local::ChildProcess job = StartJob("job", kRanks - 1);
-  local::ChildProcess stranger = StartWorkerByHand("stranger", kRanks - 1);
+  ChildProcess job = StartJob("job", kRanks - 1);
+  ChildProcess stranger = StartWorkerByHand("stranger", kRanks - 1);
   ExpectEnd(job, "job", false);
   ExpectEnd(stranger, "stranger", false);
   for (const char* const log : {"stranger", "job"}) {
@@ -201,7 +200,7 @@ TEST_F(MpiTest, AWorkerOutsideOfTheJobIsRefusedWithTheReason) {
 
 // A launcher that does not tell how many it has started: only MPI itself knows.
 TEST_F(MpiTest, WorkersOfDifferentJobsAreRefusedWithTheReason) {
-  std::vector<local::ChildProcess> jobs;
+  std::vector<ChildProcess> jobs;
   for (const std::string name : {"a", "b", "c"}) {
     jobs.push_back(StartJob(name, 1, {"/usr/bin/env", "-u", "OMPI_COMM_WORLD_SIZE"}));
   }

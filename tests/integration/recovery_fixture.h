@@ -12,10 +12,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/client/session.h"
 #include "runtime/plan/program.h"
-#include "services/local/child_process.h"
 #include "tests/integration/services_fixture.h"
 
 namespace lockstep::testing {
@@ -28,7 +28,7 @@ class RecoveryFixture : public ServicesFixture {
   void TearDown() override {
     sessions_.clear();
     ServicesFixture::TearDown();
-    for (local::ChildProcess& process : processes_) {
+    for (ChildProcess& process : processes_) {
       EXPECT_TRUE(process.Wait(Deadline::After(kLong)).ok());
     }
   }
@@ -43,16 +43,16 @@ class RecoveryFixture : public ServicesFixture {
     options.worker_timeout = std::chrono::seconds(3);
     return options;
   }
-  static local::ChildProcess StartProcess(const std::string& role,
-                                          const std::vector<std::string>& settings) {
-    local::ChildOptions options;
-    options.argv = {*local::FindProgram("lockstep-" + role, "NOT_SET", "services/" + role)};
+  static ChildProcess StartProcess(const std::string& role,
+                                   const std::vector<std::string>& settings) {
+    ChildOptions options;
+    options.argv = {*FindProgram("lockstep-" + role, "NOT_SET", "services/" + role)};
     for (const std::string& setting : settings) {
       options.argv.insert(options.argv.end(), {"--set", setting});
     }
-    return *local::ChildProcess::Spawn(options);
+    return *ChildProcess::Spawn(options);
   }
-  local::ChildProcess StartWorkerProcess(Rank rank) {
+  ChildProcess StartWorkerProcess(Rank rank) {
     std::vector<std::string> settings = {"controller_endpoint=" + IpcEndpoint("workers"),
                                          "rank=" + std::to_string(rank), "arena_bytes=64MiB",
                                          "join_timeout=30s"};
@@ -63,7 +63,7 @@ class RecoveryFixture : public ServicesFixture {
     for (Rank rank = 0; rank < kWorkers; ++rank) processes_.push_back(StartWorkerProcess(rank));
   }
   void Kill(Rank rank) {
-    local::ChildProcess& process = processes_[static_cast<size_t>(rank)];
+    ChildProcess& process = processes_[static_cast<size_t>(rank)];
     process.Signal(SIGKILL);
     ASSERT_TRUE(process.Wait(Deadline::After(kLong)).ok());
   }
@@ -147,7 +147,7 @@ class RecoveryFixture : public ServicesFixture {
   }
 
   std::vector<std::string> worker_settings_;
-  std::vector<local::ChildProcess> processes_;  // the workers, by rank
+  std::vector<ChildProcess> processes_;  // the workers, by rank
   std::vector<std::unique_ptr<Session>> sessions_;
 };
 

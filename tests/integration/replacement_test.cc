@@ -11,11 +11,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "runtime/plan/program.h"
-#include "services/local/child_process.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
@@ -244,7 +244,7 @@ TEST_F(ReplacementTest, FrozenWorkerThatWakesUpAfterwardsHarmsNobody) {
   Session& session = Open();
   ASSERT_EQ(session.SyncAll(), OkStatus());
   Stop(2);
-  local::ChildProcess frozen = std::move(processes_[2]);
+  ChildProcess frozen = std::move(processes_[2]);
   EXPECT_THAT(Message(session.SyncAll()), HasSubstr("is stopped"));
   Replace(2);
   Recover(session);
@@ -270,7 +270,7 @@ TEST_F(ReplacementTest, LossAfterAResetWakesWhoStillWaits) {
   // Rank 1 cannot execute it; the loss, when it is known, answers.
   EXPECT_EQ(session.Reset().code(), StatusCode::kUnavailable);
   // It is frozen still, so no kernel tells its peers that it has ended.
-  local::ChildProcess frozen = std::move(processes_[1]);
+  ChildProcess frozen = std::move(processes_[1]);
   Replace(1);
   Recover(session);
   ExpectConnected(session);
@@ -299,7 +299,7 @@ TEST_F(StallingTest, LossIsKnownInEveryGenerationThatARankHasYetToComeTo) {
   Stop(1);
   EXPECT_FALSE(session.Reset().ok());
   while (session.AwaitWorkers(50ms).ok()) std::this_thread::sleep_for(10ms);
-  local::ChildProcess frozen = std::move(processes_[1]);
+  ChildProcess frozen = std::move(processes_[1]);
   Replace(1);
   EXPECT_EQ(session.AwaitWorkers(kLong), OkStatus());
   EXPECT_EQ(session.Reset(), OkStatus());

@@ -10,10 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
-#include "services/local/child_process.h"
 #include "tests/integration/process_watch.h"
 #include "tests/integration/recovery_fixture.h"
 
@@ -36,7 +36,7 @@ class RestartTest : public RecoveryFixture {
     StartWorkers();
   }
 
-  local::ChildProcess StartControllerProcess() {
+  ChildProcess StartControllerProcess() {
     return StartProcess(
         "controller",
         {"workers=" + std::to_string(kWorkers), "client_endpoint=" + IpcEndpoint("clients"),
@@ -70,7 +70,7 @@ class RestartTest : public RecoveryFixture {
     Restart();
   }
 
-  std::vector<local::ChildProcess> first_;  // the controller that is killed
+  std::vector<ChildProcess> first_;  // the controller that is killed
 };
 
 TEST_F(RestartTest, RegistersAndNamesSurvive) {
@@ -192,7 +192,7 @@ TEST_F(RestartTest, WorkerThatComesBackFromLongAgoHasNothingThatCounts) {
   const DRef ranks = FullOfRank(session);
   ASSERT_EQ(session.SyncAll(), OkStatus());
   KillController();
-  local::ChildProcess frozen = std::move(processes_[1]);
+  ChildProcess frozen = std::move(processes_[1]);
   Suspend(frozen.pid());
   Replace(1);
   first_.push_back(StartControllerProcess());
@@ -381,7 +381,7 @@ class ShortGraceTest : public RestartTest {
 TEST_F(ShortGraceTest, WorkersThatFindNoControllerEnd) {
   ASSERT_EQ(Open().SyncAll(), OkStatus());
   KillController();
-  for (local::ChildProcess& process : processes_) {
+  for (ChildProcess& process : processes_) {
     EXPECT_TRUE(process.Wait(Deadline::After(kLong)).ok());
   }
 }

@@ -115,7 +115,7 @@ class RevokedRestartTest : public RecoveryFixture {
   std::string clients_;
   std::string controller_key_;
   std::string list_;
-  std::vector<local::ChildProcess> first_;  // the controller that is killed
+  std::vector<ChildProcess> first_;  // the controller that is killed
 };
 
 TEST_F(RevokedRestartTest, RevokedWhileTheControllerWasDown) {

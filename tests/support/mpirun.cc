@@ -9,8 +9,8 @@ namespace {
 constexpr char kLibraryVariable[] = "LOCKSTEP_MPI_LIBRARY";
 
 StatusOr<std::string> FindMpirun() {
-  StatusOr<std::string> found = local::FindProgram("mpirun.openmpi", "LOCKSTEP_MPIRUN", "");
-  if (!found.ok()) found = local::FindProgram("mpirun", "LOCKSTEP_MPIRUN", "");
+  StatusOr<std::string> found = FindProgram("mpirun.openmpi", "LOCKSTEP_MPIRUN", "");
+  if (!found.ok()) found = FindProgram("mpirun", "LOCKSTEP_MPIRUN", "");
   if (!found.ok()) return found.status();
   // It takes "/bin/mpirun" to be installed under "/".
   const std::filesystem::path path = *found;
@@ -18,7 +18,7 @@ StatusOr<std::string> FindMpirun() {
 }
 
 StatusOr<std::string> FindLibrary() {
-  return local::FindProgram("liblockstep_mpi.so", kLibraryVariable, "services/worker");
+  return FindProgram("liblockstep_mpi.so", kLibraryVariable, "services/worker");
 }
 
 }  // namespace
@@ -34,9 +34,9 @@ std::string Mpirun::WhyNot() {
 #endif
 }
 
-local::ChildOptions Mpirun::Job(int ranks, const std::vector<std::string>& argv,
-                                const std::string& scratch) {
-  local::ChildOptions options;
+ChildOptions Mpirun::Job(int ranks, const std::vector<std::string>& argv,
+                         const std::string& scratch) {
+  ChildOptions options;
   options.argv = {*FindMpirun(), "--oversubscribe",    "--bind-to", "none",
                   "-n",          std::to_string(ranks)};
   // Nothing leaves this host, nor asks for its name. What jobs name by their process ids is kept

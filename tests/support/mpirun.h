@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "services/local/child_process.h"
+#include "runtime/base/child_process.h"
 
 namespace lockstep::support {
 
@@ -15,8 +15,8 @@ class Mpirun {
 
   // Runs `ranks` processes of a program, argv[0] with its arguments, which find the library that
   // the worker loads. `scratch` is a directory with a short name, for mpirun's files and the log.
-  static local::ChildOptions Job(int ranks, const std::vector<std::string>& argv,
-                                 const std::string& scratch);
+  static ChildOptions Job(int ranks, const std::vector<std::string>& argv,
+                          const std::string& scratch);
 };
 
 }  // namespace lockstep::support

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
-#include "services/local/child_process.h"
 #include "tools/bench/program.h"
 #include "tools/bench/report.h"
 
@@ -52,7 +52,7 @@ StatusOr<std::unique_ptr<local::LocalCluster>> StartGpuCluster(int workers) {
 StatusOr<std::unique_ptr<ServiceCluster>> ServiceCluster::Up(const Settings& settings,
                                                              int workers) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string tool,
-                            local::FindProgram("lockstep", "LOCKSTEP_CLI", "tools/cli"));
+                            FindProgram("lockstep", "LOCKSTEP_CLI", "tools/cli"));
   // From here on the destructor takes down what came up.
   std::unique_ptr<ServiceCluster> cluster(new ServiceCluster(tool, settings.scratch));
   const auto start = Deadline::Clock::now();

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "services/local/child_process.h"
+#include "runtime/base/child_process.h"
 
 namespace lockstep::bench {
 namespace {
@@ -65,10 +65,10 @@ const MpiTuning& MpiOverTcp() {
 
 StatusOr<OpenMpi> OpenMpi::Find() {
   OpenMpi mpi;
-  StatusOr<std::string> mpirun = local::FindProgram("mpirun.openmpi", "LOCKSTEP_MPIRUN", "");
-  if (!mpirun.ok()) mpirun = local::FindProgram("mpirun", "LOCKSTEP_MPIRUN", "");
+  StatusOr<std::string> mpirun = FindProgram("mpirun.openmpi", "LOCKSTEP_MPIRUN", "");
+  if (!mpirun.ok()) mpirun = FindProgram("mpirun", "LOCKSTEP_MPIRUN", "");
   const StatusOr<std::string> ranks =
-      local::FindProgram("allreduce_mpi", "LOCKSTEP_ALLREDUCE_MPI", "tools/bench");
+      FindProgram("allreduce_mpi", "LOCKSTEP_ALLREDUCE_MPI", "tools/bench");
   if (!mpirun.ok() || !ranks.ok()) {
     return Unavailable("no Open MPI here: ",
                        Message(mpirun.ok() ? ranks.status() : mpirun.status()));

@@ -8,8 +8,8 @@
 #include <string>
 #include <system_error>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
-#include "services/local/child_process.h"
 
 namespace lockstep::bench {
 namespace {
@@ -39,9 +39,8 @@ StatusOr<std::string> RunProgram(const ProgramRun& run) {
   static std::atomic<int> runs = 0;
   const std::string path = run.scratch + "/output-" + std::to_string(++runs);
   LOCKSTEP_ASSIGN_OR_RETURN(
-      local::ChildProcess child,
-      local::ChildProcess::Spawn(
-          {.argv = run.argv, .environment = run.environment, .log_path = path}));
+      ChildProcess child,
+      ChildProcess::Spawn({.argv = run.argv, .environment = run.environment, .log_path = path}));
   const StatusOr<ExitStatus> status = child.Wait(Deadline::After(run.timeout));
   if (status.status().code() == StatusCode::kDeadlineExceeded) {
     (void)child.Terminate(Deadline::After(kTermPatience));

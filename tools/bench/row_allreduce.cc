@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/quantity.h"
-#include "services/local/child_process.h"
 #include "tools/bench/open_mpi.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
@@ -88,9 +88,8 @@ Status Record(const Numbers& numbers, size_t size_bytes, std::vector<double>& va
 //
 // Open MPI runs with several tunings, and each size is compared with the one that is best for it.
 Status MeasureAllReduce(const Settings& settings, Report& report) {
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::string ours,
-      local::FindProgram("allreduce_shm", "LOCKSTEP_ALLREDUCE_SHM", "tools/bench"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string ours,
+                            FindProgram("allreduce_shm", "LOCKSTEP_ALLREDUCE_SHM", "tools/bench"));
   const StatusOr<OpenMpi> mpi = OpenMpi::Find();
 
   std::vector<std::string> arguments = {settings.quick ? "0.03" : "0.08"};
@@ -131,7 +130,7 @@ Status MeasureAllReduce(const Settings& settings, Report& report) {
 Status MeasureHosts(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string program,
-      local::FindProgram("allreduce_network", "LOCKSTEP_ALLREDUCE_NETWORK", "tools/bench"));
+      FindProgram("allreduce_network", "LOCKSTEP_ALLREDUCE_NETWORK", "tools/bench"));
   const StatusOr<OpenMpi> mpi = OpenMpi::Find();
   const std::vector<size_t> sizes =
       settings.quick ? std::vector<size_t>{64 * kKiB, kMiB, 16 * kMiB}

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/quantity.h"
-#include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/report.h"
@@ -91,7 +91,7 @@ Status MeasureRates(const Settings& settings, Session& session, Report& report) 
                                         ? std::vector<size_t>{kMiB, 64 * kMiB}
                                         : std::vector<size_t>{kMiB, 64 * kMiB, 512 * kMiB};
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string rival,
-                            local::FindProgram("tcp_stream", "LOCKSTEP_TCP_STREAM", "tools/bench"));
+                            FindProgram("tcp_stream", "LOCKSTEP_TCP_STREAM", "tools/bench"));
   for (const size_t size_bytes : sizes) {
     const auto add = [&](const char* what) -> Line& {
       return report.Add({.row = "bulk",

@@ -6,12 +6,12 @@
 #include <chrono>
 
 #include "absl/types/span.h"
+#include "runtime/base/child_process.h"
 #include "runtime/base/shape.h"
 #include "runtime/client/argument.h"
 #include "runtime/client/register_names.h"
 #include "runtime/client/session_commands.h"
 #include "runtime/control/batch.h"
-#include "services/local/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/rows.h"
@@ -99,9 +99,8 @@ Status MeasureCalls(const Settings& settings, Report& report) {
                             .goal = Goal::None(),
                             .note = "int, float, text, DRef, shape"});
 
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::string rival,
-      local::FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string rival,
+                            FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
   LOCKSTEP_ASSIGN_OR_RETURN(const auto cluster, StartLocalCluster(kCallsWorkers));
   LOCKSTEP_ASSIGN_OR_RETURN(Session session, cluster->Connect());
   LOCKSTEP_ASSIGN_OR_RETURN(const DRef nop, session.GetFunction("lockstep.nop"));
@@ -200,9 +199,8 @@ Status MeasureSync(const Settings& settings, Report& report) {
                           .goal = Goal::RatioAtLeast(kGoalTcp),
                           .note = "LocalCluster, on ports of 127.0.0.1"});
 
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::string rival,
-      local::FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string rival,
+                            FindProgram("router_dealer", "LOCKSTEP_ROUTER_DEALER", "tools/bench"));
   const auto fan_out = [&](const char* transport) -> StatusOr<double> {
     LOCKSTEP_ASSIGN_OR_RETURN(const Numbers numbers,
                               RunRival({.argv = {rival, std::to_string(kSyncWorkers), transport},

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "services/local/child_process.h"
+#include "runtime/base/child_process.h"
 #include "tools/bench/clusters.h"
 #include "tools/bench/program.h"
 #include "tools/bench/report.h"
@@ -148,7 +148,7 @@ Status MeasureWith(int workers, const std::string& uncounted, const Settings& se
 Status MeasureCounting(const Settings& settings, Report& report) {
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string uncounted,
-      local::FindProgram("uncounted_worker", "LOCKSTEP_UNCOUNTED_WORKER", "tools/bench"));
+      FindProgram("uncounted_worker", "LOCKSTEP_UNCOUNTED_WORKER", "tools/bench"));
   for (const int workers : {1, 4}) {
     LOCKSTEP_RETURN_IF_ERROR(MeasureWith(workers, uncounted, settings, report));
   }

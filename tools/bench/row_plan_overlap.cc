@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/plan/program.h"
-#include "services/local/child_process.h"
 #include "services/local/local_cluster.h"
 #include "tools/bench/program.h"
 #include "tools/bench/report.h"
@@ -133,7 +133,7 @@ StatusOr<LaneCluster> StartWithLanes(int lanes) {
   LaneCluster started;
   LOCKSTEP_ASSIGN_OR_RETURN(
       const std::string module,
-      local::FindProgram("overlap_module.so", "LOCKSTEP_OVERLAP_MODULE", "tools/bench"));
+      FindProgram("overlap_module.so", "LOCKSTEP_OVERLAP_MODULE", "tools/bench"));
   local::LocalClusterOptions options;
   options.workers = kOverlapRanks;
   options.mode = local::LocalClusterOptions::Mode::kProcesses;

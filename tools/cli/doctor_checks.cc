@@ -17,13 +17,13 @@
 #include <fstream>
 #include <limits>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/quantity.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/version.h"
 #include "runtime/control/keys/allow_list.h"
 #include "runtime/control/keys/gate.h"
 #include "runtime/control/keys/key_file.h"
-#include "services/local/child_process.h"
 #include "services/local/temporary_directory.h"
 #include "tools/text/format.h"
 
@@ -35,10 +35,10 @@ constexpr std::chrono::seconds kPatience{10};
 // What `program --version` prints.
 StatusOr<std::string> VersionOf(const std::string& program) {
   LOCKSTEP_ASSIGN_OR_RETURN(const auto directory, local::TemporaryDirectory::Create());
-  local::ChildOptions options;
+  ChildOptions options;
   options.argv = {program, "--version"};
   options.log_path = directory->path() + "/version";
-  LOCKSTEP_ASSIGN_OR_RETURN(local::ChildProcess child, local::ChildProcess::Spawn(options));
+  LOCKSTEP_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn(options));
   LOCKSTEP_ASSIGN_OR_RETURN(const ExitStatus status, child.WaitOrKill(Deadline::After(kPatience)));
   if (!status.ok()) return Unavailable(program, " --version ", status.Describe());
   std::string line;
@@ -66,7 +66,7 @@ uint64_t Limit(rlim_t limit) { return limit == RLIM_INFINITY ? kUnlimited : limi
 
 Finding CheckProgram(const std::string& name, const std::string& variable,
                      const std::string& folder) {
-  const StatusOr<std::string> path = local::FindProgram(name, variable, folder);
+  const StatusOr<std::string> path = FindProgram(name, variable, folder);
   if (!path.ok()) {
     return {name, Verdict::kBad, Message(path.status()), "install it beside lockstep"};
   }

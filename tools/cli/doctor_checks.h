@@ -26,7 +26,7 @@ struct Finding {
 // What a cluster needs besides the machine: programs of one version, and keys that can be used.
 
 // `name` ("lockstep-worker") is found, can be executed, and is of this program's version.
-// `variable` and `folder` as in local::FindProgram().
+// `variable` and `folder` as in FindProgram().
 Finding CheckProgram(const std::string& name, const std::string& variable,
                      const std::string& folder);
 

@@ -12,14 +12,13 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
-#include "services/local/child_process.h"
 #include "tests/support/files.h"
 
 namespace lockstep::cli {
 
 namespace fs = std::filesystem;
-using local::ChildProcess;
 using nlohmann::json;
 using support::ReadFile;
 
@@ -42,7 +41,7 @@ class CliTest : public ::testing::Test {
   // Any program, with what `lockstep` needs in its environment.
   StatusOr<ChildProcess> SpawnProgram(const std::vector<std::string>& argv,
                                       const std::string& log) {
-    local::ChildOptions options;
+    ChildOptions options;
     options.argv = argv;
     options.environment = {
         "XDG_RUNTIME_DIR=" + scratch_,

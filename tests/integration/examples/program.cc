@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "examples/support/find_file.h"
+#include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
-#include "services/local/child_process.h"
 
 namespace lockstep::examples {
 
@@ -13,12 +13,12 @@ StatusOr<ProgramResult> RunProgram(const ScratchDirectory& scratch, const std::s
                                    const std::vector<std::string>& arguments) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string program, FindFile(repo_path));
   static std::atomic<int> runs = 0;
-  local::ChildOptions options;
+  ChildOptions options;
   options.argv = {program};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   options.environment = {"XDG_RUNTIME_DIR=" + scratch.path()};
   options.log_path = scratch.File("output-" + std::to_string(runs++));
-  LOCKSTEP_ASSIGN_OR_RETURN(local::ChildProcess child, local::ChildProcess::Spawn(options));
+  LOCKSTEP_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn(options));
   const auto exit = child.Wait(Deadline::After(std::chrono::minutes(2)));
   ProgramResult result;
   result.output = ReadFile(options.log_path);

@@ -58,16 +58,15 @@ std::string NetnsCluster::Endpoint(int port) const {
 
 Status NetnsCluster::Run(int host, const std::string& name, const std::string& program,
                          const std::string& settings) {
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const std::string path,
-      local::FindProgram("lockstep-" + program, "NOT_SET", "services/" + program));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string path,
+                            FindProgram("lockstep-" + program, "NOT_SET", "services/" + program));
   const std::string file = directory_->path() + "/" + name;
   std::ofstream(file + ".yaml") << settings;
-  local::ChildOptions child;
+  ChildOptions child;
   child.argv = hosts_.On(host, {path, "--config", file + ".yaml"});
   child.log_path = file + ".log";
   processes_.erase(name);
-  LOCKSTEP_ASSIGN_OR_RETURN(auto process, local::ChildProcess::Spawn(child));
+  LOCKSTEP_ASSIGN_OR_RETURN(auto process, ChildProcess::Spawn(child));
   processes_.emplace(name, std::move(process));
   return OkStatus();
 }
@@ -152,7 +151,7 @@ StatusOr<Session> NetnsCluster::Connect(SessionOptions options) {
   return Session::Connect(options);
 }
 
-pid_t NetnsCluster::PidOf(const local::ChildProcess& process) {
+pid_t NetnsCluster::PidOf(const ChildProcess& process) {
   const std::string parent = std::to_string(process.pid());
   std::ifstream children("/proc/" + parent + "/task/" + parent + "/children");
   pid_t child = -1;

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/client/admin.h"
 #include "runtime/client/session.h"
 #include "services/controller/options.h"
-#include "services/local/child_process.h"
 #include "services/local/cluster_config.h"
 #include "services/local/temporary_directory.h"
 #include "services/worker/options.h"
@@ -94,13 +94,13 @@ class NetnsCluster {
              const std::string& settings);
   void Kill(const std::string& name);
   // It is the only child of the process that has entered the host with it; -1: it has ended.
-  static pid_t PidOf(const local::ChildProcess& process);
+  static pid_t PidOf(const ChildProcess& process);
 
   const NetnsClusterOptions options_;
   int controller_host_;
   std::unique_ptr<local::TemporaryDirectory> directory_;
   local::ClusterOptions keys_;  // only what is about keys
-  std::map<std::string, local::ChildProcess> processes_;
+  std::map<std::string, ChildProcess> processes_;
   support::VirtualHosts hosts_;  // ends all processes, before they are waited for
 };
 

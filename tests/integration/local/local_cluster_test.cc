@@ -9,7 +9,7 @@
 #include <sstream>
 #include <thread>
 
-#include "services/local/child_process.h"
+#include "runtime/base/child_process.h"
 #include "tests/integration/process_watch.h"
 #include "tests/support/files.h"
 

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <thread>
 
+#include "runtime/base/child_process.h"
 #include "runtime/control/keys/key_file.h"
-#include "services/local/child_process.h"
 #include "tests/integration/process_watch.h"
 #include "tests/support/files.h"
 

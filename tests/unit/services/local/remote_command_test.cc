@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "services/local/child_process.h"
+#include "runtime/base/child_process.h"
 
 namespace lockstep::local {
 namespace {

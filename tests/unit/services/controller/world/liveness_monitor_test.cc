@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/host_identity.h"
 #include "runtime/base/random.h"
 #include "runtime/control/message_codec.h"
 #include "runtime/control/value_codec.h"
 #include "runtime/control/zmq/zmq_channel.h"
 #include "schemas/session.capnp.h"
-#include "services/local/child_process.h"
 
 namespace lockstep::controller {
 namespace {
@@ -216,7 +216,7 @@ TEST_F(LivenessTest, WorkersThatNobodyWatchesAreNeverLost) {
 // Nothing is ever heard from it, and its time-out is far away: only the kernel can tell.
 TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
   Start(1, kNever, kNever);
-  auto child = local::ChildProcess::Spawn(
+  auto child = ChildProcess::Spawn(
       {.argv = {"/bin/sh", "-c", "kill -STOP $$"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   Watch(0, ThisHost().id, child->pid());
@@ -230,8 +230,7 @@ TEST_F(LivenessTest, EndOfAProcessOnThisHostIsNoticedAtOnce) {
 
 TEST_F(LivenessTest, ProcessIdsOfOtherHostsMeanNothingHere) {
   Start(1, kNever, kNever);
-  auto child =
-      local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
+  auto child = ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   Watch(0, "another host", child->pid());
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
@@ -313,8 +312,7 @@ TEST_F(LivenessTest, ForgottenWorkerIsNotLost) {
 // Its hello was still on its way when it ended.
 TEST_F(LivenessTest, ProcessThatHadEndedBeforeItWasWatchedIsLost) {
   Start(1, kNever, kNever);
-  auto child =
-      local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
+  auto child = ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
   monitor_->Watch(0, ThisHost().id, child->pid());
@@ -325,8 +323,7 @@ TEST_F(LivenessTest, ProcessThatHadEndedBeforeItWasWatchedIsLost) {
 // A caller that asks does not wait for the report, and the loss is told once.
 TEST_F(LivenessTest, LossIsTakenOrReported) {
   Start(1, kNever, kNever);
-  auto child =
-      local::ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
+  auto child = ChildProcess::Spawn({.argv = {"/bin/true"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   ASSERT_TRUE(child->Wait(Deadline::After(kLong)).ok());
   for (int i = 1; i <= 50; ++i) {
@@ -380,7 +377,7 @@ TEST_F(LivenessTest, ReportsOfWorkersAnswerProbes) {
 
 TEST_F(LivenessTest, StoppedProcessesAreToldFromDeadOnes) {
   Start(1, 300ms, 50ms);
-  auto child = local::ChildProcess::Spawn(
+  auto child = ChildProcess::Spawn(
       {.argv = {"/bin/sh", "-c", "kill -STOP $$"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   Watch(0, ThisHost().id, child->pid());

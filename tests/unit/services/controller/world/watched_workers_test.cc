@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/host_identity.h"
 #include "services/controller/world/worker_end.h"
-#include "services/local/child_process.h"
 
 namespace lockstep::controller {
 namespace {
@@ -120,7 +120,7 @@ TEST_F(WatchedWorkersTest, PeersAreThoseThatWereHeardAndLive) {
 }
 
 TEST_F(WatchedWorkersTest, ProcessThatWasKilledLeavesAHintAndALog) {
-  auto child = local::ChildProcess::Spawn(
+  auto child = ChildProcess::Spawn(
       {.argv = {"/bin/sh", "-c", "kill -BUS $$"}, .environment = {}, .log_path = {}});
   ASSERT_TRUE(child.ok()) << child.status();
   workers_.Watch(0, WatchedWorkers::FindSigns(ThisHost().id, child->pid(), ""), now_);

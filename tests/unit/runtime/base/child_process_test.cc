@@ -1,4 +1,4 @@
-#include "services/local/child_process.h"
+#include "runtime/base/child_process.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include "tests/support/files.h"
 
-namespace lockstep::local {
+namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
@@ -73,6 +73,29 @@ TEST_F(ChildProcessTest, EnvironmentIsAddedAndReplaced) {
   options.environment = {"LOCKSTEP_TEST_A=new", "LOCKSTEP_TEST_C=added"};
   Run(options);
   EXPECT_EQ(support::ReadFile(Path("log")), "new kept added\n");
+}
+
+TEST_F(ChildProcessTest, OutputAndErrorsGoWhereTheyAreTold) {
+  int output[2];
+  ASSERT_EQ(pipe(output), 0);
+  ChildOptions options = Shell("echo out; echo err >&2");
+  options.output_fd = output[1];
+  EXPECT_TRUE(Run(options).ok());
+  close(output[1]);
+  char text[16] = {};
+  EXPECT_EQ(read(output[0], text, sizeof text), 4);
+  EXPECT_STREQ(text, "out\n");
+  close(output[0]);
+  EXPECT_EQ(support::ReadFile(Path("log")), "err\n");
+}
+
+TEST_F(ChildProcessTest, EnvironmentCanBeTheChildsOwn) {
+  setenv("LOCKSTEP_TEST_SECRET", "secret", 1);
+  ChildOptions options = Shell("echo [$LOCKSTEP_TEST_SECRET] $LOCKSTEP_TEST_A");
+  options.environment = {"LOCKSTEP_TEST_A=given"};
+  options.only_this_environment = true;
+  Run(options);
+  EXPECT_EQ(support::ReadFile(Path("log")), "[] given\n");
 }
 
 TEST_F(ChildProcessTest, ChildrenInheritNoInputDescriptorsOrBlockedSignals) {
@@ -237,4 +260,4 @@ TEST_F(FindProgramTest, WhatIsNowhereSaysWhereItWasLookedFor) {
 }
 
 }  // namespace
-}  // namespace lockstep::local
+}  // namespace lockstep

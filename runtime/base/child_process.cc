@@ -1,4 +1,4 @@
-#include "services/local/child_process.h"
+#include "runtime/base/child_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include <sstream>
 #include <utility>
 
-namespace lockstep::local {
+namespace lockstep {
 namespace {
 
 // How long a process may take to end after SIGKILL.
@@ -42,11 +42,11 @@ Status SpawnError(const std::string& program, int error) {
   }
 }
 
-// The environment of this process with `changes` applied, as execve() wants it. The pointers are to
-// environ's and to `changes`' characters.
-std::vector<char*> Environment(const std::vector<std::string>& changes) {
+// The environment of this process, or an empty one, with `changes` applied, as execve() wants it.
+// The pointers are to environ's and to `changes`' characters.
+std::vector<char*> Environment(const std::vector<std::string>& changes, bool only_these) {
   std::vector<char*> result;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
+  for (char** variable = environ; !only_these && *variable != nullptr; ++variable) {
     bool replaced = false;
     for (const std::string& change : changes) {
       const size_t name_length = change.find('=') + 1;
@@ -63,7 +63,7 @@ std::vector<char*> Environment(const std::vector<std::string>& changes) {
 // copies no page tables of a process that maps many gigabytes, and reports a failed exec.
 class SpawnPlan {
  public:
-  SpawnPlan(bool detached, int input_fd, int output_fd) {
+  SpawnPlan(bool detached, int input_fd, int output_fd, int error_fd) {
     posix_spawnattr_init(&attributes_);
     posix_spawn_file_actions_init(&actions_);
     short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
@@ -81,10 +81,8 @@ class SpawnPlan {
     } else {
       posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     }
-    if (output_fd >= 0) {
-      posix_spawn_file_actions_adddup2(&actions_, output_fd, STDOUT_FILENO);
-      posix_spawn_file_actions_adddup2(&actions_, output_fd, STDERR_FILENO);
-    }
+    if (output_fd >= 0) posix_spawn_file_actions_adddup2(&actions_, output_fd, STDOUT_FILENO);
+    if (error_fd >= 0) posix_spawn_file_actions_adddup2(&actions_, error_fd, STDERR_FILENO);
     // Descriptors that a library opened without O_CLOEXEC would keep sockets and locks alive.
     posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
   }
@@ -137,8 +135,11 @@ StatusOr<ChildProcess> ChildProcess::Spawn(const ChildOptions& options) {
   }
   argv.push_back(nullptr);
   pid_t pid = -1;
-  const int error = SpawnPlan(options.detached, options.input_fd, log_fd)
-                        .Run(&pid, argv.data(), Environment(options.environment).data());
+  const SpawnPlan plan(options.detached, options.input_fd,
+                       options.output_fd >= 0 ? options.output_fd : log_fd,
+                       options.error_fd >= 0 ? options.error_fd : log_fd);
+  const int error = plan.Run(
+      &pid, argv.data(), Environment(options.environment, options.only_this_environment).data());
   if (log_fd >= 0) close(log_fd);
   if (error != 0) return SpawnError(options.argv[0], error);
 
@@ -257,4 +258,4 @@ StatusOr<std::string> FindProgram(const std::string& name, const std::string& va
                   ", not in PATH, and $", variable, " is not set");
 }
 
-}  // namespace lockstep::local
+}  // namespace lockstep

@@ -10,17 +10,22 @@
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
-namespace lockstep::local {
+namespace lockstep {
 
 struct ChildOptions {
   // argv[0] is a path; PATH is not searched.
   std::vector<std::string> argv;
   // "NAME=VALUE"s that are added to this process's environment, or replace what is there.
   std::vector<std::string> environment;
+  // Nothing of this process's environment, where a password may be.
+  bool only_this_environment = false;
   // Standard output and error are appended to this file; empty: inherited.
   std::string log_path;
   // The standard input, borrowed until Spawn() returns; -1: none, which reads as empty.
   int input_fd = -1;
+  // The standard output and error, borrowed likewise; -1: the log, or inherited.
+  int output_fd = -1;
+  int error_fd = -1;
   // In a session of its own (setsid): it outlives this process and its terminal.
   bool detached = false;
 };
@@ -80,4 +85,4 @@ std::string FindInPath(const std::string& name);
 StatusOr<std::string> FindProgram(const std::string& name, const std::string& variable,
                                   const std::string& build_directory);
 
-}  // namespace lockstep::local
+}  // namespace lockstep

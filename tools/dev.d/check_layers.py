@@ -18,6 +18,7 @@ WORKER_SERVICE = (
     CLIENT_SIDE
     | WORKER_SIDE
     | {
+        "runtime/fragment",
         "runtime/plan",
         "runtime/registers",
         "runtime/module",
@@ -46,6 +47,8 @@ LAYERS = {
     "runtime/tensor": {"runtime/base"},
     # Pure: no sockets, no devices; of tensors, only what elements of each dtype are.
     "runtime/plan": {"schemas", "runtime/base", "runtime/tensor"},
+    # The same; and it starts the compiler, a program of its own.
+    "runtime/fragment": {"schemas", "runtime/base", "runtime/plan", "runtime/tensor"},
     # The device interface is in runtime/collective, whose implementation for GPUs is made of this.
     "runtime/cuda": WORKER_SIDE | {"runtime/cuda/kernels", "runtime/collective/device.h"},
     # What includes CUDA's headers.

@@ -1,0 +1,164 @@
+#include "runtime/fragment/compile_codec.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <kj/exception.h>
+
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "runtime/fragment/abi.h"
+#include "schemas/fragment.capnp.h"
+
+namespace lockstep::fragment {
+namespace {
+
+constexpr int kNesting = 16;
+// Everything is read once or twice.
+constexpr uint64_t kVisitsPerWord = 4;
+constexpr uint64_t kAlways = 4096;
+// Of a compiler's text that messages show.
+constexpr size_t kMaxTextBytes = size_t{16} << 10;
+
+void WriteType(wire::FragmentType::Builder builder, const TensorType& type) {
+  builder.setDtype(static_cast<wire::DType>(type.dtype));
+  builder.setScalar(type.scalar);
+  auto shape = builder.initShape(static_cast<unsigned>(type.ndim()));
+  for (int d = 0; d < type.ndim(); ++d) shape.set(static_cast<unsigned>(d), type[d]);
+}
+
+StatusOr<TensorType> ReadType(wire::FragmentType::Reader reader) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype,
+                            DTypeFromNumber(static_cast<int>(reader.getDtype())));
+  if (reader.getShape().size() > static_cast<unsigned>(Shape::kMaxDims)) {
+    return InvalidArgument("a type of ", reader.getShape().size(), " dimensions");
+  }
+  TensorType type{dtype, {}, reader.getScalar()};
+  for (const int64_t extent : reader.getShape()) type.extents.push_back(extent);
+  return type;
+}
+
+std::string ReadText(capnp::Text::Reader text) {
+  return {text.begin(), std::min<size_t>(text.size(), kMaxTextBytes)};
+}
+
+Status ReadFailure(wire::CompileAnswer::Failure::Reader failure, const std::string& name) {
+  std::ostringstream message;
+  message << name;
+  if (failure.getLine() != 0) message << ":" << failure.getLine() << ":" << failure.getColumn();
+  message << ": ";
+  if (failure.getOperation().size() > 0) {
+    message << "'" << ReadText(failure.getOperation()) << "': ";
+  }
+  message << ReadText(failure.getMessage());
+  switch (const auto code = static_cast<StatusCode>(failure.getCode())) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnimplemented:
+    case StatusCode::kResourceExhausted:
+      return Status(code, message.str());
+    default:
+      return Internal(message.str());
+  }
+}
+
+StatusOr<Compiled> ReadSuccess(wire::CompileAnswer::Reader answer) {
+  const auto success = answer.getSuccess();
+  Compiled compiled;
+  compiled.compiler = {ReadText(answer.getCompiler()), ReadText(answer.getProcessor()),
+                       ReadText(answer.getFeatures())};
+  Signature& signature = compiled.signature;
+  signature.function = ReadText(success.getFunction());
+  constexpr auto kMax = static_cast<unsigned>(Signature::kMaxValues);
+  if (success.getArguments().size() > kMax || success.getResults().size() > kMax) {
+    return InvalidArgument("a signature of ", success.getArguments().size(), " arguments and ",
+                           success.getResults().size(), " results");
+  }
+  for (const auto argument : success.getArguments()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(TensorType type, ReadType(argument.getType()));
+    signature.arguments.push_back(
+        {std::move(type), argument.getUsesOffset(), argument.getUsesGlobalShape()});
+  }
+  for (const auto result : success.getResults()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(TensorType type, ReadType(result.getType()));
+    signature.results.push_back({std::move(type), result.getSizesKnown()});
+  }
+  LOCKSTEP_RETURN_IF_ERROR(signature.Validate());
+  const auto object = success.getObject();
+  if (object.size() > kMaxObjectBytes) {
+    return InvalidArgument("an object of ", object.size(), " bytes");
+  }
+  if (object.size() > 0 && success.getAbiVersion() != LOCKSTEP_FRAGMENT_ABI_VERSION) {
+    return InvalidArgument("an object for version ", success.getAbiVersion(),
+                           " of the ABI, and this is version ", LOCKSTEP_FRAGMENT_ABI_VERSION);
+  }
+  const auto* const bytes = reinterpret_cast<const std::byte*>(object.begin());
+  compiled.object.assign(bytes, bytes + object.size());
+  return compiled;
+}
+
+StatusOr<Answer> ReadAnswer(wire::CompileAnswer::Reader reader, const std::string& name) {
+  switch (reader.which()) {
+    case wire::CompileAnswer::FAILURE: {
+      const Status failure = ReadFailure(reader.getFailure(), name);
+      return Answer{failure, failure.code() == StatusCode::kInvalidArgument ||
+                                 failure.code() == StatusCode::kUnimplemented};
+    }
+    case wire::CompileAnswer::SUCCESS: {
+      LOCKSTEP_ASSIGN_OR_RETURN(Compiled compiled, ReadSuccess(reader));
+      return Answer{std::move(compiled), true};
+    }
+  }
+  return InvalidArgument("neither a success nor a failure");
+}
+
+}  // namespace
+
+StatusOr<std::string> EncodeRequest(const CompileWork& work, Want want) {
+  if (work.fragment.kind() != Kind::kMlir) {
+    return Unimplemented("the compiler takes MLIR, and a fragment is ", Name(work.fragment.kind()));
+  }
+  capnp::MallocMessageBuilder message;
+  auto request = message.initRoot<wire::CompileRequest>();
+  const std::string& source = work.fragment.source();
+  request.setFragment({reinterpret_cast<const kj::byte*>(source.data()), source.size()});
+  request.setName(work.fragment.name());
+  request.setWant(want == Want::kObject ? wire::CompileRequest::Want::OBJECT
+                                        : wire::CompileRequest::Want::SIGNATURE);
+  auto types = request.initArgumentTypes(static_cast<unsigned>(work.types.size()));
+  for (size_t i = 0; i < work.types.size(); ++i) {
+    WriteType(types[static_cast<unsigned>(i)], work.types[i]);
+  }
+  request.setBlasThreshold(work.blas_threshold);
+  request.setMaxObjectBytes(kMaxObjectBytes);
+  const auto words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asChars();
+  return std::string(bytes.begin(), bytes.size());
+}
+
+StatusOr<Answer> DecodeAnswer(absl::Span<const std::byte> bytes, const std::string& name) {
+  const auto unreadable = [&](const std::string& why) {
+    return DataLoss("an answer of the fragment compiler (", bytes.size(), " bytes) for ", name,
+                    " cannot be read: ", why);
+  };
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0) {
+    return unreadable("it is empty or cut off");
+  }
+  if (bytes.size() > kMaxAnswerBytes) return unreadable("it is too large");
+  // Aligned, which what has been read from a file or pipe need not be.
+  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  const kj::ArrayPtr<const capnp::word> array(reinterpret_cast<const capnp::word*>(words.data()),
+                                              words.size());
+  try {
+    capnp::FlatArrayMessageReader message(array,
+                                          {kVisitsPerWord * words.size() + kAlways, kNesting});
+    StatusOr<Answer> answer = ReadAnswer(message.getRoot<wire::CompileAnswer>(), name);
+    if (!answer.ok()) return unreadable(Message(answer.status()));
+    return answer;
+  } catch (const kj::Exception& exception) {
+    return unreadable(exception.getDescription().cStr());
+  }
+}
+
+}  // namespace lockstep::fragment

@@ -1,0 +1,112 @@
+// A call of a fragment, checked against its signature: what each worker gets, and what the results
+// are.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "runtime/base/status.h"
+#include "runtime/fragment/fragment.h"
+#include "runtime/fragment/signature.h"
+#include "runtime/fragment/split.h"
+#include "runtime/plan/box.h"
+#include "runtime/plan/layout.h"
+#include "runtime/plan/mesh.h"
+
+namespace lockstep::fragment {
+
+// What is passed for one argument.
+struct Input {
+  DType dtype = DType::kFloat32;
+  Shape shape;  // of the whole tensor
+  Split split = Split::kNone;
+  // Where it lies. None: it comes from the client; with kAsPlaced, each worker has a tensor of its
+  // own, and all are of this shape.
+  std::optional<plan::Layout> layout = {};
+};
+
+// What is to become of one result.
+struct Output {
+  Combine combine = Combine::kNone;
+  // Of the whole tensor, or, of those that each worker keeps, of each: where the fragment does not
+  // tell it.
+  std::optional<Shape> shape = {};
+};
+
+// A worker without a part of an argument that is dealt out does not call the fragment, which need
+// not be prepared for empty tensors. It contributes no rows or columns, the identity element to
+// what is added, multiplied or compared, and has an empty tensor of what each worker keeps.
+//
+// Workers are numbered by their place in `ranks`: that is their *index*. Immutable. Threads: any.
+class PlacedCall {
+ public:
+  // kInvalidArgument, with the number of the argument or result (from 0): too many or too few of
+  // them; another dtype or number of dimensions; a split or combine that does not fit these; a part
+  // of a size that the fragment does not take, and the rank that would get it; a tensor that cannot
+  // be brought to where it is needed (plan::CheckReshard); results that would be the same on all
+  // workers, and are combined; a result whose shape is neither known nor given.
+  static StatusOr<PlacedCall> Make(Kind kind, Signature signature, std::vector<Rank> ranks,
+                                   std::vector<Input> inputs, std::vector<Output> outputs);
+
+  const Signature& signature() const { return signature_; }
+  const std::vector<Input>& inputs() const { return inputs_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  // Of one axis.
+  const plan::Mesh& workers() const { return workers_; }
+
+  // How an argument has to lie before the call. None: each worker has a tensor of its own.
+  const std::optional<plan::Layout>& ArgumentLayout(int argument) const {
+    return layouts_[static_cast<size_t>(argument)];
+  }
+  // What of the whole tensor a worker is given: its offset, and its shape.
+  plan::Box PartAt(int argument, int index) const;
+  // Whether the worker has a part of all that is dealt out, so that it calls the fragment.
+  bool Calls(int index) const { return calls_[static_cast<size_t>(index)]; }
+
+  // What to compile for: the arguments' extents, but for those that are dealt out, which are open:
+  // workers with more and with fewer rows share one object.
+  std::vector<TensorType> CompiledTypes() const;
+
+  // What a result has on this worker, as far as that is known without the compiled fragment: stated
+  // by it, or given by the caller. Of a worker that calls it.
+  std::optional<Shape> KnownShape(int result, int index) const;
+
+  // The layout of a result, given its shape on each worker (by index; those of workers that do not
+  // call count only if none does). None: each worker keeps its own. kInvalidArgument: the shapes do
+  // not fit the signature or what the caller has asked for, or one another.
+  StatusOr<std::optional<plan::Layout>> ResultLayout(int result,
+                                                     absl::Span<const Shape> shapes) const;
+
+ private:
+  PlacedCall(Kind kind, Signature signature, plan::Mesh workers, std::vector<Input> inputs,
+             std::vector<Output> outputs);
+
+  Status PlaceArgument(int argument);
+  Status CheckPartsOf(int argument) const;
+  Status CheckResult(int result) const;
+  Status CheckGivenShape(int result) const;
+  Status CheckShapes(int result, absl::Span<const Shape> shapes) const;
+  StatusOr<plan::Layout> PutTogether(int result, int dimension,
+                                     absl::Span<const Shape> shapes) const;
+  // The part of `count` that goes to each worker: as that of an argument that is dealt out and has
+  // as much, or even among those that call.
+  std::vector<int64_t> DealOut(int64_t count) const;
+  // Whether the argument differs from worker to worker.
+  bool Differs(int argument) const;
+  int FirstCaller() const;
+
+  Kind kind_;
+  Signature signature_;
+  plan::Mesh workers_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<std::optional<plan::Layout>> layouts_;  // by argument
+  std::vector<bool> calls_;                           // by index
+};
+
+}  // namespace lockstep::fragment

@@ -1,0 +1,81 @@
+// What a compiler could have made of sum(i64, tensor<?xf64>) -> tensor<?xf64>: the sum, or what the
+// first argument asks for.
+#include <stdint.h>
+
+#include "runtime/fragment/abi.h"
+
+namespace {
+
+// Tests write another number over this one, which makes another object.
+extern "C" __attribute__((visibility("default"))) const volatile int64_t kVariant =
+    0x4b4c5f544e414952;
+
+enum Mode : int64_t {
+  kSum = 0,
+  kDivideByZero = 1,
+  kUntilAborted = 2,
+  kAllocate = 3,  // as many bytes as there are elements, and leaves them behind
+  kUnknownCode = 4,
+  kVariantNumber = 5,
+  kAllocateAndRelease = 6,  // the same, ten times
+};
+
+int32_t Fail(LockstepFragmentContext* context, const char* operation, int32_t code) {
+  context->error = {operation, 3, 10};
+  return code;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_1(
+    LockstepFragmentContext* context, const LockstepFragmentTensor* arguments,
+    const LockstepFragmentTensor* results) {
+  const auto* const values = static_cast<const double*>(arguments[1].data);
+  const int64_t count = arguments[1].sizes[0];
+  auto* const result = static_cast<double*>(results[0].data);
+  switch (*static_cast<const int64_t*>(arguments[0].data)) {
+    case kDivideByZero:
+      return Fail(context, "arith.divsi", LOCKSTEP_FRAGMENT_DIVIDED_BY_ZERO);
+    case kUntilAborted:
+      while (*context->abort == 0) {
+      }
+      return Fail(context, "scf.while", LOCKSTEP_FRAGMENT_ABORTED);
+    case kAllocate: {
+      auto* const memory = static_cast<char*>(context->allocate(context, count));
+      if (memory == nullptr) {
+        return Fail(context, "tensor.empty", LOCKSTEP_FRAGMENT_OUT_OF_MEMORY);
+      }
+      memory[count - 1] = 1;
+      *result = static_cast<double>(reinterpret_cast<uintptr_t>(memory) % 64);
+      return LOCKSTEP_FRAGMENT_OK;
+    }
+    case kAllocateAndRelease:
+      for (int i = 0; i < 10; ++i) {
+        void* const memory = context->allocate(context, count);
+        if (memory == nullptr) {
+          return Fail(context, "tensor.empty", LOCKSTEP_FRAGMENT_OUT_OF_MEMORY);
+        }
+        context->release(context, memory);
+      }
+      return LOCKSTEP_FRAGMENT_OK;
+    case kUnknownCode:
+      return 99;
+    case kVariantNumber:
+      *result = static_cast<double>(kVariant);
+      return LOCKSTEP_FRAGMENT_OK;
+    default:
+      *result = 0;
+      for (int64_t i = 0; i < count; ++i) *result += values[i];
+      return LOCKSTEP_FRAGMENT_OK;
+  }
+}
+
+extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_sizes_1(
+    LockstepFragmentContext* context, const LockstepFragmentTensor* arguments, int64_t* sizes) {
+  if (*static_cast<const int64_t*>(arguments[0].data) == kDivideByZero) {
+    return Fail(context, "arith.divsi", LOCKSTEP_FRAGMENT_DIVIDED_BY_ZERO);
+  }
+  // What is allocated is known when it runs.
+  sizes[0] = *static_cast<const int64_t*>(arguments[0].data) == kAllocate ? -1 : 1;
+  return LOCKSTEP_FRAGMENT_OK;
+}

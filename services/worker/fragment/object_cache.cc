@@ -1,0 +1,162 @@
+#include "services/worker/fragment/object_cache.h"
+
+#include <utility>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/log.h"
+
+namespace lockstep::worker {
+namespace {
+
+absl::Span<const std::byte> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+ObjectCache::ObjectCache(ObjectCacheOptions options)
+    : options_(std::move(options)), loaded_({options_.max_loaded, options_.max_loaded_bytes}) {}
+
+StatusOr<std::shared_ptr<const LoadedObject>> ObjectCache::Get(const fragment::CompileWork& work,
+                                                               int give_up_fd) {
+  StatusOr<Object> object = Find(work, {Deadline::After(options_.patience), give_up_fd});
+  if (!object.ok()) Count([](ObjectCacheUse& use) { ++use.failures; });
+  return object;
+}
+
+StatusOr<ObjectCache::Object> ObjectCache::Find(const fragment::CompileWork& work,
+                                                fragment::Patience patience) {
+  // Looked for each time: it may be installed while the worker runs.
+  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerProgram compiler,
+                            fragment::CompilerProgram::Find(options_.compiler));
+  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::CompilerIdentity identity,
+                            Identify(compiler, patience));
+  const fragment::ObjectKey key = fragment::KeyOf(work, identity);
+  const std::string& name = work.fragment.name();
+  if (Object object = FromMemory(key)) return object;
+  if (Found found = FromDirectory(key, name)) return *std::move(found);
+
+  std::optional<ObjectLock> lock;
+  if (const ObjectDirectory* const directory = Directory()) {
+    StatusOr<ObjectLock> taken = directory->Lock(key, patience);
+    if (taken.ok()) {
+      lock = *std::move(taken);
+      // Whoever had it before may have compiled the same.
+      if (Found found = FromDirectory(key, name)) return *std::move(found);
+    } else if (taken.status().code() == StatusCode::kDeadlineExceeded ||
+               taken.status().code() == StatusCode::kAborted) {
+      return Annotate(taken.status(), name);
+    } else {
+      log::Warn("a fragment may be compiled more than once: ", Message(taken.status()));
+    }
+  }
+  return Compile(compiler, work, key, patience);
+}
+
+StatusOr<fragment::CompilerIdentity> ObjectCache::Identify(
+    const fragment::CompilerProgram& compiler, fragment::Patience patience) {
+  if (!identity_.has_value()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(identity_, compiler.Describe(patience));
+  }
+  return *identity_;
+}
+
+ObjectCache::Object ObjectCache::FromMemory(const fragment::ObjectKey& key) {
+  std::lock_guard lock(mutex_);
+  const Entry* const entry = loaded_.Use([&](const Entry& e) { return e.key == key; });
+  return entry != nullptr ? entry->object : nullptr;
+}
+
+ObjectCache::Found ObjectCache::FromDirectory(const fragment::ObjectKey& key,
+                                              const std::string& name) {
+  const ObjectDirectory* const directory = Directory();
+  if (directory == nullptr) return std::nullopt;
+  const std::optional<std::string> bytes = directory->Load(key);
+  if (!bytes.has_value()) return std::nullopt;
+  const StatusOr<fragment::Answer> answer = fragment::DecodeAnswer(BytesOf(*bytes), name);
+  Status status = answer.status();
+  if (answer.ok()) {
+    const bool failed = !answer->result.ok();
+    StatusOr<Object> object =
+        failed ? StatusOr<Object>(answer->result.status()) : Keep(key, *answer->result);
+    if (failed || object.ok()) {
+      Count([](ObjectCacheUse& use) { ++use.disk_hits; });
+      return object;
+    }
+    status = object.status();
+  }
+  log::Warn("a compiled fragment in ", directory->path(),
+            " is not used, and compiled again: ", Message(status));
+  return std::nullopt;
+}
+
+StatusOr<ObjectCache::Object> ObjectCache::Compile(const fragment::CompilerProgram& compiler,
+                                                   const fragment::CompileWork& work,
+                                                   const fragment::ObjectKey& key,
+                                                   fragment::Patience patience) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string request,
+                            fragment::EncodeRequest(work, fragment::Want::kObject));
+  const std::string& name = work.fragment.name();
+  const auto began = Deadline::Clock::now();
+  const StatusOr<std::string> bytes = compiler.Compile(request, name, patience);
+  Count([&](ObjectCacheUse& use) {
+    ++use.compiles;
+    use.compiling += std::chrono::ceil<std::chrono::milliseconds>(Deadline::Clock::now() - began);
+  });
+  LOCKSTEP_RETURN_IF_ERROR(bytes.status());
+  LOCKSTEP_ASSIGN_OR_RETURN(const fragment::Answer answer,
+                            fragment::DecodeAnswer(BytesOf(*bytes), name));
+  // Another compiler than the one that was described, which has been replaced: what it has made
+  // has another key.
+  const bool is_of_key = !answer.result.ok() || answer.result->compiler == identity_;
+  if (!is_of_key) identity_.reset();
+  if (const ObjectDirectory* const directory = Directory();
+      directory != nullptr && answer.is_lasting && is_of_key) {
+    const Status stored = directory->Store(key, *bytes);
+    if (!stored.ok()) log::Warn("a compiled fragment is not kept: ", Message(stored));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(answer.result.status());
+  return Keep(key, *answer.result);
+}
+
+StatusOr<ObjectCache::Object> ObjectCache::Keep(const fragment::ObjectKey& key,
+                                                const fragment::Compiled& compiled) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Object object, LoadedObject::Load(compiled));
+  std::lock_guard lock(mutex_);
+  loaded_.Add({key, object}, object->size_bytes());
+  return object;
+}
+
+const ObjectDirectory* ObjectCache::Directory() {
+  if (directory_.has_value()) return &*directory_;
+  if (options_.directory.empty()) return nullptr;
+  StatusOr<ObjectDirectory> opened =
+      ObjectDirectory::Open(options_.directory, options_.max_directory_bytes);
+  if (opened.ok()) {
+    directory_ = *std::move(opened);
+    return &*directory_;
+  }
+  if (!std::exchange(has_warned_, true)) {
+    log::Warn("compiled fragments are kept in memory only, and every worker compiles them: ",
+              Message(opened.status()));
+  }
+  return nullptr;
+}
+
+template <typename Change>
+void ObjectCache::Count(Change change) {
+  std::lock_guard lock(mutex_);
+  change(use_);
+}
+
+ObjectCacheUse ObjectCache::use() const {
+  std::lock_guard lock(mutex_);
+  ObjectCacheUse use = use_;
+  const plan::CacheUse& loaded = loaded_.use();
+  use.memory_hits = loaded.hits;
+  use.loaded = loaded.entries;
+  use.loaded_bytes = loaded.bytes;
+  return use;
+}
+
+}  // namespace lockstep::worker

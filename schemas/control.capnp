@@ -9,6 +9,7 @@
 using Cxx = import "/capnp/c++.capnp";
 using V = import "values.capnp";
 using E = import "errors.capnp";
+using F = import "fragment_call.capnp";
 using M = import "membership.capnp";
 using P = import "plan.capnp";
 $Cxx.namespace("lockstep::wire");
@@ -189,6 +190,23 @@ struct Command {
       # Answered by the first rank of the layout's mesh with the Layout by which it lies; without a body by
       # all others, and by all if it is not known.
     }
+
+    loadFragment @44 :F.FragmentSource;
+    # Sent by the controller alone, and with that the fragment is granted to the session, until its reset. Answered when
+    # it is compiled, or cannot be, which is no failure of the session; what comes after it is executed meanwhile. The
+    # body of rank 0's answer is the FragmentSignature.
+
+    runFragment :group {
+      fragment @45 :F.FragmentKey;
+      # One that is loaded. While it is still being compiled this is an error: nothing waits for a compiler.
+      call @46 :Data;
+      # A message whose root is a FragmentCall, in the standard stream framing. The same bytes mean the same call, so
+      # that workers prepare it once.
+      arguments @47 :List(V.Value);
+      # Of each, a register, which lies as the call says; of a scalar also a bool, int64 or float64.
+      results @48 :List(RegisterId);
+      # Receive the results, each with its layout if it has one. 0: it is dropped.
+    }
   }
 }
 
@@ -245,8 +263,9 @@ struct TensorLocation {
 }
 
 struct Reply {
-  # A worker's answer to `sync`, `fetch`, `locate` or `findLayout`. A second frame, if any, is the answer's
-  # body: a message whose root is a Value (fetch), a TensorLocation (locate) or a Layout (findLayout).
+  # A worker's answer to `sync`, `fetch`, `locate`, `findLayout`, or to what the controller sends itself. A second
+  # frame, if any, is the answer's body: a message whose root is a Value (fetch), a TensorLocation (locate), a Layout
+  # (findLayout) or a FragmentSignature (loadFragment).
   session @0 :UInt32;
   generation @1 :UInt32;
   request @2 :UInt64;

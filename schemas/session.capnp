@@ -3,6 +3,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 using E = import "errors.capnp";
+using F = import "fragment_call.capnp";
 using M = import "membership.capnp";
 using T = import "trace.capnp";
 $Cxx.namespace("lockstep::wire");
@@ -221,6 +222,21 @@ struct EndSession {
   # For the session's client, at most 255 bytes.
 }
 
+struct CompileFragment {
+  # Grants a fragment to the session: has every worker compile it for its processor, or find it. Followed by a frame
+  # with its source. Answered when all workers can execute it, with its FragmentSignature as the body; an error is the
+  # request's alone, and the session goes on. From the roles that the controller's setting `fragments` names.
+  session @0 :UInt32;
+  request @1 :UInt64;
+  timeoutMillis @2 :UInt64;
+  nextCommand @3 :UInt64;
+  # As in NameRegister.
+  kind @4 :F.FragmentKind;
+  name @5 :Text;
+  # See FragmentSource, like the next.
+  entry @6 :Text;
+}
+
 struct ClientMessage {
   union {
     openSession @0 :OpenSession;
@@ -246,6 +262,7 @@ struct ClientMessage {
     # Answered with RegisterListing; needs no session.
     endSession @16 :EndSession;
     # Needs no session of the sender's.
+    compileFragment @17 :CompileFragment;
   }
 }
 

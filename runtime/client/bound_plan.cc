@@ -128,6 +128,9 @@ Status BoundPlan::Execute(const ExecuteOptions& options) {
     return FailedPrecondition(plan_.IsNull() ? "no program is bound to this plan"
                                              : "the plan's session is closed");
   }
+  // It writes the ones, and may write to the others.
+  for (const auto& [name, output] : outputs_) core->DropCopies(output);
+  for (const DRef& input : inputs_) core->DropCopies(input);
   const OperationUse use{OperationKind::kAllToAll, false, ranks_};
   return core->IssueOperationIn(generation_, use, [&](wire::Command::Builder command) {
     auto execute = command.initExecute();

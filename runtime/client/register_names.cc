@@ -67,6 +67,7 @@ DRef RegisterNames::Acquire(uint64_t command) {
 }
 
 void RegisterNames::SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout) {
+  DropRelaid(ref);
   std::lock_guard lock(mutex_);
   ref.name_->layout = std::move(layout);
   ref.name_->is_found = false;
@@ -82,9 +83,39 @@ std::shared_ptr<const plan::Layout> RegisterNames::LayoutOf(const DRef& ref) con
   return ref.name_->layout;
 }
 
+void RegisterNames::KeepRelaid(const DRef& ref, const DRef& copy, Generation generation) {
+  DRef oldest;  // dropped when nothing is locked any more
+  std::lock_guard lock(mutex_);
+  std::vector<RelaidCopy>& relaid = ref.name_->relaid;
+  if (relaid.size() >= kMostRelaid) {
+    oldest = std::move(relaid.front().ref);
+    relaid.erase(relaid.begin());
+  }
+  relaid.push_back({copy.name_->layout, generation, copy});
+  has_relaid_.store(true, std::memory_order_relaxed);
+}
+
+DRef RegisterNames::FindRelaid(const DRef& ref, const plan::Layout& layout,
+                               Generation generation) const {
+  std::lock_guard lock(mutex_);
+  for (const RelaidCopy& copy : ref.name_->relaid) {
+    if (copy.generation == generation && *copy.layout == layout) return copy.ref;
+  }
+  return DRef();
+}
+
+void RegisterNames::DropRelaid(const DRef& ref) {
+  if (!has_relaid_.load(std::memory_order_relaxed)) return;
+  std::vector<RelaidCopy> dropped;  // when nothing is locked any more
+  std::lock_guard lock(mutex_);
+  std::swap(dropped, ref.name_->relaid);
+}
+
 void RegisterNames::Dropped(RegisterName* name) {
+  std::vector<RelaidCopy> relaid;  // dropped when nothing is locked any more
   {
     std::lock_guard lock(mutex_);
+    std::swap(relaid, name->relaid);
     kills_.push_back(name);
   }
   Unref();

@@ -16,6 +16,13 @@ namespace lockstep::client {
 
 class RegisterNames;
 
+// The same tensor in another layout, in a register of its own.
+struct RelaidCopy {
+  std::shared_ptr<const plan::Layout> layout;
+  Generation generation;  // of the session, in which it was made
+  DRef ref;
+};
+
 // What the copies of one DRef share.
 struct RegisterName {
   std::atomic<uint32_t> references{0};
@@ -24,6 +31,7 @@ struct RegisterName {
   uint64_t named_by = 0;  // the command that gives the register its first value
   RegisterNames* owner = nullptr;
   std::shared_ptr<const plan::Layout> layout;  // null: it was not said
+  std::vector<RelaidCopy> relaid;              // of what it holds, the last one last
   // Another client's: the workers may know a layout that was not said here.
   bool is_found = false;
 };
@@ -48,10 +56,19 @@ class RegisterNames {
   // a later one of the same index is adopted already.
   DRef Adopt(RegisterId id, uint64_t named_by);
   // How what the register holds lies on the workers, as far as it is known here; null: it is not.
+  // It holds something else than before: what was kept of it in other layouts is dropped.
   void SetLayout(const DRef& ref, std::shared_ptr<const plan::Layout> layout);
   std::shared_ptr<const plan::Layout> LayoutOf(const DRef& ref) const;
   // True if another client may have said it: of a register that was adopted, until it is set here.
   bool MayHaveForeignLayout(const DRef& ref) const;
+  // Keeps `copy`, whose layout is known, with `ref`, which it is a copy of: until that is dropped,
+  // or holds something else. The oldest of too many goes.
+  static constexpr size_t kMostRelaid = 4;
+  void KeepRelaid(const DRef& ref, const DRef& copy, Generation generation);
+  // One of that generation and layout; null: none is kept.
+  DRef FindRelaid(const DRef& ref, const plan::Layout& layout, Generation generation) const;
+  // What the register holds may be written to: none is kept of it any more.
+  void DropRelaid(const DRef& ref);
   // The highest generation of any name.
   uint32_t generations() const { return generations_.load(std::memory_order_relaxed); }
   // Moves at most `limit` names of the kill list to the end of `kills` (packed ids); their indices
@@ -74,6 +91,7 @@ class RegisterNames {
   uint32_t base_ = 0;  // generations begin above
   std::atomic<uint32_t> generations_{0};
   std::atomic<uint64_t> references_{1};  // the session's, and one per live name
+  std::atomic<bool> has_relaid_{false};  // any was ever kept
   mutable std::mutex mutex_;
   std::deque<RegisterName> names_;    // by index; addresses are stable
   std::vector<RegisterName*> free_;   // may be acquired

@@ -1,5 +1,6 @@
 #include "runtime/client/session.h"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -27,6 +28,25 @@ struct Session::Parts {
   std::shared_ptr<control::ZmqContext> context;
   std::mutex tracer_mutex;
   std::unique_ptr<ClusterTracer> tracer;  // while a timeline is recorded
+
+  // By their keys: what was compiled because it was executed.
+  std::mutex fragments_mutex;
+  std::map<std::pair<uint64_t, uint64_t>, CompiledFragment> fragments;
+
+  // Compiles the fragment, unless that was done in this generation of the session.
+  StatusOr<CompiledFragment> CompileOnce(const fragment::Fragment& fragment) {
+    const fragment::ObjectKey key = fragment::KeyOf(fragment);
+    {
+      std::lock_guard lock(fragments_mutex);
+      const auto known = fragments.find({key.high, key.low});
+      if (known != fragments.end() && known->second.CheckUsable(*core).ok()) return known->second;
+    }
+    // Others go on meanwhile.
+    LOCKSTEP_ASSIGN_OR_RETURN(CompiledFragment compiled, CompiledFragment::Compile(core, fragment));
+    std::lock_guard lock(fragments_mutex);
+    std::erase_if(fragments, [&](const auto& old) { return !old.second.CheckUsable(*core).ok(); });
+    return fragments[{key.high, key.low}] = std::move(compiled);
+  }
 
   // Of a session that may have been moved away.
   static StatusOr<DRef> Issue(const std::unique_ptr<Parts>& parts,
@@ -131,6 +151,7 @@ StatusOr<DRef> Session::CallWith(const DRef& function,
   client::SessionCore& core = *parts_->core;
   LOCKSTEP_RETURN_IF_ERROR(core.CheckOwn(function, "the function"));
   LOCKSTEP_RETURN_IF_ERROR(client::CheckArguments(core, arguments));
+  client::DropCopies(core, arguments);
   return core.IssueNaming([&](wire::Command::Builder command, RegisterId result) {
     auto call = command.initCall();
     call.setFunction(function.id().Packed());
@@ -321,6 +342,31 @@ Status Session::DeclareLayout(const DRef& ref, const plan::Layout& layout) {
 StatusOr<plan::Layout> Session::LayoutOf(const DRef& ref) const {
   LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
   return client::KnownLayout(*parts_->core, ref);
+}
+
+// --- Fragments ---------------------------------------------------------------------------------
+
+StatusOr<CompiledFragment> Session::Compile(const fragment::Fragment& fragment) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return CompiledFragment::Compile(parts_->core, fragment);
+}
+
+StatusOr<std::vector<DRef>> Session::Execute(const CompiledFragment& fragment,
+                                             const std::vector<FragmentInput>& inputs,
+                                             const std::vector<FragmentOutput>& outputs) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  return fragment.Execute(*parts_->core, inputs, outputs,
+                          [this](const HostTensor& tensor, const plan::Layout& layout) {
+                            return Place(tensor, layout);
+                          });
+}
+
+StatusOr<std::vector<DRef>> Session::Execute(const fragment::Fragment& fragment,
+                                             const std::vector<FragmentInput>& inputs,
+                                             const std::vector<FragmentOutput>& outputs) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckHeld());
+  LOCKSTEP_ASSIGN_OR_RETURN(const CompiledFragment compiled, parts_->CompileOnce(fragment));
+  return Execute(compiled, inputs, outputs);
 }
 
 // --- Waiting and looking -----------------------------------------------------------------------

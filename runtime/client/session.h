@@ -40,6 +40,7 @@
 #include "runtime/client/argument.h"
 #include "runtime/client/bound_plan.h"
 #include "runtime/client/dref.h"
+#include "runtime/client/fragment_execution.h"
 #include "runtime/client/trace.h"
 #include "runtime/client/worker_output.h"
 #include "runtime/control/value.h"
@@ -233,6 +234,29 @@ class Session {
   // session. kInvalidArgument: a name that the program does not have, or lacks; a register of
   // another layout than its input, or of another session; a rank that there is not.
   StatusOr<BoundPlan> Bind(const plan::Program& program, const PlanRegisters& registers);
+
+  // --- Fragments -------------------------------------------------------------------------------
+  // Pieces of a program that are sent once, and that each worker compiles for its own processor, to
+  // run on its part of the data (runtime/fragment/fragment.h; docs/fragments.md).
+
+  // Waits until all workers have compiled it. What is wrong with it is an error of this call, with
+  // its place, and the session goes on. kPermissionDenied: the cluster does not let this client;
+  // kFailedPrecondition: fragments are not available; kResourceExhausted, kDeadlineExceeded,
+  // kInternal: the compiler has reached a limit, or has failed.
+  StatusOr<CompiledFragment> Compile(const fragment::Fragment& fragment);
+  // Calls it on every worker, with its part of each input; does not wait. Inputs that do not lie as
+  // they are wanted are moved first, and what was moved is kept with its DRef for the next call.
+  // One DRef for each result: rows, columns, and what is combined, have layouts (Collect, Reshard),
+  // and are put together or combined when their value is needed. kInvalidArgument: the call does
+  // not fit the fragment's signature (see fragment::PlacedCall), and nothing was sent;
+  // kFailedPrecondition: the session was reset since it was compiled.
+  StatusOr<std::vector<DRef>> Execute(const CompiledFragment& fragment,
+                                      const std::vector<FragmentInput>& inputs,
+                                      const std::vector<FragmentOutput>& outputs);
+  // The same, and compiles it first, unless that was done since the last reset.
+  StatusOr<std::vector<DRef>> Execute(const fragment::Fragment& fragment,
+                                      const std::vector<FragmentInput>& inputs,
+                                      const std::vector<FragmentOutput>& outputs);
 
   // --- Waiting and looking ---------------------------------------------------------------------
 

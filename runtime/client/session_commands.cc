@@ -164,6 +164,27 @@ Status CheckArguments(const SessionCore& core, absl::Span<const Argument> argume
   return CheckPayload(payload_bytes);
 }
 
+namespace {
+
+void DropCopiesIn(SessionCore& core, const Value& value) {
+  if (const auto* list = value.As<Value::List>()) {
+    for (const Value& item : *list) DropCopiesIn(core, item);
+  } else if (const auto* map = value.As<Value::Map>()) {
+    for (const auto& [key, item] : *map) DropCopiesIn(core, item);
+  } else if (const auto* ref = value.As<RegisterRef>()) {
+    if (ref->name != nullptr) core.DropCopies(*ref->name);
+  }
+}
+
+}  // namespace
+
+void DropCopies(SessionCore& core, absl::Span<const Argument> arguments) {
+  for (const Argument& argument : arguments) {
+    if (argument.kind() == Argument::Kind::kDRef) core.DropCopies(argument.object<DRef>());
+    if (argument.kind() == Argument::Kind::kValue) DropCopiesIn(core, argument.object<Value>());
+  }
+}
+
 void WriteArguments(capnp::List<wire::Value>::Builder list, absl::Span<const Argument> arguments) {
   for (unsigned i = 0; i < list.size(); ++i) WriteArgument(list[i], arguments[i]);
 }

@@ -278,19 +278,27 @@ void SessionCore::Keep() {
 
 // --- Requests to the controller itself --------------------------------------------------------
 
-Status SessionCore::AskController(
-    std::unique_lock<std::mutex>& lock, milliseconds timeout,
-    absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)> fill) {
+Status SessionCore::AskController(std::unique_lock<std::mutex>& lock, milliseconds timeout,
+                                  FillRequest fill) {
+  return AskControllerWith(lock, timeout, fill, nullptr).status();
+}
+
+StatusOr<control::Frame> SessionCore::AskControllerWith(std::unique_lock<std::mutex>& lock,
+                                                        milliseconds timeout, FillRequest fill,
+                                                        const control::Frame* attached) {
   const RequestId request(next_request_++);
   PendingAnswer answer;
   link_->Expect(request, &answer);
-  const Status sent = link_->Send({control::EncodeMessage<wire::ClientMessage>(
-      [&](wire::ClientMessage::Builder message) { fill(message, request); })});
+  control::Message question = {control::EncodeMessage<wire::ClientMessage>(
+      [&](wire::ClientMessage::Builder message) { fill(message, request); })};
+  if (attached != nullptr) question.push_back(*attached);
+  const Status sent = link_->Send(question);
   if (!sent.ok()) {
     link_->Forget(request);
     return sent;
   }
-  return Await(lock, request, answer, Deadline::After(timeout + kAnswerGrace));
+  LOCKSTEP_RETURN_IF_ERROR(Await(lock, request, answer, Deadline::After(timeout + kAnswerGrace)));
+  return std::move(answer.body);
 }
 
 Status SessionCore::AwaitWorkers(milliseconds timeout) {
@@ -370,6 +378,30 @@ Status SessionCore::Name(const DRef& ref, const std::string& name) {
     named_[name] = ref;
   }
   return OkStatus();
+}
+
+StatusOr<control::Frame> SessionCore::CompileFragment(const fragment::Fragment& fragment,
+                                                      Generation* generation) {
+  std::unique_lock lock(mutex_);
+  LOCKSTEP_RETURN_IF_ERROR(CheckUsable(lock));
+  LOCKSTEP_RETURN_IF_ERROR(CheckWait(lock, -1));
+  LOCKSTEP_RETURN_IF_ERROR(batch_.Send());
+  *generation = link_->generation();
+  const control::Frame source =
+      control::Frame::Copy(fragment.source().data(), fragment.source().size());
+  return AskControllerWith(
+      lock, timeout_,
+      [&](wire::ClientMessage::Builder message, RequestId request) {
+        auto compile = message.initCompileFragment();
+        compile.setSession(facts().id.value);
+        compile.setRequest(request.value);
+        compile.setTimeoutMillis(static_cast<uint64_t>(timeout_.count()));
+        compile.setNextCommand(batch_.next_command());
+        compile.setKind(static_cast<wire::FragmentKind>(fragment.kind()));
+        compile.setName(fragment.name());
+        compile.setEntry(fragment.entry());
+      },
+      &source);
 }
 
 DRef SessionCore::FindNamed(const std::string& name) {

@@ -26,6 +26,7 @@
 #include "runtime/client/session_recorder.h"
 #include "runtime/client/unpaired_messages.h"
 #include "runtime/control/channel.h"
+#include "runtime/fragment/fragment.h"
 #include "runtime/plan/known_programs.h"
 #include "runtime/plan/plan_key.h"
 #include "runtime/trace/ring.h"
@@ -137,6 +138,25 @@ class SessionCore {
     return results;
   }
 
+  // Gives `count` registers new names, in that generation only: kFailedPrecondition if the session
+  // was reset since `what` was compiled. `fill` is told the names.
+  template <typename Fill>
+  StatusOr<std::vector<DRef>> IssueNamingIn(Generation generation, const char* what, size_t count,
+                                            Fill&& fill) {
+    std::unique_lock lock(mutex_);
+    LOCKSTEP_RETURN_IF_ERROR(WaitForRoom(lock, timeout_));
+    if (link_->generation() != generation) {
+      return FailedPrecondition("the session was reset since ", what,
+                                " was compiled; compile it again");
+    }
+    std::vector<DRef> results;
+    for (size_t i = 0; i < count; ++i) results.push_back(names_->Acquire(batch_.next_command()));
+    LOCKSTEP_RETURN_IF_ERROR(batch_.Append(
+        [&](wire::Command::Builder command) { fill(command, absl::MakeConstSpan(results)); }));
+    LOCKSTEP_RETURN_IF_ERROR(SendIfDue());
+    return results;
+  }
+
   // Appends a command that is answered by `from` (-1: all ranks), sends, and waits, all within the
   // session's time-out. Returns the body of the answer. After OK from rank 0, WorkerZeroIsIdle()
   // holds until the next command or reset. kFailedPrecondition, and nothing is appended, if `from`
@@ -168,6 +188,14 @@ class SessionCore {
     return names_->LayoutOf(ref);
   }
   bool MayHaveForeignLayout(const DRef& ref) const { return names_->MayHaveForeignLayout(ref); }
+  // What was brought into another layout, and is kept for the next who wants it so: see
+  // RegisterNames. Null: it is not there.
+  DRef CopyOf(const DRef& ref, const plan::Layout& layout) {
+    return names_->FindRelaid(ref, layout, generation());
+  }
+  void KeepCopy(const DRef& ref, const DRef& copy) { names_->KeepRelaid(ref, copy, generation()); }
+  // Something may write to what the register holds.
+  void DropCopies(const DRef& ref) { names_->DropRelaid(ref); }
   // Ranks whose worker is a later one than the name of `ref`.
   std::vector<Rank> RanksThatLost(const DRef& ref);
 
@@ -193,6 +221,10 @@ class SessionCore {
   Status AwaitWorkers(std::chrono::milliseconds timeout);
   // Gives the register a name for other clients, and keeps it; a null `ref` takes the name back.
   Status Name(const DRef& ref, const std::string& name);
+  // Has all workers compile the fragment, in the generation that is told. Returns the body of the
+  // answer: a FragmentSignature. An error is the fragment's, not the session's.
+  StatusOr<control::Frame> CompileFragment(const fragment::Fragment& fragment,
+                                           Generation* generation);
   // The register of that name, or null.
   DRef FindNamed(const std::string& name);
   std::string Ticket();
@@ -240,8 +272,13 @@ class SessionCore {
                                        Deadline deadline);
   // Sends the message that `fill` writes, which the controller answers, and waits; a while longer
   // than `timeout`, which is the controller's.
+  using FillRequest = absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)>;
   Status AskController(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
-                       absl::FunctionRef<void(wire::ClientMessage::Builder, RequestId)> fill);
+                       FillRequest fill);
+  // The same with a second frame, if there is one; returns the answer's body.
+  StatusOr<control::Frame> AskControllerWith(std::unique_lock<std::mutex>& lock,
+                                             std::chrono::milliseconds timeout, FillRequest fill,
+                                             const control::Frame* attached);
   Status Await(std::unique_lock<std::mutex>& lock, RequestId request, PendingAnswer& answer,
                Deadline deadline);
   Status ResetWithin(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);

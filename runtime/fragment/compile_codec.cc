@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/fragment/abi.h"
+#include "runtime/fragment/signature_codec.h"
 #include "schemas/fragment.capnp.h"
 
 namespace lockstep::fragment {
@@ -20,24 +21,6 @@ constexpr uint64_t kVisitsPerWord = 4;
 constexpr uint64_t kAlways = 4096;
 // Of a compiler's text that messages show.
 constexpr size_t kMaxTextBytes = size_t{16} << 10;
-
-void WriteType(wire::FragmentType::Builder builder, const TensorType& type) {
-  builder.setDtype(static_cast<wire::DType>(type.dtype));
-  builder.setScalar(type.scalar);
-  auto shape = builder.initShape(static_cast<unsigned>(type.ndim()));
-  for (int d = 0; d < type.ndim(); ++d) shape.set(static_cast<unsigned>(d), type[d]);
-}
-
-StatusOr<TensorType> ReadType(wire::FragmentType::Reader reader) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype,
-                            DTypeFromNumber(static_cast<int>(reader.getDtype())));
-  if (reader.getShape().size() > static_cast<unsigned>(Shape::kMaxDims)) {
-    return InvalidArgument("a type of ", reader.getShape().size(), " dimensions");
-  }
-  TensorType type{dtype, {}, reader.getScalar()};
-  for (const int64_t extent : reader.getShape()) type.extents.push_back(extent);
-  return type;
-}
 
 std::string ReadText(capnp::Text::Reader text) {
   return {text.begin(), std::min<size_t>(text.size(), kMaxTextBytes)};
@@ -67,23 +50,9 @@ StatusOr<Compiled> ReadSuccess(wire::CompileAnswer::Reader answer) {
   Compiled compiled;
   compiled.compiler = {ReadText(answer.getCompiler()), ReadText(answer.getProcessor()),
                        ReadText(answer.getFeatures())};
-  Signature& signature = compiled.signature;
-  signature.function = ReadText(success.getFunction());
-  constexpr auto kMax = static_cast<unsigned>(Signature::kMaxValues);
-  if (success.getArguments().size() > kMax || success.getResults().size() > kMax) {
-    return InvalidArgument("a signature of ", success.getArguments().size(), " arguments and ",
-                           success.getResults().size(), " results");
-  }
-  for (const auto argument : success.getArguments()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(TensorType type, ReadType(argument.getType()));
-    signature.arguments.push_back(
-        {std::move(type), argument.getUsesOffset(), argument.getUsesGlobalShape()});
-  }
-  for (const auto result : success.getResults()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(TensorType type, ReadType(result.getType()));
-    signature.results.push_back({std::move(type), result.getSizesKnown()});
-  }
-  LOCKSTEP_RETURN_IF_ERROR(signature.Validate());
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      compiled.signature,
+      ReadSignature(ReadText(success.getFunction()), success.getArguments(), success.getResults()));
   const auto object = success.getObject();
   if (object.size() > kMaxObjectBytes) {
     return InvalidArgument("an object of ", object.size(), " bytes");

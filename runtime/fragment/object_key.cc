@@ -76,4 +76,6 @@ ObjectKey KeyOf(const CompileWork& work, const CompilerIdentity& compiler) {
   return hasher.Finish();
 }
 
+ObjectKey KeyOf(const Fragment& fragment) { return KeyOf({fragment}, CompilerIdentity()); }
+
 }  // namespace lockstep::fragment

@@ -41,5 +41,7 @@ struct CompileWork {
 // Of all of that, the ABI's version, and what the key itself is made of. The fragment's name does
 // not count, which is for messages.
 ObjectKey KeyOf(const CompileWork& work, const CompilerIdentity& compiler);
+// Of the fragment alone: what a session names it by.
+ObjectKey KeyOf(const Fragment& fragment);
 
 }  // namespace lockstep::fragment

@@ -88,6 +88,11 @@ class RegisterFile {
 
   // OK if `more` bytes are within the limit: to be asked before memory is taken for them.
   Status CheckRoom(size_t more) const;
+  // How many bytes are left within it.
+  size_t room_bytes() const {
+    const size_t held = held_bytes();
+    return held < limits_.bytes ? limits_.bytes - held : 0;
+  }
 
   // So many bytes are kept for the session beside its registers from now on: they count among the
   // held. kResourceExhausted, and it stays as it was, if they are more than before, and too many.

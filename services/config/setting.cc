@@ -177,9 +177,9 @@ Setting TextList(std::string key, std::vector<std::string>& field, std::string a
       [&field] { return YamlList(field); });
 }
 
-Setting FilePath(std::string key, std::string& field, std::string doc) {
+Setting FilePath(std::string key, std::string& field, std::string doc, std::string allowed) {
   return Row(
-      std::move(key), "path", "a file, such as /etc/lockstep/allowed_keys", std::move(doc),
+      std::move(key), "path", std::move(allowed), std::move(doc),
       [&field](const RawValue& value) -> Status {
         LOCKSTEP_ASSIGN_OR_RETURN(field, AbsolutePath(value));
         return OkStatus();

@@ -66,7 +66,8 @@ Setting SecretKeyFile(std::string key, std::string& field, std::string doc);
 // A public key, or a file of such keys.
 Setting PublicKeys(std::string key, std::string& field, std::string doc);
 // A file. A relative path is made absolute, as above.
-Setting FilePath(std::string key, std::string& field, std::string doc);
+Setting FilePath(std::string key, std::string& field, std::string doc,
+                 std::string allowed = "a file, such as /etc/lockstep/allowed_keys");
 // See CheckEndpoint() and CheckHttpEndpoint().
 Setting Endpoint(std::string key, std::string& field, std::string doc);
 Setting HttpEndpoint(std::string key, std::string& field, std::string doc);

@@ -72,6 +72,8 @@ Status Dispatcher::Dispatch(const control::PeerName& client, const control::Iden
       return OkStatus();
     case wire::ClientMessage::NAME_REGISTER:
       return parts_.commands.HandleName(client, reader.getNameRegister());
+    case wire::ClientMessage::COMPILE_FRAGMENT:
+      return parts_.grants.HandleCompile(client, sender, reader.getCompileFragment(), message);
     case wire::ClientMessage::DETACH_SESSION:
       return parts_.leases.HandleDetach(client, reader.getDetachSession());
     case wire::ClientMessage::CLOSE_SESSION:
@@ -153,6 +155,8 @@ Status Dispatcher::Dispatch(Rank rank, const control::Message& message,
       parts_.world.HandleTrouble(rank, reader.getTrouble());
       return OkStatus();
     case wire::WorkerMessage::REPLY:
+      parts_.grants.NoteReply(SessionId(reader.getReply().getSession()),
+                              RequestId(reader.getReply().getRequest()), rank);
       parts_.commands.HandleReply(rank, reader.getReply(),
                                   message.size() > 1 ? message[1] : control::Frame());
       return OkStatus();

@@ -55,6 +55,9 @@ struct ControllerOptions {
   size_t flow_window_bytes = size_t{8} << 20;
   // Largest batch that is accepted from a client.
   size_t max_batch_bytes = size_t{256} << 20;
+  // Whose fragments are compiled: of "operator"s, also of any "client", or nobody's ("off"). Where
+  // keys are asked for; else every client may do what an operator may.
+  std::string fragments = "operator";
   // Most sessions of one key's owner, where keys are asked for.
   int max_sessions_per_key = 256;
   // After a message, threads look again at once for this long before they sleep.

@@ -25,6 +25,7 @@ Parts::Parts(const Surroundings& outside)
       takeover(tools, outside.processes, broadcaster, sessions, messenger, access),
       opener(tools, outside.processes, broadcaster, sessions, messenger, access, takeover),
       commands(tools, broadcaster, sessions, gatherer, messenger, failures, ender),
+      grants(tools, broadcaster, sessions, gatherer, messenger, failures),
       output(tools, sessions, messenger),
       waiters(tools, messenger),
       world(tools, outbox, outside.liveness, membership, order, outside.address,

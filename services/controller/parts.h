@@ -26,6 +26,7 @@
 #include "services/controller/reports/unread_answers.h"
 #include "services/controller/sessions/client_messenger.h"
 #include "services/controller/sessions/command_watch.h"
+#include "services/controller/sessions/fragment_grants.h"
 #include "services/controller/sessions/gatherer.h"
 #include "services/controller/sessions/key_access.h"
 #include "services/controller/sessions/output_relay.h"
@@ -81,6 +82,7 @@ struct Parts {
   SessionTakeover takeover;
   SessionOpener opener;
   SessionCommands commands;
+  FragmentGrants grants;
   OutputRelay output;
 
   ReadyWaiters waiters;

@@ -66,6 +66,10 @@ config::Settings ControllerSettings(ControllerOptions& options) {
            "is ahead by more waits."),
       Size("max_batch_bytes", options.max_batch_bytes, 64 * kKiB, 2 * kGiB,
            "Largest batch of commands that is accepted from a client."),
+      Choice("fragments", options.fragments, {"off", "operator", "client"},
+             "Whose fragments the workers compile and execute, which are native code: those of "
+             "operators, of all clients, or nobody's (off). Where no keys are asked for, each "
+             "client counts as an operator."),
       Integer("max_sessions_per_key", options.max_sessions_per_key, 1, 4096,
               "Most sessions of one key's owner at a time, where keys are asked for."),
       Duration(

@@ -100,6 +100,9 @@ Status LocalCluster::Impl::Start(const LocalClusterOptions& options) {
     ranks[rank].device_memory_bytes = options.device_memory_bytes;
     ranks[rank].registered_memory_bytes = options.registered_memory_bytes;
     ranks[rank].plan_lanes = options.plan_lanes;
+    ranks[rank].compiler = options.compiler;
+    ranks[rank].compiler_memory_bytes = options.compiler_memory_bytes;
+    ranks[rank].fragment_cache = options.fragment_cache;
     ranks[rank].join_timeout = options.start_timeout;
     LOCKSTEP_ASSIGN_OR_RETURN(ranks[rank].bulk_endpoint,
                               Endpoint(cluster, "bulk-" + std::to_string(rank)));

@@ -40,6 +40,13 @@ struct LocalClusterOptions {
   size_t registered_memory_bytes = 0;
   // Lanes of plans in host memory: 1, 2, or 0: as there are cores.
   int plan_lanes = 0;
+  // The program that compiles fragments; empty: $LOCKSTEP_COMPILER, or `lockstep-compiler` beside
+  // this program, or in PATH.
+  std::string compiler;
+  // The most address space that it takes; 0: any.
+  size_t compiler_memory_bytes = size_t{4} << 30;
+  // The directory where the workers keep compiled fragments; empty: each in its memory.
+  std::string fragment_cache;
   std::chrono::milliseconds collective_timeout{300'000};
   std::chrono::milliseconds start_timeout{30'000};
   // kProcesses: the worker's executable. If empty: $LOCKSTEP_WORKER, else `lockstep-worker` beside

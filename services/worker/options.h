@@ -54,6 +54,14 @@ struct WorkerOptions {
   size_t max_modules = 64;
   // If not empty, only modules with one of these SHA-256 digests are loaded.
   std::vector<std::string> module_sha256;
+  // The program that compiles fragments; empty: $LOCKSTEP_COMPILER, or `lockstep-compiler` beside
+  // this program, or in PATH.
+  std::string compiler;
+  // How long a fragment may take to compile, and how much address space; 0: any.
+  std::chrono::milliseconds compiler_timeout{60'000};
+  size_t compiler_memory_bytes = size_t{4} << 30;
+  // The directory of compiled fragments, which the workers of a host share; empty: in memory only.
+  std::string fragment_cache;
   // Where bulk copies arrive: "tcp://127.0.0.1:*", "ipc://...", "inproc://..."; empty: a free port
   // at data_address.
   std::string bulk_endpoint;

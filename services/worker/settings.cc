@@ -87,6 +87,20 @@ config::Settings WorkerSettings(WorkerOptions& options) {
            "as arena_bytes."),
       Count("max_modules", options.max_modules, 0, size_t{1} << 20,
             "Most modules that one session may load."),
+      FilePath("compiler", options.compiler,
+               "The program that compiles fragments; without one, $LOCKSTEP_COMPILER, or "
+               "lockstep-compiler beside this program or in PATH.",
+               "a file, such as /usr/bin/lockstep-compiler"),
+      Duration("compiler_timeout", options.compiler_timeout, 100ms, 24h,
+               "How long a fragment may take to compile, waiting for other workers of this host "
+               "included."),
+      Size("compiler_memory_bytes", options.compiler_memory_bytes, 0, 64 * kTiB,
+           "Most address space of the fragment compiler, which parses what clients send; 0B: any."),
+      FilePath("fragment_cache", options.fragment_cache,
+               "The directory where compiled fragments are kept, which the workers of a host share "
+               "and nobody else may write to; without one, each worker compiles for itself, and "
+               "keeps them in memory.",
+               "a directory, such as /var/cache/lockstep"),
       Endpoint("bulk_endpoint", options.bulk_endpoint,
                "Where this worker listens for bulk copies; worker-0's is used by clients. Without "
                "one, a free port at data_address."),

@@ -298,8 +298,9 @@ Status Worker::Serve(Executor& executor) {
     LentMemoryReclaimer& lent_memory = executor.sessions().lent_memory();
     lent_memory.FreeEnded();
     executor.AnswerRegisterQueries();
-    absl::InlinedVector<int, 8> descriptors = {execution_.wake_fd(),
-                                               executor.register_queries().fd()};
+    executor.fragments().AnswerCompiled();
+    absl::InlinedVector<int, 8> descriptors = {
+        execution_.wake_fd(), executor.register_queries().fd(), executor.fragments().fd()};
     descriptors.insert(descriptors.end(), lent_memory.descriptors().begin(),
                        lent_memory.descriptors().end());
     // An idle GPU may be lost, too.

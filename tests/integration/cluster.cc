@@ -45,6 +45,9 @@ class OwnLocalCluster final : public Cluster {
     local.max_session_bytes = options.worker.max_session_bytes;
     local.device = options.worker.device;
     local.device_memory_bytes = options.worker.device_memory_bytes;
+    local.compiler = options.worker.compiler;
+    local.compiler_memory_bytes = options.worker.compiler_memory_bytes;
+    local.fragment_cache = options.worker.fragment_cache;
     local.collective_timeout = options.controller.collective_timeout;
     local.start_timeout = kStartPatience;
     LOCKSTEP_ASSIGN_OR_RETURN(auto cluster, local::LocalCluster::Start(local));
@@ -231,6 +234,9 @@ ClusterOptions::ClusterOptions() {
   worker.bulk_endpoint = kAnyPort;
   // Clusters over TCP, however few cores there are; local ones have what is usual.
   worker.plan_lanes = 2;
+  worker.compiler = std::filesystem::absolute("tests/unit/runtime/fragment/testdata/fake_compiler");
+  // Sanitizers map more than any compiler uses.
+  worker.compiler_memory_bytes = 0;
   const char* const device = std::getenv("LOCKSTEP_DEVICE");
   if (device != nullptr) worker.device = device;
 }

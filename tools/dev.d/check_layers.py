@@ -43,7 +43,7 @@ LAYERS = {
     # Sends nothing, so configurations may name keys, too.
     "runtime/control/keys": {"runtime/base"},
     "runtime/trace": {"schemas", "runtime/base", "runtime/control"},
-    "runtime/client": CLIENT_SIDE | {"runtime/plan"},
+    "runtime/client": CLIENT_SIDE | {"runtime/fragment", "runtime/plan"},
     "runtime/tensor": {"runtime/base"},
     # Pure: no sockets, no devices; of tensors, only what elements of each dtype are.
     "runtime/plan": {"schemas", "runtime/base", "runtime/tensor"},
@@ -81,7 +81,8 @@ LAYERS = {
     # Knows no service: the tables of settings are beside the options that they fill in.
     "services/config": {"runtime/base", "runtime/control/keys"},
     "services/metrics": {"runtime/base"},
-    "services/controller": CLIENT_SIDE | {"services/metrics"},
+    # Of a fragment it knows no more than how large one may be.
+    "services/controller": CLIENT_SIDE | {"runtime/fragment", "services/metrics"},
     "services/worker": WORKER_SERVICE | {"services/metrics"},
     # The list of backends.
     "services/worker/backends.cc": WORKER_SERVICE | {"runtime/collective/nccl", "services/worker"},

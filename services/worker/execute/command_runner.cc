@@ -31,7 +31,8 @@ CommandRunner::CommandRunner(const Parts& parts)
       running_(parts.running),
       collectives_(
           {call_context_, parts.activity, parts.recorder, parts.running, parts.cause_grace}),
-      plans_(parts.options, collectives_, parts.recorder, parts.running) {
+      plans_(parts.options, collectives_, parts.recorder, parts.running),
+      fragments_(parts.activity, parts.recorder, parts.running) {
   call_context_.host = host_.get();
   call_context_.aborted = [](void* runner) {
     const auto& self = *static_cast<const CommandRunner*>(runner);
@@ -45,6 +46,7 @@ void CommandRunner::SetMembership(const Membership& membership) {
   collectives_.SetMembership(membership);
   call_context_.rank = membership.rank;
   call_context_.world_size = membership.world_size();
+  fragments_.SetPlace(membership.rank, membership.world_size());
 }
 
 void CommandRunner::SetWorld(const WorldLinks& world) {
@@ -64,8 +66,8 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
   SessionState& session = *held;
   const Rank only = command.getOnlyRank();
   // Refused by all: what they keep between collectives must not differ.
-  if (only >= 0 &&
-      (command.isCollective() || command.isReshard() || command.isBind() || command.isExecute())) {
+  if (only >= 0 && (command.isCollective() || command.isReshard() || command.isBind() ||
+                    command.isExecute() || command.isRunFragment())) {
     return InvalidArgument("a collective for rank ", only,
                            " alone: every rank executes them; name a team instead");
   }
@@ -89,6 +91,8 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
       return plans_.Bind(session, command.getBind());
     case wire::Command::EXECUTE:
       return Execute(held, command.getExecute());
+    case wire::Command::RUN_FRAGMENT:
+      return RunFragment(session, command.getRunFragment());
     case wire::Command::FETCH:
       return Fetch(session, command.getFetch());
     case wire::Command::STORE:
@@ -106,6 +110,8 @@ Status CommandRunner::Run(const std::shared_ptr<SessionState>& held,
     case wire::Command::NAME_REGISTER:
     case wire::Command::ADOPT:
       return PermissionDenied("sessions are opened, closed and reset by the controller alone");
+    case wire::Command::LOAD_FRAGMENT:
+      return PermissionDenied("fragments are granted by the controller alone");
     default:
       return Unimplemented("unknown command kind ", static_cast<int>(command.which()),
                            "; this worker is Lockstep ", kBuildVersion);
@@ -289,6 +295,15 @@ Status CommandRunner::Execute(const std::shared_ptr<SessionState>& held,
     return OkStatus();
   // What its register counts for.
   return session.Write(id, std::shared_ptr<registers::Object>(plan));
+}
+
+Status CommandRunner::RunFragment(SessionState& session, wire::Command::RunFragment::Reader run) {
+  LOCKSTEP_RETURN_IF_ERROR(StillWanted(session));
+  const Status status = fragments_.Run(session, run, call_context_);
+  if (gpu_ == nullptr) return status;
+  // Arguments may have been copied from there, and results are copied to it.
+  const Status noted = gpu_->Note(session, {.command = running_.number, .what = "fragment"});
+  return status.ok() ? noted : status;
 }
 
 Status CommandRunner::Fetch(SessionState& session, wire::Command::Fetch::Reader fetch) {

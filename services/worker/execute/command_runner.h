@@ -20,6 +20,7 @@
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/collective_runner.h"
 #include "services/worker/execute/controller_reports.h"
+#include "services/worker/execute/fragment_commands.h"
 #include "services/worker/execute/gpu_work_tracker.h"
 #include "services/worker/execute/plan_commands.h"
 #include "services/worker/execute/running_command.h"
@@ -77,6 +78,7 @@ class CommandRunner {
                     wire::Command::Collective::Reader collective);
   Status Execute(const std::shared_ptr<SessionState>& session,
                  wire::Command::Execute::Reader execute);
+  Status RunFragment(SessionState& session, wire::Command::RunFragment::Reader run);
   Status Fetch(SessionState& session, wire::Command::Fetch::Reader fetch);
   Status Store(SessionState& session, wire::Command::Store::Reader store);
   Status Locate(SessionState& session, wire::Command::Locate::Reader locate);
@@ -117,6 +119,7 @@ class CommandRunner {
   module::CallContext call_context_;
   CollectiveRunner collectives_;
   PlanCommands plans_;
+  FragmentCommands fragments_;
   const SessionState* calling_ = nullptr;    // the running call's
   std::vector<registers::Value> arguments_;  // of the running call; kept for its capacity
 };

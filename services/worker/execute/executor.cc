@@ -29,6 +29,15 @@ registers::RegisterFile::Limits LimitsOf(const WorkerOptions& options) {
   return limits;
 }
 
+ObjectCacheOptions CacheOptionsOf(const WorkerOptions& options) {
+  ObjectCacheOptions cache;
+  cache.compiler.program = options.compiler;
+  cache.compiler.memory_bytes = options.compiler_memory_bytes;
+  cache.directory = options.fragment_cache;
+  cache.patience = options.compiler_timeout;
+  return cache;
+}
+
 }  // namespace
 
 Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::Arena>& arena,
@@ -40,7 +49,8 @@ Executor::Executor(const WorkerOptions& options, const std::shared_ptr<tensor::A
       recorder_(recorder),
       sessions_(LimitsOf(options), *arena, bulk),
       reports_(recorder),
-      runner_({options, *arena, functions, bulk, reports_, activity, recorder, running_}) {}
+      runner_({options, *arena, functions, bulk, reports_, activity, recorder, running_}),
+      fragments_(CacheOptionsOf(options), sessions_, reports_, recorder) {}
 
 void Executor::UseGpu(const std::shared_ptr<collective::Accelerator>& gpu) {
   gpu_ = std::make_unique<GpuWorkTracker>(gpu, sessions_, reports_, activity_, recorder_, running_,
@@ -52,6 +62,7 @@ void Executor::AdoptWelcome(const Membership& membership, control::ClientChannel
   membership_ = &membership;
   reports_.SetController(membership, controller);
   runner_.SetMembership(membership);
+  fragments_.SetRank(membership.rank);
   if (gpu_ != nullptr) gpu_->GiveUp();
   sessions_.AdoptWelcome(membership);
   TellHoldings();
@@ -61,6 +72,7 @@ void Executor::ExecuteBatch(const BatchContext& batch, const control::Frame& bod
   log::ThisThread().session = batch.session.value;
   const absl::Cleanup let_go = [this] { session_.reset(); };
   const absl::Cleanup no_session = [] { log::ThisThread().session.reset(); };
+  fragments_.AnswerCompiled();
   BeginBatch(batch);
   control::BatchReader reader(body);
   while (!reader.AtEnd()) {
@@ -128,10 +140,12 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
   switch (command.which()) {
     case wire::Command::RESET:
       running_.Name("reset of the session");
+      fragments_.Forget(session);
       Reset(session, command.getReset());
       break;
     case wire::Command::CLOSE_SESSION:
       running_.Name("close of the session");
+      fragments_.Forget(session);
       sessions_.Close(session, command.getCloseSession().getClientLost());
       break;
     case wire::Command::NAME_REGISTER:
@@ -139,8 +153,13 @@ Status Executor::ExecuteForController(SessionState& session, wire::Command::Read
                            RegisterId::FromPacked(command.getNameRegister().getRegister()),
                            command.getNameRegister().getNamedBy());
       break;
+    case wire::Command::LOAD_FRAGMENT:
+      running_.Name("load fragment");
+      fragments_.Load(session, *running_.batch, command.getLoadFragment());
+      return OkStatus();
     case wire::Command::ADOPT:
       running_.Name("attaching of a client");
+      fragments_.Forget(session);
       sessions_.Adopt(session, control::ReadSessionRecord(command.getAdopt()));
       break;
     default:

@@ -13,6 +13,7 @@
 #include "services/worker/bulk/bulk_server.h"
 #include "services/worker/execute/command_runner.h"
 #include "services/worker/execute/controller_reports.h"
+#include "services/worker/execute/fragment_loader.h"
 #include "services/worker/execute/gpu_work_tracker.h"
 #include "services/worker/execute/running_command.h"
 #include "services/worker/execute/session_directory.h"
@@ -75,6 +76,9 @@ class Executor {
       ListRegistersForQuery();
   }
 
+  // What waits for batches waits for its descriptor, too, and has it answer.
+  FragmentLoader& fragments() { return fragments_; }
+
  private:
   void BeginBatch(const BatchContext& batch);
   void EndBatch(size_t body_bytes);
@@ -115,6 +119,7 @@ class Executor {
   SessionDirectory sessions_;
   ControllerReports reports_;
   CommandRunner runner_;
+  FragmentLoader fragments_;
   RegisterQueryQueue register_queries_;
   std::unique_ptr<GpuWorkTracker> gpu_;  // null: this worker has no GPU
 };

@@ -77,12 +77,30 @@ Status SessionState::CountModule(const std::string& file, size_t most) {
 
 Status SessionState::NoteBound(const plan::EncodedProgram& program) {
   programs_.NoteBound(program);
-  return registers_->KeepBeside(programs_.bytes());
+  return CountKeptBytes();
+}
+
+Status SessionState::FinishFragment(const fragment::ObjectKey& key,
+                                    std::shared_ptr<const LoadedObject> object) {
+  if (object != nullptr) {
+    const Status room = registers_->CheckRoom(object->size_bytes());
+    if (!room.ok()) {
+      fragments_.Finish(key, nullptr);
+      return room;
+    }
+  }
+  fragments_.Finish(key, std::move(object));
+  return CountKeptBytes();
+}
+
+Status SessionState::CountKeptBytes() {
+  return registers_->KeepBeside(programs_.bytes() + fragments_.bytes());
 }
 
 void SessionState::ForgetPrograms() {
   programs_.Clear();
-  (void)registers_->KeepBeside(0);  // less is always well
+  fragments_.Clear();
+  (void)CountKeptBytes();  // less is always well
 }
 
 void SessionState::Adopt(const control::SessionRecord& record) {
@@ -164,6 +182,7 @@ void SessionState::Abort(const AbortOrder& abort) {
   if (abort.generation.value != current) return;
   FailFrom(abort.from_command, abort.cause);
   AbortOnGpu();
+  if (polling_ != 0 && Skips(polling_)) must_end_.store(1, std::memory_order_relaxed);
   if (collective_ == 0 || !Skips(collective_)) return;
   cancelled_.store(true, std::memory_order_release);
   AbortHosts();
@@ -184,6 +203,21 @@ bool SessionState::BeginCollective(uint64_t command) {
 void SessionState::EndCollective() {
   std::lock_guard lock(mutex_);
   collective_ = 0;
+}
+
+const volatile int32_t* SessionState::BeginPolling(uint64_t command) {
+  // Code in C reads it as the number that it is.
+  static_assert(sizeof(must_end_) == sizeof(int32_t) && decltype(must_end_)::is_always_lock_free);
+  std::lock_guard lock(mutex_);
+  if (Skips(command)) return nullptr;
+  polling_ = command;
+  must_end_.store(0, std::memory_order_relaxed);
+  return reinterpret_cast<const volatile int32_t*>(&must_end_);
+}
+
+void SessionState::EndPolling() {
+  std::lock_guard lock(mutex_);
+  polling_ = 0;
 }
 
 void SessionState::BeginOnGpu(CollectiveOnGpu collective) {

@@ -34,6 +34,7 @@
 #include "services/worker/execute/collectives_on_gpu.h"
 #include "services/worker/execute/communicator_cache.h"
 #include "services/worker/execute/input_holders.h"
+#include "services/worker/fragment/session_fragments.h"
 #include "services/worker/join/envelope.h"
 
 namespace lockstep::worker {
@@ -113,6 +114,10 @@ class SessionState {
   // skips it by now.
   bool BeginCollective(uint64_t command);
   void EndCollective();
+  // Around code that polls what this returns, and ends once it is not 0, because an abort has come
+  // for its command. Null: the session skips it by now.
+  const volatile int32_t* BeginPolling(uint64_t command);
+  void EndPolling();
   // A collective goes on on the GPU. An abort ends it there, if it ends its command, once the GPU
   // is through with those before.
   void BeginOnGpu(CollectiveOnGpu collective);
@@ -144,6 +149,11 @@ class SessionState {
   Status CountModule(const std::string& file, size_t most);
   // Programs that its client may name by their keys.
   const plan::KnownPrograms& programs() const { return programs_; }
+  // Those that were granted to it in this generation.
+  SessionFragments& fragments() { return fragments_; }
+  // A fragment of it was compiled, or (null) could not be. kResourceExhausted: what is kept is
+  // beyond the session's limit, and it counts as not compiled.
+  Status FinishFragment(const fragment::ObjectKey& key, std::shared_ptr<const LoadedObject> object);
   // The program is bound now. kResourceExhausted: what is kept is beyond the session's limit.
   Status NoteBound(const plan::EncodedProgram& program);
   // Another client has the session now. Its registers without names are freed.
@@ -220,6 +230,7 @@ class SessionState {
   std::set<std::string> modules_;                   // that it has loaded
   InputHolders input_holders_;
   plan::KnownPrograms programs_;  // of this generation, and this client
+  SessionFragments fragments_;    // the same
   bool looked_for_client_ = false;
   std::optional<WatchedProcess> client_process_;
 
@@ -229,6 +240,8 @@ class SessionState {
   bool FailFrom(uint64_t command, const control::RemoteError& cause);
 
   void ForgetPrograms();
+  // Counts what is kept of programs and fragments.
+  Status CountKeptBytes();
   // Before a register's value goes: no one else keeps it.
   void LetGo(RegisterId id) {
     if (!tickets_.empty()) [[unlikely]]
@@ -250,6 +263,8 @@ class SessionState {
   Deadline::Clock::time_point failed_at_;
   std::map<Generation, AbortOrder> early_aborts_;  // of generations that are yet to come
   uint64_t collective_ = 0;                        // the collective under way; 0: none
+  uint64_t polling_ = 0;                           // what polls `must_end_`; 0: nothing
+  std::atomic<int32_t> must_end_{0};
   CollectivesOnGpu on_gpu_;
   std::atomic<bool> cancelled_{false};  // they are to end
   CommunicatorCache communicators_;

@@ -8,18 +8,19 @@
 namespace lockstep::worker {
 namespace {
 
-constexpr std::array<const char*, 21> kKindNames = {
-    "sync",         "call",          "get_function", "load_module",    "empty",
-    "collective",   "fetch",         "store",        "locate",         "release",
-    "open_session", "close_session", "reset",        "name_register",  "adopt",
-    "reshard",      "bind",          "execute",      "declare_layout", "find_layout",
-    "other"};
+constexpr std::array<const char*, 23> kKindNames = {
+    "sync",          "call",          "get_function", "load_module",    "empty",
+    "collective",    "fetch",         "store",        "locate",         "release",
+    "open_session",  "close_session", "reset",        "name_register",  "adopt",
+    "reshard",       "bind",          "execute",      "declare_layout", "find_layout",
+    "load_fragment", "run_fragment",  "other"};
 static_assert(static_cast<int>(wire::Command::SYNC) == 0 &&
               static_cast<int>(wire::Command::COLLECTIVE) == 5 &&
               static_cast<int>(wire::Command::RELEASE) == 9 &&
               static_cast<int>(wire::Command::RESHARD) == 15 &&
               static_cast<int>(wire::Command::EXECUTE) == 17 &&
-              static_cast<int>(wire::Command::FIND_LAYOUT) == 19);
+              static_cast<int>(wire::Command::FIND_LAYOUT) == 19 &&
+              static_cast<int>(wire::Command::RUN_FRAGMENT) == 21);
 constexpr std::array<const char*, 5> kStageNames = {"batching", "ordering", "transit", "waiting",
                                                     "executing"};
 
@@ -92,6 +93,7 @@ void Recorder::Tell(metrics::Families& families) const {
     }
   }
   plan_caches_.Tell(families);
+  fragments_.Tell(families);
   for (size_t code = 1; code < kCodes; ++code) {
     families.Counter("lockstep_worker_errors_total",
                      "Commands that have failed on this worker and were not aborted, by code.",

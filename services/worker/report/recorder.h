@@ -19,6 +19,7 @@
 #include "services/worker/join/envelope.h"
 #include "services/worker/report/arrival_log.h"
 #include "services/worker/report/command_spans.h"
+#include "services/worker/report/fragment_counts.h"
 #include "services/worker/report/plan_cache_counts.h"
 #include "services/worker/report/transfer_counts.h"
 
@@ -89,6 +90,9 @@ class Recorder {
     plan_caches_.Set(cache, use);
   }
 
+  // What was done to have fragments compiled, after every one.
+  void SetFragments(const ObjectCacheUse& use) { fragments_.Set(use); }
+
   // What registers hold, after every batch.
   void SetRegisters(const registers::RegisterTotals& totals);
 
@@ -101,7 +105,7 @@ class Recorder {
 
  private:
   // Commands by number; the last stands for any that is not known here.
-  static constexpr size_t kKinds = 21;
+  static constexpr size_t kKinds = 23;
   static constexpr size_t kCodes = 17;
   enum Stage : size_t { kBatching, kOrdering, kTransit, kWaiting, kExecuting, kStages };
 
@@ -138,6 +142,7 @@ class Recorder {
   std::array<metrics::Counter, kCodes> errors_;
   CollectiveCounts collectives_;
   PlanCacheCounts plan_caches_;
+  FragmentCounts fragments_;
   metrics::Counter gpu_wait_nanos_;
   ArrivalLog arrivals_;
   CommandSpans spans_;

@@ -53,6 +53,37 @@ TEST_F(RegisterNamesTest, ALayoutIsKeptWithItsNameOnly) {
   EXPECT_EQ(names_->LayoutOf(next), nullptr);
 }
 
+// What was moved for one call is there for the next, as long as it is the same.
+TEST_F(RegisterNamesTest, ACopyInAnotherLayoutIsKeptUntilItsOriginalChanges) {
+  const auto layout = [](int64_t extent) {
+    return std::make_shared<const plan::Layout>(*plan::Layout::Make(
+        {extent}, DType::kInt8, *plan::Mesh::Line({0, 1}), {plan::Placement::Shard(0)}));
+  };
+  constexpr Generation kNow{3};
+  DRef original = names_->Acquire(1);
+  const auto keep = [&](int64_t extent) {
+    const DRef copy = names_->Acquire(2);
+    names_->SetLayout(copy, layout(extent));
+    names_->KeepRelaid(original, copy, kNow);
+    return copy.id();
+  };
+  const RegisterId copy = keep(4);
+  EXPECT_TRUE(TakeKills().empty());
+  EXPECT_EQ(names_->FindRelaid(original, *layout(4), kNow).id(), copy);
+  EXPECT_TRUE(names_->FindRelaid(original, *layout(5), kNow).IsNull());
+  EXPECT_TRUE(names_->FindRelaid(original, *layout(4), Generation(4)).IsNull()) << "was reset";
+  names_->DropRelaid(original);
+  EXPECT_EQ(TakeKills(), std::vector<RegisterId>{copy});
+  keep(4);
+  names_->SetLayout(original, nullptr);
+  EXPECT_EQ(TakeKills().size(), 1u) << "it was written to";
+  for (int64_t i = 0; i <= static_cast<int64_t>(RegisterNames::kMostRelaid); ++i) keep(i);
+  EXPECT_EQ(TakeKills().size(), 1u) << "the oldest";
+  EXPECT_TRUE(names_->FindRelaid(original, *layout(0), kNow).IsNull());
+  original = DRef();
+  EXPECT_EQ(TakeKills().size(), RegisterNames::kMostRelaid + 1);
+}
+
 TEST_F(RegisterNamesTest, LiveNamesAreDistinctAndKnowTheirSession) {
   std::vector<DRef> refs;
   std::set<uint64_t> seen;

@@ -99,6 +99,9 @@ std::string DescribeBody(const control::Frame& body) {
       case wire::Command::NAME_REGISTER:
         text = "name " + control::ToString(command.getNameRegister().getName());
         break;
+      case wire::Command::LOAD_FRAGMENT:
+        text = "load " + control::ToString(command.getLoadFragment().getName());
+        break;
       case wire::Command::ADOPT:
         text = "adopt client " + std::to_string(command.getAdopt().getClientNumber());
         break;

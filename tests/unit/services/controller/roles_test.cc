@@ -44,6 +44,8 @@ std::vector<Question> Questions() {
       {"awaitWorkers", [](auto m) { m.initAwaitWorkers(); }, clients},
       {"resumeSession", [](auto m) { m.initResumeSession(); }, clients},
       {"nameRegister", [](auto m) { m.initNameRegister(); }, clients},
+      // By more than the role: see fragment_grants.h.
+      {"compileFragment", [](auto m) { m.initCompileFragment(); }, clients},
       {"detachSession", [](auto m) { m.initDetachSession(); }, clients},
       {"attachSession", [](auto m) { m.initAttachSession(); }, clients},
       {"outputTaken", [](auto m) { m.initOutputTaken(); }, clients},

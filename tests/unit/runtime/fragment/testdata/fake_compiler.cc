@@ -2,8 +2,9 @@
 //
 //     fake_compiler [--object=FILE] [--ran=FILE] [--version=FILE] [--describe]
 //
-// It answers with the object in FILE, of the signature of test_object.cc, and adds a byte to the
-// file `ran` for each request. In `version` is what it calls itself.
+// It answers with the object in FILE (test_object.so beside it), of the signature of
+// test_object.cc, and adds a byte to the file `ran` for each request. In `version` is what it calls
+// itself.
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 #include <unistd.h>
@@ -43,6 +44,10 @@ Arguments Parse(int argc, char** argv) {
     if (text.starts_with("--ran=")) arguments.ran = value;
     if (text.starts_with("--version=")) arguments.version = ReadWhole(value);
     if (text == "--describe") arguments.describe = true;
+  }
+  if (arguments.object.empty()) {
+    const std::string self = argv[0];
+    arguments.object = ReadWhole(self.substr(0, self.rfind('/') + 1) + "test_object.so");
   }
   return arguments;
 }

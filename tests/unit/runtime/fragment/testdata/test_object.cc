@@ -18,6 +18,8 @@ enum Mode : int64_t {
   kUnknownCode = 4,
   kVariantNumber = 5,
   kAllocateAndRelease = 6,  // the same, ten times
+  kDouble = 7,              // twice each element
+  kPlaces = 8,              // where each element lies in the whole tensor
 };
 
 int32_t Fail(LockstepFragmentContext* context, const char* operation, int32_t code) {
@@ -63,6 +65,14 @@ extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_
     case kVariantNumber:
       *result = static_cast<double>(kVariant);
       return LOCKSTEP_FRAGMENT_OK;
+    case kDouble:
+      for (int64_t i = 0; i < count; ++i) result[i] = 2 * values[i];
+      return LOCKSTEP_FRAGMENT_OK;
+    case kPlaces:
+      for (int64_t i = 0; i < count; ++i) {
+        result[i] = static_cast<double>(arguments[1].offsets[0] + i);
+      }
+      return LOCKSTEP_FRAGMENT_OK;
     default:
       *result = 0;
       for (int64_t i = 0; i < count; ++i) *result += values[i];
@@ -72,10 +82,18 @@ extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_run_
 
 extern "C" __attribute__((visibility("default"))) int32_t lockstep_fragment_sizes_1(
     LockstepFragmentContext* context, const LockstepFragmentTensor* arguments, int64_t* sizes) {
-  if (*static_cast<const int64_t*>(arguments[0].data) == kDivideByZero) {
-    return Fail(context, "arith.divsi", LOCKSTEP_FRAGMENT_DIVIDED_BY_ZERO);
+  switch (*static_cast<const int64_t*>(arguments[0].data)) {
+    case kDivideByZero:
+      return Fail(context, "arith.divsi", LOCKSTEP_FRAGMENT_DIVIDED_BY_ZERO);
+    case kAllocate:  // what is allocated is known when it runs
+      sizes[0] = -1;
+      return LOCKSTEP_FRAGMENT_OK;
+    case kDouble:
+    case kPlaces:
+      sizes[0] = arguments[1].sizes[0];
+      return LOCKSTEP_FRAGMENT_OK;
+    default:
+      sizes[0] = 1;
+      return LOCKSTEP_FRAGMENT_OK;
   }
-  // What is allocated is known when it runs.
-  sizes[0] = *static_cast<const int64_t*>(arguments[0].data) == kAllocate ? -1 : 1;
-  return LOCKSTEP_FRAGMENT_OK;
 }

@@ -1,0 +1,127 @@
+#include "runtime/fragment/call_codec.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <kj/exception.h>
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "runtime/plan/layout_codec.h"
+#include "schemas/fragment_call.capnp.h"
+
+namespace lockstep::fragment {
+namespace {
+
+constexpr int kDeepest = 16;
+constexpr uint64_t kVisits = 4;  // of each word: everything is read once or twice
+constexpr uint64_t kLeastVisits = 4096;
+
+void WriteExtents(capnp::List<int64_t>::Builder list, const Shape& shape) {
+  for (unsigned d = 0; d < list.size(); ++d) list.set(d, shape[static_cast<int>(d)]);
+}
+
+StatusOr<Shape> ReadExtents(capnp::List<int64_t>::Reader list, DType dtype) {
+  if (list.size() > static_cast<unsigned>(Shape::kMaxDims)) {
+    return InvalidArgument("a shape of ", list.size(), " dimensions");
+  }
+  std::vector<int64_t> extents;
+  for (const int64_t extent : list) extents.push_back(extent);
+  Shape shape{absl::MakeConstSpan(extents)};
+  LOCKSTEP_RETURN_IF_ERROR(shape.Validate(SizeOf(dtype)));
+  return shape;
+}
+
+StatusOr<Input> ReadInput(wire::FragmentCall::Input::Reader reader, int world_size) {
+  Input input;
+  LOCKSTEP_ASSIGN_OR_RETURN(input.dtype, DTypeFromNumber(static_cast<int>(reader.getDtype())));
+  LOCKSTEP_ASSIGN_OR_RETURN(input.shape, ReadExtents(reader.getShape(), input.dtype));
+  if (reader.getSplit() >= kSplitCount) {
+    return InvalidArgument("there is no split number ", +reader.getSplit());
+  }
+  input.split = static_cast<Split>(reader.getSplit());
+  if (reader.hasLayout()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(input.layout, plan::ReadLayout(reader.getLayout(), world_size));
+  }
+  return input;
+}
+
+StatusOr<Output> ReadOutput(wire::FragmentCall::Output::Reader reader) {
+  if (reader.getCombine() >= kCombineCount) {
+    return InvalidArgument("there is no combine number ", +reader.getCombine());
+  }
+  Output output{static_cast<Combine>(reader.getCombine())};
+  if (reader.getShapeIsGiven()) {
+    // Its size in bytes is checked against the signature.
+    LOCKSTEP_ASSIGN_OR_RETURN(output.shape, ReadExtents(reader.getShape(), DType::kBool));
+  }
+  return output;
+}
+
+StatusOr<CallParts> ReadCall(wire::FragmentCall::Reader reader, int world_size) {
+  constexpr auto kMost = static_cast<unsigned>(Signature::kMaxValues);
+  if (reader.getInputs().size() > kMost || reader.getOutputs().size() > kMost) {
+    return InvalidArgument("a call with ", reader.getInputs().size(), " arguments and ",
+                           reader.getOutputs().size(), " results");
+  }
+  CallParts call;
+  for (const auto input : reader.getInputs()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Input read, ReadInput(input, world_size));
+    call.inputs.push_back(std::move(read));
+  }
+  for (const auto output : reader.getOutputs()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Output read, ReadOutput(output));
+    call.outputs.push_back(std::move(read));
+  }
+  return call;
+}
+
+}  // namespace
+
+std::string EncodeCall(const CallParts& call) {
+  capnp::MallocMessageBuilder message;
+  auto root = message.initRoot<wire::FragmentCall>();
+  auto inputs = root.initInputs(static_cast<unsigned>(call.inputs.size()));
+  for (unsigned i = 0; i < inputs.size(); ++i) {
+    const Input& input = call.inputs[i];
+    inputs[i].setDtype(static_cast<wire::DType>(input.dtype));
+    WriteExtents(inputs[i].initShape(static_cast<unsigned>(input.shape.ndim())), input.shape);
+    inputs[i].setSplit(static_cast<uint8_t>(input.split));
+    if (input.split == Split::kAsPlaced && input.layout.has_value()) {
+      plan::WriteLayout(inputs[i].initLayout(), *input.layout);
+    }
+  }
+  auto outputs = root.initOutputs(static_cast<unsigned>(call.outputs.size()));
+  for (unsigned i = 0; i < outputs.size(); ++i) {
+    const Output& output = call.outputs[i];
+    outputs[i].setCombine(static_cast<uint8_t>(output.combine));
+    if (!output.shape.has_value()) continue;
+    outputs[i].setShapeIsGiven(true);
+    WriteExtents(outputs[i].initShape(static_cast<unsigned>(output.shape->ndim())), *output.shape);
+  }
+  const auto words = capnp::messageToFlatArray(message);
+  const auto bytes = words.asChars();
+  return {bytes.begin(), bytes.size()};
+}
+
+StatusOr<CallParts> DecodeCall(absl::Span<const std::byte> bytes, int world_size) {
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 || bytes.size() > kMaxCallBytes) {
+    return InvalidArgument("the call of a fragment has ", bytes.size(),
+                           " bytes: it is empty, cut off, or too large");
+  }
+  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  const kj::ArrayPtr<const capnp::word> array(reinterpret_cast<const capnp::word*>(words.data()),
+                                              words.size());
+  try {
+    capnp::FlatArrayMessageReader message(array, {kVisits * words.size() + kLeastVisits, kDeepest});
+    StatusOr<CallParts> call = ReadCall(message.getRoot<wire::FragmentCall>(), world_size);
+    return call.ok() ? call : Annotate(call.status(), "the call of a fragment");
+  } catch (const kj::Exception& exception) {
+    return InvalidArgument("the call of a fragment cannot be read: ",
+                           exception.getDescription().cStr());
+  }
+}
+
+}  // namespace lockstep::fragment

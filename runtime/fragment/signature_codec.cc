@@ -1,0 +1,77 @@
+#include "runtime/fragment/signature_codec.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::fragment {
+namespace {
+
+// Of a function's name that messages show.
+constexpr size_t kMaxFunctionBytes = size_t{16} << 10;
+
+StatusOr<TensorType> ReadType(wire::FragmentType::Reader reader) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const DType dtype,
+                            DTypeFromNumber(static_cast<int>(reader.getDtype())));
+  if (reader.getShape().size() > static_cast<unsigned>(Shape::kMaxDims)) {
+    return InvalidArgument("a type of ", reader.getShape().size(), " dimensions");
+  }
+  TensorType type{dtype, {}, reader.getScalar()};
+  for (const int64_t extent : reader.getShape()) type.extents.push_back(extent);
+  return type;
+}
+
+}  // namespace
+
+void WriteType(wire::FragmentType::Builder builder, const TensorType& type) {
+  builder.setDtype(static_cast<wire::DType>(type.dtype));
+  builder.setScalar(type.scalar);
+  auto shape = builder.initShape(static_cast<unsigned>(type.ndim()));
+  for (int d = 0; d < type.ndim(); ++d) shape.set(static_cast<unsigned>(d), type[d]);
+}
+
+void WriteSignature(wire::FragmentSignature::Builder builder, const Signature& signature) {
+  builder.setFunction(signature.function);
+  auto arguments = builder.initArguments(static_cast<unsigned>(signature.num_arguments()));
+  for (unsigned i = 0; i < arguments.size(); ++i) {
+    const Argument& argument = signature.arguments[i];
+    WriteType(arguments[i].initType(), argument.type);
+    arguments[i].setUsesOffset(argument.uses_offset);
+    arguments[i].setUsesGlobalShape(argument.uses_global_shape);
+  }
+  auto results = builder.initResults(static_cast<unsigned>(signature.num_results()));
+  for (unsigned i = 0; i < results.size(); ++i) {
+    WriteType(results[i].initType(), signature.results[i].type);
+    results[i].setSizesKnown(signature.results[i].sizes_known);
+  }
+}
+
+StatusOr<Signature> ReadSignature(std::string function,
+                                  capnp::List<wire::FragmentArgument>::Reader arguments,
+                                  capnp::List<wire::FragmentResult>::Reader results) {
+  Signature signature;
+  signature.function = std::move(function);
+  constexpr auto kMax = static_cast<unsigned>(Signature::kMaxValues);
+  if (arguments.size() > kMax || results.size() > kMax) {
+    return InvalidArgument("a signature of ", arguments.size(), " arguments and ", results.size(),
+                           " results");
+  }
+  for (const auto argument : arguments) {
+    LOCKSTEP_ASSIGN_OR_RETURN(TensorType type, ReadType(argument.getType()));
+    signature.arguments.push_back(
+        {std::move(type), argument.getUsesOffset(), argument.getUsesGlobalShape()});
+  }
+  for (const auto result : results) {
+    LOCKSTEP_ASSIGN_OR_RETURN(TensorType type, ReadType(result.getType()));
+    signature.results.push_back({std::move(type), result.getSizesKnown()});
+  }
+  LOCKSTEP_RETURN_IF_ERROR(signature.Validate());
+  return signature;
+}
+
+StatusOr<Signature> ReadSignature(wire::FragmentSignature::Reader reader) {
+  const auto function = reader.getFunction();
+  return ReadSignature({function.begin(), std::min<size_t>(function.size(), kMaxFunctionBytes)},
+                       reader.getArguments(), reader.getResults());
+}
+
+}  // namespace lockstep::fragment

@@ -1,0 +1,23 @@
+// Signatures on the wire (schemas/fragment.capnp, schemas/fragment_call.capnp).
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/fragment/signature.h"
+#include "schemas/fragment.capnp.h"
+#include "schemas/fragment_call.capnp.h"
+
+namespace lockstep::fragment {
+
+void WriteType(wire::FragmentType::Builder builder, const TensorType& type);
+
+void WriteSignature(wire::FragmentSignature::Builder builder, const Signature& signature);
+
+// kInvalidArgument for what is none (Signature::Validate). It may come from anywhere.
+StatusOr<Signature> ReadSignature(std::string function,
+                                  capnp::List<wire::FragmentArgument>::Reader arguments,
+                                  capnp::List<wire::FragmentResult>::Reader results);
+StatusOr<Signature> ReadSignature(wire::FragmentSignature::Reader reader);
+
+}  // namespace lockstep::fragment

@@ -1,0 +1,52 @@
+// What the controller grants to sessions: fragments are handed to the thread that has them
+// compiled, and requests are answered when it is done.
+#pragma once
+
+#include "runtime/base/ids.h"
+#include "schemas/control.capnp.h"
+#include "services/worker/execute/controller_reports.h"
+#include "services/worker/execute/session_directory.h"
+#include "services/worker/execute/session_state.h"
+#include "services/worker/fragment/compile_thread.h"
+#include "services/worker/fragment/object_cache.h"
+#include "services/worker/join/envelope.h"
+#include "services/worker/report/recorder.h"
+
+namespace lockstep::worker {
+
+// Threads: the executing thread.
+class FragmentLoader {
+ public:
+  // All is borrowed. Without a recorder nothing is counted.
+  FragmentLoader(const ObjectCacheOptions& options, SessionDirectory& sessions,
+                 ControllerReports& reports, Recorder* recorder)
+      : thread_(options), sessions_(sessions), reports_(reports), recorder_(recorder) {}
+
+  // This rank's answers are those of `rank` from now on.
+  void SetRank(Rank rank) { rank_ = rank; }
+
+  // Does not wait. Whatever becomes of it, the request of `batch` is answered once.
+  void Load(SessionState& session, const BatchContext& batch, wire::FragmentSource::Reader source);
+  // The session forgets its fragments: what is yet to be compiled is given up.
+  void Forget(SessionState& session);
+
+  // Readable while answers wait to be sent.
+  int fd() const { return thread_.fd(); }
+  // Sends them.
+  void AnswerCompiled() {
+    if (thread_.IsAnyDone()) [[unlikely]]
+      AnswerAll();
+  }
+
+ private:
+  void AnswerAll();
+  void Answer(const BatchContext& batch, const StatusOr<std::shared_ptr<const LoadedObject>>& done);
+
+  CompileThread thread_;
+  SessionDirectory& sessions_;
+  ControllerReports& reports_;
+  Recorder* const recorder_;
+  Rank rank_ = 0;
+};
+
+}  // namespace lockstep::worker

@@ -1,0 +1,311 @@
+// Fragments: compiled on every worker, and called on its part of the data. The compiler is a
+// stand-in, and what it gives does what its first argument asks for.
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/session_fixture.h"
+
+namespace lockstep::testing {
+namespace {
+
+using fragment::Combine;
+using fragment::Fragment;
+using fragment::Split;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// See testdata/test_object.cc.
+enum Asked : int64_t {
+  kSum = 0,
+  kDivideByZero = 1,
+  kUntilAborted = 2,
+  kDouble = 7,
+  kPlaces = 8,
+};
+
+HostTensor Numbers(int64_t count) {
+  std::vector<double> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 1.0);
+  return HostTensor::Of<double>({count}, numbers);
+}
+
+class FragmentsTest : public SessionFixture {
+ protected:
+  static Fragment Source(const std::string& text, const std::string& name = "test.mlir") {
+    return Unwrap(Fragment::Mlir(text, name));
+  }
+  CompiledFragment Compile() { return Unwrap(session_->Compile(Source("sum"))); }
+  // Of the one result.
+  DRef Execute(Asked asked, const FragmentInput& input, const FragmentOutput& output) {
+    return Unwrap(session_->Execute(Source("sum"), {{int64_t{asked}}, input}, {output})).front();
+  }
+  std::vector<double> Collected(const DRef& ref) {
+    return Unwrap(Unwrap(session_->Collect(ref)).Elements<double>());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, FragmentsTest, ::testing::ValuesIn(AllKinds()), NameOf);
+
+TEST_P(FragmentsTest, RowsAreDealtOutAndSumsAreAdded) {
+  const CompiledFragment sum = Compile();
+  EXPECT_EQ(sum.signature().ToString(), "sum(int64, float64[?]) -> (float64[?])");
+  const DRef parts = Unwrap(session_->Execute(sum, {{int64_t{kSum}}, {Numbers(10), Split::kRows}},
+                                              {{Combine::kAdd, Shape{1}}}))
+                         .front();
+  // 3, 3, 2 and 2 of them.
+  EXPECT_EQ(Elements<double>(parts, 0), (std::vector<double>{1 + 2 + 3}));
+  EXPECT_EQ(Elements<double>(parts, 3), (std::vector<double>{9 + 10}));
+  EXPECT_EQ(Collected(parts), (std::vector<double>{55}));
+}
+
+TEST_P(FragmentsTest, RowsArePutTogether) {
+  const DRef doubled = Execute(kDouble, {Numbers(10), Split::kRows}, {Combine::kRows, Shape{10}});
+  EXPECT_EQ(Elements<double>(doubled, 1), (std::vector<double>{8, 10, 12}));
+  EXPECT_EQ(Collected(doubled), (std::vector<double>{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}));
+}
+
+// Those without rows contribute what changes nothing.
+TEST_P(FragmentsTest, MoreWorkersThanRows) {
+  for (const int64_t rows : {0, 1, 2}) {
+    const FragmentInput input{Numbers(rows), Split::kRows};
+    const DRef placed = Unwrap(session_->Place(
+        Numbers(rows),
+        Unwrap(plan::Layout::Make({rows}, DType::kFloat64, Unwrap(plan::Mesh::Line({0, 1, 2, 3})),
+                                  {plan::Placement::Shard(0)}))));
+    const double sum = static_cast<double>(rows * (rows + 1)) / 2;
+    EXPECT_EQ(Collected(Execute(kSum, {placed, Split::kRows}, {Combine::kAdd, Shape{1}})),
+              (std::vector<double>{sum}));
+    if (rows > 0) {
+      const DRef least = Execute(kSum, {placed, Split::kRows}, {Combine::kMin, Shape{1}});
+      EXPECT_EQ(Collected(least), (std::vector<double>{1}));
+    }
+    const DRef doubled = Execute(kDouble, {placed, Split::kRows}, {Combine::kRows, Shape{rows}});
+    EXPECT_EQ(Elements<double>(doubled, 3), std::vector<double>());
+    EXPECT_EQ(Collected(doubled).size(), static_cast<size_t>(rows));
+  }
+}
+
+// Each worker has all of it, so all have the same sum, which is not combined.
+TEST_P(FragmentsTest, WholeTensorsGiveWholeResults) {
+  const DRef sum = Execute(kSum, {Numbers(10)}, {Combine::kNone, Shape{1}});
+  EXPECT_EQ(Elements<double>(sum, 2), (std::vector<double>{55}));
+  EXPECT_EQ(Collected(sum), (std::vector<double>{55}));
+  const Status added =
+      session_
+          ->Execute(Source("sum"), {{int64_t{kSum}}, {Numbers(10)}}, {{Combine::kAdd, Shape{1}}})
+          .status();
+  EXPECT_EQ(added.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(added), HasSubstr("no argument is split"));
+}
+
+TEST_P(FragmentsTest, PartsKnowWhereTheyLie) {
+  const DRef places = Execute(kPlaces, {Numbers(7), Split::kRows}, {Combine::kRows, Shape{7}});
+  EXPECT_EQ(Collected(places), (std::vector<double>{0, 1, 2, 3, 4, 5, 6}));
+}
+
+// A result that is distributed is what the next fragment takes, and sums are summed when they are
+// needed.
+TEST_P(FragmentsTest, ResultsAreArguments) {
+  DRef values = Execute(kDouble, {Numbers(10), Split::kRows}, {Combine::kRows, Shape{10}});
+  values = Execute(kDouble, {values, Split::kAsPlaced}, {Combine::kRows, Shape{10}});
+  const DRef sum = Execute(kSum, {values, Split::kRows}, {Combine::kAdd, Shape{1}});
+  const DRef whole = Execute(kDouble, {sum, Split::kNone}, {Combine::kNone, Shape{1}});
+  EXPECT_EQ(Elements<double>(whole, 3), (std::vector<double>{2 * 4 * 55}));
+}
+
+// What was moved once is used again, unless something else is there by now.
+TEST_P(FragmentsTest, WhatIsOverwrittenIsMovedAgain) {
+  const auto sum = [&](const DRef& ref) {
+    return Collected(Execute(kSum, {ref, Split::kRows}, {Combine::kAdd, Shape{1}}));
+  };
+  const plan::Layout whole =
+      Unwrap(plan::Layout::Make({10}, DType::kFloat64, Unwrap(plan::Mesh::Line({0, 1, 2, 3})),
+                                {plan::Placement::Replicate()}));
+  const DRef placed = Unwrap(session_->Place(Numbers(10), whole));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(sum(placed), (std::vector<double>{55}));
+  const HostTensor ones = HostTensor::Of<double>({10}, std::vector<double>(10, 1.0));
+  for (Rank rank = 0; rank < kWorkers; ++rank) EXPECT_OK(session_->DebugSet(placed, rank, ones));
+  EXPECT_OK(session_->DeclareLayout(placed, whole));
+  EXPECT_EQ(sum(placed), (std::vector<double>{10}));
+  // A function may write to what it is given, and the session does not know which do.
+  Call("lockstep.copy", Call("lockstep.full", Shape{10}, 2.0, DType::kFloat64), placed);
+  EXPECT_OK(session_->DeclareLayout(placed, whole));
+  EXPECT_EQ(sum(placed), (std::vector<double>{20}));
+}
+
+TEST_P(FragmentsTest, WhatDoesNotFitIsRefusedHere) {
+  const CompiledFragment sum = Compile();
+  const auto message = [&](const std::vector<FragmentInput>& inputs,
+                           const std::vector<FragmentOutput>& outputs) {
+    const Status status = session_->Execute(sum, inputs, outputs).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    return Message(status);
+  };
+  const FragmentInput number = int64_t{kSum};
+  const FragmentInput numbers{Numbers(4), Split::kRows};
+  const FragmentOutput added{Combine::kAdd, Shape{1}};
+  EXPECT_THAT(message({number}, {added}), HasSubstr("`sum` has 2 arguments, and 1 is given"));
+  EXPECT_THAT(message({number, numbers, number}, {added}), HasSubstr("3 are given"));
+  EXPECT_THAT(message({{1.5}, numbers}, {added}),
+              HasSubstr("argument 0 of `sum`: it is int64, and a floating-point number is given"));
+  EXPECT_THAT(message({number, {Numbers(4), Split::kColumns}}, {added}),
+              HasSubstr("cannot be split by columns"));
+  EXPECT_THAT(message({number, numbers}, {{Combine::kAdd}}), HasSubstr("give its shape"));
+  EXPECT_THAT(
+      message({number, {HostTensor::Of<float>({2}, std::vector<float>{1, 2}), Split::kRows}},
+              {added}),
+      HasSubstr("float32 is given"));
+  EXPECT_EQ(session_->Execute(CompiledFragment(), {}, {}).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_OK(session_->SyncAll());
+}
+
+// One error, which says where, and not one of each rank; the session goes on.
+TEST_P(FragmentsTest, WhatTheCompilerRefusesIsAnErrorOfTheCall) {
+  const Status wrong = session_->Compile(Source("wrong", "kmeans.mlir")).status();
+  EXPECT_EQ(wrong.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Message(wrong), "kmeans.mlir:3:10: 'arith.addf': operand types differ");
+  const Status crash = session_->Compile(Source("crash")).status();
+  EXPECT_EQ(crash.code(), StatusCode::kInternal);
+  EXPECT_THAT(Message(crash), AllOf(HasSubstr("rank "), HasSubstr("it is all over")));
+  EXPECT_OK(session_->SyncAll());
+  EXPECT_EQ(Collected(Execute(kSum, {Numbers(3), Split::kRows}, {Combine::kAdd, Shape{1}})),
+            (std::vector<double>{6}));
+}
+
+TEST_P(FragmentsTest, WhatFailsWhileItRunsSaysWhere) {
+  Execute(kDivideByZero, {Numbers(10), Split::kRows}, {Combine::kAdd, Shape{1}});
+  const Status status = session_->SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("test.mlir: `sum` divided an integer by zero"),
+                                     HasSubstr("arith.divsi at line 3, column 10")));
+  EXPECT_OK(session_->Reset());
+}
+
+// The shape that the caller has told is checked against what the fragment makes of its part.
+TEST_P(FragmentsTest, AResultOfAnotherSizeNamesTheRank) {
+  Execute(kSum, {Numbers(10), Split::kRows}, {Combine::kRows, Shape{10}});
+  const Status status = session_->SyncAll();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("rank "), HasSubstr("result 0 of `sum` was to be")));
+  EXPECT_OK(session_->Reset());
+}
+
+TEST_P(FragmentsTest, ALoopWithoutEndIsEndedByAReset) {
+  Execute(kUntilAborted, {Numbers(10), Split::kRows}, {Combine::kAdd, Shape{1}});
+  EXPECT_OK(session_->Flush());
+  EXPECT_OK(session_->Reset());
+  EXPECT_OK(session_->SyncAll());
+}
+
+TEST_P(FragmentsTest, AResetForgetsWhatWasCompiled) {
+  const CompiledFragment sum = Compile();
+  EXPECT_OK(session_->Reset());
+  const std::vector<FragmentInput> inputs = {{int64_t{kSum}}, {Numbers(4), Split::kRows}};
+  const std::vector<FragmentOutput> outputs = {{Combine::kAdd, Shape{1}}};
+  const Status status = session_->Execute(sum, inputs, outputs).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("test.mlir was compiled; compile it again"));
+  // One that is given itself is compiled again.
+  EXPECT_EQ(Collected(Execute(kSum, {Numbers(4), Split::kRows}, outputs.front())),
+            (std::vector<double>{10}));
+}
+
+TEST_P(FragmentsTest, SessionsDoNotWaitForOneAnothersCompilers) {
+  Session other = Open(SharedCluster(GetParam()));
+  std::atomic<bool> ended{false};
+  std::thread hangs([&] {
+    EXPECT_FALSE(session_->Compile(Source("hang")).ok());
+    ended = true;
+  });
+  const auto compile = [&](Session& session) {
+    return session.Execute(Source("sum"), {{int64_t{kSum}}, {Numbers(4), Split::kRows}},
+                           {{Combine::kAdd, Shape{1}}});
+  };
+  EXPECT_OK(other.SyncAll());
+  EXPECT_OK(session_->SyncAll());
+  // The first may come before there is anything to give up.
+  do {
+    EXPECT_OK(session_->Reset());
+  } while (!ended);
+  hangs.join();
+  const DRef sum = Unwrap(compile(other)).front();
+  EXPECT_EQ(Unwrap(Unwrap(other.Collect(sum)).Elements<double>()), (std::vector<double>{10}));
+}
+
+// --- On clusters of their own --------------------------------------------------------------------
+
+class FragmentsOwnClusterTest : public OwnClusterFixture {
+ protected:
+  StatusOr<std::vector<DRef>> Execute(Asked asked) {
+    return session_->Execute(Unwrap(Fragment::Mlir("sum", "test.mlir")),
+                             {{int64_t{asked}}, {Numbers(10), Split::kRows}},
+                             {{Combine::kAdd, Shape{1}}});
+  }
+};
+
+class FragmentsOffTest : public FragmentsOwnClusterTest {
+ protected:
+  ClusterOptions OwnOptions() override {
+    ClusterOptions options;
+    options.workers = 2;
+    options.controller.fragments = "off";
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, FragmentsOffTest, ::testing::Values(ClusterKind::kTcpThreads),
+                         NameOf);
+
+TEST_P(FragmentsOffTest, NothingIsCompiledAndTheSessionGoesOn) {
+  const Status status = Execute(kSum).status();
+  EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(Message(status), HasSubstr("fragments are off in this cluster"));
+  EXPECT_OK(session_->SyncAll());
+}
+
+class FragmentsWithoutCompilerTest : public FragmentsOwnClusterTest {
+ protected:
+  ClusterOptions OwnOptions() override {
+    ClusterOptions options;
+    options.workers = 2;
+    options.worker.compiler = "/nonexistent/lockstep-compiler";
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Clusters, FragmentsWithoutCompilerTest,
+                         ::testing::Values(ClusterKind::kLocalThreads), NameOf);
+
+TEST_P(FragmentsWithoutCompilerTest, WorkersSayWhatIsMissing) {
+  const Status status = Execute(kSum).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("fragments are not available: "));
+  EXPECT_OK(session_->SyncAll());
+}
+
+class FragmentsLossTest : public FragmentsOwnClusterTest {};
+INSTANTIATE_TEST_SUITE_P(Clusters, FragmentsLossTest,
+                         ::testing::Values(ClusterKind::kLocalProcesses), NameOf);
+
+// Those that go on end their loops, too; what was compiled is compiled again, on all.
+TEST_P(FragmentsLossTest, AWorkerThatIsLostWhileTheyRunIsReplaced) {
+  (void)Unwrap(Execute(kUntilAborted));
+  EXPECT_OK(session_->Flush());
+  ASSERT_EQ(kill(cluster_->worker_pids()[1], SIGKILL), 0);
+  EXPECT_FALSE(session_->SyncAll().ok());
+  EXPECT_OK(cluster_->ReplaceWorker(1));
+  EXPECT_OK(session_->AwaitWorkers(std::chrono::seconds(30)));
+  EXPECT_OK(session_->Reset());
+  const DRef sum = Unwrap(Execute(kSum)).front();
+  EXPECT_EQ(Unwrap(Unwrap(session_->Collect(sum)).Elements<double>()), (std::vector<double>{55}));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

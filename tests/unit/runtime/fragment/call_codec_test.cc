@@ -1,5 +1,6 @@
 #include "runtime/fragment/call_codec.h"
 
+#include <capnp/message.h>
 #include <gmock/gmock.h>
 
 #include <string>

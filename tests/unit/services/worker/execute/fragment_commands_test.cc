@@ -107,9 +107,9 @@ TEST_F(FragmentCommandsTest, AResetForgetsGrants) {
   OpenSession();
   Grant();
   Run([](auto command) { command.initReset().setGeneration(1); }, /*of_controller=*/true);
-  const SessionState& session = *executor_->sessions().Find(kSession);
+  SessionState& session = *executor_->sessions().Find(kSession);
   EXPECT_EQ(session.generation(), Generation(1));
-  EXPECT_FALSE(executor_->sessions().Find(kSession)->fragments().Find(kKey).ok());
+  EXPECT_FALSE(session.fragments().Find(kKey).ok());
 }
 
 TEST_F(FragmentCommandsTest, APartOfAnotherSizeIsRefused) {
@@ -125,10 +125,9 @@ TEST_F(FragmentCommandsTest, ATensorThatIsKnownToLieOtherwiseIsRefused) {
   OpenSession();
   Grant();
   MakeNumbers();
-  executor_->sessions().Find(kSession)->SetLayout(
-      kNumbers,
-      std::make_shared<const plan::Layout>(*plan::Layout::Make(
-          {2}, DType::kFloat64, *plan::Mesh::Line({0, 1}), {plan::Placement::Replicate()})));
+  const auto layout = std::make_shared<const plan::Layout>(*plan::Layout::Make(
+      {2}, DType::kFloat64, *plan::Mesh::Line({0, 1}), {plan::Placement::Replicate()}));
+  EXPECT_TRUE(executor_->sessions().Find(kSession)->SetLayout(kNumbers, layout).ok());
   Call(SumOfRows());
   EXPECT_EQ(Failure().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(Message(Failure()), HasSubstr("is known to be"));

@@ -15,6 +15,12 @@ namespace {
 using fragment::FakeCompiler;
 using testing::HasSubstr;
 
+ObjectCacheOptions CacheOptions(const FakeCompiler& fake) {
+  ObjectCacheOptions options;
+  options.compiler = fake.Options();
+  return options;
+}
+
 class CompileThreadTest : public testing::Test {
  protected:
   static CompileJob Job(uint32_t session, uint64_t request, const std::string& source) {
@@ -34,7 +40,7 @@ class CompileThreadTest : public testing::Test {
   }
 
   const FakeCompiler fake_;
-  CompileThread thread_{{.compiler = fake_.Options()}};
+  CompileThread thread_{CacheOptions(fake_)};
 };
 
 TEST_F(CompileThreadTest, WhatIsDoneIsTakenByWhoeverIsWokenByIt) {
@@ -79,7 +85,7 @@ TEST_F(CompileThreadTest, SessionsTakeTurns) {
 
 TEST(SessionFragmentsTest, OnlyWhatWasGrantedIsFound) {
   const FakeCompiler fake;
-  ObjectCache cache({.compiler = fake.Options()});
+  ObjectCache cache(CacheOptions(fake));
   const fragment::CompileWork work = FakeCompiler::Work("sum");
   const auto object = cache.Get(work);
   ASSERT_TRUE(object.ok()) << object.status();
